@@ -21,7 +21,7 @@ from compiler.passes.plan_memory import plan_of
 from compiler.planning.keep_budget import plan_within
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from runtime.placement import THOROUGH
 
 MIB = 2**20
@@ -45,9 +45,9 @@ def main():
 
 def measured(program, batch):
     """Two rows of columns for one program: without a file, and with one."""
-    block = Readings(program.compile(n=batch).desc).bound[0].desc
-    plan = plan_of(Reading(block), THOROUGH).arena_bytes
-    graph, order = step_graph(Reading(block)), list(range(len(block.ops)))
+    block = BlockAnalyses(program.compile(n=batch).desc).bound[0].desc
+    plan = plan_of(BlockAnalysis(block), THOROUGH).arena_bytes
+    graph, order = step_graph(BlockAnalysis(block)), list(range(len(block.ops)))
     largest = max(graph.working_set(order, at) for at in order)
     budget = max(plan // 2, largest)
     sizes = [f"{nbytes / MIB:.2f}" for nbytes in (plan, plan / 2, largest, budget)]
@@ -56,9 +56,9 @@ def measured(program, batch):
         trial.CopyFrom(block)
         start = process_time()
         try:
-            tight = plan_of(Reading(trial), THOROUGH)
+            tight = plan_of(BlockAnalysis(trial), THOROUGH)
             arena, found = (
-                plan_within(Reading(trial), tight, budget, spilling=way == "a file too").arena_bytes,
+                plan_within(BlockAnalysis(trial), tight, budget, spilling=way == "a file too").arena_bytes,
                 described(trial),
             )
         except LimitError as error:
@@ -68,7 +68,7 @@ def measured(program, batch):
 
 def described(block):
     """What keeping the budget costs: operations, repeated ops, moved bytes."""
-    costs, types = operations_of(Reading(block)), {tensor.name: type_of(tensor) for tensor in block.tensors}
+    costs, types = operations_of(BlockAnalysis(block)), {tensor.name: type_of(tensor) for tensor in block.tensors}
     again = [cost for cost, op in zip(costs, block.ops, strict=True) if op.recompute_of]
     moved = sum(types[op.outputs[0]].nbytes for op in block.ops if op.type in ("spill", "reload"))
     return [f"{sum(costs) / (sum(costs) - sum(again)):.3f}", str(len(again)), f"{moved / MIB:.2f}"]

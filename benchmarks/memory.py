@@ -25,7 +25,7 @@ from compiler.passes.pipeline import PASSES
 from compiler.passes.plan_memory import block_buffers, plan_of
 from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from runtime.placement import THOROUGH, aligned, place
 
 MIB = 2**20
@@ -61,11 +61,11 @@ def arenas(program, batch):
     deferred = training(desc)
     shared = training(desc, "share_memory")
     ordered = training(desc, "order_ops", "share_memory")
-    plan = plan_of(Reading(ordered), THOROUGH)
+    plan = plan_of(BlockAnalysis(ordered), THOROUGH)
     return {
-        "apart": sum(aligned(buffer.nbytes) for buffer in block_buffers(Reading(deferred))),
-        "deferred": plan_of(Reading(deferred), THOROUGH).arena_bytes,
-        "shared": plan_of(Reading(shared), THOROUGH).arena_bytes,
+        "apart": sum(aligned(buffer.nbytes) for buffer in block_buffers(BlockAnalysis(deferred))),
+        "deferred": plan_of(BlockAnalysis(deferred), THOROUGH).arena_bytes,
+        "shared": plan_of(BlockAnalysis(shared), THOROUGH).arena_bytes,
         "ordered": plan.arena_bytes,
         "bound": plan.lower_bound,
         "separate": separate(deferred),
@@ -79,7 +79,7 @@ def training(desc, *passes):
     program.CopyFrom(desc)
     run_passes(program, [*REWRITES, *PASSES.only(*passes)])
     block = pb.BlockDesc()
-    block.CopyFrom(Readings(program).bound[0].desc)
+    block.CopyFrom(BlockAnalyses(program).bound[0].desc)
     return block
 
 
@@ -88,7 +88,7 @@ def separate(block):
     kinds = {name: op.stage for op in block.ops for name in op.outputs}
     kinds |= {parameter.tensor: pb.STAGE_FORWARD for parameter in block.parameters}
     by_kind = {}
-    for buffer in block_buffers(Reading(block)):
+    for buffer in block_buffers(BlockAnalysis(block)):
         by_kind.setdefault(kinds.get(buffer.name, "scratch"), []).append(buffer)
     return sum(place(buffers, THOROUGH).arena_bytes for buffers in by_kind.values())
 
@@ -96,7 +96,7 @@ def separate(block):
 def exact_size(block):
     """The memory of slots that only buffers of one size share, in the order in which buffers begin to live."""
     slots = {}
-    for buffer in sorted(block_buffers(Reading(block)), key=lambda buffer: (buffer.start, buffer.stop)):
+    for buffer in sorted(block_buffers(BlockAnalysis(block)), key=lambda buffer: (buffer.start, buffer.stop)):
         ends = slots.setdefault(aligned(buffer.nbytes), [])
         free = next((i for i, end in enumerate(ends) if end <= buffer.start), None)
         if free is None:

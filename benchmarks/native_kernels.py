@@ -32,7 +32,7 @@ from runtime.codegen.ir import FLOAT32, FLOAT64, Function, Index, Module, Value,
 from runtime.codegen.kernels.matmul import Matrix, plan_product, product, stored  # noqa: E402 - likewise
 from runtime.codegen.kernels.reduction import LARGEST, SUM, along_row  # noqa: E402 - likewise
 from runtime.codegen.machine import Target, target  # noqa: E402 - likewise
-from runtime.codegen.rules import FORMS, Loops, Work  # noqa: E402 - likewise
+from runtime.codegen.rules import RULES, CustomKernel, Work  # noqa: E402 - likewise
 from runtime.engines.native import jit  # noqa: E402 - likewise
 from runtime.engines.native.cpu import this_machine  # noqa: E402 - likewise
 from runtime.memory.aligned import aligned_array  # noqa: E402 - likewise
@@ -169,16 +169,16 @@ def convolutions(of: Target) -> None:
 
 def convolution(of: Target, name: str, shapes: Sequence[tuple[int, ...]], attributes: Mapping[str, object]) -> Call:
     """An op of random operands, the last of these shapes being the result's."""
-    form = FORMS[name]
-    assert isinstance(form, Loops), f"{name} has loops of its own"
+    form = RULES[name]
+    assert isinstance(form, CustomKernel), f"{name} has loops of its own"
     types = [TensorType("float32", shape) for shape in shapes]
     stages = form.plan(of, types[:-1], types[-1:], attributes)
     arrays = [array("float32", prod(type.static_shape)) for type in types]
-    arrays += [array("float32", -(-size // 4)) for size in (*stages.shared, *stages.own)]
+    arrays += [array("float32", -(-size // 4)) for size in (*stages.shared_scratch, *stages.thread_scratch)]
     module = Module(of)
-    for number, stage in enumerate(stages.stages):
+    for number, stage in enumerate(stages.steps):
         f = module.function(f"stage_{number}", [pointer(FLOAT32)] * len(arrays))
-        operands, shared, own = f.arguments[:2], f.arguments[3:], f.arguments[3 + len(stages.shared) :]
+        operands, shared, own = f.arguments[:2], f.arguments[3:], f.arguments[3 + len(stages.shared_scratch) :]
         work = Work(
             f,
             operands,
@@ -188,10 +188,10 @@ def convolution(of: Target, name: str, shapes: Sequence[tuple[int, ...]], attrib
             {},
             lambda: None,
         )
-        stage.write(work, f.index(stage.first), f.index(stage.first + stage.units))
+        stage.write(work, f.index(stage.first), f.index(stage.first + stage.work_items))
         f.end()
     code = jit.load(jit.compiled(module), of)
-    functions = [code.function(f"stage_{number}", len(arrays)) for number in range(len(stages.stages))]
+    functions = [code.function(f"stage_{number}", len(arrays)) for number in range(len(stages.steps))]
     addresses = [x.ctypes.data for x in arrays]
 
     def call(kept: object = arrays) -> None:

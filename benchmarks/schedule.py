@@ -23,7 +23,7 @@ from compiler.build.compiled import Compiled
 from compiler.passes.plan_memory import block_buffers
 from compiler.planning.simulated_threads import times_faster
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from runtime.blas import use_one_thread
 from runtime.engines.reference.bind import bind
 from runtime.engines.reference.threads.at_once import TRIALS, AtOnce
@@ -207,7 +207,7 @@ def planned(bound):
 def apart(bound):
     """A plan in which no two buffers share memory."""
     plan = pb.MemoryPlan()
-    for buffer in block_buffers(Reading(bound.block)):
+    for buffer in block_buffers(BlockAnalysis(bound.block)):
         plan.placements.add(tensor=buffer.name, offset=plan.arena_bytes)
         plan.arena_bytes += aligned(buffer.nbytes)
     return plan

@@ -8,7 +8,7 @@
 layers        functions that declare states and call operators: dense, conv, lstm, attention …
 data          rows: packed from tables, images and text, written from arrays, encoded and decoded
 other_names   names of Keras and PyTorch for the functions of this package
-found_rooms   imports the packages of these names, and reports a file of the user's that hides one
+found_packages imports the packages of these names, and reports a file of the user's that hides one
 
 A name is looked up on first use, in its package: `load` and `Run` need neither `compiler` nor `registry`, and importing
 this package imports none of the others.
@@ -56,7 +56,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    from prograd.found_rooms import found_room
+    from prograd.found_packages import found_room
 
     return sorted({*dir(found_room("compiler")), *_RUN, *_MODULES})
 
@@ -66,7 +66,7 @@ def _found(name: str) -> object:
         from importlib import import_module
 
         return import_module(f"prograd.{name}")
-    from prograd.found_rooms import found_room
+    from prograd.found_packages import found_room
 
     room = found_room("runtime" if name in _RUN else "compiler")
     if not hasattr(room, name):

@@ -59,7 +59,7 @@ def no_attribute(value: Value, name: str) -> str:
 
 
 def _mistyped(name: str) -> str:
-    """Return a hint at the closest attribute of Value or the closest operator, "" if none is close."""
+    """Return the closest attribute of Value, or the closest operator that array users call as a method."""
     from registry.op import OPS
 
     own = [word for word in dir(Value) if not word.startswith("_")]

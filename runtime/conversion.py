@@ -42,7 +42,7 @@ def converted(array: Array, dtype: str) -> Array:
     return out
 
 
-def given_dtype(dtype: str) -> str:
+def python_dtype(dtype: str) -> str:
     """Return the dtype in which Python gets the elements of a dtype."""
     return "float32" if dtype == "bfloat16" else dtype
 
@@ -52,7 +52,7 @@ def handed_out(array: Array) -> Array:
     return converted(array, "float32") if array.dtype == BFLOAT16 else array.copy()
 
 
-def taken_in(array: Array, dtype: str) -> Array:
+def converted_input(array: Array, dtype: str) -> Array:
     """Return the array in `dtype`, row-major and in this machine's byte order.
 
     For bfloat16, accept the bits of another package's bfloat16, and float32 if no number is rounded.

@@ -22,7 +22,7 @@ BLOCKS: Final = 2048
 """Number of four-word blocks that are computed at a time; their work space fits into a second-level cache."""
 
 WORK_ROWS: Final = 6
-"""Number of vectors of one element per block that `fill_words` needs."""
+"""Number of vectors of one element per block that `fill_random_bits` needs."""
 
 _ROUNDS = 10
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
@@ -32,23 +32,23 @@ _HALF = np.array(32, np.uint64)
 _FACTORS = [np.array(multiplier, np.uint64) for multiplier in _MULTIPLIERS]
 
 
-class Words(Protocol):
-    """A function that computes random bits as `fill_words` does."""
+class RandomBits(Protocol):
+    """A function that computes random bits as `fill_random_bits` does."""
 
     def __call__(self, out: Array, seed: int, stream: int, step: int, first: int) -> bool:
         """Fill `out` and return True, or return False if another way is faster."""
         ...
 
 
-_faster: list[Words] = []
+_faster: list[RandomBits] = []
 
 
-def make_words_by(words: Words) -> None:
+def use_random_bits_by(words: RandomBits) -> None:
     """Use another function for random bits from now on; it computes the same bits faster where it returns True."""
     _faster[:] = [words]
 
 
-def fill_words(out: Array, work: Array, *, seed: int, stream: int, step: int, first: int = 0) -> None:
+def fill_random_bits(out: Array, work: Array, *, seed: int, stream: int, step: int, first: int = 0) -> None:
     """Fill `out` with words 4 * first, 4 * first + 1, ... of a stream's random bits.
 
     Args:
@@ -60,11 +60,11 @@ def fill_words(out: Array, work: Array, *, seed: int, stream: int, step: int, fi
         first: number of the first block, 32 bits.
     """
     if not (_faster and _faster[0](out, seed, stream, step, first)):
-        words_by_numpy(out, work, seed=seed, stream=stream, step=step, first=first)
+        random_bits_by_numpy(out, work, seed=seed, stream=stream, step=step, first=first)
 
 
-def words_by_numpy(out: Array, work: Array, *, seed: int, stream: int, step: int, first: int = 0) -> None:
-    """Fill `out` as `fill_words` does, always with NumPy."""
+def random_bits_by_numpy(out: Array, work: Array, *, seed: int, stream: int, step: int, first: int = 0) -> None:
+    """Fill `out` as `fill_random_bits` does, always with NumPy."""
     # Rows 2 and 0 of the counter are adjacent, and so are the values that a round combines with them: the low halves of
     # the previous products, rows 3 and 1. So every operation of a round but the products is one call for both.
     even, products, odd = work[0:2], work[2:4], work[4:6]
@@ -99,7 +99,7 @@ def permutation(seed: int, epoch: int, rows: int) -> Array:
     work = np.empty((WORK_ROWS, min(BLOCKS, blocks)), np.uint64)
     for first in range(0, blocks, BLOCKS):
         part = words[4 * first : 4 * (first + BLOCKS)]
-        fill_words(part, work[:, : part.size // 4], seed=seed, stream=SHUFFLE_STREAM, step=epoch, first=first)
+        fill_random_bits(part, work[:, : part.size // 4], seed=seed, stream=SHUFFLE_STREAM, step=epoch, first=first)
     keys = words[0::2].astype(np.uint64) << _HALF | words[1::2]
     return np.argsort(keys[:rows], kind="stable")
 

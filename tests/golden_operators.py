@@ -20,7 +20,7 @@ from subjects.cases import build
 from compiler.passes.list_operators import list_operators
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.files import parse, read, save
 from prograd_proto.tensor_types import TensorType, tensor_desc
 from prograd_proto.upgrades import FORMAT_VERSION
@@ -70,7 +70,7 @@ def program_of(types: list[str]) -> pb.ProgramDesc:
             program.blocks.append(block)
             entry = program.entries.add(name=f"{type} {number}", source_block=len(program.blocks) - 1)
             entry.bindings.add(block=len(program.blocks) - 1)
-    list_operators(Readings(program))
+    list_operators(BlockAnalyses(program))
     return program
 
 

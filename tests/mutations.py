@@ -29,7 +29,7 @@ from compiler import Program, adam, constant, global_norm, ops, sgd, warmup_cosi
 from compiler.passes.list_operators import list_operators
 from prograd_proto import ProgramError, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.files import END, canonical_bytes
 from prograd_proto.tensor_types import tensor_desc
 from prograd_proto.upgrades import FORMAT_VERSION
@@ -90,7 +90,7 @@ def one_op(sample: Any) -> pb.ProgramDesc:
     )
     block.fetches.extend(pb.FetchDesc(name=n, tensor=n, over=pb.OVER_LAST) for n in block.ops[-1].outputs)
     program.entries.add(name="predict", source_block=0).bindings.add(block=0)
-    list_operators(Readings(program))
+    list_operators(BlockAnalyses(program))
     return program
 
 

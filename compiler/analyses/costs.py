@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from math import prod
 
 from prograd_proto import TensorType
-from prograd_proto.blocks import Reading, question
+from prograd_proto.blocks import BlockAnalysis, question
 from registry.op import find_op, rule_names
 from runtime.step import is_transfer, is_view
 
 
 @question(of_each_op=True)
-def operations_of(block: Reading) -> list[int]:
+def operations_of(block: BlockAnalysis) -> list[int]:
     """Return the operations of each op of a block with static types."""
     cost = {kind: operations(kind.op_type, kind.inputs, kind.outputs) for kind in dict.fromkeys(block.kinds)}
     return [cost[kind] for kind in block.kinds]

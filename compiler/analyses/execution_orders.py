@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from runtime.step import is_transfer
 
 
@@ -32,7 +32,7 @@ class ExecutionOrder(NamedTuple):
     update: list[int]
 
 
-def execution_orders(program: pb.ProgramDesc, block: Reading) -> list[ExecutionOrder]:
+def execution_orders(program: pb.ProgramDesc, block: BlockAnalysis) -> list[ExecutionOrder]:
     """Return the orders of all forward ops of a well-formed block, in the order in which they run.
 
     Constants, spills and reloads have none.
@@ -58,7 +58,7 @@ def execution_orders(program: pb.ProgramDesc, block: Reading) -> list[ExecutionO
     ]
 
 
-def unlisted(block: Reading, orders: list[ExecutionOrder]) -> Iterator[int]:
+def unlisted(block: BlockAnalysis, orders: list[ExecutionOrder]) -> Iterator[int]:
     """Return the positions of ops without a forward op: schedules, clipping, constants, transfers."""
     listed = {i for order in orders for i in (order.forward, *order.gradient, *order.derivative, *order.update)}
     return (i for i in range(len(block.ops)) if i not in listed)

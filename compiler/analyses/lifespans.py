@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Literal
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.blocks.stages import pass_of
 from registry import OpError, Value
 from runtime.step import views_of
@@ -43,7 +43,7 @@ def declare_lifespan(value: Value, state: pb.StateDesc | None, lifespan: str) ->
         state.lifespan = known[lifespan]
 
 
-def lifespans_of(program: pb.ProgramDesc, block: Reading) -> dict[str, pb.Lifespan]:
+def lifespans_of(program: pb.ProgramDesc, block: BlockAnalysis) -> dict[str, pb.Lifespan]:
     """Return the lifespan of every tensor of a well-formed block, without scratch."""
     found = {name: lifespan_of(passes) for name, passes in _passes(block).items()}
     constants = (outputs for type, outputs in zip(block.op_types, block.outputs, strict=True) if type == "constant")
@@ -58,7 +58,7 @@ def lifespan_of(passes: Iterable[pb.Lifespan]) -> pb.Lifespan:
     return found.pop() if len(found) == 1 else pb.LIFESPAN_ITERATION
 
 
-def _passes(block: Reading) -> dict[str, set[pb.Lifespan]]:
+def _passes(block: BlockAnalysis) -> dict[str, set[pb.Lifespan]]:
     """Return the passes that define and use each tensor; a use of a view is a use of the tensor."""
     of_ops = [pass_of(stage) for stage in block.stages]
     of_ops.append(pb.LIFESPAN_ITERATION)  # the end of the step

@@ -11,7 +11,7 @@ from compiler.analyses.update_times import UpdateTime, update_times
 from compiler.planning.give_room import Room
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.lifespans import held
 from runtime.step import is_transfer, spills
 
@@ -58,12 +58,12 @@ class MemoryReport:
     bindings: list[BindingMemory]
 
 
-def memory_report(program: Readings, rooms: Mapping[int, Room]) -> MemoryReport:
+def memory_report(program: BlockAnalyses, rooms: Mapping[int, Room]) -> MemoryReport:
     """Return the report of a well-formed program with plans; `rooms` has the blocks planned for threads."""
     return MemoryReport(sum(type_of(state).nbytes for state in held(program.desc)), list(_bindings(program, rooms)))
 
 
-def _bindings(program: Readings, rooms: Mapping[int, Room]) -> Iterator[BindingMemory]:
+def _bindings(program: BlockAnalyses, rooms: Mapping[int, Room]) -> Iterator[BindingMemory]:
     for entry in program.desc.entries:
         for binding in entry.bindings:
             block = program[binding.block]

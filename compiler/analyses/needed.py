@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from prograd_proto.blocks import Reading, question
+from prograd_proto.blocks import BlockAnalysis, question
 from runtime.step import is_observable
 
 
 @question()
-def needed(block: Reading) -> tuple[list[bool], set[str]]:
+def needed(block: BlockAnalysis) -> tuple[list[bool], set[str]]:
     """Return for each op True if it is needed by the end of the step, an effect or another op; and the tensors read."""
     read = set(block.ends)
     observable = {op_type for op_type in set(block.op_types) if is_observable(op_type)}

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import islice
 from math import inf
 
-from prograd_proto.blocks import Reading, question
+from prograd_proto.blocks import BlockAnalysis, question
 from prograd_proto.blocks.walk import require_flat
 from runtime.placement import aligned
 from runtime.step import (
@@ -144,7 +144,7 @@ class StepGraph:
 
 
 @question()
-def step_graph(block: Reading) -> StepGraph:
+def step_graph(block: BlockAnalysis) -> StepGraph:
     """Return the graph of a block with static types; raise ProgramError for a block with sub-blocks."""
     require_flat(block, "a graph of a step")
     outside = {*block.state_of, *made_outside(block)}
@@ -166,7 +166,7 @@ def step_graph(block: Reading) -> StepGraph:
     return graph
 
 
-def _values(block: Reading, outside: Collection[str]) -> StepGraph:
+def _values(block: BlockAnalysis, outside: Collection[str]) -> StepGraph:
     """Return the graph with its values, without in-place pairs."""
     views = set(views_of(block))
     roots = [*block.parameter_names]
@@ -204,7 +204,7 @@ def _values(block: Reading, outside: Collection[str]) -> StepGraph:
     return graph
 
 
-def _order_views(block: Reading, graph: StepGraph) -> None:
+def _order_views(block: BlockAnalysis, graph: StepGraph) -> None:
     """Let the readers of a view wait for it: the value itself is written by another op."""
     maker = {block.outputs[i][0]: i for i, writes in enumerate(graph.writes) if not writes}
     for before, inputs in zip(graph.before, block.inputs, strict=True) if maker else ():
@@ -219,7 +219,7 @@ def _order_updates(graph: StepGraph) -> None:
             graph.before[i].extend(j for j in graph.readers[old] if j < i)
 
 
-def _order_effects(block: Reading, graph: StepGraph) -> None:
+def _order_effects(block: BlockAnalysis, graph: StepGraph) -> None:
     """Let ops with effects on the same resource wait for each other."""
     effects = {type: effects_of(type) for type in set(block.op_types)}
     if not any(effects.values()):

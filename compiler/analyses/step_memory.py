@@ -13,7 +13,7 @@ from compiler.analyses.lifespans import lifespan_of, lifespans_of
 from compiler.passes.plan_memory import block_buffers, plan_of, spilled_buffers
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.blocks.stages import pass_of
 from runtime.placement import PAGE, Buffer, aligned, check_placement, planned_offsets
 from runtime.step import aliases_of
@@ -65,7 +65,7 @@ class StepMemory:
     `in_file` has the buffers of the file beside the arena, each with its offset there.
     """
 
-    block: Reading
+    block: BlockAnalysis
     plan: pb.MemoryPlan
     residents: list[Resident]
     peak_tick: int
@@ -86,7 +86,7 @@ class StepMemory:
 
 def step_memory(program: pb.ProgramDesc, binding: pb.Binding) -> StepMemory:
     """Return the memory of a well-formed block that runs; raise ProgramError if the plan is not its own."""
-    block = Reading(program.blocks[binding.block])
+    block = BlockAnalysis(program.blocks[binding.block])
     buffers = block_buffers(block)
     plan = binding.plan if binding.plan.placements or not buffers else plan_of(block)
     placed = planned_offsets(plan.placements, buffers)
@@ -128,7 +128,7 @@ def busiest(buffers: Sequence[Buffer]) -> tuple[int, int]:
     return tick, most
 
 
-def _tenants(program: pb.ProgramDesc, block: Reading) -> dict[str, list[Tenant]]:
+def _tenants(program: pb.ProgramDesc, block: BlockAnalysis) -> dict[str, list[Tenant]]:
     """Return the tenants of each buffer, by its name, in the order of their definitions."""
     aliases, types = aliases_of(block), block.types
     lifespans = lifespans_of(program, block)
@@ -150,7 +150,7 @@ def _tenants(program: pb.ProgramDesc, block: Reading) -> dict[str, list[Tenant]]
     return tenants
 
 
-def _resident(block: Reading, buffer: Buffer, offset: int, tenants: list[Tenant]) -> Resident:
+def _resident(block: BlockAnalysis, buffer: Buffer, offset: int, tenants: list[Tenant]) -> Resident:
     if not tenants:
         return Resident(buffer, offset, "scratch", pass_of(block.stages[buffer.start // 2]), [])
     first = tenants[0].definition

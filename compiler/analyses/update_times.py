@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.blocks.stages import BACKWARD
 
 
@@ -29,7 +29,7 @@ READ: Final = "their parameters are read until then"
 ORDER: Final = "the step then needs less memory or keeps more threads busy"
 
 
-def update_times(program: pb.ProgramDesc, block: Reading) -> list[UpdateTime]:
+def update_times(program: pb.ProgramDesc, block: BlockAnalysis) -> list[UpdateTime]:
     """Return the updates of trained parameters in a block that runs, in the order in which they run."""
     trained = {state.name for state in program.states if state.trainable}
     maker = block.use_def.makers
@@ -55,7 +55,7 @@ def update_times(program: pb.ProgramDesc, block: Reading) -> list[UpdateTime]:
     return sorted(found, key=lambda update: (update.position, update.state))
 
 
-def _gradients(block: Reading, end: int) -> Iterator[str]:
+def _gradients(block: BlockAnalysis, end: int) -> Iterator[str]:
     """Return the tensors of the backward pass that the update whose last op is at `end` reads."""
     maker = block.use_def.makers
     waiting, seen = [end], {end}

@@ -24,7 +24,7 @@ from compiler.passes.run_passes import AfterPass, run_passes
 from compiler.planning.keep_budget import SECONDS
 from compiler.planning.plan_program import plan_program
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.entry_views import Entries
 from prograd_proto.files import FORMAT_VERSION, copy_of, is_saved, save
 from prograd_proto.identity import program_sha256
@@ -174,21 +174,21 @@ def compile_program(
         ProgramError: the program uses operators of a plugin that is not in use.
     """
     require_used(program)
-    readings = Readings(program)
-    known = list(dict.fromkeys(symbol for number in readings.sources for symbol in symbols_of(readings, number)))
+    analyses = BlockAnalyses(program)
+    known = list(dict.fromkeys(symbol for number in analyses.sources for symbol in symbols_of(analyses, number)))
     for symbol, size in sizes.items():
         if symbol not in known:
             raise CompileError(f"there is no symbol {symbol!r} in this program{closest(symbol, known)}")
         _require_sizes(symbol, size)
     program.format_version = FORMAT_VERSION
     program.producer = f"prograd {version('prograd')}"
-    only_sources(readings)
+    only_sources(analyses)
     well_formed: set[bytes] = set()
-    run_passes(program, passes.before("bind_dimensions"), after=after, well_formed=well_formed, readings=readings)
+    run_passes(program, passes.before("bind_dimensions"), after=after, well_formed=well_formed, analyses=analyses)
     rows = row_symbol(program)  # symbols of live ops: a symbol of dead ops needs no size
     for entry in program.entries:
-        _bind(program, entry, sorted(symbols_of(readings, entry.source_block)), sizes, rows)
-    run_passes(program, passes.since("bind_dimensions"), after=after, well_formed=well_formed, readings=readings)
+        _bind(program, entry, sorted(symbols_of(analyses, entry.source_block)), sizes, rows)
+    run_passes(program, passes.since("bind_dimensions"), after=after, well_formed=well_formed, analyses=analyses)
     return Compiled(program, passes)
 
 

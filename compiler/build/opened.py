@@ -17,7 +17,7 @@ from compiler.build.well_formed import well_formed
 from compiler.errors import CompileError
 from compiler.passes.bind_dimensions import symbols_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.lifespans import trains
 from registry import Block, Value
 
@@ -45,8 +45,8 @@ class Opened:
     def sizes(self, program: pb.ProgramDesc) -> dict[str, int | Sequence[int]]:
         """Return the file's sizes of the symbols of a program; several for rows if the row symbol is the same."""
         there = sizes_of(self.desc)
-        readings = Readings(program)
-        symbols = {symbol for number in readings.sources for symbol in symbols_of(readings, number)} if there else ()
+        analyses = BlockAnalyses(program)
+        symbols = {symbol for number in analyses.sources for symbol in symbols_of(analyses, number)} if there else ()
         found = {symbol: each(given) for symbol, given in there.items() if symbol in symbols}
         same = (program.data, program.run) == (self.desc.data, self.desc.run)
         return {symbol: sizes if same and len(sizes) > 1 else max(sizes) for symbol, sizes in found.items()}

@@ -65,8 +65,8 @@ class Program:
     """A training run under construction.
 
     Tensors are made by `input`, `parameter`, `buffer`, `constant` and by calling operators of `compiler.ops`.
-    `minimize` appends gradients and updates, `data` and `run` set the rows and the default run of the file, and
-    `compile` binds symbolic sizes and runs the passes.
+    `minimize` appends gradients and updates, `data` and `run` say what executing the file does, `compile` binds
+    symbolic sizes and runs the passes.
     """
 
     def __init__(self, name: str = "program", *, seed: int = 0) -> None:

@@ -8,7 +8,7 @@ from compiler.build.plugins import require_used
 from compiler.passes.verify import verify
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.files import load, read
 from prograd_proto.text import from_text
 
@@ -21,7 +21,7 @@ def well_formed(path: str) -> pb.ProgramDesc:
     program = _from_text(path) if Path(path).suffix == ".txt" else load(path)
     try:
         require_used(program)
-        verify(Readings(program))
+        verify(BlockAnalyses(program))
     except ProgramError as error:
         raise ProgramError(f"{path}: {error}") from None
     return program

@@ -8,12 +8,12 @@ from compiler.aligned_text import columns
 from compiler.analyses.execution_orders import execution_orders, unlisted
 from compiler.commands.ops_in_words import line_of, op_in_words
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 
 HEAD = ("op", "forward", "gradient", "derivative", "update", "line")
 
 
-def order_text(title: str, program: pb.ProgramDesc, block: Reading) -> str:
+def order_text(title: str, program: pb.ProgramDesc, block: BlockAnalysis) -> str:
     """Return the view as text; positions are counted from 1."""
     orders = execution_orders(program, block)
     rows = [

@@ -11,7 +11,7 @@ from compiler.errors import UsageError
 from compiler.passes.verify import verify
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.files import copy_of, parse, read, save, write
 from prograd_proto.identity import program_sha256
 from prograd_proto.printable import result_line, sentence
@@ -29,7 +29,7 @@ def upgrade(options: argparse.Namespace) -> None:
         after = copy_of(before)
         upgrade_message(after)
         require_used(after)
-        verify(Readings(after))
+        verify(BlockAnalyses(after))
     except ProgramError as error:
         raise ProgramError(f"{options.program}: {error}") from error.__cause__
     changes = list(changes_in_words(before, after))

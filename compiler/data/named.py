@@ -31,7 +31,7 @@ _USES: Final[Mapping[str, tuple[Callable[[Column], bool], str]]] = {
         "columns of single numbers and of classes have values in place of missing ones",
     ),
 }
-"""A test of the columns that each option can use, and the end of the sentence that refuses others."""
+"""By option, a test of the columns that it can use, and the end of the sentence that refuses others."""
 
 
 def require_used(options: PackOptions, columns: Mapping[str, Column]) -> None:

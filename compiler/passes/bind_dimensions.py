@@ -14,33 +14,33 @@ from itertools import chain
 from compiler.errors import CompileError
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.tensor_types import Shape, shape_message, shape_of
 from registry.ops.fill import MOST
 
 
-def bind_dimensions(program: Readings) -> None:
+def bind_dimensions(program: BlockAnalyses) -> None:
     """Make a static copy of each block for each binding of its symbols.
 
     Raises CompileError for a symbol without a size.
     """
     keep_sources(program)
-    readings = {number: program[number] for number in range(len(program))}
+    analyses = {number: program[number] for number in range(len(program))}
     for entry in program.desc.entries:
         for binding in entry.bindings:
             binding.ClearField("plan")
             sizes = {dim.symbol: dim.size for dim in binding.dims}
             numbers = program.with_sub_blocks([entry.source_block])
-            now = {old: len(readings) + i for i, old in enumerate(numbers)}
+            now = {old: len(analyses) + i for i, old in enumerate(numbers)}
             binding.block = now[entry.source_block]
             for old, new in now.items():
-                readings[new] = readings[old].copied_to(program.desc.blocks.add())
-                _name_sub_blocks(readings[new], now)
-                _bind(readings[new], sizes, entry.name)
-    program.put(readings)
+                analyses[new] = analyses[old].copied_to(program.desc.blocks.add())
+                _name_sub_blocks(analyses[new], now)
+                _bind(analyses[new], sizes, entry.name)
+    program.put(analyses)
 
 
-def keep_sources(program: Readings) -> None:
+def keep_sources(program: BlockAnalyses) -> None:
     """Delete all blocks but the source blocks and those inside their ops."""
     desc = program.desc
     numbers = program.with_sub_blocks(program.sources)
@@ -59,14 +59,14 @@ def keep_sources(program: Readings) -> None:
         _name_sub_blocks(program[number], now)
 
 
-def only_sources(program: Readings) -> None:
+def only_sources(program: BlockAnalyses) -> None:
     """Delete the bindings, and all blocks but the source blocks and those inside their ops."""
     for entry in program.desc.entries:
         del entry.bindings[:]
     keep_sources(program)
 
 
-def symbols_of(program: Readings, number: int) -> list[str]:
+def symbols_of(program: BlockAnalyses, number: int) -> list[str]:
     """Return the symbols of a block and of the blocks inside its ops, in order of appearance."""
     symbols: dict[str, None] = {}
     for each in program.with_sub_blocks([number]):
@@ -78,7 +78,7 @@ def symbols_of(program: Readings, number: int) -> list[str]:
     return list(symbols)
 
 
-def _bind(block: Reading, sizes: Mapping[str, int], entry: str) -> None:
+def _bind(block: BlockAnalysis, sizes: Mapping[str, int], entry: str) -> None:
     now = {type: _static(type, sizes, entry) for type in dict.fromkeys(block.types.values())}
     _require_addressable(block, now, entry)
     block.retype(now)
@@ -103,7 +103,7 @@ def _with_sizes(shape: Shape, sizes: Mapping[str, int], entry: str) -> Shape:
     return tuple(sizes[extent] if isinstance(extent, str) else extent for extent in shape)
 
 
-def _require_addressable(block: Reading, now: Mapping[TensorType, TensorType], entry: str) -> None:
+def _require_addressable(block: BlockAnalysis, now: Mapping[TensorType, TensorType], entry: str) -> None:
     """Raise CompileError for a tensor too large for any run: the offsets of a plan have 64 bits."""
     too_large = {old for old, type in now.items() if type.nbytes > MOST}
     for name, type in block.types.items() if too_large else ():
@@ -121,7 +121,7 @@ def _shape(attribute: bytes) -> Shape:
     return shape_of(desc.shape_value) if desc.HasField("shape_value") else ()
 
 
-def _name_sub_blocks(block: Reading, now: Mapping[int, int]) -> None:
+def _name_sub_blocks(block: BlockAnalysis, now: Mapping[int, int]) -> None:
     for i, numbers in enumerate(block.blocks):
         if numbers:
             block.ops[i].blocks[:] = [now[number] for number in numbers]

@@ -11,17 +11,17 @@
 from __future__ import annotations
 
 from compiler.analyses.needed import needed
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 
 
-def eliminate_dead_ops(program: Readings) -> None:
+def eliminate_dead_ops(program: BlockAnalyses) -> None:
     """Drop ops that no fetch, update or result needs."""
     sources = program.sources
     for number in range(len(program)):
         drop_dead_ops(program[number], feeds=number in sources)
 
 
-def drop_dead_ops(block: Reading, *, feeds: bool = False) -> None:
+def drop_dead_ops(block: BlockAnalysis, *, feeds: bool = False) -> None:
     """Drop dead ops, tensors and parameters from a block; drop feeds only with `feeds`.
 
     The parameters of a sub-block stay: its op passes operands by position.
@@ -39,7 +39,7 @@ def drop_dead_ops(block: Reading, *, feeds: bool = False) -> None:
     order_tensors(block)
 
 
-def order_tensors(block: Reading) -> None:
+def order_tensors(block: BlockAnalysis) -> None:
     """Keep the descriptions of defined tensors only, in the order of the definitions."""
     order = [*block.parameter_names]
     for outputs, scratch in zip(block.outputs, block.scratch, strict=True):

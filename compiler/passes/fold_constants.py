@@ -22,7 +22,7 @@ from functools import cache
 from compiler.passes.rewrite import computation, rewrite
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
-from prograd_proto.blocks import Kind, Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis, Kind
 from prograd_proto.dtypes import FLOATS, INTEGERS, NAMES
 from registry.op import find_op
 from registry.ops.fill import SMALL_TENSOR_BYTES
@@ -33,7 +33,7 @@ PLAIN = FLOATS | INTEGERS | {"bool"}
 """Dtypes whose arithmetic is exactly specified; 16-bit floats are computed with in another dtype."""
 
 
-def fold_constants(program: Readings, *, small: int = 1024) -> None:
+def fold_constants(program: BlockAnalyses, *, small: int = 1024) -> None:
     """Compute known values at compile time, if they are small and the same on every machine.
 
     Args:
@@ -44,7 +44,7 @@ def fold_constants(program: Readings, *, small: int = 1024) -> None:
         _fold(block, small)
 
 
-def _fold(block: Reading, small: int) -> None:
+def _fold(block: BlockAnalysis, small: int) -> None:
     known: dict[str, pb.SmallTensor] = {}
     values: dict[object, pb.SmallTensor] = {}  # by computation: each parameter may need the same value
     is_exact = cache(_is_exact)
@@ -72,7 +72,7 @@ def _fold(block: Reading, small: int) -> None:
     rewrite(block, visit, lambda: _write(block, known, small))
 
 
-def _write(block: Reading, known: Mapping[str, pb.SmallTensor], small: int) -> bool:
+def _write(block: BlockAnalysis, known: Mapping[str, pb.SmallTensor], small: int) -> bool:
     """Replace the known results that are read by constants; return True if there are any."""
     if not known:
         return False
@@ -100,7 +100,7 @@ def _is_worth(op: pb.OpDesc, data: bytes, small: int) -> bool:
     return len(data) <= small or not (is_one_number or find_op(op.type).traits.grows)
 
 
-def _always_chosen(block: Reading, i: int, known: Mapping[str, pb.SmallTensor]) -> list[str] | None:
+def _always_chosen(block: BlockAnalysis, i: int, known: Mapping[str, pb.SmallTensor]) -> list[str] | None:
     """Return the operand that has every element of a `where`; None if it depends."""
     selector, x, other = block.inputs[i]
     condition = known[selector].data if selector in known else b""

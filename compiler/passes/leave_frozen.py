@@ -18,13 +18,13 @@ from itertools import islice
 from compiler.analyses.needed import needed
 from compiler.passes.eliminate_dead_ops import drop_dead_ops
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.lifespans import slots_of_frozen
 from prograd_proto.spelling import closest
 from registry.errors import OpError
 
 
-def leave_frozen(program: Readings) -> None:
+def leave_frozen(program: BlockAnalyses) -> None:
     """Leave the training of frozen parameters out of blocks that run."""
     frozen = {s.name for s in program.desc.states if s.kind == pb.STATE_KIND_PARAMETER and not s.trainable}
     if not frozen:
@@ -56,7 +56,7 @@ def mark(states: Iterable[pb.StateDesc], patterns: Sequence[str], *, trainable: 
     return list(found)
 
 
-def _leave(block: Reading, frozen: Container[str], dropped: Container[str]) -> None:
+def _leave(block: BlockAnalysis, frozen: Container[str], dropped: Container[str]) -> None:
     desc, before = block.desc, needed(block)[0]
     tensor_of = {state: tensor for tensor, state in block.state_of.items()}
     stays = {update.tensor: tensor_of[update.state] for update in desc.updates if update.state in frozen}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from registry.op import find_op
 
 
-def list_operators(program: Readings) -> None:
+def list_operators(program: BlockAnalyses) -> None:
     """Record the version of each operator that is used."""
     desc = program.desc
     types = {type for number in range(len(program)) for type in program[number].op_types}

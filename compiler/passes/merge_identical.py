@@ -23,17 +23,17 @@ from compiler.passes.order_ops import best_order
 from compiler.passes.rewrite import computation, rewrite
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from runtime.step import effects_of, is_view
 
 SLACK: Final = 1000
-"""Factor of the merged results' bytes below which, compared with the largest result, the peak is not checked."""
+"""Ratio of the largest result's bytes to those of all merged results, above which the peak is not checked."""
 
 SMALL: Final = 64
 """Bytes of results that are merged without a check of the peak: the least that a buffer takes."""
 
 
-def merge_identical(program: Readings, *, most_tried: int = 16) -> None:
+def merge_identical(program: BlockAnalyses, *, most_tried: int = 16) -> None:
     """Keep the first of ops that are equal in type, operands, attributes and random stream.
 
     Cheap ops whose merging raises the peak are left unmerged.
@@ -53,7 +53,7 @@ def merge_identical(program: Readings, *, most_tried: int = 16) -> None:
             _merge(block, stay)
 
 
-def _merge(block: Reading, stay: Collection[int] = ()) -> tuple[Set[int], pb.BlockDesc | None]:
+def _merge(block: BlockAnalysis, stay: Collection[int] = ()) -> tuple[Set[int], pb.BlockDesc | None]:
     """Merge identical ops except those of these ids; return the ids of removed ops and the block before."""
     readers: dict[object, int] = {}  # the first op of a type with these operands; few ops have duplicates
     first: dict[object, int] = {}
@@ -84,7 +84,7 @@ def _merge(block: Reading, stay: Collection[int] = ()) -> tuple[Set[int], pb.Blo
     return {op.id for ops in alike.values() for op in ops[1:]}, before
 
 
-def _name_anew(block: Reading, alike: Mapping[int, Sequence[pb.OpDesc]]) -> None:
+def _name_anew(block: BlockAnalysis, alike: Mapping[int, Sequence[pb.OpDesc]]) -> None:
     """Let the kept ops take the stage, id and link of the ops that they replace."""
     now: dict[int, int] = {}
     for ops in alike.values():
@@ -152,6 +152,6 @@ def _peak(block: pb.BlockDesc, stay: Collection[int] = ()) -> int:
     """Return the bytes of the block in its best order, with all identical ops merged but those of these ids."""
     copy = pb.BlockDesc()
     copy.CopyFrom(block)
-    trial = Reading(copy)
+    trial = BlockAnalysis(copy)
     _merge(trial, stay)
     return best_order(trial, step_graph(trial))[1]

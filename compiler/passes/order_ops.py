@@ -20,13 +20,13 @@ from math import inf
 from compiler.analyses.step_graph import StepGraph, step_graph
 from compiler.passes.eliminate_dead_ops import order_tensors
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 
 Order = list[int]
-Candidate = Callable[[Reading, StepGraph], Order]
+Candidate = Callable[[BlockAnalysis, StepGraph], Order]
 
 
-def order_ops(program: Readings) -> None:
+def order_ops(program: BlockAnalyses) -> None:
     """Put the ops into the order, among a few, that needs the least memory; updates follow their gradients."""
     for block in program.bound:
         graph = step_graph(block)
@@ -38,7 +38,7 @@ def order_ops(program: Readings) -> None:
             reorder(block, best)
 
 
-def best_order(block: Reading, graph: StepGraph) -> tuple[Order, int]:
+def best_order(block: BlockAnalysis, graph: StepGraph) -> tuple[Order, int]:
     """Return the first of the candidates with the lowest peak, and that peak."""
     best, least, floor = as_written(block, graph), inf, graph.floor()
     for candidate in CANDIDATES:
@@ -51,17 +51,17 @@ def best_order(block: Reading, graph: StepGraph) -> tuple[Order, int]:
     return best, int(least)
 
 
-def as_written(block: Reading, graph: StepGraph) -> Order:
+def as_written(block: BlockAnalysis, graph: StepGraph) -> Order:
     """Return the order of the source."""
     return list(range(len(block.ops)))
 
 
-def updates_first(block: Reading, graph: StepGraph) -> Order:
+def updates_first(block: BlockAnalysis, graph: StepGraph) -> Order:
     """Return the order of the source with every update as early as possible: its gradient dies at once."""
     return with_updates_first(block, graph, as_written(block, graph))
 
 
-def with_updates_first(block: Reading, graph: StepGraph, order: Order) -> Order:
+def with_updates_first(block: BlockAnalysis, graph: StepGraph, order: Order) -> Order:
     """Return an order with every update as early as possible."""
     stages = block.stages
     early = [stage == pb.STAGE_UPDATE for stage in stages]
@@ -73,7 +73,7 @@ def with_updates_first(block: Reading, graph: StepGraph, order: Order) -> Order:
     return _ranked(graph, [*(i for i in order if early[i]), *(i for i in order if not early[i])])
 
 
-def on_demand(block: Reading, graph: StepGraph) -> Order:
+def on_demand(block: BlockAnalysis, graph: StepGraph) -> Order:
     """Return an order with each op before the first one that needs it, starting from the updates."""
     order: dict[int, None] = {}
     for goal in updates_first(block, graph):
@@ -90,7 +90,7 @@ def on_demand(block: Reading, graph: StepGraph) -> Order:
     return list(order)
 
 
-def frees_most(block: Reading, graph: StepGraph) -> Order:
+def frees_most(block: BlockAnalysis, graph: StepGraph) -> Order:
     """Return a list schedule that picks the ready op with the fewest live bytes, then the first in the source."""
     missing = [len(ops) + last for ops, last in zip(graph.readers, graph.lasts, strict=True)]
     made = [sum(graph.nbytes[value] for value in writes if graph.readers[value]) for writes in graph.writes]
@@ -144,12 +144,12 @@ def _ranked(graph: StepGraph, ranking: Sequence[int]) -> Order:
     return order
 
 
-def _is_goal(block: Reading, graph: StepGraph, i: int) -> bool:
+def _is_goal(block: BlockAnalysis, graph: StepGraph, i: int) -> bool:
     """Return True if only the end of the step needs the op, as an update or a fetch."""
     return block.stages[i] == pb.STAGE_UPDATE or not any(graph.readers[value] for value in graph.writes[i])
 
 
-def reorder(block: Reading, order: Order) -> None:
+def reorder(block: BlockAnalysis, order: Order) -> None:
     """Put the ops of a block into a legal order, and its tensors into that of their definitions."""
     block.reorder_ops(order)
     order_tensors(block)

@@ -14,7 +14,7 @@ from typing import Final
 
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings, question
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis, question
 from prograd_proto.blocks.walk import require_flat
 from runtime.placement import PAGE, QUICK, THOROUGH, Buffer, Effort, Placement, check_placement, place
 from runtime.step import aliases_of, buffers_of, scratch_of, spilled_of, spills
@@ -24,7 +24,7 @@ MOST_BYTES: Final = 1 << 62
 """Upper bound on the bytes of an arena, and on every offset."""
 
 
-def plan_memory(program: Readings, *, thorough: bool = False) -> None:
+def plan_memory(program: BlockAnalyses, *, thorough: bool = False) -> None:
     """Place all buffers that die within a step in one arena, and write the plan into the binding.
 
     Args:
@@ -40,13 +40,13 @@ def plan_memory(program: Readings, *, thorough: bool = False) -> None:
             binding.plan.CopyFrom(plans[binding.block])
 
 
-def plan_of(block: Reading, effort: Effort = QUICK) -> pb.MemoryPlan:
+def plan_of(block: BlockAnalysis, effort: Effort = QUICK) -> pb.MemoryPlan:
     """Return the plan of a block with static types."""
     buffers = block_buffers(block)
     return plan_from(block, buffers, place(buffers, effort))
 
 
-def plan_from(block: Reading, buffers: Sequence[Buffer], placed: Placement) -> pb.MemoryPlan:
+def plan_from(block: BlockAnalysis, buffers: Sequence[Buffer], placed: Placement) -> pb.MemoryPlan:
     """Return the checked plan of a block's buffers at the offsets of a placement, and of its spilled buffers."""
     check_placement(buffers, placed.offsets, placed.arena_bytes)
     if placed.arena_bytes > MOST_BYTES:
@@ -63,7 +63,7 @@ def plan_from(block: Reading, buffers: Sequence[Buffer], placed: Placement) -> p
 
 
 @question(of_marks=True)
-def block_buffers(block: Reading) -> list[Buffer]:
+def block_buffers(block: BlockAnalysis) -> list[Buffer]:
     """Return the buffers of a static block, scratch included; raise ProgramError for one with sub-blocks."""
     require_flat(block, "a plan of memory")
     scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(block, TARGET)]
@@ -71,7 +71,7 @@ def block_buffers(block: Reading) -> list[Buffer]:
 
 
 @question(of_marks=True)
-def spilled_buffers(block: Reading) -> list[Buffer]:
+def spilled_buffers(block: BlockAnalysis) -> list[Buffer]:
     """Return the buffers of a static block that are in the file beside the arena."""
     return spilled_of(block, aliases_of(block)) if any(map(spills, set(block.op_types))) else []
 

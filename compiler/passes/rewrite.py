@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 
 from compiler.passes.eliminate_dead_ops import drop_dead_ops
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 
 EDITED: Sequence[str] = ()
 
@@ -26,7 +26,7 @@ It returns tensors that replace the op's outputs, `EDITED` if it changed the op'
 """
 
 
-def rewrite(block: Reading, visit: Visitor, then: Callable[[], bool] = lambda: False) -> None:
+def rewrite(block: BlockAnalysis, visit: Visitor, then: Callable[[], bool] = lambda: False) -> None:
     """Walk over a block, edited in place; call `then` before dead code removal: it returns True if it edited more."""
     is_changed, now = _visited(block, _careful(block, visit))
     if now:
@@ -40,7 +40,7 @@ def rewrite(block: Reading, visit: Visitor, then: Callable[[], bool] = lambda: F
     drop_dead_ops(block)
 
 
-def _visited(block: Reading, visit: Visitor) -> tuple[bool, dict[str, str]]:
+def _visited(block: BlockAnalysis, visit: Visitor) -> tuple[bool, dict[str, str]]:
     """Visit the ops in order; return True if something was changed, and the replacements of tensors."""
     is_changed = False
     now: dict[str, str] = {}
@@ -59,13 +59,13 @@ def _visited(block: Reading, visit: Visitor) -> tuple[bool, dict[str, str]]:
     return is_changed, now
 
 
-def _careful(block: Reading, visit: Visitor) -> Visitor:
+def _careful(block: BlockAnalysis, visit: Visitor) -> Visitor:
     """Return the visitor without its changes to tensors with a declared lifespan or their readers."""
     declared = {name for name, tensor in zip(block.names, block.tensors, strict=True) if tensor.lifespan}
     return _sparing(block, visit, declared) if declared else visit
 
 
-def _sparing(block: Reading, visit: Visitor, declared: Set[str]) -> Visitor:
+def _sparing(block: BlockAnalysis, visit: Visitor, declared: Set[str]) -> Visitor:
     def careful(i: int) -> Sequence[str] | None:
         if not declared.isdisjoint(block.outputs[i]):
             return None
@@ -81,7 +81,7 @@ def _sparing(block: Reading, visit: Visitor, declared: Set[str]) -> Visitor:
     return careful
 
 
-def computation(block: Reading, i: int) -> object:
+def computation(block: BlockAnalysis, i: int) -> object:
     """Return a key of the inputs that determine the output bits of op number i."""
     return (
         block.op_types[i],
@@ -98,14 +98,14 @@ def _read_instead(names: object, now: Mapping[str, str]) -> None:
             names[i] = now[name]  # pyright: ignore[reportIndexIssue, reportUnknownArgumentType]: as above
 
 
-def _read_at_the_end(block: Reading, now: Mapping[str, str]) -> None:
+def _read_at_the_end(block: BlockAnalysis, now: Mapping[str, str]) -> None:
     _read_instead(block.desc.results, now)
     for end in (*block.desc.fetches, *block.desc.updates):
         end.tensor = now.get(end.tensor, end.tensor)
     block.ends_edited()
 
 
-def _keep_links(block: Reading, now: Mapping[str, str]) -> None:
+def _keep_links(block: BlockAnalysis, now: Mapping[str, str]) -> None:
     """Record a tensor that replaces a gradient as that gradient.
 
     It can have one such link only: that of a state if there is one, else its first one.

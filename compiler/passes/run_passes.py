@@ -12,7 +12,7 @@ from compiler.passes.pipeline import PASSES
 from compiler.passes.verify import verify
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 
 AfterPass = Callable[[str, pb.ProgramDesc], None]
 """A callback with the name of a pass and the program as the pass left it."""
@@ -24,7 +24,7 @@ def run_passes(
     *,
     after: AfterPass | None = None,
     well_formed: set[bytes] | None = None,
-    readings: Readings | None = None,
+    analyses: BlockAnalyses | None = None,
 ) -> dict[str, object]:
     """Apply the passes to the program, and verify the result.
 
@@ -36,7 +36,7 @@ def run_passes(
         passes: in order.
         after: called with each pass's name and the program as the pass left it.
         well_formed: digests of blocks that `verify` found well formed; it adds new ones.
-        readings: existing readings of the program's blocks; the passes update them.
+        analyses: existing analyses of the program's blocks; the passes update them.
 
     Returns:
         The results of the passes by name; most are None.
@@ -47,17 +47,17 @@ def run_passes(
     """
     passes = tuple(passes)
     well_formed = set() if well_formed is None else well_formed
-    readings = Readings(program) if readings is None else readings
+    analyses = BlockAnalyses(program) if analyses is None else analyses
     said: dict[str, object] = {}
     with no_garbage_collection():
         before = pb.ProgramDesc()
         before.CopyFrom(program)
         try:
             for each in passes:
-                said[each.name] = _apply(each, readings)
+                said[each.name] = _apply(each, analyses)
                 if after is not None:
                     after(each.name, program)
-            verify(Readings(program), well_formed)  # read again: a pass may have missed a notification of an edit
+            verify(BlockAnalyses(program), well_formed)  # read again: a pass may have missed a notification of an edit
         except LimitError:
             raise  # a limit of the request, not a fault
         except Exception:
@@ -66,7 +66,7 @@ def run_passes(
     return said
 
 
-def _apply(each: Pass, program: Readings) -> object:
+def _apply(each: Pass, program: BlockAnalyses) -> object:
     """Call a pass; this is the only place that does."""
     return each.function(program, **each.settings)
 
@@ -87,12 +87,12 @@ def no_garbage_collection() -> Generator[None]:
 
 
 def _find_the_fault(program: pb.ProgramDesc, passes: Iterable[Pass]) -> None:
-    """Raise CompileError for the first pass that fails or leaves a malformed program, or for the input."""
-    verify(Readings(program))
-    readings = Readings(program)
+    """Raise CompileError that names the first pass that fails or leaves a malformed program; "none" for the input."""
+    verify(BlockAnalyses(program))
+    analyses = BlockAnalyses(program)
     for each in passes:
         try:
-            _apply(each, readings)
-            verify(Readings(program))
+            _apply(each, analyses)
+            verify(BlockAnalyses(program))
         except ProgramError as error:
             raise CompileError(f"{each.name}: {error}") from None

@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from runtime.step import InPlaceLaw, chosen, leaves_no_copy, possible_pairs, views_of
 from runtime.target import TARGET
 
 Pairs = Sequence[tuple[int, int]]
 
 
-def share_memory(program: Readings) -> None:
+def share_memory(program: BlockAnalyses) -> None:
     """Mark views, and outputs that may overwrite an operand, because nothing reads its old value afterwards."""
     for block in program.bound:
         share_in_block(block)
 
 
-def share_in_block(block: Reading) -> None:
+def share_in_block(block: BlockAnalysis) -> None:
     """Mark every view and every output of one block that may be written in place."""
     sharing = _Sharing(block)
     possible, views = possible_pairs(block, TARGET), set(views_of(block))
@@ -35,7 +35,7 @@ def share_in_block(block: Reading) -> None:
 class _Sharing:
     """One walk over a block that finds the tensor in whose memory each one is."""
 
-    def __init__(self, block: Reading) -> None:
+    def __init__(self, block: BlockAnalysis) -> None:
         self._block = block
         self._end = len(block.ops)
         law = InPlaceLaw(block, views_of(block), TARGET)
@@ -73,7 +73,7 @@ class _Sharing:
         return self._roots.get(name, name)
 
 
-def _new_values(block: Reading, begins: dict[str, str]) -> dict[str, str]:
+def _new_values(block: BlockAnalysis, begins: dict[str, str]) -> dict[str, str]:
     """Return the new value of each state that the block updates, or the tensor of which that is a view."""
     becomes = {state: begins.get(tensor, tensor) for state, tensor in block.updates.items()}
     return {tensor: becomes[state] for tensor, state in block.state_of.items() if state in becomes}

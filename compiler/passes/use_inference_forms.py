@@ -11,13 +11,13 @@ from __future__ import annotations
 from compiler.errors import CompileError
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.lifespans import trains
 from registry import Block, Value
 from registry.op import Op, find_op, rule_names
 
 
-def use_inference_forms(program: Readings) -> None:
+def use_inference_forms(program: BlockAnalyses) -> None:
     """Use inference forms in entries that update no lasting state: dropout becomes its input."""
     for entry in program.desc.entries:
         block = program[entry.source_block]

@@ -21,7 +21,7 @@ from compiler.passes.verify_training import (
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
-from prograd_proto.blocks import Kind, Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis, Kind
 from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.lifespans import trains
 from prograd_proto.spelling import nearest
@@ -35,7 +35,7 @@ MAX_TENSOR_BYTES: Final = 1 << 40
 """Upper bound on the bytes of a tensor, a tebibyte; sums of many such sizes fit into 64 bits."""
 
 
-def verify(program: Readings, known: set[bytes] | None = None) -> None:
+def verify(program: BlockAnalyses, known: set[bytes] | None = None) -> None:
     """Raise CompileError with the first broken rule and where it is broken.
 
     Args:
@@ -58,7 +58,7 @@ def digests(program: pb.ProgramDesc) -> list[bytes]:
     return [hashlib.sha256(around + block.SerializeToString()).digest() for block in program.blocks]
 
 
-def states_have_different_names(program: Readings) -> Iterator[str]:
+def states_have_different_names(program: BlockAnalyses) -> Iterator[str]:
     """Every state has a name of its own and a static shape."""
     symbolic = {type for type in set(program.state_types.values()) if any(isinstance(d, str) for d in type.shape)}
     seen: set[str] = set()
@@ -69,7 +69,7 @@ def states_have_different_names(program: Readings) -> Iterator[str]:
         seen.add(name)
 
 
-def entries_have_blocks(program: Readings) -> Iterator[str]:
+def entries_have_blocks(program: BlockAnalyses) -> Iterator[str]:
     """Every entry has a name of its own and blocks that exist."""
     seen: set[str] = set()
     for entry in program.desc.entries:
@@ -79,7 +79,7 @@ def entries_have_blocks(program: Readings) -> Iterator[str]:
         seen.add(entry.name)
 
 
-def states_have_sizes(program: Readings) -> Iterator[str]:
+def states_have_sizes(program: BlockAnalyses) -> Iterator[str]:
     """No extent of a state is negative, and no state is larger than a tebibyte."""
     bad = {type for type in set(program.state_types.values()) if _has_no_size(type)}
     for name, type in program.state_types.items() if bad else ():
@@ -87,7 +87,7 @@ def states_have_sizes(program: Readings) -> Iterator[str]:
             yield f"the state {name!r} is {type}"
 
 
-def only_buffers_last_an_epoch(program: Readings) -> Iterator[str]:
+def only_buffers_last_an_epoch(program: BlockAnalyses) -> Iterator[str]:
     """Every parameter, slot and counter outlives an epoch: only a buffer lasts an epoch."""
     for state in program.desc.states:
         if state.lifespan == pb.LIFESPAN_EPOCH and state.kind != pb.STATE_KIND_BUFFER:
@@ -95,7 +95,7 @@ def only_buffers_last_an_epoch(program: Readings) -> Iterator[str]:
             yield f"the {kind} {state.name!r} lasts an epoch"
 
 
-def evaluating_does_not_train(program: Readings) -> Iterator[str]:
+def evaluating_does_not_train(program: BlockAnalyses) -> Iterator[str]:
     """No entry that a run evaluates updates a state that outlives an epoch."""
     for entry in program.desc.entries:
         run = program.desc.run
@@ -104,7 +104,7 @@ def evaluating_does_not_train(program: Readings) -> Iterator[str]:
             yield f"the run evaluates the entry {entry.name!r}, which trains"
 
 
-def tensors_are_defined_once(program: Readings, block: Reading) -> Iterator[str]:
+def tensors_are_defined_once(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """Every tensor has a name, is described once and defined once."""
     described = block.names
     names = [*block.parameter_names, *chain.from_iterable(block.outputs), *chain.from_iterable(block.scratch)]
@@ -124,7 +124,7 @@ def tensors_are_defined_once(program: Readings, block: Reading) -> Iterator[str]
         yield f"%{name} is described, and nothing defines it"
 
 
-def tensors_are_defined_before_use(program: Readings, block: Reading) -> Iterator[str]:
+def tensors_are_defined_before_use(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """Every op reads only tensors that a parameter or an earlier op defines, so the order has no cycle."""
     defined = {"", *block.parameter_names}
     for i, (inputs, outputs) in enumerate(zip(block.inputs, block.outputs, strict=True)):
@@ -138,7 +138,7 @@ def tensors_are_defined_before_use(program: Readings, block: Reading) -> Iterato
             yield f"the end of the step reads %{name}"
 
 
-def tensors_have_sizes(program: Readings, block: Reading) -> Iterator[str]:
+def tensors_have_sizes(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """No extent of a tensor is negative, and no tensor is larger than a tebibyte."""
     bad = {type for type in set(block.types.values()) if _has_no_size(type)}
     for name, type in block.types.items() if bad else ():
@@ -146,7 +146,7 @@ def tensors_have_sizes(program: Readings, block: Reading) -> Iterator[str]:
             yield f"%{name} is {type}"
 
 
-def op_ids_are_unique(program: Readings, block: Reading) -> Iterator[str]:
+def op_ids_are_unique(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """Every op has an id of its own, from 1."""
     seen: set[int] = {0}
     if len(seen.union(block.ids)) > len(block.ids):
@@ -157,7 +157,7 @@ def op_ids_are_unique(program: Readings, block: Reading) -> Iterator[str]:
         seen.add(id)
 
 
-def random_streams_are_separate(program: Readings, block: Reading) -> Iterator[str]:
+def random_streams_are_separate(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """Within a block ops of one random stream draw the same numbers: they have the same type."""
     types: dict[int, str] = {}
     for i, op in enumerate(block.ops):
@@ -166,7 +166,7 @@ def random_streams_are_separate(program: Readings, block: Reading) -> Iterator[s
             yield f"{_op(block, i)} draws from the stream of an op of another type"
 
 
-def types_are_as_inferred(program: Readings, block: Reading) -> Iterator[str]:
+def types_are_as_inferred(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """Every op is known, has all its operands and attributes, and outputs of the types that inference gives."""
     well_formed: set[Kind] = set()
     for i, kind in enumerate(block.kinds):
@@ -206,7 +206,7 @@ def _meant(kinds: Sequence[tuple[str, str]], declared: Sequence[tuple[str, str]]
     return f" ({near!r} was probably meant); " if near else "; "
 
 
-def sub_blocks_lie_inside_one_op(program: Readings) -> Iterator[str]:
+def sub_blocks_lie_inside_one_op(program: BlockAnalyses) -> Iterator[str]:
     """Every block inside an op exists, belongs to no entry, and is not inside itself or another op."""
     numbers = {number for e in program.desc.entries for number in (e.source_block, *(b.block for b in e.bindings))}
     program.with_sub_blocks(range(len(program)))  # refuses what does not exist or lies inside itself
@@ -217,14 +217,14 @@ def sub_blocks_lie_inside_one_op(program: Readings) -> Iterator[str]:
             numbers.add(inner)
 
 
-def operators_take_their_sub_blocks(program: Readings, block: Reading) -> Iterator[str]:
+def operators_take_their_sub_blocks(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """No op has sub-blocks unless its operator takes them, and no operator does yet."""
     for i, named in enumerate(block.blocks):
         if named:
             yield f"{_op(block, i)} has {'a sub-block' if len(named) == 1 else f'{len(named)} sub-blocks'}"
 
 
-def parameters_have_the_states_types(program: Readings, block: Reading) -> Iterator[str]:
+def parameters_have_the_states_types(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """One tensor stands for a state; it has the state's type, and so has the one that becomes its value."""
     states, types = program.state_types, block.types
     for tensor, state in (*block.state_of.items(), *((tensor, state) for state, tensor in block.updates.items())):
@@ -234,7 +234,7 @@ def parameters_have_the_states_types(program: Readings, block: Reading) -> Itera
         yield f"two tensors stand for the state {state!r}"
 
 
-def states_are_updated_once(program: Readings, block: Reading) -> Iterator[str]:
+def states_are_updated_once(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """Every block updates a state at most once; one that trains updates every trainable parameter it reads."""
     for name in _repeated([update.state for update in block.desc.updates]):
         yield f"the state {name!r} is updated twice"
@@ -245,13 +245,13 @@ def states_are_updated_once(program: Readings, block: Reading) -> Iterator[str]:
         yield f"the trainable parameter {name!r} is read and not updated"
 
 
-def in_place_keeps_every_value(program: Readings, block: Reading) -> Iterator[str]:
+def in_place_keeps_every_value(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """Every in-place write is one that the kernel allows, over memory that may change and is not read afterwards."""
     for i, why in faults(block, TARGET):
         yield f"{_op(block, i)}: {why}"
 
 
-def repetitions_repeat(program: Readings, block: Reading) -> Iterator[str]:
+def repetitions_repeat(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """Every op that recomputes another one follows it, has its type, attributes and random stream, and no effects."""
     repeats = [op.recompute_of for op in block.ops]
     if not any(repeats):
@@ -265,8 +265,8 @@ def repetitions_repeat(program: Readings, block: Reading) -> Iterator[str]:
             yield f"{_op(block, i)} is no repetition of op {repeated}"
 
 
-ProgramRule = Callable[[Readings], Iterator[str]]
-BlockRule = Callable[[Readings, Reading], Iterator[str]]
+ProgramRule = Callable[[BlockAnalyses], Iterator[str]]
+BlockRule = Callable[[BlockAnalyses, BlockAnalysis], Iterator[str]]
 
 PROGRAM_RULES: tuple[ProgramRule, ...] = (
     states_have_different_names,
@@ -294,7 +294,7 @@ BLOCK_RULES: tuple[BlockRule, ...] = (
 )
 
 
-def _op(block: Reading, i: int) -> str:
+def _op(block: BlockAnalysis, i: int) -> str:
     return f"op {block.ids[i]} ({block.op_types[i]})"
 
 

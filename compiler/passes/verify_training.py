@@ -1,4 +1,4 @@
-"""The rules about training: backward ops, gradients, declared lifespans. `verify` applies them."""
+"""The rules about what makes a block train: backward ops, gradients, declared lifespans. `verify` applies them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from compiler.analyses.needed import needed
 from compiler.passes.eliminate_dead_ops import drop_dead_ops
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.blocks.stages import pass_of
 from prograd_proto.text.words import LIFESPANS, STAGES
 from runtime.step import is_view
 
 
-def ops_that_run_are_read(program: Readings) -> Iterator[str]:
+def ops_that_run_are_read(program: BlockAnalyses) -> Iterator[str]:
     """Every op of a planned block is read or has an effect, so no part of a gradient is lost."""
     planned = {b.block for entry in program.desc.entries for b in entry.bindings if b.HasField("plan")}
     for number in sorted(planned):
@@ -24,7 +24,7 @@ def ops_that_run_are_read(program: Readings) -> Iterator[str]:
             yield f"block {number}: op {block.ids[i]} ({block.op_types[i]}) computes what nothing reads"
 
 
-def backward_ops_help_a_forward_op(program: Readings, block: Reading) -> Iterator[str]:
+def backward_ops_help_a_forward_op(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """Every op that helps to differentiate names an op that existed before it, a forward op unless that was removed."""
     stages = dict(zip(block.ids, block.stages, strict=True))
     for i, op in enumerate(block.ops):
@@ -38,7 +38,7 @@ def backward_ops_help_a_forward_op(program: Readings, block: Reading) -> Iterato
             yield f"{what}, whose stage is {STAGES.get(stages[helped], 'unknown')}"
 
 
-def tensors_keep_their_lifespans(program: Readings, block: Reading) -> Iterator[str]:
+def tensors_keep_their_lifespans(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """Every tensor is defined and read, itself or through a view, only within its declared lifespan."""
     declared = {tensor.name: tensor.lifespan for tensor in block.tensors if tensor.lifespan}
     if not declared:
@@ -49,12 +49,12 @@ def tensors_keep_their_lifespans(program: Readings, block: Reading) -> Iterator[
         if lifespan not in (pb.LIFESPAN_FORWARD, pb.LIFESPAN_BACKWARD, pb.LIFESPAN_ITERATION):
             yield f"%{name} lasts {LIFESPANS.get(lifespan, 'unknown')}; a tensor lasts forward, backward or iteration"
     live = block.copied_to(pb.BlockDesc())
-    drop_dead_ops(live)  # gradient rules append every gradient; an unread one does not count as a use
+    drop_dead_ops(live)  # rules state every gradient, and those that nobody reads are no use of a tensor
     yield from _uses_outside(live, {name: span for name, span in declared.items() if span != pb.LIFESPAN_ITERATION})
 
 
-def _uses_outside(block: Reading, declared: dict[str, pb.Lifespan]) -> Iterator[str]:
-    viewed = {name: name for name in declared}  # the declared tensor that a view belongs to
+def _uses_outside(block: BlockAnalysis, declared: dict[str, pb.Lifespan]) -> Iterator[str]:
+    viewed = {name: name for name in declared}  # the declared tensor that a tensor shows
     for name in block.parameter_names:
         if declared.get(name) == pb.LIFESPAN_BACKWARD:
             yield f"%{name}, which lasts backward, is fed"

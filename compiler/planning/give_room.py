@@ -31,7 +31,7 @@ from compiler.passes.share_memory import share_in_block
 from compiler.planning.planned_bytes import buffers_of_ops, touched_by_plan
 from compiler.planning.simulated_threads import run_on, times_faster
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from runtime.placement import THOROUGH, Buffer, place
 from runtime.step import dependencies, spills
 
@@ -67,7 +67,7 @@ class Room:
     free_gain: float
 
 
-def give_room(program: Readings, *, threads: int = 1, budget: int | None = None) -> dict[int, Room]:
+def give_room(program: BlockAnalyses, *, threads: int = 1, budget: int | None = None) -> dict[int, Room]:
     """Give several threads an order and a placement in which they wait less; no effect for one thread.
 
     Args:
@@ -90,7 +90,7 @@ def give_room(program: Readings, *, threads: int = 1, budget: int | None = None)
     return rooms
 
 
-def make_room(block: Reading, tight: pb.MemoryPlan, threads: int, limit: int | None = None) -> Room:
+def make_room(block: BlockAnalysis, tight: pb.MemoryPlan, threads: int, limit: int | None = None) -> Room:
     """Return a plan of a bound block with space for threads; the order of its ops may change.
 
     Args:
@@ -115,14 +115,14 @@ def make_room(block: Reading, tight: pb.MemoryPlan, threads: int, limit: int | N
 class _Way:
     """A block in some order with a plan."""
 
-    block: Reading
+    block: BlockAnalysis
     plan: pb.MemoryPlan
     gain: float
     of_order: int
     longer: int
 
 
-def _counts(block: Reading, threads: int) -> Iterator[int]:
+def _counts(block: BlockAnalysis, threads: int) -> Iterator[int]:
     """Yield 1, 2, 4 and so on, and `threads`; more threads than ops start all ops at once."""
     most = min(threads, len(block.ops))
     if any(op.recompute_of for op in block.ops) or any(map(spills, block.op_types)):
@@ -134,7 +134,7 @@ def _counts(block: Reading, threads: int) -> Iterator[int]:
     yield most
 
 
-def _ways(block: Reading, count: int, threads: int, limit: int, free: float) -> Iterator[_Way]:
+def _ways(block: BlockAnalysis, count: int, threads: int, limit: int, free: float) -> Iterator[_Way]:
     """Yield the plans within the limit for the order of starts on `count` threads; none follow one without waits."""
     block, until = _started_by(block, count)
     buffers = block_buffers(block)
@@ -152,7 +152,7 @@ def _ways(block: Reading, count: int, threads: int, limit: int, free: float) -> 
         longer = 2 * longer or 1
 
 
-def _started_by(block: Reading, threads: int) -> tuple[Reading, dict[str, int]]:
+def _started_by(block: BlockAnalysis, threads: int) -> tuple[BlockAnalysis, dict[str, int]]:
     """Return a block with its ops as threads start them, and the last op for which each buffer must last.
 
     That is the first op that starts when all ops that touch the buffer have ended.
@@ -176,6 +176,6 @@ def _lasting(buffers: Sequence[Buffer], until: dict[str, int], longer: int, end:
     return [b._replace(stop=max(b.stop, 2 * min(until.get(b.name, 0) + longer, end))) for b in buffers]
 
 
-def _gain(block: Reading, plan: pb.MemoryPlan, threads: int) -> float:
+def _gain(block: BlockAnalysis, plan: pb.MemoryPlan, threads: int) -> float:
     """Return the estimated speed-up of threads, if ops wait for the bytes that they share by the plan."""
     return times_faster(dependencies(touched_by_plan(block, plan)), operations_of(block), threads)

@@ -23,7 +23,7 @@ from compiler.planning.time_limit import TimeLimit
 from compiler.planning.timeline import Timeline, timeline_of
 from compiler.planning.write_timeline import write_timeline
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.wording import as_asked
 from runtime.placement import THOROUGH
 
@@ -32,7 +32,7 @@ SECONDS: Final = 60.0
 
 
 def keep_budget(
-    program: Readings, *, budget: int | None = None, spill: bool = False, seconds: float | None = SECONDS
+    program: BlockAnalyses, *, budget: int | None = None, spill: bool = False, seconds: float | None = SECONDS
 ) -> None:
     """Recompute or spill values until every arena keeps the budget; no effect without a budget.
 
@@ -60,7 +60,7 @@ def keep_budget(
 
 
 def plan_within(
-    block: Reading,
+    block: BlockAnalysis,
     plan: pb.MemoryPlan,
     budget: int,
     *,
@@ -98,7 +98,7 @@ def plan_within(
         goal = timeline.peak - (plan.arena_bytes - budget)
 
 
-def _how_far(block: Reading, timeline: Timeline, budget: int, limit: TimeLimit) -> str:
+def _how_far(block: BlockAnalysis, timeline: Timeline, budget: int, limit: TimeLimit) -> str:
     start, repeated = timeline_of(step_graph(block)).peak, len(timeline.order) - len(block.ops)
     more = as_asked("--max-time", "seconds=")
     return (
@@ -108,7 +108,7 @@ def _how_far(block: Reading, timeline: Timeline, budget: int, limit: TimeLimit) 
     )
 
 
-def _why_not(block: Reading, timeline: Timeline, smallest: int, budget: int, spilling: bool) -> str:
+def _why_not(block: BlockAnalysis, timeline: Timeline, smallest: int, budget: int, spilling: bool) -> str:
     at = timeline.live.index(timeline.peak)
     op, own = block.ops[timeline.ops[timeline.order[at]]], timeline.graph.working_set(timeline.order, at)
     how = as_asked("--spill", "spill=True")

@@ -17,7 +17,7 @@ from compiler.planning.give_room import Room
 from compiler.planning.keep_budget import SECONDS
 from compiler.planning.pipeline import PLANNING, passes_to_plan
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 
 
 def plan_program(
@@ -66,10 +66,10 @@ def plan_program(
     )
     planned = pb.ProgramDesc()
     planned.CopyFrom(program)
-    readings = Readings(planned)
+    analyses = BlockAnalyses(planned)
     well_formed = None if anew else set(digests(planned))  # blocks that are not edited need no second check
     steps = passes_to_plan(passes, planning, anew=anew)
     with no_garbage_collection():
-        said = run_passes(planned, steps, after=after, well_formed=well_formed, readings=readings)
+        said = run_passes(planned, steps, after=after, well_formed=well_formed, analyses=analyses)
         program.CopyFrom(planned)
-        return memory_report(readings, cast("dict[int, Room]", said.get("give_room", {})))
+        return memory_report(analyses, cast("dict[int, Room]", said.get("give_room", {})))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from runtime.step import Touched, aliases_of, effects_of, scratch_of
 from runtime.target import TARGET
 
 
-def touched_by_plan(block: Reading, plan: pb.MemoryPlan) -> list[Touched]:
+def touched_by_plan(block: BlockAnalysis, plan: pb.MemoryPlan) -> list[Touched]:
     """Return the bytes that each op reads and writes: those of the arena, then of the file, then of states.
 
     Views and constants touch none, because they compute nothing.
@@ -41,7 +41,7 @@ def touched_by_plan(block: Reading, plan: pb.MemoryPlan) -> list[Touched]:
     ]
 
 
-def buffers_of_ops(block: Reading) -> list[set[str]]:
+def buffers_of_ops(block: BlockAnalysis) -> list[set[str]]:
     """Return the buffers that each op reads, writes and takes as scratch."""
     storage = aliases_of(block).storage
     return [

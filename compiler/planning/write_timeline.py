@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from compiler.passes.eliminate_dead_ops import drop_dead_ops
 from compiler.planning.timeline import RELOAD, SPILL, Timeline
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from runtime.step import is_view
 
 
-def write_timeline(block: Reading, timeline: Timeline) -> None:
+def write_timeline(block: BlockAnalysis, timeline: Timeline) -> None:
     """Let the ops of a block, from which the timeline was made, run as in the timeline."""
     writer = _Writer(block, timeline)
     for i in timeline.order:
@@ -37,7 +37,7 @@ def write_timeline(block: Reading, timeline: Timeline) -> None:
 class _Writer:
     """The ops written so far, and the tensor of each value."""
 
-    block: Reading
+    block: BlockAnalysis
     timeline: Timeline
     ops: list[pb.OpDesc] = field(default_factory=list[pb.OpDesc])
     tensors: list[pb.TensorDesc] = field(default_factory=list[pb.TensorDesc])
@@ -125,7 +125,7 @@ class _Writer:
         return new
 
 
-def _name_first_ones(block: Reading) -> None:
+def _name_first_ones(block: BlockAnalysis) -> None:
     """Let the first repetition of an op that nothing needed before become the op that others repeat."""
     first = {op.id: op.id for op in block.ops if not op.recompute_of}
     for op in block.ops:

@@ -32,8 +32,8 @@ class DtypeRule:
     """A rule for one dtype: one of a set, or that of an item before it.
 
     Attributes:
-        name: name of an input, an attribute or an output.
-        among: dtypes that it may have independently of the others.
+        name: of an input, an attribute or an output.
+        among: dtypes that it has whatever the others are.
         like: the position of an earlier item whose dtype it has too, None if there is none.
         unlike: dtypes of that earlier item that it cannot have; it then has one of `among`.
     """
@@ -53,9 +53,9 @@ class DtypeRules:
     """The dtypes of an operator: a rule for each operand, each dtype attribute and each output.
 
     Attributes:
-        operands: rules of inputs, in order; a variadic one occurs twice.
-        attributes: rules of attributes that are a dtype or a tensor.
-        outputs: rules of results, which follow from the operands and attributes.
+        operands: of inputs, in order; a variadic one stands twice.
+        attributes: of attributes that are a dtype or a tensor.
+        outputs: of results, which follow from the operands and attributes.
     """
 
     operands: tuple[DtypeRule, ...]

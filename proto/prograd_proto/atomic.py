@@ -1,4 +1,4 @@
-"""Atomic replacement of files: a file has either its old content or its new content, even after a crash."""
+"""Atomic replacement of files: a file has either its old content or its new content, whatever happens in between."""
 
 import os
 from collections.abc import Callable

@@ -278,6 +278,6 @@ def sign(x: Value) -> TensorType:
 
 
 def _divided(dy: Value, not_a: Value, not_b: Value, tie: Value) -> tuple[Value, Value]:
-    """Return the shares of dy for both operands: 0 if the other one was chosen, half at a tie, else all."""
+    """Return the share of dy for an operand: 0 if the other was chosen, half at a tie, else all."""
     half = dy * 0.5
     return where(not_a, 0.0, where(tie, half, dy)), where(not_b, 0.0, where(tie, half, dy))

@@ -57,7 +57,7 @@ def rnn_layer_gradient_rule(
 def rnn_layer_gradient(
     x: Value, r: Value, h0: Value, h: Value, dh: Value, mask: Value | None = None, *, reverse: bool = False
 ) -> tuple[TensorType, TensorType]:
-    """Return the gradients of rnn_layer for x and h0; h is its result."""
+    """Return the gradients of rnn_layer for x and h0; h is its result, and r has its own product."""
     require(h.type == dh.type == _states(x, r, h0, mask, 1), "h and dh have not the type of the states")
     return x.type, h0.type
 

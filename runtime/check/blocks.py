@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from runtime.check.names import check_size, check_unique, static_type
 from runtime.check.ops import Operators, check_op, described
 from runtime.contract import require
@@ -108,7 +108,7 @@ def _check_scratch(
 def _check_in_place(operators: Operators, block: pb.BlockDesc) -> None:
     """Raise ProgramError unless every in-place pair of every op keeps the in-place law."""
     if any(op.in_place for op in block.ops):
-        for i, why in faults(Reading(block), operators.target):
+        for i, why in faults(BlockAnalysis(block), operators.target):
             raise ProgramError(f"{described(operators.program, block.ops[i])}: {why}")
 
 

@@ -9,19 +9,19 @@ from typing import Final
 from prograd_proto.spelling import closest
 from runtime.codegen.emit.code import emit
 from runtime.codegen.lower import Lowered
-from runtime.codegen.lowering.chunks import stretches
+from runtime.codegen.lowering.chunks import item_ranges
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.nodes import Node, Nodes
-from runtime.codegen.rules import Stage
+from runtime.codegen.rules import KernelStep
 from runtime.errors import UsageError
 from runtime.placement.alignment import aligned
 
 PASSES: Final = {
     "read": "ops with their forms; views are what they are views of, constants are numbers",
-    "accesses": "ops that pick elements out of a tensor as how others read that",
+    "views": "ops that pick elements out of a tensor as how others read that",
     "layers": "recurrent layers with what is around them, as they are best computed together",
     "fuse": "ops that are computed by one nest of loops",
-    "remake": "what is cheap is computed again where it is read, instead of being stored",
+    "recompute": "what is cheap is computed again where it is read, instead of being stored",
     "order": "updates of states after all that reads the old value",
     "divide": "each group as stages of units of work",
     "prepack": "what follows from states alone is apart: it is made when they have changed",
@@ -42,10 +42,10 @@ def explained(step: Lowered, after: str | None = None) -> Iterator[str]:
         raise UsageError(f"the native engine has no pass {after!r}{hint}")
     known = list(PASSES)[: list(PASSES).index(after or "chunks") + 1]
     if "fuse" not in known:
-        yield from _nodes({"read": step.read, "accesses": step.accessed}.get(known[-1], step.nodes))
+        yield from _nodes({"read": step.read, "views": step.with_views}.get(known[-1], step.nodes))
         return
-    groups = step.groups if "order" in known else step.remade if "remake" in known else step.fused
-    apart = [i for i, staged in enumerate(step.stages) if "prepack" in known and staged.is_prepacked]
+    groups = step.groups if "order" in known else step.recomputed if "recompute" in known else step.fused
+    apart = [i for i, steps in enumerate(step.steps) if "prepack" in known and steps.is_prepacked]
     if apart:
         yield "prepacked"
     phase = -1
@@ -61,21 +61,21 @@ def explained(step: Lowered, after: str | None = None) -> Iterator[str]:
 
 def code_of(step: Lowered) -> str:
     """LLVM's IR of all functions."""
-    tasks = [(task, staged) for task, staged in zip(step.tasks, step.stages, strict=True) if task is not None]
-    source = emit(step.target, [task for task, _ in tasks], [staged for _, staged in tasks], float("inf"))
+    kernels = [(kernel, steps) for kernel, steps in zip(step.kernels, step.steps, strict=True) if kernel is not None]
+    source = emit(step.target, [kernel for kernel, _ in kernels], [steps for _, steps in kernels], float("inf"))
     return next(source.modules).text
 
 
 def _nodes(block: Nodes) -> Iterator[str]:
-    for name, access in block.accesses.items():
-        yield f"{'access':>10}  {name} = {access}"
+    for name, view in block.views.items():
+        yield f"{'access':>10}  {name} = {view}"
     for node in block.nodes:
         read, made = ", ".join(filter(None, node.inputs)), ", ".join(node.outputs)
         yield f"{_kind(node):>10}  {made} = {node.op.type}({read})"
 
 
 def _kind(node: Node) -> str:
-    return "NumPy" if node.form is None else type(node.form).__name__.lower()
+    return "NumPy" if node.rule is None else type(node.rule).__name__.lower()
 
 
 def _where(group: Group) -> str:
@@ -86,39 +86,40 @@ def _in_words(step: Lowered, i: int, group: Group, known: list[str]) -> str:
     words = " + ".join(node.op.type for node in group.nodes)
     if "place" in known:
         stored = step.memory.stored[i]
-        places = [
+        indices = [
             f"{name} in {step.memory.in_state[name]}" if name in step.memory.in_state else name for name in stored
         ]
-        words += f" -> {', '.join(places)}"
-    staged = step.stages[i]
-    stages = staged.stages if "prepack" in known and not staged.is_prepacked else staged.all
-    if "divide" in known and stages:
-        words += f"; {_units(stages[:4])}{f' and {len(stages) - 4} more stages' if len(stages) > 4 else ''}"
-    if "prepack" in known and staged.prepacked and not staged.is_prepacked:
-        words += f", {_units(staged.prepacked)} prepacked"
-    stages = staged.stages
-    if "chunks" in known and step.threads > 1 and stages:
+        words += f" -> {', '.join(indices)}"
+    steps = step.steps[i]
+    kernel_steps = steps.steps if "prepack" in known and not steps.is_prepacked else steps.all
+    if "divide" in known and kernel_steps:
+        more = f" and {len(kernel_steps) - 4} more steps" if len(kernel_steps) > 4 else ""
+        words += f"; {_work_items(kernel_steps[:4])}{more}"
+    if "prepack" in known and steps.prepacked and not steps.is_prepacked:
+        words += f", {_work_items(steps.prepacked)} prepacked"
+    kernel_steps = steps.steps
+    if "chunks" in known and step.threads > 1 and kernel_steps:
         words += _chunks(step, i)
     return words
 
 
-def _units(stages: Sequence[Stage]) -> str:
-    return " then ".join(f"{stage.units} unit{'s' * (stage.units != 1)}" for stage in stages)
+def _work_items(steps: Sequence[KernelStep]) -> str:
+    return " then ".join(f"{kernel_step.work_items} unit{'s' * (kernel_step.work_items != 1)}" for kernel_step in steps)
 
 
 def _chunks(step: Lowered, i: int) -> str:
-    stages = step.stages[i].stages
-    others = next((len(chain) - 1 for chain in step.phases.chains if i in chain), 0)
+    steps = step.steps[i].steps
+    others = next((len(chain) - 1 for chain in step.phases.tiled_chains if i in chain), 0)
     of_chain = f" in {step.threads} chunks with those of {others} other group{'s' * (others != 1)}" if others else ""
-    rest = stages[1:] if others else stages
-    count = sum(len(stretches(stage, step.threads)) for stage in rest)
+    rest = steps[1:] if others else steps
+    count = sum(len(item_ranges(kernel_step, step.threads)) for kernel_step in rest)
     return of_chain + (f"{' and' * bool(others)} in {count} chunk{'s' * (count != 1)}" if rest else "")
 
 
 def _memory(step: Lowered) -> Iterator[str]:
     memory = step.memory
     kept = sum(len(names) for names in memory.stored)
-    made = sum(len(group.makes) for group in step.groups)
+    made = sum(len(group.outputs) for group in step.groups)
     bytes_of_all = sum(aligned(buffer.nbytes) for buffer in memory.buffers)
     yield f"{kept} of {made} results are in memory, {len(memory.in_state)} of them in states; the rest are in registers"
     yield f"arena {memory.arena_bytes} bytes for buffers of {bytes_of_all}"
@@ -128,8 +129,8 @@ def _memory(step: Lowered) -> Iterator[str]:
 
 def _left(step: Lowered) -> Iterator[str]:
     hosts = Counter(group.nodes[0].op.type for group in step.groups if group.is_host)
-    functions = len({task.key for task in step.tasks if task is not None})
-    native = sum(task is not None for task in step.tasks)
+    functions = len({kernel.key for kernel in step.kernels if kernel is not None})
+    native = sum(kernel is not None for kernel in step.kernels)
     yield f"{native} groups by {functions} functions for {step.target.name}, {step.phases.count} phases"
     if hosts:
         yield f"by NumPy, between them: {', '.join(f'{name} {count}' for name, count in sorted(hosts.items()))}"

@@ -14,7 +14,7 @@ from typing import Final
 
 from runtime.errors import UsageError
 
-LINE: Final = 64
+CACHE_LINE_BYTES: Final = 64
 """Bytes of a line of a cache, on nearly all CPUs."""
 
 NOMINAL_L1_BYTES: Final = 48 << 10
@@ -65,7 +65,7 @@ INSTRUCTION_SETS: Final = {
 """By name: architecture, LLVM's features and tuning, bytes and number of vector registers, whether there is an FMA."""
 
 
-SYSTEMS: Final = {
+LLVM_SYSTEMS: Final = {
     "linux": "unknown-linux-gnu",
     "darwin": "apple-darwin-elf",
     "win32": "pc-windows-msvc-elf",
@@ -79,5 +79,11 @@ def target(name: str, system: str = sys.platform) -> Target:
         raise UsageError(f"there is no instruction set {name!r}; there are {', '.join(INSTRUCTION_SETS)}")
     architecture, features, tune, vector_bytes, registers, fma = INSTRUCTION_SETS[name]
     return Target(
-        name, f"{architecture}-{SYSTEMS.get(system, SYSTEMS['linux'])}", features, tune, vector_bytes, registers, fma
+        name,
+        f"{architecture}-{LLVM_SYSTEMS.get(system, LLVM_SYSTEMS['linux'])}",
+        features,
+        tune,
+        vector_bytes,
+        registers,
+        fma,
     )

@@ -12,8 +12,8 @@ from typing import Any
 from prograd_proto.printable import result_line, sentence
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.streams import put
+from runtime.engines.native.cache.entries import MAX_CACHE_BYTES, Kept, clear, kept
 from runtime.engines.native.cache.folder import cache_folder, why_unsafe
-from runtime.engines.native.cache.kept import MOST_BYTES, Kept, clear, kept
 from runtime.errors import UsageError
 
 
@@ -32,7 +32,11 @@ def cache(options: argparse.Namespace) -> int:
     for line in () if options.clear or options.quiet else _table(files):
         put(line)
     fields = [("files", len(files)), ("bytes", sum(file.nbytes for file in files))]
-    put(result_line("REMOVED" if options.clear else "KEPT", [*fields, ("most", MOST_BYTES), ("folder", folder or "")]))
+    put(
+        result_line(
+            "REMOVED" if options.clear else "KEPT", [*fields, ("most", MAX_CACHE_BYTES), ("folder", folder or "")]
+        )
+    )
     return EXIT_DONE
 
 
@@ -61,7 +65,7 @@ def _table(files: list[Kept]) -> list[str]:
 def _as_json(folder: Path | None, files: list[Kept], *, removed: bool) -> dict[str, Any]:
     return {
         "folder": None if folder is None else str(folder),
-        "most_bytes": MOST_BYTES,
+        "most_bytes": MAX_CACHE_BYTES,
         "bytes": sum(file.nbytes for file in files),
         "removed" if removed else "kept": [_file_as_json(file) for file in files],
     }

@@ -10,7 +10,7 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from runtime.conversion import conversion, given_dtype
+from runtime.conversion import conversion, python_dtype
 from runtime.dtypes import Array, array_type
 from runtime.memory.aligned import view
 
@@ -53,7 +53,7 @@ def around_step(
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     wanted = {desc.name: desc.tensor for desc in block.fetches} | {name: name for name in fetch}
     for name, tensor in wanted.items():
-        dtype = given_dtype(types[tensor].dtype)
+        dtype = python_dtype(types[tensor].dtype)
         fetches[name], copy = conversion(arrays[tensor], dtype, copies)
         (before if tensor in of_state else after).append(copy)
     updates = _updates(block, arrays, states, copies)

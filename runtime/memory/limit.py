@@ -2,7 +2,7 @@
 
 In the library the limit covers what a run allocates itself: states, arena, rows, fetches, results, best states. In the
 command it covers the process. The memory of the process when the program is loaded, with interpreter and NumPy, counts
-as well, and so does `OWN` for memory that is not counted one by one. docs/limits.md has the details.
+as well, and so does `MAX_ITEM_PIXEL_BYTES` for memory that is not counted one by one. docs/limits.md has the details.
 """
 
 from __future__ import annotations

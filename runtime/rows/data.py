@@ -134,7 +134,7 @@ class Data:
     def _ragged_column(self, feed: Feed, key: str) -> Column:
         """Return a column of unequal rows, or the lengths or the mask of one, each of which is built once."""
         from runtime.rows.ragged_data import ragged_column  # few runs need it: start-up time
-        from runtime.rows.ragged_given import derived
+        from runtime.rows.ragged_inputs import derived
 
         by_key = self._columns.by_key
         base = key if key + OFFSETS in by_key else base_of(key)

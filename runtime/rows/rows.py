@@ -10,7 +10,7 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto.dtypes import INTEGER_RANGES, wide
 from prograd_proto.spelling import closest
-from runtime.conversion import converted, taken_in
+from runtime.conversion import converted, converted_input
 from runtime.dtypes import Array, array_type, count_nonfinite, is_float, numpy_dtype
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
@@ -126,7 +126,7 @@ class Rows:
             self._window.fill({name: feeds[name] for name in self.stored if name in feeds}, start)
 
 
-def given_rows(bound: BoundEntry, given: Mapping[str, object], memory: MemoryLimit = NO_LIMIT) -> Rows:
+def input_rows(bound: BoundEntry, given: Mapping[str, object], memory: MemoryLimit = NO_LIMIT) -> Rows:
     """Return all rows of arrays for every feed of an entry.
 
     Raises DataError for a missing or unknown feed, another dtype or shape, or columns of different length.
@@ -195,7 +195,7 @@ def as_array(value: object, dtype: str) -> Array:
     Raises DataError for a list that is no array, and for a whole number that the dtype does not have.
     """
     if isinstance(value, np.ndarray):
-        return taken_in(cast(Array, value), dtype)
+        return converted_input(cast(Array, value), dtype)
     try:
         natural = np.asarray(value)
     except ValueError as error:
@@ -203,7 +203,7 @@ def as_array(value: object, dtype: str) -> Array:
     integers = natural.dtype.kind in "iu" and dtype in INTEGER_RANGES
     fits = integers or not natural.size or np.can_cast(natural.dtype, wide(dtype), "same_kind")
     if isinstance(value, np.generic) or not fits:
-        return taken_in(natural, dtype)
+        return converted_input(natural, dtype)
     if not integers:
         return converted(natural, dtype)
     made = natural.astype(dtype)

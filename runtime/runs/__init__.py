@@ -17,7 +17,7 @@ position           the position of a run: everything besides the states that a l
 
 states             the states of a program: named arrays that outlive a step
 settings           numbers that a program lets a run choose
-turns              a lock on the states: shared by threads that read them, exclusive for a thread that changes them
+state_locks        a lock on the states: shared by threads that read them, exclusive for a thread that changes them
 workspaces         workspaces of an engine, lent to the threads of a run
 stepper            the making of steps: within the limit of time, and recorded by a trace
 overtime           the end of a run that goes on after it was asked to end

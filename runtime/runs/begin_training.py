@@ -27,14 +27,14 @@ from runtime.runs.metrics import Metrics, scalar_fetches
 from runtime.runs.position import Position
 from runtime.runs.session import Session
 from runtime.runs.standing import Standing
-from runtime.runs.training import Deeds, MakeSteps, Training
+from runtime.runs.training import Callbacks, RunSteps, Training
 
 if TYPE_CHECKING:
     from runtime.rows.streamed import Streamed
 
     AnyRows = Rows | Streamed
 
-MakeStep = Callable[["AnyRows", int], Mapping[str, Array]]
+RunStep = Callable[["AnyRows", int], Mapping[str, Array]]
 Made = tuple[Executor, "AnyRows", Repeat | None]
 Fill = Callable[["AnyRows", Mapping[str, Array], int, int], None]
 
@@ -91,8 +91,8 @@ def _begun(
         step = _steps_of(session, standing, course, options.fetch, fill)
         write = None if folder is None else _checkpoints_of(session, standing, folder, options.before_checkpoint)
         watched = _watched(course.bindings[0], standing.fetched)
-        deeds = Deeds(step, _steps_at_once(session, standing, course, options.fetch), evaluate, write, between)
-        training = Training(course, session.states, position, watched, deeds, session.memory)
+        callbacks = Callbacks(step, _steps_at_once(session, standing, course, options.fetch), evaluate, write, between)
+        training = Training(course, session.states, position, watched, callbacks, session.memory)
     return _until_done(standing, plan, training, folder, end)
 
 
@@ -122,7 +122,7 @@ def _filling(session: Session, rows: AnyRows) -> tuple[Fill, Callable[[], None]]
     return ahead.fill, ahead.close
 
 
-def _steps_of(session: Session, standing: Standing, course: Course, fetch: Sequence[str], fill: Fill) -> MakeStep:
+def _steps_of(session: Session, standing: Standing, course: Course, fetch: Sequence[str], fill: Fill) -> RunStep:
     """Return a function that makes a step with the rows from a position on; all memory of the training is taken now."""
     bindings, lengths, rows, plan = course
     first = bindings[0]
@@ -158,7 +158,7 @@ def _bound_at(course: Course, rows: AnyRows, start: int) -> BoundEntry:
     return course.lengths[order.bucket_at(start)] if isinstance(order, ShuffledBySteps) else first
 
 
-def _steps_at_once(session: Session, standing: Standing, course: Course, fetch: Sequence[str]) -> MakeSteps:
+def _steps_at_once(session: Session, standing: Standing, course: Course, fetch: Sequence[str]) -> RunSteps:
     """Return a function that makes many steps from a position on, if the engine reads rows by itself."""
     first = course.bindings[0]
     more = session.tensors(first, fetch)
@@ -194,7 +194,7 @@ def _checkpoints_of(
         if before is not None:
             before()
         position = standing.position
-        with session.states.turns.together():
+        with session.states.turns.shared():
             path = folder.write(session.program, session.sha256, session.states, position)
         return CheckpointWritten(position.epoch + (position.step > 0), position.steps, path)
 

@@ -16,9 +16,9 @@ from runtime.dtypes import Array, numpy_dtype
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, OutOfRange
 from runtime.rows.by_feed import named_arrays
-from runtime.rows.rows import Rows, given_rows
+from runtime.rows.rows import Rows, input_rows
 from runtime.runs.session import Session
-from runtime.runs.turns import Turn
+from runtime.runs.state_locks import StateLock
 from runtime.runs.workspaces import Lent
 
 MAX_SCRIPTS: Final = 64
@@ -74,7 +74,7 @@ class OneStep:
     def _prepared(self, entry: str, feeds: Mapping[str, object], fetch: Sequence[str]) -> tuple[Script, Rows]:
         session = self._session
         bindings = session.fitting(entry, feeds)
-        rows = given_rows(bindings[0], feeds)
+        rows = input_rows(bindings[0], feeds)
         bound = next((b for b in bindings if b.rows == len(rows)), None)
         if bound is None:
             sizes = " or ".join(str(b.rows) for b in bindings)
@@ -87,7 +87,7 @@ class OneStep:
         """Make a step with arrays as they are, or with rows."""
         session, bound = self._session, script.bound
         turns = session.states.turns
-        turn: Turn = turns.alone() if script.trains else turns.together()
+        turn: StateLock = turns.exclusive() if script.trains else turns.shared()
         with turn, session.workspaces.lent([bound], script.fetch) as lent:
             if not script.trains:
                 lent.reset()
@@ -104,7 +104,7 @@ def _stepped(lent: Lent, script: Script, feeds: Mapping[str, Array] | None, rows
             rows.fill(executor.feeds, 0)
             executor.step()
     except OutOfRange as error:
-        rows = given_rows(script.bound, feeds or {}) if rows is None else rows
+        rows = input_rows(script.bound, feeds or {}) if rows is None else rows
         raise OutOfRange(f"{error}{rows.holding(error.number, 0, script.bound.rows)}", error.number) from None
     return {name: array.copy() for name, array in executor.fetches.items()}
 

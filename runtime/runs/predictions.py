@@ -137,7 +137,7 @@ def _follow(session: Session, script: _Script, feeds: Mapping[str, Array]) -> di
         session.memory.take(nbytes, "the rows of a prediction")
         found[name] = np.empty(shape, dtype)
         session.memory.note(found[name])
-    with session.states.turns.together(), session.workspaces.lent(script.bindings) as lent:
+    with session.states.turns.shared(), session.workspaces.lent(script.bindings) as lent:
         for bound, start, stop in script.steps:
             executor, count = lent.executor(bound), stop - start
             fill(executor, feeds, start, count)

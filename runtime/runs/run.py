@@ -225,7 +225,7 @@ class Run:
             raise UsageError("train: options are given by name, as in train(epochs=3) or train(data={'x': x, 'y': y})")
         _require_known("train", options, TrainingOptions.__new__)
         asked = TrainingOptions(**options)
-        with self.states.turns.alone():
+        with self.states.turns.exclusive():
             self.standing.require_no_training("train")
             events = begin_training(self.session, self.standing, asked, between)
             self.standing.events = weakref.ref(events)
@@ -273,7 +273,7 @@ class Run:
         _require_path("save", path)
         require_form(path, ".safetensors", "states")
         self.states.require()
-        with self.states.turns.together():
+        with self.states.turns.shared():
             write_checkpoint(path, self.program, self.sha256, self.states, self.position, force=force)
 
     def resume(self, path: Path_, *, change_settings: bool = False) -> None:
@@ -293,7 +293,7 @@ class Run:
         given = dict(self.settings.given)
         if not change_settings:
             self.settings.require_same(checkpoint.tensors, os.fspath(path))
-        with self.states.turns.alone():
+        with self.states.turns.exclusive():
             self.standing.position = resume(checkpoint, self.sha256, self.states)
             self.states.are_given(self.states.arrays)
             self.standing.done, self.standing.home = 0, os.path.realpath(checkpoint.path.parent)
@@ -325,7 +325,7 @@ class Run:
         _require_path("load", path)
         checkpoint = read_checkpoint(Path(path))
         patterns = [only] if isinstance(only, str) else only
-        with self.states.turns.alone():
+        with self.states.turns.exclusive():
             loaded = load_parameters(checkpoint, self.program, self.states.arrays, patterns, rename, layout)
             self.states.are_given(loaded.loaded)
             return loaded

@@ -24,7 +24,7 @@ from runtime.rows.buckets import APART_BYTES, LENGTH_BYTES
 from runtime.rows.by_feed import by_feed, named_arrays
 from runtime.rows.data import Data
 from runtime.rows.parts import Part, Steps, fits, is_ragged, parts_of, steps_of
-from runtime.rows.rows import Rows, given_rows
+from runtime.rows.rows import Rows, input_rows
 from runtime.runs.states import new_states
 from runtime.runs.stepper import Stepper
 from runtime.runs.workspaces import Lent, Workspaces
@@ -105,9 +105,9 @@ class Session:
             return self._given(entry, named_arrays(data))
         bound = self.bindings(entry)[0]
         if not bound.feeds:
-            return given_rows(bound, {}, self.memory)
+            return input_rows(bound, {}, self.memory)
         if not self.data.exists:
-            return given_rows(bound, {})  # the error names the missing feed
+            return input_rows(bound, {})  # the error names the missing feed
         return self._own(entry, data)
 
     def fitting(self, entry: str, given: Mapping[str, object]) -> list[BoundEntry]:
@@ -146,13 +146,13 @@ class Session:
     def _given(self, entry: str, data: Mapping[str, object]) -> Rows:
         bound = self.fitting(entry, data)[0]
         if any(isinstance(value, list | tuple) for value in data.values()):
-            from runtime.rows.ragged_given import ragged_rows  # few runs need it
+            from runtime.rows.ragged_inputs import ragged_rows  # few runs need it
 
             keys = {column.feed: column.key for column in self.program.data.columns}
             found = ragged_rows(bound, data, keys)
             if found is not None:
                 return found
-        return given_rows(bound, data, self.memory)
+        return input_rows(bound, data, self.memory)
 
     def _own(self, entry: str, split: str | None) -> Rows:
         """Return the rows of a split; they may have another than the longest length."""
@@ -212,11 +212,11 @@ class Session:
         """
         states = self.states
         if not self.trains(bindings[0]):
-            with states.turns.together(), self.workspaces.lent(bindings, fetch) as lent:
+            with states.turns.shared(), self.workspaces.lent(bindings, fetch) as lent:
                 lent.reset()
                 yield lent
             return
-        with states.turns.alone(), self.workspaces.lent(bindings, fetch) as lent:
+        with states.turns.exclusive(), self.workspaces.lent(bindings, fetch) as lent:
             updated = {update.state for update in bindings[0].block.updates}
             names = updated | states.passing
             with self.memory.lent(sum(states.arrays[name].nbytes for name in names), "the copies of the states"):

@@ -22,7 +22,7 @@ from runtime.memory.aligned import aligned_array, aligned_bytes, view
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
 from runtime.one_op import call_of, scratch_bytes
 from runtime.placement.alignment import aligned
-from runtime.runs.turns import Turns
+from runtime.runs.state_locks import StateLocks
 
 
 class States:
@@ -45,7 +45,7 @@ class States:
         self.nbytes = sum(array.nbytes for array in self.arrays.values())
         self.passing = frozenset(s.name for s in self._held if s.lifespan == pb.LIFESPAN_EPOCH)
         self.sums = tuple(s.name for s in self._held if s.slot == "gradient")
-        self.turns = Turns()
+        self.turns = StateLocks()
         self.were_given = False
         self.is_told = False
         self._program = program
@@ -98,7 +98,7 @@ class States:
 
     def sha256(self) -> str:
         """Return the hash of all states; see docs/format.md."""
-        with self.turns.together():
+        with self.turns.shared():
             self.require()
             return state_sha256(
                 (name, array_type(array).dtype, array.shape, as_little(array).reshape(-1).view(np.uint8).data)

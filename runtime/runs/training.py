@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger("prograd")
 
 
-MakeSteps = Callable[["Rows | Streamed", int, int], Mapping[str, Array] | None]
+RunSteps = Callable[["Rows | Streamed", int, int], Mapping[str, Array] | None]
 
 AT_ONCE: Final = 0.02
 """Seconds of steps that are made at a time, about: a progress bar or an interrupt waits no longer than that."""
 
 
-class Deeds(NamedTuple):
+class Callbacks(NamedTuple):
     """Callbacks of the training loop.
 
     Attributes:
@@ -50,7 +50,7 @@ class Deeds(NamedTuple):
     """
 
     step: Callable[[Rows | Streamed, int], Mapping[str, Array]]
-    steps: MakeSteps
+    steps: RunSteps
     evaluate: Callable[[Callable[[], None]], Metrics]
     checkpoint: Callable[[], CheckpointWritten] | None
     between: Callable[[], None]
@@ -74,7 +74,7 @@ class Training:
         states: States,
         position: Position,
         watched: Sequence[str],
-        deeds: Deeds,
+        callbacks: Callbacks,
         memory: MemoryLimit,
     ) -> None:
         self._rows = self._ordered = course.rows
@@ -82,7 +82,7 @@ class Training:
         self._states = states
         self._position = position
         self._watched = watched
-        self._do = deeds
+        self._do = callbacks
         self._memory = memory
         self._totals = totals = Totals(scalar_fetches(course.bindings[0]))
         self._at_once = min(course.plan.ahead, 2)
@@ -107,7 +107,7 @@ class Training:
                 if position.steps >= total or position.stopped or self._ended:
                     break
                 self._pause()
-                with self._states.turns.alone():
+                with self._states.turns.exclusive():
                     ends = self._steps_at_once() or self._step_if_rows_come()
                 yield ends
                 if self._plan.every and position.steps % self._plan.every == 0 and not self._is_at_end():
@@ -118,7 +118,7 @@ class Training:
                     _log.info("checkpoint %s", event.path)
             raise
         yield from self._write_checkpoint()
-        with self._states.turns.alone():
+        with self._states.turns.exclusive():
             self._say_what_waits()
             self._say_what_is_kept()
             self._restore_best()
@@ -223,7 +223,7 @@ class Training:
             epoch % plan.evaluate.every == 0 or position.steps == plan.steps or self._ended
         ):
             evaluation = self._do.evaluate(self._pause)
-        with self._states.turns.alone():
+        with self._states.turns.exclusive():
             events = self._closed(metrics, evaluation)
         yield events
         if plan.every is None or position.steps % plan.every == 0:

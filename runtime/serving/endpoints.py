@@ -30,7 +30,7 @@ from runtime.entries import BoundEntry
 from runtime.errors import ExecutionError, ResourceLimit
 from runtime.memory.limit import MemoryLimit
 from runtime.serving.bodies import Body, Bytes
-from runtime.serving.forms import FORMS, given_arrays, written_bytes
+from runtime.serving.forms import FORMS, input_arrays, written_bytes
 from runtime.serving.predictor import Arrays, Busy, Predictor, Request
 
 BODIES: Final = 16
@@ -344,8 +344,8 @@ def _shown(type: TensorType, by_row: bool) -> dict[str, object]:
 async def _given(form: str, body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> Mapping[str, object]:
     """Return the arrays of a body; large bodies are read on another thread, so that other requests need not wait."""
     if len(body) > _LARGE:
-        return await asyncio.to_thread(given_arrays, form, body, bound, memory)
-    return given_arrays(form, body, bound, memory)
+        return await asyncio.to_thread(input_arrays, form, body, bound, memory)
+    return input_arrays(form, body, bound, memory)
 
 
 async def _written(form: str, arrays: Mapping[str, Array], memory: MemoryLimit) -> bytes:

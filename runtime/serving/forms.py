@@ -36,7 +36,7 @@ class Form(NamedTuple):
     is_one: bool  # True for one array without a name
 
 
-def given_arrays(form: str, body: Bytes, bound: BoundEntry, memory: MemoryLimit = NO_LIMIT) -> Mapping[str, object]:
+def input_arrays(form: str, body: Bytes, bound: BoundEntry, memory: MemoryLimit = NO_LIMIT) -> Mapping[str, object]:
     """Return the arrays of a body by feed.
 
     Raises DataError if the body is not in that format, ResourceLimit if its arrays do not fit into the memory.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from prograd_proto.blocks import Reading, question
+from prograd_proto.blocks import BlockAnalysis, question
 from runtime.operators import CONTRACTS
 from runtime.step.effects import spills
 
@@ -29,7 +29,7 @@ class Aliases(NamedTuple):
     views: set[int]  # positions of the ops that have nothing to compute
 
 
-def aliases_of(block: Reading, pinned: Collection[str] = ()) -> Aliases:
+def aliases_of(block: BlockAnalysis, pinned: Collection[str] = ()) -> Aliases:
     """Return the storage of a block's tensors, as its ops say in `in_place`; no op overwrites a pinned tensor.
 
     Pinned tensors are read by the end of the step, like those that are fetched.
@@ -38,7 +38,7 @@ def aliases_of(block: Reading, pinned: Collection[str] = ()) -> Aliases:
 
 
 @question(of_marks=True)
-def _aliases_of(block: Reading, pinned: frozenset[str]) -> Aliases:
+def _aliases_of(block: BlockAnalysis, pinned: frozenset[str]) -> Aliases:
     storage = {name: Storage(name, 0) for name in block.parameter_names}
     last_read: dict[Storage, int] = {}
     views = {i for i in views_of(block) if block.in_place[i]}
@@ -60,7 +60,7 @@ def _aliases_of(block: Reading, pinned: frozenset[str]) -> Aliases:
 
 
 @question()
-def made_outside(block: Reading) -> set[str]:
+def made_outside(block: BlockAnalysis) -> set[str]:
     """Return the tensors that ops make and that lie outside the arena: constants, and spilled tensors."""
     types = {op_type for op_type in set(block.op_types) if op_type == "constant" or spills(op_type)}
     columns = zip(block.op_types, block.outputs, strict=True)
@@ -68,7 +68,7 @@ def made_outside(block: Reading) -> set[str]:
 
 
 @question()
-def views_of(block: Reading) -> list[int]:
+def views_of(block: BlockAnalysis) -> list[int]:
     """Return the positions of the ops that make views, in order."""
     types = {op_type for op_type in set(block.op_types) if is_view(op_type)}
     return [i for i, op_type in enumerate(block.op_types) if op_type in types]

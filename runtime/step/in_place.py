@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 
-from prograd_proto.blocks import Reading, question
+from prograd_proto.blocks import BlockAnalysis, question
 from runtime.step.aliases import made_outside, views_of
 from runtime.step.effects import spills
 from runtime.step.target import Pair, Target
@@ -31,7 +31,7 @@ class InPlaceLaw:
         target: the engine that is to run it.
     """
 
-    def __init__(self, block: Reading, views: Collection[int], target: Target) -> None:
+    def __init__(self, block: BlockAnalysis, views: Collection[int], target: Target) -> None:
         self._block = block
         self._target = target
         self._views = set(views)
@@ -92,7 +92,7 @@ class InPlaceLaw:
 
 
 @question(of_each_op=True)
-def possible_pairs(block: Reading, target: Target) -> list[Sequence[Pair]]:
+def possible_pairs(block: BlockAnalysis, target: Target) -> list[Sequence[Pair]]:
     """Return for each op the pairs that the law allows in some order of the ops; none for a view."""
     views = set(views_of(block))
     law = InPlaceLaw(block, views_of(block), target)
@@ -105,7 +105,7 @@ def possible_pairs(block: Reading, target: Target) -> list[Sequence[Pair]]:
     ]
 
 
-def faults(block: Reading, target: Target) -> Iterator[tuple[int, str]]:
+def faults(block: BlockAnalysis, target: Target) -> Iterator[tuple[int, str]]:
     """Yield the position of each op with a pair that breaks the law, and the reason."""
     if not any(block.in_place):
         return
@@ -144,7 +144,7 @@ def leaves_no_copy(new_value: bool, lasts: bool) -> bool:
     return new_value or not lasts
 
 
-def _fault_of(law: InPlaceLaw, block: Reading, i: int, pairs: Sequence[Pair]) -> str | None:
+def _fault_of(law: InPlaceLaw, block: BlockAnalysis, i: int, pairs: Sequence[Pair]) -> str | None:
     written, read = set[int](), set[int]()
     for output, position in pairs:
         why = law.objection(i, output, position)

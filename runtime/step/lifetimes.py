@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from runtime.placement.buffer import Buffer
 from runtime.step.aliases import Aliases, made_outside
 from runtime.step.effects import spills
 
 
-def buffers_of(block: Reading, aliases: Aliases, scratch: Sequence[Sequence[tuple[str, int]]]) -> list[Buffer]:
+def buffers_of(block: BlockAnalysis, aliases: Aliases, scratch: Sequence[Sequence[tuple[str, int]]]) -> list[Buffer]:
     """Return the buffers of a bound block that belong in the arena, in the order of their definition.
 
     Args:
@@ -34,14 +34,14 @@ def buffers_of(block: Reading, aliases: Aliases, scratch: Sequence[Sequence[tupl
     return sorted([*result, *_from_the_start(start, block, aliases)], key=attrgetter("start", "name"))
 
 
-def spilled_of(block: Reading, aliases: Aliases) -> list[Buffer]:
+def spilled_of(block: BlockAnalysis, aliases: Aliases) -> list[Buffer]:
     """Return the buffers of a bound block that lie in the file beside the arena, as `buffers_of` does for the arena."""
     columns = enumerate(zip(block.op_types, block.outputs, strict=True))
     start = {name: 2 * i + 1 for i, (op_type, outputs) in columns if spills(op_type) for name in outputs}
     return _from_the_start(start, block, aliases)
 
 
-def _from_the_start(start: Mapping[str, int], block: Reading, aliases: Aliases) -> list[Buffer]:
+def _from_the_start(start: Mapping[str, int], block: BlockAnalysis, aliases: Aliases) -> list[Buffer]:
     """Return the buffers with these starts, each until after its last read."""
     stop = {name: tick + 1 for name, tick in start.items()}
     end = 2 * len(block.ops) + 1

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from runtime.placement.alignment import ALIGNMENT, PAGE, aligned
 from runtime.placement.check import check_placement, planned_offsets
 from runtime.step.aliases import Aliases, aliases_of
@@ -29,7 +29,7 @@ class Places(NamedTuple):
 
 
 def places_of(
-    block: Reading,
+    block: BlockAnalysis,
     aliases: Aliases,
     scratch: Sequence[Sequence[tuple[str, TensorType]]],
     plan: pb.MemoryPlan | None = None,
@@ -54,7 +54,7 @@ def check_plans(program: pb.ProgramDesc, target: Target) -> None:
         for binding in entry.bindings:
             if not binding.plan.placements:
                 continue
-            block = Reading(program.blocks[binding.block])
+            block = BlockAnalysis(program.blocks[binding.block])
             try:
                 places_of(block, aliases_of(block), scratch_of(block, target), binding.plan)
             except ProgramError as error:

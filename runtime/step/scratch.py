@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 
 from prograd_proto import TensorType
-from prograd_proto.blocks import Reading, question
+from prograd_proto.blocks import BlockAnalysis, question
 from runtime.step.target import Target
 
 
 @question(of_each_op=True)
-def scratch_of(block: Reading, target: Target) -> list[list[tuple[str, TensorType]]]:
+def scratch_of(block: BlockAnalysis, target: Target) -> list[list[tuple[str, TensorType]]]:
     """Return the scratch arrays that the target's kernel asks for, for each op, named by the file if it names them."""
     wanted = {kind: target.scratch(kind.op_type, kind.inputs, kind.attributes) for kind in dict.fromkeys(block.kinds)}
     columns = enumerate(zip(block.kinds, block.scratch, strict=True))
@@ -30,7 +30,7 @@ _NAME = "scratch {} of op {}"
 """Name of the scratch in plans for an op that does not name it: its number, and the op's id."""
 
 
-def _named(block: Reading, i: int, wanted: Sequence[TensorType]) -> list[tuple[str, TensorType]]:
+def _named(block: BlockAnalysis, i: int, wanted: Sequence[TensorType]) -> list[tuple[str, TensorType]]:
     names = block.scratch[i] or [_unused(_NAME.format(j, block.ids[i]), block.types) for j in range(len(wanted))]
     return list(zip(names, wanted, strict=True))
 

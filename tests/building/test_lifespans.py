@@ -11,7 +11,7 @@ from compiler import CompileError, Program, Value, constant, ops, sgd
 from compiler.analyses.lifespans import lifespans_of
 from compiler.passes.verify import verify
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.text import from_text, to_text
 from registry import OpError
 
@@ -131,8 +131,8 @@ def test_passes_put_nothing_in_the_place_of_a_declared_tensor_and_it_in_the_plac
     assert (free.count("exp"), held.count("exp")) == (2, 3)
     assert held.count("mul") == free.count("mul") + 1
     block = desc.blocks[desc.entries[0].bindings[0].block]
-    assert lifespans_of(desc, Reading(block))["exp_1"] == pb.LIFESPAN_FORWARD
-    verify(Readings(desc))
+    assert lifespans_of(desc, BlockAnalysis(block))["exp_1"] == pb.LIFESPAN_FORWARD
+    verify(BlockAnalyses(desc))
 
 
 def test_a_tensor_that_nobody_reads_goes_with_its_declaration():

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from runtime.__main__ import main
+from runtime.engines.native.cache.entries import keep
 from runtime.engines.native.cache.entry import Entry, Label
-from runtime.engines.native.cache.kept import keep
 
 
 @pytest.fixture

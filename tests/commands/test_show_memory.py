@@ -16,7 +16,7 @@ from compiler.analyses.lifespans import lifespans_of
 from compiler.analyses.step_memory import StepMemory, step_memory
 from compiler.commands.pictures.memory import memory_page, memory_svg
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.files import load, save
 from prograd_proto.text import from_text
 from prograd_proto.text.words import LIFESPANS
@@ -161,7 +161,7 @@ block 0
 
 def test_a_lifespan_says_which_pass_defines_and_reads_a_tensor():
     desc = from_text(LIVES)
-    words = {name: LIFESPANS[span] for name, span in lifespans_of(desc, Reading(desc.blocks[0])).items()}
+    words = {name: LIFESPANS[span] for name, span in lifespans_of(desc, BlockAnalysis(desc.blocks[0])).items()}
     assert words == {
         "x": "forward",
         "late": "iteration",

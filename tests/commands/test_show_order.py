@@ -19,7 +19,7 @@ from compiler.analyses.execution_orders import execution_orders, unlisted
 from compiler.analyses.step_graph import step_graph
 from compiler.passes.order_ops import updates_first
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.files import save
 from prograd_proto.text import from_text
 
@@ -74,7 +74,7 @@ def dense(frozen: Sequence[str] = ()) -> pb.ProgramDesc:
     del copy.ops[:]
     copy.ops.extend(as_written)
     del block.ops[:]
-    block.ops.extend(copy.ops[i] for i in updates_first(Reading(copy), step_graph(Reading(copy))))
+    block.ops.extend(copy.ops[i] for i in updates_first(BlockAnalysis(copy), step_graph(BlockAnalysis(copy))))
     return desc
 
 
@@ -82,7 +82,7 @@ def by_slot(desc: pb.ProgramDesc, slots: Sequence[Slots]) -> dict[int, int]:
     """For the position of each op that a forward op has, the slot of its layer and role; layer 0 is the input."""
     block = desc.blocks[desc.entries[0].bindings[0].block]
     result: dict[int, int] = {}
-    for layer, order in enumerate(execution_orders(desc, Reading(block)), 1):
+    for layer, order in enumerate(execution_orders(desc, BlockAnalysis(block)), 1):
         for role, positions in zip(ROLES, ([order.forward], *order[2:]), strict=True):
             result.update(dict.fromkeys(positions, getattr(slots[layer], role)))
     return dict(sorted(result.items()))
@@ -165,9 +165,9 @@ block 0
 
 def test_an_op_has_the_updates_of_the_parameters_that_it_reads_also_of_tied_ones():
     desc = from_text(TEXT)
-    orders = execution_orders(desc, Reading(desc.blocks[0]))
+    orders = execution_orders(desc, BlockAnalysis(desc.blocks[0]))
     assert [(o.op.id, *o[1:]) for o in orders] == [(2, 1, [5], [], [7]), (3, 2, [4], [3], [7])]
-    assert list(unlisted(Reading(desc.blocks[0]), orders)) == [0, 6, 8]
+    assert list(unlisted(BlockAnalysis(desc.blocks[0]), orders)) == [0, 6, 8]
 
 
 ORDER = """\

@@ -14,7 +14,7 @@ from compiler.passes.list_operators import list_operators
 from compiler.reference import CHECKED_ORDER
 from prograd_proto import files
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.text import from_text, to_text
 from prograd_proto.upgrades import FORMAT_VERSION
 from registry import OPS, Op, ops
@@ -152,7 +152,7 @@ def test_an_operator_and_its_gradients_survive_a_file_and_text(sample: Sample, t
     if sample.order:
         case = differentiated(case).as_case()
     program = pb.ProgramDesc(format_version=FORMAT_VERSION, blocks=[case.block.desc])
-    list_operators(Readings(program))
+    list_operators(BlockAnalyses(program))
     files.save(program, tmp_path / "program.pb")
     assert files.load(tmp_path / "program.pb") == program
     assert from_text(to_text(program)) == program

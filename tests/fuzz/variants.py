@@ -27,7 +27,7 @@ from compiler.passes.run_passes import run_passes
 from fuzz.tape import Tape
 from fuzz.verdict import Verdict
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.files import canonical_bytes, copy_of, load, save
 from prograd_proto.identity import program_sha256
 from prograd_proto.text import from_text, to_text
@@ -81,7 +81,7 @@ class Subject:
         keeps_dead_ops = not any(each.name == "eliminate_dead_ops" for each in passes)
         if keeps_dead_ops:  # they may have symbols that nothing else has
             for entry in program.entries:
-                symbols = symbols_of(Readings(program), entry.source_block)
+                symbols = symbols_of(BlockAnalyses(program), entry.source_block)
                 sizes = [pb.SymbolSize(symbol=symbol, size=self.sizes[symbol]) for symbol in sorted(symbols)]
                 for binding in entry.bindings:
                     known = {dim.symbol for dim in binding.dims}
@@ -186,7 +186,7 @@ def without(left_out: str) -> Callable[[Subject], pb.ProgramDesc]:
 def shuffled(subject: Subject) -> pb.ProgramDesc:
     """The ops in a random order that keeps what is made before what reads it."""
 
-    def shuffle(program: Readings) -> None:
+    def shuffle(program: BlockAnalyses) -> None:
         for block in bound_blocks(program.desc):
             left, made = [copy_of_op(op) for op in block.ops], set[str]()
             defined = {name for op in left for name in op.outputs}

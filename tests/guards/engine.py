@@ -90,11 +90,11 @@ def _scratch_bytes(step: Lowered) -> Sizes:
     """Return the bytes of all scratch: the last thread's ends where its bytes end."""
     found: Sizes = {}
     sizes = {buffer.name: buffer.nbytes for buffer in step.memory.buffers}
-    for i, (staged, places) in enumerate(zip(step.stages, step.memory.scratch, strict=True)):
-        own = [aligned(size) * (step.threads - 1) + size for size in staged.own]
+    for i, (staged, places) in enumerate(zip(step.steps, step.memory.scratch, strict=True)):
+        own = [aligned(size) * (step.threads - 1) + size for size in staged.thread_scratch]
         names = scratch_names(i, len(places))
         is_host = step.groups[i].is_host
-        found |= zip(names, [sizes[name] for name in names] if is_host else [*staged.shared, *own], strict=True)
+        found |= zip(names, [sizes[name] for name in names] if is_host else [*staged.shared_scratch, *own], strict=True)
     return found
 
 
@@ -134,7 +134,7 @@ class GuardedEngine(NativeEngine):
         return relaid(step, layout_of(step), self._guards.end)
 
     def _relaid_unfused(self, bound: BoundEntry) -> Lowered:
-        step = self._watched(bound)
+        step = self._instrumented(bound)
         return relaid(step, layout_of(step), self._guards.end)
 
     def _guarded_packed(self, bound: BoundEntry, fetch: Sequence[str], states: Mapping[str, Array], nbytes: int) -> Any:

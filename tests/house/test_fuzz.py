@@ -20,7 +20,7 @@ from tiers import one_in
 from compiler import ops
 from compiler.passes.pass_table import Pass
 from compiler.passes.pipeline import PASSES
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from registry import OPS
 from registry.spelled import SPELLED
 from runtime.engines.reference.kernels import KERNELS
@@ -123,7 +123,7 @@ def test_differences_find_a_second_order_that_is_wrong_only_there(monkeypatch: p
 
 
 def test_bits_find_a_pass_that_reads_another_tensor():
-    def confused(program: Readings) -> None:
+    def confused(program: BlockAnalyses) -> None:
         for block in bound_blocks(program.desc):
             [first, *_] = [op for op in block.ops if op.type == "tanh"]
             last = next(op for op in reversed(block.ops) if op.type == "mul" and first.outputs[0] in op.inputs)

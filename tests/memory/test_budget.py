@@ -28,7 +28,7 @@ from compiler.planning.write_timeline import write_timeline
 from compiler.train.optimizers import Optimizer
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.identity import program_sha256
 
 
@@ -99,7 +99,7 @@ def test_any_program_keeps_its_bits_and_its_budget_or_says_that_it_cannot(progra
 @settings(max_examples=8)
 def test_the_peak_never_rises_however_low_the_budget(program: Program):
     for block in bound_blocks(program.compile(rows=16).desc):
-        timeline, costs = timeline_of(step_graph(Reading(block))), operations_of(Reading(block))
+        timeline, costs = timeline_of(step_graph(BlockAnalysis(block))), operations_of(BlockAnalysis(block))
         for budget in (timeline.peak, timeline.peak // 2, 0):
             found = lower(timeline, costs, budget)
             assert found.peak <= timeline.peak
@@ -110,11 +110,11 @@ def test_the_peak_never_rises_however_low_the_budget(program: Program):
 @settings(max_examples=8)
 def test_what_is_measured_of_a_schedule_is_what_the_block_then_needs(program: Program):
     for block in bound_blocks(program.compile(rows=16).desc):
-        timeline = lower(timeline_of(step_graph(Reading(block))), operations_of(Reading(block)), 0)
-        write_timeline(Reading(block), timeline)
-        share_in_block(Reading(block))
-        needed = step_graph(Reading(block)).peak(list(range(len(block.ops))))
-        assert needed == plan_of(Reading(block)).lower_bound <= timeline.peak  # less where a view was dead
+        timeline = lower(timeline_of(step_graph(BlockAnalysis(block))), operations_of(BlockAnalysis(block)), 0)
+        write_timeline(BlockAnalysis(block), timeline)
+        share_in_block(BlockAnalysis(block))
+        needed = step_graph(BlockAnalysis(block)).peak(list(range(len(block.ops))))
+        assert needed == plan_of(BlockAnalysis(block)).lower_bound <= timeline.peak  # less where a view was dead
 
 
 def test_a_choice_repeats_no_more_than_it_must():
@@ -126,7 +126,7 @@ def test_a_choice_repeats_no_more_than_it_must():
     c = ops.tanh(ops.abs(b))
     program.minimize(ops.mean(a * c), momentum(0.1))
     block = bound_block(program.compile(n=4).desc)
-    timeline = timeline_of(step_graph(Reading(block)))
+    timeline = timeline_of(step_graph(BlockAnalysis(block)))
     graph, types = timeline.graph, [op.type for op in block.ops]
     kept = graph.writes[types.index("tanh")][0]
     last = timeline.position[graph.readers[kept][-1]]
@@ -153,7 +153,7 @@ def test_repetitions_say_what_they_repeat_and_replay_its_random_numbers():
             first[op.recompute_of].stage,
             first[op.recompute_of].location,
         )
-    verify(Readings(compiled.desc))
+    verify(BlockAnalyses(compiled.desc))
 
 
 def test_a_budget_that_is_large_enough_changes_no_op():

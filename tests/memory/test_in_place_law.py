@@ -13,7 +13,7 @@ from compiler import CompileError, Program, adam, constant, momentum, ops, sgd
 from compiler.passes.verify import verify
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.files import load
 from runtime.check import check_program
 from runtime.engines.reference.kernels import KERNELS
@@ -60,7 +60,7 @@ def running_blocks(program: pb.ProgramDesc) -> list[pb.BlockDesc]:
 def test_the_law_allows_just_the_pairs_after_which_every_reader_finds_its_value(make):
     allowed = refused = 0
     for block in running_blocks(make()):
-        assert not list(faults(Reading(block), REFERENCE))
+        assert not list(faults(BlockAnalysis(block), REFERENCE))
         assert keeps_every_value(block)
         for op in block.ops:
             before = list(op.in_place)
@@ -69,7 +69,7 @@ def test_the_law_allows_just_the_pairs_after_which_every_reader_finds_its_value(
                     continue
                 del op.in_place[:]
                 op.in_place.add(output=output, input=position)
-                is_lawful = not list(faults(Reading(block), REFERENCE))
+                is_lawful = not list(faults(BlockAnalysis(block), REFERENCE))
                 assert is_lawful == keeps_every_value(block), f"{op.type}: {output} over {position}"
                 allowed, refused = allowed + is_lawful, refused + (not is_lawful)
             del op.in_place[:]
@@ -92,7 +92,7 @@ def test_the_law_judges_many_pairs_at_once_as_the_cells_do(make):
             for output, position in KERNELS[op.type].in_place:
                 if rng.random() < 0.5 and position < len(op.inputs) and op.inputs[position]:
                     op.in_place.add(output=output, input=position)
-        verdicts.append(not list(faults(Reading(marked), REFERENCE)))
+        verdicts.append(not list(faults(BlockAnalysis(marked), REFERENCE)))
         assert verdicts[-1] == keeps_every_value(marked)
     assert len(set(verdicts)) == 2
 
@@ -120,7 +120,7 @@ def test_the_compiler_and_the_runtime_refuse_a_pair_in_the_same_words(pairs, sen
     desc, add = sum_of_what_dies()
     add.in_place.extend(pb.InPlace(output=output, input=position) for output, position in pairs)
     with pytest.raises(CompileError) as refused:
-        verify(Readings(desc))
+        verify(BlockAnalyses(desc))
     assert f"op {add.id} (add): {sentence}; this breaks the rule" in str(refused.value)
     with pytest.raises(ProgramError) as refused:
         check_program(desc, REFERENCE)
@@ -137,7 +137,7 @@ def test_a_kernel_that_allows_two_outputs_over_one_operand_gets_one(monkeypatch)
     monkeypatch.setitem(KERNELS, "momentum", KERNELS["momentum"]._replace(in_place=pairs))
     del update.in_place[:]
     update.in_place.extend(pb.InPlace(output=output, input=position) for output, position in pairs)
-    [(_, why)] = faults(Reading(block), REFERENCE)
+    [(_, why)] = faults(BlockAnalysis(block), REFERENCE)
     assert why == "it writes two outputs over %w"
 
 
@@ -157,6 +157,6 @@ def test_nothing_is_written_over_what_waits_in_the_file():
     over = block.ops.add(id=99, type="exp", inputs=["in the file"], outputs=["after"])
     over.in_place.add(output=0, input=0)
     assert (len(block.ops) - 1, "it writes over %in the file, which waits in the file") in faults(
-        Reading(block), REFERENCE
+        BlockAnalysis(block), REFERENCE
     )
     assert not keeps_every_value(block)

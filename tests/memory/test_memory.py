@@ -12,7 +12,7 @@ from oracles.memory import Placed, is_safe, most_alive
 
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.tensor_types import tensor_desc
 from runtime.placement import Buffer, check_placement, place
 from runtime.step import aliases_of, buffers_of
@@ -114,7 +114,7 @@ def block(ops: Sequence[tuple[str, Sequence[str], Sequence[str]]], *feeds: str) 
 
 
 def lives(desc: pb.BlockDesc, scratch: dict[int, int] | None = None, pinned: tuple[str, ...] = ()) -> dict[str, tuple]:
-    written = Reading(desc)
+    written = BlockAnalysis(desc)
     rows = [[(f"scratch {i}", (scratch or {})[i])] if i in (scratch or {}) else [] for i in range(len(desc.ops))]
     return {b.name: (b.start, b.stop) for b in buffers_of(written, aliases_of(written, pinned), rows)}
 
@@ -165,7 +165,7 @@ def test_tensors_in_place_are_one_buffer_from_the_first_write_to_the_last_read()
     desc = block(CHAIN, "x")
     desc.ops[3].in_place.add(output=0, input=0)
     assert lives(desc) == {"x": (0, 2), "a": (1, 6), "b": (3, 6), "c": (5, 8)}
-    assert aliases_of(Reading(desc)).storage["d"] == ("c", 1)
+    assert aliases_of(BlockAnalysis(desc)).storage["d"] == ("c", 1)
 
 
 def test_nothing_is_written_over_a_pinned_tensor():
@@ -186,7 +186,7 @@ def test_a_run_that_is_simulated_by_ticks_reads_only_what_was_written_last(picks
     desc = block(ops, "x")
     desc.fetches.add(name="last", tensor=names[-1])
     scratch = [[(f"s{i}", 128)] if wants else [] for i, (_, _, wants) in enumerate(picks)]
-    found = buffers_of(Reading(desc), aliases_of(Reading(desc)), scratch)
+    found = buffers_of(BlockAnalysis(desc), aliases_of(BlockAnalysis(desc)), scratch)
     placement = place(found)
     offsets = placement.offsets
     lines = {b.name: range(o // 64, (o + b.nbytes) // 64) for b, o in zip(found, offsets, strict=True)}

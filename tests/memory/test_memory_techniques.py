@@ -15,7 +15,7 @@ from compiler.passes.pipeline import PASSES
 from compiler.passes.plan_memory import block_buffers
 from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 
 STEPS = 5
 
@@ -122,8 +122,8 @@ def accumulating(every: int, clip: float | None = None) -> Program:
 def test_sums_of_gradients_take_nothing_of_the_arena(clip: float | None):
     desc = accumulating(3, clip).compile(n=2).desc
     block = bound_blocks(desc)[0]
-    [total] = {b.nbytes for b in block_buffers(Reading(block)) if b.nbytes == 16 * 16 * 4}
-    kept = [buffer for buffer in block_buffers(Reading(block)) if buffer.stop > 2 * len(block.ops)]
+    [total] = {b.nbytes for b in block_buffers(BlockAnalysis(block)) if b.nbytes == 16 * 16 * 4}
+    kept = [buffer for buffer in block_buffers(BlockAnalysis(block)) if buffer.stop > 2 * len(block.ops)]
     assert max(buffer.nbytes for buffer in kept) < total, "only the loss and what counts is there at the end"
     once = accumulating(1, clip).compile(n=2).desc.entries[0].bindings[0].plan.arena_bytes
     assert desc.entries[0].bindings[0].plan.arena_bytes < once + 4 * total, "what one update gives and a choice"

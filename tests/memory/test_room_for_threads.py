@@ -29,7 +29,7 @@ from compiler.planning.give_room import LIMIT, Room, make_room
 from compiler.planning.planned_bytes import touched_by_plan
 from compiler.planning.simulated_threads import run_on, times_faster
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.files import load
 from runtime.__main__ import main as runtime_main
 from runtime.engines.reference.bind import bind
@@ -105,12 +105,12 @@ def test_no_more_ops_run_at_once_than_there_are_threads_and_none_before_its_time
 def test_the_compiler_sees_the_hazards_that_the_runtime_finds(program: Program, pairs: int, random: Random):
     stepper = Stepper(spilled(program.compile(rows=16).desc, random.randrange, pairs))
     block = stepper.block
-    plan = plan_of(Reading(block))
+    plan = plan_of(BlockAnalysis(block))
     bound = bind(block, stepper.states.arrays, plan=plan, file=aligned_bytes)
     of_runtime = dependencies(bound.touched())
     position = {op.desc.id: i for i, op in enumerate(bound.ops)}
     seen = 0
-    for op, needed in zip(block.ops, dependencies(touched_by_plan(Reading(block), plan)), strict=True):
+    for op, needed in zip(block.ops, dependencies(touched_by_plan(BlockAnalysis(block), plan)), strict=True):
         if op.id not in position:  # a view or a constant: nothing to compute
             assert not needed
             continue
@@ -160,12 +160,12 @@ def test_a_budget_that_has_nothing_left_gives_no_room():
 
 def test_a_budget_takes_the_place_of_the_limit():
     block = bound_block(towers(layers=2).compile(n=16).desc)
-    tight = plan_of(Reading(block))
+    tight = plan_of(BlockAnalysis(block))
     gains = []
     for times in (1, 1.1, 1.5, 4):
         other = pb.BlockDesc()
         other.CopyFrom(block)
-        room = make_room(Reading(other), tight, 3, int(times * tight.arena_bytes))
+        room = make_room(BlockAnalysis(other), tight, 3, int(times * tight.arena_bytes))
         assert room.plan.arena_bytes <= times * tight.arena_bytes
         gains.append(room.gain)
     assert gains[0] < gains[-1]
@@ -211,10 +211,14 @@ def test_any_program_keeps_its_limit_and_its_bits_and_gains_no_less(program: Pro
         assert room.tight == tight
         assert plan.arena_bytes <= max(LIMIT * tight.arena_bytes, tight.arena_bytes)
         assert 1 <= room.tight_gain <= room.gain <= min(threads, room.free_gain)
-        gain = times_faster(dependencies(touched_by_plan(Reading(block), plan)), operations_of(Reading(block)), threads)
+        gain = times_faster(
+            dependencies(touched_by_plan(BlockAnalysis(block), plan)), operations_of(BlockAnalysis(block)), threads
+        )
         assert gain == room.gain, "what is said is true of the block as it is written"
         offset = {placement.tensor: placement.offset for placement in plan.placements}
-        placed = [Placed(b.nbytes, b.start, b.stop, offset[b.name]) for b in block_buffers(Reading(block)) if b.nbytes]
+        placed = [
+            Placed(b.nbytes, b.start, b.stop, offset[b.name]) for b in block_buffers(BlockAnalysis(block)) if b.nbytes
+        ]
         assert is_safe(placed, plan.arena_bytes)
         assert plan.lower_bound == most_alive(placed)
         assert not plan.optimal or plan == tight or plan.arena_bytes == plan.lower_bound
@@ -233,8 +237,8 @@ def test_any_program_keeps_its_limit_and_its_bits_and_gains_no_less(program: Pro
 def test_what_moves_spilled_values_stays_in_its_place():
     program = spilled(towers().compile(n=16).desc, Random(1).randrange)
     block = bound_block(program)
-    order, tight = [op.id for op in block.ops], plan_of(Reading(block))
-    room = make_room(Reading(block), tight, 2)
+    order, tight = [op.id for op in block.ops], plan_of(BlockAnalysis(block))
+    room = make_room(BlockAnalysis(block), tight, 2)
     assert (room.of_order, [op.id for op in block.ops]) == (1, order)
     assert room.plan.file_bytes == tight.file_bytes > 0
 

@@ -31,7 +31,7 @@ from compiler.planning.timeline import RELOAD, SPILL, Choice, Timeline, spill, t
 from compiler.planning.write_timeline import write_timeline
 from compiler.train.optimizers import Optimizer
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.files import load, save
 from prograd_proto.identity import program_sha256
 
@@ -64,7 +64,7 @@ def test_what_is_dear_to_compute_again_waits_in_the_file():
     assert moved.count("spill") == train.spilled > 0
     assert moved.count("reload") >= train.spilled
     assert train.moved >= 2 * train.spilled * 64 * 4096
-    verify(Readings(compiled.desc))
+    verify(BlockAnalyses(compiled.desc))
 
 
 @pytest.mark.parametrize("optimizer", [momentum(0.1), adam(0.01, clip=global_norm(0.1))], ids=["plain", "clipped"])
@@ -111,7 +111,7 @@ def test_any_program_keeps_its_bits_and_its_budget_or_says_that_it_cannot(progra
 def in_file_of(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Placed]:
     """The spilled tensors, from the ops alone."""
     offsets = {placement.tensor: placement.offset for placement in plan.spilled}
-    sizes = {buffer.name: buffer.nbytes for buffer in spilled_buffers(Reading(block))}
+    sizes = {buffer.name: buffer.nbytes for buffer in spilled_buffers(BlockAnalysis(block))}
     made = {op.outputs[0]: i for i, op in enumerate(block.ops) if op.type == "spill"}
     assert made.keys() == offsets.keys()
     last = {op.inputs[0]: i for i, op in enumerate(block.ops) if op.type == "reload"}
@@ -122,15 +122,15 @@ def in_file_of(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Placed]:
 @settings(max_examples=8)
 def test_what_is_measured_of_a_schedule_is_what_the_block_then_needs(program: Program):
     for block in bound_blocks(program.compile(rows=16).desc):
-        costs = operations_of(Reading(block))
-        found = lower(timeline_of(step_graph(Reading(block))), costs, 0, spilling=True)
+        costs = operations_of(BlockAnalysis(block))
+        found = lower(timeline_of(step_graph(BlockAnalysis(block))), costs, 0, spilling=True)
         for timeline in (found, prefetch(found, costs, found.peak)):
             trial = pb.BlockDesc()
             trial.CopyFrom(block)
-            write_timeline(Reading(trial), timeline)
-            share_in_block(Reading(trial))
-            needed = step_graph(Reading(trial)).peak(list(range(len(trial.ops))))
-            assert needed == plan_of(Reading(trial)).lower_bound <= timeline.peak == found.peak
+            write_timeline(BlockAnalysis(trial), timeline)
+            share_in_block(BlockAnalysis(trial))
+            needed = step_graph(BlockAnalysis(trial)).peak(list(range(len(trial.ops))))
+            assert needed == plan_of(BlockAnalysis(trial)).lower_bound <= timeline.peak == found.peak
 
 
 def two_uses() -> tuple[pb.BlockDesc, Timeline, int]:
@@ -142,7 +142,7 @@ def two_uses() -> tuple[pb.BlockDesc, Timeline, int]:
         h = ops.sin(h)
     program.entry("predict", y=h * x, x=x)
     block = bound_block(program.compile(n=4).desc, "predict")
-    timeline = timeline_of(step_graph(Reading(block)))
+    timeline = timeline_of(step_graph(BlockAnalysis(block)))
     return block, timeline, timeline.graph.value_of["x"]
 
 
@@ -158,7 +158,7 @@ def test_a_value_goes_to_the_file_at_once_and_comes_back_where_it_is_needed():
     assert timeline.order == list(range(len(block.ops))), "a timeline is never edited"
     assert [nbytes // 256 for nbytes in timeline.live] == [2] * 6
     assert [nbytes // 256 for nbytes in moved.live] == [1, 1, 1, 1, 1, 1, 2, 2], "exp writes over x"
-    write_timeline(Reading(block), moved)
+    write_timeline(BlockAnalysis(block), moved)
     assert [(op.type, op.inputs[:], op.outputs[:]) for op in (block.ops[0], block.ops[6])] == [
         ("spill", ["x"], ["x.spilled"]),
         ("reload", ["x.spilled"], ["x.again"]),
@@ -189,7 +189,7 @@ def test_tensors_that_wait_at_different_times_share_the_file():
     compiled.plan(budget=arena_of(compiled) // 2, spill=True)
     plan = compiled.desc.entries[0].bindings[0].plan
     assert all(placement.offset % 4096 == 0 for placement in plan.spilled)
-    lives = sorted((b.start, b.stop) for b in spilled_buffers(Reading(bound_block(compiled.desc))))
+    lives = sorted((b.start, b.stop) for b in spilled_buffers(BlockAnalysis(bound_block(compiled.desc))))
     assert any(b[0] < a[1] for a, b in pairwise(lives)), "some wait at the same time"
     assert plan.file_bytes <= 512 * 64 * 4 * len(lives)
 

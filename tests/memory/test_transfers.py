@@ -21,7 +21,7 @@ from compiler import Program, constant, ops
 from compiler.passes.list_operators import list_operators
 from compiler.passes.plan_memory import plan_memory
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from runtime.engines.parts import TRANSFERS
 from runtime.engines.reference.threads.at_once import TRIALS
 from runtime.engines.reference.threads.lanes import Lanes, Stretch, stretches
@@ -52,8 +52,8 @@ def tower() -> pb.ProgramDesc:
         [name] = block.ops[at].outputs
         last = max(k for k, op in enumerate(block.ops) if name in op.inputs)
         insert_reload(block, name, at + 1, last, last)
-    list_operators(Readings(desc))
-    plan_memory(Readings(desc))
+    list_operators(BlockAnalyses(desc))
+    plan_memory(BlockAnalyses(desc))
     return desc
 
 
@@ -289,7 +289,7 @@ def test_a_tensor_comes_back_while_ops_before_its_reload_still_run():
     [name] = block.ops[position(block, "sin")].outputs
     last = position(block, "add")
     insert_reload(block, name, position(block, "sin") + 1, last, last)
-    list_operators(Readings(desc))
+    list_operators(BlockAnalyses(desc))
     stepper = Stepper(desc, "predict", plan=apart(desc))
     begun = threading.Event()
 
@@ -312,7 +312,7 @@ def test_a_tensor_comes_back_while_ops_before_its_reload_still_run():
 
 def apart(desc: pb.ProgramDesc) -> pb.MemoryPlan:
     """A plan in which no two buffers share memory."""
-    plan_memory(Readings(desc))
+    plan_memory(BlockAnalyses(desc))
     plan = plan_of_training(desc)
     plan.arena_bytes = 0
     for placement in plan.placements:

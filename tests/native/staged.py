@@ -15,11 +15,11 @@ from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from registry import OPS, Block
 from runtime.codegen.emit.code import emit
-from runtime.codegen.emit.kinds import stages_of
+from runtime.codegen.emit.group_steps import steps_of
 from runtime.codegen.lowering.additions import with_additions
+from runtime.codegen.lowering.group_kernel import kernel_of
 from runtime.codegen.lowering.groups import fuse
 from runtime.codegen.lowering.nodes import read_nodes
-from runtime.codegen.lowering.task import task_of
 from runtime.codegen.machine import Target
 from runtime.dtypes import array_type, numpy_dtype
 from runtime.engines.native import jit
@@ -61,23 +61,23 @@ def staged(
     [op] = block.ops
     nodes = with_additions(read_nodes(block))
     [group] = fuse(nodes)
-    assert group.nodes[0].form is not None, f"{op.type} has no form for this"
-    task = task_of(nodes, group, group.makes)
-    stages = stages_of(target, task)
+    assert group.nodes[0].rule is not None, f"{op.type} has no form for this"
+    task = kernel_of(nodes, group, group.outputs)
+    stages = steps_of(target, task)
     source = emit(target, [task], [stages])
     [module] = source.modules
     code = jit.load(jit.compiled(module), target)
     given = [name for name in op.inputs if name]
     arrays = dict(zip(given, (guarded(x, end) for x in inputs), strict=True))
     arrays |= {name: guarded(garbage(nodes.types[name]), end) for name in op.outputs}
-    scratch = [guarded(np.full(size, GARBAGE, np.uint8)) for size in stages.shared]
-    scratch += [guarded(np.full(-(-size // 64) * 64 * threads, GARBAGE, np.uint8)) for size in stages.own]
+    scratch = [guarded(np.full(size, GARBAGE, np.uint8)) for size in stages.shared_scratch]
+    scratch += [guarded(np.full(-(-size // 64) * 64 * threads, GARBAGE, np.uint8)) for size in stages.thread_scratch]
     words = np.zeros(2, np.int64)
     operands = [arrays[name] for name in task.table]
     table = np.array([a.ctypes.data for a in [*operands, *scratch, words, words[1:]]], np.int64)
-    for stage, name in zip(stages.stages, source.functions[0], strict=True):
+    for stage, name in zip(stages.steps, source.functions[0], strict=True):
         function = code.function(name, 4)
-        for unit in reversed(range(stage.first, stage.first + stage.units)):
+        for unit in reversed(range(stage.first, stage.first + stage.work_items)):
             function(table.ctypes.data, unit, unit + 1, unit % threads)
     assert not words.any(), "nothing is to be refused"
     return [arrays[name] for name in op.outputs]

@@ -11,16 +11,16 @@ from subjects.steps import bound_block
 
 import runtime
 from compiler import Program, ops, sgd
-from runtime.codegen.kernels.moves import Lying, row_major
-from runtime.codegen.lowering.accesses import with_accesses
+from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.lowering.additions import with_additions
 from runtime.codegen.lowering.nodes import read_nodes
+from runtime.codegen.lowering.views import with_views
 
 
 def left(program: Program, entry: str = "predict") -> tuple[list[str], list[str]]:
     """The ops that are left to compute, and the accesses as they are printed."""
-    block = with_accesses(with_additions(read_nodes(bound_block(program.compile(batch=3).desc, entry))))
-    return [node.op.type for node in block.nodes], [f"{name} = {access}" for name, access in block.accesses.items()]
+    block = with_views(with_additions(read_nodes(bound_block(program.compile(batch=3).desc, entry))))
+    return [node.op.type for node in block.nodes], [f"{name} = {access}" for name, access in block.views.items()]
 
 
 def compared(program: Program, feeds: dict[str, np.ndarray], entry: str = "predict", steps: int = 1) -> None:
@@ -135,14 +135,14 @@ def test_chains_of_picking(chain: tuple[Program, tuple[int, ...]]):
 def test_a_shape_is_given_only_where_nothing_has_to_move(shape: list[int], data):
     order = data.draw(st.permutations(range(len(shape))))
     plain = row_major(shape)
-    turned = Lying(tuple(shape[axis] for axis in order), tuple(plain[axis] for axis in order))
+    turned = Layout(tuple(shape[axis] for axis in order), tuple(plain[axis] for axis in order))
     elements = np.arange(np.prod(shape)).reshape(shape).transpose(order)
     to = tuple(data.draw(st.permutations(elements.shape)))
     found, copied = turned.reshaped(to), elements.reshape(to)
     if found is None:
         assert not np.shares_memory(copied, elements)
     else:
-        assert copied.tolist() == picked(elements.size, to, found.steps)
+        assert copied.tolist() == picked(elements.size, to, found.strides)
 
 
 def picked(size: int, shape: tuple[int, ...], steps: tuple[int, ...]) -> list:

@@ -12,17 +12,17 @@ from subjects.cases import build
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.tensor_types import tensor_desc
-from runtime.codegen.rules import FORMS, Product, Reduction
+from runtime.codegen.rules import RULES, Product, Reduction
 from runtime.dtypes import array_type
 from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.step import CompiledStep, bind_compiled, lowered
 from runtime.memory.aligned import aligned_bytes
 
-CASES = [(sample, "float64") for sample in SAMPLES if sample.op in FORMS]
+CASES = [(sample, "float64") for sample in SAMPLES if sample.op in RULES]
 CASES += [
     (sample, dtype)
     for sample in LARGE
-    if isinstance(FORMS.get(sample.op), Product | Reduction)
+    if isinstance(RULES.get(sample.op), Product | Reduction)
     for dtype in ("float64", "float32")
 ]
 

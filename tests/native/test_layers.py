@@ -140,13 +140,13 @@ def test_a_layer_that_is_read_at_its_end_writes_no_other_step(op: str, step: int
         check(write, feeds, target(here), 2e-5)
     step_of = lowered(Made(write, feeds).desc, (), target(HERE[0]))
     [layer] = [i for i, group in enumerate(step_of.groups) if group.name == op]
-    assert (step_of.stages[layer].stages[-1].units == case.rows) == is_last  # which copies what the last step left
+    assert (step_of.steps[layer].steps[-1].work_items == case.rows) == is_last  # which copies what the last step left
 
 
 @pytest.mark.parametrize(("rows", "wanted"), [(3, 2), (2, 4)])
 def test_a_thread_does_its_share_of_a_step_at_once_but_of_few_rows(rows: int, wanted: int):
     case = Case(rows, 3, 300, 520)
     step = lowered(Made(layer("lstm_layer", case), operands("lstm_layer", case)).desc, (), target("avx2"), 2)
-    found = chunks_of(step.stages, step.phases, 2)
+    found = chunks_of(step.steps, step.phases, 2)
     backwards = next(i for i, group in enumerate(step.groups) if group.name == "lstm_layer_gradient")
     assert len(found[step.phases.first[backwards] + 2]) == wanted

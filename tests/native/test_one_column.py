@@ -56,7 +56,7 @@ def test_what_is_not_finite_stays_in_its_row():
 def test_any_number_of_threads_gives_the_same_bits():
     operands = [numbers((500, 300)), numbers((300, 1), seed=1)]
     made = Made(lambda x, y: OPS["matmul"](x, y), operands)
-    task = lowered(made.desc, (), this_machine()).tasks[0]
+    task = lowered(made.desc, (), this_machine()).kernels[0]
     assert task is not None
     assert task.additions is Additions.LANES
     [first], *others = (made.native(this_machine(), threads) for threads in (1, 2, 3))

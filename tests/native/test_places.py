@@ -15,7 +15,7 @@ from runtime.engines.native import jit
 from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.step import bind_compiled, lowered
 from runtime.memory.aligned import aligned_bytes
-from runtime.philox import WORK_ROWS, words_by_numpy
+from runtime.philox import WORK_ROWS, random_bits_by_numpy
 
 SHAPES = [(1, 1), (3, 7), (2, 131)]
 FLOATS = ("float32", "float64")
@@ -59,7 +59,7 @@ def test_words_are_those_of_the_reference_stream(target):
     numbers = np.array([SEED, STEP, first])
     jit.load(jit.compiled(module), target).function("built", 2)(got.ctypes.data, numbers.ctypes.data)
     work = np.zeros((WORK_ROWS, blocks), np.uint64)
-    words_by_numpy(wanted, work, seed=SEED, stream=2**32 - 3, step=STEP, first=first)
+    random_bits_by_numpy(wanted, work, seed=SEED, stream=2**32 - 3, step=STEP, first=first)
     np.testing.assert_array_equal(got, wanted)
 
 
@@ -154,7 +154,7 @@ def test_groups_that_differ_in_their_streams_alone_share_their_code():
     made = [OPS["dropout"](x, seed, step, rate=0.5) for x in inputs]
     for value in (seed, step, *inputs):
         block.desc.parameters.add(tensor=value.name, feed=value.name)
-    tasks = lowered(block.desc, [value.name for value in made], this_machine()).tasks
+    tasks = lowered(block.desc, [value.name for value in made], this_machine()).kernels
     assert len(tasks) == 3
     assert len({task.key for task in tasks}) == 1
     assert [task.streams[0].op.random_stream for task in tasks] == [7, 8, 9]

@@ -11,8 +11,8 @@ from native.made import check
 
 from registry import Value
 from registry.ops import matmul, outer_sum, relu
-from runtime.codegen.emit.cutting import divided
-from runtime.codegen.kernels.matmul.shape import Shape, is_halved
+from runtime.codegen.emit.partition import partitioned
+from runtime.codegen.kernels.matmul.shape import ProductShape, is_halved
 from runtime.codegen.kernels.nest import Nest
 from runtime.engines.native.cpu import this_machine
 
@@ -101,12 +101,12 @@ def test_parts_are_rows_of_what_is_large(
     """Of the weights, in a layer and in its two gradients, or of the batch."""
     nest = Nest((), {})
     shapes = [
-        (forwards, Shape(nest, batch, outside, inside, (inside, 1), (outside, 1))),
-        (of_weights, Shape(nest, inside, outside, batch, (1, inside), (outside, 1))),
-        (of_input, Shape(nest, batch, inside, outside, (outside, 1), (1, outside))),
+        (forwards, ProductShape(nest, batch, outside, inside, (inside, 1), (outside, 1))),
+        (of_weights, ProductShape(nest, inside, outside, batch, (1, inside), (outside, 1))),
+        (of_input, ProductShape(nest, batch, inside, outside, (outside, 1), (1, outside))),
     ]
     for along, shape in shapes:
-        cut = divided(this_machine(), 32, shape, 1, halved=is_halved(shape, 32))
-        pieces = {"rows": cut.rows.pieces, "columns": cut.columns.pieces, "depth": cut.depth.pieces}
+        partition = partitioned(this_machine(), 32, shape, 1, halved=is_halved(shape, 32))
+        pieces = {"rows": partition.rows.pieces, "columns": partition.columns.pieces, "depth": partition.depth.pieces}
         assert pieces[along] > 1, (along, pieces)
         assert sum(count > 1 for count in pieces.values()) == 1 or along == "depth", (along, pieces)

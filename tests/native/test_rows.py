@@ -7,7 +7,7 @@ from native.made import Made, check
 
 from registry import OPS
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.refusals import Refused
+from runtime.engines.native.runtime_checks import CheckFailed
 from runtime.engines.native.step import lowered
 
 
@@ -177,7 +177,7 @@ def test_a_label_of_no_class_is_refused_in_the_words_of_the_reference(label):
     labels = np.zeros(40, "int64")
     made = Made(classified, [numbers(40, 10), labels])
     made.operands["x1"][17] = label
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CheckFailed) as refused:
         made.native(this_machine())
     assert f" {label} is out of range: there are 10 " in str(refused.value.error)
 

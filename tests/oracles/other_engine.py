@@ -17,7 +17,7 @@ from oracles.interpret import compute
 from oracles.philox import scalar_words
 from prograd_proto import attributes_of, type_of
 from prograd_proto import program_pb2 as pb
-from runtime.conversion import converted, given_dtype
+from runtime.conversion import converted, python_dtype
 from runtime.engines.engine import EngineOptions, Footprint, InMemory, Repeat, Version, unknown_version
 from runtime.engines.parts import Buffer, Part, Spell
 from runtime.engines.step_start import StepStart
@@ -138,7 +138,7 @@ def empty(type) -> np.ndarray:
 
 
 def handed(array: np.ndarray) -> np.ndarray:
-    return converted(array, given_dtype(array.dtype.name))
+    return converted(array, python_dtype(array.dtype.name))
 
 
 def axes_of(axes) -> tuple[int, ...] | None:

@@ -10,7 +10,7 @@ from subjects.steps import Stepper
 from compiler.build.compiled import Compiled
 from compiler.passes.plan_memory import block_buffers, spilled_buffers
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from runtime.memory.aligned import aligned_bytes
 
 POISON = 0xFF
@@ -27,8 +27,8 @@ class Poisoned(Stepper):
         super().__init__(desc, entry, plan=plan, memory=self._given(self._arena), file=self._given(self._file))
         self._offsets = {placement.tensor: placement.offset for placement in (*plan.placements, *plan.spilled)}
         self._buffers = [
-            (self._arena, block_buffers(Reading(self.block))),
-            (self._file, spilled_buffers(Reading(self.block))),
+            (self._arena, block_buffers(BlockAnalysis(self.block))),
+            (self._file, spilled_buffers(BlockAnalysis(self.block))),
         ]
 
     def step(self, **feeds: np.ndarray | float) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ from compiler.build.compiled import Compiled
 from compiler.passes.verify import verify
 from prograd_proto import ProgramError, TensorType, upgrades
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.files import load
 from prograd_proto.tensor_types import tensor_desc
 from registry.op import OPS, op
@@ -216,7 +216,7 @@ def test_only_ops_that_meet_at_a_resource_wait_for_each_other():
 def test_the_graph_of_a_step_has_an_edge_from_each_effect_to_the_next():
     block = bound_block(layers().compile(n=32).desc)
     toys = [i for i, op in enumerate(block.ops) if op.type.startswith("toy.")]
-    before = step_graph(Reading(block)).before
+    before = step_graph(BlockAnalysis(block)).before
     assert all(first in before[second] for first, second in pairwise(toys))
 
 
@@ -231,7 +231,7 @@ def test_the_compiler_refuses_an_op_that_repeats_an_effect():
     again.outputs[:] = ["again"]
     block.tensors.append(tensor_desc("again", TensorType("float32", (32, 16))))
     with pytest.raises(CompileError) as refused:
-        verify(Readings(compiled.desc))
+        verify(BlockAnalyses(compiled.desc))
     assert str(refused.value) == (
         f"block 2: op 999 (toy.change_counter) is no repetition of op {toy.id}; this breaks the rule: every op that "
         "recomputes another one follows it, has its type, attributes and random stream, and no effects"

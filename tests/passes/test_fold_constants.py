@@ -10,7 +10,7 @@ from subjects.one_pass import Build, block_after, types
 from compiler import Program, Value, ops, sgd
 from compiler.passes.fold_constants import fold_constants
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from registry import OPS
 from registry.op import find_op
 from runtime.operators import CONTRACTS
@@ -142,7 +142,7 @@ def test_a_second_walk_finds_nothing():
     program.minimize(ops.mean(ops.square(x * w)), sgd(0.1))
     desc = program.compile().desc
     before = desc.SerializeToString(deterministic=True)
-    fold_constants(Readings(desc))
+    fold_constants(BlockAnalyses(desc))
     assert desc.SerializeToString(deterministic=True) == before
 
 

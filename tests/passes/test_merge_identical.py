@@ -12,7 +12,7 @@ from subjects.steps import Oracle, Stepper, bound_block, same_bits
 from compiler import Program, Value, gradients, ops, sgd
 from compiler.passes.merge_identical import merge_identical
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 
 F = ("float32", (2, 3))
 
@@ -78,7 +78,7 @@ def test_random_ops_are_merged_only_within_a_stream():
     block.tensors.add(name="again", dtype=block.tensors[0].dtype, shape=block.tensors[0].shape)
     block.fetches.add(name="again", tensor="again", over=pb.OVER_LAST)
     desc = pb.ProgramDesc(blocks=[block], entries=[pb.EntryDesc(name="train", bindings=[pb.Binding(block=0)])])
-    merge_identical(Readings(desc))
+    merge_identical(BlockAnalyses(desc))
     [merged] = desc.blocks
     assert [op.random_stream for op in merged.ops if op.type == "dropout" and op.stage == pb.STAGE_FORWARD] == drawn
     assert merged.fetches[-1] == pb.FetchDesc(
@@ -184,7 +184,7 @@ def test_only_those_stay_that_make_the_difference():
 def test_a_second_walk_finds_nothing():
     desc = network()
     before = desc.SerializeToString(deterministic=True)
-    merge_identical(Readings(desc))
+    merge_identical(BlockAnalyses(desc))
     assert desc.SerializeToString(deterministic=True) == before
 
 
@@ -242,7 +242,7 @@ def test_of_ops_in_another_order_the_one_that_was_built_first_gives_its_id():
         fetches=[pb.FetchDesc(name=name, tensor=name, over=pb.OVER_LAST) for name in ("late", "dx")],
     )
     program = pb.ProgramDesc(blocks=[block], entries=[pb.EntryDesc(name="predict", bindings=[pb.Binding(block=0)])])
-    merge_identical(Readings(program))
+    merge_identical(BlockAnalyses(program))
     kept, reader = program.blocks[0].ops
     assert (kept.id, kept.stage, kept.gradient_of, [*kept.outputs]) == (2, pb.STAGE_FORWARD, 0, ["late"])
     assert (reader.gradient_of, [*reader.inputs]) == (2, ["x", "late"])

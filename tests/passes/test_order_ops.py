@@ -17,7 +17,7 @@ from compiler.passes.pipeline import PASSES
 from compiler.passes.plan_memory import block_buffers
 from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 
 
 def deep(depth: int = 6, clip: float | None = None) -> Program:
@@ -39,7 +39,7 @@ def compiled_by(program: Program, *passes: str, **sizes: int) -> Compiled:
 
 def bound_of(block: pb.BlockDesc) -> int:
     """The most bytes that are alive at one time."""
-    buffers = block_buffers(Reading(block))
+    buffers = block_buffers(BlockAnalysis(block))
     times = {buffer.start for buffer in buffers}
     return max(sum(-(-b.nbytes // 64) * 64 for b in buffers if b.start <= now < b.stop) for now in times)
 
@@ -72,8 +72,8 @@ def test_the_gradient_of_a_state_that_is_read_after_it_is_known_waits_for_that_r
 @settings(max_examples=15, deadline=None)
 def test_every_candidate_has_each_op_once_and_after_what_it_needs(candidate, program: Program):
     for block in bound_blocks(program.compile(rows=3).desc):
-        graph = step_graph(Reading(block))
-        order = candidate(Reading(block), graph)
+        graph = step_graph(BlockAnalysis(block))
+        order = candidate(BlockAnalysis(block), graph)
         assert sorted(order) == list(range(len(block.ops)))
         position = {i: at for at, i in enumerate(order)}
         writer = {name: i for i, op in enumerate(block.ops) for name in op.outputs}
@@ -85,8 +85,8 @@ def test_every_candidate_has_each_op_once_and_after_what_it_needs(candidate, pro
 @settings(max_examples=40, deadline=None)
 def test_the_graph_knows_the_memory_of_a_block_to_the_byte(program: Program):
     for block in bound_blocks(program.compile(rows=3).desc):
-        graph = step_graph(Reading(block))
-        assert graph.peak(as_written(Reading(block), graph)) == bound_of(block)
+        graph = step_graph(BlockAnalysis(block))
+        assert graph.peak(as_written(BlockAnalysis(block), graph)) == bound_of(block)
 
 
 @given(program=training_programs())

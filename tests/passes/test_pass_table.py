@@ -10,10 +10,10 @@ from compiler import CompileError, Program, ops
 from compiler.passes.pass_table import Pass, PassTable
 from compiler.passes.pipeline import PASSES
 from compiler.planning.pipeline import PLANNING
-from prograd_proto.blocks.readings import Readings
+from prograd_proto.blocks.block_analyses import BlockAnalyses
 
 
-def bake(program: Readings, *, minutes: int = 30, crust: str | None = None, hot: bool = False) -> None:
+def bake(program: BlockAnalyses, *, minutes: int = 30, crust: str | None = None, hot: bool = False) -> None:
     """Put it into the oven.
 
     Args:
@@ -24,11 +24,11 @@ def bake(program: Readings, *, minutes: int = 30, crust: str | None = None, hot:
     """
 
 
-def knead(program: Readings) -> None:
+def knead(program: BlockAnalyses) -> None:
     """Work the dough."""
 
 
-def eat(program: Readings) -> None: ...
+def eat(program: BlockAnalyses) -> None: ...
 
 
 KNEAD = Pass(knead, establishes={"smooth": "it has been worked"})
@@ -102,7 +102,7 @@ def test_what_does_not_hold_is_refused_where_it_is_written(make: Callable[[], ob
 
 
 def test_a_table_can_be_cut_and_lengthened():
-    def cool(program: Readings) -> None: ...
+    def cool(program: BlockAnalyses) -> None: ...
 
     assert BREAD.names == ["knead", "bake", "eat"]
     assert BREAD.before("bake") == (KNEAD,)
@@ -143,7 +143,7 @@ def test_every_fact_that_is_established_is_asked_for(table: PassTable):
 def test_a_pass_of_the_users_own_runs_in_its_place_with_its_options():
     seen: list[object] = []
 
-    def count_ops(program: Readings, *, least: int = 0) -> None:
+    def count_ops(program: BlockAnalyses, *, least: int = 0) -> None:
         seen.extend((least, [op.type for op in program.desc.blocks[-1].ops]))
 
     program = Program()

@@ -13,7 +13,7 @@ from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import run_passes
 from compiler.train.optimizers import Optimizer
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.identity import program_sha256
 from runtime.step import aliases_of
 
@@ -80,7 +80,7 @@ def test_a_pass_that_runs_again_right_away_changes_nothing(name):
     run_passes(program, (*PASSES.before(name), *PASSES.only(name)))
     before = bytes_of(program)
     [change] = PASSES.only(name)
-    change.function(Readings(program))
+    change.function(BlockAnalyses(program))
     assert bytes_of(program) == before
 
 
@@ -91,7 +91,7 @@ def test_the_program_is_looked_at_after_every_pass():
 
 
 def test_a_pass_that_breaks_the_program_is_reported_by_name():
-    def lose_an_op(program: Readings) -> None:
+    def lose_an_op(program: BlockAnalyses) -> None:
         del program.desc.blocks[0].ops[0]
 
     passes = PASSES.only("eliminate_dead_ops", "share_memory")
@@ -342,7 +342,7 @@ def test_a_dead_read_does_not_keep_an_update_from_being_in_place():
 def in_state(program: Program, state: str, entry: str = "train") -> list[str]:
     """The ops whose results lie in the memory of a state, views not among them."""
     block = bound_block(program.compile().desc, entry)
-    aliases = aliases_of(Reading(block))
+    aliases = aliases_of(BlockAnalysis(block))
     there = [(i, op) for i, op in enumerate(block.ops) if i not in aliases.views]
     return [op.type for _, op in there for name in op.outputs if aliases.storage[name].root == state]
 

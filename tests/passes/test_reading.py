@@ -11,7 +11,7 @@ from compiler.passes.pass_table import Pass
 from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings, question
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis, question
 from runtime.step import aliases_of, scratch_of, views_of
 from runtime.target import TARGET
 
@@ -31,7 +31,7 @@ def network() -> Program:
     return program
 
 
-def differences(kept: Reading, fresh: Reading) -> list[str]:
+def differences(kept: BlockAnalysis, fresh: BlockAnalysis) -> list[str]:
     """The columns of a block, and answers about it, that are not what the message says."""
     wrong = [column for column in COLUMNS if shown(getattr(kept, column)) != shown(getattr(fresh, column))]
     wrong += [column for column in ("ops", "tensors", "parameters") if getattr(kept, column) != getattr(fresh, column)]
@@ -53,10 +53,10 @@ def looked_at_after_every_pass(program: pb.ProgramDesc, sizes: dict[str, int]) -
     """Compile with a look at the kept readings after each pass; how many were compared."""
     compared = 0
 
-    def look(kept: Readings) -> None:
+    def look(kept: BlockAnalyses) -> None:
         nonlocal compared
         for number in range(len(kept)):
-            assert differences(kept[number], Reading(kept.desc.blocks[number])) == []
+            assert differences(kept[number], BlockAnalysis(kept.desc.blocks[number])) == []
             compared += 1
 
     for entry in program.entries:
@@ -76,33 +76,33 @@ def test_what_is_kept_of_random_programs_is_what_their_blocks_say_after_every_pa
     assert looked_at_after_every_pass(program._assembled(), {"rows": 3}) > len(PASSES.names)
 
 
-def trained() -> Reading:
+def trained() -> BlockAnalysis:
     desc = network().compile(batch=4).desc
-    return Readings(desc).bound[0]
+    return BlockAnalyses(desc).bound[0]
 
 
 asked: list[str] = []
 
 
 @question()
-def plain(block: Reading) -> int:
+def plain(block: BlockAnalysis) -> int:
     asked.append("plain")
     return len(block.ops)
 
 
 @question(of_marks=True)
-def marked(block: Reading) -> int:
+def marked(block: BlockAnalysis) -> int:
     asked.append("marked")
     return sum(map(len, block.in_place))
 
 
 @question(of_each_op=True)
-def each(block: Reading, word: str) -> list[str]:
+def each(block: BlockAnalysis, word: str) -> list[str]:
     asked.append(f"each {word}")
     return [f"{word}{id}" for id in block.ids]
 
 
-def questions_asked(block: Reading) -> list[str]:
+def questions_asked(block: BlockAnalysis) -> list[str]:
     asked.clear()
     plain(block), marked(block), each(block, "a"), each(block, "b")
     return [*asked]
@@ -162,7 +162,7 @@ def test_a_copy_knows_what_is_known_until_one_of_the_two_is_edited():
 
 
 def test_a_pass_that_does_not_say_what_it_edits_is_found_out():
-    def rename(program: Readings) -> None:
+    def rename(program: BlockAnalyses) -> None:
         program.bound[0].desc.ops[0].outputs[0] = "elsewhere"
 
     with pytest.raises(Exception, match=r"^rename: block \d: "):

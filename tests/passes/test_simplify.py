@@ -9,7 +9,7 @@ from subjects.steps import bound_block
 from compiler import Program, Value, gradients, ops, sgd
 from compiler.passes.simplify import RULES, simplify
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from registry import OPS
 
 F, INT, BOOL = ("float32", (2, 3)), ("int32", (2, 3)), ("bool", (2, 3))
@@ -287,11 +287,11 @@ def test_marks_of_what_is_in_place_are_made_anew():
     _, block = desc.blocks
     before = pb.BlockDesc.FromString(block.SerializeToString())
     assert before.ops[1].in_place
-    simplify(Readings(desc))
+    simplify(BlockAnalyses(desc))
     assert block == before, "nothing to do"
     block.ops[0].attributes[0].ints_value.values[:] = [0, 1]
     block.tensors[1].shape.CopyFrom(block.tensors[0].shape)
     block.tensors[2].shape.CopyFrom(block.tensors[0].shape)
-    simplify(Readings(desc))
+    simplify(BlockAnalyses(desc))
     assert types(block) == ["exp"]
     assert not block.ops[0].in_place

@@ -16,7 +16,7 @@ from compiler.passes.plan_memory import plan_memory
 from compiler.passes.simplify import simplify
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.blocks.walk import inside
 from prograd_proto.tensor_types import TensorType, tensor_desc
 from runtime.check import check_program
@@ -48,9 +48,9 @@ def with_a_loop() -> pb.ProgramDesc:
     return desc
 
 
-def bound() -> tuple[pb.ProgramDesc, Readings]:
+def bound() -> tuple[pb.ProgramDesc, BlockAnalyses]:
     desc = with_a_loop()
-    program = Readings(desc)
+    program = BlockAnalyses(desc)
     bind_dimensions(program)
     return desc, program
 
@@ -95,7 +95,7 @@ def test_each_binding_has_sub_blocks_of_its_own_without_symbols():
 
 def test_leaving_out_what_was_bound_keeps_the_sub_blocks_of_sources():
     desc, _ = bound()
-    only_sources(Readings(desc))
+    only_sources(BlockAnalyses(desc))
     sources = inside(desc, [entry.source_block for entry in desc.entries])
     assert sorted(sources) == list(range(len(desc.blocks)))
     assert len(inside(desc, [train(desc).source_block])) == 3
@@ -103,7 +103,7 @@ def test_leaving_out_what_was_bound_keeps_the_sub_blocks_of_sources():
 
 def test_the_symbols_of_a_block_are_also_those_inside_its_ops():
     desc = with_a_loop()
-    assert symbols_of(Readings(desc), train(desc).source_block) == ["n", "m"]
+    assert symbols_of(BlockAnalyses(desc), train(desc).source_block) == ["n", "m"]
 
 
 def test_what_a_sub_block_is_given_stays_though_nothing_reads_it():
@@ -111,7 +111,7 @@ def test_what_a_sub_block_is_given_stays_though_nothing_reads_it():
     inner = desc.blocks[-1]
     inner.parameters.add(tensor="c", argument=1)
     inner.tensors.append(tensor_desc("c", TensorType("float32", ("n",))))
-    eliminate_dead_ops(Readings(desc))
+    eliminate_dead_ops(BlockAnalyses(desc))
     assert [parameter.tensor for parameter in desc.blocks[-1].parameters] == ["b", "c"]
 
 
@@ -124,7 +124,7 @@ def test_passes_over_ops_simplify_inside_ops_too():
 
 def test_the_operators_of_sub_blocks_are_listed():
     desc = with_a_loop()
-    list_operators(Readings(desc))
+    list_operators(BlockAnalyses(desc))
     assert "neg" in [operator.type for operator in desc.operators]
 
 
@@ -136,7 +136,7 @@ def test_the_operators_of_sub_blocks_are_listed():
         (plan_memory, "a plan of memory"),
     ],
 )
-def test_who_knows_one_list_of_ops_only_refuses_sub_blocks(asked: Callable[[Readings], object], who: str):
+def test_who_knows_one_list_of_ops_only_refuses_sub_blocks(asked: Callable[[BlockAnalyses], object], who: str):
     _, program = bound()
     with pytest.raises(ProgramError) as error:
         asked(program)

@@ -8,16 +8,16 @@ import pytest
 
 from compiler import Program, Value, constant, ops, sgd
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Chain, Reading
+from prograd_proto.blocks import BlockAnalysis, Chain
 
 Build = Callable[[Value, Value], Value]
 
 
-def read(*ops: tuple[str, list[str], list[str]]) -> Reading:
+def read(*ops: tuple[str, list[str], list[str]]) -> BlockAnalysis:
     desc = pb.BlockDesc(parameters=[pb.ParameterDesc(tensor="x", feed="x")])
     for i, (type, inputs, outputs) in enumerate(ops):
         desc.ops.add(id=i + 1, type=type, inputs=inputs, outputs=outputs)
-    return Reading(desc)
+    return BlockAnalysis(desc)
 
 
 def test_a_chain_has_the_definition_and_every_use_an_op_once_for_each_operand():
@@ -104,7 +104,7 @@ def test_the_backward_pass_of_an_op_uses_of_the_forward_pass_what_the_table_says
     program.minimize(ops.sum(y), sgd(0.1))
     names = dict(zip(("sum", "labels"), operands, strict=False)) if x.name not in operands else {}
     names |= {"x": x.name, "w": w.name, "y": y.name}
-    block = Reading(program.compile().desc.blocks[0])
+    block = BlockAnalysis(program.compile().desc.blocks[0])
 
     def is_used_backward(tensor: str) -> bool:
         """Whether an op that helps to differentiate the op, and is no sum of contributions, uses the tensor."""
@@ -122,7 +122,7 @@ def test_what_a_gradient_rule_names_is_what_training_keeps():
     y = ops.tanh(h)
     s = y + 1.0
     program.minimize(ops.sum(s), sgd(0.1))
-    block = Reading(program.compile().desc.blocks[0])
+    block = BlockAnalysis(program.compile().desc.blocks[0])
     stages = [*block.stages, pb.STAGE_UNSPECIFIED]  # the end of the step keeps nothing
     chains = block.use_def.chains
     kept = {name for name, chain in chains.items() if any(stages[i] > pb.STAGE_FORWARD for i in chain.uses)}

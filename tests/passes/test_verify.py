@@ -10,7 +10,7 @@ from compiler import CompileError, Program, constant, ops, sgd
 from compiler.passes.verify import BLOCK_RULES, PROGRAM_RULES, verify
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 
 Change = Callable[[pb.ProgramDesc, pb.BlockDesc], object]
 
@@ -374,7 +374,7 @@ BROKEN: list[tuple[str, Change, str, str]] = [
 
 
 def test_a_good_program_breaks_no_rule():
-    verify(Readings(good()))
+    verify(BlockAnalyses(good()))
 
 
 @pytest.mark.parametrize(("change", "fault", "law"), [row[1:] for row in BROKEN], ids=[row[0] for row in BROKEN])
@@ -385,7 +385,7 @@ def test_a_broken_rule_is_reported_with_its_place_and_its_words(change: Change, 
     names["one"] = op_of(block, "add").inputs[1]
     change(program, block)
     with pytest.raises(CompileError) as error:
-        verify(Readings(program))
+        verify(BlockAnalyses(program))
     assert str(error.value) == f"{fault.format(**names)}; this breaks the rule: {law}"
 
 
@@ -400,7 +400,7 @@ def test_a_tensor_has_a_shape_and_every_extent_says_something(change: Callable[[
     program = good()
     change(tensor_of(program.blocks[0], "x"))
     with pytest.raises(CompileError) as error:
-        verify(Readings(program))
+        verify(BlockAnalyses(program))
     assert str(error.value) == f"block 0: {fault}"
 
 
@@ -432,18 +432,18 @@ def test_what_cannot_be_read_at_all_is_said_with_its_block(change: Callable[[pb.
     program = good()
     change(program.blocks[0])
     with pytest.raises(CompileError) as error:
-        verify(Readings(program))
+        verify(BlockAnalyses(program))
     assert str(error.value) == sentence
 
 
 def test_a_block_that_was_looked_at_is_not_looked_at_again_unless_it_or_a_state_changed():
     program = good()
     known: set[bytes] = set()
-    verify(Readings(program), known)
+    verify(BlockAnalyses(program), known)
     assert len(known) == len({block.SerializeToString() for block in program.blocks})
     before = set(known)
-    verify(Readings(program), known)
+    verify(BlockAnalyses(program), known)
     assert known == before
     program.states[3].dtype = pb.D_TYPE_FLOAT64
     with pytest.raises(CompileError):
-        verify(Readings(program), known)
+        verify(BlockAnalyses(program), known)

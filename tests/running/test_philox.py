@@ -19,12 +19,12 @@ from subjects.evaluate import evaluate, gradient
 
 from prograd_proto import TensorType
 from registry import Block, ops
-from runtime.philox import BLOCKS, SHUFFLE_STREAM, WORK_ROWS, permutation, words_by_numpy
+from runtime.philox import BLOCKS, SHUFFLE_STREAM, WORK_ROWS, permutation, random_bits_by_numpy
 
 
 def words(count, *, seed, stream, step, first=0):
     out, work = np.empty(count, np.uint32), np.empty((WORK_ROWS, count // 4), np.uint64)
-    words_by_numpy(out, work, seed=seed, stream=stream, step=step, first=first)
+    random_bits_by_numpy(out, work, seed=seed, stream=stream, step=step, first=first)
     return out.tolist()
 
 

@@ -14,7 +14,7 @@ from subjects.steps import Stepper, bound_block
 
 from compiler import Program, constant, ops
 from compiler.passes.plan_memory import block_buffers
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from runtime.__main__ import main
 from runtime.commands import profile as profiling
 from runtime.commands.reports.trace import TraceFile, alive
@@ -125,7 +125,7 @@ def test_bytes_alive_are_those_of_the_lifetimes():
     compiled = wide().compile()
     stepper = Stepper(compiled)
     block = bound_block(compiled.desc)
-    buffers = block_buffers(Reading(block))
+    buffers = block_buffers(BlockAnalysis(block))
     numbers = {op.id: i for i, op in enumerate(block.ops)}
     wanted = [
         sum(aligned(b.nbytes) for b in buffers if b.start < 2 * i + 2 and b.stop > 2 * i)

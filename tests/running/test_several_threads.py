@@ -13,7 +13,7 @@ from subjects.small_programs import BATCH, arrays, rich, save
 import runtime
 from compiler import Program, ops, sgd, zeros
 from runtime.runs.evaluation import run_over
-from runtime.runs.turns import Turns
+from runtime.runs.state_locks import StateLocks
 
 THREADS = 8
 LONG = 60  # seconds after which a test that hangs fails
@@ -326,39 +326,39 @@ def test_an_error_in_one_thread_leaves_the_others_their_turns(path):
 
 
 def test_who_waited_to_read_goes_before_the_next_that_changes():
-    turns = Turns()
+    turns = StateLocks()
     order = []
 
     def read():
-        with turns.together():
+        with turns.shared():
             order.append("read")
 
     reader = threading.Thread(target=read)
-    with turns.alone():
+    with turns.exclusive():
         reader.start()
         while not turns._queued:
             time.sleep(0.001)
     for _ in range(3):  # as a training does, which asks again at once
-        with turns.alone():
+        with turns.exclusive():
             order.append("changed")
     reader.join(LONG)
     assert order == ["read", "changed", "changed", "changed"]
 
 
 def test_who_waits_to_change_goes_before_those_that_come_later_to_read():
-    turns = Turns()
+    turns = StateLocks()
     order = []
 
     def act(turn, word):
         with turn():
             order.append(word)
 
-    with turns.together():
-        writer = threading.Thread(target=act, args=(turns.alone, "changed"))
+    with turns.shared():
+        writer = threading.Thread(target=act, args=(turns.exclusive, "changed"))
         writer.start()
         while not turns._waiting:
             time.sleep(0.001)
-        reader = threading.Thread(target=act, args=(turns.together, "read"))
+        reader = threading.Thread(target=act, args=(turns.shared, "read"))
         reader.start()
         while not turns._queued:
             time.sleep(0.001)

@@ -254,7 +254,7 @@ def test_a_row_at_fault_is_that_of_its_own_request_alone():
     run.state["table"] = [10.0, 20.0, 30.0]
     with Serving(run) as server, ThreadPoolExecutor(8) as pool:
         server.predictor._is_quick = False
-        with run.states.turns.alone():
+        with run.states.turns.exclusive():
             pool.submit(ask, server.port, b"[0]")
             until(lambda: server.predictor.computed == 1)
             asked = [pool.submit(ask, server.port, json.dumps([i]).encode()) for i in (0, 7, 2)]

@@ -26,7 +26,7 @@ from compiler import Program, ops
 from runtime.errors import DataError, ResourceLimit
 from runtime.memory.limit import MemoryLimit
 from runtime.serving import json_arrays
-from runtime.serving.forms import FORMS, given_arrays, written_bytes
+from runtime.serving.forms import FORMS, input_arrays, written_bytes
 from runtime.serving.predictor import Predictor
 
 MIB = 1 << 20
@@ -121,7 +121,7 @@ REFUSED = [
 @pytest.mark.parametrize(("body", "sentence"), REFUSED)
 def test_a_large_body_that_does_not_fit_is_one_sentence(bound, body: bytes, sentence: str):
     with pytest.raises(DataError) as caught:
-        given_arrays(JSON, body, bound)
+        input_arrays(JSON, body, bound)
     assert str(caught.value).startswith(sentence)
 
 
@@ -129,7 +129,7 @@ def test_arrays_of_a_body_are_asked_for_before_they_are_made(bound):
     body = b'{"x": [' + b"[[0,0,0],[0,0,0]]," * 100_000 + b"[[0,0,0],[0,0,0]]]}"
     limit = MemoryLimit(5 * MIB)
     with pytest.raises(ResourceLimit, match=r"^with the array for the feed 'x' the run needs \d+ bytes, the limit is "):
-        given_arrays(JSON, body, bound, limit)
+        input_arrays(JSON, body, bound, limit)
     assert limit.taken == 0
 
 
@@ -268,7 +268,7 @@ def test_arrays_of_a_body_count_while_they_are_there(folder: Path):
     bound = loaded(folder).session.bindings("predict")[0]
     for form, (body, _, _) in BODIES_OF_ROWS.items():
         memory = MemoryLimit(1 << 40)
-        given = given_arrays(form, body, bound, memory)
+        given = input_arrays(form, body, bound, memory)
         assert memory.taken == (0 if form == RAW else X.nbytes)  # those of raw bytes are the body itself
         np.testing.assert_array_equal(given["x"], X)
         del given

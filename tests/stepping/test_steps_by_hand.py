@@ -53,8 +53,8 @@ def stepped_from_lists(engine: str, given: list[dict[str, np.ndarray]]) -> Run:
 
 def test_arrays_that_are_alike_are_prepared_once(engine: str, monkeypatch: pytest.MonkeyPatch):
     prepared: list[object] = []
-    given_rows = one_step.given_rows
-    monkeypatch.setattr(one_step, "given_rows", lambda *words: prepared.append(words) or given_rows(*words))
+    given_rows = one_step.input_rows
+    monkeypatch.setattr(one_step, "input_rows", lambda *words: prepared.append(words) or given_rows(*words))
     run = new_run(engine)
     batches = [feeds(seed) for seed in range(4)]
     for each in batches:

@@ -8,7 +8,7 @@ from compiler import Program, constant, momentum, ops
 from compiler.passes.plan_memory import block_buffers
 from compiler.train.optimizers import Optimizer
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 
 
 def deep(optimizer: Optimizer | None = None, *, depth: int = 8, width: int = 8) -> Program:
@@ -40,4 +40,4 @@ def normalised(optimizer: Optimizer | None = None, *, depth: int = 4) -> Program
 
 def placed_of(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Placed]:
     offsets = {placement.tensor: placement.offset for placement in plan.placements}
-    return [Placed(b.nbytes, b.start, b.stop, offsets[b.name]) for b in block_buffers(Reading(block)) if b.nbytes]
+    return [Placed(b.nbytes, b.start, b.stop, offsets[b.name]) for b in block_buffers(BlockAnalysis(block)) if b.nbytes]

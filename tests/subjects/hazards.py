@@ -6,7 +6,7 @@ from compiler import Program, constant, ops
 from compiler.build.compiled import Compiled
 from compiler.passes.plan_memory import block_buffers
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from runtime.placement import aligned
 from runtime.step import dependencies
 from subjects.steps import Stepper, bound_block
@@ -15,7 +15,7 @@ from subjects.steps import Stepper, bound_block
 def apart(compiled: Compiled) -> pb.MemoryPlan:
     """A plan in which no two buffers share memory, so that only what ops read and write orders them."""
     plan = pb.MemoryPlan()
-    for buffer in block_buffers(Reading(bound_block(compiled.desc))):
+    for buffer in block_buffers(BlockAnalysis(bound_block(compiled.desc))):
         plan.placements.add(tensor=buffer.name, offset=plan.arena_bytes)
         plan.arena_bytes += aligned(buffer.nbytes)
     return plan

@@ -8,7 +8,7 @@ from compiler.passes.pass_table import Pass
 from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from subjects.steps import bound_blocks
 
 Choice = Callable[[int], int]
@@ -18,7 +18,7 @@ Choice = Callable[[int], int]
 def spilled(compiled: pb.ProgramDesc, choose: Choice, pairs: int = 1) -> pb.ProgramDesc:
     """A compiled program, compiled again with so many pairs of spill and reload in each block that runs."""
 
-    def insert(program: Readings) -> None:
+    def insert(program: BlockAnalyses) -> None:
         for block in bound_blocks(program.desc):
             for _ in range(pairs):
                 insert_pair(block, choose)

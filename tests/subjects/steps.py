@@ -10,7 +10,7 @@ from oracles.interpret import interpret
 
 from compiler.build.compiled import Compiled
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from runtime.check import check_program
 from runtime.engines.reference.bound_step import Memory
 from runtime.engines.reference.executor import Manner, prepare
@@ -23,7 +23,7 @@ from runtime.runs.states import States
 
 def bound_blocks(program: pb.ProgramDesc) -> list[pb.BlockDesc]:
     """The blocks that run."""
-    return [block.desc for block in Readings(program).bound]
+    return [block.desc for block in BlockAnalyses(program).bound]
 
 
 def bound_block(program: pb.ProgramDesc, entry: str = "train", binding: int = 0) -> pb.BlockDesc:

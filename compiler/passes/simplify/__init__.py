@@ -22,7 +22,7 @@ from compiler.passes.simplify.identities import IDENTITIES
 from compiler.passes.simplify.rearrangements import REARRANGEMENTS
 from compiler.passes.simplify.rewrites import Rewrite, Scope
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading, Readings
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 
 RULES: dict[str, tuple[Rewrite, ...]] = {
     type: IDENTITIES.get(type, ()) + REARRANGEMENTS.get(type, ()) for type in (*IDENTITIES, *REARRANGEMENTS)
@@ -30,13 +30,13 @@ RULES: dict[str, tuple[Rewrite, ...]] = {
 """Rules by op type, in the order in which they are tried."""
 
 
-def simplify(program: Readings) -> None:
+def simplify(program: BlockAnalyses) -> None:
     """Remove ops whose result already exists, such as x * 1, and shorten chains of reshapes and similar ops."""
     for block in program.bound:
         _simplify(block)
 
 
-def _simplify(block: Reading) -> None:
+def _simplify(block: BlockAnalysis) -> None:
     scope = Scope(block)
 
     def visit(i: int) -> Sequence[str] | None:

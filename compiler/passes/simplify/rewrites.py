@@ -9,7 +9,7 @@ from compiler.passes.rewrite import EDITED
 from prograd_proto import Attribute, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.dtypes import NAMES
 from registry.block import scalar_bytes
 from registry.op import find_op
@@ -18,7 +18,7 @@ from registry.op import find_op
 class Scope:
     """The questions of a rule about a block: types, and the ops that define tensors."""
 
-    def __init__(self, block: Reading) -> None:
+    def __init__(self, block: BlockAnalysis) -> None:
         self._types = block.types
         self._makers = block.use_def.makers  # no rule changes the op that defines a tensor
         self._ops = block.ops

@@ -15,7 +15,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from prograd_proto.blocks.reading import Reading
+    from prograd_proto.blocks.block_analysis import BlockAnalysis
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,15 +46,15 @@ class Answers:
 
 def question(
     *, of_each_op: bool = False, of_marks: bool = False
-) -> Callable[[Callable[Concatenate[Reading, P], T]], Callable[Concatenate[Reading, P], T]]:
-    """Keep the answers of a function of a `Reading` with the reading; callers must not edit them.
+) -> Callable[[Callable[Concatenate[BlockAnalysis, P], T]], Callable[Concatenate[BlockAnalysis, P], T]]:
+    """Keep the answers of a function of a `BlockAnalysis` with the reading; callers must not edit them.
 
     Further arguments of the function are hashable and positional.
     """
 
-    def declare(ask: Callable[Concatenate[Reading, P], T]) -> Callable[Concatenate[Reading, P], T]:
+    def declare(ask: Callable[Concatenate[BlockAnalysis, P], T]) -> Callable[Concatenate[BlockAnalysis, P], T]:
         @wraps(ask)
-        def answer(block: Reading, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        def answer(block: BlockAnalysis, /, *args: P.args, **kwargs: P.kwargs) -> T:
             answers = block.answers
             known: dict[object, Any] = (
                 answers.of_each_op if of_each_op else answers.of_marks if of_marks else answers.others

@@ -1,7 +1,8 @@
 """The walk into sub-blocks: the blocks inside ops, by their numbers in the program.
 
 Code that visits the ops of a block that runs also visits those of the blocks inside it, by `inside` or by
-`Readings.with_sub_blocks`. Code that does not support them, such as a plan of one list of ops, calls `require_flat`.
+`BlockAnalyses.with_sub_blocks`. Code that does not support them, such as a plan of one list of ops, calls
+`require_flat`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks.reading import Reading
+from prograd_proto.blocks.block_analysis import BlockAnalysis
 from prograd_proto.errors import ProgramError
 
 
@@ -29,7 +30,7 @@ def reached(numbers: Iterable[int], count: int, named: Callable[[int], Sequence[
     return list(found)
 
 
-def require_flat(block: Reading, who: str) -> None:
+def require_flat(block: BlockAnalysis, who: str) -> None:
     """Raise ProgramError if an op has sub-blocks; `who` names the caller that does not support them."""
     for i, named in enumerate(block.blocks):
         if named:

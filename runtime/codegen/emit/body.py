@@ -10,22 +10,22 @@ from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from runtime.codegen.ir import DTYPES, Function, Index, Value
 from runtime.codegen.ir.words import any_lane, first
-from runtime.codegen.kernels.nest import Steps, moved, row_major
+from runtime.codegen.kernels.nest import Strides, offset_of, row_major
+from runtime.codegen.lowering.group_kernel import stream_of
 from runtime.codegen.lowering.nodes import Node
-from runtime.codegen.lowering.task import stream_of
-from runtime.codegen.rules import ALL_AXES, Places, Pointwise, constant, in_memory, in_register
+from runtime.codegen.rules import ALL_AXES, Indices, Pointwise, constant, in_memory, in_register
 from runtime.constants import constant_array
 from runtime.conversion import converted
 
 
-def counted(nodes: Sequence[Node], types: Mapping[str, TensorType], domain: Sequence[int]) -> dict[str, Steps]:
+def counted(nodes: Sequence[Node], types: Mapping[str, TensorType], domain: Sequence[int]) -> dict[str, Strides]:
     """The steps of the indices that these nodes ask for, as if they were operands."""
-    shapes = [(node.form, types[node.outputs[0]].static_shape) for node in nodes if isinstance(node.form, Pointwise)]
-    asked = {(axis, shape) for form, shape in shapes for axis in form.places.values()}
+    shapes = [(node.rule, types[node.outputs[0]].static_shape) for node in nodes if isinstance(node.rule, Pointwise)]
+    asked = {(axis, shape) for rule, shape in shapes for axis in rule.indices.values()}
     return {_index_of(axis, shape): _steps_of(axis, shape, domain) for axis, shape in asked}
 
 
-def _steps_of(axis: int, shape: Sequence[int], domain: Sequence[int]) -> Steps:
+def _steps_of(axis: int, shape: Sequence[int], domain: Sequence[int]) -> Strides:
     """Of a result that broadcasts to the domain."""
     if axis == ALL_AXES:
         return row_major(shape, domain)
@@ -52,17 +52,17 @@ class Body:
         nodes: Sequence[Node],
         types: Mapping[str, TensorType],
         stored: Sequence[str],
-        places: Mapping[str, Value],
+        indices: Mapping[str, Value],
         constants: Mapping[str, pb.OpDesc],
         given: Sequence[str] = (),
         refuse: Callable[[], None] | None = None,
     ) -> None:
-        """`places` are the addresses of tensors; operands of one element are read here, before any loop.
+        """`indices` are the addresses of tensors; operands of one element are read here, before any loop.
 
         `given` are tensors whose values `at` is given; `refuse` says that there is a number that an op does not take.
         """
         self.refuse = refuse
-        self.f, self.nodes, self.types, self.stored, self.places = f, nodes, types, stored, places
+        self.f, self.nodes, self.types, self.stored, self.places = f, nodes, types, stored, indices
         made = {name for node in nodes for name in node.outputs} | set(given)
         operands = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
         self.singles = {
@@ -100,11 +100,11 @@ class Body:
             operands = [
                 self._operand(name, steps, index, lanes, count, values) if name else None for name in node.inputs
             ]
-            assert isinstance(node.form, Pointwise), f"{node.op.type} is not computed element by element"
+            assert isinstance(node.rule, Pointwise), f"{node.op.type} is not computed element by element"
             names = {**known, **self._places(node, steps, index, lanes)}
-            if node.form.refused is not None:
-                self._look(node.form.refused(*operands, **names), count)
-            for name, value in zip(node.outputs, node.form.of(operands, names), strict=True):
+            if node.rule.is_invalid is not None:
+                self._look(node.rule.is_invalid(*operands, **names), count)
+            for name, value in zip(node.outputs, node.rule.of(operands, names), strict=True):
                 values[name] = self._spread(value, lanes) if self.types[name].rank else value
         for name in self.stored:
             if name in values:
@@ -119,17 +119,17 @@ class Body:
 
     def store(self, value: Value, name: str, steps: Sequence[int], index: Sequence[Index], count: int) -> None:
         """Write a tensor's elements at a place."""
-        place = self.places[name]
+        position = self.places[name]
         kept = in_memory(value)
-        self.f.store(kept, place + moved(index, steps), 0, count if kept.type.lanes else None)
+        self.f.store(kept, position + offset_of(index, steps), 0, count if kept.type.lanes else None)
 
     def load(self, name: str, steps: Sequence[int], index: Sequence[Index], lanes: int, count: int) -> Value:
         """Read a tensor's elements at a place."""
-        place = self.places[name] + moved(index, steps)
+        position = self.places[name] + offset_of(index, steps)
         if not lanes or not steps or steps[-1] == 0:
-            return self._as_read(self.f.load(place), name)
+            return self._as_read(self.f.load(position), name)
         assert steps[-1] == 1, f"{name} is read with gaps"
-        return self._as_read(self.f.load(place, 0, lanes, count), name)
+        return self._as_read(self.f.load(position, 0, lanes, count), name)
 
     def _operand(
         self,
@@ -164,21 +164,21 @@ class Body:
 
     def _known(self, node: Node) -> dict[str, Any]:
         """What the node's expression is given by name, computed before the loops."""
-        assert isinstance(node.form, Pointwise), f"{node.op.type} is not computed element by element"
+        assert isinstance(node.rule, Pointwise), f"{node.op.type} is not computed element by element"
         singles = [self.singles.get(name) for name in node.inputs]
-        stream = self.f.load(self.places[stream_of(node.outputs[0])]) if node.form.is_random else None
-        return node.form.once(singles, node.attributes, stream)
+        stream = self.f.load(self.places[stream_of(node.outputs[0])]) if node.rule.is_random else None
+        return node.rule.once(singles, node.attributes, stream)
 
     def _places(
         self, node: Node, steps: Mapping[str, Sequence[int]], index: Sequence[Index], lanes: int
-    ) -> dict[str, Places]:
+    ) -> dict[str, Indices]:
         """The indices that a node asks for."""
-        assert isinstance(node.form, Pointwise), f"{node.op.type} is not computed element by element"
-        found: dict[str, Places] = {}
-        for name, axis in node.form.places.items():
+        assert isinstance(node.rule, Pointwise), f"{node.op.type} is not computed element by element"
+        found: dict[str, Indices] = {}
+        for name, axis in node.rule.indices.items():
             shape = self.types[node.outputs[0]].static_shape
             along = steps[_index_of(axis, shape)]
             extent = prod(shape) if axis == ALL_AXES else shape[axis]
-            first = self.f.index(moved(index, along))
-            found[name] = Places(first, along[-1] if along and lanes else 0, lanes, extent)
+            first = self.f.index(offset_of(index, along))
+            found[name] = Indices(first, along[-1] if along and lanes else 0, lanes, extent)
         return found

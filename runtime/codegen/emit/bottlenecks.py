@@ -7,44 +7,44 @@ from collections.abc import Callable, Sequence
 from runtime.codegen.emit.body import Body
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.kernels.conv.bottleneck import Bottleneck, Parts
-from runtime.codegen.kernels.nest import Steps
+from runtime.codegen.kernels.nest import Strides
 from runtime.codegen.lowering.bottlenecks import shape_of_convolution
+from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Node
-from runtime.codegen.lowering.task import Task
 from runtime.codegen.machine import Target
-from runtime.codegen.rules import Loops, Stages, Work
+from runtime.codegen.rules import CustomKernel, KernelSteps, Work
 
 
-def bottleneck_stages(target: Target, task: Task) -> Stages:
+def bottleneck_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     """A group whose nodes before its convolution are those of two others."""
-    first, second, last = _convolutions(task)
-    element = DTYPES[task.types[last[0].outputs[0]].dtype]
+    first, second, last = _convolutions(kernel)
+    element = DTYPES[kernel.types[last[0].outputs[0]].dtype]
 
     def parts(work: Work) -> Parts:
         def between(nodes: Sequence[Node], wanted: str) -> Callable[[Value, Index, Index, int], Value]:
-            through = _Through(work, task, nodes, ())
-            return lambda x, place, channel, count: through.vector(x, place, channel, count)[wanted]
+            through = _Through(work, kernel, nodes, ())
+            return lambda x, index, channel, count: through.vector(x, index, channel, count)[wanted]
 
-        result = _Through(work, task, last, task.stored)
+        result = _Through(work, kernel, last, kernel.stored)
 
-        def finish(x: Value, place: Index, channel: Index, count: int) -> None:
-            result.vector(x, place, channel, count)
+        def finish(x: Value, index: Index, channel: Index, count: int) -> None:
+            result.vector(x, index, channel, count)
 
-        a, b, c = (work.places[nodes[0].inputs[1]] for nodes in (first, second, last))
-        source = work.places[first[0].inputs[0]]
+        a, b, c = (work.addresses[nodes[0].inputs[1]] for nodes in (first, second, last))
+        source = work.addresses[first[0].inputs[0]]
         widened, filtered = between(first, second[0].inputs[0]), between(second, last[0].inputs[0])
         return Parts(source, (a, b, c), widened, filtered, finish)
 
-    shapes = [shape_of_convolution(nodes[0], task.types) for nodes in (first, second, last)]
-    steady = all(nodes[0].inputs[1] in task.steady for nodes in (first, second, last))
-    return Bottleneck(target, element, (shapes[0], shapes[1], shapes[2]), steady=steady).stages(parts)
+    shapes = [shape_of_convolution(nodes[0], kernel.types) for nodes in (first, second, last)]
+    invariant = all(nodes[0].inputs[1] in kernel.invariant for nodes in (first, second, last))
+    return Bottleneck(target, element, (shapes[0], shapes[1], shapes[2]), invariant=invariant).steps(parts)
 
 
-def _convolutions(task: Task) -> list[list[Node]]:
+def _convolutions(kernel: GroupKernel) -> list[list[Node]]:
     """Each convolution with the nodes behind it."""
     found: list[list[Node]] = []
-    for node in (*task.group.before, *task.group.nodes):
-        if isinstance(node.form, Loops):
+    for node in (*kernel.group.prologue, *kernel.group.nodes):
+        if isinstance(node.rule, CustomKernel):
             found.append([])
         found[-1].append(node)
     return found
@@ -53,16 +53,16 @@ def _convolutions(task: Task) -> list[list[Node]]:
 class _Through:
     """What becomes of a vector of a convolution's result."""
 
-    def __init__(self, work: Work, task: Task, nodes: Sequence[Node], stored: Sequence[str]) -> None:
+    def __init__(self, work: Work, kernel: GroupKernel, nodes: Sequence[Node], stored: Sequence[str]) -> None:
         convolution, *nodes = nodes
         [self.result] = convolution.outputs
-        domain = task.types[self.result].static_shape
-        self.body = Body(work.f, nodes, task.types, stored, work.places, task.constants, convolution.outputs)
+        domain = kernel.types[self.result].static_shape
+        self.body = Body(work.f, nodes, kernel.types, stored, work.addresses, kernel.constants, convolution.outputs)
         names = {name for node in nodes for name in (*node.inputs, *node.outputs) if name} | {self.result}
-        self.steps: dict[str, Steps] = {
-            name: (domain[-1] if task.types[name].static_shape == domain else 0, 1) for name in names
+        self.steps: dict[str, Strides] = {
+            name: (domain[-1] if kernel.types[name].static_shape == domain else 0, 1) for name in names
         }
 
-    def vector(self, x: Value, place: Index, channel: Index, count: int) -> dict[str, Value]:
+    def vector(self, x: Value, index: Index, channel: Index, count: int) -> dict[str, Value]:
         """The values of all nodes."""
-        return self.body.at(self.steps, [place, channel], x.type.lanes, count, {self.result: x})
+        return self.body.at(self.steps, [index, channel], x.type.lanes, count, {self.result: x})

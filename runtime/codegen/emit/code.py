@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from runtime.codegen.ir import INT64, Module, pointer
-from runtime.codegen.kernels.stages import Write
-from runtime.codegen.lowering.task import Task
+from runtime.codegen.kernels.steps import Write
+from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.machine import Target
-from runtime.codegen.rules import Loops, Stages
+from runtime.codegen.rules import CustomKernel, KernelSteps
 
 ADDRESS = 8
 """Bytes of an address."""
@@ -23,7 +23,7 @@ MODULE_BYTES: Final = 1 << 20
 second for a MiB of it, so this bounds the memory of compiling and the time until a limit of time is seen."""
 
 
-class Source(NamedTuple):
+class CodeSource(NamedTuple):
     """The code of a step before it is compiled.
 
     Attributes:
@@ -35,36 +35,42 @@ class Source(NamedTuple):
     functions: list[list[str]]
 
 
-def emit(target: Target, tasks: Sequence[Task], stages: Sequence[Stages], module_bytes: float = MODULE_BYTES) -> Source:
-    """Write the functions of `tasks`, of which these are the stages, in modules of about `module_bytes` of text."""
+def emit(
+    target: Target, kernels: Sequence[GroupKernel], steps: Sequence[KernelSteps], module_bytes: float = MODULE_BYTES
+) -> CodeSource:
+    """Write the functions of `kernels`, of which these are the stages, in modules of about `module_bytes` of text."""
     functions: list[list[str]] = []
-    return Source(_modules(target, tasks, stages, module_bytes, functions), functions)
+    return CodeSource(_modules(target, kernels, steps, module_bytes, functions), functions)
 
 
 def _modules(
-    target: Target, tasks: Sequence[Task], stages: Sequence[Stages], module_bytes: float, functions: list[list[str]]
+    target: Target,
+    kernels: Sequence[GroupKernel],
+    kernel_steps: Sequence[KernelSteps],
+    module_bytes: float,
+    functions: list[list[str]],
 ) -> Iterator[Module]:
-    own_loops = any(isinstance(node.form, Loops) for task in tasks for node in task.group.nodes)
+    own_loops = any(isinstance(node.rule, CustomKernel) for kernel in kernels for node in kernel.group.nodes)
     module = Module(target, has_plain_loops=not own_loops)
     known: dict[str, list[str]] = {}
-    for task, staged in zip(tasks, stages, strict=True):
-        key = task.key
+    for kernel, steps in zip(kernels, kernel_steps, strict=True):
+        key = kernel.key
         if key not in known:
             if module.nbytes >= module_bytes:
                 yield module
                 module = Module(target, has_plain_loops=not own_loops)
-            known[key] = _functions(module, f"group_{len(known)}", task, staged)
+            known[key] = _functions(module, f"group_{len(known)}", kernel, steps)
         functions.append(known[key])
     yield module
 
 
-def _functions(module: Module, name: str, task: Task, staged: Stages) -> list[str]:
+def _functions(module: Module, name: str, kernel: GroupKernel, steps: KernelSteps) -> list[str]:
     written: dict[Write, str] = {}
-    for stage in staged.all:
-        if stage.write in written:
+    for kernel_step in steps.all:
+        if kernel_step.write in written:
             continue
-        written[stage.write] = f"{name}_{len(written)}"
-        f = module.function(written[stage.write], [pointer(INT64), INT64, INT64, INT64])
-        stage.write(task.work(f, staged), f.arguments[1], f.arguments[2])
+        written[kernel_step.write] = f"{name}_{len(written)}"
+        f = module.function(written[kernel_step.write], [pointer(INT64), INT64, INT64, INT64])
+        kernel_step.write(kernel.work(f, steps), f.arguments[1], f.arguments[2])
         f.end()
-    return [written[stage.write] for stage in staged.all]
+    return [written[kernel_step.write] for kernel_step in steps.all]

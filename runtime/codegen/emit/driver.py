@@ -25,11 +25,11 @@ to leave, the address of a word that is 0 while no chunk found what its op refus
 how many words that takes."""
 
 COUNT_BITS: Final = 22
-MOST_CHUNKS: Final = (1 << COUNT_BITS) - 1
-CLOSED: Final = MOST_CHUNKS >> 1
+MAX_CHUNKS: Final = (1 << COUNT_BITS) - 1
+CLOSED_CLAIM: Final = MAX_CHUNKS >> 1
 """A claim word of phase 0 that nothing can be taken from."""
 
-SPINS: Final = 4096
+SPINS_BEFORE_YIELD: Final = 4096
 """How often the caller looks for the last chunk before it lets others have its core, each time some 20 to 50 ns."""
 
 PHASE_WORDS, CHUNK_WORDS, STEPS_WORDS, RECORD_WORDS = 2, 5, 4, 3
@@ -99,13 +99,13 @@ def _take_rows(module: Module) -> None:
     numbers, first = f.address_at(table, 2, INT64), f.load(f.address_at(table, 3, INT64))
     size, apart, lanes = f.load(table, 4), f.load(table, 5), f.target.vector_bytes
     whole = size & -lanes
-    for unit in f.range(start, stop):
-        row = rows + f.load(numbers, first + unit) * apart
-        place = to + f.index(unit) * apart
+    for item in f.range(start, stop):
+        row = rows + f.load(numbers, first + item) * apart
+        index = to + f.index(item) * apart
         for i in f.range(0, whole, lanes):
-            f.store(f.load(row, i, lanes), place, i)
+            f.store(f.load(row, i, lanes), index, i)
         for i in f.range(whole, size):
-            f.store(f.load(row, i), place, i)
+            f.store(f.load(row, i), index, i)
     f.end()
 
 
@@ -118,8 +118,8 @@ def _point_at_rows(module: Module) -> None:
     f = module.function("point_at_rows", [pointer(INT64), INT64, INT64, INT64])
     table, start, stop, _ = f.arguments
     at = f.load(table) + f.load(f.address_at(table, 1, INT64)) * f.load(table, 2)
-    for unit in f.range(start, stop):
-        record = table + (f.index(unit) * PLACE_WORDS + ROWS_WORDS)
+    for item in f.range(start, stop):
+        record = table + (f.index(item) * PLACE_WORDS + ROWS_WORDS)
         f.store(at + f.load(record, 1), f.address_at(record, 0, INT64))
     f.end()
 
@@ -150,7 +150,7 @@ def _drive(module: Module) -> None:
                 f.store(f.load(mine) + 1, mine)
             with f.forever() as waiting:
                 waiting.end_if((f.atomic_load(board + DONE) + f.load(mine)).equal(count))
-                _wait(f, spins, f.index(SPINS), give_way)
+                _wait(f, spins, f.index(SPINS_BEFORE_YIELD), give_way)
     f.atomic_store(0, board + BUSY)
     f.end()
 
@@ -183,18 +183,18 @@ def _help(module: Module) -> None:
 
 
 def _read(word: Value) -> _Claim:
-    return _Claim(word >> 2 * COUNT_BITS, word & MOST_CHUNKS, (word >> COUNT_BITS) & MOST_CHUNKS)
+    return _Claim(word >> 2 * COUNT_BITS, word & MAX_CHUNKS, (word >> COUNT_BITS) & MAX_CHUNKS)
 
 
 def _run(f: Function, chunks: Value, number: Index, thread: Value) -> None:
     """Make a chunk, and what follows it."""
     records = f.repeat([f.index(number)])
-    for [place] in records:
-        record = chunks + place * CHUNK_WORDS
+    for [index] in records:
+        record = chunks + index * CHUNK_WORDS
         function, table = f.address_at(record, 0, INT64), f.address_at(record, 1, INT64)
         f.call_at(function, table, f.load(record, 2), f.load(record, 3), thread)
         further = f.load(record, 4)
-        records.carry([place + further], further.not_equal(0))
+        records.carry([index + further], further.not_equal(0))
 
 
 def _wait(f: Function, count: Value, most: Value, give_way: Value) -> None:

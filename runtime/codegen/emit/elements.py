@@ -6,70 +6,78 @@ from math import prod
 from typing import Final
 
 from runtime.codegen.emit.body import Body, counted
-from runtime.codegen.emit.strips import strips_of_places
+from runtime.codegen.emit.row_tiles import row_tiles_of_indices
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.nest import Nest, along, leading, nest, over, spread
-from runtime.codegen.lowering.task import Task
+from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.machine import Target
-from runtime.codegen.rules import Stage, Stages, Work
+from runtime.codegen.rules import KernelStep, KernelSteps, Work
 
-VECTORS: Final = 16
+VECTORS_PER_ITEM: Final = 16
 """Of a line without axes around it, what is done as one unit."""
 
-WANTED: Final = 32
+WANTED_ITEMS: Final = 32
 """Units, so that threads have something to share."""
 
-NANOSECONDS: Final = 0.06
+NANOSECONDS_PER_ELEMENT: Final = 0.06
 """For an element of a node: a guess."""
 
 
-def element_stages(target: Target, task: Task) -> Stages:
+def element_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     """One stage, of stretches of the line or of places of the axes around it."""
-    domain = task.group.domain
-    steps = {name: task.steps(name, domain) for name in task.table}
-    loops = nest(domain, steps | counted(task.group.nodes, task.types, domain))
-    cost = prod(domain) * (2 + len(task.group.nodes)) * NANOSECONDS
+    domain = kernel.group.domain
+    steps = {name: kernel.strides(name, domain) for name in kernel.table}
+    loops = nest(domain, steps | counted(kernel.group.nodes, kernel.types, domain))
+    cost = prod(domain) * (2 + len(kernel.group.nodes)) * NANOSECONDS_PER_ELEMENT
     if len(loops.extents) < 2:
-        return _of_one_axis(target, task, loops, cost)
-    count = leading(loops.extents[:-1], WANTED)
+        return _of_one_axis(target, kernel, loops, cost)
+    count = leading(loops.extents[:-1], WANTED_ITEMS)
 
     def write(work: Work, start: Value, stop: Value) -> None:
-        f, body = work.f, _body(work, task)
+        f, body = work.f, _body(work, kernel)
 
-        def places(first: list[Index]) -> None:
+        def indices(first: list[Index]) -> None:
             over(f, loops.extents[count:-1], line, first)
 
         def line(at: list[Index]) -> None:
             along(
-                f, loops.extents[-1], body.lanes, lambda i, lanes, valid: body.at(loops.steps, [*at, i], lanes, valid)
+                f, loops.extents[-1], body.lanes, lambda i, lanes, valid: body.at(loops.strides, [*at, i], lanes, valid)
             )
 
-        spread(f, loops.extents[:count], start, stop, places)
+        spread(f, loops.extents[:count], start, stop, indices)
 
-    units = prod(loops.extents[:count])
-    return Stages((Stage(write, units, cost, strips=strips_of_places(task, units)),))
+    items = prod(loops.extents[:count])
+    return KernelSteps((KernelStep(write, items, cost, row_tiles=row_tiles_of_indices(kernel, items)),))
 
 
-def _of_one_axis(target: Target, task: Task, loops: Nest, cost: float) -> Stages:
+def _of_one_axis(target: Target, kernel: GroupKernel, loops: Nest, cost: float) -> KernelSteps:
     extent = prod(loops.extents)
-    block = VECTORS * target.vector_bytes  # a multiple of the lanes of any element
+    block = VECTORS_PER_ITEM * target.vector_bytes  # a multiple of the lanes of any element
 
     def write(work: Work, start: Value, stop: Value) -> None:
-        f, body = work.f, _body(work, task)
+        f, body = work.f, _body(work, kernel)
         if extent <= block:
-            along(f, extent, body.lanes, lambda i, lanes, valid: body.at(loops.steps, [i], lanes, valid))
+            along(f, extent, body.lanes, lambda i, lanes, valid: body.at(loops.strides, [i], lanes, valid))
             return
         whole = extent // body.lanes * body.lanes
         for i in f.range(start * block, minimum(stop * block, whole), body.lanes):
-            body.at(loops.steps, [i], body.lanes, body.lanes)
+            body.at(loops.strides, [i], body.lanes, body.lanes)
         if whole < extent:
             with f.when(stop * block >= extent):
-                body.at(loops.steps, [whole], body.lanes, extent - whole)
+                body.at(loops.strides, [whole], body.lanes, extent - whole)
 
-    strips = None if extent % block else strips_of_places(task, extent // block)
-    return Stages((Stage(write, -(-extent // block), cost, strips=strips),))
+    row_tiles = None if extent % block else row_tiles_of_indices(kernel, extent // block)
+    return KernelSteps((KernelStep(write, -(-extent // block), cost, row_tiles=row_tiles),))
 
 
-def _body(work: Work, task: Task) -> Body:
-    return Body(work.f, task.group.nodes, task.types, task.stored, work.places, task.constants, refuse=work.refuse)
+def _body(work: Work, kernel: GroupKernel) -> Body:
+    return Body(
+        work.f,
+        kernel.group.nodes,
+        kernel.types,
+        kernel.stored,
+        work.addresses,
+        kernel.constants,
+        refuse=work.fail_check,
+    )

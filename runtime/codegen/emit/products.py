@@ -11,93 +11,99 @@ from math import prod
 from typing import Final
 
 from runtime.codegen.emit.body import Body
-from runtime.codegen.emit.cutting import LEFT, RIGHT, Cut, cost_of, divided, plan_of, product_shape
-from runtime.codegen.emit.large import is_large, large_stages
-from runtime.codegen.emit.strips import has_rows_apart, strips, strips_of_places
+from runtime.codegen.emit.large_products import is_large, large_steps
+from runtime.codegen.emit.partition import LEFT, RIGHT, Partition, cost_of, partitioned, plan_of, product_shape
+from runtime.codegen.emit.row_tiles import has_rows_apart, row_tiles, row_tiles_of_indices
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.kernels.matmul import Matrix, product, stored
-from runtime.codegen.kernels.matmul.shape import Shape
-from runtime.codegen.kernels.nest import Pieces, along, moved, piece, pieces_of, row_major, unravelled
+from runtime.codegen.kernels.matmul.shape import ProductShape
+from runtime.codegen.kernels.nest import Pieces, along, offset_of, piece, pieces_of, row_major, unravelled
+from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Additions
-from runtime.codegen.lowering.task import Task
 from runtime.codegen.machine import Target
-from runtime.codegen.rules import Stage, Stages, Strips, Work
+from runtime.codegen.rules import KernelStep, KernelSteps, RowTiles, Work
 
-WAITING_NANOSECONDS: Final = 0.4
+PARTIAL_SUM_NANOSECONDS: Final = 0.4
 """For an element of a part's sums that waits: half of them come from another core."""
 
-JOINED_COLUMNS: Final = 128
+REDUCED_COLUMNS_PER_ITEM: Final = 128
 """Of a unit that adds sums: what lies together is fetched together."""
 
-JOINED_ROWS: Final = 16
+REDUCED_ROWS_PER_ITEM: Final = 16
 """Likewise."""
 
 
-def product_stages(target: Target, task: Task) -> Stages:
+def product_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     """A unit is a part of a matrix, or a whole one where there are many; a second stage adds halves of the depth."""
-    shape, dtype = product_shape(task), _dtype(task)
-    if is_large(task, shape):
-        return large_stages(target, task, shape)
+    shape, dtype = product_shape(kernel), _dtype(kernel)
+    if is_large(kernel, shape):
+        return large_steps(target, kernel, shape)
     bits, around = DTYPES[dtype].bits, shape.loops.extents[:-2]
-    cut = divided(target, bits, shape, prod(around), halved=task.additions is Additions.HALVES)
-    plans = [plan_of(target, bits, shape, m, n, cut.depth.size) for m, n in cut.sizes]
-    sums = cut.depth.pieces if cut.depth.pieces > 1 else int(plans[0].depths > 1)
-    room = max(plan.scratch for plan in plans) * bits // 8
-    scratch = (max(shape.m * shape.n * prod(around) * sums * bits // 8, 64),), (max(room, 64),)
+    partition = partitioned(target, bits, shape, prod(around), halved=kernel.additions is Additions.HALVES)
+    plans = [plan_of(target, bits, shape, m, n, partition.depth.size) for m, n in partition.sizes]
+    sums = partition.depth.pieces if partition.depth.pieces > 1 else int(plans[0].depths > 1)
+    memory_budget = max(plan.scratch for plan in plans) * bits // 8
+    scratch = (max(shape.m * shape.n * prod(around) * sums * bits // 8, 64),), (max(memory_budget, 64),)
 
     def write(work: Work, start: Value, stop: Value) -> None:
-        emission = _Emission(target, work, task, shape, cut)
-        for unit in work.f.range(start, stop):
-            emission.part(unravelled(work.f, unit, (*around, *cut.counts)))
+        emission = _Emission(target, work, kernel, shape, partition)
+        for item in work.f.range(start, stop):
+            emission.part(unravelled(work.f, item, (*around, *partition.counts)))
 
     cost = prod(around) * cost_of(target, bits, shape)
-    parts = Stage(write, prod(around) * cut.parts, cost, strips=_strips(task, shape, cut))
-    if cut.depth.pieces == 1:
-        return Stages((parts,), *scratch)
-    joins = pieces_of(shape.n, JOINED_COLUMNS), pieces_of(shape.m, JOINED_ROWS)
+    parts = KernelStep(write, prod(around) * partition.parts, cost, row_tiles=_row_tiles(kernel, shape, partition))
+    if partition.depth.pieces == 1:
+        return KernelSteps((parts,), *scratch)
+    joins = pieces_of(shape.n, REDUCED_COLUMNS_PER_ITEM), pieces_of(shape.m, REDUCED_ROWS_PER_ITEM)
 
     def join(work: Work, start: Value, stop: Value) -> None:
-        emission = _Emission(target, work, task, shape, cut)
-        for unit in work.f.range(start, stop):
-            *at, column, row = unravelled(work.f, unit, (*around, joins[0].pieces, joins[1].pieces))
-            emission.joined(at, (column, row), *joins)
+        emission = _Emission(target, work, kernel, shape, partition)
+        for item in work.f.range(start, stop):
+            *at, column, row = unravelled(work.f, item, (*around, joins[0].pieces, joins[1].pieces))
+            emission.reduced(at, (column, row), *joins)
 
-    cost = prod(around) * shape.m * shape.n * (cut.depth.pieces + 1) * WAITING_NANOSECONDS
-    stages = parts, Stage(join, prod(around) * joins[0].pieces * joins[1].pieces, cost)
-    return Stages(stages, *scratch, halved=not shape.is_of_weights)
+    cost = prod(around) * shape.m * shape.n * (partition.depth.pieces + 1) * PARTIAL_SUM_NANOSECONDS
+    steps = parts, KernelStep(join, prod(around) * joins[0].pieces * joins[1].pieces, cost)
+    return KernelSteps(steps, *scratch, reads_row_halves=not shape.is_of_weights)
 
 
-def _strips(task: Task, shape: Shape, cut: Cut) -> Strips | None:
+def _row_tiles(kernel: GroupKernel, shape: ProductShape, partition: Partition) -> RowTiles | None:
     """Parts that are rows of the batch: of the result, or along the depth of a gradient of weights."""
-    inputs = task.group.nodes[0].inputs
-    left, right = inputs[::-1] if shape.is_turned else inputs
+    inputs = kernel.group.nodes[0].inputs
+    left, right = inputs[::-1] if shape.is_transposed else inputs
     if len(shape.loops.extents) > 2:
         return None
-    if cut.depth.pieces > 1:
-        whole = has_rows_apart(task, left, shape.k, shape.left[1]) and has_rows_apart(
-            task, right, shape.k, shape.right[0]
+    if partition.depth.pieces > 1:
+        whole = has_rows_apart(kernel, left, shape.k, shape.left[1]) and has_rows_apart(
+            kernel, right, shape.k, shape.right[0]
         )
-        return strips(task, cut.depth.pieces, shape.k, (left, right)) if whole and shape.is_of_weights else None
-    if cut.columns.pieces > 1 or cut.rows.size != cut.rows.last or task.group.domain[0] != shape.m:
+        return (
+            row_tiles(kernel, partition.depth.pieces, shape.k, (left, right)) if whole and shape.is_of_weights else None
+        )
+    if partition.columns.pieces > 1 or partition.rows.size != partition.rows.last or kernel.group.domain[0] != shape.m:
         return None
-    own = left != right and has_rows_apart(task, left, shape.m, shape.left[0])
-    return strips_of_places(task, cut.rows.pieces, (left,) if own else ())
+    own = left != right and has_rows_apart(kernel, left, shape.m, shape.left[0])
+    return row_tiles_of_indices(kernel, partition.rows.pieces, (left,) if own else ())
 
 
 class _Emission:
-    def __init__(self, target: Target, work: Work, task: Task, shape: Shape, cut: Cut) -> None:
-        self.f, self.work, self.shape, self.cut = work.f, work, shape, cut
-        self.target, self.element = target, DTYPES[_dtype(task)]
-        node = task.group.nodes[0]
+    def __init__(
+        self, target: Target, work: Work, kernel: GroupKernel, shape: ProductShape, partition: Partition
+    ) -> None:
+        self.f, self.work, self.shape, self.cut = work.f, work, shape, partition
+        self.target, self.element = target, DTYPES[_dtype(kernel)]
+        node = kernel.group.nodes[0]
         self.result = node.outputs[0]
-        nodes, given = task.group.nodes[1:], node.outputs
-        self.body = Body(self.f, nodes, task.types, task.stored, work.places, task.constants, given, refuse=work.refuse)
-        places = [work.places[name] for name in node.inputs]
-        self.left, self.right = places[::-1] if shape.is_turned else places
+        nodes, given = kernel.group.nodes[1:], node.outputs
+        self.body = Body(
+            self.f, nodes, kernel.types, kernel.stored, work.addresses, kernel.constants, given, refuse=work.fail_check
+        )
+        indices = [work.addresses[name] for name in node.inputs]
+        self.left, self.right = indices[::-1] if shape.is_transposed else indices
 
-    def part(self, place: list[Index]) -> None:
+    def part(self, index: list[Index]) -> None:
         """A part at a place of the axes around a matrix, and along its depth, rows and columns."""
-        *at, depth, rows, columns = place
+        *at, depth, rows, columns = index
         for row, m in piece(self.f, rows, self.cut.rows):
             for column, n in piece(self.f, columns, self.cut.columns):
                 self._product(at, depth, (row, column), (m, n))
@@ -122,32 +128,32 @@ class _Emission:
             Matrix(self.right + shape.loops.offset(RIGHT, at), *shape.right).moved(part * depth, column),
             stored(waiting) if in_parts else finished,
             partial=waiting if plan.depths > 1 else None,
-            scratch=self.work.own(0, self.element) if plan.scratch else None,
+            scratch=self.work.thread_scratch(0, self.element) if plan.scratch else None,
             beside=[] if in_parts else [matrix.moved(row, column) for matrix in self._operands(at)],
         )
 
     def _operands(self, at: list[Index]) -> Iterator[Matrix]:
         """What the nodes read that has the shape of the result, such as weights that they update."""
-        steps = self.shape.loops.steps
+        steps = self.shape.loops.strides
         for name in dict.fromkeys(name for node in self.body.nodes for name in node.inputs if name in steps):
             of_rows, of_columns = steps[name][-2:]
-            if of_columns == 1 and of_rows and self.work.places[name].type == self.left.type:
-                yield Matrix(self.work.places[name] + moved(at, steps[name]), of_rows)
+            if of_columns == 1 and of_rows and self.work.addresses[name].type == self.left.type:
+                yield Matrix(self.work.addresses[name] + offset_of(at, steps[name]), of_rows)
 
     def _waiting(self, at: list[Index], part: Index) -> Value:
         """Return where the sums of a part of the depth wait: all matrices of the first part, then of the others."""
         around = self.shape.loops.extents[:-2]
-        matrix = part * prod(around) + moved(at, row_major(around, around))
-        return self.work.shared(0, self.element) + matrix * (self.shape.m * self.shape.n)
+        matrix = part * prod(around) + offset_of(at, row_major(around, around))
+        return self.work.shared_scratch(0, self.element) + matrix * (self.shape.m * self.shape.n)
 
-    def joined(self, at: list[Index], unit: tuple[Index, Index], columns: Pieces, rows: Pieces) -> None:
+    def reduced(self, at: list[Index], item: tuple[Index, Index], columns: Pieces, rows: Pieces) -> None:
         """Some columns and rows of a matrix, whose halves of the depth wait."""
-        for column, n in piece(self.f, unit[0], columns):
-            for row, m in piece(self.f, unit[1], rows):
+        for column, n in piece(self.f, item[0], columns):
+            for row, m in piece(self.f, item[1], rows):
                 for i in self.f.range(0, m):
-                    self._joined_row(at, row + i, column, n)
+                    self._reduced_row(at, row + i, column, n)
 
-    def _joined_row(self, at: list[Index], row: Index, column: Index, columns: int) -> None:
+    def _reduced_row(self, at: list[Index], row: Index, column: Index, columns: int) -> None:
         waiting = [self._waiting(at, part) + (row * self.shape.n + column) for part in range(self.cut.depth.pieces)]
 
         def vector(j: Index, lanes: int, count: int) -> None:
@@ -160,8 +166,8 @@ class _Emission:
         along(self.f, columns, self.target.lanes(self.element.bits), vector)
 
     def _finished(self, x: Value, at: list[Index], lanes: int, count: int) -> None:
-        self.body.at(self.shape.loops.steps, at, lanes, count, {self.result: x})
+        self.body.at(self.shape.loops.strides, at, lanes, count, {self.result: x})
 
 
-def _dtype(task: Task) -> str:
-    return task.types[task.group.nodes[0].outputs[0]].dtype
+def _dtype(kernel: GroupKernel) -> str:
+    return kernel.types[kernel.group.nodes[0].outputs[0]].dtype

@@ -19,45 +19,45 @@ from math import prod
 from typing import Final, NamedTuple
 
 from runtime.codegen.emit.body import Body, counted
-from runtime.codegen.emit.strips import strips_of_places
+from runtime.codegen.emit.row_tiles import row_tiles_of_indices
 from runtime.codegen.ir import DTYPES, Function, Index, Type, Value
 from runtime.codegen.ir.words import across, convert
-from runtime.codegen.kernels.nest import Nest, Pieces, Steps, moved, nest, piece, pieces_of, unravelled
-from runtime.codegen.kernels.reduction import Joining, by_pairs, down_rows, in_lanes
-from runtime.codegen.lowering.fitting import axes_of
+from runtime.codegen.kernels.nest import Nest, Pieces, Strides, nest, offset_of, piece, pieces_of, unravelled
+from runtime.codegen.kernels.reduction import Reducer, by_pairs, down_rows, in_lanes
+from runtime.codegen.lowering.fusion_legality import axes_of
+from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Node
-from runtime.codegen.lowering.task import Task
-from runtime.codegen.machine import LINE, Target
-from runtime.codegen.rules import Reduction, Stage, Stages, Strips, Work, in_register, register_type
+from runtime.codegen.machine import CACHE_LINE_BYTES, Target
+from runtime.codegen.rules import KernelStep, KernelSteps, Reduction, RowTiles, Work, in_register, register_type
 
-NANOSECONDS: Final = 0.06
+NANOSECONDS_PER_ELEMENT: Final = 0.06
 """For an element of a node: a guess."""
 
-ABREAST: Final = 4
+PARALLEL_CHAINS: Final = 4
 """Chains side by side: vectors of results, or rows."""
 
-AHEAD: Final = 16
+PREFETCH_ROWS: Final = 16
 """So many rows before it is read an operand is asked for: of a part of each row a core does not see what comes next."""
 
-FAR: Final = 1 << 20
+MIN_PREFETCHED_BYTES: Final = 1 << 20
 """Bytes of operands that are asked for."""
 
-PART: Final = 1 << 13
+MIN_PART_ELEMENTS: Final = 1 << 13
 """Elements of a part, at least."""
 
-WANTED: Final = 32
+WANTED_ITEMS: Final = 32
 """Units, so that threads have something to share."""
 
 
-class Shape(NamedTuple):
+class ReductionShape(NamedTuple):
     """How a group's reductions go over their elements.
 
     Attributes:
         reductions: the nodes whose results are stored, or read by what follows.
         loops: over the domain.
         kept: axes of the results.
-        joined: blocks of reduced axes that lie beside each other; what is reduced is counted through a block.
-        abreast: chains side by side, where the last axis is kept.
+        reduced: blocks of reduced axes that lie beside each other; what is reduced is counted through a block.
+        parallel_chains: chains side by side, where the last axis is kept.
         lanes: of the vectors that are joined: as many as of what is joined fill a register.
         results: of a reduction.
         columns: of the last axis, if it is kept, in vectors or a few of them.
@@ -67,85 +67,88 @@ class Shape(NamedTuple):
     reductions: tuple[Node, ...]
     loops: Nest
     kept: tuple[int, ...]
-    joined: tuple[tuple[int, ...], ...]
-    abreast: int
+    reduced: tuple[tuple[int, ...], ...]
+    parallel_chains: int
     lanes: int
     results: int
     columns: Pieces | None
     parts: Pieces
 
     @property
-    def units(self) -> tuple[int, ...]:
+    def work_items(self) -> tuple[int, ...]:
         """Of the first stage: parts, places of kept axes but the last, and blocks of columns or that axis too."""
         kept = [self.loops.extents[axis] for axis in self.kept]
         return (self.parts.pieces, *((*kept[:-1], self.columns.pieces) if self.columns else kept))
 
 
-def reduction_stages(target: Target, task: Task) -> Stages:
+def reduction_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     """One stage, or two if there are parts to be joined."""
-    shape = shape_of(target, task)
+    shape = shape_of(target, kernel)
 
     def write(work: Work, start: Value, stop: Value) -> None:
-        reductions = _Reductions(work, task, shape)
-        for unit in work.f.range(start, stop):
-            reductions.unit(unit)
+        reductions = _Reductions(work, kernel, shape)
+        for item in work.f.range(start, stop):
+            reductions.item(item)
 
     def join(work: Work, start: Value, stop: Value) -> None:
-        reductions = _Reductions(work, task, shape)
-        for unit in work.f.range(start, stop):
-            reductions.joined_parts(unit)
+        reductions = _Reductions(work, kernel, shape)
+        for item in work.f.range(start, stop):
+            reductions.reduced_parts(item)
 
-    cost = prod(task.group.domain) * (2 + len(task.group.nodes)) * NANOSECONDS
-    stages = (Stage(write, prod(shape.units), cost, strips=_strips(task, shape)),)
+    cost = prod(kernel.group.domain) * (2 + len(kernel.group.nodes)) * NANOSECONDS_PER_ELEMENT
+    steps = (KernelStep(write, prod(shape.work_items), cost, row_tiles=_row_tiles(kernel, shape)),)
     if shape.parts.pieces == 1:
-        return Stages(stages)
-    rooms = [shape.parts.pieces * shape.results * of.accumulator.bits // 8 for of in joinings_of(task, shape)]
+        return KernelSteps(steps)
+    rooms = [shape.parts.pieces * shape.results * of.accumulator.bits // 8 for of in reductions_of(kernel, shape)]
     vectors = -(-shape.results // shape.lanes)
-    return Stages((*stages, Stage(join, vectors, vectors * shape.parts.pieces * 2.0)), tuple(rooms))
+    return KernelSteps((*steps, KernelStep(join, vectors, vectors * shape.parts.pieces * 2.0)), tuple(rooms))
 
 
-def _strips(task: Task, shape: Shape) -> Strips | None:
+def _row_tiles(kernel: GroupKernel, shape: ReductionShape) -> RowTiles | None:
     """Parts of the first axis of the domain, if that is joined and each has as much of it."""
     parts = shape.parts
-    if parts.pieces == 1 or parts.size != parts.last or 0 not in task.group.joined or shape.joined[0][0] != 0:
+    if parts.pieces == 1 or parts.size != parts.last or 0 not in kernel.group.reduced_axes or shape.reduced[0][0] != 0:
         return None
-    made = {name for other in before_of(task) for name in other.outputs}
-    before = replace(task, stored=[name for name in task.stored if name in made - task.group.of_rows])
-    return strips_of_places(before, parts.pieces)
+    made = {name for other in before_of(kernel) for name in other.outputs}
+    before = replace(kernel, stored=[name for name in kernel.stored if name in made - kernel.group.row_values])
+    return row_tiles_of_indices(before, parts.pieces)
 
 
-def shape_of(target: Target, task: Task) -> Shape:
+def shape_of(target: Target, kernel: GroupKernel) -> ReductionShape:
     """The loops of a group's reductions, and how they are cut."""
-    domain, following = task.group.domain, following_of(task)
-    wanted = {*task.stored, *(name for node in following for name in node.inputs)}
-    reductions = tuple(n for n in task.group.nodes if isinstance(n.form, Reduction) and n.outputs[0] in wanted)
-    before = before_of(task)
-    results = {node.outputs[0] for node in before if isinstance(node.form, Reduction)}
+    domain, following = kernel.group.domain, following_of(kernel)
+    wanted = {*kernel.stored, *(name for node in following for name in node.inputs)}
+    reductions = tuple(n for n in kernel.group.nodes if isinstance(n.rule, Reduction) and n.outputs[0] in wanted)
+    before = before_of(kernel)
+    results = {node.outputs[0] for node in before if isinstance(node.rule, Reduction)}
     names = {name for node in before for name in (*node.inputs, *node.outputs)} - results
-    steps = {name: task.steps(name, domain) for name in task.table if name in names}
-    steps |= counted(before, task.types, domain)
+    steps = {name: kernel.strides(name, domain) for name in kernel.table if name in names}
+    steps |= counted(before, kernel.types, domain)
     steps |= {node.outputs[0]: kept_steps(domain, axes_of(node, len(domain))) for node in reductions}
     axes = axes_of(reductions[0], len(domain))
     loops = nest(domain, steps | last_alone(domain, axes))
     loops = loops if loops.extents else Nest((1,), dict.fromkeys(steps, (0,)))
     extents, result = loops.extents, reductions[0].outputs[0]
-    kept = tuple(axis for axis in range(len(extents)) if loops.steps[result][axis])
-    joined = blocks_of(range(len(extents)), kept)
-    lanes = target.lanes(max(joined_by(task, node).accumulator.bits for node in reductions))
+    kept = tuple(axis for axis in range(len(extents)) if loops.strides[result][axis])
+    reduced = blocks_of(range(len(extents)), kept)
+    lanes = target.lanes(max(reduction_of(kernel, node).accumulator.bits for node in reductions))
     results, columns = prod(extents[axis] for axis in kept), None
-    units, abreast = results, 1
+    items, abreast = results, 1
     if kept and kept[-1] == len(extents) - 1:
         columns = _columns(extents[-1], lanes)
         last = last_kept(domain, axes)  # however many axes of the loops that is
-        units, abreast = results // last * _columns(last, lanes).pieces, _abreast(_columns(last, lanes).size // lanes)
+        items, abreast = (
+            results // last * _columns(last, lanes).pieces,
+            _parallel_chains(_columns(last, lanes).size // lanes),
+        )
     parts = Pieces(1, 1, 1)
-    if len(joined) > 0:
-        multiple = 1 if columns or len(joined) > 1 else ABREAST * lanes
-        parts = _parts(prod(extents[axis] for axis in joined[0]), prod(extents), units, multiple)
-    return Shape(reductions, loops, kept, joined, abreast, lanes, results, columns, parts)
+    if len(reduced) > 0:
+        multiple = 1 if columns or len(reduced) > 1 else PARALLEL_CHAINS * lanes
+        parts = _parts(prod(extents[axis] for axis in reduced[0]), prod(extents), items, multiple)
+    return ReductionShape(reductions, loops, kept, reduced, abreast, lanes, results, columns, parts)
 
 
-def last_alone(domain: Sequence[int], axes: frozenset[int]) -> dict[str, Steps]:
+def last_alone(domain: Sequence[int], axes: frozenset[int]) -> dict[str, Strides]:
     """Return the steps of an operand that no nest merges the last axis for, if that is reduced; else nothing."""
     last = max((axis for axis, extent in enumerate(domain) if extent > 1), default=0)
     return {"the last axis": tuple(int(axis == last) for axis in range(len(domain)))} if last in axes else {}
@@ -173,14 +176,14 @@ def blocks_of(axes: Iterable[int], kept: Collection[int]) -> tuple[tuple[int, ..
 
 def _columns(extent: int, lanes: int) -> Pieces:
     """Return the pieces of the last axis, a few vectors each."""
-    return pieces_of(extent, _even(-(-extent // lanes), ABREAST) * lanes)
+    return pieces_of(extent, _even(-(-extent // lanes), PARALLEL_CHAINS) * lanes)
 
 
-def _abreast(vectors: int) -> int:
-    return max(ABREAST // max(vectors, 1), 1)
+def _parallel_chains(vectors: int) -> int:
+    return max(PARALLEL_CHAINS // max(vectors, 1), 1)
 
 
-def kept_steps(domain: Sequence[int], axes: frozenset[int]) -> Steps:
+def kept_steps(domain: Sequence[int], axes: frozenset[int]) -> Strides:
     """Of a result that is contiguous, whether or not it has axes for those that are joined."""
     steps, size = [0] * len(domain), 1
     for axis in reversed(range(len(domain))):
@@ -189,24 +192,24 @@ def kept_steps(domain: Sequence[int], axes: frozenset[int]) -> Steps:
     return tuple(steps)
 
 
-def following_of(task: Task) -> list[Node]:
+def following_of(kernel: GroupKernel) -> list[Node]:
     """The nodes of the shape of the results."""
-    return [node for node in task.group.nodes if _follows(task, node)]
+    return [node for node in kernel.group.nodes if _follows(kernel, node)]
 
 
-def before_of(task: Task) -> list[Node]:
+def before_of(kernel: GroupKernel) -> list[Node]:
     """The nodes of the shape of the operands, reductions included."""
-    return [node for node in task.group.nodes if not _follows(task, node)]
+    return [node for node in kernel.group.nodes if not _follows(kernel, node)]
 
 
-def _follows(task: Task, node: Node) -> bool:
-    return not isinstance(node.form, Reduction) and node.outputs[0] in task.group.of_rows
+def _follows(kernel: GroupKernel, node: Node) -> bool:
+    return not isinstance(node.rule, Reduction) and node.outputs[0] in kernel.group.row_values
 
 
-def _parts(extent: int, elements: int, units: int, multiple: int) -> Pieces:
+def _parts(extent: int, elements: int, items: int, multiple: int) -> Pieces:
     """Parts of the first joined axis: enough for all threads, none too small, of equal size if that is near."""
-    wanted = min(elements // PART, -(-WANTED // units), -(-extent // multiple))
-    if wanted < 2 or units >= WANTED // 2:
+    wanted = min(elements // MIN_PART_ELEMENTS, -(-WANTED_ITEMS // items), -(-extent // multiple))
+    if wanted < 2 or items >= WANTED_ITEMS // 2:
         return Pieces(1, extent, extent)
     equal = [n for n in range(wanted, wanted // 2, -1) if extent % n == 0 and extent // n % multiple == 0]
     size = extent // equal[0] if equal else -(-extent // (wanted * multiple)) * multiple
@@ -218,52 +221,56 @@ def _even(total: int, most: int) -> int:
     return -(-total // -(-total // most))
 
 
-class Joined(NamedTuple):
+class EmittedReduction(NamedTuple):
     """One reduction as it is emitted."""
 
     node: Node
-    form: Reduction
+    rule: Reduction
     accumulator: Type
 
 
-def joinings_of(task: Task, shape: Shape) -> list[Joined]:
+def reductions_of(kernel: GroupKernel, shape: ReductionShape) -> list[EmittedReduction]:
     """The reductions of a group."""
-    return [joined_by(task, node) for node in shape.reductions]
+    return [reduction_of(kernel, node) for node in shape.reductions]
 
 
-def joined_by(task: Task, node: Node) -> Joined:
+def reduction_of(kernel: GroupKernel, node: Node) -> EmittedReduction:
     """A node that is a reduction."""
-    assert isinstance(node.form, Reduction), f"{node.op.type} joins nothing"
-    return Joined(node, node.form, node.form.joined_as(register_type(task.types[node.inputs[0]].dtype)))
+    assert isinstance(node.rule, Reduction), f"{node.op.type} joins nothing"
+    return EmittedReduction(
+        node, node.rule, node.rule.accumulator_type(register_type(kernel.types[node.inputs[0]].dtype))
+    )
 
 
 class _Reductions:
-    def __init__(self, work: Work, task: Task, shape: Shape) -> None:
+    def __init__(self, work: Work, kernel: GroupKernel, shape: ReductionShape) -> None:
         self.f, self.work, self.shape = work.f, work, shape
-        self.reductions = joinings_of(task, shape)
-        self.elements = [DTYPES[task.types[of.node.outputs[0]].dtype] for of in self.reductions]
-        self.count = prod(task.group.domain) // shape.results
-        following, given = following_of(task), [of.node.outputs[0] for of in self.reductions]
-        nodes = [node for node in before_of(task) if not isinstance(node.form, Reduction)]
+        self.reductions = reductions_of(kernel, shape)
+        self.elements = [DTYPES[kernel.types[of.node.outputs[0]].dtype] for of in self.reductions]
+        self.count = prod(kernel.group.domain) // shape.results
+        following, given = following_of(kernel), [of.node.outputs[0] for of in self.reductions]
+        nodes = [node for node in before_of(kernel) if not isinstance(node.rule, Reduction)]
         made = {name for node in nodes for name in node.outputs}
-        stored = [name for name in task.stored if name in made]
-        self.body = Body(self.f, nodes, task.types, stored, work.places, task.constants, refuse=work.refuse)
-        stored = [name for name in task.stored if name not in made]
+        stored = [name for name in kernel.stored if name in made]
+        self.body = Body(self.f, nodes, kernel.types, stored, work.addresses, kernel.constants, refuse=work.fail_check)
+        stored = [name for name in kernel.stored if name not in made]
         self.following = Body(
-            self.f, following, task.types, stored, work.places, task.constants, given, refuse=work.refuse
+            self.f, following, kernel.types, stored, work.addresses, kernel.constants, given, refuse=work.fail_check
         )
         names = {name for node in following for name in (*node.inputs, *node.outputs)} | {*given}
         self.far = [
             name
-            for name in dict.fromkeys(x for node in before_of(task) for x in node.inputs)
-            if name in work.places and shape.loops.steps[name][:1] > (0,) and task.types[name].nbytes >= FAR
+            for name in dict.fromkeys(x for node in before_of(kernel) for x in node.inputs)
+            if name in work.addresses
+            and shape.loops.strides[name][:1] > (0,)
+            and kernel.types[name].nbytes >= MIN_PREFETCHED_BYTES
         ]
-        self.steps = {name: (int(prod(task.types[name].static_shape) > 1),) for name in names if name}
+        self.steps = {name: (int(prod(kernel.types[name].static_shape) > 1),) for name in names if name}
 
-    def unit(self, unit: Index) -> None:
+    def item(self, item: Index) -> None:
         """A stretch of results, of all elements or of a part of them."""
         shape = self.shape
-        part, *at = _places(self.f, unit, shape.units)
+        part, *at = _indices(self.f, item, shape.work_items)
         for first, size in piece(self.f, part, shape.parts):
             if shape.columns is None:
                 self._stretch(at, part, first, size, 0, 1)
@@ -271,17 +278,17 @@ class _Reductions:
             for column, columns in piece(self.f, at[-1], shape.columns):
                 self._stretch(at[:-1], part, first, size, column, columns)
 
-    def joined_parts(self, vector: Index) -> None:
+    def reduced_parts(self, vector: Index) -> None:
         """A vector of results, whose parts wait."""
         lanes, parts = self.shape.lanes, self.shape.parts.pieces
         for i, count in piece(self.f, vector, pieces_of(self.shape.results, lanes)):
-            waiting = [self.work.shared(k, of.accumulator) + i for k, of in enumerate(self.reductions)]
+            waiting = [self.work.shared_scratch(k, of.accumulator) + i for k, of in enumerate(self.reductions)]
             totals = [self.f.load(at, 0, lanes, count) for at in waiting]
             loop = self.f.loop(1, parts, 1, totals)
             for part, carried in loop:
                 more = [self.f.load(at, part * self.shape.results, lanes, count) for at in waiting]
                 pairs = zip(self.reductions, carried, more, strict=True)
-                loop.carry([of.form.joining.join(a, b) for of, a, b in pairs])
+                loop.carry([of.rule.reducer.combine(a, b) for of, a, b in pairs])
             self._finish(loop.results, i, count)
 
     def _stretch(
@@ -289,28 +296,28 @@ class _Reductions:
     ) -> None:
         """Results that lie beside each other: as many as there are columns."""
         shape = self.shape
-        places = dict(zip(shape.kept, [*kept, column] if shape.columns else kept, strict=True))
+        indices = dict(zip(shape.kept, [*kept, column] if shape.columns else kept, strict=True))
         vectors = list(range(0, columns, shape.lanes))
-        totals = self._over(shape.joined, places, first, size, vectors, columns)
-        steps = shape.loops.steps[self.reductions[0].node.outputs[0]]
-        result = moved([places.get(axis, 0) for axis in range(len(steps))], steps)
+        totals = self._over(shape.reduced, indices, first, size, vectors, columns)
+        steps = shape.loops.strides[self.reductions[0].node.outputs[0]]
+        result = offset_of([indices.get(axis, 0) for axis in range(len(steps))], steps)
         for k, i in enumerate(vectors):
             count = min(shape.lanes, columns - i)
             found = totals[k * len(self.reductions) : (k + 1) * len(self.reductions)]
             if not shape.columns:
-                found = [across(x, of.form.joining.join) for x, of in zip(found, self.reductions, strict=True)]
+                found = [across(x, of.rule.reducer.combine) for x, of in zip(found, self.reductions, strict=True)]
             if shape.parts.pieces == 1:
                 self._finish(found, result + i, count)
                 continue
             for number, (total, of) in enumerate(zip(found, self.reductions, strict=True)):
-                to = self.work.shared(number, of.accumulator) + part * shape.results
+                to = self.work.shared_scratch(number, of.accumulator) + part * shape.results
                 self.f.store(total, to + (result + i), 0, count if total.type.lanes else None)
 
     def _finish(self, totals: Sequence[Value], at: Index, count: int) -> None:
         """Results that lie beside each other, of each reduction, and what follows from them."""
         values: dict[str, Value] = {}
         for of, element, total in zip(self.reductions, self.elements, totals, strict=True):
-            result = convert(of.form.finish(total, self.count), element)
+            result = convert(of.rule.finish(total, self.count), element)
             values[of.node.outputs[0]] = in_register(result, self.following.types[of.node.outputs[0]].dtype)
         self.following.at(self.steps, [at], totals[0].type.lanes, count, values)
 
@@ -337,12 +344,12 @@ class _Reductions:
 
         return down_rows(self.f, size, read, *self._ways(len(vectors)))
 
-    def _at(self, at: Mapping[int, Index], block: Sequence[int], place: Index) -> Mapping[int, Index]:
+    def _at(self, at: Mapping[int, Index], block: Sequence[int], index: Index) -> Mapping[int, Index]:
         """Return the index of every axis, with those of a block at a place of it."""
         if len(block) == 1:
-            return {**at, block[0]: place}
+            return {**at, block[0]: index}
         extents = [self.shape.loops.extents[axis] for axis in block]
-        return {**at, **dict(zip(block, unravelled(self.f, place, extents), strict=True))}
+        return {**at, **dict(zip(block, unravelled(self.f, index, extents), strict=True))}
 
     def _down(
         self,
@@ -354,31 +361,31 @@ class _Reductions:
         columns: int,
     ) -> list[Value]:
         """Rows one by one, or a few abreast where they are short."""
-        abreast = self.shape.abreast
+        abreast = self.shape.parallel_chains
 
         def rows(i: Index) -> list[Value]:
             start = first + i * abreast
-            self._ask_ahead(self._at(at, block, start + AHEAD), columns)
+            self._ask_ahead(self._at(at, block, start + PREFETCH_ROWS), columns)
             rows = [self._at(at, block, start + r) for r in range(abreast)]
             return [x for row in rows for x in self._elements(row, vectors, columns)]
 
-        joinings, types = self._ways(len(vectors))
-        chains = down_rows(self.f, size // abreast, rows, joinings * abreast, types * abreast)
-        width = len(joinings)
+        reducers, types = self._ways(len(vectors))
+        chains = down_rows(self.f, size // abreast, rows, reducers * abreast, types * abreast)
+        width = len(reducers)
         for r in range(size % abreast):
             row = self._at(at, block, first + (size // abreast * abreast + r))
             more = self._elements(row, vectors, columns)
-            for k, (joining, x) in enumerate(zip(joinings, more, strict=True), r * width):
-                chains[k] = joining.join(chains[k], x)
-        return [by_pairs(chains[k::width], joining) for k, joining in enumerate(joinings)]
+            for k, (reducer, x) in enumerate(zip(reducers, more, strict=True), r * width):
+                chains[k] = reducer.combine(chains[k], x)
+        return [by_pairs(chains[k::width], reducer) for k, reducer in enumerate(reducers)]
 
     def _ask_ahead(self, at: Mapping[int, Index], columns: int) -> None:
         """Ask for what a later row has in these columns, of operands that lie beyond the near caches."""
         index = [at.get(axis, 0) for axis in range(len(self.shape.loops.extents))]
         for name in self.far:
-            place = self.work.places[name] + moved(index, self.shape.loops.steps[name])
-            for column in range(0, columns, LINE // max(DTYPES[self.body.types[name].dtype].bits // 8, 1)):
-                self.f.prefetch(place, column)
+            position = self.work.addresses[name] + offset_of(index, self.shape.loops.strides[name])
+            for column in range(0, columns, CACHE_LINE_BYTES // max(DTYPES[self.body.types[name].dtype].bits // 8, 1)):
+                self.f.prefetch(position, column)
 
     def _along(
         self,
@@ -397,10 +404,10 @@ class _Reductions:
 
         return in_lanes(self.f, size, read, *self._ways(1))
 
-    def _ways(self, vectors: int) -> tuple[list[Joining], list[Type]]:
+    def _ways(self, vectors: int) -> tuple[list[Reducer], list[Type]]:
         """How each vector is joined, and as what."""
-        joinings = [of.form.joining for of in self.reductions] * vectors
-        return joinings, [of.accumulator.of(self.shape.lanes) for of in self.reductions] * vectors
+        reducers = [of.rule.reducer for of in self.reductions] * vectors
+        return reducers, [of.accumulator.of(self.shape.lanes) for of in self.reductions] * vectors
 
     def _elements(self, at: Mapping[int, Index], vectors: Sequence[int], columns: int) -> list[Value]:
         """The operands at a place as they are joined: vectors from it on, of each all reductions."""
@@ -409,7 +416,7 @@ class _Reductions:
             index = [at.get(axis, 0) for axis in range(len(shape.loops.extents))]
             index[-1] = index[-1] + i
             count = min(shape.lanes, columns - i)
-            values = self.body.at(shape.loops.steps, index, shape.lanes, count)
+            values = self.body.at(shape.loops.strides, index, shape.lanes, count)
             found += [
                 convert(self._operand(of.node.inputs[0], values, index, count), of.accumulator)
                 for of in self.reductions
@@ -418,12 +425,12 @@ class _Reductions:
 
     def _operand(self, name: str, values: dict[str, Value], index: Sequence[Index], count: int) -> Value:
         if name not in values:
-            x = self.body.load(name, self.shape.loops.steps[name], index, self.shape.lanes, count)
+            x = self.body.load(name, self.shape.loops.strides[name], index, self.shape.lanes, count)
             values[name] = x if x.type.lanes else self.f.splat(x, self.shape.lanes)
         return values[name]
 
 
-def _places(f: Function, unit: Index, extents: Sequence[int]) -> list[Index]:
+def _indices(f: Function, item: Index, extents: Sequence[int]) -> list[Index]:
     """The index for every axis; 0 where there is one place."""
-    some = iter(unravelled(f, unit, [extent for extent in extents if extent > 1]))
+    some = iter(unravelled(f, item, [extent for extent in extents if extent > 1]))
     return [next(some) if extent > 1 else 0 for extent in extents]

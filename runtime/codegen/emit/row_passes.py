@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.instructions import instructions
 from runtime.codegen.lowering.nodes import Node
-from runtime.codegen.lowering.task import Task
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import Pointwise, Reduction
 
-CHEAP: Final = 6
+MAX_RECOMPUTED_INSTRUCTIONS: Final = 6
 """Instructions, loads too, that are less than a value written and read again."""
 
 
@@ -37,31 +37,31 @@ class Pass:
     after: list[Node] = field(default_factory=list[Node])
 
 
-def passes_of(target: Target, task: Task, stored: Collection[str], again: bool = True) -> list[Pass]:
+def passes_of(target: Target, kernel: GroupKernel, stored: Collection[str], again: bool = True) -> list[Pass]:
     """The passes of a group.
 
     Args:
         target: what code is for.
-        task: the group.
+        kernel: the group.
         stored: what is written.
         again: whether what is cheap is made again instead of kept; if not, everything made is at hand in later passes.
     """
-    return _Passes(target, task, stored, again).passes
+    return _Passes(target, kernel, stored, again).passes
 
 
 class _Passes:
-    def __init__(self, target: Target, task: Task, stored: Collection[str], again: bool) -> None:
-        self.target, self.task, self.again = target, task, again
-        self.of_rows = task.group.of_rows
-        self.maker = {name: node for node in task.group.nodes for name in node.outputs}
+    def __init__(self, target: Target, kernel: GroupKernel, stored: Collection[str], again: bool) -> None:
+        self.target, self.kernel, self.again = target, kernel, again
+        self.of_rows = kernel.group.row_values
+        self.maker = {name: node for node in kernel.group.nodes for name in node.outputs}
         self.level: dict[str, int] = {}
-        for node in task.group.nodes:
+        for node in kernel.group.nodes:
             self._place(node)
         self.passes = [Pass() for _ in range(1 + max(self.level[name] for name in self.maker))]
         self.kept: set[str] = set()
-        for node in task.group.nodes:
+        for node in kernel.group.nodes:
             name = node.outputs[0]
-            if isinstance(node.form, Reduction):
+            if isinstance(node.rule, Reduction):
                 self.passes[self.level[name]].reductions.append(node)
             elif name in self.of_rows:
                 self.passes[self.level[name]].after.append(node)
@@ -86,15 +86,15 @@ class _Passes:
         wanted = [*one.stored, *one.kept, *(node.inputs[0] for node in one.reductions)]
         needed: set[str] = set()
         self._need(wanted, number, one, needed)
-        one.nodes = [node for node in self.task.group.nodes if not needed.isdisjoint(node.outputs)]
-        one.nodes = [node for node in one.nodes if isinstance(node.form, Pointwise)]
+        one.nodes = [node for node in self.kernel.group.nodes if not needed.isdisjoint(node.outputs)]
+        one.nodes = [node for node in one.nodes if isinstance(node.rule, Pointwise)]
 
     def _need(self, names: Iterable[str], number: int, one: Pass, needed: set[str]) -> None:
         for name in names:
             if name not in self.maker or name in self.of_rows or name in needed or name in one.taken:
                 continue
             level = self.level[name]
-            if level < number and not (self.again and self._cost(name) <= CHEAP):
+            if level < number and not (self.again and self._cost(name) <= MAX_RECOMPUTED_INSTRUCTIONS):
                 one.taken.append(name)
                 if name not in self.passes[level].kept:
                     self.passes[level].kept.append(name)
@@ -109,5 +109,5 @@ class _Passes:
         if name in self.of_rows:
             return 0
         node = self.maker[name]
-        own = instructions(self.target, node, self.task.types)
-        return CHEAP + 1 if own is None else own + sum(self._cost(x) for x in node.inputs if x)
+        own = instructions(self.target, node, self.kernel.types)
+        return MAX_RECOMPUTED_INSTRUCTIONS + 1 if own is None else own + sum(self._cost(x) for x in node.inputs if x)

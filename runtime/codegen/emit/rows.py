@@ -11,30 +11,30 @@ from math import prod
 from typing import Final, NamedTuple
 
 from runtime.codegen.emit.body import Body, counted
-from runtime.codegen.emit.reductions import Joined, blocks_of, joined_by, kept_steps, last_alone
+from runtime.codegen.emit.reductions import EmittedReduction, blocks_of, kept_steps, last_alone, reduction_of
 from runtime.codegen.emit.row_passes import Pass, passes_of
-from runtime.codegen.emit.strips import strips_of_places
+from runtime.codegen.emit.row_tiles import row_tiles_of_indices
 from runtime.codegen.ir import DTYPES, UINT8, Index, Type, Value
 from runtime.codegen.ir.words import across, convert, first, where
-from runtime.codegen.kernels.nest import Nest, moved, nest, row_major, unravelled
-from runtime.codegen.kernels.reduction import Joining, by_pairs, down_rows, in_lanes
+from runtime.codegen.kernels.nest import Nest, nest, offset_of, row_major, unravelled
+from runtime.codegen.kernels.reduction import Reducer, by_pairs, down_rows, in_lanes
+from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Node
-from runtime.codegen.lowering.task import Task
 from runtime.codegen.machine import Target
-from runtime.codegen.rules import Reduction, Stage, Stages, Work, in_memory, in_register
+from runtime.codegen.rules import KernelStep, KernelSteps, Reduction, Work, in_memory, in_register
 from runtime.placement.alignment import aligned
 
-NANOSECONDS: Final = 0.1
+NANOSECONDS_PER_ELEMENT: Final = 0.1
 """For an element of a node: a guess."""
 
-WIDEST: Final = 8
+MAX_ELEMENT_BYTES: Final = 8
 """Bytes of an element."""
 
-SHARE: Final = 4
+REGISTER_SHARE_OF_ROW: Final = 4
 """A row whose vectors are at most this part of the registers stays in them."""
 
 
-class Shape(NamedTuple):
+class RowShape(NamedTuple):
     """How a group goes over rows.
 
     Attributes:
@@ -58,121 +58,125 @@ class Shape(NamedTuple):
         return prod(self.loops.extents[axis] for axis in self.columns)
 
 
-def row_stages(target: Target, task: Task) -> Stages:
+def row_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     """One stage: a unit is a row."""
-    shape = shape_of(target, task)
+    shape = shape_of(target, kernel)
 
     def write(work: Work, start: Value, stop: Value) -> None:
-        rows = _Rows(work, task, shape)
+        rows = _Rows(work, kernel, shape)
         for row in work.f.range(start, stop):
             rows.row(unravelled(work.f, row, [shape.loops.extents[axis] for axis in shape.rows]))
 
-    cost = prod(task.group.domain) * (4 + len(task.group.nodes)) * NANOSECONDS
+    cost = prod(kernel.group.domain) * (4 + len(kernel.group.nodes)) * NANOSECONDS_PER_ELEMENT
     kept = {name for one in shape.passes for name in one.kept}
-    room = len(kept) * aligned(shape.length * WIDEST)
+    memory_budget = len(kept) * aligned(shape.length * MAX_ELEMENT_BYTES)
     rows = prod(shape.loops.extents[axis] for axis in shape.rows)
-    strips = strips_of_places(task, rows) if 0 not in task.group.joined else None
-    return Stages((Stage(write, rows, cost, strips=strips),), own=(max(room, WIDEST),))
+    row_tiles = row_tiles_of_indices(kernel, rows) if 0 not in kernel.group.reduced_axes else None
+    return KernelSteps(
+        (KernelStep(write, rows, cost, row_tiles=row_tiles),), thread_scratch=(max(memory_budget, MAX_ELEMENT_BYTES),)
+    )
 
 
-def shape_of(target: Target, task: Task) -> Shape:
+def shape_of(target: Target, kernel: GroupKernel) -> RowShape:
     """The loops and passes of a group."""
-    domain, group = task.group.domain, task.group
-    steps = {name: task.steps(name, domain) for name in task.table if name not in group.of_rows}
-    of_row = kept_steps(domain, group.joined)
-    steps |= dict.fromkeys(group.of_rows, of_row) | counted(group.nodes, task.types, domain)
-    loops = nest(domain, steps | last_alone(domain, group.joined))
-    [row, *_] = group.of_rows
-    rows = tuple(axis for axis, step in enumerate(loops.steps[row]) if step)
+    domain, group = kernel.group.domain, kernel.group
+    steps = {name: kernel.strides(name, domain) for name in kernel.table if name not in group.row_values}
+    of_row = kept_steps(domain, group.reduced_axes)
+    steps |= dict.fromkeys(group.row_values, of_row) | counted(group.nodes, kernel.types, domain)
+    loops = nest(domain, steps | last_alone(domain, group.reduced_axes))
+    [row, *_] = group.row_values
+    rows = tuple(axis for axis, step in enumerate(loops.strides[row]) if step)
     columns = tuple(axis for axis in range(len(loops.extents)) if axis not in rows)
-    reductions = (node for node in group.nodes if isinstance(node.form, Reduction))
-    lanes = target.lanes(max(joined_by(task, node).accumulator.bits for node in reductions))
+    reductions = (node for node in group.nodes if isinstance(node.rule, Reduction))
+    lanes = target.lanes(max(reduction_of(kernel, node).accumulator.bits for node in reductions))
     vectors = -(-loops.extents[-1] // lanes)
-    unrolled = len(columns) == 1 and vectors <= target.registers // SHARE
-    return Shape(loops, rows, columns, lanes, unrolled, passes_of(target, task, task.stored, again=not unrolled))
+    unrolled = len(columns) == 1 and vectors <= target.registers // REGISTER_SHARE_OF_ROW
+    return RowShape(loops, rows, columns, lanes, unrolled, passes_of(target, kernel, kernel.stored, again=not unrolled))
 
 
 class _Rows:
-    def __init__(self, work: Work, task: Task, shape: Shape) -> None:
-        self.f, self.work, self.task, self.shape = work.f, work, task, shape
-        made = task.group.makes
+    def __init__(self, work: Work, kernel: GroupKernel, shape: RowShape) -> None:
+        self.f, self.work, self.kernel, self.shape = work.f, work, kernel, shape
+        made = kernel.group.outputs
         self.bodies = [self._body(one.nodes, one.stored, made) for one in shape.passes]
         self.after = [self._after(one.after, made) for one in shape.passes]
         kept = dict.fromkeys(name for one in shape.passes for name in one.kept)
-        apart = aligned(shape.length * WIDEST)
+        apart = aligned(shape.length * MAX_ELEMENT_BYTES)
         self.rooms = {
-            name: work.f.cast(work.own(0, UINT8) + i * apart, DTYPES[task.types[name].dtype])
+            name: work.f.cast(work.thread_scratch(0, UINT8) + i * apart, DTYPES[kernel.types[name].dtype])
             for i, name in enumerate(kept)
         }
 
     def _after(self, nodes: Sequence[Node], made: Sequence[str]) -> Body:
-        return self._body(nodes, [x for node in nodes for x in node.outputs if x in self.task.stored], made)
+        return self._body(nodes, [x for node in nodes for x in node.outputs if x in self.kernel.stored], made)
 
     def _body(self, nodes: Sequence[Node], stored: Sequence[str], made: Sequence[str]) -> Body:
-        work, task = self.work, self.task
-        return Body(self.f, nodes, task.types, stored, work.places, task.constants, made, refuse=work.refuse)
+        work, kernel = self.work, self.kernel
+        return Body(self.f, nodes, kernel.types, stored, work.addresses, kernel.constants, made, refuse=work.fail_check)
 
     def row(self, at: Sequence[Index]) -> None:
         """One row, pass by pass."""
-        place = dict(zip(self.shape.rows, at, strict=True))
+        position = dict(zip(self.shape.rows, at, strict=True))
         of_row: dict[str, Value] = {}
         vectors: dict[int, dict[str, Value]] = {}
         for number, one in enumerate(self.shape.passes):
             wide = {name: self.f.splat(x, self.shape.lanes) for name, x in of_row.items()}
-            joined = [joined_by(self.task, node) for node in one.reductions]
+            reduced = [reduction_of(self.kernel, node) for node in one.reductions]
             if self.shape.unrolled:
-                totals = self._unrolled(number, place, wide, vectors, joined)
+                totals = self._unrolled(number, position, wide, vectors, reduced)
             else:
-                totals = self._over(number, place, wide, joined)
-            for of, total in zip(joined, totals, strict=True):
-                self._finish(of, across(total, of.form.joining.join), place, of_row)
-            index = [place.get(axis, 0) for axis in range(len(self.shape.loops.extents))]
-            of_row.update(self.after[number].at(self.shape.loops.steps, index, 0, 1, of_row))
+                totals = self._over(number, position, wide, reduced)
+            for of, total in zip(reduced, totals, strict=True):
+                self._finish(of, across(total, of.rule.reducer.combine), position, of_row)
+            index = [position.get(axis, 0) for axis in range(len(self.shape.loops.extents))]
+            of_row.update(self.after[number].at(self.shape.loops.strides, index, 0, 1, of_row))
 
-    def _finish(self, of: Joined, total: Value, place: Mapping[int, Index], of_row: dict[str, Value]) -> None:
+    def _finish(
+        self, of: EmittedReduction, total: Value, position: Mapping[int, Index], of_row: dict[str, Value]
+    ) -> None:
         name = of.node.outputs[0]
-        dtype = self.task.types[name].dtype
-        result = convert(of.form.finish(total, self.shape.length), DTYPES[dtype])
+        dtype = self.kernel.types[name].dtype
+        result = convert(of.rule.finish(total, self.shape.length), DTYPES[dtype])
         of_row[name] = in_register(result, dtype)
-        if name in self.task.stored:
-            steps = self.shape.loops.steps[name]
-            index = [place.get(axis, 0) for axis in range(len(steps))]
-            self.f.store(result, self.work.places[name] + moved(index, steps))
+        if name in self.kernel.stored:
+            steps = self.shape.loops.strides[name]
+            index = [position.get(axis, 0) for axis in range(len(steps))]
+            self.f.store(result, self.work.addresses[name] + offset_of(index, steps))
 
     def _unrolled(
         self,
         number: int,
-        place: Mapping[int, Index],
+        index: Mapping[int, Index],
         wide: Mapping[str, Value],
         vectors: dict[int, dict[str, Value]],
-        joined: Sequence[Joined],
+        reduced: Sequence[EmittedReduction],
     ) -> list[Value]:
         """A pass over a row in registers."""
         shape, links = self.shape, list[list[Value]]()
         extent = shape.loops.extents[-1]
         for i in range(0, extent, shape.lanes):
             count = min(shape.lanes, extent - i)
-            values = self._values(number, place, [i], count, {**vectors.get(i, {}), **wide})
+            values = self._values(number, index, [i], count, {**vectors.get(i, {}), **wide})
             vectors[i] = values
             links.append(
-                [self._filled(of, x, count) for of, x in zip(joined, self._operands(joined, values), strict=True)]
+                [self._filled(of, x, count) for of, x in zip(reduced, self._operands(reduced, values), strict=True)]
             )
-        return [by_pairs([link[k] for link in links], of.form.joining) for k, of in enumerate(joined)]
+        return [by_pairs([link[k] for link in links], of.rule.reducer) for k, of in enumerate(reduced)]
 
     def _over(
-        self, number: int, place: Mapping[int, Index], wide: Mapping[str, Value], joined: Sequence[Joined]
+        self, number: int, index: Mapping[int, Index], wide: Mapping[str, Value], reduced: Sequence[EmittedReduction]
     ) -> list[Value]:
         """A pass over a row in memory: loops over blocks of its axes but the last, which is done in vectors."""
         *outer, [last] = blocks_of(range(len(self.shape.loops.extents)), self.shape.rows)
-        joinings = [of.form.joining for of in joined]
-        types = [of.accumulator.of(self.shape.lanes) for of in joined]
+        reducers = [of.rule.reducer for of in reduced]
+        types = [of.accumulator.of(self.shape.lanes) for of in reduced]
 
         def line(at: list[Index]) -> list[Value]:
             def read(i: Index, tail: int | None) -> list[Value]:
                 count = self.shape.lanes if tail is None else tail
-                return self._operands(joined, self._values(number, place, [*at, i], count, wide))
+                return self._operands(reduced, self._values(number, index, [*at, i], count, wide))
 
-            return self._line(self.shape.loops.extents[last], read, joinings, types)
+            return self._line(self.shape.loops.extents[last], read, reducers, types)
 
         def over(blocks: Sequence[tuple[int, ...]], at: list[Index]) -> list[Value]:
             if not blocks:
@@ -182,16 +186,16 @@ class _Rows:
             def read(i: Index) -> list[Value]:
                 return over(blocks[1:], [*at, *unravelled(self.f, i, extents)])
 
-            return down_rows(self.f, prod(extents), read, joinings, types)
+            return down_rows(self.f, prod(extents), read, reducers, types)
 
         return over(outer, [])
 
     def _line(
-        self, extent: int, read: Callable[[Index, int | None], list[Value]], joinings: list[Joining], types: list[Type]
+        self, extent: int, read: Callable[[Index, int | None], list[Value]], reducers: list[Reducer], types: list[Type]
     ) -> list[Value]:
         """The last axis, in vectors; without reductions each is read, and that is all."""
-        if joinings:
-            return in_lanes(self.f, extent, read, joinings, types)
+        if reducers:
+            return in_lanes(self.f, extent, read, reducers, types)
         whole = extent // self.shape.lanes * self.shape.lanes
         for i in self.f.range(0, whole, self.shape.lanes):
             read(i, None)
@@ -200,33 +204,33 @@ class _Rows:
         return []
 
     def _values(
-        self, number: int, place: Mapping[int, Index], at: Sequence[Index], count: int, given: Mapping[str, Value]
+        self, number: int, position: Mapping[int, Index], at: Sequence[Index], count: int, given: Mapping[str, Value]
     ) -> dict[str, Value]:
         """All values of a pass at a place of the row; what is kept is written."""
         shape, one, body = self.shape, self.shape.passes[number], self.bodies[number]
-        places = {**place, **dict(zip(shape.columns, at, strict=True))}
-        index = [places[axis] for axis in range(len(shape.loops.extents))]
+        indices = {**position, **dict(zip(shape.columns, at, strict=True))}
+        index = [indices[axis] for axis in range(len(shape.loops.extents))]
         extents = [shape.loops.extents[axis] for axis in shape.columns]
-        inside = moved(at, row_major(extents, extents))
+        inside = offset_of(at, row_major(extents, extents))
         values = dict(given)
         if not shape.unrolled:
             for name in one.taken:
                 x = self.f.load(self.rooms[name] + inside, 0, shape.lanes, count)
-                values[name] = in_register(x, self.task.types[name].dtype)
-        values = body.at(shape.loops.steps, index, shape.lanes, count, values)
+                values[name] = in_register(x, self.kernel.types[name].dtype)
+        values = body.at(shape.loops.strides, index, shape.lanes, count, values)
         for node in one.reductions:
             name = node.inputs[0]
             if name not in values:
-                x = body.load(name, shape.loops.steps[name], index, shape.lanes, count)
+                x = body.load(name, shape.loops.strides[name], index, shape.lanes, count)
                 values[name] = x if x.type.lanes else self.f.splat(x, shape.lanes)
         if not shape.unrolled:
             for name in one.kept:
                 self.f.store(in_memory(values[name]), self.rooms[name] + inside, 0, count)
         return values
 
-    def _operands(self, joined: Sequence[Joined], values: Mapping[str, Value]) -> list[Value]:
-        return [convert(values[of.node.inputs[0]], of.accumulator) for of in joined]
+    def _operands(self, reduced: Sequence[EmittedReduction], values: Mapping[str, Value]) -> list[Value]:
+        return [convert(values[of.node.inputs[0]], of.accumulator) for of in reduced]
 
-    def _filled(self, of: Joined, x: Value, count: int) -> Value:
+    def _filled(self, of: EmittedReduction, x: Value, count: int) -> Value:
         """Lanes that do not count are neutral."""
-        return x if count == self.shape.lanes else where(first(x, count), x, of.form.joining.neutral(x.type))
+        return x if count == self.shape.lanes else where(first(x, count), x, of.rule.reducer.identity(x.type))

@@ -157,17 +157,17 @@ class Function:
 
     def local(self, start: Index = 0) -> Value:
         """A word of the function's own, where an endless loop keeps what changes; asked for before any loop."""
-        place = self.emit("alloca i64, align 8", pointer(INT64))
-        self.store(self.index(start), place)
-        return place
+        index = self.emit("alloca i64, align 8", pointer(INT64))
+        self.store(self.index(start), index)
+        return index
 
     def cast(self, address: Value, element: Type) -> Value:
         """The same address, of elements of this type."""
         return Value(address.text, pointer(element), self)
 
-    def address_at(self, table: Value, place: Index, element: Type) -> Value:
+    def address_at(self, table: Value, index: Index, element: Type) -> Value:
         """The address that a table of addresses has at this place, of elements of this type."""
-        word = self.load(table, place)
+        word = self.load(table, index)
         return self.emit(f"inttoptr {INT64} {word.text} to ptr", pointer(element))
 
     # What several threads touch.

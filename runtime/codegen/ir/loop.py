@@ -50,7 +50,7 @@ class Loop:
         f, before, top, after = self._f, self._f.block, self._f.label(), self._f.label()
         f.line(f"br label %{top}")
         f.begin(top)
-        i, inside, places = self._phis()
+        i, inside, indices = self._phis()
         first = self.results
         yield i, inside
         self._check()
@@ -58,14 +58,14 @@ class Loop:
         again = following < f.index(self._stop)
         latch = f.block
         f.line(f"br i1 {again.text}, label %{top}, label %{after}")
-        self._put(places, [i, *inside], [f.index(self._start), *first], before, [following, *self.results], latch)
+        self._put(indices, [i, *inside], [f.index(self._start), *first], before, [following, *self.results], latch)
         f.begin(after)
 
     def _tested_at_top(self) -> Iterator[tuple[Index, list[Value]]]:
         f, before, top, body, after = self._f, self._f.block, self._f.label(), self._f.label(), self._f.label()
         f.line(f"br label %{top}")
         f.begin(top)
-        i, inside, places = self._phis()
+        i, inside, indices = self._phis()
         first = self.results
         goes_on = i < f.index(self._stop)
         f.line(f"br i1 {goes_on.text}, label %{body}, label %{after}")
@@ -75,7 +75,7 @@ class Loop:
         following = i + self._step
         latch = f.block
         f.line(f"br label %{top}")
-        self._put(places, [i, *inside], [f.index(self._start), *first], before, [following, *self.results], latch)
+        self._put(indices, [i, *inside], [f.index(self._start), *first], before, [following, *self.results], latch)
         f.begin(after)
         self.results = inside
 
@@ -86,11 +86,11 @@ class Loop:
         return i, values, [self._f.reserve() for _ in [i, *values]]
 
     def _put(
-        self, places: list[int], phis: list[Value], first: list[Value], before: str, following: list[Value], latch: str
+        self, indices: list[int], phis: list[Value], first: list[Value], before: str, following: list[Value], latch: str
     ) -> None:
-        for place, phi, a, b in zip(places, phis, first, following, strict=True):
+        for index, phi, a, b in zip(indices, phis, first, following, strict=True):
             text = f"phi {phi.type} [ {a.text}, %{before} ], [ {b.text}, %{latch} ]"
-            self._f.put(place, f"  {phi.text} = {text}")
+            self._f.put(index, f"  {phi.text} = {text}")
 
     def _check(self) -> None:
         assert self._carried or not self.results, "the body does not hand on what the loop carries"
@@ -123,14 +123,14 @@ class Repetition:
         f.line(f"br label %{top}")
         f.begin(top)
         inside = [Value(f"%{f.label()}", value.type, f) for value in self.results]
-        places = [f.reserve() for _ in inside]
+        indices = [f.reserve() for _ in inside]
         first = self.results
         yield inside
         assert self._again is not None, "the body does not say whether there is another turn"
         latch = f.block
         f.line(f"br i1 {self._again.text}, label %{top}, label %{after}")
-        for place, phi, a, b in zip(places, inside, first, self.results, strict=True):
-            f.put(place, f"  {phi.text} = phi {phi.type} [ {a.text}, %{before} ], [ {b.text}, %{latch} ]")
+        for index, phi, a, b in zip(indices, inside, first, self.results, strict=True):
+            f.put(index, f"  {phi.text} = phi {phi.type} [ {a.text}, %{before} ], [ {b.text}, %{latch} ]")
         f.begin(after)
 
 

@@ -6,15 +6,15 @@ from typing import Final
 
 from runtime.codegen.ir import Function, Type, Value
 
-ABREAST: Final = 8
+VECTORS_PER_ITERATION: Final = 8
 """Vectors that are copied as one turn of a loop."""
 
 
 def copied(f: Function, source: Value, to: Value, count: int, vector: Type) -> None:
     """Copy so many elements."""
     whole = count // vector.lanes * vector.lanes
-    many = whole // (vector.lanes * ABREAST) * vector.lanes * ABREAST
-    for start, stop, abreast in ((0, many, ABREAST), (many, whole, (whole - many) // vector.lanes)):
+    many = whole // (vector.lanes * VECTORS_PER_ITERATION) * vector.lanes * VECTORS_PER_ITERATION
+    for start, stop, abreast in ((0, many, VECTORS_PER_ITERATION), (many, whole, (whole - many) // vector.lanes)):
         for i in f.range(start, stop, max(abreast, 1) * vector.lanes):
             copies = [f.load(source, i + v * vector.lanes, vector.lanes) for v in range(abreast)]
             for v, x in enumerate(copies):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from runtime.codegen.ir import Function, Index
 
-Steps = tuple[int, ...]
+Strides = tuple[int, ...]
 """Of an operand, elements from one place to the next, for every axis of a domain."""
 
 
@@ -16,18 +16,18 @@ class Nest(NamedTuple):
 
     Attributes:
         extents: of its axes.
-        steps: of each operand, along these axes.
+        strides: of each operand, along these axes.
     """
 
     extents: tuple[int, ...]
-    steps: Mapping[str, Steps]
+    strides: Mapping[str, Strides]
 
     def offset(self, name: str, at: Sequence[Index]) -> Index:
         """Where the operand's element is, for indices of the first axes."""
-        return moved(at, self.steps[name])
+        return offset_of(at, self.strides[name])
 
 
-def moved(at: Sequence[Index], steps: Sequence[int]) -> Index:
+def offset_of(at: Sequence[Index], steps: Sequence[int]) -> Index:
     """The number of elements from the first one."""
     total: Index = 0
     for i, step in zip(at, steps, strict=False):
@@ -36,7 +36,7 @@ def moved(at: Sequence[Index], steps: Sequence[int]) -> Index:
     return total
 
 
-def nest(extents: Sequence[int], steps: Mapping[str, Steps]) -> Nest:
+def nest(extents: Sequence[int], steps: Mapping[str, Strides]) -> Nest:
     """The domain without axes of one place, and with neighbouring axes as one where every operand goes on evenly."""
     axes = [axis for axis, extent in enumerate(extents) if extent != 1]
     sizes: list[int] = []
@@ -54,7 +54,7 @@ def nest(extents: Sequence[int], steps: Mapping[str, Steps]) -> Nest:
     return Nest(tuple(sizes), {name: tuple(step) for name, step in kept.items()})
 
 
-def row_major(shape: Sequence[int], domain: Sequence[int]) -> Steps:
+def row_major(shape: Sequence[int], domain: Sequence[int]) -> Strides:
     """The steps of a contiguous tensor that broadcasts to the domain."""
     steps, size = [0] * len(domain), 1
     for axis in range(1, len(shape) + 1):
@@ -75,28 +75,28 @@ def over(f: Function, extents: Sequence[int], body: Callable[[list[Index]], None
 
 def spread(f: Function, extents: Sequence[int], start: Index, stop: Index, body: Callable[[list[Index]], None]) -> None:
     """A loop over a stretch of the places of some axes, in row-major order; `body` gets an index for every axis."""
-    for place in f.range(start, stop):
-        body(unravelled(f, place, extents))
+    for index in f.range(start, stop):
+        body(unravelled(f, index, extents))
 
 
-def unravelled(f: Function, place: Index, extents: Sequence[int]) -> list[Index]:
+def unravelled(f: Function, index: Index, extents: Sequence[int]) -> list[Index]:
     """The index for every axis of a place that was counted in row-major order."""
     if not extents:
         return []
     at: list[Index] = []
     for extent in reversed(extents[1:]):
-        at.append(f.index(place) % extent)
-        place = f.index(place) // extent
-    return [place, *reversed(at)]
+        at.append(f.index(index) % extent)
+        index = f.index(index) // extent
+    return [index, *reversed(at)]
 
 
 def leading(extents: Sequence[int], wanted: int) -> int:
     """How many of the first axes it takes to have so many places; all of them if there are fewer."""
-    places = 1
+    indices = 1
     for axis, extent in enumerate(extents):
-        if places >= wanted:
+        if indices >= wanted:
             return axis
-        places *= extent
+        indices *= extent
     return len(extents)
 
 

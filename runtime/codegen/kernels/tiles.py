@@ -11,38 +11,38 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
-from runtime.codegen.machine import LINE
+from runtime.codegen.machine import CACHE_LINE_BYTES
 
-UNROLL: Final = 4
+UNROLLED_DEPTH_STEPS: Final = 4
 """Steps of the innermost loop written out in its body."""
 
 
-class Along(NamedTuple):
+class DepthLoop(NamedTuple):
     """A loop of the depth: how many turns, and elements from turn to turn in both operands."""
 
-    turns: Index
+    iterations: Index
     left: Index
     right: Index
 
 
-class Place(NamedTuple):
+class PanelVector(NamedTuple):
     """A vector of a row of the right operand: its first column, and how many lanes count."""
 
     first: int
     tail: int
 
 
-Ask = Callable[[Index], None]
+Prefetch = Callable[[Index], None]
 """Asks, at a step of the innermost loop, for what is wanted later, so that it is near by then: see `asking`."""
 
 
-def asking(f: Function, at: Value, each: int) -> Ask:
+def prefetching(f: Function, at: Value, each: int) -> Prefetch:
     """Asks for so many elements for each step, from an address on."""
     assert at.type.element is not None, "addresses are of elements"
-    line = LINE * 8 // at.type.element.bits
+    line = CACHE_LINE_BYTES * 8 // at.type.element.bits
 
     def ask(i: Index) -> None:
-        for far in range(0, each * UNROLL, line):
+        for far in range(0, each * UNROLLED_DEPTH_STEPS, line):
             f.prefetch(at + i * each, far)
 
     return ask
@@ -55,10 +55,10 @@ def tile(
     right: Value,
     columns: int,
     vector: Type,
-    depth: Sequence[Along],
-    asks: Sequence[Ask] = (),
+    depth: Sequence[DepthLoop],
+    asks: Sequence[Prefetch] = (),
     sums: list[Value] | None = None,
-    places: Sequence[Place] = (),
+    indices: Sequence[PanelVector] = (),
 ) -> list[Value]:
     """The sums of products, by row the vectors of so many columns.
 
@@ -72,11 +72,11 @@ def tile(
         depth: the loops, the innermost last.
         asks: what is asked for along the innermost of them.
         sums: what the steps are added to; nothing unless given.
-        places: the vectors of a row of the right operand, if they do not lie side by side.
+        indices: the vectors of a row of the right operand, if they do not lie side by side.
     """
-    places = places or [Place(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
-    sums = sums or [f.constant(vector, 0)] * (len(rows) * len(places))
-    return _nested(_Step(f, rows, places, vector.lanes, asks), sums, left, right, depth)
+    indices = indices or [PanelVector(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
+    sums = sums or [f.constant(vector, 0)] * (len(rows) * len(indices))
+    return _nested(_Step(f, rows, indices, vector.lanes, asks), sums, left, right, depth)
 
 
 class _Step(NamedTuple):
@@ -84,14 +84,14 @@ class _Step(NamedTuple):
 
     f: Function
     rows: Sequence[int]
-    places: Sequence[Place]
+    places: Sequence[PanelVector]
     lanes: int
-    asks: Sequence[Ask]
+    asks: Sequence[Prefetch]
 
     def added(self, sums: list[Value], left: Value, right: Value) -> list[Value]:
         """The sums with what the step adds to them."""
         f = self.f
-        line = [f.load(right, place.first, self.lanes, place.tail) for place in self.places]
+        line = [f.load(right, index.first, self.lanes, index.tail) for index in self.places]
         out: list[Value] = []
         for row in self.rows:
             x = f.splat(f.load(left, row), self.lanes)
@@ -99,22 +99,26 @@ class _Step(NamedTuple):
         return out
 
 
-def _nested(step: _Step, sums: list[Value], left: Value, right: Value, depth: Sequence[Along]) -> list[Value]:
+def _nested(step: _Step, sums: list[Value], left: Value, right: Value, depth: Sequence[DepthLoop]) -> list[Value]:
     if len(depth) == 1:
         return _innermost(step, sums, left, right, depth[0])
-    loop = step.f.loop(0, depth[0].turns, 1, sums)
+    loop = step.f.loop(0, depth[0].iterations, 1, sums)
     for i, carried in loop:
         loop.carry(_nested(step, carried, left + i * depth[0].left, right + i * depth[0].right, depth[1:]))
     return loop.results
 
 
-def _innermost(step: _Step, sums: list[Value], left: Value, right: Value, along: Along) -> list[Value]:
-    whole = along.turns // UNROLL * UNROLL if isinstance(along.turns, int) else along.turns & -UNROLL
-    for start, stop, count in ((0, whole, UNROLL), (whole, along.turns, 1)):
+def _innermost(step: _Step, sums: list[Value], left: Value, right: Value, along: DepthLoop) -> list[Value]:
+    whole = (
+        along.iterations // UNROLLED_DEPTH_STEPS * UNROLLED_DEPTH_STEPS
+        if isinstance(along.iterations, int)
+        else along.iterations & -UNROLLED_DEPTH_STEPS
+    )
+    for start, stop, count in ((0, whole, UNROLLED_DEPTH_STEPS), (whole, along.iterations, 1)):
         loop = step.f.loop(start, stop, count, sums)
         for i, carried in loop:
             a, b = left + i * along.left, right + i * along.right
-            if count == UNROLL:
+            if count == UNROLLED_DEPTH_STEPS:
                 for ask in step.asks:
                     ask(i)
             for u in range(count):

@@ -1,22 +1,22 @@
 """From a bound block to groups with places in memory: a list of passes, each of which can be printed.
 
-access  how a tensor lies in the memory of another one
+view    how a tensor lies in the memory of another one
 nodes   read: ops with their forms; views are the tensors that they are of
-composites  ops that are spelled with others
+decompositions ops that are spelled with others
 additions  the order in which each product adds
-accesses  ops that pick elements out of a tensor as how others read that
+views     ops that pick elements out of a tensor as how others read that
 layers  recurrent layers with what is around them
 groups  fuse: nodes that are computed by one nest of loops
-fitting what may be computed in one nest
-remake  what is cheap is computed again where it is read, not stored
+fusion_legality what may be computed in one nest
+recompute what is cheap is computed again where it is read, not stored
 bottlenecks  three convolutions as one group
 order   updates of states after all that reads the old value
 prepack  what follows from states alone is made when they have changed, not in every step
-chains  groups that follow each other strip by strip
+tiled_chains groups that follow each other strip by strip
 phases  what may be computed at the same time
 chunks  stretches of the work of a stage, for threads to share
-arranging  the order of groups with chains beside each other, their phases, and what is written over states
-task    a group with names of its own, so that equal groups are equal
+schedule   the order of groups with chains beside each other, their phases, and what is written over states
+group_kernel a group with names of its own, so that equal groups are equal
 instructions  how many a node is
 memory  place: what still needs memory after fusion
 """

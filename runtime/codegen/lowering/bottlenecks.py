@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from prograd_proto import TensorType
 from runtime.codegen.kernels.conv.bottleneck import Bottleneck
-from runtime.codegen.kernels.conv.plan import Shape
+from runtime.codegen.kernels.conv.plan import ConvShape
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.codegen.rules.conv import shape_of
@@ -23,7 +23,7 @@ def with_bottlenecks(block: Nodes, groups: Sequence[Group]) -> list[Group]:
     for group in groups:
         for name in group.reads:
             readers.setdefault(name, []).append(group)
-    maker = {name: group for group in groups if _is_plain(group) for name in group.makes}
+    maker = {name: group for group in groups if _is_plain(group) for name in group.outputs}
     found: dict[Group, Group] = {}
     taken: set[Group] = set()
     for group in groups:
@@ -33,11 +33,11 @@ def with_bottlenecks(block: Nodes, groups: Sequence[Group]) -> list[Group]:
         shapes = [shape_of_convolution(other.nodes[0], block.types) for other in three]
         if Bottleneck.takes((shapes[0], shapes[1], shapes[2])):
             taken.update(three)
-            found[group] = _joined(three)
+            found[group] = _merged(three)
     return [found.get(group, group) for group in groups if group in found or group not in taken]
 
 
-def shape_of_convolution(node: Node, types: Mapping[str, TensorType]) -> Shape:
+def shape_of_convolution(node: Node, types: Mapping[str, TensorType]) -> ConvShape:
     """What a convolution goes over."""
     source, filter = (types[name] for name in node.inputs[:2])
     return shape_of(source, filter, types[node.outputs[0]], node.attributes)
@@ -51,24 +51,24 @@ def _before(
     while len(three) < 3 and _is_plain(three[0]):
         source = three[0].nodes[0].inputs[0]
         before = maker.get(source)
-        if before is None or any(name in block.ends for name in before.makes):
+        if before is None or any(name in block.ends for name in before.outputs):
             return None
-        if any(readers.get(name, []) != ([three[0]] if name == source else []) for name in before.makes):
+        if any(readers.get(name, []) != ([three[0]] if name == source else []) for name in before.outputs):
             return None
         if any(source in node.inputs[int(i == 0) :] for i, node in enumerate(three[0].nodes)):
             return None
         three.insert(0, before)
-    return three if _is_plain(three[0]) and three[0].nodes[0].inputs[0] not in block.accesses else None
+    return three if _is_plain(three[0]) and three[0].nodes[0].inputs[0] not in block.views else None
 
 
 def _is_plain(group: Group) -> bool:
-    return group.nodes[0].op.type == "conv2d" and group.is_convolved and not group.before
+    return group.nodes[0].op.type == "conv2d" and group.takes_epilogue and not group.prologue
 
 
-def _joined(three: Sequence[Group]) -> Group:
+def _merged(three: Sequence[Group]) -> Group:
     """One group, where the last stands."""
     *first, last = three
     before = [node for group in first for node in group.nodes]
     made = {name for node in before for name in node.outputs}
     reads = {name for group in three for name in group.reads} - made
-    return replace(last, before=before, reads=reads)
+    return replace(last, prologue=before, reads=reads)

@@ -24,14 +24,14 @@ from operator import attrgetter
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
-from runtime.codegen.lowering.fitting import axes_of, fits, goes_over_rows, is_long, may_be_one
+from runtime.codegen.lowering.fusion_legality import axes_of, can_fuse, can_join, goes_over_rows, is_long
 from runtime.codegen.lowering.nodes import Node, Nodes
-from runtime.codegen.rules import Loops, Pointwise, Product, Reduction
+from runtime.codegen.rules import CustomKernel, Pointwise, Product, Reduction
 
-MOST: Final = 64
+MAX_GROUP_NODES: Final = 64
 """Nodes in a group: more would not stay in registers."""
 
-NEAR: Final = 4
+MAX_FUSION_DISTANCE: Final = 4
 """Groups that may stand between a node and the one that computes it although it does not have to."""
 
 
@@ -45,9 +45,9 @@ class Group:
             without a form is alone.
         reads: the roots of the tensors that it takes from memory.
         rank: where it stands among the groups.
-        joined: the axes that its reductions join; all join the same.
-        of_rows: tensors that it makes with one element for each row of those axes.
-        before: nodes that make the first operand of its convolution: pointwise ones where that is copied, or those of
+        reduced_axes: the axes that its reductions join; all join the same.
+        row_values: tensors that it makes with one element for each row of those axes.
+        prologue: nodes that make the first operand of its convolution: pointwise ones where that is copied, or those of
             the two other convolutions of a bottleneck, see `lowering.bottlenecks`.
     """
 
@@ -55,46 +55,46 @@ class Group:
     nodes: list[Node] = field(default_factory=list[Node])
     reads: set[str] = field(default_factory=set[str])
     rank: float = 0
-    joined: frozenset[int] = frozenset()
-    of_rows: set[str] = field(default_factory=set[str])
-    before: list[Node] = field(default_factory=list[Node])
+    reduced_axes: frozenset[int] = frozenset()
+    row_values: set[str] = field(default_factory=set[str])
+    prologue: list[Node] = field(default_factory=list[Node])
 
     @property
-    def makes(self) -> list[str]:
+    def outputs(self) -> list[str]:
         """The tensors that it computes."""
         return [name for node in self.nodes for name in node.outputs]
 
     @property
     def product(self) -> Node | None:
         """The product or convolution that it begins with, if there is one."""
-        return self.nodes[0] if isinstance(self.nodes[0].form, Product) or self.is_convolved else None
+        return self.nodes[0] if isinstance(self.nodes[0].rule, Product) or self.takes_epilogue else None
 
     @property
     def is_reduced(self) -> bool:
         """Whether something is joined in it."""
-        return any(isinstance(node.form, Reduction) for node in self.nodes)
+        return any(isinstance(node.rule, Reduction) for node in self.nodes)
 
     @property
     def is_rows(self) -> bool:
         """Whether it goes over rows, one after the other, more than once if need be: see `goes_over_rows`."""
-        return self.is_reduced and goes_over_rows(self.domain, self.joined)
+        return self.is_reduced and goes_over_rows(self.domain, self.reduced_axes)
 
     @property
     def is_host(self) -> bool:
         """Whether a NumPy kernel computes it."""
-        return self.nodes[0].form is None
+        return self.nodes[0].rule is None
 
     @property
-    def is_alone(self) -> bool:
+    def is_unfusible(self) -> bool:
         """Whether it is one node that no other joins, and that writes all its results."""
-        form = self.nodes[0].form
-        return form is None or (isinstance(form, Loops) and not form.is_finished)
+        rule = self.nodes[0].rule
+        return rule is None or (isinstance(rule, CustomKernel) and not rule.takes_epilogue)
 
     @property
-    def is_convolved(self) -> bool:
+    def takes_epilogue(self) -> bool:
         """Whether it begins with a node that has loops of its own, whose finished vectors others may take."""
-        form = self.nodes[0].form
-        return isinstance(form, Loops) and form.is_finished
+        rule = self.nodes[0].rule
+        return isinstance(rule, CustomKernel) and rule.takes_epilogue
 
     @property
     def name(self) -> str:
@@ -104,7 +104,7 @@ class Group:
     @property
     def ops(self) -> list[pb.OpDesc]:
         """The ops of the block that it has a part of, in order."""
-        return list({id(node.op): node.op for node in (*self.before, *self.nodes)}.values())
+        return list({id(node.op): node.op for node in (*self.prologue, *self.nodes)}.values())
 
 
 def fuse(block: Nodes) -> list[Group]:
@@ -126,7 +126,7 @@ def unfused(block: Nodes) -> list[Group]:
 
 def domain_of(block: Nodes, node: Node) -> tuple[int, ...]:
     """The extents of the loops of a node: the shape of its results, or of what it reduces."""
-    name = node.inputs[0] if isinstance(node.form, Reduction) else node.outputs[0] if node.outputs else ""
+    name = node.inputs[0] if isinstance(node.rule, Reduction) else node.outputs[0] if node.outputs else ""
     return block.types[name].static_shape if name else ()
 
 
@@ -138,7 +138,7 @@ class _Fusion:
         self.readers: dict[str, list[Group]] = {}  # likewise
         self.ranks = count()
         readers = [
-            (block.root[name], isinstance(node.form, Reduction))
+            (block.root[name], isinstance(node.rule, Reduction))
             for node in block.nodes
             for name in filter(None, node.inputs)
         ]
@@ -150,11 +150,11 @@ class _Fusion:
         domain = domain_of(self.block, node)
         group = self._joined(node, domain) or self._placed_last(Group(domain))
         group.nodes.append(node)
-        if isinstance(node.form, Reduction):
-            group.joined = axes_of(node, len(group.domain))
-            group.of_rows.update(node.outputs)
+        if isinstance(node.rule, Reduction):
+            group.reduced_axes = axes_of(node, len(group.domain))
+            group.row_values.update(node.outputs)
         elif group.domain != domain:
-            group.of_rows.update(node.outputs)
+            group.row_values.update(node.outputs)
         self.maker.update((name, group) for name in node.outputs)
         self._reads(group, self._roots(node))
 
@@ -174,7 +174,7 @@ class _Fusion:
 
     def _joined(self, node: Node, domain: tuple[int, ...]) -> Group | None:
         """The group that takes the node in, where it has to stand for that; None if there is none."""
-        if not isinstance(node.form, Pointwise | Reduction):
+        if not isinstance(node.rule, Pointwise | Reduction):
             return None
         makers = dict.fromkeys(self.maker[name] for name in self._operands(node) if name in self.maker)
         fitting = [group for group in makers if self._fits(group, node, domain)]
@@ -192,9 +192,9 @@ class _Fusion:
 
     def _is_worth_it(self, node: Node, domain: tuple[int, ...], group: Group) -> bool:
         """Whether computing the node that early saves more than reading one number again for each row."""
-        if domain != group.domain or sum(other.rank > group.rank for other in self.groups) <= NEAR:
+        if domain != group.domain or sum(other.rank > group.rank for other in self.groups) <= MAX_FUSION_DISTANCE:
             return True
-        return any(x in group.makes and x not in group.of_rows for x in node.inputs)
+        return any(x in group.outputs and x not in group.row_values for x in node.inputs)
 
     def _are_there(self, roots: set[str], group: Group) -> bool:
         """Whether these tensors are made by the group, or before it; what can be is moved there for that."""
@@ -216,14 +216,14 @@ class _Fusion:
 
     def _fits(self, group: Group, node: Node, domain: tuple[int, ...]) -> bool:
         """Whether the node may be computed with the group, element by element."""
-        if group.is_alone or len(group.nodes) >= MOST:
+        if group.is_unfusible or len(group.nodes) >= MAX_GROUP_NODES:
             return False
         if group.product and (is_long(node) or self._is_for_a_sum(group, node)):
             return False
         names = [name for name in node.inputs if name]
         if any(self.maker.get(x) is not group for x in names if self.maker.get(self.block.root[x]) is group):
             return False
-        return fits(group, node, domain, self.block)
+        return can_join(group, node, domain, self.block)
 
     def _is_for_a_sum(self, group: Group, node: Node) -> bool:
         """Whether a node makes something of a product's result that is joined and nothing else."""
@@ -231,7 +231,7 @@ class _Fusion:
 
     def _is_needed_later(self, group: Group) -> bool:
         """Whether something that stands after the group reads what it makes."""
-        readers = (reader for name in group.makes for reader in self.readers.get(name, ()))
+        readers = (reader for name in group.outputs for reader in self.readers.get(name, ()))
         return any(reader.rank > group.rank for reader in readers)
 
     def _merged(self, groups: list[Group]) -> Group:
@@ -240,7 +240,7 @@ class _Fusion:
         for group in groups:
             if group is first:
                 continue
-            if may_be_one(first, group, self.block):
+            if can_fuse(first, group, self.block):
                 self._unite(first, group)
             else:
                 group.rank = next(self.ranks)
@@ -249,7 +249,7 @@ class _Fusion:
     def _with(self, group: Group, others: Iterable[Group]) -> Group:
         """A group that stays where it is, and those that stand before it for it alone."""
         for other in others:
-            if may_be_one(group, other, self.block) and group.reads.isdisjoint(other.makes):
+            if can_fuse(group, other, self.block) and group.reads.isdisjoint(other.outputs):
                 self._unite(group, other)
         return group
 
@@ -257,9 +257,9 @@ class _Fusion:
         """Take the nodes of another group, of which this one reads nothing."""
         del self.groups[other]
         group.nodes += other.nodes
-        group.joined |= other.joined
-        group.of_rows |= other.of_rows
-        self.maker.update((name, group) for name in other.makes)
+        group.reduced_axes |= other.reduced_axes
+        group.row_values |= other.row_values
+        self.maker.update((name, group) for name in other.outputs)
         self._reads(group, other.reads)
         for name in other.reads:
             self.readers[name].remove(other)

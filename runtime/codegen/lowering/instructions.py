@@ -13,11 +13,11 @@ from runtime.codegen.rules import Pointwise, register_type
 
 def instructions(target: Target, node: Node, types: Mapping[str, TensorType]) -> int | None:
     """Of the node's expression; None if it takes more than its operands and attributes."""
-    form = node.form
-    if not isinstance(form, Pointwise) or form.before or form.places or form.refused:
+    rule = node.rule
+    if not isinstance(rule, Pointwise) or rule.uniforms or rule.indices or rule.is_invalid:
         return None
     f = Module(target).function("counted", [], None)
     operands = [Value("%x", register_type(types[x].dtype).of(target.lanes(64)), f) if x else None for x in node.inputs]
     before = f.size
-    form.of(operands, dict(node.attributes))
+    rule.of(operands, dict(node.attributes))
     return f.size - before

@@ -19,27 +19,27 @@ from typing import Final, NamedTuple
 
 from prograd_proto import TensorType
 from runtime.codegen.ir import DTYPES
-from runtime.codegen.kernels.recurrent.backwards import Back
-from runtime.codegen.kernels.recurrent.forwards import Ahead
-from runtime.codegen.kernels.recurrent.layer import KEPT, OPERANDS
+from runtime.codegen.kernels.recurrent.backward import BackwardOptions
+from runtime.codegen.kernels.recurrent.forward import ForwardOptions
+from runtime.codegen.kernels.recurrent.layer import KEPT_VECTORS, OPERANDS
 from runtime.codegen.lowering.nodes import Additions, Node, Nodes
 from runtime.codegen.machine import NOMINAL_L2_BYTES, Target
-from runtime.codegen.rules import Loops
+from runtime.codegen.rules import CustomKernel
 from runtime.codegen.rules.recurrent import GATES, backwards, forwards, layer_of
 
-FEWEST_ROWS: Final = 8
+MIN_FEATURE_ROWS: Final = 8
 """Of a layer that makes the product of its features."""
 
-OVER_ROWS_AND_STEPS: Final = {"axes": (0, 1), "keepdims": False}
+BIAS_SUM_ATTRIBUTES: Final = {"axes": (0, 1), "keepdims": False}
 """The attributes of a sum for a bias."""
 
-MOST_ROWS_SUMMED: Final = 256
+MAX_SUMMED_ROWS: Final = 256
 """That a gradient sums in one chain, before it adds those of steps: longer chains lose digits."""
 
-COPIES: Final = frozenset({"spill", "reload"})
+COPYING_OPS: Final = frozenset({"spill", "reload"})
 """Ops whose result has the elements of their operand."""
 
-NEAR: Final = 0.8
+MAX_CACHE_SHARE_OF_WEIGHTS: Final = 0.8
 """Share of the nominal second-level cache that all weights of such a layer may take."""
 
 
@@ -51,7 +51,7 @@ def with_layers(block: Nodes, target: Target) -> Nodes:
 
 def _gates(node: Node) -> int:
     """Of the layer that a node is, or is the gradient of; 0 if it is neither."""
-    return GATES.get(node.op.type.removesuffix("_gradient"), 0) if isinstance(node.form, Loops) else 0
+    return GATES.get(node.op.type.removesuffix("_gradient"), 0) if isinstance(node.rule, CustomKernel) else 0
 
 
 def _renamed(block: Nodes, same: Mapping[str, str]) -> Nodes:
@@ -74,7 +74,7 @@ class _Layers:
         self.block, self.target, self.types = block, target, dict(block.types)
         self.nodes: dict[int, Node] = dict(enumerate(block.nodes))
         self.maker = {name: i for i, node in self.nodes.items() for name in node.outputs}
-        self.ahead: dict[int, Ahead] = {}  # by position, of layers
+        self.ahead: dict[int, ForwardOptions] = {}  # by position, of layers
         self.same: dict[str, str] = {}  # by name of a sum that is left out, the name of an equal one
 
     def result(self, layers: list[int]) -> Nodes:
@@ -95,7 +95,7 @@ class _Layers:
         operands = OPERANDS[gates]
         inputs = [*node.inputs, *[""] * (operands.mask + 1 - len(node.inputs))]
         firsts = node.outputs[operands.state :]
-        back = Back(first=any(self._is_read(name) for name in firsts))
+        back = BackwardOptions(first=any(self._is_read(name) for name in firsts))
         if last := self._last(inputs[operands.gradient], node):
             back, inputs[operands.gradient] = back._replace(last=True), last
         if operands.cell_gradient is not None and self._is_zero(inputs[operands.cell_gradient]):
@@ -108,7 +108,7 @@ class _Layers:
         outputs = node.outputs if back.first else node.outputs[: operands.state]
         sums = self._sums(i, node.outputs[: operands.state])
         back, outputs = back._replace(sums=tuple(sums)), (*outputs, *sums.values())
-        self._put(i, node._replace(form=backwards(gates, back), inputs=tuple(inputs), outputs=outputs))
+        self._put(i, node._replace(rule=backwards(gates, back), inputs=tuple(inputs), outputs=outputs))
 
     def _sums(self, i: int, names: Sequence[str]) -> dict[int, str]:
         """Return the sums over rows and steps that the gradient makes itself, by the number of what is summed.
@@ -120,7 +120,7 @@ class _Layers:
         for number, name in enumerate(names):
             for j in self._readers_of_copies(name):
                 made, rows = self.nodes[j], self.types[name].static_shape[0]
-                if made.op.type != "sum" or made.attributes != OVER_ROWS_AND_STEPS or rows > MOST_ROWS_SUMMED:
+                if made.op.type != "sum" or made.attributes != BIAS_SUM_ATTRIBUTES or rows > MAX_SUMMED_ROWS:
                     continue
                 [sum] = made.outputs
                 if number in found:
@@ -135,7 +135,7 @@ class _Layers:
         readers: list[int] = []
         for i in self._readers(name):
             node = self.nodes[i]
-            copies = node.outputs if node.op.type in COPIES else ()
+            copies = node.outputs if node.op.type in COPYING_OPS else ()
             readers += [i, *(j for copy in copies for j in self._readers_of_copies(copy))]
         return readers
 
@@ -148,7 +148,7 @@ class _Layers:
         step = 0 if node.attributes["reverse"] else times - 1
         wanted = {"axes": (1,), "starts": (step,), "stops": (step + 1,)}
         is_last = all(maker.attributes[key] == value for key, value in wanted.items())
-        return maker.inputs[0] if is_last and maker.inputs[0] not in self.block.accesses else ""
+        return maker.inputs[0] if is_last and maker.inputs[0] not in self.block.views else ""
 
     def _is_zero(self, name: str) -> bool:
         maker = self._made_by(name, "full")
@@ -157,7 +157,7 @@ class _Layers:
     def _kept(self, node: Node, gates: int) -> str:
         """The name of what the layer of a gradient keeps for it; "" if it is not in the block."""
         layer = self.maker.get(node.inputs[OPERANDS[gates].states])
-        if gates not in KEPT or layer is None or not self._is_layer_of(self.nodes[layer], node, gates):
+        if gates not in KEPT_VECTORS or layer is None or not self._is_layer_of(self.nodes[layer], node, gates):
             return ""
         made = self.nodes[layer]
         name = f"kept for the gradient of {made.outputs[0]}"
@@ -165,7 +165,7 @@ class _Layers:
             type = self.types[made.outputs[0]]
             size = layer_of(self.target, gates, type, bool(made.attributes["reverse"])).kept_size
             self.types[name] = TensorType(type.dtype, (size,))
-            self.ahead[layer] = Ahead(keeps=True)
+            self.ahead[layer] = ForwardOptions(keeps=True)
         return name
 
     def _is_layer_of(self, layer: Node, node: Node, gates: int) -> bool:
@@ -180,7 +180,7 @@ class _Layers:
 
     def _layer(self, i: int) -> None:
         node, gates = self.nodes[i], _gates(self.nodes[i])
-        how, count = self.ahead.get(i, Ahead()), OPERANDS[gates].states
+        how, count = self.ahead.get(i, ForwardOptions()), OPERANDS[gates].states
         outputs, inputs = list(node.outputs), [*node.inputs, ""][: count + 1]
         if gates == 4 and not self._is_read(outputs[1]):
             how, outputs = how._replace(cells=False), outputs[:1]
@@ -192,9 +192,9 @@ class _Layers:
         if features:
             inputs = ["", *inputs[1:], *features]
         size = self.types[features.x].static_shape[2] if features else 0
-        if how != Ahead() or features:
-            form = forwards(gates, how, size)
-            self._put(i, node._replace(form=form, inputs=tuple(inputs), outputs=tuple(outputs)))
+        if how != ForwardOptions() or features:
+            rule = forwards(gates, how, size)
+            self._put(i, node._replace(rule=rule, inputs=tuple(inputs), outputs=tuple(outputs)))
 
     def _is_read_at_end(self, name: str, reverse: bool) -> bool:
         """Whether of all states only those of the last step are read."""
@@ -203,11 +203,11 @@ class _Layers:
         if name in self.block.ends:
             return False
         for read in {x for node in self.nodes.values() for x in node.inputs if self.block.root.get(x, x) == name}:
-            access = self.block.accesses.get(read)
-            if access is None or min(access.lying.steps, default=0) < 0:
+            view = self.block.views.get(read)
+            if view is None or min(view.layout.strides, default=0) < 0:
                 return False
-            inside = [(n - 1) * step for n, step in zip(*access.lying, strict=True) if step % each]
-            first = access.offset % each
+            inside = [(n - 1) * step for n, step in zip(*view.layout, strict=True) if step % each]
+            first = view.offset % each
             if not last <= first <= first + sum(inside) < last + size:
                 return False
         return True
@@ -216,7 +216,7 @@ class _Layers:
         """What a layer may multiply itself instead of reading it."""
         node = self.nodes[i]
         x, rows = node.inputs[0], self.types[node.inputs[0]].static_shape[0]
-        if self._readers(x) != [i] or rows < FEWEST_ROWS:
+        if self._readers(x) != [i] or rows < MIN_FEATURE_ROWS:
             return None
         made, bias = self._made_by(x, "add"), ""
         if made is not None:
@@ -232,12 +232,12 @@ class _Layers:
         """Whether the operands are of the shapes that the layer's product takes, and all weights stay near."""
         x, weights = (self.types[name] for name in features[:2])
         wide = type.static_shape[-1]
-        if any(name in self.block.accesses for name in features) or x.rank != 3 or weights.rank != 2:
+        if any(name in self.block.views for name in features) or x.rank != 3 or weights.rank != 2:
             return False
         if features.bias and self.types[features.bias].static_shape != (wide,):
             return False
         depth = x.static_shape[2] + wide // gates
-        return depth * wide * DTYPES[type.dtype].bits // 8 <= NOMINAL_L2_BYTES * NEAR
+        return depth * wide * DTYPES[type.dtype].bits // 8 <= NOMINAL_L2_BYTES * MAX_CACHE_SHARE_OF_WEIGHTS
 
     # The block.
 
@@ -263,7 +263,7 @@ class _Layers:
     def _leave_out(self, name: str) -> None:
         maker = self.maker.get(self.block.root.get(name, name), -1)
         node = self.nodes.get(maker)
-        if node is None or node.form is None or any(self._is_read(made) for made in node.outputs):
+        if node is None or node.rule is None or any(self._is_read(made) for made in node.outputs):
             return
         if maker in self.ahead:  # its gradient reads what it keeps
             return

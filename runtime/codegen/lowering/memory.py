@@ -15,7 +15,7 @@ from typing import NamedTuple
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.codegen.lowering.phases import Phases
-from runtime.codegen.rules import Pointwise, Stages
+from runtime.codegen.rules import KernelSteps, Pointwise
 from runtime.placement import Buffer, check_placement
 from runtime.placement.alignment import ALIGNMENT, PAGE, aligned
 from runtime.step import spills
@@ -55,8 +55,8 @@ def place_groups(
     phases: Phases,
     in_state: Mapping[str, str],
     scratch: Sequence[Sequence[int]],
-    stages: Sequence[Stages],
-    watched: bool = False,
+    steps: Sequence[KernelSteps],
+    is_instrumented: bool = False,
 ) -> Memory:
     """Give every stored tensor its place; `scratch` are the sizes that each group needs besides.
 
@@ -64,7 +64,9 @@ def place_groups(
     everything that is made is stored.
     """
     last_read, end = _last_reads(block, groups), phases.count + 1
-    stored = [group.makes if watched or _writes_all(group) else _read_later(group, last_read) for group in groups]
+    stored = [
+        group.outputs if is_instrumented or _writes_all(group) else _read_later(group, last_read) for group in groups
+    ]
     until = {name: last + 1 for name, last in _last_phases(groups, phases).items()} | dict.fromkeys(block.ends, end)
     buffers = [Buffer(name, block.types[name].nbytes, 0, max(until.get(name, 1), 1)) for name in block.feeds]
     spilled: list[Buffer] = []
@@ -72,7 +74,7 @@ def place_groups(
     packed_bytes = 0
     for i, (group, names, sizes) in enumerate(zip(groups, stored, scratch, strict=True)):
         start, stop = phases.first[i], phases.last[i] + 1
-        for name, size in _packed(block, stages[i], names, scratch_names(i, len(sizes)), sizes):
+        for name, size in _packed(block, steps[i], names, scratch_names(i, len(sizes)), sizes):
             packed[name], packed_bytes = packed_bytes, packed_bytes + aligned(size)
         made = [
             Buffer(name, block.types[name].nbytes, start, max(until.get(name, stop), stop))
@@ -85,26 +87,26 @@ def place_groups(
     offsets, arena_bytes = _placed(buffers)
     in_file, file_bytes = _placed(spilled, PAGE) if spilled else ({}, 0)
     scratch_at = {name: at for of in (offsets, packed) for name, at in of.items()}
-    places = [[scratch_at[name] for name in scratch_names(i, len(sizes))] for i, sizes in enumerate(scratch)]
+    indices = [[scratch_at[name] for name in scratch_names(i, len(sizes))] for i, sizes in enumerate(scratch)]
     offsets, packed = ({name: at for name, at in of.items() if name in block.types} for of in (offsets, packed))
     arena_bytes = aligned(arena_bytes)
     return Memory(
-        stored, dict(in_state), offsets, in_file, packed, places, buffers, arena_bytes, file_bytes, packed_bytes
+        stored, dict(in_state), offsets, in_file, packed, indices, buffers, arena_bytes, file_bytes, packed_bytes
     )
 
 
 def _packed(
-    block: Nodes, stages: Stages, names: Sequence[str], scratch: Sequence[str], sizes: Sequence[int]
+    block: Nodes, steps: KernelSteps, names: Sequence[str], scratch: Sequence[str], sizes: Sequence[int]
 ) -> Iterator[tuple[str, int]]:
     """What of a group is prepacked, with its bytes."""
-    if stages.is_prepacked:
+    if steps.is_prepacked:
         yield from ((name, block.types[name].nbytes) for name in names)
-    yield from ((scratch[number], sizes[number]) for number in sorted(stages.packed))
+    yield from ((scratch[number], sizes[number]) for number in sorted(steps.packed))
 
 
 def _writes_all(group: Group) -> bool:
     """Whether its loops write their results themselves, read or not."""
-    return group.is_alone or (group.is_convolved and len(group.nodes) == 1)
+    return group.is_unfusible or (group.takes_epilogue and len(group.nodes) == 1)
 
 
 def _placed(buffers: Sequence[Buffer], alignment: int = ALIGNMENT) -> tuple[dict[str, int], int]:
@@ -138,13 +140,13 @@ def _last_phases(groups: Sequence[Group], phases: Phases) -> dict[str, int]:
 
 
 def _read_later(group: Group, last_read: dict[str, int]) -> list[str]:
-    return [name for name in group.makes if name in last_read]
+    return [name for name in group.outputs if name in last_read]
 
 
 def updates_in_place(block: Nodes, groups: Sequence[Group]) -> dict[str, str]:
     """The tensors that are written where a state lies, and the state."""
     last_read = _last_reads(block, groups)
-    maker = {name: i for i, group in enumerate(groups) for name in group.makes}
+    maker = {name: i for i, group in enumerate(groups) for name in group.outputs}
     tensor_of = {state: tensor for tensor, state in block.state_of.items()}
     sources = [block.root[update.tensor] for update in block.block.desc.updates]
     uses = Counter(sources)
@@ -162,7 +164,7 @@ def _may_be_lost(old: str, last: int, at: int, group: Group, block: Nodes) -> bo
     """Whether the old value of a state may be written over by the group at this position, element by element."""
     if last != at:
         return last < at
-    return not (group.is_rows or group.is_convolved) and all(
+    return not (group.is_rows or group.takes_epilogue) and all(
         _element_by_element(node, name, group, block)
         for node in group.nodes
         for name in node.inputs
@@ -172,6 +174,6 @@ def _may_be_lost(old: str, last: int, at: int, group: Group, block: Nodes) -> bo
 
 def _element_by_element(node: Node, name: str, group: Group, block: Nodes) -> bool:
     """Whether a node reads, where it makes an element, that of the tensor's root at the same place, and no other."""
-    domain = group.domain if group.of_rows.isdisjoint(node.outputs) else block.types[node.outputs[0]].static_shape
-    same = block.types[name].static_shape == domain and name not in block.accesses
-    return isinstance(node.form, Pointwise) and same
+    domain = group.domain if group.row_values.isdisjoint(node.outputs) else block.types[node.outputs[0]].static_shape
+    same = block.types[name].static_shape == domain and name not in block.views
+    return isinstance(node.rule, Pointwise) and same

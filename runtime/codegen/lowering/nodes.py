@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from prograd_proto import Attribute, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from runtime.codegen.ir import DTYPES
-from runtime.codegen.lowering.access import Access
-from runtime.codegen.lowering.composites import Composites
-from runtime.codegen.rules import Composite, Form, Loops, Pointwise, form_of
+from runtime.codegen.lowering.decompositions import Decompositions
+from runtime.codegen.lowering.view import View
+from runtime.codegen.rules import CustomKernel, Decomposition, Pointwise, Rule, rule_of
 from runtime.operators import CONTRACTS
 
 
@@ -30,7 +30,7 @@ class Node(NamedTuple):
 
     Attributes:
         op: of the block.
-        form: None if its NumPy kernel computes it.
+        rule: None if its NumPy kernel computes it.
         inputs: names of tensors, "" for absent ones; a view of the same shape is named as what it is of.
         outputs: names of tensors.
         attributes: by name.
@@ -38,7 +38,7 @@ class Node(NamedTuple):
     """
 
     op: pb.OpDesc
-    form: Form | None
+    rule: Rule | None
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: dict[str, Attribute]
@@ -58,11 +58,11 @@ class Nodes:
         feeds: the tensors that are fed.
         constants: the ops that are constants, by tensor.
         ends: the roots of what the end of the step reads.
-        accesses: of tensors that are part of their root, how they lie in it; others are all of it, in its order.
+        views: of tensors that are part of their root, how they lie in it; others are all of it, in its order.
         additions: of the results of products, in which order they are added up.
     """
 
-    block: Reading
+    block: BlockAnalysis
     nodes: list[Node]
     root: dict[str, str]
     types: dict[str, TensorType]
@@ -70,20 +70,22 @@ class Nodes:
     feeds: list[str]
     constants: dict[str, pb.OpDesc]
     ends: set[str]
-    accesses: dict[str, Access] = field(default_factory=dict[str, "Access"])
+    views: dict[str, View] = field(default_factory=dict[str, "View"])
     additions: dict[str, Additions] = field(default_factory=dict[str, Additions])
 
 
-def read_nodes(desc: pb.BlockDesc, pinned: tuple[str, ...] = (), whole: bool = False) -> Nodes:
+def read_nodes(desc: pb.BlockDesc, pinned: tuple[str, ...] = (), is_instrumented: bool = False) -> Nodes:
     """The nodes of a bound block.
 
     Args:
         desc: the block.
         pinned: tensors that the end of the step reads besides fetches and updates.
-        whole: whether every op stays one node.
+        is_instrumented: whether every op stays one node.
     """
-    block = Reading(desc)
-    reader = _Reader(whole, {parameter.tensor: parameter.tensor for parameter in desc.parameters}, dict(block.types))
+    block = BlockAnalysis(desc)
+    reader = _Reader(
+        is_instrumented, {parameter.tensor: parameter.tensor for parameter in desc.parameters}, dict(block.types)
+    )
     for op, inputs, outputs in zip(block.ops, block.inputs, block.outputs, strict=True):
         reader.add(op, inputs, outputs)
     ends = [fetch.tensor for fetch in desc.fetches] + [update.tensor for update in desc.updates] + list(pinned)
@@ -106,7 +108,7 @@ class _Reader:
     types: dict[str, TensorType]
     nodes: list[Node] = field(default_factory=list[Node])
     constants: dict[str, pb.OpDesc] = field(default_factory=dict[str, pb.OpDesc])
-    composites: Composites = field(default_factory=Composites)
+    decompositions: Decompositions = field(default_factory=Decompositions)
 
     def add(self, op: pb.OpDesc, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self.root.update((name, name) for name in outputs)
@@ -115,21 +117,23 @@ class _Reader:
         elif CONTRACTS[op.type].view:
             self.root[outputs[0]] = self.root[inputs[0]]
         else:
-            form = _usable_form(op, [self.types[x] if x else None for x in inputs], [self.types[x] for x in outputs])
-            if isinstance(form, Composite) and not self.whole:
-                self._spell(op, form, inputs, outputs)
+            rule = _usable_rule(op, [self.types[x] if x else None for x in inputs], [self.types[x] for x in outputs])
+            if isinstance(rule, Decomposition) and not self.whole:
+                self._decompose(op, rule, inputs, outputs)
             else:
-                form = None if isinstance(form, Composite) else form
-                self.nodes.append(Node(op, form, self._names(inputs), tuple(outputs), attributes_of(op)))
+                rule = None if isinstance(rule, Decomposition) else rule
+                self.nodes.append(Node(op, rule, self._names(inputs), tuple(outputs), attributes_of(op)))
 
-    def _spell(self, op: pb.OpDesc, form: Composite, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    def _decompose(self, op: pb.OpDesc, rule: Decomposition, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         names, attributes = self._names(inputs), attributes_of(op)
-        spelled = self.composites.spelled(len(self.nodes), form, names, tuple(outputs), self.types, attributes)
-        self.types.update(spelled.types)
-        self.root.update((name, name) for name in spelled.types)
-        for name, of in spelled.views.items():
+        decomposed = self.decompositions.decomposed(
+            len(self.nodes), rule, names, tuple(outputs), self.types, attributes
+        )
+        self.types.update(decomposed.types)
+        self.root.update((name, name) for name in decomposed.types)
+        for name, of in decomposed.views.items():
             self.root[name] = self.root[of]
-        for part, form_of_part, names, output, attributes in spelled.steps:
+        for part, form_of_part, names, output, attributes in decomposed.steps:
             self.nodes.append(Node(op, form_of_part, self._names(names), (output.name,), attributes, part))
 
     def _names(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -138,17 +142,17 @@ class _Reader:
         return tuple(root if name and self.types[root] == self.types[name] else name for name, root in roots)
 
 
-def _usable_form(op: pb.OpDesc, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> Form | None:
+def _usable_rule(op: pb.OpDesc, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> Rule | None:
     """The form of an op, unless there is nothing to compute, or nothing to compute it in."""
     operands = [type for type in inputs if type is not None]
-    form = form_of(op.type, [type.dtype for type in operands])
-    if form is None or any(0 in type.static_shape for type in (*operands, *outputs)):
+    rule = rule_of(op.type, [type.dtype for type in operands])
+    if rule is None or any(0 in type.static_shape for type in (*operands, *outputs)):
         return None
-    if isinstance(form, Loops | Composite):
-        return form if form.takes(inputs, outputs, attributes_of(op)) else None
+    if isinstance(rule, CustomKernel | Decomposition):
+        return rule if rule.supports(inputs, outputs, attributes_of(op)) else None
     if any(type.dtype not in DTYPES for type in outputs):
         return None
-    if isinstance(form, Pointwise):
+    if isinstance(rule, Pointwise):
         one_domain = len({type.shape for type in outputs if type.rank}) < 2  # and numbers alone, beside it
-        return form if one_domain and (form.before is None or outputs[0].rank) else None
-    return form
+        return rule if one_domain and (rule.uniforms is None or outputs[0].rank) else None
+    return rule

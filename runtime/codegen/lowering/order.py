@@ -14,9 +14,9 @@ def updates_late(block: Nodes, groups: Sequence[Group]) -> list[Group]:
     old = _old_values(block)
     ranks: dict[Group, tuple[int, int]] = {}
     for i, group in enumerate(groups):
-        states = [old[name] for name in group.makes if name in old]
+        states = [old[name] for name in group.outputs if name in old]
         wanted = max((last_read.get(state, i) for state in states), default=i)
-        free = all(last_read.get(name, i) <= i for name in group.makes)
+        free = all(last_read.get(name, i) <= i for name in group.outputs)
         ranks[group] = (wanted, 1) if wanted > i and free and not group.is_host else (i, 0)
     return sorted(groups, key=lambda group: ranks[group])
 

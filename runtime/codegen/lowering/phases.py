@@ -20,7 +20,7 @@ from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.nodes import Nodes
 from runtime.placement.alignment import aligned
 
-LITTLE: Final = 448 << 10
+NEGLIGIBLE_BYTES: Final = 448 << 10
 """Bytes of memory: to save some of so few is not worth that threads wait for each other."""
 
 
@@ -32,25 +32,26 @@ class Phases:
         first: by group, the phase of its first stage; the others follow it one by one.
         last: by group, the phase of its last stage.
         count: how many phases there are.
-        chains: groups in one phase of which each goes on with the strips of those before it: see `lowering.chains`.
-        most: bytes that are alive at the same time, at most, as far as they can be told before they are placed.
+        tiled_chains: groups in one phase of which each goes on with the strips of those before it: see
+            `lowering.chains`.
+        peak_bytes: bytes that are alive at the same time, at most, as far as they can be told before they are placed.
     """
 
     first: list[int]
     last: list[int]
     count: int
-    chains: list[list[int]]
-    most: int
+    tiled_chains: list[list[int]]
+    peak_bytes: int
 
 
 def phases_of(
     block: Nodes,
     groups: Sequence[Group],
-    stages: Sequence[int],
+    steps: Sequence[int],
     in_state: Mapping[str, str],
     scratch: Sequence[int],
     threads: int,
-    room: int | None,
+    memory_budget: int | None,
     chains: Sequence[Sequence[int]] = (),
 ) -> Phases:
     """The phases of groups of so many stages.
@@ -58,23 +59,24 @@ def phases_of(
     Args:
         block: of the groups.
         groups: in order.
-        stages: of each, how many; 0 of those that are prepacked.
+        steps: of each, how many; 0 of those that are prepacked.
         in_state: the tensors that are written over a state.
         scratch: bytes that each group needs besides what it makes.
         threads: that compute.
-        room: bytes that all may take for several threads, if they can do with it; None for as many as they like.
+        memory_budget: bytes that all may take for several threads, if they can do with it; None for as many as they
+            like.
         chains: groups that may follow each other in one phase.
     """
-    live = _Live(block, groups, stages, in_state, scratch)
-    alone = _divided(block, groups, stages, in_state, live, 0, ())
-    limit = max(live.most, LITTLE, inf if room is None else room)
-    return alone if threads == 1 else _divided(block, groups, stages, in_state, live.again(), limit, chains)
+    live = _Live(block, groups, steps, in_state, scratch)
+    alone = _split(block, groups, steps, in_state, live, 0, ())
+    limit = max(live.peak_bytes, NEGLIGIBLE_BYTES, inf if memory_budget is None else memory_budget)
+    return alone if threads == 1 else _split(block, groups, steps, in_state, live.again(), limit, chains)
 
 
-def _divided(
+def _split(
     block: Nodes,
     groups: Sequence[Group],
-    stages: Sequence[int],
+    steps: Sequence[int],
     in_state: Mapping[str, str],
     live: _Live,
     limit: float,
@@ -89,8 +91,8 @@ def _divided(
     first: list[int] = []
     last: list[int] = []
     here = count = 0
-    for i, (group, length) in enumerate(zip(groups, stages, strict=True)):
-        written = [tensor_of[in_state[name]] for name in group.makes if in_state.get(name) in tensor_of]
+    for i, (group, length) in enumerate(zip(groups, steps, strict=True)):
+        written = [tensor_of[in_state[name]] for name in group.outputs if in_state.get(name) in tensor_of]
         chain = chain_of.get(i, -1)
         if not length:  # it is in none
             first.append(here)
@@ -106,13 +108,13 @@ def _divided(
             live.begin(i, start, last)
         live.add(i)
         end = start + length - 1
-        made.update((name, end) for name in group.makes)
-        made_in.update((name, chain) for name in group.makes)
+        made.update((name, end) for name in group.outputs)
+        made_in.update((name, chain) for name in group.outputs)
         read.update((name, max(end, read.get(name, 0))) for name in group.reads)
         here, count = (end + 1 if group.is_host else start), max(count, end + 1)
         first.append(start)
         last.append(end)
-    return Phases(first, last, count, _together(chains, first), live.most)
+    return Phases(first, last, count, _together(chains, first), live.peak_bytes)
 
 
 def _together(chains: Sequence[Sequence[int]], first: Sequence[int]) -> list[list[int]]:
@@ -126,22 +128,24 @@ class _Live:
     """Bytes of what is alive in a phase, while groups get theirs in order.
 
     Attributes:
-        most: in any phase so far.
+        peak_bytes: in any phase so far.
     """
 
     def __init__(
         self,
         block: Nodes,
         groups: Sequence[Group],
-        stages: Sequence[int],
+        steps: Sequence[int],
         in_state: Mapping[str, str],
         scratch: Sequence[int],
     ) -> None:
         last = {name: i for i, group in enumerate(groups) for name in group.reads}
         last |= dict.fromkeys(block.ends, len(groups))
         kept = [
-            [x for x in group.makes if (x in last or group.is_alone) and x not in in_state] if count else list[str]()
-            for group, count in zip(groups, stages, strict=True)
+            [x for x in group.outputs if (x in last or group.is_unfusible) and x not in in_state]
+            if count
+            else list[str]()
+            for group, count in zip(groups, steps, strict=True)
         ]
         sizes = {
             name: aligned(block.types[name].nbytes) for name in (*block.feeds, *(x for names in kept for x in names))
@@ -173,8 +177,8 @@ class _Live:
     def add(self, i: int) -> None:
         """One more group."""
         self._now, self._kept = self.with_group(i), self._kept + self._begins[i]
-        self.most = max(self.most, self._now)
+        self.peak_bytes = max(self.peak_bytes, self._now)
 
     def _forget(self) -> None:
-        self.most = self._done = 0
+        self.peak_bytes = self._done = 0
         self._kept = self._now = self._feeds

@@ -8,7 +8,7 @@ from typing import Final
 from runtime.codegen.ir import FLOAT32, FLOAT64, INT32, INT64, UINT64, Type, Value
 from runtime.codegen.ir.words import absolute, any_lane, bits, convert, copysign, quotient, where
 from runtime.codegen.math.exponential import MANTISSA, power_of_two
-from runtime.codegen.math.logarithm import LEAST
+from runtime.codegen.math.logarithm import SMALLEST_NORMAL
 from runtime.codegen.math.rounding import floor
 
 UNSIGNED: Final = {32: INT32, 64: UINT64}
@@ -94,7 +94,7 @@ def _is_beyond(rest: Value, b: Value) -> Value:
 def _digits(x: Value) -> tuple[Value, Value]:
     """The digits of |x| as a whole number, and its biased exponent, which of a subnormal number is 0 or less."""
     size, mantissa = absolute(x), MANTISSA[x.type.bits]
-    few = size < LEAST[x.type.bits]
+    few = size < SMALLEST_NORMAL[x.type.bits]
     b = bits(where(few, size * 2.0**mantissa, size), _whole(x))
     e = (b >> mantissa) - where(few, b.like(mantissa), 0)
     return (b & (2**mantissa - 1)) | 2**mantissa, e

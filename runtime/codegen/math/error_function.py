@@ -9,7 +9,7 @@ from runtime.codegen.ir.words import absolute, bits, copysign, fma, minimum, whe
 from runtime.codegen.math.exponential import exp
 from runtime.codegen.math.polynomial import polynomial
 
-NEAR: Final = {
+CENTRE_POLYNOMIAL: Final = {
     32: (0.12837917, -0.37612635, 0.11283702, -0.026859699, 0.0052017057, -0.00081496855, 8.397281e-05),
     64: (
         0.12837916709551256,
@@ -28,7 +28,7 @@ NEAR: Final = {
 }
 """erf(x) / x - 1 in powers of x**2."""
 
-FAR: Final = {
+TAIL_POLYNOMIAL: Final = {
     32: (
         -0.00017587311,
         1.1295208,
@@ -122,8 +122,8 @@ def erf(x: Value) -> Value:
     """The error function; at most 1.4 and 1.5 ulp."""
     size = x.type.bits
     t = minimum(absolute(x), END[size])
-    near = fma(x, polynomial(x * x, NEAR[size]), x)
-    far = 1 - exp(-polynomial(t, FAR[size]))
+    near = fma(x, polynomial(x * x, CENTRE_POLYNOMIAL[size]), x)
+    far = 1 - exp(-polynomial(t, TAIL_POLYNOMIAL[size]))
     return where(t < BORDER[size], near, copysign(far, x))
 
 

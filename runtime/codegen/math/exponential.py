@@ -128,7 +128,7 @@ def _expm1_near(r: Value) -> Value:
     return fma(r * r, polynomial(r, AFTER_EXP[r.type.bits]), r)
 
 
-def _scaled(y: Value, whole: Value, x: Value, unit: float, more: Value | None = None) -> Value:
+def _scaled(y: Value, whole: Value, x: Value, item: float, more: Value | None = None) -> Value:
     """Y * 2**n, the power of x and a little more, of which a unit doubles it; infinite or NaN where x leads there.
 
     Below the least normal number y * 2**(n + 64) is added to a number whose last digit is then that of the smallest
@@ -140,8 +140,8 @@ def _scaled(y: Value, whole: Value, x: Value, unit: float, more: Value | None = 
     base = y.like(2.0 ** (least + RAISED))
     raised = bits(bits(y, power.type) + (power + (RAISED << digits)), y.type)
     small = bits(bits(raised + base, power.type) - bits(base, power.type), y.type)
-    normal = where(_is_below(x, least * unit, more), small, normal)
-    return where(_is_below(x, (2 - least) * unit, more), normal, x.like(inf) + x)
+    normal = where(_is_below(x, least * item, more), small, normal)
+    return where(_is_below(x, (2 - least) * item, more), normal, x.like(inf) + x)
 
 
 def _is_below(x: Value, bound: float, more: Value | None) -> Value:

@@ -27,7 +27,7 @@ AFTER_LOG: Final = {
 ROOT_HALF: Final = {32: 0x3F3504F3, 64: 0x3FE6A09E667F3BCD}
 """The bits of sqrt(0.5): mantissas are taken from there to its double."""
 
-LEAST: Final = {32: 2.0**-126, 64: 2.0**-1022}
+SMALLEST_NORMAL: Final = {32: 2.0**-126, 64: 2.0**-1022}
 """The least normal number."""
 
 
@@ -58,7 +58,7 @@ def split(x: Value) -> tuple[Value, Value]:
     """X as 2**e * (1 + f), for positive numbers."""
     size, mantissa = x.type.bits, MANTISSA[x.type.bits]
     whole = INT32 if size == 32 else INT64
-    few = x < LEAST[size]
+    few = x < SMALLEST_NORMAL[size]
     b = bits(where(few, x * 2.0**mantissa, x), whole)
     e = (b - ROOT_HALF[size]) >> mantissa
     m = bits(b - (e << mantissa), x.type.of(0))

@@ -54,7 +54,7 @@ SHORT_MOST: Final = 200.0
 SIGNED: Final = {32: INT32, 64: INT64}
 """By the bits of a number."""
 
-MOST: Final = 2.0**70
+OVERFLOWING_EXPONENT: Final = 2.0**70
 """Powers of numbers beside 1 by this are infinite, or 0."""
 
 
@@ -67,8 +67,8 @@ def pow(x: Value, y: Value) -> Value:
     whole, odd = rint(y).equal(y), rint(y * 0.5).not_equal(y * 0.5)
     power = where(odd & whole & (bits(x, SIGNED[x.type.bits]) < 0), -power, power)
     power = where((x < 0) & (x > -inf) & ~whole, nan, power)
-    unit = y.equal(0) | x.equal(1) | (x.equal(-1) & absolute(y).equal(inf))
-    return where(unit, 1.0, power)
+    item = y.equal(0) | x.equal(1) | (x.equal(-1) & absolute(y).equal(inf))
+    return where(item, 1.0, power)
 
 
 def _short(size: Value, y: Value) -> Value:
@@ -90,7 +90,7 @@ def _short(size: Value, y: Value) -> Value:
 
 def _long(size: Value, y: Value) -> Value:
     """Likewise of float64."""
-    exponent = minimum(maximum(y, -MOST), MOST)
+    exponent = minimum(maximum(y, -OVERFLOWING_EXPONENT), OVERFLOWING_EXPONENT)
     first, second = _log2(size)
     high, low = product_of(exponent, first)
     return exp2_of_pair(high, low + exponent * second)

@@ -13,7 +13,7 @@ from runtime.codegen.ir.words import absolute, copysign, sqrt, where
 from runtime.codegen.math.logarithm import log
 from runtime.codegen.math.polynomial import polynomial
 
-NEAR: Final = 0.425
+CENTRE_WIDTH: Final = 0.425
 """How far from 1/2 the first quotient holds; beyond, one of the root of the logarithm."""
 
 NEAR_TOP: Final = (
@@ -61,8 +61,8 @@ FAR_BOTTOM: Final = (
 def normal_quantile(p: Value) -> Value:
     """Of probabilities that are not within 1e-11 of 0 or 1; within 1e-14 of a result beyond 1, or of 1."""
     q = p - 0.5
-    square = NEAR * NEAR - q * q
+    square = CENTRE_WIDTH * CENTRE_WIDTH - q * q
     near = q * polynomial(square, NEAR_TOP) / polynomial(square, NEAR_BOTTOM)
     root = sqrt(-log(where(q < 0, p, 1 - p))) - 1.6
     far = polynomial(root, FAR_TOP) / polynomial(root, FAR_BOTTOM)
-    return where(absolute(q) <= NEAR, near, copysign(far, q))
+    return where(absolute(q) <= CENTRE_WIDTH, near, copysign(far, q))

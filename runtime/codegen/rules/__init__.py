@@ -1,7 +1,7 @@
 """Forms: what an op is to the native engine, a family a file, named as the reference kernels' families.
 
-form        the kinds of forms, and the table of them by operator
-composition ops spelled with others
+rule        the kinds of forms, and the table of them by operator
+decomposition ops spelled with others
 pointwise   arithmetic, comparisons, choices
 elementary  exponentials, logarithms and their like
 activation  activations
@@ -25,31 +25,31 @@ loss        losses and accuracy
 recurrent   recurrent layers and their gradients
 ctc         the loss of labels without times, and its gradient
 order       where the largest and the smallest are
-named       places of an axis that are named by numbers
+one_hot     places of an axis that are named by numbers
 reductions  sums, products, means, extremes and truths along axes
 index       rows by numbers that are data: read, added to, counted
 lookup      what rows of indices name
 scatter     rows by several numbers each
 scan        running sums and products, linear recurrences
 sorting     sorting, the largest and the smallest
-digits      long orders, digit by digit
+radix_sort  long orders, digit by digit
 unfold      windows of images side by side, and back
 shape       the same elements in another arrangement
 
-`FORMS` is filled when this room is imported. What has no form runs as its NumPy kernel.
+`RULES` is filled when this room is imported. What has no form runs as its NumPy kernel.
 """
 
-from runtime.codegen.kernels.places import ALL_AXES as ALL_AXES
-from runtime.codegen.kernels.places import Places as Places
+from runtime.codegen.kernels.indices import ALL_AXES as ALL_AXES
+from runtime.codegen.kernels.indices import Indices as Indices
 from runtime.codegen.kernels.registers import constant as constant
 from runtime.codegen.kernels.registers import in_memory as in_memory
 from runtime.codegen.kernels.registers import in_register as in_register
 from runtime.codegen.kernels.registers import register_type as register_type
-from runtime.codegen.kernels.stages import Prepack as Prepack
-from runtime.codegen.kernels.stages import Stage as Stage
-from runtime.codegen.kernels.stages import Stages as Stages
-from runtime.codegen.kernels.stages import Strips as Strips
-from runtime.codegen.kernels.stages import Work as Work
+from runtime.codegen.kernels.steps import KernelStep as KernelStep
+from runtime.codegen.kernels.steps import KernelSteps as KernelSteps
+from runtime.codegen.kernels.steps import Prepack as Prepack
+from runtime.codegen.kernels.steps import RowTiles as RowTiles
+from runtime.codegen.kernels.steps import Work as Work
 from runtime.codegen.rules import activation as activation
 from runtime.codegen.rules import adam as adam
 from runtime.codegen.rules import adaptive as adaptive
@@ -63,8 +63,8 @@ from runtime.codegen.rules import index as index
 from runtime.codegen.rules import layer_norm as layer_norm
 from runtime.codegen.rules import logic as logic
 from runtime.codegen.rules import loss as loss
-from runtime.codegen.rules import named as named
 from runtime.codegen.rules import norm as norm
+from runtime.codegen.rules import one_hot as one_hot
 from runtime.codegen.rules import order as order
 from runtime.codegen.rules import pointwise as pointwise
 from runtime.codegen.rules import pool as pool
@@ -81,13 +81,13 @@ from runtime.codegen.rules import special as special
 from runtime.codegen.rules import statistics as statistics
 from runtime.codegen.rules import unfold as unfold
 from runtime.codegen.rules import update as update
-from runtime.codegen.rules.composition import Composition as Composition
-from runtime.codegen.rules.composition import Part as Part
-from runtime.codegen.rules.form import FORMS as FORMS
-from runtime.codegen.rules.form import Composite as Composite
-from runtime.codegen.rules.form import Form as Form
-from runtime.codegen.rules.form import Loops as Loops
-from runtime.codegen.rules.form import Pointwise as Pointwise
-from runtime.codegen.rules.form import Product as Product
-from runtime.codegen.rules.form import Reduction as Reduction
-from runtime.codegen.rules.form import form_of as form_of
+from runtime.codegen.rules.decomposition import DecompositionBuilder as DecompositionBuilder
+from runtime.codegen.rules.decomposition import SymbolicTensor as SymbolicTensor
+from runtime.codegen.rules.rule import RULES as RULES
+from runtime.codegen.rules.rule import CustomKernel as CustomKernel
+from runtime.codegen.rules.rule import Decomposition as Decomposition
+from runtime.codegen.rules.rule import Pointwise as Pointwise
+from runtime.codegen.rules.rule import Product as Product
+from runtime.codegen.rules.rule import Reduction as Reduction
+from runtime.codegen.rules.rule import Rule as Rule
+from runtime.codegen.rules.rule import rule_of as rule_of

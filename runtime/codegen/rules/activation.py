@@ -11,13 +11,13 @@ from runtime.codegen import math
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.ir.words import absolute, maximum, minimum, where
 from runtime.codegen.kernels.nest import along
-from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.form import FLOATS, FORMS, Loops, of_one, of_two, pointwise
+from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel, of_one, of_two, pointwise
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
-NANOSECONDS = 0.5
+NANOSECONDS_PER_ELEMENT = 0.5
 """For an element of a gated unit."""
 
 
@@ -76,45 +76,45 @@ def threshold(x: Value, *, threshold: float, value: float) -> Value:
 
 def glu(
     target: Target, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> Stages:
+) -> KernelSteps:
     """The first half of each block of rows times the sigmoid of the second; a unit is a block."""
     [y] = outputs
     element, axis = DTYPES[y.dtype], attributes["axis"] % y.rank
-    units, half = prod(y.static_shape[:axis]), prod(y.static_shape[axis:])
+    items, half = prod(y.static_shape[:axis]), prod(y.static_shape[axis:])
 
     def write(work: Work, start: Value, stop: Value) -> None:
         f, x, lanes = work.f, work.inputs[0], target.lanes(element.bits)
         assert x is not None, "it is read"
-        for unit in f.range(start, stop):
+        for item in f.range(start, stop):
 
-            def one(i: Index, width: int, count: int, unit: Index = unit) -> None:
+            def one(i: Index, width: int, count: int, item: Index = item) -> None:
                 tail = count if width else None
-                a, b = (f.load(x, (unit * 2 + part) * half + i, width, tail) for part in range(2))
-                f.store(a / (math.exp(-b) + 1), work.outputs[0], unit * half + i, tail)
+                a, b = (f.load(x, (item * 2 + part) * half + i, width, tail) for part in range(2))
+                f.store(a / (math.exp(-b) + 1), work.outputs[0], item * half + i, tail)
 
             along(f, half, lanes, one)
 
-    return Stages((Stage(write, units, units * half * NANOSECONDS),))
+    return KernelSteps((KernelStep(write, items, items * half * NANOSECONDS_PER_ELEMENT),))
 
 
 def between(x: Value, least: float, largest: float) -> Value:
     return minimum(maximum(x, least), largest)
 
 
-pointwise("leaky_relu", leaky_relu, FLOATS)
-of_two("prelu", lambda x, slope: where(x > 0, x, x * slope), FLOATS)
-pointwise("elu", elu, FLOATS)
-pointwise("celu", celu, FLOATS)
-of_one("selu", lambda x: elu(x, alpha=SELU_SCALE * SELU_ALPHA, slope=SELU_SCALE), FLOATS)
-pointwise("gelu", gelu, FLOATS)
-of_one("silu", lambda x: x / (math.exp(-x) + 1), FLOATS)
-of_one("mish", mish, FLOATS)
-pointwise("softplus", softplus, FLOATS)
-of_one("log_sigmoid", log_sigmoid, FLOATS)
-of_one("softsign", lambda x: x / (absolute(x) + 1), FLOATS)
-pointwise("hard_sigmoid", hard_sigmoid, FLOATS)
-of_one("hard_swish", lambda x: between(x + 3, 0.0, 6.0) / 6 * x, FLOATS)
-pointwise("hard_tanh", hard_tanh, FLOATS)
-of_one("relu6", lambda x: between(x, 0.0, 6.0), FLOATS)
-pointwise("threshold", threshold, FLOATS)
-FORMS["glu"] = Loops(glu)
+pointwise("leaky_relu", leaky_relu, FLOAT_DTYPES)
+of_two("prelu", lambda x, slope: where(x > 0, x, x * slope), FLOAT_DTYPES)
+pointwise("elu", elu, FLOAT_DTYPES)
+pointwise("celu", celu, FLOAT_DTYPES)
+of_one("selu", lambda x: elu(x, alpha=SELU_SCALE * SELU_ALPHA, slope=SELU_SCALE), FLOAT_DTYPES)
+pointwise("gelu", gelu, FLOAT_DTYPES)
+of_one("silu", lambda x: x / (math.exp(-x) + 1), FLOAT_DTYPES)
+of_one("mish", mish, FLOAT_DTYPES)
+pointwise("softplus", softplus, FLOAT_DTYPES)
+of_one("log_sigmoid", log_sigmoid, FLOAT_DTYPES)
+of_one("softsign", lambda x: x / (absolute(x) + 1), FLOAT_DTYPES)
+pointwise("hard_sigmoid", hard_sigmoid, FLOAT_DTYPES)
+of_one("hard_swish", lambda x: between(x + 3, 0.0, 6.0) / 6 * x, FLOAT_DTYPES)
+pointwise("hard_tanh", hard_tanh, FLOAT_DTYPES)
+of_one("relu6", lambda x: between(x, 0.0, 6.0), FLOAT_DTYPES)
+pointwise("threshold", threshold, FLOAT_DTYPES)
+RULES["glu"] = CustomKernel(glu)

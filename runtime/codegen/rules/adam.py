@@ -9,7 +9,7 @@ from typing import Any
 from runtime.codegen import math
 from runtime.codegen.ir import FLOAT64, Value
 from runtime.codegen.ir.words import absolute, convert, maximum, sqrt, where
-from runtime.codegen.rules.form import pointwise
+from runtime.codegen.rules.rule import pointwise
 from runtime.codegen.rules.update import decayed
 
 OPERANDS = {"float32", "float64", "int64"}

@@ -8,8 +8,8 @@ from typing import Any
 from runtime.codegen.ir import FLOAT64, Value
 from runtime.codegen.ir.words import convert, sqrt
 from runtime.codegen.rules.adam import along, follow, follow_square
-from runtime.codegen.rules.form import FLOATS, pointwise
 from runtime.codegen.rules.pointwise import sign
+from runtime.codegen.rules.rule import FLOAT_DTYPES, pointwise
 from runtime.codegen.rules.update import decayed
 
 
@@ -58,8 +58,8 @@ def centred_rms_scale(
     return g / (sqrt(new - new_mean * new_mean) + epsilon), new, new_mean
 
 
-pointwise("adagrad", adagrad, FLOATS | {"int64"}, slowed)
-pointwise("adadelta", adadelta, FLOATS)
-pointwise("lion", lion, FLOATS)
-pointwise("rms_scale", rms_scale, FLOATS)
-pointwise("centred_rms_scale", centred_rms_scale, FLOATS)
+pointwise("adagrad", adagrad, FLOAT_DTYPES | {"int64"}, slowed)
+pointwise("adadelta", adadelta, FLOAT_DTYPES)
+pointwise("lion", lion, FLOAT_DTYPES)
+pointwise("rms_scale", rms_scale, FLOAT_DTYPES)
+pointwise("centred_rms_scale", centred_rms_scale, FLOAT_DTYPES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime.codegen.kernels.attention import backward, forward
-from runtime.codegen.rules.form import FLOATS, FORMS, Loops
+from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel
 
-FORMS["scaled_dot_product_attention"] = Loops(forward, FLOATS | {"bool"})
-FORMS["attention_gradient"] = Loops(backward, FLOATS | {"bool"})
+RULES["scaled_dot_product_attention"] = CustomKernel(forward, FLOAT_DTYPES | {"bool"})
+RULES["attention_gradient"] = CustomKernel(backward, FLOAT_DTYPES | {"bool"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from runtime.codegen.ir import Value
 from runtime.codegen.ir.words import HALVES, convert, saturated
 from runtime.codegen.kernels.registers import register_type
-from runtime.codegen.rules.form import EVERY, pointwise
+from runtime.codegen.rules.rule import ALL_DTYPES, pointwise
 
 
 def cast(x: Value, *, dtype: str) -> Value:
@@ -18,5 +18,5 @@ def broadcast_to(x: Value, **_: object) -> Value:
     return x  # whose places follow from its shape
 
 
-pointwise("cast", cast, EVERY)
-pointwise("broadcast_to", broadcast_to, EVERY)
+pointwise("cast", cast, ALL_DTYPES)
+pointwise("broadcast_to", broadcast_to, ALL_DTYPES)

@@ -14,34 +14,36 @@ from prograd_proto import TensorType
 from runtime.codegen import math
 from runtime.codegen.ir import DTYPES, FLOAT64, INT64, UINT64, Index, Type, Value
 from runtime.codegen.ir.words import across, bits, convert, is_nan, maximum, where
-from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.form import FORMS, Loops
+from runtime.codegen.rules.rule import RULES, CustomKernel
 
 EDGE, JUMP, EMITTED, WAYS, CLASSES, FRONTS = range(6)
 """The thread's own memory: the recursion's values, 0 where a path may jump to a state, logarithms of its class, the
 next values, the classes of states, and the values of all steps."""
 
-LEAST: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
+LOWEST_FINITE: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
 """The largest of a row is at least this: -inf less -inf would not be a number."""
 
-NANOSECONDS: Final = 30.0
+NANOSECONDS_PER_VECTOR: Final = 30.0
 """For a vector of states at a step."""
 
 Types = Sequence[TensorType | None]
 
 
-def ctc(target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+def ctc(target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> KernelSteps:
     """The loss of each row."""
 
     def row(lattice: _Lattice, number: Value) -> None:
         scale = lattice.forward(is_kept=False)
         lattice.f.store(lattice.loss(scale), lattice.work.outputs[0], number)
 
-    return _stages(target, inputs, attributes["blank"], [0, 1, 2, 3], row, is_gradient=False)
+    return _steps(target, inputs, attributes["blank"], [0, 1, 2, 3], row, is_gradient=False)
 
 
-def ctc_gradient(target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+def ctc_gradient(
+    target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> KernelSteps:
     """Minus dy times how probable each class is at each step."""
 
     def row(lattice: _Lattice, number: Value) -> None:
@@ -50,10 +52,10 @@ def ctc_gradient(target: Target, inputs: Types, outputs: Sequence[TensorType], a
         assert dy is not None, "it is read"
         lattice.backward(lattice.f.load(dy, number))
 
-    return _stages(target, inputs, attributes["blank"], [0, 1, 3, 4], row, is_gradient=True)
+    return _steps(target, inputs, attributes["blank"], [0, 1, 3, 4], row, is_gradient=True)
 
 
-def _stages(target: Target, inputs: Types, blank: int, order: Sequence[int], row: Any, is_gradient: bool) -> Stages:
+def _steps(target: Target, inputs: Types, blank: int, order: Sequence[int], row: Any, is_gradient: bool) -> KernelSteps:
     x, labels = inputs[0], inputs[1]
     assert x is not None, "there are logarithms"
     assert labels is not None, "there are labels"
@@ -68,10 +70,10 @@ def _stages(target: Target, inputs: Types, blank: int, order: Sequence[int], row
             lattice.begin(work.f.index(number))
             row(lattice, work.f.index(number))
 
-    room = (wide + 3 * lanes) * element.bits // 8
-    own = [room] * 4 + [wide * 8] + ([sizes[0] * wide * element.bits // 8] if is_gradient else [])
-    cost = rows * sizes[0] * wide / lanes * NANOSECONDS * (2 if is_gradient else 1)
-    return Stages((Stage(write, rows, cost),), own=tuple(own), refuses=True)
+    memory_budget = (wide + 3 * lanes) * element.bits // 8
+    own = [memory_budget] * 4 + [wide * 8] + ([sizes[0] * wide * element.bits // 8] if is_gradient else [])
+    cost = rows * sizes[0] * wide / lanes * NANOSECONDS_PER_VECTOR * (2 if is_gradient else 1)
+    return KernelSteps((KernelStep(write, rows, cost),), thread_scratch=tuple(own), has_runtime_check=True)
 
 
 class _Lattice:
@@ -90,8 +92,10 @@ class _Lattice:
         self.all_steps, self.every_class, self.all_labels = sizes
         self.x, self.labels, self.input_lengths, self.label_lengths = operands
         self.wide = -(-(2 * sizes[2] + 1) // lanes) * lanes
-        self.edge, self.jump, self.emitted, self.ways = (work.own(i, element) + lanes for i in range(CLASSES))
-        self.classes, self.vector = work.own(CLASSES, INT64), element.of(lanes)
+        self.edge, self.jump, self.emitted, self.ways = (
+            work.thread_scratch(i, element) + lanes for i in range(CLASSES)
+        )
+        self.classes, self.vector = work.thread_scratch(CLASSES, INT64), element.of(lanes)
 
     def begin(self, row: Value) -> None:
         """Read lengths and labels, and be in the first blank."""
@@ -116,7 +120,7 @@ class _Lattice:
         steps = f.loop(0, self.steps, 1, [f.constant(FLOAT64, 0)])
         for t, [scale] in steps:
             self._emit(f.index(t))
-            ways = f.loop(0, self.states, self.lanes, [f.constant(self.vector, LEAST[self.element.bits])])
+            ways = f.loop(0, self.states, self.lanes, [f.constant(self.vector, LOWEST_FINITE[self.element.bits])])
             for j, [most] in ways:
                 stay, move, jump = (self._read(self.edge, j - distance) for distance in range(3))
                 way = self._sum(stay, move, jump + self._read(self.jump, j)) + self._read(self.emitted, j)
@@ -129,7 +133,7 @@ class _Lattice:
     def loss(self, scale: Value) -> Value:
         """Minus the logarithm of all ways that end in one of the last two states."""
         ends = [self.f.load(self.edge, self.last - i) for i in range(2)]
-        largest = maximum(maximum(ends[0], ends[1]), LEAST[self.element.bits])
+        largest = maximum(maximum(ends[0], ends[1]), LOWEST_FINITE[self.element.bits])
         total = math.log(math.exp(ends[0] - largest) + math.exp(ends[1] - largest))
         return convert(-(scale + convert(largest, FLOAT64) + convert(total, FLOAT64)), self.element)
 
@@ -168,8 +172,8 @@ class _Lattice:
 
     def _shares(self, t: Value, dy: Value, out: Value) -> None:
         """What the states of a step have of all paths, less in the gradient of their classes."""
-        f, front = self.f, self.work.own(FRONTS, self.element) + t * self.wide
-        most = f.loop(0, self.states, self.lanes, [f.constant(self.vector, LEAST[self.element.bits])])
+        f, front = self.f, self.work.thread_scratch(FRONTS, self.element) + t * self.wide
+        most = f.loop(0, self.states, self.lanes, [f.constant(self.vector, LOWEST_FINITE[self.element.bits])])
         for j, [largest] in most:
             both = self._read(front, j) + self._read(self.edge, j)
             f.store(both, self.ways, j)
@@ -185,8 +189,8 @@ class _Lattice:
             f.store(self._read(self.ways, j) / whole * dy, self.ways, j)
         blanks = f.loop(0, self.last, 2, [0 - f.load(self.ways)])
         for j, [blank] in blanks:
-            place = f.load(self.classes, f.index(j) + 1)
-            f.store(f.load(out, place) - f.load(self.ways, f.index(j) + 1), out, place)
+            index = f.load(self.classes, f.index(j) + 1)
+            f.store(f.load(out, index) - f.load(self.ways, f.index(j) + 1), out, index)
             blanks.carry([blank - f.load(self.ways, f.index(j) + 2)])
         behind = where(
             self.last < 2 * self.all_labels, dy * 0.0, 0.0
@@ -198,7 +202,7 @@ class _Lattice:
         self._emit(t)
         for j in f.range(0, self.states, self.lanes):
             f.store(self._read(self.edge, j) + self._read(self.emitted, j), self.edge, j)
-        ways = f.loop(0, self.states, self.lanes, [f.constant(self.vector, LEAST[self.element.bits])])
+        ways = f.loop(0, self.states, self.lanes, [f.constant(self.vector, LOWEST_FINITE[self.element.bits])])
         for j, [most] in ways:
             stay, move, jump = (self._read(self.edge, j + distance) for distance in range(3))
             way = self._sum(stay, move, jump + self._read(self.jump, j + 2))
@@ -214,12 +218,12 @@ class _Lattice:
             value = self._read(self.ways, j) - largest
             f.store(value, self.edge, j)
             if kept is not None:
-                f.store(value, self.work.own(FRONTS, self.element), kept * self.wide + j)
+                f.store(value, self.work.thread_scratch(FRONTS, self.element), kept * self.wide + j)
         return largest
 
     def _sum(self, *ways: Value) -> Value:
         """The logarithm of the sum of their powers."""
-        peak = maximum(maximum(maximum(ways[0], ways[1]), ways[2]), LEAST[self.element.bits])
+        peak = maximum(maximum(maximum(ways[0], ways[1]), ways[2]), LOWEST_FINITE[self.element.bits])
         total = math.exp_below(ways[0] - peak) + math.exp_below(ways[1] - peak) + math.exp_below(ways[2] - peak)
         return math.log(total) + peak
 
@@ -231,15 +235,15 @@ class _Lattice:
 
     def _label(self, row: Value, i: Value) -> None:
         """A label becomes the class of a state, to which a path may jump from a label that differs."""
-        f, place = self.f, i * 2 + 1
+        f, index = self.f, i * 2 + 1
         assert self.labels is not None, "there are labels"
         label = convert(f.load(self.labels, row * self.all_labels + i), INT64)
         is_wrong = (bits(label, UINT64) >= self.every_class) | label.equal(self.blank)
         self._refuse_if(is_wrong)
         label = where(is_wrong, self.blank, label)
-        f.store(label, self.classes, place)
-        may = (i > 0) & label.not_equal(f.load(self.classes, maximum(place - 2, 1)))
-        f.store(where(may, f.constant(self.element, 0), -inf), self.jump, place)
+        f.store(label, self.classes, index)
+        may = (i > 0) & label.not_equal(f.load(self.classes, maximum(index - 2, 1)))
+        f.store(where(may, f.constant(self.element, 0), -inf), self.jump, index)
 
     def _length(self, lengths: Value | None, row: Value, most: int) -> Value:
         if lengths is None:
@@ -251,12 +255,12 @@ class _Lattice:
 
     def _refuse_if(self, is_wrong: Value) -> None:
         with self.f.when(is_wrong):
-            self.work.refuse()
+            self.work.fail_check()
 
     def _read(self, at: Value, j: Index) -> Value:
         return self.f.load(at, j, self.lanes)
 
 
-OPERANDS: Final = frozenset({"float32", "float64", "int32", "int64"})
-FORMS["ctc"] = Loops(ctc, OPERANDS)
-FORMS["ctc_gradient"] = Loops(ctc_gradient, OPERANDS)
+OPERAND_DTYPES: Final = frozenset({"float32", "float64", "int32", "int64"})
+RULES["ctc"] = CustomKernel(ctc, OPERAND_DTYPES)
+RULES["ctc_gradient"] = CustomKernel(ctc_gradient, OPERAND_DTYPES)

@@ -16,25 +16,25 @@ from runtime.codegen.ir import DTYPES, INT64, Index, Type, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.moves import line
 from runtime.codegen.kernels.nest import leading, over, spread
-from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.form import FORMS, NUMBERS, Loops
 from runtime.codegen.rules.lookup import Lookup
+from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel
 
-WANTED: Final = 32
+WANTED_ITEMS: Final = 32
 """Units, so that threads have something to share."""
 
-RANGES: Final = 8
+MAX_INDEX_RANGES: Final = 8
 """Of places that are added to: each goes over all indices."""
 
-WORTH: Final = 1 << 15
+MIN_SPLIT_ELEMENTS: Final = 1 << 15
 """Elements to add, below which one range is enough."""
 
 Operands = Sequence[TensorType | None]
-Join = Callable[[Value, Value], Value]
+Combine = Callable[[Value, Value], Value]
 
 
-class Around(NamedTuple):
+class RowBlocks(NamedTuple):
     """A tensor seen as rows: how many blocks of how many rows of how many elements."""
 
     before: int
@@ -42,21 +42,23 @@ class Around(NamedTuple):
     after: int
 
 
-def around(type: TensorType, axis: int) -> Around:
+def row_blocks(type: TensorType, axis: int) -> RowBlocks:
     """The tensor with the rows that lie along an axis."""
     shape, axis = type.static_shape, axis % type.rank
-    return Around(prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
+    return RowBlocks(prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
 
 
-def given(inputs: Operands) -> list[TensorType]:
+def present(inputs: Operands) -> list[TensorType]:
     """The operands of an op that has no optional ones."""
     return [x for x in inputs if x is not None]
 
 
-def read_rows(target: Target, element: Type, count: int, rows: Around, lookup: Lookup, indices: int = 1) -> Stages:
+def read_rows(
+    target: Target, element: Type, count: int, rows: RowBlocks, lookup: Lookup, indices: int = 1
+) -> KernelSteps:
     """In each block, the rows of the first operand that so many rows of indices name, one after the other."""
     lanes = target.vector_bytes * 8 // element.bits
-    outer = leading((rows.before, count), WANTED)
+    outer = leading((rows.before, count), WANTED_ITEMS)
 
     def write(work: Work, start: Value, stop: Value) -> None:
         f, numbers = work.f, work.inputs[indices]
@@ -67,7 +69,7 @@ def read_rows(target: Target, element: Type, count: int, rows: Around, lookup: L
 
         def row(at: list[Index]) -> None:
             block, i = at
-            source = x + (block * rows.size + lookup.place(work, numbers, i)) * rows.after
+            source = x + (block * rows.size + lookup.row_number(work, numbers, i)) * rows.after
             goal = y + (block * count + f.index(i)) * rows.after
             for j, many in line(f, rows.after, lanes):
                 f.store(f.load(source, j, many), goal, j)
@@ -75,31 +77,31 @@ def read_rows(target: Target, element: Type, count: int, rows: Around, lookup: L
         extents = (rows.before, count)
         spread(f, extents[:outer], start, stop, lambda at: over(f, extents[outer:], row, at))
 
-    units = prod((rows.before, count)[:outer])
+    items = prod((rows.before, count)[:outer])
     cost = rows.before * count * (2 + rows.after * element.bits / 8 * 0.03)
-    return Stages((Stage(write, units, cost),), refuses=True)
+    return KernelSteps((KernelStep(write, items, cost),), has_runtime_check=True)
 
 
-def join_rows(
+def reduce_rows(
     target: Target,
     element: Type,
     count: int,
-    rows: Around,
+    rows: RowBlocks,
     lookup: Lookup,
-    join: Join,
+    join: Combine,
     number: float | None = None,
-) -> Stages:
+) -> KernelSteps:
     """In each block, the rows of the first operand, each joined with the updates whose row of indices names it.
 
     With a number there are but indices: all begins as 0, and the number is joined.
     """
-    ranges = min(RANGES if count * rows.after >= WORTH else 1, rows.size)
+    ranges = min(MAX_INDEX_RANGES if count * rows.after >= MIN_SPLIT_ELEMENTS else 1, rows.size)
     size = -(-rows.size // ranges)
     ranges = -(-rows.size // size)
     lanes = target.vector_bytes * 8 // element.bits
 
     def write(work: Work, start: Value, stop: Value) -> None:
-        f, joined = work.f, _Joined(work, element, rows, number)
+        f, reduced = work.f, _ReducedRows(work, element, rows, number)
         indices = work.inputs[0 if number is not None else 1]
         assert indices is not None, "they are read"
 
@@ -107,22 +109,22 @@ def join_rows(
             block, piece = at
             first = f.index(piece) * size
             last = minimum(first + size, rows.size)
-            joined.begin(block, first, last, lanes)
+            reduced.begin(block, first, last, lanes)
             for i in f.range(0, count):
-                place = lookup.place(work, indices, i)
-                with f.when((place >= first) & (place < last)):
-                    joined.join(block, place, block * count + f.index(i), lanes, join)
+                index = lookup.row_number(work, indices, i)
+                with f.when((index >= first) & (index < last)):
+                    reduced.join(block, index, block * count + f.index(i), lanes, join)
 
         spread(f, (rows.before, ranges), start, stop, part)
 
     cost = rows.before * (count * (2 * ranges + rows.after * 0.1) + rows.size * rows.after * 0.1)
-    return Stages((Stage(write, rows.before * ranges, cost),), refuses=True)
+    return KernelSteps((KernelStep(write, rows.before * ranges, cost),), has_runtime_check=True)
 
 
-class _Joined:
+class _ReducedRows:
     """The rows of a result while updates are joined."""
 
-    def __init__(self, work: Work, element: Type, rows: Around, number: float | None) -> None:
+    def __init__(self, work: Work, element: Type, rows: RowBlocks, number: float | None) -> None:
         self.f, self.rows, self.element, self.number = work.f, rows, element, number
         self.x, self.updates = (None, None) if number is not None else (work.inputs[0], work.inputs[2])
         self.y = work.outputs[0]
@@ -130,16 +132,16 @@ class _Joined:
     def begin(self, block: Index, first: Value, last: Value, lanes: int) -> None:
         """What is there before."""
         f, rows = self.f, self.rows
-        for place in f.range(first, last):
-            at = (block * rows.size + f.index(place)) * rows.after
+        for index in f.range(first, last):
+            at = (block * rows.size + f.index(index)) * rows.after
             for j, many in line(f, rows.after, lanes):
                 zero = f.constant(self.element.of(many), 0)
                 f.store(zero if self.x is None else f.load(self.x + at, j, many), self.y + at, j)
 
-    def join(self, block: Index, place: Value, update: Value, lanes: int, join: Join) -> None:
+    def join(self, block: Index, index: Value, update: Value, lanes: int, join: Combine) -> None:
         """Join an update to a row."""
         f, rows = self.f, self.rows
-        to, source = self.y + (block * rows.size + place) * rows.after, update * rows.after
+        to, source = self.y + (block * rows.size + index) * rows.after, update * rows.after
         for j, many in line(f, rows.after, lanes):
             x = (
                 f.constant(self.element.of(many), self.number)
@@ -153,27 +155,31 @@ class _Joined:
         return self.f.load(self.updates + source, j, lanes)
 
 
-def gather(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
-    x, indices = given(inputs)
-    rows, bits = around(x, attributes["axis"]), Type("unsigned", 8 * ITEM_BYTES[x.dtype])
+def gather(
+    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> KernelSteps:
+    x, indices = present(inputs)
+    rows, bits = row_blocks(x, attributes["axis"]), Type("unsigned", 8 * ITEM_BYTES[x.dtype])
     return read_rows(target, bits, prod(indices.static_shape), rows, Lookup((rows.size,)))
 
 
 def scatter_add(
     target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> Stages:
-    x, indices, _ = given(inputs)
-    rows = around(x, attributes["axis"])
-    return join_rows(
+) -> KernelSteps:
+    x, indices, _ = present(inputs)
+    rows = row_blocks(x, attributes["axis"])
+    return reduce_rows(
         target, DTYPES[x.dtype], prod(indices.static_shape), rows, Lookup((rows.size,)), lambda a, b: a + b
     )
 
 
-def bincount(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
-    [indices], rows = given(inputs), Around(1, attributes["depth"], 1)
-    return join_rows(target, INT64, prod(indices.static_shape), rows, Lookup((rows.size,)), lambda a, b: a + b, 1)
+def bincount(
+    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> KernelSteps:
+    [indices], rows = present(inputs), RowBlocks(1, attributes["depth"], 1)
+    return reduce_rows(target, INT64, prod(indices.static_shape), rows, Lookup((rows.size,)), lambda a, b: a + b, 1)
 
 
-FORMS["gather"] = Loops(gather, frozenset(DTYPES) | HALVES)
-FORMS["scatter_add"] = Loops(scatter_add, NUMBERS)
-FORMS["bincount"] = Loops(bincount, NUMBERS)
+RULES["gather"] = CustomKernel(gather, frozenset(DTYPES) | HALVES)
+RULES["scatter_add"] = CustomKernel(scatter_add, NUMERIC_DTYPES)
+RULES["bincount"] = CustomKernel(bincount, NUMERIC_DTYPES)

@@ -6,7 +6,7 @@ from math import inf
 
 from runtime.codegen.ir import Value
 from runtime.codegen.ir.words import absolute, convert, is_nan, where
-from runtime.codegen.rules.form import FLOATS, of_one, of_two
+from runtime.codegen.rules.rule import FLOAT_DTYPES, of_one, of_two
 
 
 def left_shift(a: Value, b: Value) -> Value:
@@ -31,6 +31,6 @@ of_one("bitwise_not", lambda x: ~x)
 of_two("left_shift", left_shift)
 of_two("right_shift", right_shift)
 
-of_one("isnan", is_nan, FLOATS)
-of_one("isinf", lambda x: absolute(x).equal(inf), FLOATS)
-of_one("isfinite", lambda x: absolute(x) < inf, FLOATS)
+of_one("isnan", is_nan, FLOAT_DTYPES)
+of_one("isinf", lambda x: absolute(x).equal(inf), FLOAT_DTYPES)
+of_one("isfinite", lambda x: absolute(x) < inf, FLOAT_DTYPES)

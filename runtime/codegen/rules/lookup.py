@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from runtime.codegen.ir import INT64, UINT64, Index, Value
 from runtime.codegen.ir.words import bits, convert, where
-from runtime.codegen.kernels.stages import Work
+from runtime.codegen.kernels.steps import Work
 
 
 class Lookup(NamedTuple):
@@ -20,16 +20,16 @@ class Lookup(NamedTuple):
     extents: tuple[int, ...]
     rows: int = 0
 
-    def place(self, work: Work, indices: Value, row: Index) -> Value:
+    def row_number(self, work: Work, indices: Value, row: Index) -> Value:
         """The number of the place that a row names; the first one, and a refusal, where there is no such place."""
         assert 0 not in self.extents, "there is no first place"
         f, width = work.f, len(self.extents)
-        place = f.index(row) // self.rows if self.rows else f.index(0)
+        index = f.index(row) // self.rows if self.rows else f.index(0)
         outside = f.index(0).not_equal(0)
         for i, extent in enumerate(self.extents):
             number = convert(f.load(indices, f.index(row) * width + i), INT64)
             outside = outside | (bits(number, UINT64) >= extent)
-            place = place * extent + number
+            index = index * extent + number
         with f.when(outside):
-            work.refuse()
-        return where(outside, 0, place)
+            work.fail_check()
+        return where(outside, 0, index)

@@ -5,41 +5,43 @@ from __future__ import annotations
 from runtime.codegen import math
 from runtime.codegen.ir import Value
 from runtime.codegen.ir.words import sqrt
-from runtime.codegen.rules.composition import Composition, Part, difference, product
-from runtime.codegen.rules.form import FORMS, Composite
+from runtime.codegen.rules.decomposition import DecompositionBuilder, SymbolicTensor, difference, product
+from runtime.codegen.rules.rule import RULES, Decomposition
 
 
-def softmax(c: Composition, x: Part, *, axis: int) -> Part:
+def softmax(c: DecompositionBuilder, x: SymbolicTensor, *, axis: int) -> SymbolicTensor:
     """Powers of the distance from the largest, over their sum."""
-    powers = c.each(math.exp, c.each(difference, x, c.join("max", x, (axis,))))
-    return c.each(product, powers, c.each(inverse, c.join("sum", powers, (axis,))))
+    powers = c.elementwise(math.exp, c.elementwise(difference, x, c.reduce("max", x, (axis,))))
+    return c.elementwise(product, powers, c.elementwise(inverse, c.reduce("sum", powers, (axis,))))
 
 
-def log_softmax(c: Composition, x: Part, *, axis: int) -> Part:
+def log_softmax(c: DecompositionBuilder, x: SymbolicTensor, *, axis: int) -> SymbolicTensor:
     """That distance, less the logarithm of the sum of powers."""
-    far = c.each(difference, x, c.join("max", x, (axis,)))
-    return c.each(difference, far, c.each(math.log, c.join("sum", c.each(math.exp, far), (axis,))))
+    far = c.elementwise(difference, x, c.reduce("max", x, (axis,)))
+    return c.elementwise(
+        difference, far, c.elementwise(math.log, c.reduce("sum", c.elementwise(math.exp, far), (axis,)))
+    )
 
 
 def batch_norm(
-    c: Composition,
-    x: Part,
-    scale: Part,
-    bias: Part,
-    running_mean: Part,
-    running_variance: Part,
+    c: DecompositionBuilder,
+    x: SymbolicTensor,
+    scale: SymbolicTensor,
+    bias: SymbolicTensor,
+    running_mean: SymbolicTensor,
+    running_variance: SymbolicTensor,
     *,
     momentum: float,
     epsilon: float,
-) -> tuple[Part, ...]:
+) -> tuple[SymbolicTensor, ...]:
     """Two passes for the statistics, and one that may go on with what follows."""
     axes = range(x.type.rank - 1)
     mean = c.mean(x, axes, keepdims=False)
-    variance = c.mean(c.each(square_of_difference, x, mean), axes, keepdims=False)
-    root = c.each(inverse_root, variance, epsilon=epsilon)
-    y = c.each(normalised, x, mean, root, scale, bias)
-    new_mean = c.each(blended, running_mean, mean, momentum=momentum)
-    new_variance = c.each(blended, running_variance, variance, momentum=momentum)
+    variance = c.mean(c.elementwise(square_of_difference, x, mean), axes, keepdims=False)
+    root = c.elementwise(inverse_root, variance, epsilon=epsilon)
+    y = c.elementwise(normalised, x, mean, root, scale, bias)
+    new_mean = c.elementwise(blended, running_mean, mean, momentum=momentum)
+    new_variance = c.elementwise(blended, running_variance, variance, momentum=momentum)
     return y, new_mean, new_variance, mean, root
 
 
@@ -70,6 +72,6 @@ def blended(running: Value, batch: Value, *, momentum: float) -> Value:
     return running * momentum + batch * (1 - momentum)
 
 
-FORMS["softmax"] = Composite(softmax)
-FORMS["log_softmax"] = Composite(log_softmax)
-FORMS["batch_norm"] = Composite(batch_norm)
+RULES["softmax"] = Decomposition(softmax)
+RULES["log_softmax"] = Decomposition(log_softmax)
+RULES["batch_norm"] = Decomposition(batch_norm)

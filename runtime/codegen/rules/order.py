@@ -4,41 +4,41 @@ from __future__ import annotations
 
 from runtime.codegen.ir import INT64, Value
 from runtime.codegen.ir.words import convert, is_nan, where
-from runtime.codegen.kernels.places import Places, index_dtype
-from runtime.codegen.rules.composition import Composition, Part
-from runtime.codegen.rules.form import ALL, FORMS, Composite, Pointwise
+from runtime.codegen.kernels.indices import Indices, index_dtype
+from runtime.codegen.rules.decomposition import DecompositionBuilder, SymbolicTensor
+from runtime.codegen.rules.rule import COMPUTED_DTYPES, RULES, Decomposition, Pointwise
 
 
-def argmax(c: Composition, x: Part, *, axis: int) -> Part:
+def argmax(c: DecompositionBuilder, x: SymbolicTensor, *, axis: int) -> SymbolicTensor:
     """The first place of the largest, or of NaN."""
-    return c.each(wide, first_place(c, x, "max", axis), dtype="int64")
+    return c.elementwise(wide, first_place(c, x, "max", axis), dtype="int64")
 
 
-def argmin(c: Composition, x: Part, *, axis: int) -> Part:
+def argmin(c: DecompositionBuilder, x: SymbolicTensor, *, axis: int) -> SymbolicTensor:
     """The first place of the smallest, or of NaN."""
-    return c.each(wide, first_place(c, x, "min", axis), dtype="int64")
+    return c.elementwise(wide, first_place(c, x, "min", axis), dtype="int64")
 
 
-def first_place(c: Composition, x: Part, extreme: str, axis: int) -> Part:
+def first_place(c: DecompositionBuilder, x: SymbolicTensor, extreme: str, axis: int) -> SymbolicTensor:
     """Return the first index of an extreme along an axis, with the axis kept, in its `index_dtype`."""
     axis %= x.type.rank
     dtype = index_dtype(x.type.static_shape[axis])
-    form = Pointwise(place_if, ALL, places={"place": axis - x.type.rank})
-    return c.join("min", c.of(form, x, c.join(extreme, x, (axis,)), dtype=dtype), (axis,))
+    rule = Pointwise(place_if, COMPUTED_DTYPES, indices={"index": axis - x.type.rank})
+    return c.reduce("min", c.of(rule, x, c.reduce(extreme, x, (axis,)), dtype=dtype), (axis,))
 
 
-def place_if(x: Value, extreme: Value, *, place: Places) -> Value:
+def place_if(x: Value, extreme: Value, *, index: Indices) -> Value:
     """Return the index of an element that equals the extreme or is NaN like it; for others the largest number."""
     is_it = x.equal(extreme)
     is_it = is_it | is_nan(x) if x.type.is_float else is_it
-    numbers = place.numbers()
+    numbers = index.values()
     return where(is_it, numbers, 2 ** (numbers.type.bits - 1) - 1)
 
 
-def wide(place: Value) -> Value:
+def wide(index: Value) -> Value:
     """As int64."""
-    return convert(place, INT64)
+    return convert(index, INT64)
 
 
-FORMS["argmax"] = Composite(argmax, ALL)
-FORMS["argmin"] = Composite(argmin, ALL)
+RULES["argmax"] = Decomposition(argmax, COMPUTED_DTYPES)
+RULES["argmin"] = Decomposition(argmin, COMPUTED_DTYPES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from runtime.codegen import math
 from runtime.codegen.ir import Value
 from runtime.codegen.ir.words import absolute, maximum, minimum, sqrt, where
-from runtime.codegen.rules.form import EVERY, FLOATS, of_one, of_two, pointwise
+from runtime.codegen.rules.rule import ALL_DTYPES, FLOAT_DTYPES, of_one, of_two, pointwise
 
 
 def clip(x: Value, min: Value | None = None, max: Value | None = None) -> Value:
@@ -24,8 +24,8 @@ def lerp(a: Value, b: Value, weight: Value) -> Value:
 of_two("add", lambda a, b: a + b)
 of_two("sub", lambda a, b: a - b)
 of_two("mul", lambda a, b: a * b)
-of_two("div", lambda a, b: a / b, FLOATS)
-of_two("pow", math.pow, FLOATS)
+of_two("div", lambda a, b: a / b, FLOAT_DTYPES)
+of_two("pow", math.pow, FLOAT_DTYPES)
 of_two("maximum", maximum)
 of_two("minimum", minimum)
 pointwise("clip", clip)
@@ -45,13 +45,13 @@ of_one("neg", lambda x: -x)
 of_one("abs", absolute)
 of_one("sign", sign)
 of_one("square", lambda x: x * x)
-of_one("sqrt", sqrt, FLOATS)
-of_one("exp", math.exp, FLOATS)
-of_one("log", math.log, FLOATS)
-of_one("sin", math.sin, FLOATS)
-of_one("cos", math.cos, FLOATS)
-of_one("tanh", math.tanh, FLOATS)
-of_one("relu", lambda x: maximum(x, 0.0), FLOATS)
-of_one("sigmoid", math.sigmoid, FLOATS)
-pointwise("where", where, EVERY)
-pointwise("lerp", lerp, FLOATS)
+of_one("sqrt", sqrt, FLOAT_DTYPES)
+of_one("exp", math.exp, FLOAT_DTYPES)
+of_one("log", math.log, FLOAT_DTYPES)
+of_one("sin", math.sin, FLOAT_DTYPES)
+of_one("cos", math.cos, FLOAT_DTYPES)
+of_one("tanh", math.tanh, FLOAT_DTYPES)
+of_one("relu", lambda x: maximum(x, 0.0), FLOAT_DTYPES)
+of_one("sigmoid", math.sigmoid, FLOAT_DTYPES)
+pointwise("where", where, ALL_DTYPES)
+pointwise("lerp", lerp, FLOAT_DTYPES)

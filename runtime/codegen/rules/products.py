@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from math import prod
 
-from runtime.codegen.kernels.moves import Lying
-from runtime.codegen.rules.form import FORMS, Factors, Product
+from runtime.codegen.kernels.moves import Layout
+from runtime.codegen.rules.rule import RULES, Factors, Product
 
 
-def matmul(a: Lying, b: Lying, transpose_a: bool, transpose_b: bool) -> Factors:
+def matmul(a: Layout, b: Layout, transpose_a: bool, transpose_b: bool) -> Factors:
     """The last two axes are the matrices', those before broadcast."""
     (_, k), (row, depth_of_a) = ((x[-2:][::-1] if transpose_a else x[-2:]) for x in a)
-    depth_of_b, column = b.steps[-2:][::-1] if transpose_b else b.steps[-2:]
+    depth_of_b, column = b.strides[-2:][::-1] if transpose_b else b.strides[-2:]
     leading = max(len(a.shape), len(b.shape)) - 2
     left = [*_leading(a, leading), row, 0]
     right = [*_leading(b, leading), 0, column]
     return Factors(k, (*left, depth_of_a), (*right, depth_of_b))
 
 
-def outer_sum(a: Lying, b: Lying) -> Factors | None:
+def outer_sum(a: Layout, b: Layout) -> Factors | None:
     """All axes but the last are the depth."""
-    depths = [Lying(x.shape[:-1], x.steps[:-1]).runs for x in (a, b)]
+    depths = [Layout(x.shape[:-1], x.strides[:-1]).runs for x in (a, b)]
     if any(len(runs) > 1 for runs in depths):
         return None
     depth, [of_a, of_b] = prod(a.shape[:-1]), [runs[0][1] if runs else 0 for runs in depths]
-    return Factors(depth, (a.steps[-1], 0, of_a), (0, b.steps[-1], of_b))
+    return Factors(depth, (a.strides[-1], 0, of_a), (0, b.strides[-1], of_b))
 
 
-def _leading(x: Lying, rank: int) -> list[int]:
+def _leading(x: Layout, rank: int) -> list[int]:
     """Elements from one matrix to the next, for each of so many axes."""
-    steps = Lying(x.shape[:-2], x.steps[:-2]).along(x.shape[:-2])
+    steps = Layout(x.shape[:-2], x.strides[:-2]).along(x.shape[:-2])
     return [0] * (rank - len(steps)) + [*steps]
 
 
-FORMS["matmul"] = Product(matmul)
-FORMS["outer_sum"] = Product(outer_sum)
+RULES["matmul"] = Product(matmul)
+RULES["outer_sum"] = Product(outer_sum)

@@ -12,18 +12,18 @@ from typing import Any, Final, NamedTuple
 
 from runtime.codegen.ir import FLOAT64, INT32, UINT64, Value
 from runtime.codegen.ir.words import bits, convert, lane, maximum, minimum, shuffle, sqrt, where
-from runtime.codegen.kernels.places import ALL_AXES, Places
+from runtime.codegen.kernels.indices import ALL_AXES, Indices
 from runtime.codegen.kernels.registers import register_type
 from runtime.codegen.math import log, near_zero, normal_quantile, philox
 from runtime.codegen.math.rounding import rint
-from runtime.codegen.rules.form import FLOATS, pointwise
+from runtime.codegen.rules.rule import FLOAT_DTYPES, pointwise
 
 HALF_PI: Final = 1.5707963267948966
-ALPHA: Final = 1.7580993408473766
+SELU_LIMIT: Final = 1.7580993408473766
 """What a SELU approaches on the negative side, with the sign changed."""
 
 
-class Source(NamedTuple):
+class RandomSource(NamedTuple):
     """What the words of a stream follow from, besides their places."""
 
     seed: Value
@@ -35,16 +35,16 @@ class Source(NamedTuple):
         return philox(self.seed, self.step, self.stream, block, count)
 
 
-def source(*operands: Value | None, stream: Value, **_: Any) -> Mapping[str, Source]:
+def source(*operands: Value | None, stream: Value, **_: Any) -> Mapping[str, RandomSource]:
     seed, step = operands[-2:]
     assert seed is not None, "the seed is one number"
     assert step is not None, "the step is one number"
-    return {"source": Source(seed, step, stream)}
+    return {"source": RandomSource(seed, step, stream)}
 
 
-def drawn(source: Source, places: Places, each: int, make: Callable[[Value], Value]) -> Value:
+def drawn(source: RandomSource, indices: Indices, each: int, make: Callable[[Value], Value]) -> Value:
     """What `make` makes of words, so many for each element, at these places."""
-    grain, lanes = 4 // each, places.lanes
+    grain, lanes = 4 // each, indices.lanes
     width = max(lanes, grain)
 
     def elements(first: Value) -> Value:
@@ -53,104 +53,126 @@ def drawn(source: Source, places: Places, each: int, make: Callable[[Value], Val
     def cut(a: Value, b: Value, start: int) -> Value:
         return shuffle(a, b, range(start, start + lanes)) if lanes else lane(a, start)
 
-    if places.first.known is not None:
-        start = int(places.first.known) % grain
-    elif places.first.multiple % grain == 0:
+    if indices.first.known is not None:
+        start = int(indices.first.known) % grain
+    elif indices.first.multiple % grain == 0:
         start = 0
     else:
-        offset = places.first & (grain - 1)
-        a, b = elements(places.first - offset), elements(places.first - offset + width)
+        offset = indices.first & (grain - 1)
+        a, b = elements(indices.first - offset), elements(indices.first - offset + width)
         y = cut(a, b, 0)
         for start in range(1, grain):
             y = where(offset.equal(start), cut(a, b, start), y)
         return y
-    a = elements(places.first - start)
+    a = elements(indices.first - start)
     if start == 0 and lanes == width:
         return a
-    return cut(a, elements(places.first - start + width) if lanes + start > width else a, start)
+    return cut(a, elements(indices.first - start + width) if lanes + start > width else a, start)
 
 
 def uniform(
-    seed: Value, step: Value, *, low: float, high: float, dtype: str, source: Source, places: Places, **_: Any
+    seed: Value, step: Value, *, low: float, high: float, dtype: str, source: RandomSource, indices: Indices, **_: Any
 ) -> Value:
-    def numbers(words: Value) -> Value:
-        bits, y = (24, of_24_bits(words)) if dtype == "float32" else (53, of_53_bits(words))
+    def numbers(random_bits: Value) -> Value:
+        bits, y = (24, of_24_bits(random_bits)) if dtype == "float32" else (53, of_53_bits(random_bits))
         return convert(y * ((high - low) * 2.0**-bits) + low, register_type(dtype))
 
-    return drawn(source, places, words_of_one(dtype), numbers)
+    return drawn(source, indices, words_per_element(dtype), numbers)
 
 
 def normal(
-    seed: Value, step: Value, *, mean: float, deviation: float, dtype: str, source: Source, places: Places, **_: Any
+    seed: Value,
+    step: Value,
+    *,
+    mean: float,
+    deviation: float,
+    dtype: str,
+    source: RandomSource,
+    indices: Indices,
+    **_: Any,
 ) -> Value:
     """Elements 2 i and 2 i + 1 are the cosine and the sine of one angle, times one radius."""
 
-    def numbers(words: Value) -> Value:
+    def numbers(random_bits: Value) -> Value:
         if dtype == "float32":
-            digits, pairs = 32, bits(words, UINT64)
+            digits, pairs = 32, bits(random_bits, UINT64)
             first, second = of_32_bits(pairs & 0xFFFFFFFF), of_32_bits(pairs >> 32)
         else:
-            digits, all_of_them = 53, of_53_bits(words)
+            digits, all_of_them = 53, of_53_bits(random_bits)
             count = all_of_them.type.lanes
             first, second = (shuffle(all_of_them, all_of_them, range(part, count, 2)) for part in range(2))
         radius = sqrt(log((first + 1) * 2.0**-digits) * -2)
-        cosine, sine = of_turns(second * 2.0**-digits)
+        cosine, sine = sine_and_cosine(second * 2.0**-digits)
         count = radius.type.lanes
         y = shuffle(cosine * radius, sine * radius, [i + part * count for i in range(count) for part in range(2)])
         return convert(y * deviation + mean, register_type(dtype))
 
-    return drawn(source, places, words_of_one(dtype), numbers)
+    return drawn(source, indices, words_per_element(dtype), numbers)
 
 
 def truncated_normal(
-    seed: Value, step: Value, *, low: float, high: float, dtype: str, source: Source, places: Places, **more: Any
+    seed: Value,
+    step: Value,
+    *,
+    low: float,
+    high: float,
+    dtype: str,
+    source: RandomSource,
+    indices: Indices,
+    **more: Any,
 ) -> Value:
     first, last = (0.5 * erfc(-bound / root(2)) for bound in (low, high))
 
-    def numbers(words: Value) -> Value:
-        digits, y = (32, of_32_bits(convert(words, UINT64))) if dtype == "float32" else (53, of_53_bits(words))
+    def numbers(random_bits: Value) -> Value:
+        digits, y = (
+            (32, of_32_bits(convert(random_bits, UINT64))) if dtype == "float32" else (53, of_53_bits(random_bits))
+        )
         p = (y + 0.5) * ((last - first) * 2.0**-digits) + first
         kept = minimum(maximum(normal_quantile(p), low), high)
         return convert(kept * more["deviation"] + more["mean"], register_type(dtype))
 
-    return drawn(source, places, words_of_one(dtype), numbers)
+    return drawn(source, indices, words_per_element(dtype), numbers)
 
 
 def bernoulli(
-    seed: Value, step: Value, *, probability: float, dtype: str, source: Source, places: Places, **_: Any
+    seed: Value, step: Value, *, probability: float, dtype: str, source: RandomSource, indices: Indices, **_: Any
 ) -> Value:
-    return convert(are_below(probability, source, places), register_type(dtype))
+    return convert(are_below(probability, source, indices), register_type(dtype))
 
 
 def randint(
-    seed: Value, step: Value, *, low: int, high: int, dtype: str, source: Source, places: Places, **_: Any
+    seed: Value, step: Value, *, low: int, high: int, dtype: str, source: RandomSource, indices: Indices, **_: Any
 ) -> Value:
-    def numbers(words: Value) -> Value:
-        return convert(((convert(words, UINT64) * (high - low)) >> 32) + low % 2**64, register_type(dtype))
+    def numbers(random_bits: Value) -> Value:
+        return convert(((convert(random_bits, UINT64) * (high - low)) >> 32) + low % 2**64, register_type(dtype))
 
-    return drawn(source, places, 1, numbers)
+    return drawn(source, indices, 1, numbers)
 
 
-def dropout(x: Value, seed: Value, step: Value, *, rate: float, source: Source, places: Places, **_: Any) -> Value:
+def dropout(
+    x: Value, seed: Value, step: Value, *, rate: float, source: RandomSource, indices: Indices, **_: Any
+) -> Value:
     y = x * (1 / (1 - rate))
-    return where(are_below(rate, source, places), y * 0.0, y)
+    return where(are_below(rate, source, indices), y * 0.0, y)
 
 
 def alpha_dropout(
-    x: Value, seed: Value, step: Value, *, rate: float, linear: bool, source: Source, places: Places, **_: Any
+    x: Value, seed: Value, step: Value, *, rate: float, linear: bool, source: RandomSource, indices: Indices, **_: Any
 ) -> Value:
-    scale = 1 / root((1 - rate) * (1 + rate * ALPHA**2))
-    low, shift = (0.0, 0.0) if linear else (-ALPHA * scale, ALPHA * scale * rate)
-    return where(are_below(rate, source, places), low, x * scale) + shift
+    scale = 1 / root((1 - rate) * (1 + rate * SELU_LIMIT**2))
+    low, shift = (0.0, 0.0) if linear else (-SELU_LIMIT * scale, SELU_LIMIT * scale * rate)
+    return where(are_below(rate, source, indices), low, x * scale) + shift
 
 
-def are_below(share: float, source: Source, places: Places) -> Value:
+def are_below(share: float, source: RandomSource, indices: Indices) -> Value:
     """Lanes whose word is in the lowest share of all words."""
     bound = int(share * 2.0**32)
-    return drawn(source, places, 1, lambda words: words < bound if bound < 2**32 else words <= bound - 1)
+    return drawn(
+        source, indices, 1, lambda random_bits: random_bits < bound if bound < 2**32 else random_bits <= bound - 1
+    )
 
 
-def of_turns(t: Value) -> tuple[Value, Value]:
+def sine_and_cosine(t: Value) -> tuple[Value, Value]:
     """Cosine and sine of an angle, in turns from 0 to 1."""
     quarters = rint(t * 4)
     sine, cosine = near_zero((t * 4 - quarters) * HALF_PI)
@@ -164,25 +186,25 @@ def of_32_bits(x: Value) -> Value:
     return bits(x | 0x4330000000000000, FLOAT64) - 2.0**52
 
 
-def of_24_bits(words: Value) -> Value:
+def of_24_bits(random_bits: Value) -> Value:
     """The first bits of words as float64; as signed numbers that takes one instruction everywhere."""
-    return convert(convert(words >> 8, INT32), FLOAT64)
+    return convert(convert(random_bits >> 8, INT32), FLOAT64)
 
 
-def of_53_bits(words: Value) -> Value:
+def of_53_bits(random_bits: Value) -> Value:
     """Whole numbers of 53 bits as float64: 27 of the first word of each pair, 26 of the second."""
-    pairs = bits(words, UINT64)
+    pairs = bits(random_bits, UINT64)
     return of_32_bits((pairs & 0xFFFFFFFF) >> 5) * 2.0**26 + of_32_bits(pairs >> 38)
 
 
-def words_of_one(dtype: str) -> int:
+def words_per_element(dtype: str) -> int:
     """How many words an element takes."""
     return 1 if dtype == "float32" else 2
 
 
 def random(name: str, expression: Callable[..., Value], dtypes: frozenset[str]) -> None:
     """Declare the form of an operator whose last two operands are seed and step."""
-    pointwise(name, expression, dtypes | {"int64"}, source, {"places": ALL_AXES}, is_random=True)
+    pointwise(name, expression, dtypes | {"int64"}, source, {"indices": ALL_AXES}, is_random=True)
 
 
 random("uniform", uniform, frozenset())
@@ -190,5 +212,5 @@ random("normal", normal, frozenset())
 random("truncated_normal", truncated_normal, frozenset())
 random("bernoulli", bernoulli, frozenset())
 random("randint", randint, frozenset())
-random("dropout", dropout, FLOATS)
-random("alpha_dropout", alpha_dropout, FLOATS)
+random("dropout", dropout, FLOAT_DTYPES)
+random("alpha_dropout", alpha_dropout, FLOAT_DTYPES)

@@ -7,21 +7,21 @@ from typing import Any, Final
 
 from prograd_proto import TensorType
 from runtime.codegen.ir import DTYPES
-from runtime.codegen.kernels.recurrent.backwards import Back, Backwards
-from runtime.codegen.kernels.recurrent.forwards import Ahead, Forwards
+from runtime.codegen.kernels.recurrent.backward import Backward, BackwardOptions
+from runtime.codegen.kernels.recurrent.forward import Forward, ForwardOptions
 from runtime.codegen.kernels.recurrent.layer import Layer
-from runtime.codegen.kernels.stages import Stages
+from runtime.codegen.kernels.steps import KernelSteps
 from runtime.codegen.machine import NOMINAL_L2_BYTES, Target
-from runtime.codegen.rules.form import FORMS, Loops
+from runtime.codegen.rules.rule import RULES, CustomKernel
 
 GATES = {"rnn_layer": 1, "gru_layer": 3, "lstm_layer": 4}
 """Vectors of preactivations for one of states."""
 
-VISIT: Final = 512
+MIN_ROW_BYTES_READ: Final = 512
 """Bytes of a row of weights that are read at once, at least, where they are read in place: rows lie far apart, and with
 less at once a copy is faster. The more rows of the batch, and the smaller the registers, the less that is."""
 
-NEAR: Final = 0.8
+MAX_CACHE_SHARE_OF_WEIGHTS: Final = 0.8
 """Share of the nominal second-level cache that weights may take which are read in place in every time step."""
 
 DTYPES_TAKEN = frozenset({"float32", "float64", "bool"})
@@ -36,13 +36,13 @@ def layer_of(target: Target, gates: int, states: TensorType, reverse: bool, feat
     rate = lanes * 2 * 2.5 * 0.8 * (1 if target.fma else 0.5)
     layer = Layer(element, rows, times, size, gates, reverse, lanes, rate, 0, features)
     chains = target.registers // 2
-    is_near = size * layer.wide * layer.item <= NOMINAL_L2_BYTES * NEAR
-    reads_much = chains // rows * lanes * layer.item >= VISIT
+    is_near = size * layer.wide * layer.item <= NOMINAL_L2_BYTES * MAX_CACHE_SHARE_OF_WEIGHTS
+    reads_much = chains // rows * lanes * layer.item >= MIN_ROW_BYTES_READ
     in_place = reads_much and is_near and size % lanes == 0 and not features
     return layer._replace(chains=chains) if in_place else layer
 
 
-def forwards(gates: int, how: Ahead | None = None, features: int = 0) -> Loops:
+def forwards(gates: int, how: ForwardOptions | None = None, features: int = 0) -> CustomKernel:
     """The form of a layer that goes forwards in this way."""
 
     def plan(
@@ -50,13 +50,13 @@ def forwards(gates: int, how: Ahead | None = None, features: int = 0) -> Loops:
         inputs: Sequence[TensorType | None],
         outputs: Sequence[TensorType],
         attributes: Mapping[str, Any],
-    ) -> Stages:
-        return Forwards(layer_of(target, gates, outputs[0], attributes["reverse"], features), how).stages()
+    ) -> KernelSteps:
+        return Forward(layer_of(target, gates, outputs[0], attributes["reverse"], features), how).steps()
 
-    return Loops(plan, DTYPES_TAKEN, variant=f"{how} {features}" if how else "")
+    return CustomKernel(plan, DTYPES_TAKEN, variant=f"{how} {features}" if how else "")
 
 
-def backwards(gates: int, how: Back | None = None) -> Loops:
+def backwards(gates: int, how: BackwardOptions | None = None) -> CustomKernel:
     """The form of a layer's gradient that is computed in this way."""
 
     def plan(
@@ -64,14 +64,14 @@ def backwards(gates: int, how: Back | None = None) -> Loops:
         inputs: Sequence[TensorType | None],
         outputs: Sequence[TensorType],
         attributes: Mapping[str, Any],
-    ) -> Stages:
+    ) -> KernelSteps:
         rows, times, wide = outputs[0].static_shape
         states = TensorType(outputs[0].dtype, (rows, times, wide // gates))
-        return Backwards(layer_of(target, gates, states, attributes["reverse"]), how).stages()
+        return Backward(layer_of(target, gates, states, attributes["reverse"]), how).steps()
 
-    return Loops(plan, DTYPES_TAKEN, variant=f"{how}" if how else "")
+    return CustomKernel(plan, DTYPES_TAKEN, variant=f"{how}" if how else "")
 
 
 for _name, _gates in GATES.items():
-    FORMS[_name] = forwards(_gates)
-    FORMS[f"{_name}_gradient"] = backwards(_gates)
+    RULES[_name] = forwards(_gates)
+    RULES[f"{_name}_gradient"] = backwards(_gates)

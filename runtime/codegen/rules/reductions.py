@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from runtime.codegen.ir import INT64, Type, Value
 from runtime.codegen.kernels.reduction import ALL as EVERY
-from runtime.codegen.kernels.reduction import ANY, LARGEST, LEAST, PRODUCT, SUM
-from runtime.codegen.rules.form import ALL, FLOATS, FORMS, Reduction
+from runtime.codegen.kernels.reduction import ANY, LARGEST, PRODUCT, SMALLEST, SUM
+from runtime.codegen.rules.rule import COMPUTED_DTYPES, FLOAT_DTYPES, RULES, Reduction
 
 
 def wide_if_whole(element: Type) -> Type:
@@ -20,10 +20,10 @@ def mean_of(total: Value, count: int) -> Value:
 
 TRUTHS = frozenset({"bool"})
 
-FORMS["sum"] = Reduction(SUM, ALL, joined_as=wide_if_whole)
-FORMS["mean"] = Reduction(SUM, FLOATS, mean_of)
-FORMS["prod"] = Reduction(PRODUCT, ALL, joined_as=wide_if_whole)
-FORMS["max"] = Reduction(LARGEST, ALL)
-FORMS["min"] = Reduction(LEAST, ALL)
-FORMS["all"] = Reduction(EVERY, TRUTHS)
-FORMS["any"] = Reduction(ANY, TRUTHS)
+RULES["sum"] = Reduction(SUM, COMPUTED_DTYPES, accumulator_type=wide_if_whole)
+RULES["mean"] = Reduction(SUM, FLOAT_DTYPES, mean_of)
+RULES["prod"] = Reduction(PRODUCT, COMPUTED_DTYPES, accumulator_type=wide_if_whole)
+RULES["max"] = Reduction(LARGEST, COMPUTED_DTYPES)
+RULES["min"] = Reduction(SMALLEST, COMPUTED_DTYPES)
+RULES["all"] = Reduction(EVERY, TRUTHS)
+RULES["any"] = Reduction(ANY, TRUTHS)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from runtime.codegen import math
-from runtime.codegen.rules.form import FLOATS, NUMBERS, of_one, of_two
+from runtime.codegen.rules.rule import FLOAT_DTYPES, NUMERIC_DTYPES, of_one, of_two
 
-of_one("floor", math.floor, FLOATS)
-of_one("ceil", math.ceil, FLOATS)
-of_one("round", math.rint, FLOATS)
-of_one("trunc", math.trunc, FLOATS)
+of_one("floor", math.floor, FLOAT_DTYPES)
+of_one("ceil", math.ceil, FLOAT_DTYPES)
+of_one("round", math.rint, FLOAT_DTYPES)
+of_one("trunc", math.trunc, FLOAT_DTYPES)
 
-of_two("floor_div", math.floor_divide, NUMBERS)
-of_two("remainder", math.remainder, NUMBERS)
-of_two("fmod", math.fmod, NUMBERS)
+of_two("floor_div", math.floor_divide, NUMERIC_DTYPES)
+of_two("remainder", math.remainder, NUMERIC_DTYPES)
+of_two("fmod", math.fmod, NUMERIC_DTYPES)

@@ -10,26 +10,28 @@ from typing import Any, Final
 from prograd_proto import TensorType
 from runtime.codegen.ir import DTYPES, FLOAT64, Type, Value
 from runtime.codegen.ir.words import convert, fma
-from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.form import ALL, FLOATS, FORMS, Loops
-from runtime.codegen.rules.index import Around, Join, Operands, around, given
+from runtime.codegen.rules.index import Combine, Operands, RowBlocks, present, row_blocks
+from runtime.codegen.rules.rule import COMPUTED_DTYPES, FLOAT_DTYPES, RULES, CustomKernel
 
-SHORT: Final = 64
+MAX_FLOAT32_STEPS: Final = 64
 """Steps that are joined one by one in float32; more are joined in float64."""
 
-NANOSECONDS: Final = 1.5
+NANOSECONDS_PER_STEP: Final = 1.5
 """For a step of a vector."""
 
 Step = Callable[[Value, Callable[[int], Value]], tuple[Value, Value]]
 """From what is carried, and what reads an operand there, to what is carried on and what is written."""
 
 
-def running(join: Join, identity: int, target: Target, inputs: Operands, attributes: Mapping[str, Any]) -> Stages:
-    [x] = given(inputs)
-    rows, element = around(x, attributes["axis"]), DTYPES[x.dtype]
+def running(
+    join: Combine, identity: int, target: Target, inputs: Operands, attributes: Mapping[str, Any]
+) -> KernelSteps:
+    [x] = present(inputs)
+    rows, element = row_blocks(x, attributes["axis"]), DTYPES[x.dtype]
     written = element if element.is_float else DTYPES["int64"]
-    carried = FLOAT64 if element.bits == 32 and element.is_float and rows.size > SHORT else written
+    carried = FLOAT64 if element.bits == 32 and element.is_float and rows.size > MAX_FLOAT32_STEPS else written
 
     def step(before: Value, operand: Callable[[int], Value]) -> tuple[Value, Value]:
         after = join(before, convert(operand(0), carried))
@@ -38,27 +40,31 @@ def running(join: Join, identity: int, target: Target, inputs: Operands, attribu
     return along(target, rows, carried, identity, step, attributes["reverse"])
 
 
-def cumsum(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+def cumsum(
+    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> KernelSteps:
     return running(lambda a, b: a + b, 0, target, inputs, attributes)
 
 
-def cumprod(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+def cumprod(
+    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> KernelSteps:
     return running(lambda a, b: a * b, 1, target, inputs, attributes)
 
 
 def linear_scan(
     target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> Stages:
-    a, _ = given(inputs)
+) -> KernelSteps:
+    a, _ = present(inputs)
 
     def step(before: Value, operand: Callable[[int], Value]) -> tuple[Value, Value]:
         after = fma(operand(0), before, operand(1))
         return after, after
 
-    return along(target, around(a, attributes["axis"]), DTYPES[a.dtype], 0, step, attributes["reverse"])
+    return along(target, row_blocks(a, attributes["axis"]), DTYPES[a.dtype], 0, step, attributes["reverse"])
 
 
-def along(target: Target, rows: Around, carried: Type, first: int, step: Step, reverse: bool) -> Stages:
+def along(target: Target, rows: RowBlocks, carried: Type, first: int, step: Step, reverse: bool) -> KernelSteps:
     """A unit is a vector of columns of one block; it goes along the rows."""
     lanes = target.lanes(carried.bits) if rows.after > 1 else 0
     whole, rest = divmod(rows.after, lanes) if lanes else (1, 0)
@@ -67,8 +73,8 @@ def along(target: Target, rows: Around, carried: Type, first: int, step: Step, r
     def write(work: Work, start: Value, stop: Value) -> None:
         f = work.f
         scan = _Scan(work, rows, carried.of(lanes), first, step, reverse)
-        for unit in f.range(start, stop):
-            block, vector = f.index(unit) // vectors, f.index(unit) % vectors
+        for item in f.range(start, stop):
+            block, vector = f.index(item) // vectors, f.index(item) % vectors
             is_whole = vector < whole
             if whole:
                 with f.when(is_whole):
@@ -77,14 +83,14 @@ def along(target: Target, rows: Around, carried: Type, first: int, step: Step, r
                 with f.when(~is_whole):
                     scan.columns(block, f.index(whole * lanes), rest)
 
-    units = rows.before * vectors
-    return Stages((Stage(write, units, units * rows.size * NANOSECONDS),))
+    items = rows.before * vectors
+    return KernelSteps((KernelStep(write, items, items * rows.size * NANOSECONDS_PER_STEP),))
 
 
 @dataclass(frozen=True)
 class _Scan:
     work: Work
-    rows: Around
+    rows: RowBlocks
     carried: Type
     first: int
     step: Step
@@ -97,17 +103,17 @@ class _Scan:
         loop = f.loop(0, rows.size, 1, [f.constant(self.carried, self.first)])
         for i, [before] in loop:
             row = rows.size - 1 - f.index(i) if self.reverse else f.index(i)
-            place = (block * rows.size + row) * rows.after + column
-            after, written = self.step(before, partial(self._read, place, tail))
-            f.store(written, self.work.outputs[0], place, tail)
+            index = (block * rows.size + row) * rows.after + column
+            after, written = self.step(before, partial(self._read, index, tail))
+            f.store(written, self.work.outputs[0], index, tail)
             loop.carry([after])
 
-    def _read(self, place: Value, tail: int | None, number: int) -> Value:
+    def _read(self, index: Value, tail: int | None, number: int) -> Value:
         x = self.work.inputs[number]
         assert x is not None, "it is read"
-        return self.work.f.load(x, place, self.carried.lanes, tail)
+        return self.work.f.load(x, index, self.carried.lanes, tail)
 
 
-FORMS["cumsum"] = Loops(cumsum, ALL)
-FORMS["cumprod"] = Loops(cumprod, ALL)
-FORMS["linear_scan"] = Loops(linear_scan, FLOATS)
+RULES["cumsum"] = CustomKernel(cumsum, COMPUTED_DTYPES)
+RULES["cumprod"] = CustomKernel(cumprod, COMPUTED_DTYPES)
+RULES["linear_scan"] = CustomKernel(linear_scan, FLOAT_DTYPES)

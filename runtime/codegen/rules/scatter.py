@@ -10,15 +10,15 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import ITEM_BYTES
 from runtime.codegen.ir import BOOL, DTYPES, INT64, Type, Value
 from runtime.codegen.ir.words import convert, maximum, minimum
-from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.form import FORMS, Loops
-from runtime.codegen.rules.index import Around, Join, Operands, given, join_rows, read_rows
+from runtime.codegen.rules.index import Combine, Operands, RowBlocks, present, read_rows, reduce_rows
 from runtime.codegen.rules.lookup import Lookup
+from runtime.codegen.rules.rule import RULES, CustomKernel
 
-EVERY: Final = frozenset(ITEM_BYTES)
+ALL_DTYPES: Final = frozenset(ITEM_BYTES)
 
-JOINS: Final[dict[str, Join]] = {
+REDUCERS: Final[dict[str, Combine]] = {
     "add": lambda a, b: a + b,
     "max": maximum,
     "min": minimum,
@@ -26,44 +26,46 @@ JOINS: Final[dict[str, Join]] = {
 }
 
 
-def gather_nd(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
-    x, indices = given(inputs)
+def gather_nd(
+    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> KernelSteps:
+    x, indices = present(inputs)
     rows, lookup, count = named(x.static_shape, indices, attributes["batch_axes"])
     return read_rows(target, Type("unsigned", 8 * ITEM_BYTES[x.dtype]), count, rows, lookup)
 
 
 def scatter_nd(
     target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> Stages:
-    x, indices, _ = given(inputs)
+) -> KernelSteps:
+    x, indices, _ = present(inputs)
     rows, lookup, count = named(x.static_shape, indices, attributes["batch_axes"])
-    return join_rows(target, DTYPES[x.dtype], count, rows, lookup, JOINS[attributes["reduction"]])
+    return reduce_rows(target, DTYPES[x.dtype], count, rows, lookup, REDUCERS[attributes["reduction"]])
 
 
 def is_last_index(
     target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> Stages:
+) -> KernelSteps:
     """One thread notes for each place the last row that names it; then every row asks whether that is itself."""
-    [indices] = given(inputs)
+    [indices] = present(inputs)
     rows, lookup, count = named(attributes["shape"], indices, attributes["batch_axes"])
 
     def row(work: Work, i: Value) -> tuple[Value, Value]:
         [numbers] = [x for x in work.inputs if x is not None]
-        return work.shared(0, INT64), lookup.place(work, numbers, i)
+        return work.shared_scratch(0, INT64), lookup.row_number(work, numbers, i)
 
     def note(work: Work, start: Value, stop: Value) -> None:
         for i in work.f.range(0, count):
-            last, place = row(work, work.f.index(i))
-            work.f.store(work.f.index(i), last, place)
+            last, index = row(work, work.f.index(i))
+            work.f.store(work.f.index(i), last, index)
 
     def ask(work: Work, start: Value, stop: Value) -> None:
         f = work.f
         for i in f.range(start, stop):
-            last, place = row(work, f.index(i))
-            f.store(convert(f.load(last, place).equal(f.index(i)), BOOL), work.outputs[0], i)
+            last, index = row(work, f.index(i))
+            f.store(convert(f.load(last, index).equal(f.index(i)), BOOL), work.outputs[0], i)
 
-    stages = Stage(note, 1, count * 2.0), Stage(ask, count, count * 2.0)
-    return Stages(stages, (rows.size * INT64.bits // 8,), refuses=True)
+    steps = KernelStep(note, 1, count * 2.0), KernelStep(ask, count, count * 2.0)
+    return KernelSteps(steps, (rows.size * INT64.bits // 8,), has_runtime_check=True)
 
 
 def has_places(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
@@ -71,20 +73,20 @@ def has_places(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapp
 
     Else the NumPy kernel computes it, which refuses all indices.
     """
-    [indices] = given(inputs)
+    [indices] = present(inputs)
     rows, _, _ = named(attributes["shape"], indices, attributes["batch_axes"])
     return rows.size > 0
 
 
-def named(shape: tuple[int, ...], indices: TensorType, batch_axes: int) -> tuple[Around, Lookup, int]:
+def named(shape: tuple[int, ...], indices: TensorType, batch_axes: int) -> tuple[RowBlocks, Lookup, int]:
     """A tensor as the rows that indices name, how they name them, and how many there are of indices."""
     *counts, width = indices.static_shape
     after = batch_axes + width
-    rows = Around(1, prod(shape[:after]), prod(shape[after:]))
+    rows = RowBlocks(1, prod(shape[:after]), prod(shape[after:]))
     of_batch = prod(counts[batch_axes:]) if prod(counts[:batch_axes]) > 1 else 0
     return rows, Lookup(shape[batch_axes:after], of_batch), prod(counts)
 
 
-FORMS["gather_nd"] = Loops(gather_nd, EVERY)
-FORMS["scatter_nd"] = Loops(scatter_nd, EVERY)
-FORMS["is_last_index"] = Loops(is_last_index, EVERY, has_places)
+RULES["gather_nd"] = CustomKernel(gather_nd, ALL_DTYPES)
+RULES["scatter_nd"] = CustomKernel(scatter_nd, ALL_DTYPES)
+RULES["is_last_index"] = CustomKernel(is_last_index, ALL_DTYPES, has_places)

@@ -9,27 +9,27 @@ from typing import Any, Final
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import ITEM_BYTES
-from runtime.codegen.kernels.moves import Lying, Move, Strided, move_stages, row_major
+from runtime.codegen.kernels.moves import Layout, Move, Strided, move_steps, row_major
 from runtime.codegen.kernels.registers import bits_of
-from runtime.codegen.kernels.stages import Stages
+from runtime.codegen.kernels.steps import KernelSteps
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.form import FORMS, Loops
+from runtime.codegen.rules.rule import RULES, CustomKernel
 
 Types = Sequence[TensorType]
-Sources = Sequence[Lying]
+Sources = Sequence[Layout]
 Layers = list[list[Move]]
 Ints = tuple[int, ...]
 Moves = Callable[..., Layers]
 """From how the operands lie and the types of results, and the attributes by name."""
 
-EVERY: Final = frozenset(ITEM_BYTES)
-MOST: Final = 64
+ALL_DTYPES: Final = frozenset(ITEM_BYTES)
+MAX_MOVES_PER_STEP: Final = 64
 """Boxes in one function."""
 
 MOVES: Final[dict[str, Moves]] = {}
 """What ops that only move elements do, by operator."""
 
-VIEWS: Final = frozenset({"transpose", "slice", "split"})
+VIEW_OPS: Final = frozenset({"transpose", "slice", "split"})
 """Those of which every result is some of the operand's elements, one box: others may read them where they are."""
 
 
@@ -38,39 +38,41 @@ def moving(name: str, moves: Moves) -> None:
 
     def plan(
         target: Target, inputs: Sequence[TensorType | None], outputs: Types, attributes: Mapping[str, Any]
-    ) -> Stages:
-        return moving_stages(target, name, as_they_are(inputs), outputs, attributes)
+    ) -> KernelSteps:
+        return moving_steps(target, name, as_they_are(inputs), outputs, attributes)
 
     def few(inputs: Sequence[TensorType | None], outputs: Types, attributes: Mapping[str, Any]) -> bool:
-        return sum(map(len, moves(as_they_are(inputs), outputs, **attributes))) <= MOST
+        return sum(map(len, moves(as_they_are(inputs), outputs, **attributes))) <= MAX_MOVES_PER_STEP
 
     MOVES[name] = moves
-    FORMS[name] = Loops(plan, EVERY, few)
+    RULES[name] = CustomKernel(plan, ALL_DTYPES, few)
 
 
-def moving_stages(target: Target, name: str, inputs: Sources, outputs: Types, attributes: Mapping[str, Any]) -> Stages:
+def moving_steps(
+    target: Target, name: str, inputs: Sources, outputs: Types, attributes: Mapping[str, Any]
+) -> KernelSteps:
     """The stages of an op that moves elements, of operands that lie in memory in any way."""
-    return move_stages(target, 8 * ITEM_BYTES[outputs[0].dtype], MOVES[name](inputs, outputs, **attributes))
+    return move_steps(target, 8 * ITEM_BYTES[outputs[0].dtype], MOVES[name](inputs, outputs, **attributes))
 
 
-def as_they_are(inputs: Sequence[TensorType | None]) -> list[Lying]:
+def as_they_are(inputs: Sequence[TensorType | None]) -> list[Layout]:
     """Operands without gaps."""
-    return [Lying(x.static_shape, row_major(x.static_shape)) for x in inputs if x is not None]
+    return [Layout(x.static_shape, row_major(x.static_shape)) for x in inputs if x is not None]
 
 
 def transpose(xs: Sources, outputs: Types, *, axes: Ints) -> Layers:
-    steps = xs[0].steps
+    steps = xs[0].strides
     return [[Move(outputs[0].static_shape, whole(outputs[0]), Strided(0, 0, tuple(steps[axis] for axis in axes)))]]
 
 
 def slice_(xs: Sources, outputs: Types, *, axes: Ints, starts: Ints, stops: Ints, strides: Ints) -> Layers:
-    window = _window(xs[0].steps, axes, starts, strides)
+    window = _window(xs[0].strides, axes, starts, strides)
     return [[Move(outputs[0].static_shape, whole(outputs[0]), window)]]
 
 
 def unslice(xs: Sources, outputs: Types, *, shape: Any, axes: Ints, starts: Ints, stops: Ints, strides: Ints) -> Layers:
     x, y = xs[0].shape, outputs[0].static_shape
-    copy = Move(x, _window(row_major(y), axes, starts, strides), Strided(0, 0, xs[0].steps))
+    copy = Move(x, _window(row_major(y), axes, starts, strides), Strided(0, 0, xs[0].strides))
     if any(stride != 1 for stride in strides):
         return [[Move(y, whole(outputs[0]), 0)], [copy]]
     before = dict(zip(axes, starts, strict=True))
@@ -80,12 +82,12 @@ def unslice(xs: Sources, outputs: Types, *, shape: Any, axes: Ints, starts: Ints
 def pad(xs: Sources, outputs: Types, *, before: Ints, after: Ints, value: float) -> Layers:
     x, y = xs[0].shape, outputs[0].static_shape
     steps = row_major(y)
-    copy = Move(x, Strided(0, moved(before, steps), steps), Strided(0, 0, xs[0].steps))
+    copy = Move(x, Strided(0, moved(before, steps), steps), Strided(0, 0, xs[0].strides))
     return [[*_around(y, before, x, bits_of(value, outputs[0].dtype)), copy]]
 
 
 def split(xs: Sources, outputs: Types, *, sizes: Ints, axis: int) -> Layers:
-    steps = xs[0].steps
+    steps = xs[0].strides
     starts = accumulate(sizes, initial=0)
     parts = [
         Move(y.static_shape, Strided(i, 0, row_major(y.static_shape)), Strided(0, start * steps[axis], steps))
@@ -98,7 +100,7 @@ def concat(xs: Sources, outputs: Types, *, axis: int) -> Layers:
     steps = row_major(outputs[0].static_shape)
     starts = accumulate((x.shape[axis] for x in xs), initial=0)
     parts = [
-        Move(x.shape, Strided(0, start * steps[axis], steps), Strided(i, 0, x.steps))
+        Move(x.shape, Strided(0, start * steps[axis], steps), Strided(i, 0, x.strides))
         for i, (x, start) in enumerate(zip(xs, starts, strict=False))
     ]
     return [parts]

@@ -11,24 +11,24 @@ from typing import Any, Final
 from prograd_proto import TensorType
 from runtime.codegen.ir import DTYPES, INT64, Type, Value
 from runtime.codegen.ir.words import is_nan, minimum
-from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.digits import all_of_order
-from runtime.codegen.rules.form import FORMS, NUMBERS, Loops
-from runtime.codegen.rules.index import Operands, around, given
+from runtime.codegen.rules.index import Operands, present, row_blocks
+from runtime.codegen.rules.radix_sort import all_of_order
+from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel
 
-MOST: Final = 32
+MAX_INSERTED_ELEMENTS: Final = 32
 """Elements that are kept in order; more are sorted with all others."""
 
-MOST_ALONE: Final = 24
+MAX_VALUES_ONLY_ELEMENTS: Final = 24
 """Elements of rows that are sorted without their places; NumPy sorts longer ones up to twice as fast."""
 
 
 def first_of_order(
     target: Target, x: TensorType, axis: int, count: int, largest: bool, outputs: tuple[int | None, int | None]
-) -> Stages:
+) -> KernelSteps:
     """So many of every row along an axis; `outputs` are the numbers of the results for elements and for places."""
-    rows, element = around(x, axis), DTYPES[x.dtype]
+    rows, element = row_blocks(x, axis), DTYPES[x.dtype]
 
     def write(work: Work, start: Value, stop: Value) -> None:
         f = work.f
@@ -36,19 +36,19 @@ def first_of_order(
         kept = _Kept(work, element, count, largest, moving)
         source = work.inputs[0]
         assert source is not None, "it is read"
-        for unit in f.range(start, stop):
-            block, column = f.index(unit) // rows.after, f.index(unit) % rows.after
+        for item in f.range(start, stop):
+            block, column = f.index(item) // rows.after, f.index(item) % rows.after
             for i in f.range(0, rows.size):
                 kept.insert(f.load(source, (block * rows.size + i) * rows.after + column), f.index(i))
             for i in f.range(0, count):
-                place = (block * count + i) * rows.after + column
+                index = (block * count + i) * rows.after + column
                 for value, output in zip((kept.elements, kept.places), outputs, strict=True):
                     if output is not None:
-                        f.store(f.load(value, i), work.outputs[output], place)
+                        f.store(f.load(value, i), work.outputs[output], index)
 
-    units = rows.before * rows.after
+    items = rows.before * rows.after
     own = tuple(max(count * type.bits // 8, 64) for type in (element, INT64))
-    return Stages((Stage(write, units, units * rows.size * 1.5),), own=own)
+    return KernelSteps((KernelStep(write, items, items * rows.size * 1.5),), thread_scratch=own)
 
 
 class _Kept:
@@ -56,15 +56,15 @@ class _Kept:
 
     def __init__(self, work: Work, element: Type, count: int, largest: bool, moving: Value) -> None:
         self.f, self.element, self.count, self.largest, self.moving = work.f, element, count, largest, moving
-        self.elements, self.places = work.own(0, element), work.own(1, INT64)
+        self.elements, self.places = work.thread_scratch(0, element), work.thread_scratch(1, INT64)
 
-    def insert(self, x: Value, place: Value) -> None:
+    def insert(self, x: Value, index: Value) -> None:
         """Put the element at a place of the row, which has had all before it, where it belongs, if it does."""
         f, last = self.f, self.count - 1
-        belongs = (place < self.count) | self._is_before(x, f.load(self.elements, last))
+        belongs = (index < self.count) | self._is_before(x, f.load(self.elements, last))
         with f.when(belongs):
             end = f.index(last)
-            f.store(minimum(place, end), self.moving)
+            f.store(minimum(index, end), self.moving)
             with f.forever() as shifting:
                 at = f.load(self.moving)
                 shifting.end_if(at.equal(0))
@@ -75,7 +75,7 @@ class _Kept:
                 f.store(at - 1, self.moving)
             at = f.load(self.moving)
             f.store(x, self.elements, at)
-            f.store(place, self.places, at)
+            f.store(index, self.places, at)
 
     def _is_before(self, x: Value, other: Value) -> Value:
         """Whether x comes before another one that was there before it."""
@@ -86,43 +86,45 @@ class _Kept:
         return (x < other) | (is_nan(other) & ~is_nan(x))
 
 
-def topk(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
-    [x] = given(inputs)
+def topk(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> KernelSteps:
+    [x] = present(inputs)
     return in_order(target, x, attributes["axis"], attributes["k"], attributes["largest"], (0, 1))
 
 
-def argsort(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+def argsort(
+    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> KernelSteps:
     return all_in_order(target, inputs, attributes, (None, 0))
 
 
-def sort(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+def sort(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> KernelSteps:
     return all_in_order(target, inputs, attributes, (0, None))
 
 
 def all_in_order(
     target: Target, inputs: Operands, attributes: Mapping[str, Any], outputs: tuple[int | None, int | None]
-) -> Stages:
-    [x] = given(inputs)
+) -> KernelSteps:
+    [x] = present(inputs)
     axis: int = attributes["axis"]
     return in_order(target, x, axis, x.static_shape[axis], attributes["descending"], outputs)
 
 
 def in_order(
     target: Target, x: TensorType, axis: int, count: int, largest: bool, outputs: tuple[int | None, int | None]
-) -> Stages:
+) -> KernelSteps:
     """So many of every row, by whichever way is the shorter."""
-    if count <= MOST:
+    if count <= MAX_INSERTED_ELEMENTS:
         return first_of_order(target, x, axis, count, largest, outputs)
     return all_of_order(x, axis, count, largest, outputs)
 
 
 def keeps_few(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
     """Elements of longer rows without their places are sorted by NumPy."""
-    [x] = given(inputs)
+    [x] = present(inputs)
     axis: int = attributes["axis"]
-    return x.static_shape[axis] <= MOST_ALONE
+    return x.static_shape[axis] <= MAX_VALUES_ONLY_ELEMENTS
 
 
-FORMS["topk"] = Loops(topk, NUMBERS)
-FORMS["argsort"] = Loops(argsort, NUMBERS)
-FORMS["sort"] = Loops(sort, NUMBERS, keeps_few)
+RULES["topk"] = CustomKernel(topk, NUMERIC_DTYPES)
+RULES["argsort"] = CustomKernel(argsort, NUMERIC_DTYPES)
+RULES["sort"] = CustomKernel(sort, NUMERIC_DTYPES, keeps_few)

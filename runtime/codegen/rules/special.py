@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from runtime.codegen import math
-from runtime.codegen.rules.form import FLOATS, of_one, pointwise
+from runtime.codegen.rules.rule import FLOAT_DTYPES, of_one, pointwise
 
-of_one("erf", math.erf, FLOATS)
-of_one("erfc", math.erfc, FLOATS)
-of_one("lgamma", math.lgamma, FLOATS)
-of_one("digamma", math.digamma, FLOATS)
-pointwise("polygamma", math.polygamma, FLOATS)
+of_one("erf", math.erf, FLOAT_DTYPES)
+of_one("erfc", math.erfc, FLOAT_DTYPES)
+of_one("lgamma", math.lgamma, FLOAT_DTYPES)
+of_one("digamma", math.digamma, FLOAT_DTYPES)
+pointwise("polygamma", math.polygamma, FLOAT_DTYPES)

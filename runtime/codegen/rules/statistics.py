@@ -7,45 +7,49 @@ from math import inf, prod
 from runtime.codegen import math
 from runtime.codegen.ir import Value
 from runtime.codegen.ir.words import absolute, sqrt, where
-from runtime.codegen.rules.composition import Composition, Part, difference, squared, total
-from runtime.codegen.rules.form import FORMS, Composite
+from runtime.codegen.rules.decomposition import DecompositionBuilder, SymbolicTensor, difference, squared, total
 from runtime.codegen.rules.norm import square_of_difference
+from runtime.codegen.rules.rule import RULES, Decomposition
 
 
-def logsumexp(c: Composition, x: Part, *, axes: tuple[int, ...], keepdims: bool) -> Part:
+def logsumexp(c: DecompositionBuilder, x: SymbolicTensor, *, axes: tuple[int, ...], keepdims: bool) -> SymbolicTensor:
     """By the distance from the largest, or from 0 where that is infinite."""
     along = axes or range(x.type.rank)
-    most = c.each(if_finite, c.join("max", x, along))
-    powers = c.each(math.exp, c.each(difference, x, most))
-    return c.each(total, c.each(math.log, c.join("sum", powers, along)), most)
+    most = c.elementwise(if_finite, c.reduce("max", x, along))
+    powers = c.elementwise(math.exp, c.elementwise(difference, x, most))
+    return c.elementwise(total, c.elementwise(math.log, c.reduce("sum", powers, along)), most)
 
 
-def variance(c: Composition, x: Part, *, axes: tuple[int, ...], correction: float, keepdims: bool) -> Part:
+def variance(
+    c: DecompositionBuilder, x: SymbolicTensor, *, axes: tuple[int, ...], correction: float, keepdims: bool
+) -> SymbolicTensor:
     """The sum of squares of distances from the mean, over their number less the correction."""
     along = axes or range(x.type.rank)
     count = prod(x.type.static_shape[axis] for axis in along)
-    squares = c.join("sum", c.each(square_of_difference, x, c.mean(x, along)), along)
-    return c.each(divided, squares, by=float(max(count - correction, 0)))
+    squares = c.reduce("sum", c.elementwise(square_of_difference, x, c.mean(x, along)), along)
+    return c.elementwise(divided, squares, by=float(max(count - correction, 0)))
 
 
-def standard_deviation(c: Composition, x: Part, **attributes: object) -> Part:
+def standard_deviation(c: DecompositionBuilder, x: SymbolicTensor, **attributes: object) -> SymbolicTensor:
     """Its root."""
-    return c.each(sqrt, variance(c, x, **attributes))  # pyright: ignore[reportArgumentType]: those of variance
+    return c.elementwise(sqrt, variance(c, x, **attributes))  # pyright: ignore[reportArgumentType]: those of variance
 
 
-def norm(c: Composition, x: Part, *, ord: float, axes: tuple[int, ...], keepdims: bool) -> Part:
+def norm(
+    c: DecompositionBuilder, x: SymbolicTensor, *, ord: float, axes: tuple[int, ...], keepdims: bool
+) -> SymbolicTensor:
     """By the rule of its order."""
     along = axes or range(x.type.rank)
     if ord == 2:
-        return c.each(sqrt, c.join("sum", c.each(squared, x), along))
-    sizes = c.each(absolute, x)
+        return c.elementwise(sqrt, c.reduce("sum", c.elementwise(squared, x), along))
+    sizes = c.elementwise(absolute, x)
     if abs(ord) == inf:
-        return c.join("max" if ord > 0 else "min", sizes, along)
+        return c.reduce("max" if ord > 0 else "min", sizes, along)
     if ord == 1:
-        return c.join("sum", sizes, along)
+        return c.reduce("sum", sizes, along)
     if ord == 0:
-        return c.join("sum", c.each(counts, sizes), along)
-    return c.each(power, c.join("sum", c.each(power, sizes, by=float(ord)), along), by=1 / ord)
+        return c.reduce("sum", c.elementwise(counts, sizes), along)
+    return c.elementwise(power, c.reduce("sum", c.elementwise(power, sizes, by=float(ord)), along), by=1 / ord)
 
 
 def if_finite(x: Value) -> Value:
@@ -68,7 +72,7 @@ def power(x: Value, *, by: float) -> Value:
     return math.pow(x, x.like(by))
 
 
-FORMS["logsumexp"] = Composite(logsumexp)
-FORMS["variance"] = Composite(variance)
-FORMS["standard_deviation"] = Composite(standard_deviation)
-FORMS["norm"] = Composite(norm)
+RULES["logsumexp"] = Decomposition(logsumexp)
+RULES["variance"] = Decomposition(variance)
+RULES["standard_deviation"] = Decomposition(standard_deviation)
+RULES["norm"] = Decomposition(norm)

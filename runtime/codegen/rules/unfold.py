@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from prograd_proto import TensorType
 from runtime.codegen.ir import DTYPES, Function, Index, Value
-from runtime.codegen.kernels.moves import Lying, Move, Strided, line, row_major
-from runtime.codegen.kernels.nest import moved, over
-from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.kernels.moves import Layout, Move, Strided, line, row_major
+from runtime.codegen.kernels.nest import offset_of, over
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.form import FORMS, NUMBERS, Loops
-from runtime.codegen.rules.index import Operands, given
+from runtime.codegen.rules.index import Operands, present
+from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel
 from runtime.codegen.rules.shape import moving
 
 Ints = tuple[int, ...]
@@ -34,45 +34,45 @@ class Tap(NamedTuple):
 
 
 def taps(
-    images: Lying, windows: Lying, *, window: Ints, stride: Ints, padding: Ints, dilation: Ints, **_: object
+    images: Layout, windows: Layout, *, window: Ints, stride: Ints, padding: Ints, dilation: Ints, **_: object
 ) -> Iterator[Tap]:
     """In row-major order, without those that lie beside the image everywhere."""
     n, *sizes, c = images.shape
-    (n_step, *steps, c_step), (to_n, *to, to_c) = images.steps, windows.steps
+    (n_step, *steps, c_step), (to_n, *to, to_c) = images.strides, windows.strides
     for at in product(*map(range, window)):
         spans = [_inside(sizes[k], windows.shape[1 + k], at[k] * dilation[k] - padding[k], stride[k]) for k in range(2)]
         if not all(count for _, _, count in spans):
             continue
         extents = (n, *(count for _, _, count in spans), c)
         image = sum(start * step for (_, start, _), step in zip(spans, steps, strict=True))
-        place = sum(first * step for (first, _, _), step in zip(spans, to, strict=True))
+        index = sum(first * step for (first, _, _), step in zip(spans, to, strict=True))
         number = (at[0] * window[1] + at[1]) * c * to_c
         strides = (n_step, *(s * step for s, step in zip(stride, steps, strict=True)), c_step)
-        yield Tap(extents, (image, strides), (place + number, (to_n, *to, to_c)))
+        yield Tap(extents, (image, strides), (index + number, (to_n, *to, to_c)))
 
 
-def _inside(size: int, places: int, offset: int, stride: int) -> tuple[int, int, int]:
+def _inside(size: int, indices: int, offset: int, stride: int) -> tuple[int, int, int]:
     """Of places whose tap lies at offset + stride * place: the first within, where its tap lies, and how many are."""
     first = max(0, -(offset // stride))
-    count = max(min(places, (size - 1 - offset) // stride + 1) - first, 0)
+    count = max(min(indices, (size - 1 - offset) // stride + 1) - first, 0)
     return first, offset + stride * first, count
 
 
-def unfold(xs: Sequence[Lying], outputs: Sequence[TensorType], **attributes: Any) -> list[list[Move]]:
+def unfold(xs: Sequence[Layout], outputs: Sequence[TensorType], **attributes: Any) -> list[list[Move]]:
     y = outputs[0].static_shape
-    found = taps(xs[0], Lying(y, row_major(y)), **attributes)
+    found = taps(xs[0], Layout(y, row_major(y)), **attributes)
     copies = [Move(tap.extents, Strided(0, *tap.windows), Strided(0, *tap.image)) for tap in found]
     if not any(attributes["padding"]):
         return [copies]
     return [[Move(y, Strided(0, 0, row_major(y)), 0)], copies]
 
 
-def fold(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> Stages:
+def fold(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> KernelSteps:
     """A unit is an image; what its windows have of an element is added in the order of the taps."""
-    [x], [y] = given(inputs), outputs
+    [x], [y] = present(inputs), outputs
     element = DTYPES[y.dtype]
-    images, windows = (Lying(shape, row_major(shape)) for shape in (y.static_shape, x.static_shape))
-    lanes, size = target.lanes(element.bits), images.steps[0]
+    images, windows = (Layout(shape, row_major(shape)) for shape in (y.static_shape, x.static_shape))
+    lanes, size = target.lanes(element.bits), images.strides[0]
 
     def write(work: Work, start: Value, stop: Value) -> None:
         f, source, to = work.f, work.inputs[0], work.outputs[0]
@@ -83,21 +83,21 @@ def fold(target: Target, inputs: Operands, outputs: Sequence[TensorType], attrib
             for tap in taps(images, windows, **attributes):
                 _add(f, tap, lanes, source + tap.windows[0], to + tap.image[0], f.index(image))
 
-    cost = x.static_shape[0] * windows.steps[0] * 0.3
-    return Stages((Stage(write, x.static_shape[0], cost),))
+    cost = x.static_shape[0] * windows.strides[0] * 0.3
+    return KernelSteps((KernelStep(write, x.static_shape[0], cost),))
 
 
 def _add(f: Function, tap: Tap, lanes: int, source: Value, to: Value, image: Value) -> None:
     """What lies under a tap to an image."""
 
-    def place(at: list[Index]) -> None:
-        read = source + moved([image, *at], tap.windows[1])
-        written = to + moved([image, *at], tap.image[1])
+    def index(at: list[Index]) -> None:
+        read = source + offset_of([image, *at], tap.windows[1])
+        written = to + offset_of([image, *at], tap.image[1])
         for i, many in line(f, tap.extents[3], lanes):
             f.store(f.load(written, i, many) + f.load(read, i, many), written, i)
 
-    over(f, tap.extents[1:3], place)
+    over(f, tap.extents[1:3], index)
 
 
 moving("unfold", unfold)
-FORMS["fold"] = Loops(fold, NUMBERS)
+RULES["fold"] = CustomKernel(fold, NUMERIC_DTYPES)

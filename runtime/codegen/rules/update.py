@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime.codegen.ir import Value
-from runtime.codegen.rules.form import FLOATS, pointwise
+from runtime.codegen.rules.rule import FLOAT_DTYPES, pointwise
 
 
 def sgd(w: Value, dw: Value, rate: Value, *, decay: float) -> Value:
@@ -24,5 +24,5 @@ def decayed(w: Value, dw: Value, decay: float) -> Value:
     return w * decay + dw if decay else dw
 
 
-pointwise("sgd", sgd, FLOATS)
-pointwise("momentum", momentum, FLOATS)
+pointwise("sgd", sgd, FLOAT_DTYPES)
+pointwise("momentum", momentum, FLOAT_DTYPES)

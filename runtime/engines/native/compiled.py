@@ -6,15 +6,15 @@ import gc
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from runtime.codegen.emit.code import Source
+from runtime.codegen.emit.code import CodeSource
 from runtime.codegen.ir import Module
 from runtime.codegen.machine import Target
 from runtime.engines.native import jit
+from runtime.engines.native.cache.entries import find, keep
 from runtime.engines.native.cache.entry import Entry, Label
-from runtime.engines.native.cache.kept import find, keep
 from runtime.engines.native.cache.key import key_of
-from runtime.engines.native.given_back import give_back
-from runtime.engines.native.objects.elf import Refused
+from runtime.engines.native.objects.elf import UnknownObject
+from runtime.engines.native.release_memory import give_back
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
 
 UNCOUNTED_BYTES: Final = 16 << 20
@@ -36,10 +36,10 @@ class Code(NamedTuple):
 def own_code(target: Target, name: str, write: Callable[[Module], None], functions: Sequence[str]) -> jit.Loaded:
     """Return the functions of a module that is the same for all programs, under a name of ours."""
 
-    def source() -> Source:
+    def source() -> CodeSource:
         module = Module(target)
         write(module)
-        return Source(iter([module]), [list(functions)])
+        return CodeSource(iter([module]), [list(functions)])
 
     return compiled_code("", target, (name.encode(),), source, lambda names: names == [list(functions)]).loaded
 
@@ -48,7 +48,7 @@ def compiled_code(
     program: str,
     target: Target,
     parts: Sequence[bytes],
-    write: Callable[[], Source],
+    write: Callable[[], CodeSource],
     fits: Callable[[list[list[str]]], bool],
     memory: MemoryLimit = NO_LIMIT,
 ) -> Code:
@@ -83,13 +83,13 @@ def _loaded(kept: Entry) -> Code | None:
     """Return the code of an entry, or None if it is no code of this engine."""
     try:
         loaded = jit.linked(kept.parts())
-    except Refused:
+    except UnknownObject:
         return None
     names = {name for names in kept.label.functions for name in names}
     return Code(loaded, kept.label.functions) if all(map(loaded.has, names)) else None
 
 
-def _compiled(source: Source, target: Target, memory: MemoryLimit) -> tuple[Code, list[bytes]]:
+def _compiled(source: CodeSource, target: Target, memory: MemoryLimit) -> tuple[Code, list[bytes]]:
     """Compile one module after the other, so that LLVM never has more than one."""
     objects: list[bytes] = []
     for module in source.modules:

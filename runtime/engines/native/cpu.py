@@ -13,7 +13,7 @@ from typing import Final
 from runtime.codegen.machine import INSTRUCTION_SETS, Target, target
 from runtime.engines.engine import Unavailable
 
-NEEDS: Final = {
+REQUIRED_FEATURES: Final = {
     "avx512": ("AVX512F", "AVX512BW", "AVX512CD", "AVX512DQ", "AVX512VL", "AVX2", "FMA3", "F16C"),
     "avx2": ("AVX2", "FMA3", "F16C"),
     "sse2": ("SSE2",),
@@ -46,7 +46,7 @@ def usable(features: Mapping[str, bool], machine: str) -> list[str]:
     architecture = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine.lower(), machine.lower())
     return [
         name
-        for name, needs in NEEDS.items()
+        for name, needs in REQUIRED_FEATURES.items()
         if INSTRUCTION_SETS[name][0] == architecture and all(features.get(need) for need in needs)
     ]
 

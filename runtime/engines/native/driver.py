@@ -10,18 +10,18 @@ from typing import Final
 
 import numpy as np
 
-from runtime.codegen.emit.driver import ALARM, BOARD_WORDS, CLAIM, CLOSED, STOP, write_driver
+from runtime.codegen.emit.driver import ALARM, BOARD_WORDS, CLAIM, CLOSED_CLAIM, STOP, write_driver
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
 from runtime.engines.native.compiled import own_code
 from runtime.engines.native.jit import Loaded
 from runtime.memory.aligned import aligned_bytes
 
-SPINS: Final = 4096
+SPINS_BEFORE_YIELD: Final = 4096
 """How often a helper looks for work before it lets others have its core, each time some 20 to 50 ns: longer than Python
 takes from one step to the next."""
 
-YIELDS: Final = 1024
+YIELDS_BEFORE_SLEEP: Final = 1024
 """How often it lets others have its core before it sleeps."""
 
 
@@ -44,7 +44,7 @@ class Driver:
         self._help: Callable[..., None] = code.function("help", 7)
         self._board = aligned_bytes(BOARD_WORDS * 8).view(np.int64)
         self._board[:] = 0
-        self._board[CLAIM] = CLOSED
+        self._board[CLAIM] = CLOSED_CLAIM
         self._board[ALARM] = alarm.ctypes.data
         self.phases, self.chunks, self._alive = phases, chunks, (alarm, alive)
         self._tables = tuple(array.ctypes.data for array in (self._board, phases, chunks))
@@ -60,7 +60,7 @@ class Driver:
 
     def help(self, thread: int) -> None:
         """On another thread: take chunks of what is driven, until nothing was driven for a while."""
-        self._help(*self._tables, thread, give_way(), SPINS, YIELDS)
+        self._help(*self._tables, thread, give_way(), SPINS_BEFORE_YIELD, YIELDS_BEFORE_SLEEP)
 
     def welcome(self, helpers: bool) -> None:
         """Whether helpers may stay, or are to leave as soon as they have no chunk."""

@@ -21,16 +21,16 @@ from runtime.engines.native.driver import driver_code
 from runtime.engines.native.executor import NativeExecutor
 from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.prepacked import Prepacked
+from runtime.engines.native.random_bits import CompiledRandomBits
 from runtime.engines.native.step import bind_compiled, lowered
-from runtime.engines.native.words import CompiledWords
 from runtime.engines.room import Room
 from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit, UsageError
 from runtime.memory.limit import MemoryLimit, resident
-from runtime.philox import make_words_by
+from runtime.philox import use_random_bits_by
 
 if TYPE_CHECKING:
-    from runtime.engines.native.watching import Watching
+    from runtime.engines.native.instrumented import InstrumentedStep
 
 COMPILER_BYTES: Final = 96 << 20
 """Memory for LLVM and the module that it compiles, counted if code is kept too: a limit means the same each time."""
@@ -51,8 +51,10 @@ def has_room(program: pb.ProgramDesc, memory: MemoryLimit) -> bool:
     arenas = [binding.plan.arena_bytes for entry in program.entries for binding in entry.bindings]
     own = sum(type_of(state).nbytes for state in held(program)) + max(arenas, default=0)
     own += BYTES_PER_OP * sum(len(block.ops) for block in program.blocks)
-    room = memory.room_of_process
-    return jit.has_address_space(own + UNPLANNED_ADDRESSES) and (room is None or room >= COMPILER_BYTES + own)
+    memory_budget = memory.room_of_process
+    return jit.has_address_space(own + UNPLANNED_ADDRESSES) and (
+        memory_budget is None or memory_budget >= COMPILER_BYTES + own
+    )
 
 
 class NativeEngine:
@@ -78,7 +80,7 @@ class NativeEngine:
         self._options = options
         self._target = this_machine(instructions)
         driver_code(self._target)  # every step needs it; where it is not kept, it shows whether LLVM can be loaded
-        make_words_by(CompiledWords(self._target))
+        use_random_bits_by(CompiledRandomBits(self._target))
         self.instructions = self._target.name
         self._known: dict[int, Lowered] = {}  # by the number of the block
         self._known_watched: dict[int, Lowered] = {}
@@ -88,7 +90,7 @@ class NativeEngine:
     def needs(self, bound: BoundEntry) -> Footprint:
         """By lowering it."""
         memory = self._lowered(bound, ()).memory
-        beside = self._watched(bound).memory if self._options.check_nan else None
+        beside = self._instrumented(bound).memory if self._options.check_nan else None
         arena, file = (0, 0) if beside is None else (beside.arena_bytes, beside.file_bytes)
         return Footprint(memory.arena_bytes + arena, memory.file_bytes + file, packed=memory.packed_bytes)
 
@@ -108,7 +110,7 @@ class NativeEngine:
 
     def workspace(self) -> NativeWorkspace:
         """A new one."""
-        return NativeWorkspace(self._program, self._options, self._lowered, self._watched, self._prepacked_of)
+        return NativeWorkspace(self._program, self._options, self._lowered, self._instrumented, self._prepacked_of)
 
     def _prepacked_of(
         self, bound: BoundEntry, fetch: Sequence[str], states: Mapping[str, Array], nbytes: int
@@ -125,19 +127,19 @@ class NativeEngine:
         """The entry, lowered once for its own fetches, and again each time that more are asked for."""
         if not fetch and bound.number in self._known:
             return self._known[bound.number]
-        options, room = self._options, None if bound.plan is None else bound.plan.arena_bytes
+        options, memory_budget = self._options, None if bound.plan is None else bound.plan.arena_bytes
         before = resident()
-        step = lowered(bound.block, fetch, self._target, options.threads, room=room, prepacks=True)
+        step = lowered(bound.block, fetch, self._target, options.threads, memory_budget=memory_budget, prepacks=True)
         options.memory.take_of_process(max(resident() - before, 0), "the program, as it is lowered,")
         if not fetch:
             self._known[bound.number] = step
         return step
 
-    def _watched(self, bound: BoundEntry) -> Lowered:
+    def _instrumented(self, bound: BoundEntry) -> Lowered:
         """The entry op by op, without a change of any state."""
         if bound.number not in self._known_watched:
             before = resident()
-            step = lowered(bound.block, (), self._target, self._options.threads, watched=True)
+            step = lowered(bound.block, (), self._target, self._options.threads, is_instrumented=True)
             self._options.memory.take_of_process(max(resident() - before, 0), "the program, op by op,")
             self._known_watched[bound.number] = step
         return self._known_watched[bound.number]
@@ -151,15 +153,16 @@ class NativeWorkspace:
         program: pb.ProgramDesc,
         options: EngineOptions,
         lower: Callable[[BoundEntry, Sequence[str]], Lowered],
-        watched: Callable[[BoundEntry], Lowered],
+        is_instrumented: Callable[[BoundEntry], Lowered],
         prepacked: Callable[[BoundEntry, Sequence[str], Mapping[str, Array], int], Prepacked],
     ) -> None:
-        """`lower` lowers an entry that also gives some tensors, `watched` one whose ops are looked at one by one.
+        """Keep how entries are lowered.
 
+        `lower` lowers an entry that also gives some tensors, `is_instrumented` one whose ops are checked one by one.
         `prepacked` is what its steps share.
         """
         self._program, self._options, self._prepacked = program, options, prepacked
-        self._lower, self._lower_watched = lower, watched
+        self._lower, self._lower_watched = lower, is_instrumented
         self._room, self._beside = Room(options.memory, options.spill), Room(options.memory, options.spill)
         self._helpers = Helpers(options.threads - 1)
         finalize(self, self._helpers.close)
@@ -188,15 +191,17 @@ class NativeWorkspace:
         packed = None if shared is None else shared.memory
         compiled = bind_compiled(step, states, arena, file, self._program.name, packed, options.memory)
         around = around_step(bound.block, compiled.arrays, states, fetch, self._room.copies)
-        watch = self._watching(bound, states, around.feeds) if options.check_nan else None
-        steady = None if shared is None else partial(shared.require, version)
+        watch = self._instrumented(bound, states, around.feeds) if options.check_nan else None
+        invariant = None if shared is None else partial(shared.require, version)
         return NativeExecutor(
-            self._program.locations, step, compiled, around, self._helpers, watch, steady, [arena, *states.values()]
+            self._program.locations, step, compiled, around, self._helpers, watch, invariant, [arena, *states.values()]
         )
 
-    def _watching(self, bound: BoundEntry, states: Mapping[str, Array], feeds: Mapping[str, Array]) -> Watching:
+    def _instrumented(
+        self, bound: BoundEntry, states: Mapping[str, Array], feeds: Mapping[str, Array]
+    ) -> InstrumentedStep:
         """The ops one by one, in memory of their own."""
-        from runtime.engines.native.watching import Watching
+        from runtime.engines.native.instrumented import InstrumentedStep
         from runtime.engines.step_start import StepStart
 
         step = self._lower_watched(bound)
@@ -207,7 +212,7 @@ class NativeWorkspace:
         here = {p.feed: compiled.arrays[p.tensor] for p in bound.block.parameters if p.WhichOneof("source") == "feed"}
         start = StepStart(self._program, bound.block, states, here, self._beside.copies)
         pairs = {name: (feeds[name], array) for name, array in here.items()}
-        return Watching(step, compiled, start, pairs, self._program.locations, self._helpers)
+        return InstrumentedStep(step, compiled, start, pairs, self._program.locations, self._helpers)
 
     def close(self) -> None:
         """End the threads that help."""

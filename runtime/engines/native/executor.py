@@ -14,9 +14,9 @@ from runtime.dtypes import Array
 from runtime.engines.around_step import AroundStep
 from runtime.engines.engine import Footprint, InMemory, Repeat
 from runtime.engines.faults import raise_named
+from runtime.engines.native.feeds_in_place import FeedsInPlace
 from runtime.engines.native.helpers import Helpers
-from runtime.engines.native.led import LedFeeds
-from runtime.engines.native.refusals import Refused
+from runtime.engines.native.runtime_checks import CheckFailed
 from runtime.engines.native.step import Call, CompiledStep, Segment
 from runtime.engines.parts import Buffer, Part, Spell
 from runtime.placement.alignment import aligned
@@ -33,23 +33,23 @@ class NativeExecutor:
         around: AroundStep,
         helpers: Helpers,
         watch: Call | None = None,
-        steady: Callable[[Call], None] | None = None,
+        require_prepacked: Callable[[Call], None] | None = None,
         owned: Sequence[Array] = (),
     ) -> None:
         """`locations` are the lines that ops name; `watch` is called before each step, with the feeds of the step.
 
         `owned` is what steps may write.
 
-        `steady` is called before a step, with what makes all that is prepacked, which it calls if that is not there.
+        `require_prepacked` is called before a step with a function that prepacks, and calls it if nothing is prepacked.
         """
         self._locations, self._compiled, self._lowered, self._helpers = locations, compiled, step, helpers
-        self._watch, self._steady = watch, steady
+        self._watch, self._require_prepacked = watch, require_prepacked
         self._around = around
         self.feeds, self.fetches, before, self._after, _ = around
         self._before = before if watch is None else [watch, *before]
         self._is_one_call = watch is None and _is_one_call(step, compiled, around)
         self.parts = [Part(f"{group.name}{' by NumPy' * group.is_host}", tuple(group.ops)) for group in step.groups]
-        self._led: LedFeeds | None = None
+        self._led: FeedsInPlace | None = None
         self._owned = owned
         memory = step.memory
         self.footprint = Footprint(memory.arena_bytes, memory.file_bytes, packed=memory.packed_bytes)
@@ -75,7 +75,7 @@ class NativeExecutor:
             self.step()
             return
         if self._led is None:
-            self._led = LedFeeds(self._lowered, self._compiled, self.feeds, self._owned)
+            self._led = FeedsInPlace(self._lowered, self._compiled, self.feeds, self._owned)
         led = self._led.lead(feeds)
         try:
             self._call(partial(self._led.arrays, feeds, led))
@@ -91,16 +91,16 @@ class NativeExecutor:
             self._compiled.run(segment)
             spells.append(Spell(segment.first, start, perf_counter(), 0))
 
-        self._make(self._compiled.alone, timed)
+        self._make(self._compiled.per_group, timed)
         return spells
 
     def repeated(self, rows: InMemory, fetches: Sequence[str]) -> Repeat | None:
-        """If all of a step is compiled; see `runtime.engines.native.repeat`."""
+        """If all of a step is compiled; see `runtime.engines.native.repeated_steps`."""
         if self._watch is not None:
             return None
-        from runtime.engines.native.repeat import repeated
+        from runtime.engines.native.repeated_steps import repeated_steps
 
-        found = repeated(self._lowered, self._compiled, self._around, rows, fetches)
+        found = repeated_steps(self._lowered, self._compiled, self._around, rows, fetches)
         if found is None:
             return None
 
@@ -124,14 +124,14 @@ class NativeExecutor:
         """
         for call in self._before:
             call()
-        if self._steady is not None:
-            self._steady(self._prepack)
+        if self._require_prepacked is not None:
+            self._require_prepacked(self._prepack)
         [segment], compiled = self._compiled.segments, self._compiled
         with self._helpers.helping(compiled.driver):
             compiled.driver.drive(*segment.phases)
-        if compiled.refusals.any:
+        if compiled.runtime_checks.any_failed:
             read = compiled.arrays if arrays is None else arrays()
-            self._named(segment, partial(compiled.refusals.say, compiled.groups, read))
+            self._named(segment, partial(compiled.runtime_checks.raise_error, compiled.groups, read))
         for call in self._after:
             call()
 
@@ -139,8 +139,8 @@ class NativeExecutor:
         with np.errstate(all="ignore"):
             for call in self._before:
                 call()
-            if self._steady is not None:
-                self._steady(self._prepack)
+            if self._require_prepacked is not None:
+                self._require_prepacked(self._prepack)
             for segment in segments:
                 with self._helpers.helping(self._compiled.driver):
                     self._named(segment, partial(run, segment))
@@ -151,7 +151,7 @@ class NativeExecutor:
         """Run it; an error names the op."""
         try:
             run()
-        except Refused as refused:
+        except CheckFailed as refused:
             raise_named(refused.error, refused.op, self._locations)
         except Exception as error:
             raise_named(error, self._lowered.groups[segment.first].nodes[-1].op, self._locations)

@@ -21,7 +21,7 @@ def host_call(
     nodes: Nodes, node: Node, scratch: Sequence[int], arrays: Mapping[str, Array], arena: Array
 ) -> Callable[[], object]:
     """A call that computes a node; `scratch` are the offsets of its scratch in the arena."""
-    rooms = [view(arena, at, type) for at, type in zip(scratch, scratch_of_node(nodes, node), strict=True)]
+    scratch_arrays = [view(arena, at, type) for at, type in zip(scratch, scratch_of_node(nodes, node), strict=True)]
     inputs = [arrays[name] if name else None for name in node.inputs]
     outputs = [arrays[name] for name in node.outputs]
-    return KERNELS[node.op.type].bind(inputs, outputs, rooms, node.attributes, node.op.random_stream)
+    return KERNELS[node.op.type].bind(inputs, outputs, scratch_arrays, node.attributes, node.op.random_stream)

@@ -23,16 +23,16 @@ from runtime.codegen.ir.module import Module
 from runtime.codegen.machine import INSTRUCTION_SETS, Target
 from runtime.engines.engine import Unavailable
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.given_back import give_back
-from runtime.engines.native.objects.elf import Refused, read_object
+from runtime.engines.native.objects.elf import UnknownObject, read_object
 from runtime.engines.native.objects.image import image_of
 from runtime.engines.native.objects.pages import Pages, check_executable
+from runtime.engines.native.release_memory import give_back
 from runtime.errors import ResourceLimit
 
-LEVEL: Final = 1
+OPTIMIZATION_LEVEL: Final = 1
 """Of the code generator: 0 is twice as slow to run, 2 and 3 take longer to compile and give the same speed."""
 
-CPU: Final = {"x86_64": "x86-64", "aarch64": "generic"}
+BASE_CPUS: Final = {"x86_64": "x86-64", "aarch64": "generic"}
 """What LLVM starts from; the features of the target are all that is added."""
 
 
@@ -142,7 +142,7 @@ def load_all(objects: Sequence[bytes], target: Target) -> Loaded:
     """
     try:
         return linked(objects)
-    except Refused:
+    except UnknownObject:
         return _loaded_by_llvm(objects, target)
 
 
@@ -216,7 +216,7 @@ def _machine(target: Target) -> Any:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=CPU[architecture], features=target.features, opt=LEVEL, reloc="pic", codemodel="small"
+        cpu=BASE_CPUS[architecture], features=target.features, opt=OPTIMIZATION_LEVEL, reloc="pic", codemodel="small"
     )
 
 

@@ -13,8 +13,8 @@ from runtime.codegen.machine import Target
 from runtime.engines.native import jit
 from runtime.engines.native.cpu import this_machine
 
-TURNS: Final = 1_000_000
-MEASURED: Final = 9
+ITERATIONS: Final = 1_000_000
+MEASUREMENTS: Final = 9
 """Times, of which the fastest counts: what else the machine does is no part of its peak."""
 
 
@@ -26,11 +26,11 @@ def peak(threads: int) -> float:
     code = jit.load(jit.compiled(_loop(target, chains)), target)
     jit.give_back()
     spin = code.function("spin", 1)
-    work = 2 * target.lanes() * chains * TURNS
+    work = 2 * target.lanes() * chains * ITERATIONS
     rooms = [np.zeros((chains + 2) * target.lanes(), np.float32) for _ in range(threads)]
     best = float("inf")
-    for _ in range(MEASURED):
-        others = [Thread(target=spin, args=(room.ctypes.data,)) for room in rooms[1:]]
+    for _ in range(MEASUREMENTS):
+        others = [Thread(target=spin, args=(memory_budget.ctypes.data,)) for memory_budget in rooms[1:]]
         start = perf_counter()
         for other in others:
             other.start()
@@ -47,7 +47,7 @@ def _loop(target: Target, chains: int) -> Module:
     f = module.function("spin", [pointer(INT64)])
     x, lanes = f.cast(f.arguments[0], FLOAT32), target.lanes()
     a, b = f.load(x, 0, lanes), f.load(x, lanes, lanes)
-    loop = f.loop(0, TURNS, 1, [f.load(x, (2 + i) * lanes, lanes) for i in range(chains)])
+    loop = f.loop(0, ITERATIONS, 1, [f.load(x, (2 + i) * lanes, lanes) for i in range(chains)])
     for _, sums in loop:
         loop.carry([f.fma(a, b, total) for total in sums])
     for i, total in enumerate(loop.results):

@@ -12,7 +12,7 @@ from runtime.codegen import lower
 from runtime.codegen.emit.code import ADDRESS, emit
 from runtime.codegen.emit.driver import CHUNK_WORDS
 from runtime.codegen.lower import Lowered
-from runtime.codegen.lowering.chunks import Chunk, Stretch, chunks_of, stretches
+from runtime.codegen.lowering.chunks import Chunk, ItemRange, chunks_of, item_ranges
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.machine import Target
 from runtime.constants import constant_array
@@ -20,7 +20,7 @@ from runtime.dtypes import Array
 from runtime.engines.native.compiled import compiled_code
 from runtime.engines.native.driver import Driver
 from runtime.engines.native.host import host_call, scratch_of_node
-from runtime.engines.native.refusals import Refusals
+from runtime.engines.native.runtime_checks import RuntimeChecks
 from runtime.memory.aligned import view
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
 
@@ -32,13 +32,15 @@ def lowered(
     pinned: Sequence[str],
     target: Target,
     threads: int = 1,
-    watched: bool = False,
-    room: int | None = None,
+    is_instrumented: bool = False,
+    memory_budget: int | None = None,
     *,
     prepacks: bool = False,
 ) -> Lowered:
     """A block lowered as `runtime.codegen.lower` says, for this engine, whose host ops run as NumPy kernels."""
-    return lower.lowered(desc, pinned, target, scratch_of_node, threads, watched, room, prepacks=prepacks)
+    return lower.lowered(
+        desc, pinned, target, scratch_of_node, threads, is_instrumented, memory_budget, prepacks=prepacks
+    )
 
 
 class Segment(NamedTuple):
@@ -77,20 +79,20 @@ class CompiledStep(NamedTuple):
         tables: where its functions find them.
         driver: what makes phases.
         segments: of the whole step.
-        alone: of every group by itself, in order, for who measures them.
+        per_group: of every group by itself, in order, for who measures them.
         packing: the phases that make what is prepacked, first and after the last.
         groups: in order.
-        refusals: what compiled code found that an op refuses.
+        runtime_checks: what compiled code found that an op refuses.
     """
 
     arrays: dict[str, Array]
     tables: Tables
     driver: Driver
     segments: list[Segment]
-    alone: list[Segment]
+    per_group: list[Segment]
     packing: tuple[int, int]
     groups: list[Group]
-    refusals: Refusals
+    runtime_checks: RuntimeChecks
 
     def run(self, segment: Segment) -> None:
         """Make a segment. Raises Refused where an op does not take what it was given."""
@@ -98,8 +100,8 @@ class CompiledStep(NamedTuple):
             segment.host()
         else:
             self.driver.drive(*segment.phases)
-            if self.refusals.any:
-                self.refusals.say(self.groups, self.arrays)
+            if self.runtime_checks.any_failed:
+                self.runtime_checks.raise_error(self.groups, self.arrays)
 
     def prepack(self) -> None:
         """Make what follows from states alone: before the first step, and when they have changed."""
@@ -127,52 +129,52 @@ def bind_compiled(
     """
     packed = arena if packed is None else packed
     arrays = _arrays(step, states, arena, arena if file is None else file, packed)
-    native = [i for i, task in enumerate(step.tasks) if task is not None]
-    tasks = [task for task in step.tasks if task is not None]
-    keys = [task.key.encode() for task in tasks]
-    staged = [step.stages[i] for i in native]
-    counts = [len(stages.all) for stages in staged]
+    native = [i for i, kernel in enumerate(step.kernels) if kernel is not None]
+    kernels = [kernel for kernel in step.kernels if kernel is not None]
+    keys = [kernel.key.encode() for kernel in kernels]
+    steps = [step.steps[i] for i in native]
+    counts = [len(kernel_steps.all) for kernel_steps in steps]
     code, named = compiled_code(
         program,
         step.target,
         keys,
-        write=lambda: emit(step.target, tasks, staged),
+        write=lambda: emit(step.target, kernels, steps),
         fits=lambda names: list(map(len, names)) == counts,
         memory=memory,
     )
     functions = {i: [code.address(name) for name in names] for i, names in zip(native, named, strict=True)}
-    refusals = Refusals(len(step.groups), step.nodes.types)
-    tables = _tables(step, arrays, arena, packed, refusals)
-    whole, alone, packing = chunks_of(step.stages, step.phases, step.threads), _alone(step), _packing(step)
+    runtime_checks = RuntimeChecks(len(step.groups), step.nodes.types)
+    tables = _tables(step, arrays, arena, packed, runtime_checks)
+    whole, alone, packing = chunks_of(step.steps, step.phases, step.threads), _chunks_per_group(step), _packing(step)
     phases = [*whole, *alone, *packing]
     chunks = _records([chunk for phase in phases for chunk in phase], functions, tables)
     alive = code, tables.words, packed
-    driver = Driver(step.target, step.threads, _begins(phases), chunks, refusals.words, alive)
+    driver = Driver(step.target, step.threads, _begins(phases), chunks, runtime_checks.words, alive)
     hosts = {
         i: host_call(step.nodes, group.nodes[0], step.memory.scratch[i], arrays, arena)
         for i, group in enumerate(step.groups)
         if group.is_host
     }
-    segments = _segments(step, hosts), _segments_alone(step, hosts, len(whole))
+    segments = _segments(step, hosts), _segments_per_group(step, hosts, len(whole))
     packing = len(phases) - len(packing), len(phases)
-    return CompiledStep(arrays, tables, driver, *segments, packing, step.groups, refusals)
+    return CompiledStep(arrays, tables, driver, *segments, packing, step.groups, runtime_checks)
 
 
-def _alone(step: Lowered) -> list[list[Chunk]]:
+def _chunks_per_group(step: Lowered) -> list[list[Chunk]]:
     """The chunks of every stage of every group by itself, in order."""
     return [
-        [(Stretch(i, j, start, stop),) for start, stop in stretches(stage, step.threads)]
-        for i, staged in enumerate(step.stages)
-        for j, stage in enumerate(staged.stages, len(staged.prepacked))
+        [(ItemRange(i, j, start, stop),) for start, stop in item_ranges(kernel_step, step.threads)]
+        for i, steps in enumerate(step.steps)
+        for j, kernel_step in enumerate(steps.steps, len(steps.prepacked))
     ]
 
 
 def _packing(step: Lowered) -> list[list[Chunk]]:
     """The chunks of all that is prepacked, stage by stage."""
     return [
-        [(Stretch(i, j, start, stop),) for start, stop in stretches(stage, step.threads)]
-        for i, staged in enumerate(step.stages)
-        for j, stage in enumerate(staged.prepacked)
+        [(ItemRange(i, j, start, stop),) for start, stop in item_ranges(kernel_step, step.threads)]
+        for i, steps in enumerate(step.steps)
+        for j, kernel_step in enumerate(steps.prepacked)
     ]
 
 
@@ -180,10 +182,10 @@ def _records(chunks: Sequence[Chunk], functions: Mapping[int, Sequence[int]], ta
     """The driver's table: the first stretch of each chunk, and behind all of them those that follow it."""
     heads: list[tuple[int, ...]] = []
     rest: list[tuple[int, ...]] = []
-    for place, (first, *others) in enumerate(chunks):
-        further = [len(chunks) + len(rest) - place, *[1] * (len(others) - 1), 0] if others else [0]
+    for position, (first, *others) in enumerate(chunks):
+        further = [len(chunks) + len(rest) - position, *[1] * (len(others) - 1), 0] if others else [0]
         first, *others = (
-            (functions[s.group][s.stage], tables.starts[s.group], s.start, s.stop, on)
+            (functions[s.group][s.step], tables.starts[s.group], s.start, s.stop, on)
             for s, on in zip((first, *others), further, strict=True)
         )
         heads.append(first)
@@ -201,7 +203,7 @@ def _segments(step: Lowered, hosts: Mapping[int, Call]) -> list[Segment]:
     at = {step.phases.first[i]: i for i in hosts}
     first_group: dict[int, int] = {}
     for i, phase in enumerate(step.phases.first):
-        if not step.stages[i].is_prepacked:
+        if not step.steps[i].is_prepacked:
             first_group.setdefault(phase, i)
     segments: list[Segment] = []
     start = 0
@@ -214,10 +216,10 @@ def _segments(step: Lowered, hosts: Mapping[int, Call]) -> list[Segment]:
     return segments
 
 
-def _segments_alone(step: Lowered, hosts: Mapping[int, Call], first: int) -> list[Segment]:
+def _segments_per_group(step: Lowered, hosts: Mapping[int, Call], first: int) -> list[Segment]:
     segments: list[Segment] = []
-    for i, staged in enumerate(step.stages):
-        end = first + len(staged.stages)
+    for i, steps in enumerate(step.steps):
+        end = first + len(steps.steps)
         segments.append(Segment(i, hosts.get(i), (first, end)))
         first = end
     return segments
@@ -233,26 +235,28 @@ def _arrays(step: Lowered, states: Mapping[str, Array], arena: Array, file: Arra
     arrays |= {name: states[state].reshape(nodes.types[name].static_shape) for name, state in memory.in_state.items()}
     for name, root in nodes.root.items():
         if name not in arrays and root in arrays:
-            access = nodes.accesses.get(name)
+            found_view = nodes.views.get(name)
             shape = nodes.types[name].static_shape
-            arrays[name] = arrays[root].reshape(shape) if access is None else access.of(arrays[root])
+            arrays[name] = arrays[root].reshape(shape) if found_view is None else found_view.of(arrays[root])
     return arrays
 
 
-def _tables(step: Lowered, arrays: Mapping[str, Array], arena: Array, packed: Array, refusals: Refusals) -> Tables:
+def _tables(
+    step: Lowered, arrays: Mapping[str, Array], arena: Array, packed: Array, runtime_checks: RuntimeChecks
+) -> Tables:
     starts: list[int] = []
     table: list[int] = []
     words_of: dict[str, list[int]] = {}
     at = arena.ctypes.data, packed.ctypes.data
-    for i, (task, staged) in enumerate(zip(step.tasks, step.stages, strict=True)):
+    for i, (kernel, steps) in enumerate(zip(step.kernels, step.steps, strict=True)):
         starts.append(len(table))
-        if task is not None:
-            for place, name in enumerate(task.table, len(table)):
-                words_of.setdefault(name, []).append(place)
-            table += [arrays[name].ctypes.data for name in task.table]
-            table += [node.op.random_stream for node in task.streams]
+        if kernel is not None:
+            for position, name in enumerate(kernel.table, len(table)):
+                words_of.setdefault(name, []).append(position)
+            table += [arrays[name].ctypes.data for name in kernel.table]
+            table += [node.op.random_stream for node in kernel.streams]
             rooms = enumerate(step.memory.scratch[i])
-            table += [at[number in staged.packed] + offset for number, offset in rooms]
-            table += refusals.addresses(i) if staged.refuses else []
+            table += [at[number in steps.packed] + offset for number, offset in rooms]
+            table += runtime_checks.addresses(i) if steps.has_runtime_check else []
     words = np.array(table or [0], np.int64)
     return Tables([words.ctypes.data + ADDRESS * start for start in starts], words, words_of)

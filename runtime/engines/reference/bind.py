@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import Reading
+from prograd_proto.blocks import BlockAnalysis
 from runtime.constants import constant_array
 from runtime.dtypes import Array
 from runtime.engines.parts import Buffer
@@ -75,7 +75,7 @@ def bind(
         memory: returns at least the given number of aligned bytes for the arena.
         file: returns at least the given number of bytes for spilled tensors; not called if there are none.
     """
-    written = Reading(block)
+    written = BlockAnalysis(block)
     scratch, aliases = scratch_of(written, REFERENCE), aliases_of(written, pinned)
     places = places_of(written, aliases, scratch, None if pinned else plan)
     arena = memory(places.arena_bytes)

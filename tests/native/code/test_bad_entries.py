@@ -12,9 +12,9 @@ from tiers import one_in
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
+from runtime.engines.native.cache.entries import keep
 from runtime.engines.native.cache.entry import Entry, Label, from_bytes, to_bytes
-from runtime.engines.native.cache.kept import keep
-from runtime.engines.native.objects.elf import HEADER, Refused, read_object
+from runtime.engines.native.objects.elf import HEADER, UnknownObject, read_object
 from runtime.engines.native.objects.image import image_of
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "linear_regression.pb"
@@ -117,5 +117,5 @@ def test_sections_that_overlap_take_no_more_memory_than_the_object_has(folder):
     code = next(row for row in rows if struct.unpack_from("<Q", row, 8)[0] & 4 and struct.unpack_from("<Q", row, 32)[0])
     fields[6], fields[12] = len(content), count + 1000
     crafted = HEADER.pack(*fields) + content[HEADER.size :] + b"".join(rows) + code * 1000
-    with pytest.raises(Refused, match=r"^the sections of the object overlap$"):
+    with pytest.raises(UnknownObject, match=r"^the sections of the object overlap$"):
         image_of(read_object(crafted))

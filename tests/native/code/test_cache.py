@@ -14,14 +14,14 @@ from native.code.test_objects import exponentials
 
 from prograd_proto.files import load
 from runtime.__main__ import main
-from runtime.codegen.emit.code import Source, emit
-from runtime.codegen.emit.kinds import stages_of
+from runtime.codegen.emit.code import CodeSource, emit
+from runtime.codegen.emit.group_steps import steps_of
 from runtime.codegen.machine import target
 from runtime.engines.native import compiled, jit
 from runtime.engines.native.cache import key as keys
+from runtime.engines.native.cache.entries import clear, find, keep, kept
 from runtime.engines.native.cache.entry import Entry, Label, from_bytes, to_bytes
 from runtime.engines.native.cache.folder import cache_folder
-from runtime.engines.native.cache.kept import clear, find, keep, kept
 from runtime.engines.native.cache.key import key_of
 from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.step import lowered
@@ -290,7 +290,7 @@ def tasks_of_examples(here):
     for path in sorted((Path(__file__).parents[3] / "examples").glob("*.pb")):
         program = load(path)
         for bound in (bound for entry in program.entries for bound in bound_entries(program, entry.name)):
-            for task in lowered(bound.block, (), here).tasks:
+            for task in lowered(bound.block, (), here).kernels:
                 if task is not None:
                     tasks[task.key].append(task)
     return {key: equal for key, equal in tasks.items() if len(equal) > 1}
@@ -301,7 +301,7 @@ def test_tasks_with_the_same_key_have_the_same_code_in_whatever_program_they_are
     tasks = tasks_of_examples(here)
     assert sum(map(len, tasks.values())) > 200
     for key, equal in tasks.items():
-        assert len({next(emit(here, [task], [stages_of(here, task)]).modules).text for task in equal}) == 1, key
+        assert len({next(emit(here, [task], [steps_of(here, task)]).modules).text for task in equal}) == 1, key
 
 
 def test_a_change_of_any_source_is_another_writer(tmp_path, monkeypatch):
@@ -328,7 +328,7 @@ def test_code_that_is_kept_is_neither_written_nor_compiled_again(folder, monkeyp
         code.loaded.function(code.functions[0][0], 2)(x.ctypes.data, y.ctypes.data)
         return y.tobytes()
 
-    first = result(lambda: Source(iter([exponentials(here)]), [["twice"]]))
+    first = result(lambda: CodeSource(iter([exponentials(here)]), [["twice"]]))
     assert [file.label.program for file in kept()] == ["small"]
     monkeypatch.setattr(jit, "compiled_of_several", lambda _: pytest.fail("it compiles"))
     assert result(lambda: pytest.fail("it writes")) == first

@@ -9,7 +9,7 @@ from native.building import call
 
 from runtime.codegen.ir import Function, Value
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.given_back import LIBRARY
+from runtime.engines.native.release_memory import LIBRARY
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no words for it")
 

@@ -18,7 +18,7 @@ from runtime.engines.engine import Unavailable
 from runtime.engines.native import jit
 from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.objects import pages
-from runtime.engines.native.objects.elf import Refused, Section, read_object
+from runtime.engines.native.objects.elf import Section, UnknownObject, read_object
 from runtime.engines.native.objects.image import PAGE, Image, image_of
 from runtime.engines.native.objects.relocations import KINDS
 
@@ -122,7 +122,7 @@ def test_a_relocation_writes_the_word_of_the_manual(machine, kind, before, to, a
     ],
 )
 def test_a_relocation_that_does_not_fit_is_refused(machine, kind, to, message):
-    with pytest.raises(Refused, match=f"^{message}$"):
+    with pytest.raises(UnknownObject, match=f"^{message}$"):
         at_once(machine, kind, 0, to, 0)
 
 
@@ -135,7 +135,7 @@ def test_what_calls_the_c_library_is_loaded_by_llvm():
         " %b = call double @fmod(double %a, double 3.0) store double %b, ptr %x ret void }"
     )
     objects = jit.compiled(module)
-    with pytest.raises(Refused, match=r"^a relocation leads out of the object$"):
+    with pytest.raises(UnknownObject, match=r"^a relocation leads out of the object$"):
         image_of(read_object(objects))
     x = np.array([7.5])
     jit.load(objects, here).function("remainder", 1)(x.ctypes.data)
@@ -145,7 +145,7 @@ def test_what_calls_the_c_library_is_loaded_by_llvm():
 def test_what_writes_memory_of_its_own_is_refused():
     module = Module(this_machine())
     module.add("@count = global i64 1\ndefine void @up(ptr %x) { store ptr %x, ptr @count ret void }")
-    with pytest.raises(Refused, match=r"^the object has memory that it writes$"):
+    with pytest.raises(UnknownObject, match=r"^the object has memory that it writes$"):
         read_object(jit.compiled(module))
 
 
@@ -154,7 +154,7 @@ def test_a_relocation_of_another_kind_is_refused():
     changed = {number: rows.copy() for number, rows in object.relocations.items()}
     for rows in changed.values():
         rows["kind"][0] = 9
-    with pytest.raises(Refused, match=r"^relocations of kind 9 are not known for x86_64$"):
+    with pytest.raises(UnknownObject, match=r"^relocations of kind 9 are not known for x86_64$"):
         image_of(object._replace(relocations=changed))
 
 
@@ -162,18 +162,18 @@ def test_a_function_outside_of_the_code_is_refused():
     object = read_object(jit.compiled(exponentials(target("avx2"))))
     symbols = object.symbols.copy()
     symbols["value"][object.names["twice"]] = PAGE
-    with pytest.raises(Refused, match=r"^a function is outside of the code$"):
+    with pytest.raises(UnknownObject, match=r"^a function is outside of the code$"):
         image_of(object._replace(symbols=symbols))
 
 
 def test_an_object_that_ends_early_or_is_none_is_refused():
     objects = jit.compiled(exponentials(target("avx2")))
     for size in range(0, len(objects) - 1, 61):
-        with pytest.raises(Refused):
+        with pytest.raises(UnknownObject):
             read_object(objects[:size])
-    with pytest.raises(Refused, match=r"^this is no object of the format ELF, of 64 bits$"):
+    with pytest.raises(UnknownObject, match=r"^this is no object of the format ELF, of 64 bits$"):
         read_object(b"MZ" + objects[2:])
-    with pytest.raises(Refused, match=r"^there is nothing here for ELF of kind 1 for machine 8$"):
+    with pytest.raises(UnknownObject, match=r"^there is nothing here for ELF of kind 1 for machine 8$"):
         read_object(objects[:18] + struct.pack("<H", 8) + objects[20:])
 
 
@@ -185,7 +185,7 @@ def test_damage_anywhere_is_refused_or_read_but_never_a_traceback():
         damaged[at] ^= int(random.integers(1, 256))
         try:
             image_of(read_object(bytes(damaged)))
-        except Refused:
+        except UnknownObject:
             continue
 
 

@@ -11,7 +11,7 @@ from native.guarded import guarded
 from runtime.codegen.ir import FLOAT32, FLOAT64, INT32, Module, pointer
 from runtime.codegen.ir.words import convert, maximum
 from runtime.codegen.kernels.matmul import Matrix, plan_product, product, stored
-from runtime.codegen.kernels.matmul.plan import DEPTH, MOST_ROWS, UNROLL, shares
+from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, MAX_TILE_ROWS, UNROLLED_DEPTH_STEPS, shares
 from runtime.codegen.kernels.matmul.tile import tile
 from runtime.codegen.machine import INSTRUCTION_SETS, target
 from runtime.engines.native import jit
@@ -63,7 +63,7 @@ def test_products_of_odd_shapes_are_near_the_exact_ones(target, layout):
 
 @every_target
 def test_neither_caches_nor_place_nor_layout_change_a_bit(target):
-    a, b = operands(61, 75, 2 * DEPTH + 7)
+    a, b = operands(61, 75, 2 * MAX_CHAIN_DEPTH + 7)
     expected = multiply(target, a, b)
     small = replace(target, **ODD_CACHES)
     for layout in ("NN", "NT", "TN"):
@@ -76,9 +76,9 @@ def test_neither_caches_nor_place_nor_layout_change_a_bit(target):
 
 @every_target
 def test_sums_are_chains_of_a_depth_in_order(target):
-    k = DEPTH + 44
+    k = MAX_CHAIN_DEPTH + 44
     a, b = operands(2, 3, k)
-    depth = -(-k // 2 // UNROLL) * UNROLL
+    depth = -(-k // 2 // UNROLLED_DEPTH_STEPS) * UNROLLED_DEPTH_STEPS
     fused = fused_chain if target.fma else plain_chain
     expected = fused(a[:, :depth], b[:depth]) + fused(a[:, depth:], b[depth:])
     assert (multiply(target, a, b) == expected).all()
@@ -100,7 +100,7 @@ def plain_chain(a, b):
 
 
 @every_target
-@pytest.mark.parametrize("k", [24, DEPTH + 30])
+@pytest.mark.parametrize("k", [24, MAX_CHAIN_DEPTH + 30])
 def test_an_epilogue_takes_every_finished_vector_once(target, k):
     a, b = operands(17, 37, k)
     bias = np.random.default_rng(0).standard_normal(37).astype("f4")
@@ -171,12 +171,12 @@ def test_infinities_and_nan_go_where_they_belong(target):
 @pytest.mark.parametrize("name", INSTRUCTION_SETS)
 def test_every_tile_stays_in_registers_and_calls_nothing(name):
     of = target(name)
-    for vectors, rows in MOST_ROWS[of.registers, of.fma].items():
+    for vectors, rows in MAX_TILE_ROWS[of.registers, of.fma].items():
         module = Module(of)
         f = module.function("tile", [pointer(FLOAT32)] * 3)
         a, b, c = f.arguments
         vector, width = FLOAT32.of(of.lanes()), vectors * of.lanes()
-        sums = tile(f, Matrix(a, DEPTH + of.lanes()), Matrix(b, width), rows, width, vector, DEPTH)
+        sums = tile(f, Matrix(a, MAX_CHAIN_DEPTH + of.lanes()), Matrix(b, width), rows, width, vector, MAX_CHAIN_DEPTH)
         for i, row in enumerate(sums):
             for j, x in enumerate(row):
                 f.store(x, c, i * width + j * of.lanes())
@@ -187,7 +187,7 @@ def test_every_tile_stays_in_registers_and_calls_nothing(name):
         assert not re.search(r"%[er]?sp|\[sp", loop), (vectors, rows)
         assert not re.search(r"\b(call|callq|bl)\b", text), (vectors, rows)
         multiplies = len(re.findall(r"\b(?:vfmadd\d+ps|fmla|mulps)\b", loop))
-        assert multiplies == UNROLL * rows * vectors, (vectors, rows)
+        assert multiplies == UNROLLED_DEPTH_STEPS * rows * vectors, (vectors, rows)
 
 
 def test_shares_are_equal_but_for_one():

@@ -11,17 +11,17 @@ from runtime.codegen.ir.words import maximum
 from runtime.codegen.kernels.reduction import (
     ALL,
     ANY,
-    CHAINS,
     LARGEST,
-    LEAST,
-    LINKS,
+    MAX_CHAIN_ELEMENTS,
+    PARALLEL_CHAINS,
     PRODUCT,
+    SMALLEST,
     SUM,
     along_row,
     down_rows,
 )
 
-COUNTS = [0, 1, 3, 16, 37, 64, 100, 1000, 16 * CHAINS * LINKS * 2 + 77, 100_000]
+COUNTS = [0, 1, 3, 16, 37, 64, 100, 1000, 16 * PARALLEL_CHAINS * MAX_CHAIN_ELEMENTS * 2 + 77, 100_000]
 
 
 def reduced(target, x, joinings, counts):
@@ -41,9 +41,11 @@ def reduced(target, x, joinings, counts):
 def tree(x, lanes):
     """The promised tree of a sum, element by element."""
     vectors = [x[i : i + lanes] for i in range(0, len(x), lanes)]
-    rounds = len(x) // lanes // CHAINS
-    chains = [chained(vectors[c : rounds * CHAINS : CHAINS], lanes, x.dtype) for c in range(CHAINS)]
-    for c, vector in enumerate(vectors[rounds * CHAINS :]):
+    rounds = len(x) // lanes // PARALLEL_CHAINS
+    chains = [
+        chained(vectors[c : rounds * PARALLEL_CHAINS : PARALLEL_CHAINS], lanes, x.dtype) for c in range(PARALLEL_CHAINS)
+    ]
+    for c, vector in enumerate(vectors[rounds * PARALLEL_CHAINS :]):
         chains[c][: len(vector)] += vector
     last = (chains[0] + chains[1]) + (chains[2] + chains[3])
     while last.size > 1:
@@ -53,10 +55,10 @@ def tree(x, lanes):
 
 def chained(vectors, lanes, dtype):
     """Chains of chains."""
-    while len(vectors) > LINKS:
+    while len(vectors) > MAX_CHAIN_ELEMENTS:
         unit = 1
-        while unit * LINKS < len(vectors):
-            unit *= LINKS
+        while unit * MAX_CHAIN_ELEMENTS < len(vectors):
+            unit *= MAX_CHAIN_ELEMENTS
         vectors = [chained(vectors[i : i + unit], lanes, dtype) for i in range(0, len(vectors), unit)]
     return sum(vectors, np.zeros(lanes, dtype))
 
@@ -85,7 +87,7 @@ def test_several_joinings_share_what_is_read(target, dtype):
     rng = np.random.default_rng(2)
     x = rng.integers(0, 100, 700).astype(dtype) if dtype[0] in "iu" else rng.normal(0, 1, 700).astype(dtype)
     counts = [1, 5, 64, 700]
-    got = reduced(target, x, [LARGEST, LEAST, PRODUCT if dtype[0] in "iu" else SUM], counts)
+    got = reduced(target, x, [LARGEST, SMALLEST, PRODUCT if dtype[0] in "iu" else SUM], counts)
     for count, [largest, least, product] in zip(counts, got, strict=True):
         assert largest == x[:count].max()
         assert least == x[:count].min()
@@ -95,8 +97,13 @@ def test_several_joinings_share_what_is_read(target, dtype):
 
 @every_target
 def test_of_nothing_there_is_what_is_neutral(target):
-    assert reduced(target, np.ones(1, "f4"), [SUM, LARGEST, LEAST, PRODUCT], [0])[0].tolist() == [0, -np.inf, np.inf, 1]
-    assert reduced(target, np.ones(1, "i4"), [SUM, LARGEST, LEAST], [0])[0].tolist() == [0, -(2**31), 2**31 - 1]
+    assert reduced(target, np.ones(1, "f4"), [SUM, LARGEST, SMALLEST, PRODUCT], [0])[0].tolist() == [
+        0,
+        -np.inf,
+        np.inf,
+        1,
+    ]
+    assert reduced(target, np.ones(1, "i4"), [SUM, LARGEST, SMALLEST], [0])[0].tolist() == [0, -(2**31), 2**31 - 1]
 
 
 @every_target
@@ -104,7 +111,7 @@ def test_nan_wins_wherever_it_is(target):
     for place in (0, 3, 63, 64, 99):
         x = np.ones(100, "f4")
         x[place] = np.nan
-        assert np.isnan(reduced(target, x, [SUM, LARGEST, LEAST], [100])[0]).all(), place
+        assert np.isnan(reduced(target, x, [SUM, LARGEST, SMALLEST], [100])[0]).all(), place
 
 
 @every_target
@@ -115,7 +122,9 @@ def test_truths_are_joined_as_whole_numbers(target):
 
 
 @every_target
-@pytest.mark.parametrize("rows", [0, 1, 2, LINKS, 5 * LINKS + 9, LINKS**2 + LINKS + 3])
+@pytest.mark.parametrize(
+    "rows", [0, 1, 2, MAX_CHAIN_ELEMENTS, 5 * MAX_CHAIN_ELEMENTS + 9, MAX_CHAIN_ELEMENTS**2 + MAX_CHAIN_ELEMENTS + 3]
+)
 def test_columns_are_joined_in_blocks_of_rows(target, rows):
     lanes = target.lanes()
     x = np.random.default_rng(3).normal(0, 1, (rows, lanes * 2)).astype("f4")
@@ -126,7 +135,7 @@ def test_columns_are_joined_in_blocks_of_rows(target, rows):
 
         for c, total in enumerate(down_rows(f, rows, read, [SUM, SUM], [FLOAT32.of(lanes)] * 2)):
             f.store(total, y, c * lanes)
-        for c, total in enumerate(down_rows(f, rows, read, [LARGEST, LEAST], [FLOAT32.of(lanes)] * 2)):
+        for c, total in enumerate(down_rows(f, rows, read, [LARGEST, SMALLEST], [FLOAT32.of(lanes)] * 2)):
             f.store(maximum(total, total), y, (2 + c) * lanes)
 
     got = call(target, build, [x, np.zeros((2, 2 * lanes), "f4")])[1]

@@ -9,22 +9,22 @@ from native.building import every_target
 from native.guarded import guarded
 
 from runtime import philox
-from runtime.engines.native.words import ENOUGH, CompiledWords, words_code
-from runtime.philox import BLOCKS, WORK_ROWS, fill_words, make_words_by, permutation, words_by_numpy
+from runtime.engines.native.random_bits import MIN_COMPILED_WORDS, CompiledRandomBits, random_bits_code
+from runtime.philox import BLOCKS, WORK_ROWS, fill_random_bits, permutation, random_bits_by_numpy, use_random_bits_by
 
 NUMBERS = [(-(2**63), 0, 2**40 + 3, 0), (7, 2**32 - 1, 0, 2**32 - 5), (2**63 - 1, 5, 2**62, 11)]
 
 
 def by_numpy(blocks, seed, stream, step, first):
     out, work = np.empty(4 * blocks, np.uint32), np.empty((WORK_ROWS, blocks), np.uint64)
-    words_by_numpy(out, work, seed=seed, stream=stream, step=step, first=first)
+    random_bits_by_numpy(out, work, seed=seed, stream=stream, step=step, first=first)
     return out
 
 
 @every_target
 @pytest.mark.parametrize("numbers", NUMBERS)
 def test_any_number_of_blocks_is_made(target, numbers):
-    function = words_code(target).function("words", 6)
+    function = random_bits_code(target).function("words", 6)
     for blocks in (*range(1, 20), BLOCKS):
         out = guarded(np.zeros(4 * blocks, np.uint32))
         function(out.ctypes.data, blocks, *numbers)
@@ -34,13 +34,13 @@ def test_any_number_of_blocks_is_made(target, numbers):
 @every_target
 def test_few_are_left_to_numpy_and_many_are_not(target, monkeypatch):
     monkeypatch.setattr(philox, "_faster", [])
-    make_words_by(CompiledWords(target))
+    use_random_bits_by(CompiledRandomBits(target))
     [words] = philox._faster
-    out = np.empty(ENOUGH // 4, np.uint32)
+    out = np.empty(MIN_COMPILED_WORDS // 4, np.uint32)
     assert [words(out, 1, 2, 3, 4) for _ in range(5)] == [False] * 3 + [True] * 2
     np.testing.assert_array_equal(out, by_numpy(out.size // 4, 1, 2, 3, 4))
     drawn = np.empty_like(out)
-    fill_words(drawn, np.empty((0,), np.uint64), seed=1, stream=2, step=3, first=4)  # which needs no room then
+    fill_random_bits(drawn, np.empty((0,), np.uint64), seed=1, stream=2, step=3, first=4)  # which needs no room then
     np.testing.assert_array_equal(drawn, out)
     order = permutation(1, 2, 10_000)
     monkeypatch.setattr(philox, "_faster", [])

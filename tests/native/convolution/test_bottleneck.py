@@ -8,7 +8,7 @@ from native.made import Made, check
 import runtime
 from prograd import Program, ops
 from registry import OPS
-from runtime.codegen.lowering.chunks import stretches
+from runtime.codegen.lowering.chunks import item_ranges
 from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.step import lowered
 
@@ -79,9 +79,9 @@ def test_what_lies_between_takes_no_memory():
 def test_of_one_image_each_thread_has_one_stretch_of_rows():
     given, attributes = CASES["one image"]
     step = lowered(Made(of_window(**attributes), given).desc, (), this_machine(), 2)
-    stage = step.stages[0].stages[-1]._replace(cost=1e9)
-    assert stretches(stage, 1) == [(0, stage.units)]
-    assert stretches(stage, 2) == [(0, stage.units // 2), (stage.units // 2, stage.units)]
+    stage = step.steps[0].steps[-1]._replace(cost=1e9)
+    assert item_ranges(stage, 1) == [(0, stage.work_items)]
+    assert item_ranges(stage, 2) == [(0, stage.work_items // 2), (stage.work_items // 2, stage.work_items)]
 
 
 def predictor(between: bool) -> Program:

@@ -11,10 +11,10 @@ from tiers import one_in
 
 from prograd_proto import TensorType
 from registry import OPS
-from runtime.codegen.kernels.conv.winograd.filter_gradient import WinogradFilters
-from runtime.codegen.kernels.conv.winograd.loops import Winograd
+from runtime.codegen.kernels.conv.winograd.convolution import Winograd
+from runtime.codegen.kernels.conv.winograd.filter_gradient import WinogradFilterGradient
 from runtime.codegen.machine import target
-from runtime.codegen.rules import FORMS, Loops
+from runtime.codegen.rules import RULES, CustomKernel
 
 SAME = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
 OPERATORS = ("conv2d", "conv2d_input_gradient", "conv2d_filter_gradient")
@@ -87,7 +87,7 @@ def exact(op: str, inputs: list[np.ndarray], attributes: dict[str, object]) -> n
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it costs."""
-    for form in (Winograd, WinogradFilters):
+    for form in (Winograd, WinogradFilterGradient):
         monkeypatch.setattr(form, "is_wanted", lambda self, cycles: True)
 
 
@@ -165,13 +165,13 @@ def test_the_form_is_chosen_by_shapes_where_it_saves_time(name: str):
     """Its first scratch has 16 elements for 9 of the filter."""
 
     def is_chosen(n: int, side: int, deep: int, wide: int, dtype: str = "float32", **others: object) -> bool:
-        form = FORMS["conv2d"]
-        assert isinstance(form, Loops)
+        form = RULES["conv2d"]
+        assert isinstance(form, CustomKernel)
         types = [
             TensorType(dtype, shape) for shape in ((n, side, side, deep), (3, 3, deep, wide), (n, side, side, wide))
         ]
         stages = form.plan(target(name), types[:2], types[2:], {**SAME, **others})
-        return bool(stages.shared) and stages.shared[0] == 16 * deep * wide * 4
+        return bool(stages.shared_scratch) and stages.shared_scratch[0] == 16 * deep * wide * 4
 
     assert all(is_chosen(32, side, c, c) for side, c in ((32, 64), (16, 128), (8, 256), (4, 512)))
     assert is_chosen(1, 32, 64, 64)
@@ -188,11 +188,11 @@ def test_gradients_of_filters_take_it_where_it_saves_time(name: str):
     """Its scratch has the sums of 16 positions for each part, or all that is transformed."""
 
     def scratch(n: int, side: int, channels: int, dtype: str = "float32") -> tuple[int, ...]:
-        form = FORMS["conv2d_filter_gradient"]
-        assert isinstance(form, Loops)
+        form = RULES["conv2d_filter_gradient"]
+        assert isinstance(form, CustomKernel)
         image, filters = (n, side, side, channels), (3, 3, channels, channels)
         types = [TensorType(dtype, shape) for shape in (image, image, filters)]
-        return form.plan(target(name), types[:2], types[2:], {**SAME, "shape": filters}).shared
+        return form.plan(target(name), types[:2], types[2:], {**SAME, "shape": filters}).shared_scratch
 
     assert scratch(32, 32, 64) == (8 * 16 * 64 * 64 * 4,)
     assert scratch(32, 16, 128) == (4 * 16 * 128 * 128 * 4,)

@@ -7,7 +7,7 @@ from native.made import Made
 
 import runtime
 from compiler import Program, ops
-from prograd_proto.blocks import Readings
+from prograd_proto.blocks import BlockAnalyses
 from registry import OPS
 from runtime.engines.native.cpu import this_machine
 
@@ -88,7 +88,7 @@ def test_a_known_float_is_cast_alike_while_compiling(number: float, wanted: int)
     known = ops.full_like(ops.cast(x, dtype="float32"), number)
     program.outputs(y=ops.maximum(ops.cast(known, dtype="int32"), x))
     desc = program.compile().desc
-    assert all("cast" not in block.op_types for block in Readings(desc).bound)
+    assert all("cast" not in block.op_types for block in BlockAnalyses(desc).bound)
     for engine in ("reference", "native"):
         made = runtime.Run(desc, engine=engine).step({"x": np.full(4, -(2**31), "int32")}, entry="predict")
         assert made["y"].tolist() == [wanted] * 4

@@ -10,14 +10,14 @@ from native.made import Made, check
 from native.staged import expected, op_of, staged
 
 from registry import OPS
-from runtime.codegen.kernels import places
+from runtime.codegen.kernels import indices
 from runtime.engines.native.cpu import this_machine
 
 
 @pytest.fixture
 def wide(monkeypatch: pytest.MonkeyPatch):
     """Let every axis of 8 elements or more have int64 indices."""
-    monkeypatch.setattr(places, "INT32_EXTENT", 8)
+    monkeypatch.setattr(indices, "INT32_EXTENT", 8)
 
 
 def numbers(shape, dtype="float32"):
@@ -25,7 +25,7 @@ def numbers(shape, dtype="float32"):
 
 
 def test_indices_are_int64_from_the_extent_on_that_int32_does_not_count():
-    assert [places.index_dtype(2**31 + i) for i in (-1, 0, 77)] == ["int32", "int64", "int64"]
+    assert [indices.index_dtype(2**31 + i) for i in (-1, 0, 77)] == ["int32", "int64", "int64"]
 
 
 @every_target

@@ -67,7 +67,7 @@ def test_two_training_steps_have_the_same_bits_on_machines_with_other_caches(
 def work_of(compiled: Compiled, made: Target) -> object:
     """Return the code of a training step for a target, and the work items of its kernel steps."""
     step = lowered(bound_block(compiled.desc), (), made, 2)
-    return code_of(step), tuple((stage.first, stage.units) for stages in step.stages for stage in stages.stages)
+    return code_of(step), tuple((stage.first, stage.work_items) for stages in step.steps for stage in stages.steps)
 
 
 @pytest.mark.parametrize("instructions", one_in(len(WITH_FMA), WITH_FMA))

@@ -32,7 +32,7 @@ def table(batch: int = 64, width: int = 32) -> bytes:
 
 
 def names_of(step: Lowered) -> list[list[str]]:
-    return [[step.groups[i].name for i in chain] for chain in step.phases.chains]
+    return [[step.groups[i].name for i in chain] for chain in step.phases.tiled_chains]
 
 
 def lowered_for(program: object, threads: int) -> Lowered:
@@ -51,7 +51,9 @@ def in_another_order(step: Lowered, compiled: CompiledStep) -> None:
                 at += further
                 records.append([*compiled.driver.chunks[at, :4], 0])
     phases = np.array([(i, 1) for i in range(len(records))], np.int64)
-    Driver(step.target, 1, phases, np.array(records, np.int64), compiled.refusals.words, compiled).drive(0, len(phases))
+    Driver(step.target, 1, phases, np.array(records, np.int64), compiled.runtime_checks.words, compiled).drive(
+        0, len(phases)
+    )
 
 
 @pytest.mark.parametrize("program", ["table", *EXAMPLES], ids=lambda given: getattr(given, "stem", given))
@@ -64,7 +66,7 @@ def test_strips_read_only_what_strips_of_their_rows_made(program: object):
     )
     bound = run.session.bindings("train")[0]
     step = lowered(bound.block, (), this_machine(), 2)
-    if not step.phases.chains or any(group.is_host for group in step.groups):
+    if not step.phases.tiled_chains or any(group.is_host for group in step.groups):
         pytest.skip("no chains, or NumPy computes some of it")
     found = []
     for make in (lambda compiled: compiled(), lambda compiled: in_another_order(step, compiled)):

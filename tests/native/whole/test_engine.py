@@ -114,15 +114,15 @@ def test_what_a_group_reads_lives_until_its_last_phase(path: Path, threads: int)
         step = lowered(run.session.bindings(entry.name)[0].block, (), this_machine(), threads)
         lives = {buffer.name: (buffer.start, buffer.stop) for buffer in step.memory.buffers}
         chain_of = {
-            i: {name for j in chain if j < i for name in step.groups[j].makes}
-            for chain in step.phases.chains
+            i: {name for j in chain if j < i for name in step.groups[j].outputs}
+            for chain in step.phases.tiled_chains
             for i in chain
         }
         for i, (group, first, last) in enumerate(zip(step.groups, step.phases.first, step.phases.last, strict=True)):
             for name in lives.keys() & {step.nodes.root[name] for node in group.nodes for name in node.inputs if name}:
                 start, stop = lives[name]
                 begun = start < first or start == 0 or (start == first and name in chain_of.get(i, ()))
-                assert name in group.makes or begun, (group.name, name)
+                assert name in group.outputs or begun, (group.name, name)
                 assert stop > last, (group.name, name)
 
 

@@ -33,7 +33,7 @@ def test_groups_wait_for_the_next_phase_where_together_they_would_take_more_room
             yield OPS["matmul"](x, wide)
 
     desc = Made(write, [np.ones((2, 400), "f4"), np.ones((400, 2), "f4")]).desc
-    roomy, narrow = (lowered(desc, (), this_machine(), 2, room=room) for room in (1400000, 0))
+    roomy, narrow = (lowered(desc, (), this_machine(), 2, memory_budget=room) for room in (1400000, 0))
     assert roomy.phases.count < narrow.phases.count
     assert narrow.memory.arena_bytes < 700000 < roomy.memory.arena_bytes < 1400000
 
@@ -43,5 +43,5 @@ def test_examples_take_no_more_memory_than_by_the_reference_engine(path: Path):
     run = runtime.load(path, engine="reference")
     for bound in run.session.bindings("train"):
         for threads in (1, 2):
-            step = lowered(bound.block, (), this_machine(), threads, room=bound.plan.arena_bytes)
+            step = lowered(bound.block, (), this_machine(), threads, memory_budget=bound.plan.arena_bytes)
             assert step.memory.arena_bytes <= bound.plan.arena_bytes

@@ -24,7 +24,7 @@ from runtime.engines.native.step import bind_compiled, lowered
 from runtime.errors import ResourceLimit
 from runtime.memory.aligned import aligned_bytes
 from runtime.memory.limit import MemoryLimit
-from runtime.runs.turns import Turns
+from runtime.runs.state_locks import StateLocks
 
 ROWS = 8
 RNG = np.random.default_rng(7)
@@ -126,7 +126,7 @@ def test_a_change_that_nobody_notes_would_be_seen(
     desc, change: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """So each of the ways above is noted by what the test before tests."""
-    monkeypatch.setattr(Turns, "version", lambda self: 0)
+    monkeypatch.setattr(StateLocks, "version", lambda self: 0)
     run = new(desc)
     predicted(run)
     change(run, tmp_path)
@@ -162,7 +162,7 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, made: list[int]) -> None:
 def test_who_changes_states_and_predicts_in_one_turn_sees_the_change(desc):
     run = new(desc)
     before = predicted(run)
-    with run.states.turns.alone():
+    with run.states.turns.exclusive():
         np.testing.assert_array_equal(predicted(run), before)
         run.states.arrays["norm.bias"][...] = 3
         run.states.arrays["norm.scale"][...] = 2
@@ -192,7 +192,7 @@ def test_a_step_that_fetches_more_has_its_own(desc):
     [softmax] = [op.outputs[0] for op in bound.block.ops if op.type == "softmax"]
     for gain in (0.5, 2.0):
         run.set(gain=gain)
-        with run.states.turns.together(), run.session.workspaces.lent([bound], [softmax]) as lent:
+        with run.states.turns.shared(), run.session.workspaces.lent([bound], [softmax]) as lent:
             executor = lent.executor(bound, [softmax])
             executor.feeds["x"][...] = IMAGES
             executor.step()
@@ -390,7 +390,7 @@ def test_it_counts_for_the_limit_of_memory_once_for_all_threads(desc):
     run.predict(IMAGES)
     packed = run.session.engine.needs(run.session.bindings("predict")[0]).packed
     assert 0 < packed < 1 << 16
-    with run.states.turns.together(), run.session.workspaces.lent(run.session.bindings("predict")[:1]):
+    with run.states.turns.shared(), run.session.workspaces.lent(run.session.bindings("predict")[:1]):
         one = run.memory.taken
         with ThreadPoolExecutor(1) as pool:
             pool.submit(run.predict, IMAGES).result(60)

@@ -47,7 +47,7 @@ def test_what_there_is_after_each_pass_is_shown(name: str, program: Path, capsys
     assert ("phase 1" in text) == ("phases" not in later)
     assert ("arena" in text) == ("place" not in later)
     assert (" unit" in text) == ("divide" not in later)
-    assert ("product  matmul" in text) == (name in ("read", "accesses", "layers"))
+    assert ("product  matmul" in text) == (name in ("read", "views", "layers"))
 
 
 def test_the_code_is_shown(program: Path, capsys: pytest.CaptureFixture[str]):

@@ -16,24 +16,24 @@ from runtime.codegen.kernels.attention.heads import Block, Heads, blocks_of, hea
 from runtime.codegen.kernels.attention.panels import panels_of, write_panels
 from runtime.codegen.kernels.attention.products import by_keys, computed, of_keys, over_keys
 from runtime.codegen.kernels.attention.seen import are_finite, seen_keys
-from runtime.codegen.kernels.attention.weights import TOGETHER, write_weights
-from runtime.codegen.kernels.join import join_stage
+from runtime.codegen.kernels.attention.weights import ROWS_TOGETHER, write_weights
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.nest import along
-from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.kernels.partial_sums import reduction_step
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.machine import Target
 
-KEYS, VALUES, WEIGHTS, GRADIENTS, LINE = range(5)
+KEYS, VALUES, WEIGHTS, GRADIENTS, QUERY_NUMBERS = range(5)
 """The thread's own memory: for keys and values in panels, for weights and their gradients, and for a number of each
 query."""
 
-WANTED: Final = 8
+WANTED_ITEMS: Final = 8
 """Units, so that threads have something to share."""
 
 
 def backward(
     target: Target, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> Stages:
+) -> KernelSteps:
     """One stage."""
     *operands, mask = inputs
     q, k, v, _ = (x for x in operands if x is not None)
@@ -41,27 +41,27 @@ def backward(
 
     turns = heads.of_group * -(-heads.blocks // heads.together)
     groups = heads.images * heads.groups
-    parts = min(turns, -(-WANTED // groups)) if groups < WANTED else 1
+    parts = min(turns, -(-WANTED_ITEMS // groups)) if groups < WANTED_ITEMS else 1
 
     def write(work: Work, start: Value, stop: Value) -> None:
         f, gradients = work.f, _Gradients(work, heads, parts)
-        for unit in f.range(start, stop):
-            part, group = f.index(unit) // groups, f.index(unit) % groups
-            gradients.turn(group, f.index(unit))
+        for item in f.range(start, stop):
+            part, group = f.index(item) // groups, f.index(item) % groups
+            gradients.turn(group, f.index(item))
             for turn in f.range(part * turns // parts, (part + 1) * turns // parts):
                 number = turn % (turns // heads.of_group) * heads.together if heads.blocks > heads.together else 0
                 head = group * heads.of_group + turn // (turns // heads.of_group)
-                gradients.write(group, head, number, f.index(unit))
+                gradients.write(group, head, number, f.index(item))
 
     weights = heads.together * heads.rows * heads.row
     sizes = (panels_of(heads, heads.depth), panels_of(heads, heads.width), weights, weights, heads.rows)
     own = tuple(size * heads.item for size in sizes)
-    stage = Stage(write, groups * parts, heads.nanoseconds * 2.5)
+    kernel_step = KernelStep(write, groups * parts, heads.nanoseconds * 2.5)
     if parts == 1:
-        return Stages((stage,), own=own)
+        return KernelSteps((kernel_step,), thread_scratch=own)
     results = [groups * heads.keys * size for size in (heads.depth, heads.width)]
-    joins = [join_stage(heads.element, heads.lanes, size, parts, i, 1 + i) for i, size in enumerate(results)]
-    return Stages((stage, *joins), tuple(parts * size * heads.item for size in results), own)
+    joins = [reduction_step(heads.element, heads.lanes, size, parts, i, 1 + i) for i, size in enumerate(results)]
+    return KernelSteps((kernel_step, *joins), tuple(parts * size * heads.item for size in results), own)
 
 
 class _Gradients:
@@ -71,18 +71,18 @@ class _Gradients:
         self.q, self.k, self.v, self.dy = (x for x in operands if x is not None)
         self.dq, self.dk, self.dv = work.outputs
         if parts > 1:
-            self.dk, self.dv = (work.shared(i, heads.element) for i in range(2))
-        own = [work.own(i, heads.element) for i in range(LINE + 1)]
+            self.dk, self.dv = (work.shared_scratch(i, heads.element) for i in range(2))
+        own = [work.thread_scratch(i, heads.element) for i in range(QUERY_NUMBERS + 1)]
         self.keys, self.values, self.weights, self.gradients, self.line = own
         self.finite, self.word, self.most = self.f.local(), self.f.local(), self.f.local()
 
-    def turn(self, group: Value, unit: Value) -> None:
+    def turn(self, group: Value, item: Value) -> None:
         """Begin with a head of keys and values: the sums of their gradients, which lie where the unit's do, are 0."""
         f, heads = self.f, self.heads
         of_keys, of_values = heads.keys * heads.depth, heads.keys * heads.width
         write_panels(self.work, heads, self.k + group * of_keys, heads.depth, self.keys)
         write_panels(self.work, heads, self.v + group * of_values, heads.width, self.values)
-        for to, size in ((self.dk + unit * of_keys, of_keys), (self.dv + unit * of_values, of_values)):
+        for to, size in ((self.dk + item * of_keys, of_keys), (self.dv + item * of_values, of_values)):
             _clear(self.work, heads, to, size)
         if heads.leaves_out:
             rows = heads.of_group * heads.queries
@@ -90,7 +90,7 @@ class _Gradients:
             parts += [(x + group * rows * n, rows * n) for x, n in ((self.q, heads.depth), (self.dy, heads.width))]
             f.store(where(are_finite(f, heads, parts), f.index(1), 0), self.finite)
 
-    def write(self, group: Value, head: Value, number: Index, unit: Value) -> None:
+    def write(self, group: Value, head: Value, number: Index, item: Value) -> None:
         """What some blocks of queries, from one of this number on, give all gradients."""
         f, heads = self.f, self.heads
         first = number * heads.rows
@@ -104,7 +104,7 @@ class _Gradients:
         if heads.blocks > heads.together:
             stop = minimum(heads.queries - f.index(first), heads.together * heads.rows)
         query = head * heads.queries + first
-        k, v = unit * (heads.keys * heads.depth), unit * (heads.keys * heads.width)
+        k, v = item * (heads.keys * heads.depth), item * (heads.keys * heads.width)
         for key in f.range(0, f.load(self.most) if heads.leaves_out else heads.keys, heads.panel):
             start: Index = 0
             if heads.leaves_out and heads.causal:
@@ -137,18 +137,18 @@ class _Gradients:
 
     def _of_scores(self, p: Value, dp: Value, rows: int, columns: Index) -> None:
         """Powers become weights, and the gradient of weights that of scores; of keys left out, both are 0."""
-        whole = rows // TOGETHER * TOGETHER
-        for i in self.f.range(0, whole, TOGETHER):
-            self._of_rows(p, dp, i, TOGETHER, columns)
+        whole = rows // ROWS_TOGETHER * ROWS_TOGETHER
+        for i in self.f.range(0, whole, ROWS_TOGETHER):
+            self._of_rows(p, dp, i, ROWS_TOGETHER, columns)
         if whole < rows:
             self._of_rows(p, dp, whole, rows - whole, columns)
 
     def _of_rows(self, p: Value, dp: Value, first: Index, count: int, columns: Index) -> None:
         f, heads, lanes = self.f, self.heads, self.heads.lanes
-        places = [(first + i) * heads.row for i in range(count)]
+        indices = [(first + i) * heads.row for i in range(count)]
         sums = f.loop(0, columns, lanes, [f.constant(heads.element.of(lanes), 0)] * count)
         for j, totals in sums:
-            products = [(f.load(p, at + j, lanes), f.load(dp, at + j, lanes)) for at in places]
+            products = [(f.load(p, at + j, lanes), f.load(dp, at + j, lanes)) for at in indices]
             sums.carry([f.fma(x, dx, total) for (x, dx), total in zip(products, totals, strict=True)])
         factors = [f.load(self.line, first + i) for i in range(count)]
         shares = [
@@ -156,14 +156,14 @@ class _Gradients:
             for total, factor in zip(sums.results, factors, strict=True)
         ]
         for j in f.range(0, columns, lanes):
-            for at, factor, share in zip(places, factors, shares, strict=True):
+            for at, factor, share in zip(indices, factors, shares, strict=True):
                 weight = f.load(p, at + j, lanes) * factor
                 f.store(weight, p, at + j)
                 f.store((f.load(dp, at + j, lanes) - share) * weight * heads.scale, dp, at + j)
         if heads.leaves_out:
             zero = f.constant(heads.element.of(lanes), 0)
             for j in f.range(columns, heads.wide, lanes):
-                for x, at in ((x, at) for x in (p, dp) for at in places):
+                for x, at in ((x, at) for x in (p, dp) for at in indices):
                     f.store(zero, x, at + j)
 
 

@@ -14,16 +14,16 @@ from runtime.codegen.kernels.attention.products import over_keys
 from runtime.codegen.kernels.attention.seen import are_finite, seen_keys
 from runtime.codegen.kernels.attention.weights import write_weights
 from runtime.codegen.kernels.matmul import Matrix
-from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.machine import Target
 
-PANELS, WEIGHTS, LINE = range(3)
+PANELS, WEIGHTS, QUERY_NUMBERS = range(3)
 """The thread's own memory: for keys in panels, for weights, and for a number of each query."""
 
 
 def forward(
     target: Target, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> Stages:
+) -> KernelSteps:
     """One stage."""
     *operands, mask = inputs
     q, k, v = (x for x in operands if x is not None)
@@ -31,18 +31,20 @@ def forward(
 
     def write(work: Work, start: Value, stop: Value) -> None:
         f, results = work.f, _Results(work, heads)
-        for unit in f.range(start, stop):
-            unit = f.index(unit)
-            head, number = unit // heads.blocks, unit % heads.blocks
-            is_new = number.equal(0) if heads.of_group == 1 else (unit % (heads.blocks * heads.of_group)).equal(0)
-            with f.when(is_new | unit.equal(start)):
+        for item in f.range(start, stop):
+            item = f.index(item)
+            head, number = item // heads.blocks, item % heads.blocks
+            is_new = number.equal(0) if heads.of_group == 1 else (item % (heads.blocks * heads.of_group)).equal(0)
+            with f.when(is_new | item.equal(start)):
                 results.turn(head // heads.of_group)
             for block in blocks_of(work, heads, head, number):
                 results.write(head, block)
 
     sizes = (panels_of(heads, heads.depth), heads.rows * heads.row, heads.rows)
-    units = heads.images * heads.heads * heads.blocks
-    return Stages((Stage(write, units, heads.nanoseconds),), own=tuple(size * heads.item for size in sizes))
+    items = heads.images * heads.heads * heads.blocks
+    return KernelSteps(
+        (KernelStep(write, items, heads.nanoseconds),), thread_scratch=tuple(size * heads.item for size in sizes)
+    )
 
 
 class _Results:
@@ -50,7 +52,9 @@ class _Results:
         self.work, self.heads, self.f = work, heads, work.f
         *operands, self.mask = work.inputs
         self.q, self.k, self.v = (x for x in operands if x is not None)
-        self.panels, self.weights, self.line = (work.own(i, heads.element) for i in (PANELS, WEIGHTS, LINE))
+        self.panels, self.weights, self.line = (
+            work.thread_scratch(i, heads.element) for i in (PANELS, WEIGHTS, QUERY_NUMBERS)
+        )
         self.finite, self.word = self.f.local(), self.f.local()
 
     def turn(self, group: Value) -> None:

@@ -9,17 +9,17 @@ from typing import Final
 from prograd_proto import TensorType
 from runtime.codegen.ir import DTYPES, Index, Type, Value
 from runtime.codegen.kernels.matmul.plan import tile_shape
-from runtime.codegen.kernels.nest import Steps, row_major
-from runtime.codegen.kernels.stages import Work
+from runtime.codegen.kernels.nest import Strides, row_major
+from runtime.codegen.kernels.steps import Work
 from runtime.codegen.machine import NOMINAL_L2_BYTES, Target
 
-ROWS: Final = 32
+BLOCK_QUERIES: Final = 32
 """Queries of a block: its weights stay in the nearest cache, and a causal mask leaves out what a block does not see."""
 
-MOST_ROWS: Final = 128
+MAX_GRADIENT_QUERIES: Final = 128
 """Queries whose weights a gradient keeps at once, so that sums over them are one chain."""
 
-LEAST_ROWS: Final = 8
+MIN_BLOCK_QUERIES: Final = 8
 """Queries of a block that has very many keys."""
 
 
@@ -51,7 +51,7 @@ class Heads:
     rows: int
     scale: float
     causal: bool
-    mask: tuple[str, Steps] | None
+    mask: tuple[str, Strides] | None
 
     @property
     def lanes(self) -> int:
@@ -76,7 +76,7 @@ class Heads:
     @property
     def together(self) -> int:
         """Blocks whose weights a gradient keeps at once."""
-        most = min(NOMINAL_L2_BYTES // 4 // (self.row * self.item), MOST_ROWS) // self.rows
+        most = min(NOMINAL_L2_BYTES // 4 // (self.row * self.item), MAX_GRADIENT_QUERIES) // self.rows
         return min(max(most, 1), self.blocks)
 
     @property
@@ -122,7 +122,7 @@ def heads_of(
     if mask is not None:
         seen = mask.dtype, row_major(mask.static_shape, (images, heads, queries, keys))
     element = DTYPES[q.dtype]
-    most = max(min(ROWS, NOMINAL_L2_BYTES // 4 // (keys * element.bits // 8)), LEAST_ROWS)
+    most = max(min(BLOCK_QUERIES, NOMINAL_L2_BYTES // 4 // (keys * element.bits // 8)), MIN_BLOCK_QUERIES)
     rows = -(-queries // -(-queries // most))
     width = v.static_shape[3]
     return Heads(target, element, images, heads, groups, queries, keys, depth, width, rows, scale, causal, seen)

@@ -6,7 +6,7 @@ from runtime.codegen.ir import Value
 from runtime.codegen.kernels.attention.heads import Heads
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
-from runtime.codegen.kernels.stages import Work
+from runtime.codegen.kernels.steps import Work
 
 
 def panels_of(heads: Heads, depth: int) -> int:

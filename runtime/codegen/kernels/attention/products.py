@@ -11,9 +11,9 @@ from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import first, minimum, where
 from runtime.codegen.kernels.attention.heads import Heads
 from runtime.codegen.kernels.matmul import Matrix, in_blocks, in_tiles
-from runtime.codegen.kernels.matmul.plan import DEPTH, tile_shape
+from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, tile_shape
 from runtime.codegen.kernels.matmul.tile import Sums, tile
-from runtime.codegen.kernels.stages import Work
+from runtime.codegen.kernels.steps import Work
 
 Epilogue = Callable[[Value, Index, Index, int], None]
 """Takes a finished vector, its row, its first column, and how many of its lanes count."""
@@ -137,12 +137,12 @@ def _tile(
 ) -> Sums:
     """The sums of a tile, of parts of the depth added in order."""
     vector = heads.element.of(heads.lanes)
-    if most <= DEPTH:
+    if most <= MAX_CHAIN_DEPTH:
         return tile(f, left, right, rows, columns, vector, depth, turns=isinstance(depth, int))
     across = -(-columns // heads.lanes)
-    loop = f.loop(0, depth, DEPTH, [f.constant(vector, 0)] * (rows * across))
+    loop = f.loop(0, depth, MAX_CHAIN_DEPTH, [f.constant(vector, 0)] * (rows * across))
     for p, totals in loop:
-        part = minimum(f.index(depth) - p, DEPTH)
+        part = minimum(f.index(depth) - p, MAX_CHAIN_DEPTH)
         sums = tile(f, left.moved(0, p), right.moved(p, 0), rows, columns, vector, part, turns=False)
         loop.carry([a + b for a, b in zip(totals, (x for row in sums for x in row), strict=True)])
     return [loop.results[r * across : (r + 1) * across] for r in range(rows)]

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from runtime.codegen.ir import UINT8, Function, Index, Value
 from runtime.codegen.ir.words import any_lane, minimum, where
 from runtime.codegen.kernels.attention.heads import Block, Heads
-from runtime.codegen.kernels.nest import moved
+from runtime.codegen.kernels.nest import offset_of
 from runtime.codegen.kernels.reduction import SUM, along_row
-from runtime.codegen.kernels.stages import Work
+from runtime.codegen.kernels.steps import Work
 
 
 def are_finite(f: Function, heads: Heads, parts: Sequence[tuple[Value, int]]) -> Value:
@@ -48,7 +48,7 @@ def seen_keys(work: Work, heads: Heads, block: Block, mask: Value | None, finite
     f.store(where(may, last, keys), word)
     if mask is None or heads.mask is None or heads.mask[0] != "bool" or not heads.mask[1][-1]:
         return f.load(word)
-    first = mask + moved([block.image, block.head, block.first, 0], heads.mask[1])
+    first = mask + offset_of([block.image, block.head, block.first, 0], heads.mask[1])
     with f.when(may), f.forever() as looking:
         start = (f.load(word) - 1) // heads.panel * heads.panel
         looking.end_if(start.equal(0))

@@ -14,19 +14,19 @@ from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.ir.words import across, convert, maximum, minimum, where
 from runtime.codegen.kernels.attention.heads import Block, Heads
 from runtime.codegen.kernels.attention.products import by_keys, computed
+from runtime.codegen.kernels.indices import index_dtype
 from runtime.codegen.kernels.matmul import Matrix
-from runtime.codegen.kernels.nest import moved
-from runtime.codegen.kernels.places import index_dtype
+from runtime.codegen.kernels.nest import offset_of
 from runtime.codegen.kernels.registers import in_register
-from runtime.codegen.kernels.stages import Work
+from runtime.codegen.kernels.steps import Work
 
-LEAST: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
+LOWEST_FINITE: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
 """From here on is what is largest of a row: of one that sees nothing, all powers are then 0."""
 
-TINY: Final = {32: 1.1754943508222875e-38, 64: 2.2250738585072014e-308}
+SMALLEST_NORMAL: Final = {32: 1.1754943508222875e-38, 64: 2.2250738585072014e-308}
 """The least sum of powers: a query that sees no key has weights of 0."""
 
-TOGETHER: Final = 4
+ROWS_TOGETHER: Final = 4
 """Rows side by side."""
 
 
@@ -46,9 +46,9 @@ def write_weights(
     queries = Matrix(q, heads.depth)
     by_keys(work, heads, block.rows, queries, panels, seen, to, scale=heads.scale, beyond=-inf)
     softmax = _Softmax(work, heads, block, mask, computed(heads, seen, heads.wide))
-    for i in f.range(0, block.rows // TOGETHER * TOGETHER, TOGETHER):
-        softmax.rows(to, line, i, TOGETHER)
-    if rest := block.rows % TOGETHER:
+    for i in f.range(0, block.rows // ROWS_TOGETHER * ROWS_TOGETHER, ROWS_TOGETHER):
+        softmax.rows(to, line, i, ROWS_TOGETHER)
+    if rest := block.rows % ROWS_TOGETHER:
         softmax.rows(to, line, block.rows - rest, rest)
 
 
@@ -61,7 +61,7 @@ class _Softmax:
         """So many rows of scores become powers."""
         f, heads, numbers = self.f, self.heads, range(count)
         rows = [weights + (first + i) * heads.row for i in numbers]
-        largest = f.loop(0, self.columns, heads.lanes, [f.constant(self.vector, LEAST[self.bits])] * count)
+        largest = f.loop(0, self.columns, heads.lanes, [f.constant(self.vector, LOWEST_FINITE[self.bits])] * count)
         for j, most in largest:
             scores = [self._seen(f.load(row, j, heads.lanes), first + i, j) for i, row in enumerate(rows)]
             if self.mask is not None:
@@ -76,7 +76,7 @@ class _Softmax:
                 f.store(x, row, j)
             sums.carry([x + total for x, total in zip(powers, totals, strict=True)])
         for i, total in enumerate(sums.results):
-            f.store(1 / maximum(across(total, lambda a, b: a + b), TINY[self.bits]), line, first + i)
+            f.store(1 / maximum(across(total, lambda a, b: a + b), SMALLEST_NORMAL[self.bits]), line, first + i)
 
     def _power(self, x: Value, most: Value, i: Index, j: Index) -> Value:
         scores = x if self.mask is not None else self._seen(x, i, j)
@@ -92,7 +92,7 @@ class _Softmax:
         if self.mask is None or self.heads.mask is None:
             return x
         dtype, steps = self.heads.mask
-        at = self.mask + moved([self.block.image, self.block.head, query, j], steps)
+        at = self.mask + offset_of([self.block.image, self.block.head, query, j], steps)
         if not steps[-1]:
             seen = f.splat(f.load(at), lanes)
         elif self.heads.keys % lanes == 0:

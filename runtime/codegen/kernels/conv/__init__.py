@@ -8,13 +8,13 @@ folded       the same, whose vectors are channels below all columns of the filte
 winograd     3 x 3 with 4 multiplications for a place instead of 9
 bottleneck   three convolutions strip by strip, what lies between never in memory
 streamed     a convolution whose filter is read once, in the order of memory
-filters      how the gradient of its filter is cut
-filter_loops the gradient of its filter
-point_filters  the gradient of a filter of one place
-line_filters the gradient of a filter to few channels
+filter_plan  how the gradient of its filter is cut
+filter_gradient the gradient of its filter
+filter_gradient_1x1 the gradient of a filter of one place
+line_filter_gradient the gradient of a filter to few channels
 depthwise    channels by themselves: the convolution, and the gradient of its input
-depthwise_filters  the gradient of their filter
-multiplied   channels by themselves that make several
+depthwise_filter_gradient the gradient of their filter
+channel_multiplier channels by themselves that make several
 taps         loops over what lies under a window
 pooling      maxima and means under a window
 pool_gradients  their gradients

@@ -10,12 +10,12 @@ from math import gcd
 from typing import NamedTuple
 
 
-class Phase(NamedTuple):
+class AxisPhase(NamedTuple):
     """Places that see the same taps.
 
     Attributes:
         first: where the first place is written; the others follow every `Axis.every`.
-        places: how many there are.
+        pixels: how many there are.
         taps: how many each sees.
         start: what the first tap of the first place reads.
         filters: the place of the first tap in the filter.
@@ -23,7 +23,7 @@ class Phase(NamedTuple):
     """
 
     first: int
-    places: int
+    pixels: int
     taps: int
     start: int
     filters: int
@@ -47,48 +47,48 @@ class Axis(NamedTuple):
     step: int
     apart: int
     every: int
-    phases: tuple[Phase, ...]
+    phases: tuple[AxisPhase, ...]
 
     @property
-    def places(self) -> int:
+    def pixels(self) -> int:
         """Of the longest phase."""
-        return max(phase.places for phase in self.phases)
+        return max(phase.pixels for phase in self.phases)
 
     @property
     def fewest(self) -> int:
         """Places of the shortest phase that has some."""
-        return min(phase.places for phase in self.phases)
+        return min(phase.pixels for phase in self.phases)
 
-    def span(self, places: int) -> int:
+    def span(self, pixels: int) -> int:
         """How much of the bordered source so many places see."""
-        return (places - 1) * self.step + max(p.start + max(p.taps - 1, 0) * self.apart + 1 for p in self.phases)
+        return (pixels - 1) * self.step + max(p.start + max(p.taps - 1, 0) * self.apart + 1 for p in self.phases)
 
     @property
     def is_bordered(self) -> bool:
         """Whether places see something that the source does not have, or not from its start."""
-        return self.before != 0 or self.span(self.places) > self.source
+        return self.before != 0 or self.span(self.pixels) > self.source
 
 
-def forwards(source: int, window: int, stride: int, before: int, dilation: int, places: int) -> Axis:
+def forward_axis(source: int, window: int, stride: int, before: int, dilation: int, pixels: int) -> Axis:
     """The axis of a convolution."""
-    return Axis(source, before, stride, dilation, 1, (Phase(0, places, window, 0, 0, 1),))
+    return Axis(source, before, stride, dilation, 1, (AxisPhase(0, pixels, window, 0, 0, 1),))
 
 
-def backwards(source: int, window: int, stride: int, before: int, dilation: int, places: int) -> Axis:
+def backward_axis(source: int, window: int, stride: int, before: int, dilation: int, pixels: int) -> Axis:
     """The axis of the gradient of its input: the source is the gradient of the result, and places the input's."""
     together = gcd(stride, dilation)
-    found = [_phase(p, window, stride, before, dilation, places) for p in range(min(stride, places))]
+    found = [_phase(p, window, stride, before, dilation, pixels) for p in range(min(stride, pixels))]
     least = min((phase.start for phase in found if phase.taps), default=0)
     phases = tuple(phase._replace(start=phase.start - least if phase.taps else 0) for phase in found)
     return Axis(source, -least, 1, dilation // together, stride, phases)
 
 
-def _phase(first: int, window: int, stride: int, before: int, dilation: int, places: int) -> Phase:
+def _phase(first: int, window: int, stride: int, before: int, dilation: int, pixels: int) -> AxisPhase:
     """The phase of the input from `first` on; taps are those of the filter from its end."""
-    count = -(-(places - first) // stride)
+    count = -(-(pixels - first) // stride)
     taps = [tap for tap in range(window) if (first + before - tap * dilation) % stride == 0]
     if not taps:
-        return Phase(first, count, 0, 0, 0, 0)
+        return AxisPhase(first, count, 0, 0, 0, 0)
     last = taps[-1]
     onward = taps[-2] - last if len(taps) > 1 else 0
-    return Phase(first, count, len(taps), (first + before - last * dilation) // stride, last, onward)
+    return AxisPhase(first, count, len(taps), (first + before - last * dilation) // stride, last, onward)

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels.copies import copied, zeros
-from runtime.codegen.kernels.stages import Made, Work
+from runtime.codegen.kernels.steps import ComputedOperand, Work
 
 
 class Images(NamedTuple):
@@ -25,16 +25,16 @@ class Images(NamedTuple):
     pixel: int
 
 
-def first_operand(work: Work) -> Value | Made:
+def first_operand(work: Work) -> Value | ComputedOperand:
     """The address of the source of a convolution, or how it is made."""
-    source = work.made or work.inputs[0]
+    source = work.computed_operand or work.inputs[0]
     assert source is not None, "a convolution has a source"
     return source
 
 
-def onward(source: Value | Made, pixels: Index, channels: int) -> Value | Made:
+def onward(source: Value | ComputedOperand, pixels: Index, channels: int) -> Value | ComputedOperand:
     """So many pixels further."""
-    return source.onward(pixels) if isinstance(source, Made) else source + pixels * channels
+    return source.onward(pixels) if isinstance(source, ComputedOperand) else source + pixels * channels
 
 
 class Extent(Protocol):
@@ -51,11 +51,11 @@ class Extent(Protocol):
         ...
 
     @property
-    def places(self) -> int:
+    def pixels(self) -> int:
         """Where the filter stands."""
         ...
 
-    def span(self, places: int) -> int:
+    def span(self, pixels: int) -> int:
         """How much of it, with its border, so many places see."""
         ...
 
@@ -91,7 +91,7 @@ class Border(NamedTuple):
             rows.before,
             columns.before,
             rows.span(most_rows),
-            columns.span(columns.places),
+            columns.span(columns.pixels),
             channels,
             channels,
             pixel,
@@ -106,7 +106,7 @@ class Border(NamedTuple):
 def bordered(
     f: Function,
     border: Border,
-    source: Value | Made,
+    source: Value | ComputedOperand,
     to: Value,
     images: Index,
     first: Index,
@@ -119,25 +119,25 @@ def bordered(
     inside = max(stop - start, 0)
     for image in f.range(0, images):
         for row in f.range(0, height):
-            place = to + image * border.size + row * line
+            pixel = to + image * border.size + row * line
             wanted = f.index(first) + row - border.above
             exists = (wanted >= 0) & (wanted < border.rows)
             with f.when(exists):
                 begin = (f.index(image) * border.rows + wanted) * border.columns + max(-border.before, 0)
-                zeros(f, place, start * border.pixel, vector)
+                zeros(f, pixel, start * border.pixel, vector)
                 within = onward(source, begin, border.between)
-                _pixels(f, border, within, place + start * border.pixel, inside, vector)
+                _pixels(f, border, within, pixel + start * border.pixel, inside, vector)
                 end = (start + inside) * border.pixel
-                zeros(f, place + end, line - end, vector)
+                zeros(f, pixel + end, line - end, vector)
             with f.when(~exists):
-                zeros(f, place, line, vector)
+                zeros(f, pixel, line, vector)
     return Images(to, border.size, line, border.pixel)
 
 
-def _pixels(f: Function, border: Border, source: Value | Made, to: Value, count: int, vector: Type) -> None:
-    if isinstance(source, Made):
+def _pixels(f: Function, border: Border, source: Value | ComputedOperand, to: Value, count: int, vector: Type) -> None:
+    if isinstance(source, ComputedOperand):
         for i in f.range(0, count):
-            made(f, source.onward(i), to + i * border.pixel, border.channels, vector)
+            write_computed(f, source.onward(i), to + i * border.pixel, border.channels, vector)
         return
     if border.between == border.pixel == border.channels:
         copied(f, source, to, count * border.channels, vector)
@@ -146,7 +146,7 @@ def _pixels(f: Function, border: Border, source: Value | Made, to: Value, count:
         copied(f, source + i * border.between, to + i * border.pixel, border.channels, vector)
 
 
-def made(f: Function, source: Made, to: Value, count: int, vector: Type, first: Index = 0) -> None:
+def write_computed(f: Function, source: ComputedOperand, to: Value, count: int, vector: Type, first: Index = 0) -> None:
     """Write so many channels of a pixel, from the first one on."""
     whole = count // vector.lanes * vector.lanes
     for i in f.range(0, whole, vector.lanes):

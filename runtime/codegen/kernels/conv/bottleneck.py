@@ -16,22 +16,22 @@ from runtime.codegen.ir import Index, Type, Value
 from runtime.codegen.ir.words import maximum, minimum, where
 from runtime.codegen.kernels.conv.borders import Images
 from runtime.codegen.kernels.conv.correlation import lines
-from runtime.codegen.kernels.conv.depthwise import NANOSECONDS as OF_CHANNEL
+from runtime.codegen.kernels.conv.depthwise import NANOSECONDS_PER_TAP as OF_CHANNEL
 from runtime.codegen.kernels.conv.depthwise import Depthwise
-from runtime.codegen.kernels.conv.plan import CHAIN, NANOSECONDS, WANTED, Shape
+from runtime.codegen.kernels.conv.plan import MAX_CHAIN_DEPTH, NANOSECONDS_PER_STEP, WANTED_ITEMS, ConvShape
 from runtime.codegen.kernels.copies import copied, zeros
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import tile_shape
-from runtime.codegen.kernels.stages import Finish, Prepack, Stage, Stages, Work
-from runtime.codegen.kernels.tiles import Along, asking, by_size, starts, tile
+from runtime.codegen.kernels.steps import FinishVector, KernelStep, KernelSteps, Prepack, Work
+from runtime.codegen.kernels.tiles import DepthLoop, by_size, prefetching, starts, tile
 from runtime.codegen.machine import Target
 
-NEAR: Final = 8
+CACHE_SHARE_OF_SCRATCH: Final = 8
 """Scratch of a unit is at most one part in so many of the second cache, if a row of places takes no more."""
 
 
-PACKING: Final = 0.2
+PACKING_NANOSECONDS_PER_ELEMENT: Final = 0.2
 """Nanoseconds for an element of a filter that is copied."""
 
 
@@ -49,7 +49,7 @@ class Parts(NamedTuple):
     filters: tuple[Value, Value, Value]
     widened: Callable[[Value, Index, Index, int], Value]
     filtered: Callable[[Value, Index, Index, int], Value]
-    finish: Finish
+    finish: FinishVector
 
 
 class _Panels(NamedTuple):
@@ -85,27 +85,29 @@ class _Panel(NamedTuple):
 class Bottleneck:
     """The loops of three convolutions: of one place, of channels by themselves, of one place."""
 
-    def __init__(self, target: Target, element: Type, shapes: tuple[Shape, Shape, Shape], *, steady: bool) -> None:
-        """`steady` says that filters are the same from step to step, so that copying them costs nothing."""
+    def __init__(
+        self, target: Target, element: Type, shapes: tuple[ConvShape, ConvShape, ConvShape], *, invariant: bool
+    ) -> None:
+        """`invariant` says that filters are the same from step to step, so that copying them costs nothing."""
         self.target, self.element = target, element
         self.widen, self.shape, self.narrow = shapes
         self.lanes = target.lanes(element.bits)
         self.vector = element.of(self.lanes)
         self.channels, rows, columns = self.shape.groups, self.shape.rows, self.shape.columns
-        self.width = columns.span(columns.places)
+        self.width = columns.span(columns.pixels)
         self.inside = min(columns.source, self.width - columns.before)
         self.line = self.width * self.channels
-        self.rows = next(size for size in range(rows.places, 0, -1) if rows.places % size == 0 and self._fits(size))
+        self.rows = next(size for size in range(rows.pixels, 0, -1) if rows.pixels % size == 0 and self._fits(size))
         self.height = rows.span(self.rows)
         self.kept = max(self.height - self.rows * rows.step, 0)
-        self.strips = rows.places // self.rows
-        self.places = self.rows * columns.places
-        self.packs = steady or self.shape.images >= WANTED
+        self.row_tiles = rows.pixels // self.rows
+        self.places = self.rows * columns.pixels
+        self.packs = invariant or self.shape.images >= WANTED_ITEMS
         self.widening = self._panels(self.widen, self.inside, 0)
         self.narrowing = self._panels(self.narrow, self.places, int(self.widening.packed >= 0))
 
     @staticmethod
-    def takes(shapes: tuple[Shape, Shape, Shape]) -> bool:
+    def takes(shapes: tuple[ConvShape, ConvShape, ConvShape]) -> bool:
         """Whether these convolutions are such, and each of their sums is one chain."""
         widen, shape, narrow = shapes
         alone = shape.deep == shape.wide == 1 and shape.groups > 1
@@ -116,23 +118,23 @@ class Bottleneck:
             for end in ends
         )
         borders = min(shape.rows.before, shape.columns.before) >= 0
-        return alone and plain and borders and max(end.deep for end in ends) <= CHAIN
+        return alone and plain and borders and max(end.deep for end in ends) <= MAX_CHAIN_DEPTH
 
     def _fits(self, rows: int) -> bool:
-        if self.shape.images < WANTED and rows > max(self.shape.rows.places // 2, 1):
+        if self.shape.images < WANTED_ITEMS and rows > max(self.shape.rows.pixels // 2, 1):
             return False
-        size = self.shape.rows.span(rows) * self.line + rows * self.shape.columns.places * self.channels
-        return rows == 1 or size * self.element.bits // 8 <= self.target.l2_bytes // NEAR
+        size = self.shape.rows.span(rows) * self.line + rows * self.shape.columns.pixels * self.channels
+        return rows == 1 or size * self.element.bits // 8 <= self.target.l2_bytes // CACHE_SHARE_OF_SCRATCH
 
-    def _panels(self, shape: Shape, pixels: int, number: int) -> _Panels:
+    def _panels(self, shape: ConvShape, pixels: int, number: int) -> _Panels:
         """Of a filter, for tiles of so many pixels at most; one panel is there already."""
         size, vectors = tile_shape(self.target, self.lanes, pixels, shape.wide)
         width = vectors * self.lanes
         return _Panels(shape.deep, shape.wide, size, width, number if self.packs and shape.wide > width else -1)
 
-    def stages(self, parts: Callable[[Work], Parts]) -> Stages:
+    def steps(self, parts: Callable[[Work], Parts]) -> KernelSteps:
         """One stage, and before it those that copy filters; operands are numbered one convolution after the other."""
-        step = NANOSECONDS / (2 * self.lanes) * (1 if self.target.fma else 2)
+        step = NANOSECONDS_PER_STEP / (2 * self.lanes) * (1 if self.target.fma else 2)
         cost = (self.widen.steps + self.narrow.steps) * step + self.shape.steps / self.lanes * OF_CHANNEL
         item = self.element.bits // 8
         own = self.height * self.line * item, self.places * self.channels * item
@@ -145,31 +147,34 @@ class Bottleneck:
             for panels, number in ((self.widening, 0), (self.narrowing, 2))
             if panels.packed >= 0
         ]
-        few = self.shape.images < WANTED
-        stages = *(stage for stage, _ in packs), Stage(write, self.shape.images * self.strips, cost, goes_on=few)
-        return Stages(stages, tuple(size * item for _, size in packs), own)
+        few = self.shape.images < WANTED_ITEMS
+        steps = (
+            *(kernel_step for kernel_step, _ in packs),
+            KernelStep(write, self.shape.images * self.row_tiles, cost, prefers_ranges=few),
+        )
+        return KernelSteps(steps, tuple(size * item for _, size in packs), own)
 
-    def _pack(self, parts: Callable[[Work], Parts], panels: _Panels, number: int) -> tuple[Stage, int]:
+    def _pack(self, parts: Callable[[Work], Parts], panels: _Panels, number: int) -> tuple[KernelStep, int]:
         """What copies the filter of this number, and how many elements that makes; units are panels."""
 
         def write(work: Work, start: Value, stop: Value) -> None:
-            f, to = work.f, work.shared(panels.packed, self.element)
+            f, to = work.f, work.shared_scratch(panels.packed, self.element)
             filter = Matrix(parts(work).filters[number], panels.wide)
-            for unit in f.range(start, stop):
-                panel, at = f.index(unit) * panels.width, to + f.index(unit) * (panels.width * panels.deep)
-                for columns in by_size(f, panels.wide, panels.width, f.index(unit)):
+            for item in f.range(start, stop):
+                panel, at = f.index(item) * panels.width, to + f.index(item) * (panels.width * panels.deep)
+                for columns in by_size(f, panels.wide, panels.width, f.index(item)):
                     matrix = filter.moved(0, panel)
                     packed_right(f, matrix, at, panels.deep, columns, panels.width, panels.deep, self.vector)
 
         prepack = Prepack((2 * number + 1,), (panels.packed,))
-        cost = panels.deep * panels.wide * PACKING
-        return Stage(write, panels.number, cost, prepack=prepack), panels.number * panels.width * panels.deep
+        cost = panels.deep * panels.wide * PACKING_NANOSECONDS_PER_ELEMENT
+        return KernelStep(write, panels.number, cost, prepack=prepack), panels.number * panels.width * panels.deep
 
 
 class _Emission:
     def __init__(self, made: Bottleneck, work: Work, parts: Parts) -> None:
         self.made, self.work, self.f, self.parts = made, work, work.f, parts
-        self.near, self.filtered = work.own(0, made.element), work.own(1, made.element)
+        self.near, self.filtered = work.thread_scratch(0, made.element), work.thread_scratch(1, made.element)
         self.depthwise = Depthwise(made.target, made.element, made.shape)
 
     def write(self, start: Value, stop: Value) -> None:
@@ -180,16 +185,16 @@ class _Emission:
         for row in f.range(0, made.height):
             zeros(f, self.near + row * made.line, before, made.vector)
             zeros(f, self.near + (row * made.line + end), made.line - end, made.vector)
-        for unit in f.range(start, stop):
-            image, strip = f.index(unit) // made.strips, f.index(unit) % made.strips
-            first = strip * made.rows
-            is_first = strip.equal(0) | f.index(unit).equal(start)
+        for item in f.range(start, stop):
+            image, row_tile = f.index(item) // made.row_tiles, f.index(item) % made.row_tiles
+            first = row_tile * made.rows
+            is_first = row_tile.equal(0) | f.index(item).equal(start)
             with f.when(~is_first):
                 copied(f, self.near + made.rows * rows.step * made.line, self.near, made.kept * made.line, made.vector)
             begin = where(is_first, f.index(0), f.index(made.kept))
             self._rows(image, first * rows.step - rows.before, begin)
             self._filter(image, first)
-            self._narrow((image * rows.places + first) * made.shape.columns.places)
+            self._narrow((image * rows.pixels + first) * made.shape.columns.pixels)
 
     def _rows(self, image: Value, top: Value, begin: Value) -> None:
         """Wide pixels, from a row of the scratch on, whose first one is this row of the image."""
@@ -211,7 +216,7 @@ class _Emission:
 
         self._panels(0, made.widening, widened)
 
-    def _widened(self, pixel: Value, to: Value) -> Finish:
+    def _widened(self, pixel: Value, to: Value) -> FinishVector:
         """What becomes of vectors of a row of wide pixels, the first of which has this number."""
 
         def finish(x: Value, i: Index, channel: Index, count: int) -> None:
@@ -224,12 +229,12 @@ class _Emission:
         """Channels by themselves, for rows of places from a first one on."""
         f, made, rows, columns = self.f, self.made, self.made.shape.rows, self.made.shape.columns
         [of_rows], [of_columns] = rows.phases, columns.phases
-        before = (image * rows.places + first) * columns.places
+        before = (image * rows.pixels + first) * columns.pixels
         to = self.filtered + before * -made.channels
 
-        def finish(x: Value, place: Index, channel: Index, count: int) -> None:
-            made_of = self.parts.filtered(x, place, channel, count)
-            f.store(made_of, to + (place * made.channels + channel), 0, count)
+        def finish(x: Value, pixel: Index, channel: Index, count: int) -> None:
+            made_of = self.parts.filtered(x, pixel, channel, count)
+            f.store(made_of, to + (pixel * made.channels + channel), 0, count)
 
         inputs = [self.near, self.parts.filters[1]]
         work = self.work._replace(inputs=inputs, finish=finish)
@@ -237,11 +242,11 @@ class _Emission:
         for row in f.range(0, made.rows):
             self.depthwise.row(work, at, image, first, first + row, of_rows, of_columns)
 
-    def _narrow(self, place: Value) -> None:
+    def _narrow(self, pixel: Value) -> None:
         """The result at the places of the unit, from the first one on."""
 
         def finish(x: Value, i: Index, channel: Index, count: int) -> None:
-            self.parts.finish(x, place + i, channel, count)
+            self.parts.finish(x, pixel + i, channel, count)
 
         self._panels(2, self.made.narrowing, lambda of: self._pixels(of, self.filtered, self.made.places, finish))
 
@@ -252,19 +257,19 @@ class _Emission:
             channel = f.index(panel) * panels.width
             right = Matrix(self.parts.filters[number] + channel, panels.wide)
             if panels.packed >= 0:
-                packed = self.work.shared(panels.packed, made.element)
+                packed = self.work.shared_scratch(panels.packed, made.element)
                 right = Matrix(packed + channel * panels.deep, panels.width)
             for columns in by_size(f, panels.wide, panels.width, f.index(panel)):
                 go(_Panel(panels, right, channel, columns))
 
-    def _pixels(self, panel: _Panel, left: Value, count: int, finish: Finish) -> None:
+    def _pixels(self, panel: _Panel, left: Value, count: int, finish: FinishVector) -> None:
         """What so many pixels from an address on become; a finished vector has the number of its pixel."""
         f, lanes, deep = self.f, self.made.lanes, panel.of.deep
         size = min(panel.of.size, count)
-        depth, rows = [Along(deep, 1, panel.right.row)], [i * deep for i in range(size)]
+        depth, rows = [DepthLoop(deep, 1, panel.right.row)], [i * deep for i in range(size)]
         for first in starts(f, count, size):
             at = left + f.index(first) * deep
-            asks = [asking(f, at + size * deep, size)]
+            asks = [prefetching(f, at + size * deep, size)]
             sums = tile(f, at, rows, panel.right.at, panel.columns, self.made.vector, depth, asks)
             for i, line in enumerate(lines(sums, size)):
                 for v, x in enumerate(line):

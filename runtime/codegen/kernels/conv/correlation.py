@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum
-from runtime.codegen.kernels.conv.axes import Phase
+from runtime.codegen.kernels.conv.axes import AxisPhase
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
-from runtime.codegen.kernels.conv.plan import NANOSECONDS, Plan, Shape
+from runtime.codegen.kernels.conv.plan import NANOSECONDS_PER_STEP, ConvPlan, ConvShape
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
-from runtime.codegen.kernels.stages import Prepack, Stage, Stages, Work
-from runtime.codegen.kernels.tiles import Along, Ask, asking, by_size, choice, starts, tile
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Prepack, Work
+from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, choice, prefetching, starts, tile
 from runtime.codegen.machine import Target
 
 
@@ -29,35 +29,35 @@ class Region(NamedTuple):
     panels: tuple[Index, Index]
 
 
-def correlation_stages(target: Target, element: Type, shape: Shape, plan: Plan) -> Stages:
+def correlation_steps(target: Target, element: Type, shape: ConvShape, plan: ConvPlan) -> KernelSteps:
     """Stages that copy what all units read, and one that computes; the operands are the source and the filter."""
     made = Correlation(element, shape, plan)
     item = element.bits // 8
-    steps = shape.steps * NANOSECONDS / (2 * plan.lanes) * (1 if target.fma else 2)
-    stages: list[Stage] = []
+    steps = shape.steps * NANOSECONDS_PER_STEP / (2 * plan.lanes) * (1 if target.fma else 2)
+    kernel_steps: list[KernelStep] = []
     shared: list[int] = []
     own: list[int] = []
     if plan.packs:
         size = made.panel_size * (1 if plan.by_panels else made.panels) * item
         (own if plan.by_panels else shared).append(size)
         if not plan.by_panels:
-            pack = Stage(made.pack, made.panels * shape.taps, shape.filters * 0.2, prepack=Prepack((1,), (0,)))
-            stages.append(pack)
+            pack = KernelStep(made.pack, made.panels * shape.taps, shape.filters * 0.2, prepack=Prepack((1,), (0,)))
+            kernel_steps.append(pack)
     if plan.copies:
         size = made.border.size * item
         if plan.by_panels:
-            stages.append(Stage(made.copy, shape.images, shape.source * 0.2))
+            kernel_steps.append(KernelStep(made.copy, shape.images, shape.source * 0.2))
         (shared if plan.by_panels else own).append(size * (shape.images if plan.by_panels else made.most_images))
-    if any(plan.cuts[:2]):
+    if any(plan.splits[:2]):
         own.append(made.total_size * item)
-    stages.append(Stage(made.compute, plan.images * plan.rows * plan.columns, steps))
-    return Stages(tuple(stages), tuple(shared), tuple(own))
+    kernel_steps.append(KernelStep(made.compute, plan.images * plan.rows * plan.columns, steps))
+    return KernelSteps(tuple(kernel_steps), tuple(shared), tuple(own))
 
 
 class Correlation:
     """The loops of a convolution."""
 
-    def __init__(self, element: Type, shape: Shape, plan: Plan) -> None:
+    def __init__(self, element: Type, shape: ConvShape, plan: ConvPlan) -> None:
         self.element, self.shape, self.plan = element, shape, plan
         self.vector = element.of(plan.lanes)
         self.across = -(-shape.wide // plan.width)
@@ -66,7 +66,7 @@ class Correlation:
         self.panel_size = shape.taps * shape.deep * plan.width
         self.total_size = plan.block.images * plan.block.rows * plan.block.columns * plan.width
         self.most_images = -(-shape.images // plan.images)
-        self.most_rows = -(-shape.rows.places // plan.rows)
+        self.most_rows = -(-shape.rows.pixels // plan.rows)
         channels = shape.groups * shape.deep
         self.border = Border.around(shape.rows, shape.columns, self.most_rows, channels, plan.pixel)
 
@@ -75,18 +75,18 @@ class Correlation:
     def pack(self, work: Work, start: Value, stop: Value) -> None:
         """Units are places of the filter in a panel."""
         f, shape = work.f, self.shape
-        for unit in f.range(start, stop):
-            panel, tap = f.index(unit) // shape.taps, f.index(unit) % shape.taps
-            self._pack_tap(work, work.shared(0, self.element) + panel * self.panel_size, panel, tap)
+        for item in f.range(start, stop):
+            panel, tap = f.index(item) // shape.taps, f.index(item) % shape.taps
+            self._pack_tap(work, work.shared_scratch(0, self.element) + panel * self.panel_size, panel, tap)
 
     def copy(self, work: Work, start: Value, stop: Value) -> None:
         """Units are images."""
         f, border, source = work.f, self.border, work.inputs[0]
         assert source is not None, "a convolution has a source"
         image = border.rows * border.columns * border.between
-        for unit in f.range(start, stop):
-            to = work.shared(0, self.element) + unit * border.size
-            bordered(f, border, source + unit * image, to, 1, 0, border.height, self.vector)
+        for item in f.range(start, stop):
+            to = work.shared_scratch(0, self.element) + item * border.size
+            bordered(f, border, source + item * image, to, 1, 0, border.height, self.vector)
 
     def _pack_tap(self, work: Work, panel_at: Value, panel: Index, tap: Index) -> None:
         f, shape, width = work.f, self.shape, self.plan.width
@@ -102,7 +102,7 @@ class Correlation:
         f, shape, w = work.f, self.shape, work.inputs[1]
         assert w is not None, "a convolution has a filter"
         of_tap = f.index(tap) * (shape.groups * shape.deep * shape.wide)
-        if shape.turned:
+        if shape.is_filter_transposed:
             return Matrix(w + (of_tap + group * shape.deep), 1, shape.groups * shape.deep)
         return Matrix(w + (of_tap + group * shape.wide), shape.groups * shape.wide)
 
@@ -111,10 +111,10 @@ class Correlation:
     def compute(self, work: Work, start: Value, stop: Value) -> None:
         """Units are parts of images, of their rows, and of panels."""
         f, plan = work.f, self.plan
-        for unit in f.range(start, stop):
-            rest, panels = f.index(unit) // plan.columns, part_of(f, self.panels, unit % plan.columns, plan.columns)
+        for item in f.range(start, stop):
+            rest, panels = f.index(item) // plan.columns, part_of(f, self.panels, item % plan.columns, plan.columns)
             images = part_of(f, self.shape.images, rest // plan.rows, plan.images)
-            rows = part_of(f, self.shape.rows.places, rest % plan.rows, plan.rows)
+            rows = part_of(f, self.shape.rows.pixels, rest % plan.rows, plan.rows)
             region = Region(images, rows, panels)
             at = self._source(work, region)
             for panel in f.range(*panels):
@@ -130,10 +130,10 @@ class Correlation:
             assert isinstance(begin, Value), "it is in memory"
             return Images(begin + first * line, border.rows * line, line, border.between)
         if plan.by_panels:
-            return Images(work.shared(0, self.element), border.size, border.width * border.pixel, border.pixel)
+            return Images(work.shared_scratch(0, self.element), border.size, border.width * border.pixel, border.pixel)
         count, rows = (stop - start for start, stop in (region.images, region.rows))
         height = (rows - self.most_rows) * self.shape.rows.step + border.height
-        return bordered(f, border, begin, work.own(0, self.element), count, first, height, self.vector)
+        return bordered(f, border, begin, work.thread_scratch(0, self.element), count, first, height, self.vector)
 
     def _panel(self, work: Work, at: Images, region: Region, panel: Value) -> None:
         f, shape, plan = work.f, self.shape, self.plan
@@ -150,8 +150,8 @@ class Correlation:
         if not plan.packs:
             return self._filter(work, 0, 0).moved(0, panel * plan.width)
         if not plan.by_panels:
-            return Matrix(work.shared(0, self.element) + panel * size, plan.width)
-        to = work.own(0, self.element)
+            return Matrix(work.shared_scratch(0, self.element) + panel * size, plan.width)
+        to = work.thread_scratch(0, self.element)
         for tap in f.range(0, self.shape.taps):
             self._pack_tap(work, to, panel, tap)
         return Matrix(to, plan.width)
@@ -161,7 +161,7 @@ class _Chosen(NamedTuple):
     """The fields of a phase whose number is known when the code runs."""
 
     first: Index
-    places: Index
+    pixels: Index
     taps: Index
     start: Index
     filters: Index
@@ -193,10 +193,10 @@ class _Tiles:
     def write(self) -> None:
         """All of them: the last of a line begins earlier, so that it is as large as the others."""
         f, block, (first, stop) = self.f, self.plan.block, self.region.rows
-        height = minimum(f.index(stop), self.rows.places) - first if self.plan.rows > 1 else self.rows.places
+        height = minimum(f.index(stop), self.rows.pixels) - first if self.plan.rows > 1 else self.rows.pixels
         for n in starts(f, self.region.images[1] - self.region.images[0], block.images):
             for r in starts(f, height, block.rows):
-                for c in starts(f, self.across.places, block.columns):
+                for c in starts(f, self.across.pixels, block.columns):
                     self._tile(n, r, c)
 
     def _tile(self, n: Index, r: Index, c: Index) -> None:
@@ -204,16 +204,16 @@ class _Tiles:
         rows, columns = self.shape.rows, self.shape.columns
         left = self.left + f.index(n) * at.image + (self.rows.start + f.index(r) * rows.step) * at.row
         left = left + (self.across.start + f.index(c) * columns.step) * at.pixel
-        places = [(i, j, k) for i in range(block.images) for j in range(block.rows) for k in range(block.columns)]
-        offsets = [i * at.image + j * rows.step * at.row + k * columns.step * at.pixel for i, j, k in places]
+        pixels = [(i, j, k) for i in range(block.images) for j in range(block.rows) for k in range(block.columns)]
+        offsets = [i * at.image + j * rows.step * at.row + k * columns.step * at.pixel for i, j, k in pixels]
         sums = self._sums(left, offsets)
-        height, width = (sum(phase.places for phase in axis.phases) for axis in (rows, columns))
+        height, width = (sum(phase.pixels for phase in axis.phases) for axis in (rows, columns))
         image, row = n + self.region.images[0], self.rows.first + (r + self.region.rows[0]) * rows.every
-        place = (image * height + row) * width + self.across.first + c * columns.every
-        onward = [(i * height + j * rows.every) * width + k * columns.every for i, j, k in places]
-        self._finish(lines(sums, len(places)), place, onward)
+        pixel = (image * height + row) * width + self.across.first + c * columns.every
+        onward = [(i * height + j * rows.every) * width + k * columns.every for i, j, k in pixels]
+        self._finish(lines(sums, len(pixels)), pixel, onward)
 
-    def _finish(self, sums: list[list[Value]], place: Index, onward: list[int]) -> None:
+    def _finish(self, sums: list[list[Value]], pixel: Index, onward: list[int]) -> None:
         """The vectors of places that are so far from the first one."""
         lanes, channels, finish = self.plan.lanes, self.shape.groups * self.shape.wide, self.work.finish
         vectors = [
@@ -223,9 +223,9 @@ class _Tiles:
         ]
         if finish is not None:
             for far, c, tail, x in vectors:
-                finish(x, place + far, self.channel + c, tail)
+                finish(x, pixel + far, self.channel + c, tail)
             return
-        result = self.work.outputs[0] + (place * channels + self.channel)
+        result = self.work.outputs[0] + (pixel * channels + self.channel)
         for far, c, tail, x in vectors:
             self.f.store(x, result, far * channels + c, tail)
 
@@ -236,27 +236,27 @@ class _Tiles:
         loops, cut = self._depth()
         if not cut:
             return tile(f, left, offsets, right, self.columns, vector, loops, self._ahead(left, offsets))
-        total = self.work.own(int(self.made.has_own_copy), self.made.element)
+        total = self.work.thread_scratch(int(self.made.has_own_copy), self.made.element)
         count = len(offsets) * -(-self.columns // vector.lanes)
         for i in range(count):
             f.store(f.constant(vector, 0), total, i * vector.lanes)
         self._add(total, count, left, offsets, right, loops, cut)
         return [f.load(total, i * vector.lanes, vector.lanes) for i in range(count)]
 
-    def _ahead(self, left: Value, offsets: list[int]) -> list[Ask]:
+    def _ahead(self, left: Value, offsets: list[int]) -> list[Prefetch]:
         """The places of the next tile, if they follow in memory: each lies apart, and no core sees that coming."""
         shape, block, far = self.shape, self.plan.block, len(offsets) * self.at.pixel
         follows = block.images == block.rows == 1 and shape.columns.step == 1
         if shape.taps > 1 or self.plan.copies or shape.groups > 1 or not follows:
             return []
-        return [asking(self.f, left + far, len(offsets))]
+        return [prefetching(self.f, left + far, len(offsets))]
 
     def _add(
-        self, total: Value, count: int, left: Value, offsets: list[int], right: Value, loops: list[Along], cut: int
+        self, total: Value, count: int, left: Value, offsets: list[int], right: Value, loops: list[DepthLoop], cut: int
     ) -> None:
         f, vector = self.f, self.made.vector
         if cut:
-            for i in f.range(0, loops[0].turns):
+            for i in f.range(0, loops[0].iterations):
                 self._add(
                     total, count, left + i * loops[0].left, offsets, right + i * loops[0].right, loops[1:], cut - 1
                 )
@@ -270,19 +270,19 @@ class _Tiles:
         """Elements from a place of the filter to the next."""
         return self.shape.deep * self.packed.row
 
-    def _depth(self) -> tuple[list[Along], int]:
+    def _depth(self) -> tuple[list[DepthLoop], int]:
         """The loops of the depth, and how many of the first of them are cut."""
-        shape, at, (by_rows, by_columns, pieces) = self.shape, self.at, self.plan.cuts
-        rows = Along(self.rows.taps, shape.rows.apart * at.row, self.rows.onward * shape.window[1] * self._tap)
-        columns = Along(self.across.taps, shape.columns.apart * at.pixel, self.across.onward * self._tap)
+        shape, at, (by_rows, by_columns, pieces) = self.shape, self.at, self.plan.splits
+        rows = DepthLoop(self.rows.taps, shape.rows.apart * at.row, self.rows.onward * shape.window[1] * self._tap)
+        columns = DepthLoop(self.across.taps, shape.columns.apart * at.pixel, self.across.onward * self._tap)
         if pieces > 1:
             size = shape.deep // pieces
-            parts = Along(pieces, size, size * self.packed.row)
-            return [rows, columns, parts, Along(size, 1, self.packed.row)], 3
-        channels = Along(shape.deep, 1, self.packed.row)
-        goes_on = columns.left == shape.deep and self.across.onward == 1 and isinstance(columns.turns, int)
-        if goes_on and not by_columns and isinstance(columns.turns, int):
-            return [rows, Along(columns.turns * shape.deep, 1, self.packed.row)], int(by_rows)
+            parts = DepthLoop(pieces, size, size * self.packed.row)
+            return [rows, columns, parts, DepthLoop(size, 1, self.packed.row)], 3
+        channels = DepthLoop(shape.deep, 1, self.packed.row)
+        goes_on = columns.left == shape.deep and self.across.onward == 1 and isinstance(columns.iterations, int)
+        if goes_on and not by_columns and isinstance(columns.iterations, int):
+            return [rows, DepthLoop(columns.iterations * shape.deep, 1, self.packed.row)], int(by_rows)
         return [rows, columns, channels], by_rows + by_columns
 
 
@@ -299,5 +299,5 @@ def part_of(f: Function, total: int, number: Index, parts: int) -> tuple[Index, 
     return f.index(number) * total // parts, (f.index(number) + 1) * total // parts
 
 
-def _chosen(f: Function, phases: Sequence[Phase], number: Index) -> _Chosen:
+def _chosen(f: Function, phases: Sequence[AxisPhase], number: Index) -> _Chosen:
     return _Chosen(*(choice(f, number, options) for options in zip(*phases, strict=True)))

@@ -12,57 +12,57 @@ from typing import Final
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum
-from runtime.codegen.kernels.conv.axes import Phase
+from runtime.codegen.kernels.conv.axes import AxisPhase
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
 from runtime.codegen.kernels.conv.correlation import part_of
-from runtime.codegen.kernels.conv.plan import Shape
-from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.kernels.conv.plan import ConvShape
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.kernels.tiles import starts
 from runtime.codegen.machine import Target
 
-BESIDE: Final = 4
+PIXELS_TOGETHER: Final = 4
 """Places that are computed together."""
 
-UNITS: Final = 4
+MIN_ITEMS: Final = 4
 """So many at least, so that threads have something to share: each copies rows that others copy too."""
 
-NANOSECONDS: Final = 0.3
+NANOSECONDS_PER_TAP: Final = 0.3
 """For a vector under a tap: a guess."""
 
 
 class Depthwise:
     """The loops, for groups of one channel each."""
 
-    def __init__(self, target: Target, element: Type, shape: Shape, is_made: bool = False) -> None:
+    def __init__(self, target: Target, element: Type, shape: ConvShape, is_made: bool = False) -> None:
         """`is_made` says that the source is made where it is copied."""
         self.element, self.shape = element, shape
         self.lanes = target.lanes(element.bits)
         self.vector = element.of(self.lanes)
         rows, columns, channels = shape.rows, shape.columns, shape.groups
-        line = columns.span(columns.places) * channels * element.bits // 8
+        line = columns.span(columns.pixels) * channels * element.bits // 8
         most = max(target.l2_bytes // 4 // line - rows.span(1), 1) // rows.step + 1
-        wanted = -(-UNITS // shape.images) if shape.images < UNITS else 1
-        self.parts = min(max(-(-rows.places // most), wanted), rows.places)
-        self.most_rows = -(-rows.places // self.parts)
+        wanted = -(-MIN_ITEMS // shape.images) if shape.images < MIN_ITEMS else 1
+        self.parts = min(max(-(-rows.pixels // most), wanted), rows.pixels)
+        self.most_rows = -(-rows.pixels // self.parts)
         self.is_copied = is_made or rows.is_bordered or columns.is_bordered
         self.border = Border.around(rows, columns, self.most_rows, channels, channels)
 
-    def stages(self) -> Stages:
+    def steps(self) -> KernelSteps:
         """One stage, whose units are parts of the rows of each image."""
         shape = self.shape
         own = self.border.size * self.element.bits // 8 if self.is_copied else 64
-        cost = shape.steps / self.lanes * NANOSECONDS
-        return Stages((Stage(self.compute, shape.images * self.parts, cost),), (), (own,))
+        cost = shape.steps / self.lanes * NANOSECONDS_PER_TAP
+        return KernelSteps((KernelStep(self.compute, shape.images * self.parts, cost),), (), (own,))
 
     def compute(self, work: Work, start: Value, stop: Value) -> None:
         """Units are parts of images."""
         f, shape = work.f, self.shape
-        for unit in f.range(start, stop):
-            image = f.index(unit) // self.parts
-            first, end = part_of(f, shape.rows.places, unit % self.parts, self.parts)
+        for item in f.range(start, stop):
+            image = f.index(item) // self.parts
+            first, end = part_of(f, shape.rows.pixels, item % self.parts, self.parts)
             at = self._source(work, image, first, end - first)
             for rows in shape.rows.phases:
-                for row in f.range(first, rows.places if self.parts == 1 else minimum(f.index(end), rows.places)):
+                for row in f.range(first, rows.pixels if self.parts == 1 else minimum(f.index(end), rows.pixels)):
                     for columns in shape.columns.phases:
                         self.row(work, at, image, first, row, rows, columns)
 
@@ -74,32 +74,38 @@ class Depthwise:
             assert isinstance(begin, Value), "it is in memory"
             return Images(begin + first * rows.step * line, 0, line, border.between)
         height = (count - self.most_rows) * rows.step + border.height
-        return bordered(f, border, begin, work.own(0, self.element), 1, first * rows.step, height, self.vector)
+        return bordered(
+            f, border, begin, work.thread_scratch(0, self.element), 1, first * rows.step, height, self.vector
+        )
 
-    def row(self, work: Work, at: Images, image: Value, first: Index, row: Index, rows: Phase, columns: Phase) -> None:
+    def row(
+        self, work: Work, at: Images, image: Value, first: Index, row: Index, rows: AxisPhase, columns: AxisPhase
+    ) -> None:
         """The places of a phase in a row, of a part that begins at the first one."""
         f, shape = work.f, self.shape
-        height, width = (sum(phase.places for phase in axis.phases) for axis in (shape.rows, shape.columns))
-        place = (image * height + rows.first + row * shape.rows.every) * width + columns.first
+        height, width = (sum(phase.pixels for phase in axis.phases) for axis in (shape.rows, shape.columns))
+        pixel = (image * height + rows.first + row * shape.rows.every) * width + columns.first
         line = at.at + (rows.start + (row - first) * shape.rows.step) * at.row
-        beside = min(BESIDE, columns.places)
-        for column in starts(f, columns.places, beside):
+        beside = min(PIXELS_TOGETHER, columns.pixels)
+        for column in starts(f, columns.pixels, beside):
             left = line + (columns.start + column * shape.columns.step) * at.pixel
-            to = place + column * shape.columns.every
+            to = pixel + column * shape.columns.every
             for c, tail in vectors(f, shape.groups, self.lanes):
                 weights = self._weights(work, c, tail, rows, columns)
                 made = self._sums(f, left + c, at, weights, beside, tail)
                 self._write(work, made, to, c, tail)
 
-    def _write(self, work: Work, made: list[Value], place: Value, c: Index, tail: int) -> None:
+    def _write(self, work: Work, made: list[Value], pixel: Value, c: Index, tail: int) -> None:
         every, channels = self.shape.columns.every, self.shape.groups
         for i, x in enumerate(made):
             if work.finish is not None:
-                work.finish(x, place + i * every, c, tail)
+                work.finish(x, pixel + i * every, c, tail)
                 continue
-            work.f.store(x, work.outputs[0] + place * channels + c, i * every * channels, tail)
+            work.f.store(x, work.outputs[0] + pixel * channels + c, i * every * channels, tail)
 
-    def _weights(self, work: Work, c: Index, tail: int, rows: Phase, columns: Phase) -> list[tuple[int, int, Value]]:
+    def _weights(
+        self, work: Work, c: Index, tail: int, rows: AxisPhase, columns: AxisPhase
+    ) -> list[tuple[int, int, Value]]:
         """Row and column of each tap of a phase, and its weights."""
         w = work.inputs[1]
         assert w is not None, "a convolution has a filter"
@@ -118,12 +124,12 @@ class Depthwise:
         seen: dict[int, Value] = {}
         sums = [f.constant(self.vector, 0)] * beside
         for i, j, weight in weights:
-            for place in range(beside):
+            for pixel in range(beside):
                 offset = i * shape.rows.apart * at.row
-                offset += (j * shape.columns.apart + place * shape.columns.step) * at.pixel
+                offset += (j * shape.columns.apart + pixel * shape.columns.step) * at.pixel
                 if offset not in seen:
                     seen[offset] = f.load(left, offset, self.lanes, tail)
-                sums[place] = f.fma(seen[offset], weight, sums[place])
+                sums[pixel] = f.fma(seen[offset], weight, sums[pixel])
         return sums
 
 

@@ -11,24 +11,24 @@ from typing import Final
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import maximum, minimum
-from runtime.codegen.kernels.conv.axes import Axis, Phase
+from runtime.codegen.kernels.conv.axes import Axis, AxisPhase
 from runtime.codegen.kernels.conv.correlation import lines, part_of
-from runtime.codegen.kernels.conv.plan import CHAIN, WANTED, Shape, cycles
+from runtime.codegen.kernels.conv.plan import MAX_CHAIN_DEPTH, WANTED_ITEMS, ConvShape, cycles
 from runtime.codegen.kernels.copies import copied, zeros
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import tile_cycles, tile_shape
-from runtime.codegen.kernels.stages import Prepack, Stage, Stages, Work
-from runtime.codegen.kernels.tiles import Along, by_size, starts, tile
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Prepack, Work
+from runtime.codegen.kernels.tiles import DepthLoop, by_size, starts, tile
 from runtime.codegen.machine import Target
 
-NANOSECONDS: Final = 0.3
+NANOSECONDS_PER_CYCLE: Final = 0.3
 """Of a cycle."""
 
-PARTS: Final = 0.7
+CYCLES_PER_FOLDED_PART: Final = 0.7
 """Cycles in which a part of a pixel is added to a place."""
 
-MOST_VECTORS: Final = 8
+MAX_PANEL_VECTORS: Final = 8
 """In which a panel has a pixel."""
 
 
@@ -43,7 +43,7 @@ class Folded:
         across: pixels of the scratch.
     """
 
-    def __init__(self, target: Target, element: Type, shape: Shape) -> None:
+    def __init__(self, target: Target, element: Type, shape: ConvShape) -> None:
         self.target, self.element, self.shape, lanes = target, element, shape, target.lanes(element.bits)
         self.vector = element.of(lanes)
         self.rows, self.columns = shape.rows.phases[0], shape.columns.phases[0]
@@ -53,46 +53,46 @@ class Folded:
         self.rows_of_tile, vectors = self._tile(self.share)
         self.width = vectors * lanes
         self.margin = max(shape.columns.before - self.columns.start, 0)
-        self.across = self.margin + max(shape.columns.source, self._seen(self.columns.places - 1, self.columns.taps))
-        self.parts = 1 if shape.images >= WANTED else min(-(-WANTED // shape.images), self.rows.places)
-        self.is_cut = shape.window[0] * shape.deep > CHAIN
-        self.by_panels = shape.filters > 2 * shape.source and self.panels >= WANTED // 2
-        taps = sum(stop - start for start, stop in map(self._taps_of, range(self.rows.places)))
-        places = self.rows.places * self.columns.places * -(-shape.wide // lanes)
-        self.cycles = shape.images * (taps * steps * shape.deep + places * self.columns.taps * PARTS)
+        self.across = self.margin + max(shape.columns.source, self._seen(self.columns.pixels - 1, self.columns.taps))
+        self.parts = 1 if shape.images >= WANTED_ITEMS else min(-(-WANTED_ITEMS // shape.images), self.rows.pixels)
+        self.is_cut = shape.window[0] * shape.deep > MAX_CHAIN_DEPTH
+        self.by_panels = shape.filters > 2 * shape.source and self.panels >= WANTED_ITEMS // 2
+        taps = sum(stop - start for start, stop in map(self._taps_of, range(self.rows.pixels)))
+        pixels = self.rows.pixels * self.columns.pixels * -(-shape.wide // lanes)
+        self.cycles = shape.images * (taps * steps * shape.deep + pixels * self.columns.taps * CYCLES_PER_FOLDED_PART)
 
     @staticmethod
-    def takes(shape: Shape) -> bool:
+    def takes(shape: ConvShape) -> bool:
         """Whether there are such loops for it."""
         rows, columns = shape.rows, shape.columns
         steps = (rows.apart, rows.every, columns.step, columns.apart, columns.every)
-        return shape.groups == 1 and shape.window[1] > 1 and steps == (1, 1, 1, 1, 1) and shape.deep <= CHAIN
+        return shape.groups == 1 and shape.window[1] > 1 and steps == (1, 1, 1, 1, 1) and shape.deep <= MAX_CHAIN_DEPTH
 
     @property
     def is_wanted(self) -> bool:
         """Whether they take less time than a tile of places; no size of a cache is asked, as sums depend on it."""
         return self.cycles < cycles(self.target, self.element.bits, self.shape)
 
-    def stages(self) -> Stages:
+    def steps(self) -> KernelSteps:
         """One that copies the filter, unless that is done where a panel is needed, and one that computes."""
         shape, item = self.shape, self.element.bits // 8
-        units = self.panels if self.by_panels else shape.images * self.parts
-        compute = Stage(self.compute, units, self.cycles * NANOSECONDS)
+        items = self.panels if self.by_panels else shape.images * self.parts
+        compute = KernelStep(self.compute, items, self.cycles * NANOSECONDS_PER_CYCLE)
         products = (self.across * self.pixel + self.vector.lanes) * item
         if self.by_panels:
-            return Stages((compute,), (), (products, self._panel_size * item))
+            return KernelSteps((compute,), (), (products, self._panel_size * item))
         prepack = Prepack((1,), (0,))
-        pack = Stage(self.pack, self.panels * shape.window[0], shape.filters * 0.2, prepack=prepack)
-        return Stages((pack, compute), (self.panels * self._panel_size * item,), (products,))
+        pack = KernelStep(self.pack, self.panels * shape.window[0], shape.filters * 0.2, prepack=prepack)
+        return KernelSteps((pack, compute), (self.panels * self._panel_size * item,), (products,))
 
     # The filter.
 
     def pack(self, work: Work, start: Value, stop: Value) -> None:
         """Units are rows of the filter in a panel."""
         f, rows = work.f, self.shape.window[0]
-        for unit in f.range(start, stop):
-            panel, row = f.index(unit) // rows, f.index(unit) % rows
-            self._pack_row(work, work.shared(0, self.element) + panel * self._panel_size, panel, row)
+        for item in f.range(start, stop):
+            panel, row = f.index(item) // rows, f.index(item) % rows
+            self._pack_row(work, work.shared_scratch(0, self.element) + panel * self._panel_size, panel, row)
 
     def _pack_row(self, work: Work, panel_at: Value, panel: Value, row: Value) -> None:
         """For every channel of the source, all that it is multiplied with."""
@@ -100,19 +100,19 @@ class Folded:
         assert w is not None, "a convolution has a filter"
         columns, row_size = self.columns_of_filter, shape.deep * self.pixel
         source, to = w + row * (columns * shape.wide * shape.deep), panel_at + row * row_size
-        if shape.turned and self.panels == 1:
+        if shape.is_filter_transposed and self.panels == 1:
             line = Matrix(source, 1, shape.deep)
             packed_right(f, line, to, shape.deep, columns * shape.wide, self.pixel, shape.deep, self.vector)
             return
-        if not shape.turned:
+        if not shape.is_filter_transposed:
             zeros(f, to, row_size, self.vector)
         for count in by_size(f, shape.wide, self.share, panel):
             for j in f.range(0, columns):
                 tap = source + f.index(j) * (shape.wide * shape.deep)
-                if shape.turned:
+                if shape.is_filter_transposed:
                     matrix = Matrix(tap + panel * (self.share * shape.deep), 1, shape.deep)
-                    place = to + f.index(j) * self.share
-                    packed_right(f, matrix, place, shape.deep, count, self.pixel, shape.deep, self.vector)
+                    pixel = to + f.index(j) * self.share
+                    packed_right(f, matrix, pixel, shape.deep, count, self.pixel, shape.deep, self.vector)
                     continue
                 for d in f.range(0, shape.deep):
                     at = tap + (f.index(d) * shape.wide + panel * self.share)
@@ -123,18 +123,18 @@ class Folded:
     def compute(self, work: Work, start: Value, stop: Value) -> None:
         """Units are rows of places in an image, some together, or panels of all images."""
         f, shape = work.f, self.shape
-        for unit in f.range(start, stop):
-            self._clear(f, work.own(0, self.element))
+        for item in f.range(start, stop):
+            self._clear(f, work.thread_scratch(0, self.element))
             if self.by_panels:
-                packed = work.own(1, self.element)
+                packed = work.thread_scratch(1, self.element)
                 for row in f.range(0, shape.window[0]):
-                    self._pack_row(work, packed, f.index(unit), f.index(row))
+                    self._pack_row(work, packed, f.index(item), f.index(row))
                 for image in f.range(0, shape.images):
-                    self._rows(work, packed, f.index(image), f.index(unit), (0, self.rows.places))
+                    self._rows(work, packed, f.index(image), f.index(item), (0, self.rows.pixels))
                 continue
-            image, rows = f.index(unit) // self.parts, part_of(f, self.rows.places, unit % self.parts, self.parts)
+            image, rows = f.index(item) // self.parts, part_of(f, self.rows.pixels, item % self.parts, self.parts)
             for panel in f.range(0, self.panels):
-                packed = work.shared(0, self.element) + f.index(panel) * self._panel_size
+                packed = work.shared_scratch(0, self.element) + f.index(panel) * self._panel_size
                 self._rows(work, packed, image, f.index(panel), rows)
 
     def _clear(self, f: Function, products: Value) -> None:
@@ -144,15 +144,15 @@ class Folded:
         zeros(f, products + end * self.pixel, (self.across - end) * self.pixel, self.vector)
 
     def _rows(self, work: Work, packed: Value, image: Value, panel: Value, rows: tuple[Index, Index]) -> None:
-        f, products = work.f, work.own(0, self.element)
+        f, products = work.f, work.thread_scratch(0, self.element)
         first = self.margin + self.columns.start - self.shape.columns.before
         for row in f.range(*rows):
             self._multiply(work, image, f.index(row), packed)
-            place = (image * self.rows.places + row) * self.columns.places
+            pixel = (image * self.rows.pixels + row) * self.columns.pixels
             for count in by_size(f, self.shape.wide, self.share, panel):
-                for column in f.range(0, self.columns.places):
+                for column in f.range(0, self.columns.pixels):
                     at = products + (f.index(column) + first) * self.pixel
-                    self._fold(work, at, place + column, panel * self.share, count)
+                    self._fold(work, at, pixel + column, panel * self.share, count)
 
     def _multiply(self, work: Work, image: Value, row: Value, packed: Value) -> None:
         """All pixels under a row of places with the rows of the filter, added over these and over channels."""
@@ -164,30 +164,33 @@ class Folded:
         left = source + (image * shape.rows.source + top + first) * line
         tap = shape.deep * self.pixel
         right = packed + (first * self.rows.onward + self.rows.filters) * tap
-        over_rows, over_channels = Along(stop - first, line, self.rows.onward * tap), Along(shape.deep, 1, self.pixel)
+        over_rows, over_channels = (
+            DepthLoop(stop - first, line, self.rows.onward * tap),
+            DepthLoop(shape.deep, 1, self.pixel),
+        )
         if not self.is_cut:
             self._tiles(work, left, right, [over_rows, over_channels])
             return
         end = self.margin * self.pixel
-        zeros(f, work.own(0, self.element) + end, shape.columns.source * self.pixel, self.vector)
-        for i in f.range(0, over_rows.turns):
+        zeros(f, work.thread_scratch(0, self.element) + end, shape.columns.source * self.pixel, self.vector)
+        for i in f.range(0, over_rows.iterations):
             self._tiles(work, left + i * over_rows.left, right + i * over_rows.right, [over_channels])
 
-    def _tiles(self, work: Work, left: Value, right: Value, depth: list[Along]) -> None:
+    def _tiles(self, work: Work, left: Value, right: Value, depth: list[DepthLoop]) -> None:
         """What a line of pixels makes; where the depth is cut, added to what is there."""
         f, shape, lanes = work.f, self.shape, self.vector.lanes
         rows = [i * shape.deep for i in range(self.rows_of_tile)]
         for j in range(0, self.pixel, self.width):
             count = min(self.width, self.pixel - j)
             for pixel in starts(f, shape.columns.source, self.rows_of_tile):
-                to = work.own(0, self.element) + ((f.index(pixel) + self.margin) * self.pixel + j)
+                to = work.thread_scratch(0, self.element) + ((f.index(pixel) + self.margin) * self.pixel + j)
                 sums = tile(f, left + f.index(pixel) * shape.deep, rows, right + j, count, self.vector, depth)
                 for i, vectors in enumerate(lines(sums, len(rows))):
                     for v, x in enumerate(vectors):
                         at = i * self.pixel + v * lanes
                         f.store(x if not self.is_cut else f.load(to, at, lanes) + x, to, at)
 
-    def _fold(self, work: Work, at: Value, place: Value, first: Value, count: int) -> None:
+    def _fold(self, work: Work, at: Value, pixel: Value, first: Value, count: int) -> None:
         """So many channels of a place, from the pixels under it, of which the first lies at this address."""
         f, lanes, columns = work.f, self.vector.lanes, self.columns
         for channel in range(0, count, lanes):
@@ -200,9 +203,9 @@ class Folded:
                 total = total + x
             tail = min(lanes, count - channel)
             if work.finish is not None:
-                work.finish(total, place, first + channel, tail)
+                work.finish(total, pixel, first + channel, tail)
             else:
-                f.store(total, work.outputs[0] + (place * self.shape.wide + first), channel, tail)
+                f.store(total, work.outputs[0] + (pixel * self.shape.wide + first), channel, tail)
 
     # How it is cut.
 
@@ -219,7 +222,7 @@ class Folded:
     def _shares(self) -> list[int]:
         """What a panel may have: all channels, or some vectors of them."""
         lanes, wide = self.vector.lanes, self.shape.wide
-        most = MOST_VECTORS * lanes // self.columns_of_filter
+        most = MAX_PANEL_VECTORS * lanes // self.columns_of_filter
         return [*range(lanes, min(most + 1, wide), lanes)] + [wide] * (wide <= max(most, lanes)) or [lanes]
 
     def _tile(self, share: int) -> tuple[int, int]:
@@ -231,9 +234,9 @@ class Folded:
         panels = -(-self.shape.wide // share)
         return panels * tile_cycles(self.target, self.vector.lanes, self.shape.columns.source, line)
 
-    def _seen(self, place: int, taps: int) -> int:
+    def _seen(self, pixel: int, taps: int) -> int:
         """The pixel of the source behind the last one under so many taps."""
-        return place + self.columns.start - self.shape.columns.before + taps
+        return pixel + self.columns.start - self.shape.columns.before + taps
 
     def _taps_of(self, row: int) -> tuple[int, int]:
         top = row * self.shape.rows.step + self.rows.start - self.shape.rows.before
@@ -241,7 +244,7 @@ class Folded:
         return first, max(min(self.shape.rows.source - top, self.rows.taps), first)
 
 
-def _taps(axis: Axis, phase: Phase, row: Value) -> tuple[Value, Value]:
+def _taps(axis: Axis, phase: AxisPhase, row: Value) -> tuple[Value, Value]:
     """The first tap at a place that is inside of the image, and the one after the last."""
     top = row * axis.step + (phase.start - axis.before)
     first = maximum(0 - top, 0)

@@ -12,39 +12,39 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from runtime.codegen.kernels.conv.axes import Axis
-from runtime.codegen.kernels.matmul.plan import MOST_ROWS
+from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS
 from runtime.codegen.machine import NOMINAL_L1_BYTES, NOMINAL_L2_BYTES, Target
 
-CHAIN: Final = 640
+MAX_CHAIN_DEPTH: Final = 640
 """The longest chain of multiply-adds, or else a row of the filter, or one of its places, or a part of its channels."""
 
-FEW: Final = 64
+MIN_SPLIT_CHANNELS: Final = 64
 """Channels that are not divided."""
 
-STREAM: Final = 12
+L2_BYTES_PER_CYCLE: Final = 12
 """Bytes of a panel that come from the second cache in a cycle."""
 
-PLACES: Final = 128
+PIXELS_PER_ITEM: Final = 128
 """Of the result in a unit: so many, and reading the filters once for them costs little."""
 
-WANTED: Final = 8
+WANTED_ITEMS: Final = 8
 """Units, so that threads have something to share."""
 
-NANOSECONDS: Final = 0.16
+NANOSECONDS_PER_STEP: Final = 0.16
 """For a step of two vectors' multiply-adds, at four fifths of two of them in a cycle of 2.5 GHz."""
 
-CONFLICTS: Final = 2048
+CONFLICT_STRIDE_BYTES: Final = 2048
 """Bytes from pixel to pixel at which the nearest cache keeps few of them."""
 
 
-ONCE: Final = 3
+MAX_TILES_PER_UNPACKED_PANEL: Final = 3
 """Tiles that read a panel of the filter where it lies: to copy it would take longer."""
 
-OF_ONE_PLACE: Final = 96
+MAX_TILES_PER_UNPACKED_1X1_PANEL: Final = 96
 """Likewise of a filter of one place, whose rows follow each other: and no thread waits for another one's copy."""
 
 
-class Shape(NamedTuple):
+class ConvShape(NamedTuple):
     """A convolution, forwards or backwards.
 
     Attributes:
@@ -54,7 +54,7 @@ class Shape(NamedTuple):
         deep: channels of a group of the source.
         wide: channels of a group of the result.
         window: rows and columns of the filter.
-        turned: whether the filter is read with its channels in exchange.
+        is_filter_transposed: whether the filter is read with its channels in exchange.
     """
 
     images: int
@@ -64,7 +64,7 @@ class Shape(NamedTuple):
     deep: int
     wide: int
     window: tuple[int, int]
-    turned: bool
+    is_filter_transposed: bool
 
     @property
     def taps(self) -> int:
@@ -74,8 +74,8 @@ class Shape(NamedTuple):
     @property
     def steps(self) -> int:
         """Multiply-adds for all results."""
-        places = [sum(phase.places * phase.taps for phase in axis.phases) for axis in (self.rows, self.columns)]
-        return self.images * places[0] * places[1] * self.groups * self.deep * self.wide
+        pixels = [sum(phase.pixels * phase.taps for phase in axis.phases) for axis in (self.rows, self.columns)]
+        return self.images * pixels[0] * pixels[1] * self.groups * self.deep * self.wide
 
     @property
     def source(self) -> int:
@@ -88,7 +88,7 @@ class Shape(NamedTuple):
         return self.taps * self.groups * self.deep * self.wide
 
 
-class Block(NamedTuple):
+class ConvTile(NamedTuple):
     """A tile: images, rows and columns of places, and vectors of channels."""
 
     images: int
@@ -97,7 +97,7 @@ class Block(NamedTuple):
     vectors: int
 
 
-class Plan(NamedTuple):
+class ConvPlan(NamedTuple):
     """How a convolution is cut.
 
     Attributes:
@@ -108,10 +108,10 @@ class Plan(NamedTuple):
         copies: whether the source is copied.
         packs: whether the filter is.
         pixel: elements from pixel to pixel of the copy.
-        cuts: into how many blocks the depth is cut, by rows of the filter, its columns, and its channels.
+        splits: into how many blocks the depth is cut, by rows of the filter, its columns, and its channels.
     """
 
-    block: Block
+    block: ConvTile
     lanes: int
     images: int
     rows: int
@@ -120,7 +120,7 @@ class Plan(NamedTuple):
     copies: bool
     packs: bool
     pixel: int
-    cuts: tuple[bool, bool, int]
+    splits: tuple[bool, bool, int]
 
     @property
     def width(self) -> int:
@@ -128,89 +128,91 @@ class Plan(NamedTuple):
         return self.block.vectors * self.lanes
 
 
-def planned(target: Target, bits: int, shape: Shape, is_made: bool = False) -> Plan:
+def plan_convolution(target: Target, bits: int, shape: ConvShape, is_made: bool = False) -> ConvPlan:
     """Cut a convolution of elements of so many bits; `is_made` says that its source is made where it is copied."""
     lanes, item = target.lanes(bits), bits // 8
     channels = shape.groups * shape.deep
-    conflicts = channels * item % CONFLICTS == 0
+    conflicts = channels * item % CONFLICT_STRIDE_BYTES == 0
     copies = is_made or shape.rows.is_bordered or shape.columns.is_bordered or (conflicts and shape.taps > 1)
     pixel = channels + (lanes if conflicts and copies else 0)
-    image = shape.rows.span(shape.rows.places) * shape.columns.span(shape.columns.places) * pixel * item
+    image = shape.rows.span(shape.rows.pixels) * shape.columns.span(shape.columns.pixels) * pixel * item
     parts = _parts(shape, image if copies else 0, target.l2_bytes)
     whole = shape.rows.fewest * shape.columns.fewest * len(shape.rows.phases) * len(shape.columns.phases)
-    block = _block(target, lanes, shape, one_row=parts > 1 and whole > PLACES)
+    block = _block(target, lanes, shape, one_row=parts > 1 and whole > PIXELS_PER_ITEM)
     parts = parts if block.images == block.rows == 1 else 1
-    images = shape.images if parts > 1 else max(min(shape.images * whole // PLACES, shape.images), 1)
+    images = shape.images if parts > 1 else max(min(shape.images * whole // PIXELS_PER_ITEM, shape.images), 1)
     images = min(images, shape.images // block.images)
     width = block.vectors * lanes
     panels = shape.groups * -(-shape.wide // width)
     nominal_parts = _parts(shape, image if copies else 0, NOMINAL_L2_BYTES)
-    nominal = _block(target, lanes, shape, one_row=nominal_parts > 1 and whole > PLACES)
+    nominal = _block(target, lanes, shape, one_row=nominal_parts > 1 and whole > PIXELS_PER_ITEM)
     nominal_panels = shape.groups * -(-shape.wide // (nominal.vectors * lanes))
-    by_panels = shape.filters > 2 * shape.source and nominal_panels >= WANTED // 2
+    by_panels = shape.filters > 2 * shape.source and nominal_panels >= WANTED_ITEMS // 2
     tiles = shape.images * whole // max(block.images * block.rows * block.columns, 1)
-    few = (by_panels and tiles <= ONCE) or (shape.taps == 1 and tiles <= OF_ONE_PLACE)
-    packs = shape.turned or shape.groups > 1 or (shape.wide > width and not few)
-    return Plan(
+    few = (by_panels and tiles <= MAX_TILES_PER_UNPACKED_PANEL) or (
+        shape.taps == 1 and tiles <= MAX_TILES_PER_UNPACKED_1X1_PANEL
+    )
+    packs = shape.is_filter_transposed or shape.groups > 1 or (shape.wide > width and not few)
+    return ConvPlan(
         block,
         lanes,
         1 if by_panels else images,
         1 if by_panels else parts,
-        panels if by_panels else min(panels, max(-(-WANTED // (images * parts)), 1)),
+        panels if by_panels else min(panels, max(-(-WANTED_ITEMS // (images * parts)), 1)),
         by_panels,
         copies,
         packs,
         pixel,
-        _cuts(shape),
+        _splits(shape),
     )
 
 
-def _parts(shape: Shape, image_bytes: int, l2_bytes: int) -> int:
+def _parts(shape: ConvShape, image_bytes: int, l2_bytes: int) -> int:
     """Return the parts of an image's rows: enough for all threads, each a quarter of a second-level cache at most."""
     parts = max(-(-image_bytes // max(l2_bytes // 4, 1)), 1)
-    parts = max(parts, -(-WANTED // shape.images) if shape.images < WANTED else 1)
+    parts = max(parts, -(-WANTED_ITEMS // shape.images) if shape.images < WANTED_ITEMS else 1)
     return min(parts, shape.rows.fewest)
 
 
-def _cuts(shape: Shape) -> tuple[bool, bool, int]:
+def _splits(shape: ConvShape) -> tuple[bool, bool, int]:
     rows, columns = (max(phase.taps for phase in axis.phases) for axis in (shape.rows, shape.columns))
-    if rows * columns * shape.deep <= CHAIN:
+    if rows * columns * shape.deep <= MAX_CHAIN_DEPTH:
         return False, False, 1
-    if columns * shape.deep <= CHAIN:
+    if columns * shape.deep <= MAX_CHAIN_DEPTH:
         return True, False, 1
-    parts = range(-(-shape.deep // CHAIN), shape.deep // FEW + 1)
+    parts = range(-(-shape.deep // MAX_CHAIN_DEPTH), shape.deep // MIN_SPLIT_CHANNELS + 1)
     return True, True, next((count for count in parts if shape.deep % count == 0), 1)
 
 
-def cycles(target: Target, bits: int, shape: Shape) -> float:
+def cycles(target: Target, bits: int, shape: ConvShape) -> float:
     """About so many for all tiles, wherever they read from: what is chosen by it depends on no size of a cache."""
     lanes = target.lanes(bits)
     steps = min(_costs(target, lanes, shape, 0, one_row=False).values())
     return steps * shape.taps * shape.deep * shape.groups
 
 
-def _block(target: Target, lanes: int, shape: Shape, one_row: bool) -> Block:
+def _block(target: Target, lanes: int, shape: ConvShape, one_row: bool) -> ConvTile:
     """The tile that takes the fewest cycles for each step of the depth."""
     panel = shape.taps * shape.deep * target.vector_bytes
-    near = 0 if panel <= NOMINAL_L1_BYTES // 4 else target.vector_bytes / STREAM
+    near = 0 if panel <= NOMINAL_L1_BYTES // 4 else target.vector_bytes / L2_BYTES_PER_CYCLE
     costs = _costs(target, lanes, shape, near, one_row)
     return min(costs, key=lambda block: costs[block])
 
 
 @lru_cache(maxsize=1 << 10)  # a network has few different convolutions, each of which is asked for several times
-def _costs(target: Target, lanes: int, shape: Shape, near: float, one_row: bool) -> dict[Block, float]:
+def _costs(target: Target, lanes: int, shape: ConvShape, near: float, one_row: bool) -> dict[ConvTile, float]:
     """By tile the cycles that all tiles take for a step of the depth, of which each vector takes `near` to be read."""
-    costs: dict[Block, float] = {}
-    for vectors, most in MOST_ROWS[target.registers, target.fma].items():
-        for images, rows, columns in _places(shape, most, one_row):
+    costs: dict[ConvTile, float] = {}
+    for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items():
+        for images, rows, columns in _tile_extents(shape, most, one_row):
             count = images * rows * columns
             step = max(count * vectors / 2, (count + vectors) / 1.8, vectors * near, 4)
-            tiles = -(-shape.images // images) * -(-shape.rows.places // rows) * -(-shape.columns.places // columns)
-            costs[Block(images, rows, columns, vectors)] = tiles * -(-shape.wide // (vectors * lanes)) * step
+            tiles = -(-shape.images // images) * -(-shape.rows.pixels // rows) * -(-shape.columns.pixels // columns)
+            costs[ConvTile(images, rows, columns, vectors)] = tiles * -(-shape.wide // (vectors * lanes)) * step
     return costs
 
 
-def _places(shape: Shape, most: int, one_row: bool) -> Iterator[tuple[int, int, int]]:
+def _tile_extents(shape: ConvShape, most: int, one_row: bool) -> Iterator[tuple[int, int, int]]:
     """Images, rows and columns of tiles of at most so many places."""
     for width in _sizes(shape.columns, most):
         yield 1, 1, width
@@ -223,5 +225,5 @@ def _places(shape: Shape, most: int, one_row: bool) -> Iterator[tuple[int, int, 
 
 def _sizes(axis: Axis, most: int) -> set[int]:
     """Places of a tile along an axis, so that tiles are alike."""
-    fewest = -(-axis.places // most)
-    return {min(-(-axis.places // parts), axis.fewest) for parts in (fewest, fewest + 1)}
+    fewest = -(-axis.pixels // most)
+    return {min(-(-axis.pixels // parts), axis.fewest) for parts in (fewest, fewest + 1)}

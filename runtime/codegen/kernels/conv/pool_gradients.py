@@ -11,7 +11,7 @@ from runtime.codegen.ir.words import convert, minimum, where
 from runtime.codegen.kernels.conv.pooling import Pool, is_more
 from runtime.codegen.kernels.conv.taps import Bounds, Fold, seeing
 from runtime.codegen.kernels.copies import zeros
-from runtime.codegen.kernels.stages import Work
+from runtime.codegen.kernels.steps import Work
 
 
 def mean_gradient_apart(pool: Pool, work: Work, image: Value, row: Value) -> None:
@@ -51,8 +51,8 @@ def largest_gradient(pool: Pool, work: Work, image: Value, row: Value) -> None:
     start = pool.pixel(f, image, 0, 0)
     for pixel in f.range(0, pool.rows.source * pool.columns.source):
         f.store(f.constant(pool.vector, 0), dx + start, f.index(pixel) * pool.channels + c, count)
-    for i in f.range(0, pool.rows.places):
-        for j in f.range(0, pool.columns.places):
+    for i in f.range(0, pool.rows.pixels):
+        for j in f.range(0, pool.columns.pixels):
             source = pool.source(f, image, i, j)
             bounds = pool.under(f, i, j)
             winner = _winner(pool, f, x, source, bounds, c, count)
@@ -111,10 +111,10 @@ def _number(pool: Pool, f: Function, i: Index, j: Index) -> Value:
 def _clear(pool: Pool, work: Work, image: Value, row: Value) -> None:
     """Write zeros to all pixels from the first of a row of windows to before the next, if some are in none."""
     f, rows, columns = work.f, pool.rows, pool.columns
-    covered = (rows.stride * rows.places, columns.stride * columns.places)
+    covered = (rows.stride * rows.pixels, columns.stride * columns.pixels)
     if covered == (rows.source, columns.source) and rows.window == rows.stride and columns.window == columns.stride:
         return
     line, dx = columns.source * pool.channels, work.outputs[0]
-    stop = where(row.equal(rows.places - 1), f.index(rows.source), (row + 1) * rows.stride)
+    stop = where(row.equal(rows.pixels - 1), f.index(rows.source), (row + 1) * rows.stride)
     for i in f.range(row * rows.stride, stop):
         zeros(f, dx + (image * rows.source + i) * line, line, pool.vector)

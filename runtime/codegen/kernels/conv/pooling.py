@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import convert, is_nan, maximum, where
-from runtime.codegen.kernels.conv.filters import Side
-from runtime.codegen.kernels.conv.taps import UNROLLED, Bounds, Fold, inside, is_inside
-from runtime.codegen.kernels.stages import Stage, Stages, Work
+from runtime.codegen.kernels.conv.filter_plan import FilterAxis
+from runtime.codegen.kernels.conv.taps import MAX_UNROLLED_TAPS, Bounds, Fold, inside, is_inside
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 
-NANOSECONDS: Final = 0.5
+NANOSECONDS_PER_TAP: Final = 0.5
 """For a vector under a tap: a guess."""
 
 
@@ -29,8 +29,8 @@ class Pool(NamedTuple):
 
     element: Type
     images: int
-    rows: Side
-    columns: Side
+    rows: FilterAxis
+    columns: FilterAxis
     channels: int
     lanes: int
     counts_border: bool = False
@@ -44,19 +44,19 @@ class Pool(NamedTuple):
     def is_apart(self) -> bool:
         """Whether no two windows overlap, all lie inside of the image, and their taps are few."""
         sides = (self.rows, self.columns)
-        few = self.rows.window * self.columns.window <= UNROLLED
+        few = self.rows.window * self.columns.window <= MAX_UNROLLED_TAPS
         return few and all(side.stride >= side.window and is_inside(side) for side in sides)
 
-    def stages(self, row: Callable[[Work, Value, Value], None], rows: int) -> Stages:
+    def steps(self, row: Callable[[Work, Value, Value], None], rows: int) -> KernelSteps:
         """One stage, whose units are rows of each image, so many."""
 
         def write(work: Work, start: Value, stop: Value) -> None:
-            for unit in work.f.range(start, stop):
-                row(work, work.f.index(unit) // rows, work.f.index(unit) % rows)
+            for item in work.f.range(start, stop):
+                row(work, work.f.index(item) // rows, work.f.index(item) % rows)
 
-        vectors = self.images * self.rows.places * self.columns.places * -(-self.channels // self.lanes)
-        cost = vectors * self.rows.window * self.columns.window * NANOSECONDS
-        return Stages((Stage(write, self.images * rows, cost),))
+        vectors = self.images * self.rows.pixels * self.columns.pixels * -(-self.channels // self.lanes)
+        cost = vectors * self.rows.window * self.columns.window * NANOSECONDS_PER_TAP
+        return KernelSteps((KernelStep(write, self.images * rows, cost),))
 
     def vectors(self, f: Function) -> Iterator[tuple[Index, int]]:
         """The channels, a vector at a time: the first, and how many lanes count."""
@@ -72,7 +72,7 @@ class Pool(NamedTuple):
 
     def place(self, f: Function, image: Value, row: Index, column: Index) -> Value:
         """How many elements of the result lie before a place."""
-        return ((image * self.rows.places + row) * self.columns.places + column) * self.channels
+        return ((image * self.rows.pixels + row) * self.columns.pixels + column) * self.channels
 
     def under(self, f: Function, row: Index, column: Index) -> tuple[Bounds, Bounds]:
         """The taps of the window at a place that are inside of the image."""
@@ -117,7 +117,7 @@ class Pool(NamedTuple):
     def windows(self, work: Work, image: Value, row: Value) -> Iterator[tuple[Index, Index, int, Value]]:
         """Of a row of places the columns, first channels, lanes that count, and where the window begins."""
         f = work.f
-        for column in f.range(0, self.columns.places):
+        for column in f.range(0, self.columns.pixels):
             source = self.source(f, image, row, column)
             for c, count in self.vectors(f):
                 yield column, c, count, source

@@ -12,69 +12,77 @@ from typing import Final
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels.conv.borders import Images
 from runtime.codegen.kernels.conv.correlation import Correlation, lines, part_of
-from runtime.codegen.kernels.conv.plan import NANOSECONDS, WANTED, Plan, Shape
+from runtime.codegen.kernels.conv.plan import NANOSECONDS_PER_STEP, WANTED_ITEMS, ConvPlan, ConvShape
 from runtime.codegen.kernels.copies import zeros
 from runtime.codegen.kernels.matmul.plan import shares, tile_shape
-from runtime.codegen.kernels.stages import Stage, Stages, Work
-from runtime.codegen.kernels.tiles import UNROLL, Along, Ask, by_size, tile
-from runtime.codegen.machine import LINE, Target
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, tile
+from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
-ROWS: Final = 64
+WEIGHT_ROWS_TOGETHER: Final = 64
 """Of weights that are taken at once: those of a unit stay in the second cache while all places are gone through."""
 
-MOST: Final = 64
+MAX_OUTPUT_PIXELS: Final = 64
 """Places of the result: of more, tiles read weights so often that copying them costs little."""
 
-READ: Final = 0.16
+READ_NANOSECONDS_PER_ELEMENT: Final = 0.16
 """Nanoseconds for an element of the filter."""
 
 
 class Streamed:
     """The loops, forwards and with channels in one group."""
 
-    def __init__(self, target: Target, element: Type, shape: Shape, plan: Plan) -> None:
+    def __init__(self, target: Target, element: Type, shape: ConvShape, plan: ConvPlan) -> None:
         self.element, self.shape, self.fma = element, shape, target.fma
         self.lanes = plan.lanes
         self.vector = element.of(self.lanes)
         self.plan, self.copies = plan, Correlation(element, shape, plan)
-        self.places = shape.images * shape.rows.places * shape.columns.places
+        self.places = shape.images * shape.rows.pixels * shape.columns.pixels
         most, vectors = tile_shape(target, self.lanes, self.places, shape.wide)
         self.tiles = [size for size, many in shares(self.places, most) for _ in range(many)]
         self.width = vectors * self.lanes
         self.panels = -(-shape.wide // self.width)
-        by_rows, by_columns, pieces = plan.cuts
+        by_rows, by_columns, pieces = plan.splits
         self.cuts = (shape.window[0] if by_rows else 1, shape.window[1] if by_columns else 1, pieces)
         self.parts = self.cuts[0] * self.cuts[1] * self.cuts[2]
-        self.across = min(max(-(-WANTED // self.parts), 1), self.panels)
+        self.across = min(max(-(-WANTED_ITEMS // self.parts), 1), self.panels)
         self.size = self.places * shape.wide
         self.deep = shape.deep // pieces
-        self.rows = min(ROWS, self.deep)
+        self.rows = min(WEIGHT_ROWS_TOGETHER, self.deep)
 
     @staticmethod
-    def is_wanted(shape: Shape, plan: Plan) -> bool:
+    def is_wanted(shape: ConvShape, plan: ConvPlan) -> bool:
         """Whether the filter is as large as that, and lies as it is read."""
-        places = shape.images * shape.rows.places * shape.columns.places
-        return plan.by_panels and not shape.turned and shape.groups == 1 and places <= MOST and shape.deep >= ROWS
+        pixels = shape.images * shape.rows.pixels * shape.columns.pixels
+        return (
+            plan.by_panels
+            and not shape.is_filter_transposed
+            and shape.groups == 1
+            and pixels <= MAX_OUTPUT_PIXELS
+            and shape.deep >= WEIGHT_ROWS_TOGETHER
+        )
 
-    def stages(self) -> Stages:
+    def steps(self) -> KernelSteps:
         """What copies the images, what goes through the filter, and what adds the parts."""
         shape, item = self.shape, self.element.bits // 8
-        steps = shape.steps * NANOSECONDS / (2 * self.lanes) * (1 if self.fma else 2)
-        copy = [Stage(self.copies.copy, shape.images, shape.source * 0.2)] if self.plan.copies else []
+        steps = shape.steps * NANOSECONDS_PER_STEP / (2 * self.lanes) * (1 if self.fma else 2)
+        copy = [KernelStep(self.copies.copy, shape.images, shape.source * 0.2)] if self.plan.copies else []
         copied = [self.copies.border.size * shape.images * item] if self.plan.copies else []
-        compute = Stage(self.compute, self.parts * self.across, max(steps, shape.filters * READ))
-        join = Stage(self.join, self.places, self.size * self.parts * 0.1)
-        return Stages((*copy, compute, join), (*copied, self.parts * self.size * item))
+        compute = KernelStep(
+            self.compute, self.parts * self.across, max(steps, shape.filters * READ_NANOSECONDS_PER_ELEMENT)
+        )
+        join = KernelStep(self.join, self.places, self.size * self.parts * 0.1)
+        return KernelSteps((*copy, compute, join), (*copied, self.parts * self.size * item))
 
     def compute(self, work: Work, start: Value, stop: Value) -> None:
         """Units are parts of the depth, and of each a part of the panels."""
         f = work.f
-        for unit in f.range(start, stop):
-            part = f.index(unit) // self.across
-            panels = part_of(f, self.panels, f.index(unit) % self.across, self.across)
-            sums = work.shared(int(self.plan.copies), self.element) + part * self.size
-            for place in f.range(0, self.places):
-                line = sums + place * self.shape.wide
+        for item in f.range(start, stop):
+            part = f.index(item) // self.across
+            panels = part_of(f, self.panels, f.index(item) % self.across, self.across)
+            sums = work.shared_scratch(int(self.plan.copies), self.element) + part * self.size
+            for pixel in f.range(0, self.places):
+                line = sums + pixel * self.shape.wide
                 for panel in f.range(*panels):
                     for columns in by_size(f, self.shape.wide, self.width, f.index(panel)):
                         zeros(f, line + f.index(panel) * self.width, columns, self.vector)
@@ -103,7 +111,7 @@ class Streamed:
         if not self.plan.copies:
             line = border.columns * border.between
             return Images(source, border.rows * line, line, border.between)
-        return Images(work.shared(0, self.element), border.size, border.width * border.pixel, border.pixel)
+        return Images(work.shared_scratch(0, self.element), border.size, border.width * border.pixel, border.pixel)
 
     def _rows(
         self,
@@ -123,42 +131,42 @@ class Streamed:
                 right = weights + f.index(panel) * self.width
                 first = 0
                 for count in self.tiles:
-                    places = range(first, first + count)
+                    pixels = range(first, first + count)
                     to = sums + f.index(panel) * self.width
-                    offsets = [self._offset(at, place) for place in places]
-                    before = self._loaded(f, to, places, columns)
+                    offsets = [self._offset(at, pixel) for pixel in pixels]
+                    before = self._loaded(f, to, pixels, columns)
                     asks = [ask] if first == 0 else []
-                    depth = [Along(rows, 1, shape.wide)]
+                    depth = [DepthLoop(rows, 1, shape.wide)]
                     after = tile(f, left, offsets, right, columns, self.vector, depth, asks, before)
-                    for place, line in zip(places, lines(after, count), strict=True):
+                    for pixel, line in zip(pixels, lines(after, count), strict=True):
                         for v, x in enumerate(line):
                             tail = min(self.lanes, columns - v * self.lanes)
-                            f.store(x, to, place * shape.wide + v * self.lanes, tail)
+                            f.store(x, to, pixel * shape.wide + v * self.lanes, tail)
                     first += count
 
-    def _loaded(self, f: Function, at: Value, places: range, columns: int) -> list[Value]:
+    def _loaded(self, f: Function, at: Value, pixels: range, columns: int) -> list[Value]:
         return [
-            f.load(at, place * self.shape.wide + v, self.lanes, min(self.lanes, columns - v))
-            for place in places
+            f.load(at, pixel * self.shape.wide + v, self.lanes, min(self.lanes, columns - v))
+            for pixel in pixels
             for v in range(0, columns, self.lanes)
         ]
 
-    def _offset(self, at: Images, place: int) -> int:
+    def _offset(self, at: Images, pixel: int) -> int:
         """From what the first place reads to what this one does."""
         rows, columns = self.shape.rows, self.shape.columns
-        image, within = divmod(place, rows.places * columns.places)
-        row, column = divmod(within, columns.places)
+        image, within = divmod(pixel, rows.pixels * columns.pixels)
+        row, column = divmod(within, columns.pixels)
         return image * at.image + row * rows.step * at.row + column * columns.step * at.pixel
 
-    def _asking(self, f: Function, at: Value, panels: tuple[Index, Index], number: Value) -> Ask:
+    def _asking(self, f: Function, at: Value, panels: tuple[Index, Index], number: Value) -> Prefetch:
         """Asks, in the panel of this number of a unit, for its share of the rows from an address on."""
-        line, fewest = LINE * 8 // self.element.bits, self.panels // self.across
-        turns, segment = max(self.rows // UNROLL, 1), fewest * self.width // line
+        line, fewest = CACHE_LINE_BYTES * 8 // self.element.bits, self.panels // self.across
+        turns, segment = max(self.rows // UNROLLED_DEPTH_STEPS, 1), fewest * self.width // line
         each = -(-self.rows * segment // (fewest * turns))
         begin = at + panels[0] * self.width
 
         def ask(i: Index) -> None:
-            first = (number * turns + i // UNROLL) * each
+            first = (number * turns + i // UNROLLED_DEPTH_STEPS) * each
             for far in range(each):
                 at = first + far
                 f.prefetch(begin, at // segment * self.shape.wide + at % segment * line)
@@ -168,19 +176,19 @@ class Streamed:
     def join(self, work: Work, start: Value, stop: Value) -> None:
         """Units are places."""
         f, wide = work.f, self.shape.wide
-        for place in f.range(start, stop):
-            sums = work.shared(int(self.plan.copies), self.element) + place * wide
+        for pixel in f.range(start, stop):
+            sums = work.shared_scratch(int(self.plan.copies), self.element) + pixel * wide
             for c in f.range(0, wide // self.lanes * self.lanes, self.lanes):
-                self._joined(work, sums + c, place, c, self.lanes)
+                self._joined(work, sums + c, pixel, c, self.lanes)
             if tail := wide % self.lanes:
-                self._joined(work, sums + (wide - tail), place, wide - tail, tail)
+                self._joined(work, sums + (wide - tail), pixel, wide - tail, tail)
 
-    def _joined(self, work: Work, sums: Value, place: Index, c: Index, tail: int) -> None:
+    def _joined(self, work: Work, sums: Value, pixel: Index, c: Index, tail: int) -> None:
         f = work.f
         total = f.constant(self.vector, 0)
         for part in range(self.parts):
             total = total + f.load(sums, part * self.size, self.lanes, tail)
         if work.finish is not None:
-            work.finish(total, place, c, tail)
+            work.finish(total, pixel, c, tail)
             return
-        f.store(total, work.outputs[0], f.index(place) * self.shape.wide + c, tail)
+        f.store(total, work.outputs[0], f.index(pixel) * self.shape.wide + c, tail)

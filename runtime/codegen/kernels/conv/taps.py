@@ -8,9 +8,9 @@ from typing import Final
 
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import maximum, minimum
-from runtime.codegen.kernels.conv.filters import Side
+from runtime.codegen.kernels.conv.filter_plan import FilterAxis
 
-UNROLLED: Final = 16
+MAX_UNROLLED_TAPS: Final = 16
 """Taps that are written one after the other."""
 
 Bounds = tuple[Index, Index]
@@ -39,7 +39,7 @@ class Fold:
 
     def __iter__(self) -> Iterator[tuple[Index, Index, list[Value]]]:
         known = [range(a, b) for a, b in (self._rows, self._columns) if isinstance(a, int) and isinstance(b, int)]
-        if len(known) == 2 and len(known[0]) * len(known[1]) <= UNROLLED:
+        if len(known) == 2 and len(known[0]) * len(known[1]) <= MAX_UNROLLED_TAPS:
             for i, j in product(*known):
                 yield i, j, self.results
             return
@@ -54,21 +54,21 @@ class Fold:
         self.results = outer.results
 
 
-def is_inside(side: Side) -> bool:
+def is_inside(side: FilterAxis) -> bool:
     """Whether windows see nothing of the border."""
-    return not side.before and (side.places - 1) * side.stride + side.window <= side.source
+    return not side.before and (side.pixels - 1) * side.stride + side.window <= side.source
 
 
-def inside(f: Function, side: Side, place: Index) -> Bounds:
+def inside(f: Function, side: FilterAxis, pixel: Index) -> Bounds:
     """The taps at a place that are inside of the image."""
     if is_inside(side):
         return 0, side.window
-    begin = f.index(place) * side.stride - side.before
+    begin = f.index(pixel) * side.stride - side.before
     return maximum(0 - begin, 0), minimum(side.source - begin, side.window)
 
 
-def seeing(f: Function, side: Side, pixel: Index) -> Bounds:
+def seeing(f: Function, side: FilterAxis, pixel: Index) -> Bounds:
     """The places at which some tap sees a pixel."""
     at = f.index(pixel) + side.before
     first = maximum(at - (side.window - side.stride), 0) // side.stride
-    return first, maximum(minimum(at // side.stride + 1, side.places), first)
+    return first, maximum(minimum(at // side.stride + 1, side.pixels), first)

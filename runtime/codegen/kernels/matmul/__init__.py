@@ -8,7 +8,7 @@ packing   blocks of operands copied to where the tile reads them without conflic
 loops     the loops around the tile
 """
 
-from runtime.codegen.kernels.matmul.loops import Ahead as Ahead
+from runtime.codegen.kernels.matmul.loops import PrefetchedOperand as PrefetchedOperand
 from runtime.codegen.kernels.matmul.loops import in_blocks as in_blocks
 from runtime.codegen.kernels.matmul.loops import in_shares as in_shares
 from runtime.codegen.kernels.matmul.loops import in_tiles as in_tiles
@@ -16,7 +16,7 @@ from runtime.codegen.kernels.matmul.loops import product as product
 from runtime.codegen.kernels.matmul.loops import stored as stored
 from runtime.codegen.kernels.matmul.matrix import Matrix as Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right as packed_right
-from runtime.codegen.kernels.matmul.plan import Plan as Plan
+from runtime.codegen.kernels.matmul.plan import MatmulPlan as MatmulPlan
 from runtime.codegen.kernels.matmul.plan import plan_product as plan_product
 from runtime.codegen.kernels.matmul.plan import plan_rows as plan_rows
 from runtime.codegen.kernels.matmul.plan import tile_cycles as tile_cycles

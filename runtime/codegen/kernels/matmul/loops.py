@@ -18,9 +18,9 @@ from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
 from runtime.codegen.kernels.matmul.matrix import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_left, packed_right
-from runtime.codegen.kernels.matmul.plan import UNROLL, Plan, shares
+from runtime.codegen.kernels.matmul.plan import UNROLLED_DEPTH_STEPS, MatmulPlan, shares
 from runtime.codegen.kernels.matmul.tile import Sums, tile
-from runtime.codegen.machine import LINE
+from runtime.codegen.machine import CACHE_LINE_BYTES
 
 Epilogue = Callable[[Value, Index, Index, int], None]
 """Takes a finished vector, its row, its first column, and how many of its lanes are columns of the result."""
@@ -29,7 +29,7 @@ Panels = Callable[[Index, Index], Value]
 """From a row and a column of the right operand, where a block begins, to where its panels lie."""
 
 
-class Ahead(NamedTuple):
+class PrefetchedOperand(NamedTuple):
     """An operand that is asked for ahead of its use.
 
     Attributes:
@@ -54,7 +54,7 @@ def stored(result: Matrix) -> Epilogue:
 
 def product(
     f: Function,
-    plan: Plan,
+    plan: MatmulPlan,
     element: Type,
     m: int,
     n: int,
@@ -67,7 +67,7 @@ def product(
     scratch: Value | None = None,
     panels: Panels | None = None,
     beside: Sequence[Matrix] = (),
-    ahead: Sequence[Ahead] = (),
+    ahead: Sequence[PrefetchedOperand] = (),
 ) -> None:
     """Write the product of m x k by k x n.
 
@@ -118,7 +118,7 @@ class _Part:
     def __init__(
         self,
         f: Function,
-        plan: Plan,
+        plan: MatmulPlan,
         vector: Type,
         k: int,
         p: Index,
@@ -126,7 +126,7 @@ class _Part:
         partial: Matrix | None,
         j: Index,
         beside: Sequence[Matrix],
-        ahead: Sequence[Ahead],
+        ahead: Sequence[PrefetchedOperand],
     ) -> None:
         self.f, self.plan, self.vector, self.p, self.k, self.j = f, plan, vector, p, k, j
         self.epilogue, self.partial = epilogue, partial if plan.depths > 1 else None
@@ -160,16 +160,16 @@ class _Part:
 
     def _asked(self, j: Index, r: Index, size: int, rows: int, columns: int) -> list[tuple[Value, Index]]:
         """The part of what is needed next that falls to a tile: lines of UNROLL rows of the depth."""
-        panels, line = -(-columns // self.plan.width), LINE * 8 // self.vector.bits
+        panels, line = -(-columns // self.plan.width), CACHE_LINE_BYTES * 8 // self.vector.bits
         asked: list[tuple[Value, Index]] = []
         if self.next_panel is not None:
-            lines = UNROLL * self.plan.width // line
+            lines = UNROLLED_DEPTH_STEPS * self.plan.width // line
             at = self.next_panel + self.f.index(r) * lines // rows * line
             asked += [(at + n * line, self.plan.width) for n in range(-(-lines * size // rows))]
         for at, each in self.ahead:
             lines = -(-each.columns // line)
-            first = (self.f.index(j) // self.plan.width * rows + r) * (lines * UNROLL) // (panels * rows)
-            for n in range(-(-lines * UNROLL * size // (panels * rows))):
+            first = (self.f.index(j) // self.plan.width * rows + r) * (lines * UNROLLED_DEPTH_STEPS) // (panels * rows)
+            for n in range(-(-lines * UNROLLED_DEPTH_STEPS * size // (panels * rows))):
                 slot = first + n
                 asked.append((at + (slot // lines * each.matrix.row + slot % lines * line), each.matrix.row))
         return asked
@@ -219,7 +219,7 @@ class _Part:
     def _ask_for(self, at: Matrix, rows: int, columns: int) -> None:
         """What waits where the sums go is needed when they are done, and may lie far away until then."""
         for r in range(rows):
-            for c in range(0, columns, LINE * 8 // self.vector.bits):
+            for c in range(0, columns, CACHE_LINE_BYTES * 8 // self.vector.bits):
                 self.f.prefetch(at.at, r * at.row + c)
 
     def _vectors(self, sums: Sums, columns: int) -> Iterator[tuple[int, int, int, Value]]:
@@ -256,12 +256,12 @@ def _least(a: Index, b: int) -> Index:
     return min(a, b) if isinstance(a, int) else minimum(a, b)
 
 
-def _next_panels(f: Function, panels: Panels, j: Index, columns: int, p: Index, plan: Plan, k: int) -> Value:
+def _next_panels(f: Function, panels: Panels, j: Index, columns: int, p: Index, plan: MatmulPlan, k: int) -> Value:
     """Where the panels lie that are needed after those of a block: of the next one of the depth, or of columns."""
     end = f.index(p) + plan.depth
     return where(end >= k, panels(0, j + columns), panels(end, j))
 
 
-def _following(ahead: Ahead, p: Value, k: int) -> Value:
+def _following(ahead: PrefetchedOperand, p: Value, k: int) -> Value:
     """Where the block of the depth lies that is needed next: from p on, or if that is the end, the next one's first."""
     return where(p >= k, ahead.next.at, ahead.matrix.moved(p, 0).at)

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.machine import Target
 
-DEPTH: Final = 256
+MAX_CHAIN_DEPTH: Final = 256
 """The longest chain: a long one loses digits, and the operands of a block of this depth fit into near caches."""
 
-UNROLL: Final = 4
+UNROLLED_DEPTH_STEPS: Final = 4
 """Steps of the depth written out in the body of the tile's loop."""
 
-MOST_ROWS: Final = {
+MAX_TILE_ROWS: Final = {
     (32, True): {1: 12, 2: 13, 3: 8, 4: 6},
     (16, True): {1: 8, 2: 6, 3: 4},
     (16, False): {1: 6, 2: 4, 3: 3},
@@ -24,14 +24,14 @@ MOST_ROWS: Final = {
 """By number of registers and whether there is an FMA: rows of a tile of so many vectors that LLVM keeps in registers.
 It loads vectors of the next step ahead, so less fits than counting says; a test looks at the assembly."""
 
-FEW_ROWS: Final = 96
+MIN_ROWS_TO_PACK: Final = 96
 """Below so many rows of the result, copying the right operand costs more than reading it where it is."""
 
-PAGE: Final = 4096
+CONFLICT_STRIDE_BYTES: Final = 4096
 """Bytes after which rows fall on each other in the nearest cache."""
 
 
-class Plan(NamedTuple):
+class MatmulPlan(NamedTuple):
     """How a product is cut.
 
     Attributes:
@@ -76,17 +76,17 @@ class Plan(NamedTuple):
 
 def plan_product(
     target: Target, bits: int, m: int, n: int, k: int, left: tuple[int, int], right: tuple[int, int]
-) -> Plan:
+) -> MatmulPlan:
     """Cut a product of m x k by k x n, of elements of so many bits, whose operands have these strides."""
     item, lanes = bits // 8, target.lanes(bits)
     rows, vectors = tile_shape(target, lanes, m, n)
     width = vectors * lanes
-    depths, depth = max(-(-k // DEPTH), 1), depth_of_block(k)
+    depths, depth = max(-(-k // MAX_CHAIN_DEPTH), 1), depth_of_block(k)
     pack_right = k > 0 and (right[1] != 1 or (n > width and _worth_copying_right(m, right[0] * item)))
     pack_left = pack_right and n >= 4 * width and m * k * item >= target.l2_bytes  # else it stays near
     block_columns = _block(n, target.l2_bytes // 2 // (depth * item), width) if pack_right else width
     block_rows = _block(m, target.l2_bytes // 8 // (depth * item), rows) if pack_left else m
-    return Plan(
+    return MatmulPlan(
         rows,
         vectors,
         lanes,
@@ -103,18 +103,20 @@ def plan_product(
 
 def depth_of_block(k: int) -> int:
     """Return the size of the blocks of a depth; the last block may be smaller."""
-    return _up(-(-k // -(-k // DEPTH)), UNROLL) if k > DEPTH else k
+    return _up(-(-k // -(-k // MAX_CHAIN_DEPTH)), UNROLLED_DEPTH_STEPS) if k > MAX_CHAIN_DEPTH else k
 
 
-def plan_rows(target: Target, bits: int, m: int, n: int, k: int, left: tuple[int, int], right: tuple[int, int]) -> Plan:
+def plan_rows(
+    target: Target, bits: int, m: int, n: int, k: int, left: tuple[int, int], right: tuple[int, int]
+) -> MatmulPlan:
     """Cut some rows of a large product, whose right operand lies by panels already.
 
     A left operand whose columns lie together is copied: its rows would fall on each other in the nearest cache.
     """
     plan = plan_product(target, bits, m, n, k, left, right)
     copies = left[1] != 1
-    room = _up((m + plan.lanes) * plan.depth, 16) if copies else 0
-    return plan._replace(block_rows=m, pack_left=copies, pack_right=False, left_scratch=room, right_scratch=0)
+    memory_budget = _up((m + plan.lanes) * plan.depth, 16) if copies else 0
+    return plan._replace(block_rows=m, pack_left=copies, pack_right=False, left_scratch=memory_budget, right_scratch=0)
 
 
 def tile_shape(target: Target, lanes: int, m: int, n: int) -> tuple[int, int]:
@@ -135,7 +137,7 @@ def tile_costs(target: Target, lanes: int, m: int, n: int) -> dict[tuple[int, in
     each of both; with two units for either, and four turns until a sum can be used again.
     """
     costs: dict[tuple[int, int], float] = {}
-    for vectors, most in MOST_ROWS[target.registers, target.fma].items():
+    for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items():
         columns, tiles = -(-n // (vectors * lanes)), -(-m // most)
         rows = -(-m // tiles)
         step = max(rows * vectors / 2, (rows + vectors) / 1.8, 4)  # loads are a little slower than they should be
@@ -151,7 +153,7 @@ def shares(total: int, most: int) -> list[tuple[int, int]]:
 
 
 def _worth_copying_right(m: int, row_bytes: int) -> bool:
-    return m >= FEW_ROWS or (row_bytes % PAGE == 0 and m >= FEW_ROWS // 2)
+    return m >= MIN_ROWS_TO_PACK or (row_bytes % CONFLICT_STRIDE_BYTES == 0 and m >= MIN_ROWS_TO_PACK // 2)
 
 
 def _block(total: int, most: int, multiple: int) -> int:

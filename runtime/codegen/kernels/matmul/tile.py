@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels.matmul.matrix import Matrix
-from runtime.codegen.kernels.matmul.plan import UNROLL
+from runtime.codegen.kernels.matmul.plan import UNROLLED_DEPTH_STEPS
 
 Sums = list[list[Value]]
 """By row, the vectors of a tile."""
@@ -49,7 +49,7 @@ def tile(
         loop = f.loop(start, stop, count, sums, turns=turns)
         for k, carried in loop:
             at, beside = left.moved(0, k), right.moved(k, 0)
-            if along is not None and count == UNROLL:
+            if along is not None and count == UNROLLED_DEPTH_STEPS:
                 along(k)
             for u in range(count):
                 carried = step(carried, at, beside, u)
@@ -57,7 +57,11 @@ def tile(
         return loop.results
 
     sums = [f.constant(vector, 0)] * (rows * len(tails))
-    whole = depth // UNROLL * UNROLL if isinstance(depth, int) else depth & -UNROLL
-    sums = steps(sums, 0, whole, UNROLL, turns=turns)
+    whole = (
+        depth // UNROLLED_DEPTH_STEPS * UNROLLED_DEPTH_STEPS
+        if isinstance(depth, int)
+        else depth & -UNROLLED_DEPTH_STEPS
+    )
+    sums = steps(sums, 0, whole, UNROLLED_DEPTH_STEPS, turns=turns)
     sums = steps(sums, whole, depth, 1, turns=False)
     return [sums[i * len(tails) : (i + 1) * len(tails)] for i in range(rows)]

@@ -2,13 +2,13 @@
 
 move      a box of elements, where it is read and where it is written
 line      a line of elements as vectors
-stages    the moves of an op as units that threads share
+steps     the moves of an op as units that threads share
 writing   one move as loops: lines, squares turned in registers, or element by element
 """
 
 from runtime.codegen.kernels.moves.line import line as line
-from runtime.codegen.kernels.moves.move import Lying as Lying
+from runtime.codegen.kernels.moves.move import Layout as Layout
 from runtime.codegen.kernels.moves.move import Move as Move
 from runtime.codegen.kernels.moves.move import Strided as Strided
 from runtime.codegen.kernels.moves.move import row_major as row_major
-from runtime.codegen.kernels.moves.stages import move_stages as move_stages
+from runtime.codegen.kernels.moves.steps import move_steps as move_steps

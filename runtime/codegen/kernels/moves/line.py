@@ -7,15 +7,15 @@ from typing import Final
 
 from runtime.codegen.ir import Function, Index
 
-UNROLL: Final = 4
+VECTORS_PER_ITERATION: Final = 4
 """Vectors that are copied in one turn of a loop."""
 
 
 def line(f: Function, count: int, lanes: int) -> Iterator[tuple[Index, int]]:
     """Starts and lanes of vectors: whole ones, then halves, quarters and so on; single elements have no lanes."""
-    together = count // (lanes * UNROLL) * lanes * UNROLL
-    for i in f.range(0, together, lanes * UNROLL):
-        for part in range(UNROLL):
+    together = count // (lanes * VECTORS_PER_ITERATION) * lanes * VECTORS_PER_ITERATION
+    for i in f.range(0, together, lanes * VECTORS_PER_ITERATION):
+        for part in range(VECTORS_PER_ITERATION):
             yield i + part * lanes, lanes
     start = together
     while start < count:

@@ -12,12 +12,12 @@ class Strided(NamedTuple):
     Attributes:
         number: of the operand or the result.
         offset: elements before the one at the first place.
-        steps: elements from one place to the next, for every axis; less than 0 is backwards, 0 stays.
+        strides: elements from one place to the next, for every axis; less than 0 is backwards, 0 stays.
     """
 
     number: int
     offset: int
-    steps: tuple[int, ...]
+    strides: tuple[int, ...]
 
 
 class Move(NamedTuple):
@@ -36,9 +36,9 @@ class Move(NamedTuple):
     @property
     def simple(self) -> Move:
         """The same elements in a box with as few axes as both sides allow, and none of one place."""
-        source = self.source.steps if isinstance(self.source, Strided) else (0,) * len(self.extents)
+        source = self.source.strides if isinstance(self.source, Strided) else (0,) * len(self.extents)
         axes: list[tuple[int, int, int]] = []
-        for extent, there, here in zip(self.extents, self.to.steps, source, strict=True):
+        for extent, there, here in zip(self.extents, self.to.strides, source, strict=True):
             if extent == 1:
                 continue
             if axes:
@@ -48,27 +48,27 @@ class Move(NamedTuple):
                     continue
             axes.append((extent, there, here))
         extents, there, here = ([axis[i] for axis in axes] for i in range(3))
-        to = self.to._replace(steps=tuple(there))
-        source = self.source._replace(steps=tuple(here)) if isinstance(self.source, Strided) else self.source
+        to = self.to._replace(strides=tuple(there))
+        source = self.source._replace(strides=tuple(here)) if isinstance(self.source, Strided) else self.source
         return Move(tuple(extents), to, source)
 
 
-class Lying(NamedTuple):
+class Layout(NamedTuple):
     """How a tensor lies in memory.
 
     Attributes:
         shape: its extents.
-        steps: elements from one place to the next, for every axis.
+        strides: elements from one place to the next, for every axis.
     """
 
     shape: tuple[int, ...]
-    steps: tuple[int, ...]
+    strides: tuple[int, ...]
 
     @property
     def runs(self) -> list[tuple[int, int]]:
         """Extents and steps of as few axes as it has to have, none of which has but one place."""
         runs: list[tuple[int, int]] = []
-        for extent, step in zip(self.shape, self.steps, strict=True):
+        for extent, step in zip(self.shape, self.strides, strict=True):
             if extent == 1:
                 continue
             if runs and runs[-1][1] == step * extent:
@@ -82,7 +82,7 @@ class Lying(NamedTuple):
         """Whether it lies without gaps, the last axis innermost."""
         return all(step == 1 for _, step in self.runs[:1]) and len(self.runs) < 2
 
-    def reshaped(self, shape: tuple[int, ...]) -> Lying | None:
+    def reshaped(self, shape: tuple[int, ...]) -> Layout | None:
         """The same elements in another shape, where they are; None if they would have to be moved."""
         steps, axis = [0] * len(shape), len(shape) - 1
         for extent, step in reversed(self.runs):
@@ -91,11 +91,11 @@ class Lying(NamedTuple):
                     return None
                 steps[axis], step, extent = step if shape[axis] > 1 else 0, step * shape[axis], extent // shape[axis]
                 axis -= 1
-        return Lying(shape, tuple(steps))
+        return Layout(shape, tuple(steps))
 
     def along(self, domain: tuple[int, ...]) -> tuple[int, ...]:
         """The steps along a domain that it broadcasts to: 0 where there is but one element."""
-        steps = [step if extent != 1 else 0 for extent, step in zip(self.shape, self.steps, strict=True)]
+        steps = [step if extent != 1 else 0 for extent, step in zip(self.shape, self.strides, strict=True)]
         return (*[0] * (len(domain) - len(steps)), *steps)
 
 

@@ -16,17 +16,17 @@ from runtime.codegen.ir import Index, Type, Value
 from runtime.codegen.kernels.matmul.packing import transposed
 from runtime.codegen.kernels.moves.line import line, power_below
 from runtime.codegen.kernels.moves.move import Move, Strided
-from runtime.codegen.kernels.nest import leading, moved, over, spread
-from runtime.codegen.kernels.stages import Work
+from runtime.codegen.kernels.nest import leading, offset_of, over, spread
+from runtime.codegen.kernels.steps import Work
 from runtime.codegen.machine import Target
 
 PIECE_BYTES: Final = 4096
 """Of a line that is shared by several units; a multiple of every vector."""
 
-WANTED: Final = 32
+WANTED_ITEMS: Final = 32
 """Units, so that threads have something to share."""
 
-MOST_SIDE: Final = 16
+MAX_SQUARE_SIDE: Final = 16
 """Of a square: its vectors, before and after, have to stay in registers."""
 
 
@@ -34,12 +34,12 @@ class Written(NamedTuple):
     """A move that is ready to be written.
 
     Attributes:
-        units: extents of the axes whose places are units.
+        work_items: extents of the axes whose places are units.
         cost: nanoseconds of all units, a guess.
         write: the loop over units.
     """
 
-    units: tuple[int, ...]
+    work_items: tuple[int, ...]
     cost: float
     write: Callable[[Work, Index, Index], None]
 
@@ -48,12 +48,12 @@ def written(target: Target, bits: int, move: Move) -> Written:
     """How a move of elements of so many bits is written."""
     element = Type("unsigned", bits)
     lanes, elements = target.vector_bytes * 8 // bits, prod(move.extents)
-    if not move.extents or move.to.steps[-1] != 1:
+    if not move.extents or move.to.strides[-1] != 1:
         return _spread(move.extents, elements * 0.6, lambda work: _Elements(work, element, move).write)
-    if not isinstance(move.source, Strided) or move.source.steps[-1] in (0, 1):
+    if not isinstance(move.source, Strided) or move.source.strides[-1] in (0, 1):
         return _lines(move, element, lanes)
-    beside = [axis for axis, step in enumerate(move.source.steps) if step == 1 and move.extents[axis] > 1]
-    side = power_below(min(lanes, MOST_SIDE, move.extents[-1], *(move.extents[axis] for axis in beside[-1:])))
+    beside = [axis for axis, step in enumerate(move.source.strides) if step == 1 and move.extents[axis] > 1]
+    side = power_below(min(lanes, MAX_SQUARE_SIDE, move.extents[-1], *(move.extents[axis] for axis in beside[-1:])))
     if not beside or side < 2:
         return _spread(move.extents, elements * 0.6, lambda work: _Elements(work, element, move).write)
     axis = beside[-1]
@@ -66,18 +66,18 @@ def _lines(move: Move, element: Type, lanes: int) -> Written:
     """Lines; where there are few, pieces of them are units of their own."""
     length, cost = move.extents[-1], prod(move.extents) * element.bits / 8 * 0.03 + prod(move.extents[:-1])
     piece = PIECE_BYTES * 8 // element.bits
-    pieces = -(-length // piece) if prod(move.extents[:-1]) < WANTED else 1
+    pieces = -(-length // piece) if prod(move.extents[:-1]) < WANTED_ITEMS else 1
     size = length if pieces == 1 else piece
     return _spread([*move.extents[:-1], pieces], cost, lambda work: _Lines(work, element, move, lanes, size).write)
 
 
 def _spread(extents: Sequence[int], cost: float, writer: Callable[[Work], Callable[[list[Index]], None]]) -> Written:
     """Units are the places of the first axes; what is left is written by loops inside."""
-    count = leading(extents, WANTED)
+    count = leading(extents, WANTED_ITEMS)
 
     def write(work: Work, start: Index, stop: Index) -> None:
-        place = writer(work)
-        spread(work.f, extents[:count], start, stop, lambda at: over(work.f, extents[count:], place, at))
+        index = writer(work)
+        spread(work.f, extents[:count], start, stop, lambda at: over(work.f, extents[count:], index, at))
 
     return Written(tuple(extents[:count]), cost, write)
 
@@ -92,8 +92,8 @@ class _Elements:
 
     def write(self, at: list[Index]) -> None:
         move = self.move
-        x = self._fill(0) if self.source is None else self.f.load(self.source, moved(at, _steps(move)))
-        self.f.store(x, self.target, moved(at, move.to.steps))
+        x = self._fill(0) if self.source is None else self.f.load(self.source, offset_of(at, _steps(move)))
+        self.f.store(x, self.target, offset_of(at, move.to.strides))
 
     def _fill(self, lanes: int) -> Value:
         assert isinstance(self.move.source, int), "what has no source is filled with a number"
@@ -121,8 +121,8 @@ class _Lines(_Elements):
             self._piece(around, whole * self.size, rest)
 
     def _piece(self, around: Sequence[Index], first: Index, count: int) -> None:
-        target = self.target + moved([*around, first], self.move.to.steps)
-        source = None if self.source is None else self.source + moved([*around, first], _steps(self.move))
+        target = self.target + offset_of([*around, first], self.move.to.strides)
+        source = None if self.source is None else self.source + offset_of([*around, first], _steps(self.move))
         known = self._known(source)
         for i, lanes in line(self.f, count, self.lanes):
             if known is not None:
@@ -178,9 +178,9 @@ class _Squares(_Elements):
             self._square([*at, length - self.side], skipped)
 
     def _square(self, at: list[Index], skipped: int) -> None:
-        here, there = _steps(self.move), self.move.to.steps
+        here, there = _steps(self.move), self.move.to.strides
         assert self.source is not None, "what has none is filled line by line"
-        source, target = self.source + moved(at, here), self.target + moved(at, there)
+        source, target = self.source + offset_of(at, here), self.target + offset_of(at, there)
         columns = [self.f.load(source, i * here[-1], self.side) for i in range(self.side)]
         for i, row in enumerate(transposed(columns)):
             if i >= skipped:
@@ -196,4 +196,4 @@ def _source(work: Work, element: Type, move: Move) -> Value | None:
 
 
 def _steps(move: Move) -> tuple[int, ...]:
-    return move.source.steps if isinstance(move.source, Strided) else (0,) * len(move.extents)
+    return move.source.strides if isinstance(move.source, Strided) else (0,) * len(move.extents)

@@ -10,16 +10,16 @@ from typing import Final
 
 from runtime.codegen.ir import Value
 from runtime.codegen.ir.words import where
-from runtime.codegen.kernels.recurrent.layer import At, Layer
-from runtime.codegen.kernels.stages import Work
+from runtime.codegen.kernels.recurrent.layer import Layer, StatePosition
+from runtime.codegen.kernels.steps import Work
 
-NEW: Final = 3
+NEW_GATE_BLOCK: Final = 3
 """The block of scratch that has the gradient of a GRU's last preactivation; that of its product is in block 2."""
 
 
 def blocks(layer: Layer, sums: Sequence[int]) -> list[Sequence[int]]:
     """Where scratch has the gates of each sum."""
-    both = (0, 1, NEW), (0, 1, 2)
+    both = (0, 1, NEW_GATE_BLOCK), (0, 1, 2)
     return [both[which] if layer.gates == 3 else range(layer.gates) for which in sums]
 
 
@@ -29,14 +29,21 @@ def needs_new(layer: Layer, sums: Sequence[int]) -> bool:
 
 
 def add_up(
-    work: Work, layer: Layer, step: Value, at: At, given: Value, apart: int, places: Sequence[int], to: Value
+    work: Work,
+    layer: Layer,
+    step: Value,
+    at: StatePosition,
+    given: Value,
+    apart: int,
+    indices: Sequence[int],
+    to: Value,
 ) -> None:
     """A vector of each gate: the sum of all rows, `apart` from each other, to what the steps before have left."""
     f, zero = work.f, work.f.constant(layer.vector, 0)
     loop = f.loop(0, layer.rows, 1, [zero] * layer.gates)
     for row, totals in loop:
         here = given + row * apart
-        loop.carry([x + f.load(here, place, layer.lanes) for x, place in zip(totals, places, strict=True)])
+        loop.carry([x + f.load(here, index, layer.lanes) for x, index in zip(totals, indices, strict=True)])
     for gate, total in enumerate(loop.results):
         before = f.load(to + at.first, gate * layer.states, layer.lanes, at.tail)
         f.store(total + where(step.equal(0), zero, before), to + at.first, gate * layer.states, at.tail)

@@ -13,7 +13,7 @@ from runtime.codegen.ir.words import fma
 from runtime.codegen.math import sigmoid, tanh
 
 
-class Back(NamedTuple):
+class CellGradients(NamedTuple):
     """The gradients of a step.
 
     Attributes:
@@ -34,10 +34,10 @@ def rnn_sum(x: list[Value], made: list[Value]) -> Value:
     return made[0] + x[0]
 
 
-def rnn_back(h: Value, dh: Value) -> Back:
+def rnn_back(h: Value, dh: Value) -> CellGradients:
     """From the new state."""
     d = dh * (1 - h * h)
-    return Back([d], [d])
+    return CellGradients([d], [d])
 
 
 def gru_gates(x: list[Value], made: list[Value]) -> list[Value]:
@@ -56,13 +56,13 @@ def gru_mix(update: Value, new: Value, old: Value) -> Value:
     return fma(old - new, update, new)
 
 
-def gru_back(gates: list[Value], new: Value, old: Value, dh: Value) -> Back:
+def gru_back(gates: list[Value], new: Value, old: Value, dh: Value) -> CellGradients:
     """From the gates, and the new state before it was mixed with the old one."""
     reset, update, part = gates
     d_update = (old - new) * dh * ((1 - update) * update)
     d_new = dh * (1 - update) * (1 - new * new)
     d_reset = d_new * part * ((1 - reset) * reset)
-    return Back([d_reset, d_update, d_new], [d_reset, d_update, d_new * reset], kept=dh * update)
+    return CellGradients([d_reset, d_update, d_new], [d_reset, d_update, d_new * reset], kept=dh * update)
 
 
 def lstm_gates(x: list[Value], made: list[Value]) -> list[Value]:
@@ -77,7 +77,7 @@ def lstm_cell(gates: list[Value], cell: Value) -> Value:
     return fma(f, cell, i * g)
 
 
-def lstm_back(gates: list[Value], cell: Value, before: Value, dh: Value, dc: Value) -> Back:
+def lstm_back(gates: list[Value], cell: Value, before: Value, dh: Value, dc: Value) -> CellGradients:
     """From the gates, and the cells after and before the step."""
     i, f, g, o = gates
     bent = tanh(cell)
@@ -88,4 +88,4 @@ def lstm_back(gates: list[Value], cell: Value, before: Value, dh: Value, dc: Val
         dc * i * (1 - g * g),
         dh * bent * ((1 - o) * o),
     ]
-    return Back(d, d, cell=dc * f)
+    return CellGradients(d, d, cell=dc * f)

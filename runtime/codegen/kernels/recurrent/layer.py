@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
-from runtime.codegen.kernels.stages import Work
+from runtime.codegen.kernels.steps import Work
 
-L2_BYTES: Final = 100.0
+L2_BYTES_PER_NANOSECOND: Final = 100.0
 """That come from the second cache in a nanosecond."""
 
-FEW_ROWS: Final = 2
+MAX_WEIGHT_BOUND_ROWS: Final = 2
 """Of a batch whose steps take as long as reading the weights."""
 
-KEPT: Final = {3: 4, 4: 5}
+KEPT_VECTORS: Final = {3: 4, 4: 5}
 """By the number of gates, how many vectors are kept for the gradient for one of states: the gates, and the new state
 of a GRU, or the cell of an LSTM."""
 
@@ -43,7 +43,7 @@ OPERANDS = {
 """By the number of gates."""
 
 
-class Part(NamedTuple):
+class ProductPart(NamedTuple):
     """What a product makes: a gate, from so many states and features, beginning with that one."""
 
     gate: int
@@ -51,7 +51,7 @@ class Part(NamedTuple):
     depth: int
 
 
-class At(NamedTuple):
+class StatePosition(NamedTuple):
     """A vector of states at a step of a row: its row, time, first state, and how many lanes count."""
 
     row: Value
@@ -129,15 +129,15 @@ class Layer(NamedTuple):
         return self.states + self.features
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ProductPart]:
         """The products of a vector of states: one for each gate, then one of the features for each gate.
 
         Features have sums of their own, in the order of a product that runs before the layer: so the bits do not
         depend on where the features are multiplied.
         """
-        parts = [Part(gate, 0, self.states) for gate in range(self.gates)]
+        parts = [ProductPart(gate, 0, self.states) for gate in range(self.gates)]
         if self.features:
-            parts += [Part(gate, self.states, self.features) for gate in range(self.gates)]
+            parts += [ProductPart(gate, self.states, self.features) for gate in range(self.gates)]
         return parts
 
     @property
@@ -147,7 +147,7 @@ class Layer(NamedTuple):
         Two: so a pair of all depths stays in the nearest cache. Four for a row or two, whose chains are few; the whole
         panel where weights are read in place.
         """
-        size = self.gates * self.beside if self.in_place else 4 if self.rows <= FEW_ROWS else 2
+        size = self.gates * self.beside if self.in_place else 4 if self.rows <= MAX_WEIGHT_BOUND_ROWS else 2
         alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for v in range(self.beside):
             for number, part in enumerate(self.parts):
@@ -172,13 +172,13 @@ class Layer(NamedTuple):
     @property
     def cost(self) -> float:
         """Nanoseconds of the product of a step, for which weights come from the second cache, and of the cells."""
-        product = max(self.rows / self.rate, self.item / L2_BYTES) * self.depth
+        product = max(self.rows / self.rate, self.item / L2_BYTES_PER_NANOSECOND) * self.depth
         return self.wide * (product + self.rows * 0.4)
 
     @property
-    def goes_on(self) -> bool:
+    def prefers_ranges(self) -> bool:
         """Whether a thread does its share of a step at once; of few rows, one that comes late is to get less."""
-        return self.rows > FEW_ROWS
+        return self.rows > MAX_WEIGHT_BOUND_ROWS
 
     @property
     def vectors(self) -> int:
@@ -188,7 +188,7 @@ class Layer(NamedTuple):
     @property
     def kept_size(self) -> int:
         """Elements of all that is kept for the gradient."""
-        return self.times * self.vectors * self.rows * KEPT[self.gates] * self.lanes
+        return self.times * self.vectors * self.rows * KEPT_VECTORS[self.gates] * self.lanes
 
     def zero(self, f: Function) -> Value:
         """Return a vector of zeros."""
@@ -206,10 +206,10 @@ def address(work: Work, number: int) -> Value:
     return x
 
 
-def kept(layer: Layer, all: Value, at: At) -> Value:
+def kept(layer: Layer, all: Value, at: StatePosition) -> Value:
     """Where lies what is kept there: by time, then vector of states, then row, so a panel finds it on end."""
     vector = at.time * layer.vectors + at.first // layer.lanes
-    return all + (vector * layer.rows + at.row) * (KEPT[layer.gates] * layer.lanes)
+    return all + (vector * layer.rows + at.row) * (KEPT_VECTORS[layer.gates] * layer.lanes)
 
 
 def hides(work: Work, number: int, layer: Layer, row: Index, time: Index) -> Value | None:

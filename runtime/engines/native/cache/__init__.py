@@ -3,5 +3,5 @@
 key      what code depends on, as one number
 entry    a file: what the code is for, its functions, the object
 folder   where the files are, and whether folder and files are safe to use
-kept     entries read, written and left out again
+entries  entries read, written and left out again
 """

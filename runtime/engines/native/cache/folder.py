@@ -17,7 +17,7 @@ from typing import Final
 
 SUFFIX: Final = ".code"
 UNFINISHED: Final = ".part"
-MOST_BYTES_OF_FILE: Final = 1 << 30
+MAX_FILE_BYTES: Final = 1 << 30
 NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -52,7 +52,7 @@ def read_file(path: Path) -> bytes | None:
         number = os.open(path, os.O_RDONLY | NO_LINK)
         with open(number, "rb") as file:
             status = os.fstat(number)
-            if _why_unsafe(status, stat.S_ISREG, "file") or status.st_size > MOST_BYTES_OF_FILE:
+            if _why_unsafe(status, stat.S_ISREG, "file") or status.st_size > MAX_FILE_BYTES:
                 return None
             return file.read()
     except OSError:

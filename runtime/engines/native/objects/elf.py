@@ -39,7 +39,7 @@ GLOBAL: Final = 1
 """The binding of a symbol that others may ask for."""
 
 
-class Refused(Exception):
+class UnknownObject(Exception):
     """An object that has something that is not known here."""
 
 
@@ -86,10 +86,10 @@ def read_object(content: bytes) -> Object:
 
 def _headers(content: bytes) -> tuple[str, list[Any]]:
     if len(content) < HEADER.size or not content.startswith(IDENTITY):
-        raise Refused("this is no object of the format ELF, of 64 bits")
+        raise UnknownObject("this is no object of the format ELF, of 64 bits")
     _, kind, machine, _, _, _, at, _, _, _, _, size, count, _ = HEADER.unpack_from(content)
     if kind != RELOCATABLE or machine not in MACHINES or size != SECTION.itemsize:
-        raise Refused(f"there is nothing here for ELF of kind {kind} for machine {machine}")
+        raise UnknownObject(f"there is nothing here for ELF of kind {kind} for machine {machine}")
     return MACHINES[machine], list(_table(content, at, count * size, SECTION))
 
 
@@ -101,12 +101,12 @@ def _sections(content: bytes, headers: list[Any]) -> list[Section]:
         if not flags & LOADED or not size:
             continue
         if flags & WRITTEN or header["kind"] == NO_BITS:
-            raise Refused("the object has memory that it writes")
+            raise UnknownObject("the object has memory that it writes")
         if alignment > MOST_ALIGNED or alignment & (alignment - 1):
-            raise Refused(f"a section is aligned to {alignment} bytes")
+            raise UnknownObject(f"a section is aligned to {alignment} bytes")
         left -= size
         if left < 0:
-            raise Refused("the sections of the object overlap")
+            raise UnknownObject("the sections of the object overlap")
         sections.append(Section(number, bool(flags & EXECUTED), alignment, _part(content, int(header["offset"]), size)))
     return sections
 
@@ -117,7 +117,7 @@ MOST_ALIGNED: Final = 4096
 def _symbols(content: bytes, headers: list[Any]) -> tuple[Array, dict[str, int]]:
     table = next((header for header in headers if header["kind"] == SYMBOLS), None)
     if table is None or table["link"] >= len(headers):
-        raise Refused("the object has no table of symbols")
+        raise UnknownObject("the object has no table of symbols")
     symbols = _table(content, int(table["offset"]), int(table["size"]), SYMBOL)
     strings = headers[table["link"]]
     text = _part(content, int(strings["offset"]), int(strings["size"]))
@@ -138,11 +138,11 @@ def _relocations(content: bytes, headers: list[Any]) -> dict[int, Array]:
 
 def _table(content: bytes, at: int, size: int, row: np.dtype[Any]) -> Array:
     if size % row.itemsize:
-        raise Refused(f"{size} bytes are no table of rows of {row.itemsize}")
+        raise UnknownObject(f"{size} bytes are no table of rows of {row.itemsize}")
     return np.frombuffer(_part(content, at, size), row)
 
 
 def _part(content: bytes, at: int, size: int) -> bytes:
     if at + size > len(content):
-        raise Refused(f"the object ends before {at + size} bytes")
+        raise UnknownObject(f"the object ends before {at + size} bytes")
     return content[at : at + size]

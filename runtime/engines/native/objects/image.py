@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from runtime.dtypes import Array
-from runtime.engines.native.objects.elf import Object, Refused, Section
+from runtime.engines.native.objects.elf import Object, Section, UnknownObject
 from runtime.engines.native.objects.relocations import KINDS
 
 PAGE: Final = 1 << 16
@@ -46,7 +46,7 @@ def image_of(object: Object) -> Image:
             _relocate(object, image[start : start + len(section.content)], section.number, start, symbols)
     addresses = {name: int(symbols[number]) for name, number in object.names.items() if symbols[number] >= 0}
     if any(at >= code_bytes for at in addresses.values()):
-        raise Refused("a function is outside of the code")
+        raise UnknownObject("a function is outside of the code")
     return Image(image.tobytes(), code_bytes, addresses)
 
 
@@ -79,17 +79,17 @@ def _symbols(object: Object, starts: dict[int, int]) -> Array:
 
 def _relocate(object: Object, section: Array, number: int, start: int, symbols: Array) -> None:
     rows = object.relocations[number]
-    places = rows["offset"].astype(np.int64)
-    if (rows["symbol"] >= len(symbols)).any() or ((places < 0) | (places > len(section) - WORD)).any():
-        raise Refused("a relocation is outside of what it changes")
+    positions = rows["offset"].astype(np.int64)
+    if (rows["symbol"] >= len(symbols)).any() or ((positions < 0) | (positions > len(section) - WORD)).any():
+        raise UnknownObject("a relocation is outside of what it changes")
     targets = symbols[rows["symbol"]]
     if (targets < 0).any():
-        raise Refused("a relocation leads out of the object")
+        raise UnknownObject("a relocation leads out of the object")
     for kind in set(rows["kind"].tolist()):  # numpy.unique would import numpy.ma
         if (object.machine, kind) not in KINDS:
-            raise Refused(f"relocations of kind {kind} are not known for {object.machine}")
+            raise UnknownObject(f"relocations of kind {kind} are not known for {object.machine}")
         some = rows["kind"] == kind
-        at = places[some]
+        at = positions[some]
         bytes_of = at[:, None] + np.arange(WORD)
         words = section[bytes_of].view("<u4")[:, 0].astype(np.int64)
         words = KINDS[object.machine, kind](words, targets[some] + rows["addend"][some], at + start)

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from runtime.dtypes import Array
-from runtime.engines.native.objects.elf import Refused
+from runtime.engines.native.objects.elf import UnknownObject
 
 Kind = Callable[[Array, Array, Array], Array]
 """From the words as they are, what the relocations lead to, and where the words lie: the words as they have to be."""
@@ -59,13 +59,13 @@ KINDS: Final[dict[tuple[str, int], Kind]] = {
 
 def _within(values: Array, bits: int) -> Array:
     if ((values < -(1 << (bits - 1))) | (values >= 1 << (bits - 1))).any():
-        raise Refused(f"a distance does not fit into {bits} bits")
+        raise UnknownObject(f"a distance does not fit into {bits} bits")
     return values
 
 
 def _scaled(values: Array, shift: int) -> Array:
     if (values & ((1 << shift) - 1)).any():
-        raise Refused(f"a place is not at a multiple of {1 << shift} bytes")
+        raise UnknownObject(f"a place is not at a multiple of {1 << shift} bytes")
     return values >> shift
 
 

@@ -15,7 +15,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS, DTypeName
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
-from runtime.philox import BLOCKS, WORK_ROWS, fill_words
+from runtime.philox import BLOCKS, WORK_ROWS, fill_random_bits
 
 
 def uniform_rule(
@@ -143,7 +143,7 @@ def drawn(
     words, flat, each = words.view(np.uint32), out.reshape(-1), len(values)
     part = work.reshape(-1)[:each].view(np.float64)  # free once the words are computed
     for first, start in enumerate(range(0, flat.size, each)):
-        fill_words(
+        fill_random_bits(
             words,
             work.view(np.uint64),
             seed=seed.item(),

@@ -11,53 +11,60 @@ from typing import Final
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import any_lane, is_nan, where
 from runtime.codegen.kernels.conv.correlation import lines, part_of
-from runtime.codegen.kernels.conv.filters import Filters
-from runtime.codegen.kernels.conv.winograd.filter_again import FilterAgain
+from runtime.codegen.kernels.conv.filter_plan import FilterGradient
 from runtime.codegen.kernels.conv.winograd.gradient_plan import are_taken, planned_filters
-from runtime.codegen.kernels.conv.winograd.plan import GAIN
+from runtime.codegen.kernels.conv.winograd.non_finite_filters import NonFiniteChannels
+from runtime.codegen.kernels.conv.winograd.plan import MIN_SPEEDUP
 from runtime.codegen.kernels.conv.winograd.tiles import transform_pixels, vectors_of, zeros_of
-from runtime.codegen.kernels.conv.winograd.transforms import PLACES, POSITIONS, SIDE, TAPS, of_gradients, of_products
+from runtime.codegen.kernels.conv.winograd.transforms import (
+    FILTER_TAPS,
+    POSITIONS,
+    TILE_OUTPUTS,
+    TILE_PIXELS,
+    of_gradients,
+    of_products,
+)
 from runtime.codegen.kernels.matmul import in_shares
-from runtime.codegen.kernels.stages import Stage, Stages, Work
-from runtime.codegen.kernels.tiles import UNROLL, Along, Ask, by_size, tile
-from runtime.codegen.machine import LINE, Target
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, tile
+from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
-NANOSECONDS: Final = 0.4
+NANOSECONDS_PER_CYCLE: Final = 0.4
 """Of a cycle."""
 
-WANTED: Final = 8
+WANTED_ITEMS: Final = 8
 """Units of what is transformed, or transformed back."""
 
 
-class WinogradFilters:
+class WinogradFilterGradient:
     """The loops."""
 
-    def __init__(self, target: Target, shape: Filters) -> None:
+    def __init__(self, target: Target, shape: FilterGradient) -> None:
         self.shape, self.plan = shape, planned_filters(target, shape)
         self.element, self.vector = shape.element, shape.element.of(shape.lanes)
-        self.again = FilterAgain(target, shape)
+        self.again = NonFiniteChannels(target, shape)
 
     @staticmethod
-    def takes(shape: Filters) -> bool:
+    def takes(shape: FilterGradient) -> bool:
         """Whether there are such loops for it."""
         return are_taken(shape)
 
     def is_wanted(self, cycles: float) -> bool:
         """Whether they take less time than what takes so many cycles."""
-        return self.plan.cycles * GAIN < cycles
+        return self.plan.cycles * MIN_SPEEDUP < cycles
 
-    def stages(self) -> Stages:
+    def steps(self) -> KernelSteps:
         """The operands are the input and the gradient of the result."""
         plan, item = self.plan, self.plan.item
-        cost = plan.cycles * NANOSECONDS
+        cost = plan.cycles * NANOSECONDS_PER_CYCLE
         pixels, gradients = plan.laid.size * item, plan.gradients * item
         if plan.is_near:
-            add = Stage(self.add, plan.parts, cost)
-            join = Stage(self.join, min(WANTED, self.shape.deep), cost / 16)
-            return Stages((add, join), (plan.parts * self._sums * item,), (pixels, gradients))
-        transform = Stage(self.transform, min(WANTED, plan.most), plan.of_tiles * NANOSECONDS)
-        multiply = Stage(self.multiply, plan.units, cost)
-        return Stages((transform, multiply), (pixels, gradients), (POSITIONS * plan.channels * plan.width * item,))
+            add = KernelStep(self.add, plan.parts, cost)
+            join = KernelStep(self.join, min(WANTED_ITEMS, self.shape.deep), cost / 16)
+            return KernelSteps((add, join), (plan.parts * self._sums * item,), (pixels, gradients))
+        transform = KernelStep(self.transform, min(WANTED_ITEMS, plan.most), plan.of_tiles * NANOSECONDS_PER_CYCLE)
+        multiply = KernelStep(self.multiply, plan.work_items, cost)
+        return KernelSteps((transform, multiply), (pixels, gradients), (POSITIONS * plan.channels * plan.width * item,))
 
     # Sums that stay near: units are parts of all tiles.
 
@@ -69,12 +76,12 @@ class WinogradFilters:
     def add(self, work: Work, start: Value, stop: Value) -> None:
         """Units are parts: block by block, transformed and added to what is there."""
         f, plan, wide = work.f, self.plan, self.shape.wide
-        pixels, gradients = (work.own(i, self.element) for i in range(2))
+        pixels, gradients = (work.thread_scratch(i, self.element) for i in range(2))
         each = plan.blocks // plan.parts
-        for unit in f.range(start, stop):
-            to = work.shared(0, self.element) + unit * self._sums
+        for item in f.range(start, stop):
+            to = work.shared_scratch(0, self.element) + item * self._sums
             for number in f.range(0, each):
-                first, last = part_of(f, plan.tiling.tiles, f.index(unit) * each + number, plan.blocks)
+                first, last = part_of(f, plan.tiling.tiles, f.index(item) * each + number, plan.blocks)
                 count = plan.most if plan.most == plan.few else last - first
                 self._transform(work, pixels, gradients, first, (0, count))
                 is_first = f.index(number).equal(0)
@@ -86,13 +93,13 @@ class WinogradFilters:
     def join(self, work: Work, start: Value, stop: Value) -> None:
         """Units are channels of the input: all parts added in order, and transformed back."""
         f, shape = work.f, self.shape
-        bad, units = f.local(), min(WANTED, shape.deep)
-        for unit in f.range(start, stop):
-            channels = part_of(f, shape.deep, f.index(unit), units)
+        bad, items = f.local(), min(WANTED_ITEMS, shape.deep)
+        for item in f.range(start, stop):
+            channels = part_of(f, shape.deep, f.index(item), items)
             f.store(f.index(0), bad)
             for c in f.range(*channels):
                 for v, tail in vectors_of(f, shape.wide, shape.lanes):
-                    at = work.shared(0, self.element) + (f.index(c) * shape.wide + v)
+                    at = work.shared_scratch(0, self.element) + (f.index(c) * shape.wide + v)
                     sums = [self._added(f, at + p * shape.deep * shape.wide, tail) for p in range(POSITIONS)]
                     finite = self._back(work, sums, f.index(c) * shape.wide + v, tail)
                     f.store(where(finite, f.load(bad), f.index(1)), bad)
@@ -110,24 +117,28 @@ class WinogradFilters:
     def transform(self, work: Work, start: Value, stop: Value) -> None:
         """Units are some of the tiles."""
         f, plan = work.f, self.plan
-        pixels, gradients = (work.shared(i, self.element) for i in range(2))
-        for unit in f.range(start, stop):
-            tiles = part_of(f, plan.most, f.index(unit), min(WANTED, plan.most))
+        pixels, gradients = (work.shared_scratch(i, self.element) for i in range(2))
+        for item in f.range(start, stop):
+            tiles = part_of(f, plan.most, f.index(item), min(WANTED_ITEMS, plan.most))
             self._transform(work, pixels, gradients, 0, tiles)
 
     def multiply(self, work: Work, start: Value, stop: Value) -> None:
         """Units are channels of the input: by panels the sums of all tiles, transformed back while they are near."""
         f, plan, shape = work.f, self.plan, self.shape
-        pixels, gradients, sums = work.shared(0, self.element), work.shared(1, self.element), work.own(0, self.element)
+        pixels, gradients, sums = (
+            work.shared_scratch(0, self.element),
+            work.shared_scratch(1, self.element),
+            work.thread_scratch(0, self.element),
+        )
         bad = f.local()
-        for unit in f.range(start, stop):
-            begin, depth = f.index(unit) * plan.channels, plan.channels * plan.width
+        for item in f.range(start, stop):
+            begin, depth = f.index(item) * plan.channels, plan.channels * plan.width
             f.store(f.index(0), bad)
             for panel in f.range(0, plan.panels):
                 for columns in by_size(f, shape.wide, plan.width, f.index(panel)):
                     self._multiply(
                         f,
-                        pixels + unit * (POSITIONS * plan.laid.position),
+                        pixels + item * (POSITIONS * plan.laid.position),
                         gradients,
                         f.index(panel),
                         columns,
@@ -141,8 +152,8 @@ class WinogradFilters:
                         for v in range(0, columns, shape.lanes):
                             at = sums + (f.index(c) * plan.width + v)
                             found = [f.load(at, p * depth, shape.lanes) for p in range(POSITIONS)]
-                            place = (begin + c) * shape.wide + (f.index(panel) * plan.width + v)
-                            finite = self._back(work, found, place, min(shape.lanes, columns - v))
+                            pixel = (begin + c) * shape.wide + (f.index(panel) * plan.width + v)
+                            finite = self._back(work, found, pixel, min(shape.lanes, columns - v))
                             f.store(where(finite, f.load(bad), f.index(1)), bad)
             with f.when(f.load(bad).equal(1)):
                 self.again.write(work, begin, begin + plan.channels)
@@ -157,9 +168,9 @@ class WinogradFilters:
         transform_pixels(f, plan.tiling, plan.laid, x, pixels, first, tiles)
         nothing = zeros_of(f, dy, shape.wide)
         for t in f.range(*tiles):
-            found: list[list[Value]] = [[nothing] * PLACES for _ in range(PLACES)]
-            for i, j, place, exists in plan.tiling.places(plan.tiling.at(f.index(first) + t)):
-                at = dy + place * shape.wide
+            found: list[list[Value]] = [[nothing] * TILE_OUTPUTS for _ in range(TILE_OUTPUTS)]
+            for i, j, pixel, exists in plan.tiling.outputs(plan.tiling.at(f.index(first) + t)):
+                at = dy + pixel * shape.wide
                 found[i][j] = at if exists is None else where(exists, at, nothing)
             for panel in f.range(0, plan.panels):
                 for columns in by_size(f, shape.wide, plan.width, f.index(panel)):
@@ -167,10 +178,10 @@ class WinogradFilters:
                     begin = f.index(panel) * plan.width
                     for v in range(0, columns, shape.lanes):
                         tail = min(shape.lanes, columns - v)
-                        places = [[f.load(at + begin, v, shape.lanes, tail) for at in line] for line in found]
-                        for i, line in enumerate(of_gradients(places)):
+                        positions = [[f.load(at + begin, v, shape.lanes, tail) for at in line] for line in found]
+                        for i, line in enumerate(of_gradients(positions)):
                             for j, x in enumerate(line):
-                                f.store(x, to, (i * SIDE + j) * plan.gradient + v)
+                                f.store(x, to, (i * TILE_PIXELS + j) * plan.gradient + v)
 
     def _multiply(
         self,
@@ -187,7 +198,7 @@ class WinogradFilters:
     ) -> None:
         """The sums over so many tiles of all positions; rows and positions of them are so far apart."""
         plan, lanes = self.plan, self.shape.lanes
-        depth = [Along(count, plan.laid.tile, plan.width)]
+        depth = [DepthLoop(count, plan.laid.tile, plan.width)]
         for p in f.range(0, POSITIONS):
             right = gradients + (panel * POSITIONS + p) * plan.gradient
             left = pixels + f.index(p) * plan.laid.position
@@ -195,42 +206,42 @@ class WinogradFilters:
                 at = to + (f.index(p) * position + f.index(c) * row)
                 asks = [] if plan.is_near else [self._asking(f, right + plan.gradient, c)]
                 found = lines(tile(f, left + c, [*range(size)], right, columns, self.vector, depth, asks), size)
-                places = [
+                positions = [
                     (i * row + v * lanes, min(lanes, columns - v * lanes), x)
                     for i, line in enumerate(found)
                     for v, x in enumerate(line)
                 ]
                 if is_first is None:
-                    for far, _, x in places:
+                    for far, _, x in positions:
                         f.store(x, at, far)
                     continue
                 with f.when(is_first):
-                    for far, tail, x in places:
+                    for far, tail, x in positions:
                         f.store(x, at, far, tail)
                 with f.when(~is_first):
-                    for far, tail, x in places:
+                    for far, tail, x in positions:
                         f.store(f.load(at, far, lanes, tail) + x, at, far, tail)
 
-    def _asking(self, f: Function, following: Value, c: Index) -> Ask:
+    def _asking(self, f: Function, following: Value, c: Index) -> Prefetch:
         """Asks, in the tile of channels from the c-th on, for its share of the gradients that are read next."""
-        plan, line = self.plan, LINE // self.plan.item
-        turns = max(plan.most // UNROLL, 1)
+        plan, line = self.plan, CACHE_LINE_BYTES // self.plan.item
+        turns = max(plan.most // UNROLLED_DEPTH_STEPS, 1)
         each = -(-plan.gradient // (line * turns * sum(many for _, many in plan.tiles_of_rows)))
         begin = following + f.index(c) // min(size for size, _ in plan.tiles_of_rows) * (turns * each * line)
 
         def ask(i: Index) -> None:
             for far in range(each):
-                f.prefetch(begin, i * (each * line // UNROLL) + far * line)
+                f.prefetch(begin, i * (each * line // UNROLLED_DEPTH_STEPS) + far * line)
 
         return ask
 
-    def _back(self, work: Work, sums: list[Value], place: Value, tail: int) -> Value:
+    def _back(self, work: Work, sums: list[Value], pixel: Value, tail: int) -> Value:
         """Write all taps of a vector of the gradient; whether they are finite."""
         f, shape = work.f, self.shape
         zero = f.constant(self.vector, 0)
         seen = zero
-        for i, line in enumerate(of_products([sums[k : k + SIDE] for k in range(0, POSITIONS, SIDE)])):
+        for i, line in enumerate(of_products([sums[k : k + TILE_PIXELS] for k in range(0, POSITIONS, TILE_PIXELS)])):
             for j, x in enumerate(line):
                 seen = f.fma(x, zero, seen)  # 0 times what is not finite is NaN
-                f.store(x, work.outputs[0] + place, (i * TAPS + j) * shape.deep * shape.wide, tail)
+                f.store(x, work.outputs[0] + pixel, (i * FILTER_TAPS + j) * shape.deep * shape.wide, tail)
         return ~any_lane(is_nan(seen))

@@ -5,48 +5,50 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.codegen.ir import Type, Value
-from runtime.codegen.kernels.conv.winograd.plan import Plan
-from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, SIDE, TAPS, of_taps
+from runtime.codegen.kernels.conv.winograd.plan import WinogradPlan
+from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS, TILE_PIXELS, of_taps
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
-from runtime.codegen.kernels.stages import Prepack, Stage, Work
+from runtime.codegen.kernels.steps import KernelStep, Prepack, Work
 from runtime.codegen.kernels.tiles import by_size
 
-VECTORS: Final = 4
+DEPTH_VECTORS_PER_ITEM: Final = 4
 """Of the depth, in a unit: turned filters are read along it, and single lines of memory take long to come."""
 
-NANOSECONDS: Final = 0.4
+NANOSECONDS_PER_CYCLE: Final = 0.4
 """Of a cycle."""
 
 
-class Filters:
+class TransformedFilters:
     """The stage that makes them in the first shared scratch, by panel, position, channel of the source.
 
     Attributes:
-        room: elements of scratch that a thread needs.
+        thread_elements: elements of scratch that a thread needs.
     """
 
-    def __init__(self, element: Type, plan: Plan) -> None:
+    def __init__(self, element: Type, plan: WinogradPlan) -> None:
         self.element, self.plan = element, plan
         self.vector = element.of(plan.lanes)
-        self.rows = min(VECTORS * plan.lanes, -(-plan.shape.deep // plan.lanes) * plan.lanes)
+        self.rows = min(DEPTH_VECTORS_PER_ITEM * plan.lanes, -(-plan.shape.deep // plan.lanes) * plan.lanes)
         self.across = -(-plan.shape.deep // self.rows)
-        self.room = POSITIONS * plan.width * self.rows if plan.shape.turned else 0
+        self.thread_elements = POSITIONS * plan.width * self.rows if plan.shape.is_filter_transposed else 0
 
-    def stage(self) -> Stage:
+    def step(self) -> KernelStep:
         """Units are some vectors of the depth of a panel."""
         plan = self.plan
-        prepack = None if self.room else Prepack((1,), (0,))
-        return Stage(self.write, plan.panels * self.across, plan.of_filters * NANOSECONDS, prepack=prepack)
+        prepack = None if self.thread_elements else Prepack((1,), (0,))
+        return KernelStep(
+            self.write, plan.panels * self.across, plan.of_filters * NANOSECONDS_PER_CYCLE, prepack=prepack
+        )
 
     def write(self, work: Work, start: Value, stop: Value) -> None:
         """All that a panel has for some channels of the source."""
         f, plan = work.f, self.plan
-        for unit in f.range(start, stop):
-            panel, part = f.index(unit) // self.across, f.index(unit) % self.across
+        for item in f.range(start, stop):
+            panel, part = f.index(item) // self.across, f.index(item) % self.across
             for columns in by_size(f, plan.shape.wide, plan.width, panel):
                 for rows in by_size(f, plan.shape.deep, self.rows, part):
-                    fill = self._turned if plan.shape.turned else self._straight
+                    fill = self._turned if plan.shape.is_filter_transposed else self._straight
                     fill(work, panel, part * self.rows, columns, rows)
 
     def _straight(self, work: Work, panel: Value, first: Value, columns: int, rows: int) -> None:
@@ -54,7 +56,7 @@ class Filters:
         f, plan, w = work.f, self.plan, work.inputs[1]
         assert w is not None, "a convolution has a filter"
         line = w + (first * plan.shape.wide + panel * plan.width)
-        to = work.shared(0, self.element) + (panel * plan.panel + first * plan.width)
+        to = work.shared_scratch(0, self.element) + (panel * plan.panel + first * plan.width)
         for d in f.range(0, rows):
             for v in range(0, columns, plan.lanes):
                 at, tail = line + (f.index(d) * plan.shape.wide + v), min(plan.lanes, columns - v)
@@ -64,23 +66,27 @@ class Filters:
         """Vectors are channels of the source, and turned around when they are transformed."""
         f, plan, w = work.f, self.plan, work.inputs[1]
         assert w is not None, "a convolution has a filter"
-        room, size = work.own(0, self.element), plan.width * self.rows
+        memory_budget, size = work.thread_scratch(0, self.element), plan.width * self.rows
         for c in f.range(0, columns):
             line = w + ((panel * plan.width + c) * plan.shape.deep + first)
             for v in range(0, rows, plan.lanes):
-                self._transformed(line + v, min(plan.lanes, rows - v), room + (f.index(c) * self.rows + v), size)
-        to = work.shared(0, self.element) + (panel * plan.panel + first * plan.width)
+                self._transformed(
+                    line + v, min(plan.lanes, rows - v), memory_budget + (f.index(c) * self.rows + v), size
+                )
+        to = work.shared_scratch(0, self.element) + (panel * plan.panel + first * plan.width)
         for position in f.range(0, POSITIONS):
-            matrix = Matrix(room + f.index(position) * size, 1, self.rows)
+            matrix = Matrix(memory_budget + f.index(position) * size, 1, self.rows)
             packed_right(f, matrix, to + f.index(position) * self._step, rows, columns, plan.width, rows, self.vector)
 
     def _transformed(self, line: Value, count: int, to: Value, step: int) -> None:
         """A vector of so many channels at every place of the filter; its positions are so many elements apart."""
         f, plan = line.function, self.plan
-        taps = [[f.load(line, self._tap(i, j), plan.lanes, count) for j in range(TAPS)] for i in range(TAPS)]
+        taps = [
+            [f.load(line, self._tap(i, j), plan.lanes, count) for j in range(FILTER_TAPS)] for i in range(FILTER_TAPS)
+        ]
         for i, row in enumerate(of_taps(taps)):
             for j, x in enumerate(row):
-                f.store(x, to, (i * SIDE + j) * step)
+                f.store(x, to, (i * TILE_PIXELS + j) * step)
 
     @property
     def _step(self) -> int:
@@ -90,5 +96,5 @@ class Filters:
     def _tap(self, i: int, j: int) -> int:
         """Where the filter has what these places of it multiply with."""
         rows, columns = self.plan.shape.rows.phases[0], self.plan.shape.columns.phases[0]
-        tap = (rows.filters + i * rows.onward) * TAPS + columns.filters + j * columns.onward
+        tap = (rows.filters + i * rows.onward) * FILTER_TAPS + columns.filters + j * columns.onward
         return tap * self.plan.shape.deep * self.plan.shape.wide

@@ -9,51 +9,56 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from runtime.codegen.kernels.conv.filters import Filters, Side
-from runtime.codegen.kernels.conv.plan import CONFLICTS
-from runtime.codegen.kernels.conv.winograd.plan import BEGUN, NEAR, PIXELS, RESULTS
-from runtime.codegen.kernels.conv.winograd.tiles import Laid, Line, Tiling
-from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TAPS
+from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
+from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES
+from runtime.codegen.kernels.conv.winograd.plan import (
+    MAX_CACHED_FILTER_BYTES,
+    OUTPUT_TRANSFORM_CYCLES,
+    PIXEL_TRANSFORM_CYCLES,
+    STEPS_PER_TILE,
+)
+from runtime.codegen.kernels.conv.winograd.tiles import ImageAxis, Tiling, TransformedLayout
+from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS
 from runtime.codegen.kernels.matmul.plan import shares, tile_costs
-from runtime.codegen.machine import LINE, Target
+from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
-BLOCK: Final = 8192
+BLOCK_TILE_CHANNELS: Final = 8192
 """Pairs of a tile and a channel in a block, whose transformed pixels and gradients stay near with the sums."""
 
-LEAST: Final = 64
+MIN_BLOCK_TILES: Final = 64
 """Tiles of a block, though they be larger: sums are read and written once for each block."""
 
-ENOUGH: Final = 128
+MAX_BLOCK_TILES: Final = 128
 """Tiles of a block: more save little time, and take scratch of each thread."""
 
-FEWEST: Final = 32
+MIN_SHARED_BLOCK_TILES: Final = 32
 """Tiles of a block, if there are so few that threads would have nothing to share."""
 
-MOST: Final = 512
+MAX_PRETRANSFORMED_TILES: Final = 512
 """Tiles that are one block, if they are transformed before: a longer chain loses digits."""
 
-PARTS: Final = 8
+MAX_PARTS: Final = 8
 """Of all tiles, if sums are small; half as many of larger ones."""
 
-ADDED: Final = 8
+STEPS_PER_ADDED_TILE: Final = 8
 """Steps of the depth that beginning a tile, and adding it to what is there, are worth."""
 
-BACK: Final = 120
+GRADIENT_TRANSFORM_CYCLES: Final = 120
 """Cycles in which a vector of the gradient is transformed back."""
 
-SUMMED: Final = 24
+PARTIAL_SUM_CYCLES: Final = 24
 """Likewise added up over all positions, for every part."""
 
-OWN: Final = 1 << 20
+MAX_ITEM_PIXEL_BYTES: Final = 1 << 20
 """Bytes of the transformed pixels that a unit has, if they are transformed before."""
 
-CHANNELS: Final = 64
+MAX_ITEM_CHANNELS: Final = 64
 """Of such a unit, at most."""
 
-EVEN: Final = 16
+ITEM_CHANNEL_MULTIPLE: Final = 16
 """Channels of such a unit are a multiple of."""
 
-SLOWER: Final = 1.1
+MAX_WIDE_TILE_SLOWDOWN: Final = 1.1
 """Cycles that tiles of more vectors may take, as a share: longer lines of the gradient are written faster."""
 
 
@@ -72,7 +77,7 @@ class FilterPlan:
         steps: cycles for each tile of the image that all products take at one position.
     """
 
-    shape: Filters
+    shape: FilterGradient
     item: int
     blocks: int
     parts: int
@@ -84,13 +89,15 @@ class FilterPlan:
     @property
     def tiling(self) -> Tiling:
         """Its tiles."""
-        rows, columns = (Line(side.source, side.before, side.places) for side in (self.shape.rows, self.shape.columns))
+        rows, columns = (
+            ImageAxis(side.source, side.before, side.pixels) for side in (self.shape.rows, self.shape.columns)
+        )
         return Tiling(self.shape.images, rows, columns)
 
     @property
     def is_near(self) -> bool:
         """Whether sums of all positions stay near, and units are parts of all tiles."""
-        return POSITIONS * self.shape.deep * self.shape.wide * self.item <= NEAR
+        return POSITIONS * self.shape.deep * self.shape.wide * self.item <= MAX_CACHED_FILTER_BYTES
 
     @property
     def most(self) -> int:
@@ -113,7 +120,7 @@ class FilterPlan:
         return -(-self.shape.wide // self.width)
 
     @property
-    def units(self) -> int:
+    def work_items(self) -> int:
         """Into which the input's channels are divided."""
         return -(-self.shape.deep // self.channels)
 
@@ -123,16 +130,16 @@ class FilterPlan:
         return shares(self.channels, self.rows)
 
     @property
-    def laid(self) -> Laid:
+    def laid(self) -> TransformedLayout:
         """Transformed pixels: those of a unit's channels beside each other."""
-        line = LINE // self.item
-        tile = self.channels + (line if self.channels * self.item % CONFLICTS == 0 else 0)
-        return Laid(self.shape.deep, self.shape.lanes, tile, self.most * tile + line, self.channels)
+        line = CACHE_LINE_BYTES // self.item
+        tile = self.channels + (line if self.channels * self.item % CONFLICT_STRIDE_BYTES == 0 else 0)
+        return TransformedLayout(self.shape.deep, self.shape.lanes, tile, self.most * tile + line, self.channels)
 
     @property
     def gradient(self) -> int:
         """Elements from a position to the next, of a panel of transformed gradients of the result."""
-        return self.most * self.width + LINE // self.item
+        return self.most * self.width + CACHE_LINE_BYTES // self.item
 
     @property
     def gradients(self) -> int:
@@ -145,19 +152,23 @@ class FilterPlan:
     def cycles(self) -> float:
         """All of it."""
         vectors = [-(-channels // self.shape.lanes) for channels in (self.shape.deep, self.shape.wide)]
-        begun = self.blocks * (ADDED if self.is_near else BEGUN)
+        begun = self.blocks * (STEPS_PER_ADDED_TILE if self.is_near else STEPS_PER_TILE)
         products = POSITIONS * (self.tiling.tiles + begun) * self.steps
-        back = self.shape.deep * vectors[1] * (BACK + (POSITIONS * SUMMED / 8 * self.parts if self.is_near else 0))
+        back = (
+            self.shape.deep
+            * vectors[1]
+            * (GRADIENT_TRANSFORM_CYCLES + (POSITIONS * PARTIAL_SUM_CYCLES / 8 * self.parts if self.is_near else 0))
+        )
         return products + self.of_tiles + back
 
     @property
     def of_tiles(self) -> float:
         """To transform pixels and gradients."""
         vectors = [-(-channels // self.shape.lanes) for channels in (self.shape.deep, self.shape.wide)]
-        return self.tiling.tiles * (vectors[0] * PIXELS + vectors[1] * RESULTS)
+        return self.tiling.tiles * (vectors[0] * PIXEL_TRANSFORM_CYCLES + vectors[1] * OUTPUT_TRANSFORM_CYCLES)
 
 
-def planned_filters(target: Target, shape: Filters) -> FilterPlan:
+def planned_filters(target: Target, shape: FilterGradient) -> FilterPlan:
     """Cut the gradient of a filter."""
     item = shape.element.bits // 8
     one = FilterPlan(shape, item, 1, 1, shape.deep, 1, 1, 0)
@@ -165,29 +176,40 @@ def planned_filters(target: Target, shape: Filters) -> FilterPlan:
     blocks = parts = 1
     channels = shape.deep
     if one.is_near:
-        parts = PARTS if POSITIONS * shape.deep * shape.wide * item <= NEAR // 2 else PARTS // 2
-        blocks = -(-tiles // min(max(BLOCK // max(shape.deep, shape.wide), LEAST), ENOUGH))
-        blocks = max(blocks, min(PARTS // 2, tiles // FEWEST))
+        parts = (
+            MAX_PARTS if POSITIONS * shape.deep * shape.wide * item <= MAX_CACHED_FILTER_BYTES // 2 else MAX_PARTS // 2
+        )
+        blocks = -(
+            -tiles // min(max(BLOCK_TILE_CHANNELS // max(shape.deep, shape.wide), MIN_BLOCK_TILES), MAX_BLOCK_TILES)
+        )
+        blocks = max(blocks, min(MAX_PARTS // 2, tiles // MIN_SHARED_BLOCK_TILES))
         parts = min(parts, max(blocks // 2, 2), blocks)
         blocks = min(-(-blocks // parts) * parts, tiles)
     else:
-        most = min(max(OWN // (POSITIONS * tiles * item) // EVEN * EVEN, EVEN), CHANNELS)
-        channels = next(count for count in range(most, 0, -EVEN) if shape.deep % count == 0)
+        most = min(
+            max(
+                MAX_ITEM_PIXEL_BYTES // (POSITIONS * tiles * item) // ITEM_CHANNEL_MULTIPLE * ITEM_CHANNEL_MULTIPLE,
+                ITEM_CHANNEL_MULTIPLE,
+            ),
+            MAX_ITEM_CHANNELS,
+        )
+        channels = next(count for count in range(most, 0, -ITEM_CHANNEL_MULTIPLE) if shape.deep % count == 0)
     costs = tile_costs(target, shape.lanes, channels, shape.wide)
     rows, vectors = max(
-        (tile for tile in costs if costs[tile] <= SLOWER * min(costs.values())), key=lambda tile: tile[1]
+        (tile for tile in costs if costs[tile] <= MAX_WIDE_TILE_SLOWDOWN * min(costs.values())),
+        key=lambda tile: tile[1],
     )
     steps = costs[rows, vectors] * -(-shape.deep // channels)
     return replace(one, blocks=blocks, parts=parts, channels=channels, rows=rows, vectors=vectors, steps=steps)
 
 
-def are_taken(shape: Filters) -> bool:
+def are_taken(shape: FilterGradient) -> bool:
     """Whether a gradient is of this kind, and there is a way to cut it."""
     plain = shape.element.bits == 32 and shape.groups == 1 and _goes_on(shape.rows) and _goes_on(shape.columns)
-    tiles = shape.images * -(-shape.rows.places // 2) * -(-shape.columns.places // 2)
-    near = POSITIONS * shape.deep * shape.wide * shape.element.bits // 8 <= NEAR
-    return plain and (near or (tiles <= MOST and shape.deep % EVEN == 0))
+    tiles = shape.images * -(-shape.rows.pixels // 2) * -(-shape.columns.pixels // 2)
+    near = POSITIONS * shape.deep * shape.wide * shape.element.bits // 8 <= MAX_CACHED_FILTER_BYTES
+    return plain and (near or (tiles <= MAX_PRETRANSFORMED_TILES and shape.deep % ITEM_CHANNEL_MULTIPLE == 0))
 
 
-def _goes_on(side: Side) -> bool:
-    return (side.window, side.stride, side.dilation) == (TAPS, 1, 1)
+def _goes_on(side: FilterAxis) -> bool:
+    return (side.window, side.stride, side.dilation) == (FILTER_TAPS, 1, 1)

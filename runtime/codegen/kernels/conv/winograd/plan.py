@@ -9,51 +9,51 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from runtime.codegen.kernels.conv.axes import Axis
-from runtime.codegen.kernels.conv.plan import CHAIN, CONFLICTS, WANTED, Shape
-from runtime.codegen.kernels.conv.winograd.tiles import Laid, Line, Tiling
-from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TAPS
+from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES, MAX_CHAIN_DEPTH, WANTED_ITEMS, ConvShape
+from runtime.codegen.kernels.conv.winograd.tiles import ImageAxis, Tiling, TransformedLayout
+from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS
 from runtime.codegen.kernels.matmul.plan import tile_cycles, tile_shape
-from runtime.codegen.machine import LINE, Target
+from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
-BLOCK: Final = 768 << 10
+BLOCK_PIXEL_BYTES: Final = 768 << 10
 """Bytes of the transformed pixels of a block: they stay in the second cache with what is made of them."""
 
-LEAST: Final = 64
+MIN_BLOCK_TILES: Final = 64
 """Tiles of a block, though they be larger: transformed filters are read once for each block."""
 
-FEWEST: Final = 16
+MIN_SHARED_BLOCK_TILES: Final = 16
 """Tiles of a block where images are few and filters stay near."""
 
-NEAR: Final = 1 << 20
+MAX_CACHED_FILTER_BYTES: Final = 1 << 20
 """Bytes of transformed filters that stay near, so that to read them often costs little."""
 
-BEGUN: Final = 4
+STEPS_PER_TILE: Final = 4
 """Steps of the depth that beginning a tile and storing it are worth."""
 
-PIXELS: Final = 60
+PIXEL_TRANSFORM_CYCLES: Final = 60
 """Cycles in which a vector of channels of a tile is transformed."""
 
-RESULTS: Final = 40
+OUTPUT_TRANSFORM_CYCLES: Final = 40
 """Likewise back."""
 
-NEAR_FILTERS: Final = 100
+CACHED_FILTER_TRANSFORM_CYCLES: Final = 100
 """Likewise of a filter."""
 
-FAR_FILTERS: Final = 180
+UNCACHED_FILTER_TRANSFORM_CYCLES: Final = 180
 """Likewise, if filters do not stay near."""
 
-TURNED: Final = 60
+TRANSPOSED_FILTER_CYCLES: Final = 60
 """What more it takes if the filter's channels are in exchange."""
 
-BYTES: Final = 8
+UNCACHED_FILTER_BYTES_PER_CYCLE: Final = 8
 """Of transformed filters that are read in a cycle, if they do not stay near."""
 
-GAIN: Final = 1.1
+MIN_SPEEDUP: Final = 1.1
 """Times as many cycles must take what is left for it."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class WinogradPlan:
     """How a convolution is cut.
 
     Attributes:
@@ -66,7 +66,7 @@ class Plan:
         steps: cycles for each channel of the source that all products of a block take at one position.
     """
 
-    shape: Shape
+    shape: ConvShape
     lanes: int
     item: int
     blocks: int
@@ -78,7 +78,7 @@ class Plan:
     def tiling(self) -> Tiling:
         """Its tiles."""
         rows, columns = (
-            Line(axis.source, axis.before - axis.phases[0].start, axis.places)
+            ImageAxis(axis.source, axis.before - axis.phases[0].start, axis.pixels)
             for axis in (self.shape.rows, self.shape.columns)
         )
         return Tiling(self.shape.images, rows, columns)
@@ -106,12 +106,12 @@ class Plan:
     @property
     def parts(self) -> int:
         """Into which panels are divided; a unit has one, of one block."""
-        return 1 if self.is_near else min(-(-WANTED // self.blocks), self.panels)
+        return 1 if self.is_near else min(-(-WANTED_ITEMS // self.blocks), self.panels)
 
     @property
     def is_near(self) -> bool:
         """Whether transformed filters stay near, so that to read them once more costs little."""
-        return POSITIONS * self.shape.deep * self.shape.wide * self.item <= NEAR
+        return POSITIONS * self.shape.deep * self.shape.wide * self.item <= MAX_CACHED_FILTER_BYTES
 
     # How the operands of the products lie: by positions a line of a cache more apart than need be, so that the 16
     # vectors of a tile do not fall on each other in the nearest cache.
@@ -120,17 +120,17 @@ class Plan:
     def tile(self) -> int:
         """Elements from a tile of transformed pixels to the next."""
         deep = self.shape.deep
-        return deep + (LINE // self.item if deep * self.item % CONFLICTS == 0 else 0)
+        return deep + (CACHE_LINE_BYTES // self.item if deep * self.item % CONFLICT_STRIDE_BYTES == 0 else 0)
 
     @property
     def position(self) -> int:
         """Likewise from a position to the next."""
-        return self.most * self.tile + LINE // self.item
+        return self.most * self.tile + CACHE_LINE_BYTES // self.item
 
     @property
-    def laid(self) -> Laid:
+    def laid(self) -> TransformedLayout:
         """Transformed pixels."""
-        return Laid(self.shape.deep, self.lanes, self.tile, self.position, self.shape.deep)
+        return TransformedLayout(self.shape.deep, self.lanes, self.tile, self.position, self.shape.deep)
 
     @property
     def block(self) -> int:
@@ -140,7 +140,7 @@ class Plan:
     @property
     def sums(self) -> int:
         """Elements from a position to the next, of the products of a block with a panel."""
-        return self.most * self.width + LINE // self.item
+        return self.most * self.width + CACHE_LINE_BYTES // self.item
 
     @property
     def panel(self) -> int:
@@ -157,42 +157,50 @@ class Plan:
     @property
     def cycles(self) -> float:
         """All of it."""
-        products = POSITIONS * (self.shape.deep + BEGUN) * self.blocks * self.steps
-        read = 0 if self.is_near else self.blocks * self.filters * self.item / BYTES
-        results = self.tiles * -(-self.shape.wide // self.lanes) * RESULTS
+        products = POSITIONS * (self.shape.deep + STEPS_PER_TILE) * self.blocks * self.steps
+        read = 0 if self.is_near else self.blocks * self.filters * self.item / UNCACHED_FILTER_BYTES_PER_CYCLE
+        results = self.tiles * -(-self.shape.wide // self.lanes) * OUTPUT_TRANSFORM_CYCLES
         return self.of_filters + self.of_pixels + max(products, read) + results
 
     @property
     def of_filters(self) -> float:
         """To transform the filters."""
-        each = (NEAR_FILTERS if self.is_near else FAR_FILTERS) + TURNED * self.shape.turned
+        each = (
+            CACHED_FILTER_TRANSFORM_CYCLES if self.is_near else UNCACHED_FILTER_TRANSFORM_CYCLES
+        ) + TRANSPOSED_FILTER_CYCLES * self.shape.is_filter_transposed
         return self.shape.deep * -(-self.shape.wide // self.lanes) * each
 
     @property
     def of_pixels(self) -> float:
         """To transform the pixels."""
-        return self.tiles * -(-self.shape.deep // self.lanes) * PIXELS
+        return self.tiles * -(-self.shape.deep // self.lanes) * PIXEL_TRANSFORM_CYCLES
 
 
-def planned(target: Target, bits: int, shape: Shape) -> Plan:
+def plan_winograd(target: Target, bits: int, shape: ConvShape) -> WinogradPlan:
     """Cut a convolution of elements of so many bits."""
     lanes, item = target.lanes(bits), bits // 8
-    one = Plan(shape, lanes, item, 1, 1, lanes, 0)
-    blocks = -(-one.tiles // max(BLOCK // (POSITIONS * shape.deep * item), LEAST))
-    if blocks > WANTED:
-        blocks = min(-(-blocks // WANTED) * WANTED, one.tiles)
+    one = WinogradPlan(shape, lanes, item, 1, 1, lanes, 0)
+    blocks = -(-one.tiles // max(BLOCK_PIXEL_BYTES // (POSITIONS * shape.deep * item), MIN_BLOCK_TILES))
+    if blocks > WANTED_ITEMS:
+        blocks = min(-(-blocks // WANTED_ITEMS) * WANTED_ITEMS, one.tiles)
     elif one.is_near:
-        blocks = min(WANTED, max(one.tiles // FEWEST, 1))
+        blocks = min(WANTED_ITEMS, max(one.tiles // MIN_SHARED_BLOCK_TILES, 1))
     few = one.tiles // blocks
     rows, vectors = tile_shape(target, lanes, few, shape.wide)
     steps = tile_cycles(target, lanes, few, shape.wide)
     return replace(one, blocks=blocks, rows=rows, width=vectors * lanes, steps=steps)
 
 
-def is_taken(bits: int, shape: Shape) -> bool:
+def is_taken(bits: int, shape: ConvShape) -> bool:
     """Whether a convolution is of this kind; float64 is asked for its digits, some of which this costs."""
-    return bits == 32 and shape.groups == 1 and shape.deep <= CHAIN and _goes_on(shape.rows) and _goes_on(shape.columns)
+    return (
+        bits == 32
+        and shape.groups == 1
+        and shape.deep <= MAX_CHAIN_DEPTH
+        and _goes_on(shape.rows)
+        and _goes_on(shape.columns)
+    )
 
 
 def _goes_on(axis: Axis) -> bool:
-    return len(axis.phases) == 1 and (axis.step, axis.apart, axis.every, axis.phases[0].taps) == (1, 1, 1, TAPS)
+    return len(axis.phases) == 1 and (axis.step, axis.apart, axis.every, axis.phases[0].taps) == (1, 1, 1, FILTER_TAPS)

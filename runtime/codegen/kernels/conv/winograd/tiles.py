@@ -8,28 +8,28 @@ from typing import NamedTuple
 
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import where
-from runtime.codegen.kernels.conv.winograd.transforms import PLACES, POSITIONS, SIDE, of_pixels
+from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_OUTPUTS, TILE_PIXELS, of_pixels
 
 
-class Line(NamedTuple):
+class ImageAxis(NamedTuple):
     """An axis of images: how long it is, the zeros before it, and how many places of the result it has."""
 
     source: int
     before: int
-    places: int
+    pixels: int
 
     @property
     def tiles(self) -> int:
         """Along it."""
-        return -(-self.places // PLACES)
+        return -(-self.pixels // TILE_OUTPUTS)
 
 
 class Tiling(NamedTuple):
     """All tiles: those of an image row by row, and images one after the other."""
 
     images: int
-    rows: Line
-    columns: Line
+    rows: ImageAxis
+    columns: ImageAxis
 
     @property
     def tiles(self) -> int:
@@ -42,7 +42,7 @@ class Tiling(NamedTuple):
             number // (self.rows.tiles * self.columns.tiles),
             number % (self.rows.tiles * self.columns.tiles),
         )
-        return Tile(image, within // self.columns.tiles * PLACES, within % self.columns.tiles * PLACES)
+        return Tile(image, within // self.columns.tiles * TILE_OUTPUTS, within % self.columns.tiles * TILE_OUTPUTS)
 
     def corner(self, at: Tile) -> tuple[Value, Value]:
         """The row and column of the source at which what a tile sees begins."""
@@ -57,20 +57,20 @@ class Tiling(NamedTuple):
         rows, columns = self.rows.source, self.columns.source
         nothing, (top, left) = zeros_of(f, source, channels), self.corner(at)
         first = source + ((at.image * rows + top) * columns + left) * channels
-        down = [(top + i >= 0) & (top + i < rows) for i in range(SIDE)]
-        right = [(left + j >= 0) & (left + j < columns) for j in range(SIDE)]
+        down = [(top + i >= 0) & (top + i < rows) for i in range(TILE_PIXELS)]
+        right = [(left + j >= 0) & (left + j < columns) for j in range(TILE_PIXELS)]
         return [
-            [where(down[i] & right[j], first + (i * columns + j) * channels, nothing) for j in range(SIDE)]
-            for i in range(SIDE)
+            [where(down[i] & right[j], first + (i * columns + j) * channels, nothing) for j in range(TILE_PIXELS)]
+            for i in range(TILE_PIXELS)
         ]
 
-    def places(self, at: Tile) -> Iterator[tuple[int, int, Value, Value | None]]:
+    def outputs(self, at: Tile) -> Iterator[tuple[int, int, Value, Value | None]]:
         """Rows and columns of a tile's places, their numbers in the result, and a condition if they may not exist."""
-        high, wide = self.rows.places, self.columns.places
+        high, wide = self.rows.pixels, self.columns.pixels
         first = (at.image * high + at.row) * wide + at.column
-        for i, j in product(range(PLACES), repeat=2):
+        for i, j in product(range(TILE_OUTPUTS), repeat=2):
             ends = (i, at.row, high), (j, at.column, wide)
-            asked = [begin < end - 1 for far, begin, end in ends if far and end % PLACES]
+            asked = [begin < end - 1 for far, begin, end in ends if far and end % TILE_OUTPUTS]
             yield i, j, first + (i * wide + j), asked[0] & asked[-1] if asked else None
 
 
@@ -88,7 +88,7 @@ class Tile(NamedTuple):
     column: Value
 
 
-class Laid(NamedTuple):
+class TransformedLayout(NamedTuple):
     """How transformed pixels of a block lie.
 
     Attributes:
@@ -96,36 +96,45 @@ class Laid(NamedTuple):
         lanes: of a vector.
         tile: elements from a tile to the next.
         position: from a position to the next.
-        beside: channels that lie beside each other, a multiple of all lanes; the next ones lie behind all positions.
+        contiguous_channels: channels that lie beside each other, a multiple of all lanes; the next ones lie behind all
+            positions.
     """
 
     channels: int
     lanes: int
     tile: int
     position: int
-    beside: int
+    contiguous_channels: int
 
     @property
     def size(self) -> int:
         """Elements of all of them."""
-        return -(-self.channels // self.beside) * POSITIONS * self.position
+        return -(-self.channels // self.contiguous_channels) * POSITIONS * self.position
 
 
 def transform_pixels(
-    f: Function, tiling: Tiling, laid: Laid, source: Value, to: Value, first: Index, tiles: tuple[Index, Index]
+    f: Function,
+    tiling: Tiling,
+    laid: TransformedLayout,
+    source: Value,
+    to: Value,
+    first: Index,
+    tiles: tuple[Index, Index],
 ) -> None:
     """Write the positions of these tiles of the block that begins with the first."""
     for t in f.range(*tiles):
         addresses = tiling.pixels(f, source, laid.channels, tiling.at(f.index(first) + t))
         at = to + f.index(t) * laid.tile
         for c, tail in vectors_of(f, laid.channels, laid.lanes):
-            place = (
-                c if laid.beside == laid.channels else c % laid.beside + c // laid.beside * (POSITIONS * laid.position)
+            position = (
+                c
+                if laid.contiguous_channels == laid.channels
+                else c % laid.contiguous_channels + c // laid.contiguous_channels * (POSITIONS * laid.position)
             )
             seen = [[f.load(pixel, c, laid.lanes, tail) for pixel in line] for line in addresses]
             for i, line in enumerate(of_pixels(seen)):
                 for j, x in enumerate(line):
-                    f.store(x, at + place, (i * SIDE + j) * laid.position, tail)
+                    f.store(x, at + position, (i * TILE_PIXELS + j) * laid.position, tail)
 
 
 def vectors_of(f: Function, channels: int, lanes: int) -> Iterator[tuple[Index, int]]:

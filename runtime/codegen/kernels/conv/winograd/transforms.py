@@ -12,16 +12,16 @@ from typing import Final
 
 from runtime.codegen.ir import Value
 
-SIDE: Final = 4
+TILE_PIXELS: Final = 4
 """Pixels of a tile along an axis, and positions."""
 
-POSITIONS: Final = SIDE * SIDE
+POSITIONS: Final = TILE_PIXELS * TILE_PIXELS
 """Of a tile."""
 
-PLACES: Final = 2
+TILE_OUTPUTS: Final = 2
 """Of the result, in a tile along an axis."""
 
-TAPS: Final = 3
+FILTER_TAPS: Final = 3
 """Of the filter along an axis."""
 
 Rows = Sequence[Sequence[Value]]

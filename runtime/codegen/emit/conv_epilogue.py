@@ -1,0 +1,42 @@
+"""Groups that begin with a convolution: its finished vectors go through the pointwise nodes before they are written."""
+
+from __future__ import annotations
+
+from math import prod
+
+from runtime.codegen.emit.body import Body
+from runtime.codegen.emit.elements import NANOSECONDS_PER_ELEMENT
+from runtime.codegen.ir import Index, Value
+from runtime.codegen.kernels.nest import Strides
+from runtime.codegen.lowering.group_kernel import GroupKernel
+from runtime.codegen.rules import KernelSteps, Work
+
+
+def with_epilogue(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
+    """The stages of the convolution, of which the last computes its result."""
+    *before, last = steps.steps
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        last.write(work._replace(finish=_Epilogue(work, kernel).vector), start, stop)
+
+    cost = last.cost + prod(kernel.group.domain) * len(kernel.group.nodes) * NANOSECONDS_PER_ELEMENT
+    return steps._replace(steps=(*before, last._replace(write=write, cost=cost)))
+
+
+class _Epilogue:
+    """What becomes of a vector of the result."""
+
+    def __init__(self, work: Work, kernel: GroupKernel) -> None:
+        convolution, *nodes = kernel.group.nodes
+        self.result = convolution.outputs[0]
+        given = convolution.outputs
+        self.body = Body(work.f, nodes, kernel.types, kernel.stored, work.addresses, kernel.constants, given)
+        channels = kernel.group.domain[-1]
+        self.steps: dict[str, Strides] = {
+            name: (channels if kernel.types[name].static_shape == kernel.group.domain else 0, 1)
+            for name in {*kernel.table, *kernel.stored}
+        }
+
+    def vector(self, x: Value, index: Index, channel: Index, count: int) -> None:
+        """See `FinishVector`."""
+        self.body.at(self.steps, [index, channel], x.type.lanes, count, {self.result: x})

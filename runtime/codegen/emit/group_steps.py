@@ -1,0 +1,74 @@
+"""How the work of a group is divided, by the kind of its form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.codegen.emit.bottlenecks import bottleneck_steps
+from runtime.codegen.emit.conv_epilogue import with_epilogue
+from runtime.codegen.emit.conv_prologue import with_prologue
+from runtime.codegen.emit.elements import element_steps
+from runtime.codegen.emit.matrix_vector import column_steps
+from runtime.codegen.emit.products import product_steps
+from runtime.codegen.emit.reductions import reduction_steps
+from runtime.codegen.emit.rows import row_steps
+from runtime.codegen.lowering.group_kernel import GroupKernel
+from runtime.codegen.lowering.nodes import Additions, Node
+from runtime.codegen.machine import Target
+from runtime.codegen.rules import CustomKernel, KernelSteps, Pointwise, Prepack
+from runtime.codegen.rules.shape import MOVES, moving_steps
+
+
+def steps_of(target: Target, kernel: GroupKernel) -> KernelSteps:
+    """The stages of a group that has a form; apart from others those that are made only when states have changed."""
+    steps = _steps_of(target, kernel)
+    if kernel.is_prepacked:
+        scratch = frozenset(range(len(steps.shared_scratch) + len(steps.thread_scratch)))
+        return steps._replace(steps=(), prepacked=steps.steps, packed=scratch)
+    packs = [kernel_step for kernel_step in steps.steps if _is_invariant(kernel, kernel_step.prepack)]
+    others = tuple(kernel_step for kernel_step in steps.steps if not _is_invariant(kernel, kernel_step.prepack))
+    packed = frozenset(number for kernel_step in packs if kernel_step.prepack for number in kernel_step.prepack.writes)
+    return steps._replace(steps=others, prepacked=tuple(packs), packed=packed)
+
+
+def _is_invariant(kernel: GroupKernel, prepack: Prepack | None) -> bool:
+    """Whether all that a stage reads is the same from step to step."""
+    loops = [node for node in kernel.group.prologue if isinstance(node.rule, CustomKernel)]
+    inputs = [name for node in (*loops, kernel.group.nodes[0]) for name in node.inputs]
+    return prepack is not None and all(not inputs[n] or inputs[n] in kernel.invariant for n in prepack.reads)
+
+
+def _steps_of(target: Target, kernel: GroupKernel) -> KernelSteps:
+    node = kernel.group.nodes[0]
+    if node.op.type in MOVES:
+        sources, results = map(kernel.layout, node.inputs), [kernel.types[name] for name in node.outputs]
+        return moving_steps(target, node.op.type, [*sources], results, node.attributes)
+    if any(isinstance(before.rule, CustomKernel) for before in kernel.group.prologue):
+        return bottleneck_steps(target, kernel)
+    if isinstance(node.rule, CustomKernel):
+        steps = _custom(target, kernel, node, node.rule)
+        return with_epilogue(kernel, steps) if len(kernel.group.nodes) > 1 else steps
+    steps = _kind(kernel)(target, kernel)
+    return steps._replace(
+        has_runtime_check=any(isinstance(n.rule, Pointwise) and n.rule.is_invalid for n in kernel.group.nodes)
+    )
+
+
+def _custom(target: Target, kernel: GroupKernel, node: Node, rule: CustomKernel) -> KernelSteps:
+    inputs = [kernel.types[name] if name else None for name in node.inputs]
+    outputs = [kernel.types[name] for name in node.outputs]
+    if not kernel.group.prologue:
+        return rule.plan(target, inputs, outputs, node.attributes)
+    assert rule.plan_with_prologue is not None, f"{node.op.type} makes no operand"
+    steps = rule.plan_with_prologue(target, [type for type in inputs if type], outputs, node.attributes)
+    assert steps is not None, f"{node.op.type} makes no operand of these types"
+    return with_prologue(kernel, steps)
+
+
+def _kind(kernel: GroupKernel) -> Callable[[Target, GroupKernel], KernelSteps]:
+    group = kernel.group
+    if group.product:
+        return column_steps if kernel.additions is Additions.LANES else product_steps
+    if group.is_rows:
+        return row_steps
+    return reduction_steps if group.is_reduced else element_steps

@@ -1,0 +1,278 @@
+"""Large products: the right operand is copied into panels once, by all threads; then units make blocks of the result.
+
+A part that copied operands for itself would copy the same as others, and one of few columns would read all of the left
+operand again, which may be larger than a cache. Here a unit reads its rows of the left operand once, and panels that
+lie in a cache of all.
+
+Of a gradient of weights with few rows, units are columns of all rows. Nobody else needs their part of the right operand
+then, so a unit copies it for itself, a block of the depth at a time, which stays near; and the left operand, along
+whose rows the result's lie, is read where it is. What follows is a stage of its own, over whole rows: cores read ahead
+in what is long, and an update reads and writes three states.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Final
+
+from runtime.codegen.emit.body import Body
+from runtime.codegen.emit.partition import LEFT, RIGHT, cost_of, plan_of
+from runtime.codegen.ir import DTYPES, Index, Value
+from runtime.codegen.kernels.matmul import MatmulPlan, Matrix, PrefetchedOperand, packed_right, plan_rows, product
+from runtime.codegen.kernels.matmul.shape import (
+    MIN_ITEM_COLUMNS,
+    ProductShape,
+    is_large_shape,
+    is_of_all_rows,
+)
+from runtime.codegen.kernels.nest import Pieces, along, piece, pieces_of
+from runtime.codegen.lowering.group_kernel import GroupKernel
+from runtime.codegen.lowering.nodes import Additions
+from runtime.codegen.machine import Target
+from runtime.codegen.rules import KernelStep, KernelSteps, Prepack, Work
+
+ROWS_PER_ITEM: Final = 128
+"""Of a unit: the part of the left operand that it reads again for each panel stays near."""
+
+MIN_ITEMS: Final = 8
+"""At least: where there are not as many blocks of rows, columns are cut too."""
+
+
+MAX_LIGHT_EPILOGUE_NODES: Final = 2
+"""Nodes after a product that need no more than registers."""
+
+COPY_NANOSECONDS_PER_ELEMENT: Final = 0.2
+"""For an element of the right operand."""
+
+ROWS_COPIED_TOGETHER: Final = 16
+"""Rows of the right operand that are copied at once, where they are contiguous: memory is read in its order."""
+
+DEFERRED_NANOSECONDS_PER_ELEMENT: Final = 1.0
+"""For an element of a gradient of weights that waits: of what it updates, three are read and written."""
+
+DEFERRED_ROWS_PER_ITEM: Final = 16
+"""Of a unit that goes on with what waits."""
+
+
+def is_large(kernel: GroupKernel, shape: ProductShape) -> bool:
+    """Return True if it pays to copy the right operand of a product first; halves of a depth copy none."""
+    is_prepacked = kernel.group.nodes[0].inputs[_right_of(shape)] in kernel.invariant
+    return kernel.additions is Additions.CHAIN and is_large_shape(shape, is_prepacked=is_prepacked)
+
+
+def _right_of(shape: ProductShape) -> int:
+    """The number of the operand that is the right one."""
+    return 0 if shape.is_transposed else 1
+
+
+def large_steps(target: Target, kernel: GroupKernel, shape: ProductShape) -> KernelSteps:
+    """A stage that copies and one that multiplies; or one that multiplies, and one of what follows, if much does."""
+    element = DTYPES[kernel.types[kernel.group.nodes[0].outputs[0]].dtype]
+    item = element.bits // 8
+    blocks = _blocks(target, element.bits, shape)
+    plan, copies, rows = blocks.plan, _copies(shape, blocks.plan), pieces_of(shape.m, DEFERRED_ROWS_PER_ITEM)
+
+    def copy(work: Work, start: Value, stop: Value) -> None:
+        emission = _Emission(work, kernel, shape, blocks)
+        for work_item in work.f.range(start, stop):
+            emission.copy(work.f.index(work_item), copies)
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        emission = _Emission(work, kernel, shape, blocks)
+        for work_item in work.f.range(start, stop):
+            emission.item(work.f.index(work_item))
+
+    def finish(work: Work, start: Value, stop: Value) -> None:
+        emission = _Emission(work, kernel, shape, blocks)
+        for work_item in work.f.range(start, stop):
+            emission.finish(work.f.index(work_item), rows)
+
+    memory_budget, waits = max(plan.scratch * item, 64), _sums_wait(kernel, shape, plan)
+    waiting = max(blocks.rows.size * blocks.apart * item if waits else 0, 64)
+    multiply = KernelStep(write, blocks.rows.pieces * blocks.columns.pieces, cost_of(target, element.bits, shape))
+    if not blocks.width:
+        follow = KernelStep(finish, rows.pieces, shape.m * shape.n * DEFERRED_NANOSECONDS_PER_ELEMENT)
+        return KernelSteps((multiply, follow) if waits else (multiply,), (waiting,), (memory_budget,))
+    copied = plan.depths * plan.depth * blocks.width
+    first = KernelStep(
+        copy, copies.pieces, copied * COPY_NANOSECONDS_PER_ELEMENT, prepack=Prepack((_right_of(shape),), (0,))
+    )
+    return KernelSteps((first, multiply), (copied * item,), (memory_budget, waiting))
+
+
+def _copies(shape: ProductShape, plan: MatmulPlan) -> Pieces:
+    """Units of the stage that copies: stretches of the depth where the right operand lies along its rows, or panels."""
+    if shape.right[1] != 1:
+        return pieces_of(shape.n, plan.width)
+    return pieces_of(shape.k, gcd(plan.depth, ROWS_COPIED_TOGETHER) if plan.depths > 1 else ROWS_COPIED_TOGETHER)
+
+
+def _blocks(target: Target, bits: int, shape: ProductShape) -> _Columns | _Blocks:
+    return _Columns(target, bits, shape) if is_of_all_rows(shape) else _Blocks(target, bits, shape)
+
+
+class _Columns:
+    """A result that is cut into columns of all rows; see `_Blocks`."""
+
+    width = 0
+
+    def __init__(self, target: Target, bits: int, shape: ProductShape) -> None:
+        lanes = target.lanes(bits)
+        parts = min(shape.n // MIN_ITEM_COLUMNS, MIN_ITEMS)
+        self.rows = pieces_of(shape.m, shape.m)
+        self.columns = pieces_of(shape.n, -(-shape.n // (parts * lanes)) * lanes)
+        self.plan: MatmulPlan = plan_of(target, bits, shape, shape.m, self.columns.size, shape.k)
+        self.apart = shape.n + lanes
+
+
+class _Blocks:
+    """How the result is cut, and the plan of every block.
+
+    Attributes:
+        rows, columns: of the result.
+        plan: of a block.
+        width: of all panels together; 0 if every unit makes its own.
+        apart: elements from one row of sums that wait to the next, which is no power of two.
+    """
+
+    def __init__(self, target: Target, bits: int, shape: ProductShape) -> None:
+        self.rows = pieces_of(shape.m, -(-shape.m // -(-shape.m // ROWS_PER_ITEM)))
+        first = self._plan(target, bits, shape, shape.n)
+        self.width = -(-shape.n // first.width) * first.width
+        across = min(-(-MIN_ITEMS // self.rows.pieces), self.width // first.width)
+        self.columns = pieces_of(shape.n, -(-shape.n // (across * first.width)) * first.width)
+        self.plan: MatmulPlan = self._plan(target, bits, shape, self.columns.size)._replace(
+            rows=first.rows, vectors=first.vectors, block_columns=self._least(first.block_columns)
+        )
+
+        self.apart = self.columns.size + self.plan.lanes
+
+    def _plan(self, target: Target, bits: int, shape: ProductShape, columns: int) -> MatmulPlan:
+        return plan_rows(target, bits, self.rows.size, columns, shape.k, shape.left, shape.right)
+
+    def _least(self, columns: int) -> int:
+        return min(columns, self.columns.size)
+
+
+def _sums_wait(kernel: GroupKernel, shape: ProductShape, plan: MatmulPlan) -> bool:
+    """Whether what follows is computed row by row, when a block is done, rather than tile by tile.
+
+    It then reads and writes long stretches of memory, and is written once. A bias does not need that.
+    """
+    others = kernel.group.nodes[1:]
+    made = {name for node in kernel.group.nodes for name in node.outputs}
+    read = {name for node in others for name in node.inputs if name and name not in made}
+    is_light = len(others) <= MAX_LIGHT_EPILOGUE_NODES and not any(
+        shape.loops.strides.get(name, (0, 0))[-2] for name in read
+    )
+    return plan.depths > 1 or not is_light
+
+
+class _Emission:
+    def __init__(self, work: Work, kernel: GroupKernel, shape: ProductShape, blocks: _Blocks | _Columns) -> None:
+        self.work, self.shape, self.blocks = work, shape, blocks
+        node, nodes = kernel.group.nodes[0], kernel.group.nodes[1:]
+        self.result, self.element = node.outputs[0], DTYPES[kernel.types[node.outputs[0]].dtype]
+        self.body = Body(
+            work.f,
+            nodes,
+            kernel.types,
+            kernel.stored,
+            work.addresses,
+            kernel.constants,
+            node.outputs,
+            refuse=work.fail_check,
+        )
+        indices = [work.addresses[name] for name in node.inputs]
+        self.left, self.right = indices[::-1] if shape.is_transposed else indices
+        self.wait = _sums_wait(kernel, shape, blocks.plan)
+
+    def copy(self, number: Value, copies: Pieces) -> None:
+        """A part of the right operand by panels."""
+        write = self._stretch if self.shape.right[1] == 1 else self._panel
+        for start, size in piece(self.work.f, number, copies):
+            write(start, size)
+
+    def _panel(self, column: Index, columns: int) -> None:
+        """A copy of some columns of the right operand, one block of the depth after the other."""
+        f, plan, depths = self.work.f, self.blocks.plan, pieces_of(self.shape.k, self.blocks.plan.depth)
+        right = Matrix(self.right + self.shape.loops.offset(RIGHT, []), *self.shape.right)
+        for part in f.range(0, depths.pieces):
+            for p, depth in piece(f, part, depths):
+                to, vector = self._lies(p, column), self.element.of(plan.lanes)
+                packed_right(f, right.moved(p, column), to, depth, columns, plan.width, plan.depth, vector)
+
+    def _stretch(self, p: Index, depth: int) -> None:
+        """A copy of some whole rows of the right operand, all of one block of the depth."""
+        f, plan, shape = self.work.f, self.blocks.plan, self.shape
+        right = Matrix(self.right + shape.loops.offset(RIGHT, []), *shape.right).moved(p, 0)
+        inside = f.index(p) % plan.depth
+        to = self._lies(f.index(p) - inside, 0) + inside * plan.width
+        packed_right(f, right, to, depth, shape.n, plan.width, plan.depth, self.element.of(plan.lanes))
+
+    def _lies(self, p: Index, column: Index) -> Value:
+        """Where the copy of a block of the right operand begins."""
+        return self.work.shared_scratch(0, self.element) + (p * self.blocks.width + column * self.blocks.plan.depth)
+
+    def item(self, number: Value) -> None:
+        """One block of the result."""
+        rows, columns = self.blocks.rows, self.blocks.columns
+        for row, m in piece(self.work.f, number // columns.pieces, rows):
+            for column, n in piece(self.work.f, number % columns.pieces, columns):
+                self.block(row, column, m, n)
+
+    def block(self, row: Index, column: Index, m: int, n: int) -> None:
+        """Some rows and columns of the result."""
+        shape, plan, work = self.shape, self.blocks.plan, self.work
+
+        waiting = self._waiting(row, column) if self.wait else None
+
+        def finished(x: Value, i: Index, j: Index, count: int) -> None:
+            self.body.at(shape.loops.strides, [row + i, column + j], plan.lanes, count, {self.result: x})
+
+        left = Matrix(self.left + shape.loops.offset(LEFT, []), *shape.left).moved(row, 0)
+        right = Matrix(self.right + shape.loops.offset(RIGHT, []), *shape.right).moved(0, column)
+        product(
+            work.f,
+            plan,
+            self.element,
+            m,
+            n,
+            shape.k,
+            left,
+            right,
+            finished if waiting is None else None,
+            partial=waiting,
+            scratch=work.thread_scratch(0, self.element) if plan.scratch else None,
+            panels=(lambda p, j: self._lies(p, column + j)) if self.blocks.width else None,
+            ahead=[] if self.blocks.width else self._ahead(left, right, m, n),
+        )
+        if waiting is not None and self.blocks.width:
+            for i in work.f.range(0, m):
+                self._row(waiting.moved(i, 0), row + i, column, n)
+
+    def finish(self, number: Value, rows: Pieces) -> None:
+        """What follows from some rows, when all of their columns are done."""
+        for row, m in piece(self.work.f, number, rows):
+            for i in self.work.f.range(0, m):
+                self._row(self._waiting(row + i, 0), row + i, 0, self.shape.n)
+
+    def _waiting(self, row: Index, column: Index) -> Matrix:
+        """Where the sums of a block wait: all of them in one place, or those of a thread's block in its own."""
+        if self.blocks.width:
+            return Matrix(self.work.thread_scratch(1, self.element), self.blocks.apart)
+        return Matrix(self.work.shared_scratch(0, self.element), self.blocks.apart).moved(row, column)
+
+    def _ahead(self, left: Matrix, right: Matrix, m: int, n: int) -> list[PrefetchedOperand]:
+        """Both operands; the next unit has the same rows, and the columns behind these."""
+        rows = Matrix(left.at, left.column)
+        return [PrefetchedOperand(rows, m, rows), PrefetchedOperand(right, n, right.moved(0, n))]
+
+    def _row(self, waiting: Matrix, row: Index, column: Index, columns: int) -> None:
+        """What follows from a row of sums."""
+
+        def vector(j: Index, lanes: int, count: int) -> None:
+            x = self.work.f.load(waiting.at, j, lanes, count if lanes else None)
+            self.body.at(self.shape.loops.strides, [row, column + j], lanes, count, {self.result: x})
+
+        along(self.work.f, columns, self.blocks.plan.lanes, vector)

@@ -1,0 +1,112 @@
+"""Groups that begin with a product of one column: vectors are rows of it, as a column would use one lane of them alone.
+
+The left operand lies along its rows: each is multiplied and joined in lanes, in the tree of reductions, and as many
+rows as there are lanes become one vector. Nodes that read operands with gaps take the results one by one. A left
+operand that lies along its columns is turned instead, see `cutting`; `lowering.additions` says which products add so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Final
+
+from runtime.codegen.emit.body import Body
+from runtime.codegen.emit.partition import LEFT, RIGHT, product_shape
+from runtime.codegen.emit.row_tiles import has_rows_apart, row_tiles_of_indices
+from runtime.codegen.ir import DTYPES, Index, Value
+from runtime.codegen.ir.words import lane, shuffle
+from runtime.codegen.kernels.matmul import Matrix
+from runtime.codegen.kernels.matmul.shape import ProductShape
+from runtime.codegen.kernels.nest import offset_of, unravelled
+from runtime.codegen.kernels.reduction import SUM, in_lanes
+from runtime.codegen.lowering.group_kernel import GroupKernel
+from runtime.codegen.machine import Target
+from runtime.codegen.rules import KernelStep, KernelSteps, Work
+
+NANOSECONDS_PER_MULTIPLY_ADD: Final = 0.04
+"""For a multiplication and an addition: a guess."""
+
+
+def column_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
+    """One stage: a unit is a vector of rows."""
+    shape = product_shape(kernel)
+    lanes = target.lanes(DTYPES[kernel.types[kernel.group.nodes[0].outputs[0]].dtype].bits)
+    around, (whole, rest) = shape.loops.extents[:-2], divmod(shape.m, lanes)
+    parts = whole + bool(rest)
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        f, column = work.f, _Column(work, kernel, shape, lanes)
+        for item in f.range(start, stop):
+            *at, part = unravelled(f, item, (*around, parts))
+            is_whole = f.index(part) < whole
+            if whole:
+                with f.when(is_whole):
+                    column.rows(at, f.index(part) * lanes, lanes)
+            if rest:
+                with f.when(~is_whole):
+                    column.rows(at, whole * lanes, rest)
+
+    node, is_plain = kernel.group.nodes[0], not rest and not around
+    left = [
+        x for x in node.inputs[:1] if x not in node.inputs[1:] and has_rows_apart(kernel, x, shape.m, shape.left[0])
+    ]
+    row_tiles = row_tiles_of_indices(kernel, whole, left) if is_plain else None
+    cost = prod(around) * shape.m * shape.k * NANOSECONDS_PER_MULTIPLY_ADD
+    return KernelSteps((KernelStep(write, prod(around) * parts, cost, row_tiles=row_tiles),))
+
+
+class _Column:
+    def __init__(self, work: Work, kernel: GroupKernel, shape: ProductShape, lanes: int) -> None:
+        node, *nodes = kernel.group.nodes
+        self.f, self.shape, self.lanes, self.result = work.f, shape, lanes, node.outputs[0]
+        self.type = DTYPES[kernel.types[self.result].dtype].of(lanes)
+        self.body = Body(
+            work.f,
+            nodes,
+            kernel.types,
+            kernel.stored,
+            work.addresses,
+            kernel.constants,
+            node.outputs,
+            refuse=work.fail_check,
+        )
+        self.steps = {name: step[:-1] for name, step in shape.loops.strides.items()}
+        beside = [step[-1] for name, step in self.steps.items() if name not in (LEFT, RIGHT)]
+        self.goes_on = all(step in (0, 1) for step in beside)
+        self.left, self.right = (work.addresses[name] for name in node.inputs)
+
+    def rows(self, at: Sequence[Index], row: Index, count: int) -> None:
+        """So many rows from one on, one vector at most, of the matrix at these places of the axes around it."""
+        left = Matrix(self.left + offset_of(at, self.steps[LEFT]), *self.shape.left).moved(row, 0)
+        right = Matrix(self.right + offset_of(at, self.steps[RIGHT]), 1, self.shape.right[1])  # or it has but one row
+        rows = [self._row(left.moved(i, 0), right) for i in range(count)]
+        x = transposed_sum(rows + [self.f.constant(self.type, 0)] * (self.lanes - count))
+        if self.goes_on:
+            self.body.at(self.steps, [*at, row], self.lanes, count, {self.result: x})
+            return
+        for i in range(count):
+            self.body.at(self.steps, [*at, row + i], 0, 1, {self.result: lane(x, i)})
+
+    def _row(self, left: Matrix, right: Matrix) -> Value:
+        """Products of a row, joined to one vector."""
+
+        def products(k: Index, tail: int | None) -> list[Value]:
+            return [left.along_row(0, k, self.lanes, tail) * right.along_column(k, 0, self.lanes, tail)]
+
+        [sums] = in_lanes(self.f, self.shape.k, products, [SUM], [self.type])
+        return sums
+
+
+def transposed_sum(vectors: Sequence[Value]) -> Value:
+    """The sum of the lanes of each vector, in the lane of its number; there are as many vectors as lanes."""
+    lanes, size = len(vectors), 1  # so many vectors are one already, and their sums are spread over as many lanes each
+    while size < lanes:
+        pairs = range(0, lanes, 2 * size)
+        even, odd = (
+            [side + start + at + i for at in pairs for side in (0, lanes) for i in range(size)] for start in (0, size)
+        )
+        beside = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [shuffle(a, b, even) + shuffle(a, b, odd) for a, b in beside]
+        size *= 2
+    return vectors[0]

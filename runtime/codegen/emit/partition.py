@@ -1,0 +1,154 @@
+"""How a product is divided for threads: along rows, columns or depth, so that each finds its part in its own caches.
+
+What one core wrote is slow to read for another, so what is large has to stay where it is from product to product. Where
+that is the weights, which are read and written again in every step, parts are whole rows of the weights: halves of the
+depth forwards, rows of the result in the gradient of the weights, columns of it in the gradient of the input. Where
+a batch has many more rows than a layer has inputs, parts are rows of the batch: rows of the result forwards and in the
+gradient of the input, halves of the depth in the gradient of the weights. What is larger than caches stays nowhere.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final, NamedTuple
+
+from runtime.codegen.emit.body import counted
+from runtime.codegen.kernels.matmul import MatmulPlan, plan_product, tile_cycles
+from runtime.codegen.kernels.matmul.plan import CONFLICT_STRIDE_BYTES
+from runtime.codegen.kernels.matmul.shape import MIN_LOCALITY_BYTES, ProductShape
+from runtime.codegen.kernels.nest import Nest, Pieces, nest, pieces_of
+from runtime.codegen.lowering.group_kernel import GroupKernel
+from runtime.codegen.lowering.nodes import Additions
+from runtime.codegen.machine import Target
+from runtime.codegen.rules import Product
+
+LEFT, RIGHT = "left factor", "right factor"  # no tensor has a space in its name
+
+NANOSECONDS_PER_CYCLE: Final = 0.4
+"""Nanoseconds."""
+
+MIN_SPLIT_NANOSECONDS: Final = 2000.0
+"""Below so much, dividing costs more than a second thread gains."""
+
+MAX_PARTS: Final = 8
+"""Of one matrix: each copies operands for itself."""
+
+ENOUGH_MATRICES: Final = 8
+"""Matrices that are enough for all threads, whole."""
+
+COPY_NANOSECONDS_PER_ELEMENT: Final = 0.3
+"""For an element of an operand that is copied."""
+
+CONFLICTING_ROWS_PENALTY: Final = 2.0
+"""How much longer a product takes that reads rows of the right operand where they fall on each other in the cache."""
+
+REMOTE_CACHE_PENALTY: Final = 1.3
+"""How much longer a product takes whose parts are another core's."""
+
+
+def product_shape(kernel: GroupKernel) -> ProductShape:
+    """How a group's product is cut into matrices: neighbouring axes are one where all operands go on evenly."""
+    node, domain = kernel.group.nodes[0], kernel.group.domain
+    assert isinstance(node.rule, Product), "only asked of groups that begin with one"
+    factors = node.rule.factors(*(kernel.layout(name) for name in node.inputs), **node.attributes)
+    assert factors is not None, "only read where there is code for it"
+    beside = {name for other in kernel.group.nodes[1:] for name in other.inputs} | set(kernel.stored)
+    steps = {name: kernel.strides(name, domain) for name in kernel.table if name in beside}
+    steps |= counted(kernel.group.nodes, kernel.types, domain)
+    steps |= {LEFT: factors.left[:-1], RIGHT: factors.right[:-1]}
+    rows = nest(domain[:-1], {name: step[:-1] for name, step in steps.items()})
+    is_row = bool(rows.extents) and not rows.strides[RIGHT][-1]  # else the last axis has a right factor for each place
+    m, around = (rows.extents[-1], rows.extents[:-1]) if is_row else (1, rows.extents)
+    kept = {name: (*step, *(() if is_row else (0,)), steps[name][-1]) for name, step in rows.strides.items()}
+    left, right = (kept[LEFT][-2], factors.left[-1]), (factors.right[-1], kept[RIGHT][-1])
+    shape = ProductShape(Nest((*around, m, domain[-1]), kept), m, domain[-1], factors.depth, left, right)
+    is_column = domain[-1] == 1 < m and kernel.additions is not Additions.LANES
+    return _transposed(shape) if is_column and left[0] == 1 != left[1] else shape
+
+
+def _transposed(shape: ProductShape) -> ProductShape:
+    """One column as a row, along which the left operand lies, if all that is read with it goes on evenly."""
+    steps = {name: (*step[:-2], step[-1], step[-2]) for name, step in shape.loops.strides.items()}
+    steps[LEFT], steps[RIGHT] = steps[RIGHT], steps[LEFT]
+    if any(step[-1] not in (0, 1) for step in steps.values()):
+        return shape
+    loops = Nest((*shape.loops.extents[:-2], shape.n, shape.m), steps)
+    (row, left), (right, column) = shape.left, shape.right
+    return ProductShape(loops, shape.n, shape.m, shape.k, (column, right), (left, row), is_transposed=True)
+
+
+class Partition(NamedTuple):
+    """A product in parts; only of its columns or of its rows the last may be smaller than the others."""
+
+    rows: Pieces
+    columns: Pieces
+    depth: Pieces
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Parts along the depth, rows and columns."""
+        return self.depth.pieces, self.rows.pieces, self.columns.pieces
+
+    @property
+    def parts(self) -> int:
+        """All of them."""
+        return prod(self.counts)
+
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """Rows and columns of parts, each of them once."""
+        rows, columns = {self.rows.size, self.rows.last}, {self.columns.size, self.columns.last}
+        return [(m, n) for m in rows for n in columns]
+
+
+def cost_of(target: Target, bits: int, shape: ProductShape) -> float:
+    """Nanoseconds of one matrix, and of its start."""
+    cycles = tile_cycles(target, target.lanes(bits), shape.m, shape.n) * (1 if target.fma else 2)
+    return cycles * shape.k * NANOSECONDS_PER_CYCLE + shape.m * shape.n * 0.1 + shape.n * shape.k * 0.02
+
+
+def partitioned(target: Target, bits: int, shape: ProductShape, matrices: int, *, halved: bool) -> Partition:
+    """Return how one matrix is divided: into parts of some microseconds, and along the depth if that is halved.
+
+    No bit depends on cuts along rows and columns: an element is the same sum in every part.
+    """
+    m, n, k, lanes = shape.m, shape.n, shape.k, target.lanes(bits)
+    wanted = (
+        min(int(cost_of(target, bits, shape) / MIN_SPLIT_NANOSECONDS), MAX_PARTS) if matrices < ENOUGH_MATRICES else 1
+    )
+    if matrices == 1 and shape.keeps_batch and shape.kept * bits // 8 >= MIN_LOCALITY_BYTES:
+        wanted = max(wanted, 2)  # each thread has its rows
+    whole = Partition(*(pieces_of(extent, max(extent, 1)) for extent in (m, n, k)))
+    if halved:
+        beside = max(min(wanted // 2, n // (2 * lanes)), 1)
+        return whole._replace(depth=pieces_of(k, k // 2), columns=_of_vectors(n, beside, lanes))
+    cuts = [whole]
+    for parts in range(2, wanted + 1, 2):
+        cuts += [whole._replace(rows=pieces_of(m, -(-m // parts)))] if parts <= m else []
+        cuts += [whole._replace(columns=_of_vectors(n, parts, lanes))] if parts * lanes <= n else []
+    return min(
+        cuts, key=lambda partition: _cost_of_partition(target, bits, shape, partition) * (1 + 0.1 / partition.parts)
+    )
+
+
+def _of_vectors(columns: int, parts: int, lanes: int) -> Pieces:
+    return pieces_of(columns, -(-columns // (parts * lanes)) * lanes)
+
+
+def _cost_of_partition(target: Target, bits: int, shape: ProductShape, partition: Partition) -> float:
+    """Nanoseconds of all parts, copies of operands included, on one thread; one part keeps another thread waiting."""
+    m, n = partition.rows.size, partition.columns.size
+    plan = plan_of(target, bits, shape, m, n, shape.k)
+    copied = plan.pack_left * m + plan.pack_right * n
+    far = not plan.pack_right and n > plan.width and shape.right[0] * bits // 8 % CONFLICT_STRIDE_BYTES == 0
+    cycles = tile_cycles(target, plan.lanes, m, n) * (CONFLICTING_ROWS_PENALTY if far else 1)
+    part = (cycles * NANOSECONDS_PER_CYCLE + copied * COPY_NANOSECONDS_PER_ELEMENT) * shape.k
+    stays = shape.kept * bits // 8 < target.l2_bytes
+    of_columns = stays and (shape.is_of_weights or shape.keeps_batch)
+    strange = (partition.columns if of_columns else partition.rows).pieces > 1
+    return part * (partition.parts if partition.parts > 1 else 1.5) * (REMOTE_CACHE_PENALTY if strange else 1)
+
+
+def plan_of(target: Target, bits: int, shape: ProductShape, m: int, n: int, k: int) -> MatmulPlan:
+    """How a part of these sizes is computed."""
+    return plan_product(target, bits, m, n, k, shape.left, shape.right)

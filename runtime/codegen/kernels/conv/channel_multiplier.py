@@ -1,0 +1,98 @@
+"""Channels by themselves that make several: the source with each channel as often as it makes one, then as others.
+
+What is flat in memory is repeated element by element, and the gradient of a source is added up likewise: the results of
+a channel lie beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from runtime.codegen.ir import Function, Type, Value
+from runtime.codegen.ir.words import minimum, shuffle
+from runtime.codegen.kernels.matmul.packing import pieces
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+
+ELEMENTS_PER_ITEM: Final = 4096
+"""Of a unit; whole vectors."""
+
+NANOSECONDS_PER_ELEMENT: Final = 0.1
+"""For an element that is written or added."""
+
+Operand = tuple[int, int]
+"""The number of an operand, and how many elements it has."""
+
+
+def with_repeated_channels(steps: KernelSteps, element: Type, lanes: int, source: Operand, times: int) -> KernelSteps:
+    """Stages that read an operand whose every element is there so many times."""
+    number, scratch = source[0], len(steps.shared_scratch)
+
+    def repeat(work: Work, start: Value, stop: Value) -> None:
+        f, given, to = work.f, work.inputs[number], work.shared_scratch(scratch, element)
+        assert given is not None, "a convolution has no absent operands"
+        for i, many in _elements(f, start, stop, source[1], lanes):
+            x = f.load(given, i, many)
+            for k in range(times):
+                lane = [(k * many + j) // times for j in range(many)]
+                f.store(shuffle(x, x, lane) if many else x, to, i * times + k * max(many, 1))
+
+    def seen(work: Work) -> Work:
+        inputs = [work.shared_scratch(scratch, element) if i == number else x for i, x in enumerate(work.inputs)]
+        return work._replace(inputs=inputs)
+
+    first = KernelStep(repeat, -(-source[1] // ELEMENTS_PER_ITEM), source[1] * times * NANOSECONDS_PER_ELEMENT)
+    after = [_with(kernel_step, seen) for kernel_step in steps.steps]
+    size = source[1] * times * element.bits // 8
+    return steps._replace(steps=(first, *after), shared_scratch=(*steps.shared_scratch, size))
+
+
+def with_summed_channels(steps: KernelSteps, element: Type, lanes: int, size: int, times: int) -> KernelSteps:
+    """Stages whose result has so many elements, each of as many neighbours of what they make, in order."""
+    scratch = len(steps.shared_scratch)
+
+    def add(work: Work, start: Value, stop: Value) -> None:
+        f, parts = work.f, work.shared_scratch(scratch, element)
+        for i, many in _elements(f, start, stop, size, lanes):
+            xs = [f.load(parts, i * times + k * max(many, 1), many) for k in range(times)]
+            total = _every(xs, 0)
+            for first in range(1, times):
+                total = total + _every(xs, first)
+            f.store(total, work.outputs[0], i)
+
+    def seen(work: Work) -> Work:
+        return work._replace(outputs=[work.shared_scratch(scratch, element)])
+
+    last = KernelStep(add, -(-size // ELEMENTS_PER_ITEM), size * times * NANOSECONDS_PER_ELEMENT)
+    before = [_with(kernel_step, seen) for kernel_step in steps.steps]
+    return steps._replace(
+        steps=(*before, last), shared_scratch=(*steps.shared_scratch, size * times * element.bits // 8)
+    )
+
+
+def _elements(f: Function, start: Value, stop: Value, size: int, lanes: int) -> Iterator[tuple[Value, int]]:
+    """Those of units: whole vectors, and elements alone, which have no lanes."""
+    for item in f.range(start, stop):
+        first = f.index(item) * ELEMENTS_PER_ITEM
+        for i, many in pieces(f, minimum(size - first, ELEMENTS_PER_ITEM), lanes):
+            yield first + i, many
+
+
+def _every(xs: Sequence[Value], first: int) -> Value:
+    """Of vectors on end, as many as there are from one lane of the first to the next one that is taken, those lanes."""
+    lanes, times = xs[0].type.lanes, len(xs)
+    if not lanes:
+        return xs[first]
+    pixels = [divmod(first + j * times, lanes) for j in range(lanes)]
+    found = shuffle(xs[0], xs[0], [lane if number == 0 else 0 for number, lane in pixels])
+    for k in range(1, times):
+        lane = [lanes + lane if number == k else j for j, (number, lane) in enumerate(pixels)]
+        found = shuffle(found, xs[k], lane)
+    return found
+
+
+def _with(kernel_step: KernelStep, seen: Callable[[Work], Work]) -> KernelStep:
+    def write(work: Work, start: Value, stop: Value) -> None:
+        kernel_step.write(seen(work), start, stop)
+
+    return kernel_step._replace(write=write)

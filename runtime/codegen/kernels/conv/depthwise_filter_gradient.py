@@ -1,0 +1,112 @@
+"""The gradient of the filter where channels are by themselves: sums of every tap in registers, along blocks of places.
+
+A unit is a part of all images, whose sums are added to those of other parts at the end, in order.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.codegen.ir import Index, Type, Value
+from runtime.codegen.ir.words import minimum
+from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
+from runtime.codegen.kernels.conv.correlation import part_of
+from runtime.codegen.kernels.conv.depthwise import vectors
+from runtime.codegen.kernels.conv.filter_plan import FilterAxis
+from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
+from runtime.codegen.kernels.copies import zeros
+from runtime.codegen.kernels.partial_sums import reduction_step
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.machine import Target
+
+BLOCK_PIXELS: Final = 256
+"""Places of a block, whose sums are one chain."""
+
+TAPS_IN_REGISTERS: Final = {32: 16, 16: 9}
+"""By number of registers, how many sums stay in them."""
+
+NANOSECONDS_PER_TAP: Final = 0.3
+"""For a vector under a tap: a guess."""
+
+
+class DepthwiseFilterGradient:
+    """The loops, for images with as many groups as channels."""
+
+    def __init__(
+        self, target: Target, element: Type, images: int, rows: FilterAxis, columns: FilterAxis, channels: int
+    ) -> None:
+        self.element, self.images, self.rows, self.columns, self.channels = element, images, rows, columns, channels
+        self.lanes = target.lanes(element.bits)
+        self.vector = element.of(self.lanes)
+        self.most = TAPS_IN_REGISTERS[target.registers]
+        self.taps = [(i, j) for i in range(rows.window) for j in range(columns.window)]
+        self.size = len(self.taps) * channels
+        self.height = min(max(BLOCK_PIXELS // columns.pixels, 1), rows.pixels)
+        self.blocks = images * -(-rows.pixels // self.height)
+        self.parts = min(WANTED_ITEMS, self.blocks)
+        self.border = Border.around(rows, columns, self.height, channels, channels)
+
+    def steps(self) -> KernelSteps:
+        """Parts, and what joins them."""
+        item = self.element.bits // 8
+        pixels = self.images * self.rows.pixels * self.columns.pixels
+        cost = pixels * len(self.taps) * -(-self.channels // self.lanes) * NANOSECONDS_PER_TAP
+        join = reduction_step(self.element, self.lanes, self.size, self.parts)
+        steps = (KernelStep(self.part, self.parts, cost), join)
+        return KernelSteps(steps, (self.parts * self.size * item,), (self.border.size * item,))
+
+    def part(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are parts of all blocks of places."""
+        f = work.f
+        for item in f.range(start, stop):
+            to = work.shared_scratch(0, self.element) + item * self.size
+            zeros(f, to, self.size, self.vector)
+            first, end = part_of(f, self.blocks, item, self.parts)
+            for number in f.range(first, end):
+                self._block(work, f.index(number), to)
+
+    def _block(self, work: Work, number: Value, to: Value) -> None:
+        f, border, rows = work.f, self.border, self.rows
+        dy = work.inputs[1]
+        assert dy is not None, "the gradient of the result is there"
+        down = -(-rows.pixels // self.height)
+        image, first = number // down, number % down * self.height
+        count: Index = self.height
+        if rows.pixels % self.height:
+            count = minimum(rows.pixels - first, self.height)
+        begin = onward(first_operand(work), image * (border.rows * border.columns), self.channels)
+        height = (count - self.height) * rows.stride + border.height
+        at = bordered(
+            f, border, begin, work.thread_scratch(0, self.element), 1, first * rows.stride, height, self.vector
+        )
+        given = dy + (image * rows.pixels + first) * (self.columns.pixels * self.channels)
+        for c, tail in vectors(f, self.channels, self.lanes):
+            for start in range(0, len(self.taps), self.most):
+                taps = self.taps[start : start + self.most]
+                sums = self._sums(work, at, given + c, c, tail, count, taps)
+                pixel = to + start * self.channels + c
+                for i, total in enumerate(sums):
+                    before = f.load(pixel, i * self.channels, self.lanes, tail)
+                    f.store(before + total, pixel, i * self.channels, tail)
+
+    def _sums(
+        self, work: Work, at: Images, given: Value, c: Index, tail: int, count: Index, taps: list[tuple[int, int]]
+    ) -> list[Value]:
+        f, rows, columns = work.f, self.rows, self.columns
+        outer = f.loop(0, count, 1, [f.constant(self.vector, 0)] * len(taps))
+        for row, carried in outer:
+            line = at.at + row * (rows.stride * at.row) + c
+            inner = f.loop(0, columns.pixels, 1, carried)
+            for column, sums in inner:
+                pixel = f.index(row) * columns.pixels + column
+                share = f.load(given + pixel * self.channels, 0, self.lanes, tail)
+                left = line + column * (columns.stride * at.pixel)
+                offsets = [i * rows.dilation * at.row + j * columns.dilation * at.pixel for i, j in taps]
+                inner.carry(
+                    [
+                        f.fma(f.load(left, offset, self.lanes, tail), share, total)
+                        for offset, total in zip(offsets, sums, strict=True)
+                    ]
+                )
+            outer.carry(inner.results)
+        return outer.results

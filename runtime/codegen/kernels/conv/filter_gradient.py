@@ -1,0 +1,233 @@
+"""The gradient of a convolution's filter: a product whose rows are channels of the input, and whose depth is places.
+
+A unit is a panel of channels of the result, and a part of all places, whose sums are added to those of other parts at
+the end, in order. The depth of a tile is a block of places small enough for near caches. Taps see different places,
+those that are not in the border; of few channels, tiles have several taps as rows, and read a copy with a border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from runtime.codegen.ir import Function, Index, Value
+from runtime.codegen.ir.words import maximum, minimum
+from runtime.codegen.kernels.conv.borders import Images, bordered
+from runtime.codegen.kernels.conv.correlation import lines, part_of
+from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
+from runtime.codegen.kernels.conv.plan import NANOSECONDS_PER_STEP
+from runtime.codegen.kernels.copies import copied
+from runtime.codegen.kernels.matmul import in_shares, in_tiles
+from runtime.codegen.kernels.partial_sums import reduction_step
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.tiles import DepthLoop, by_size, choice, tile
+from runtime.codegen.machine import Target
+
+
+def filter_steps(target: Target, shape: FilterGradient) -> KernelSteps:
+    """The stages, whose operands are the input and the gradient of the result."""
+    made, item = _Emission(shape.planned(target)), shape.element.bits // 8
+    shape = made.shape
+    steps = shape.size // shape.groups * shape.images * shape.rows.pixels * shape.columns.pixels
+    cost = steps * NANOSECONDS_PER_STEP / (2 * shape.lanes) * (1 if target.fma else 2)
+    kernel_steps: list[KernelStep] = []
+    shared = [shape.parts * shape.size * item if shape.parts > 1 else 64]
+    if shape.together > 1:
+        size = shape.images * shape.rows.source * shape.columns.source
+        kernel_steps.append(KernelStep(made.copy, shape.images, size * shape.pixel * 0.2))
+        shared.append(size * shape.pixel * item)
+    kernel_steps += [KernelStep(made.parts, shape.parts * shape.panels, cost)]
+    if shape.parts > 1:
+        kernel_steps.append(reduction_step(shape.element, shape.lanes, shape.size, shape.parts))
+    images, rows = shape.block
+    own = [images * rows * shape.columns.pixels * shape.width * item if shape.packs else 64]
+    if shape.is_merged and shape.is_bordered:
+        own.append(images * shape.border.size * item)
+    return KernelSteps(tuple(kernel_steps), tuple(shared), tuple(own))
+
+
+class _Block(NamedTuple):
+    """A block of places where a unit reads it: images and rows, and the panel of the gradient."""
+
+    first: Index
+    images: Index
+    row: Index
+    rows: Index
+    panel: Value
+    line: int
+
+
+class _Emission:
+    def __init__(self, shape: FilterGradient) -> None:
+        self.shape, self.vector = shape, shape.element.of(shape.lanes)
+
+    def copy(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are images."""
+        f, shape, source = work.f, self.shape, work.inputs[0]
+        assert source is not None, "the input is there"
+        pixels, channels = shape.rows.source * shape.columns.source, shape.groups * shape.deep
+        for item in f.range(start, stop):
+            first, image = f.index(item) // shape.together, f.index(item) % shape.together
+            to = work.shared_scratch(1, shape.element) + (first * (pixels * shape.together) + image) * shape.pixel
+            for pixel in f.range(0, pixels):
+                at = source + (f.index(item) * pixels + pixel) * channels
+                copied(f, at, to + pixel * (shape.together * shape.pixel), channels, self.vector)
+
+    def parts(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are panels in parts of all places."""
+        f, shape = work.f, self.shape
+        for item in f.range(start, stop):
+            part, panel = f.index(item) // shape.panels, f.index(item) % shape.panels
+            group, j = panel // shape.across, panel % shape.across
+            to = work.outputs[0] if shape.parts == 1 else work.shared_scratch(0, shape.element) + part * shape.size
+            to = to + (group * shape.wide + j * shape.width)
+            first, end = part_of(f, shape.blocks, part, shape.parts)
+
+            for columns in by_size(f, shape.wide, shape.width, j):
+                for number in f.range(first, end):
+                    seen = self._block(work, f.index(number), group, j, columns)
+                    self._tiles(work, seen, group, to, columns, f.index(number).equal(first))
+
+    def _block(self, work: Work, number: Value, group: Value, j: Value, columns: int) -> _Block:
+        f, shape, (images, rows) = work.f, self.shape, self.shape.block
+        down = -(-shape.rows.pixels // rows)
+        first, row = number // down * images, number % down * rows
+        count = images if shape.images % images == 0 else minimum(shape.images - first, images)
+        height = rows if shape.rows.pixels % rows == 0 else minimum(shape.rows.pixels - row, rows)
+        channels, dy = shape.groups * shape.wide, work.inputs[1]
+        assert dy is not None, "the gradient of the result is there"
+        pixels = shape.columns.pixels
+        at = dy + ((first * shape.rows.pixels + row) * (pixels * channels) + group * shape.wide + j * shape.width)
+        if not shape.packs:
+            return _Block(first, count, row, height, at, channels)
+        to = work.thread_scratch(0, shape.element)
+        if shape.together > 1:
+            for image in f.range(0, images):
+                for pixel in f.range(0, f.index(height) * pixels):
+                    begin = at + (image * shape.rows.pixels * pixels + pixel) * channels
+                    copied(f, begin, to + (pixel * images + image) * shape.width, columns, self.vector)
+        else:
+            for pixel in f.range(0, f.index(count) * height * pixels):  # several images are whole
+                copied(f, at + pixel * channels, to + pixel * shape.width, columns, self.vector)
+        return _Block(first, count, row, height, to, shape.width)
+
+    def _tiles(self, work: Work, seen: _Block, group: Value, to: Value, columns: int, is_first: Value) -> None:
+        f, shape = work.f, self.shape
+        row = shape.groups * shape.wide
+        for left, offsets, first, panel, depth in self._rows(work, seen, group):
+            pixel = to + first * row
+            for i in range(len(offsets)):
+                f.prefetch(pixel, i * row)
+            sums = lines(tile(f, left, offsets, panel, columns, self.vector, depth), len(offsets))
+            with f.when(is_first):
+                for at, tail, x in self._places(sums, columns):
+                    f.store(x, pixel, at, tail)
+            with f.when(~is_first):
+                for at, tail, x in self._places(sums, columns):
+                    f.store(f.load(pixel, at, shape.lanes, tail) + x, pixel, at, tail)
+
+    def _places(self, sums: list[list[Value]], columns: int) -> Iterator[tuple[int, int, Value]]:
+        """How far from the first of a tile every vector lies, and how many lanes count."""
+        shape = self.shape
+        for i, line in enumerate(sums):
+            for v, x in enumerate(line):
+                at = v * shape.lanes
+                yield i * shape.groups * shape.wide + at, min(shape.lanes, columns - at), x
+
+    def _rows(
+        self, work: Work, seen: _Block, group: Value
+    ) -> Iterator[tuple[Value, list[int], Index, Value, list[DepthLoop]]]:
+        """For each tile the address of its first row, how far from there rows are, their number, panel and depth."""
+        return self._merged(work, seen, group) if self.shape.is_merged else self._by_taps(work, seen, group)
+
+    def _merged(
+        self, work: Work, seen: _Block, group: Value
+    ) -> Iterator[tuple[Value, list[int], Index, Value, list[DepthLoop]]]:
+        f, shape = work.f, self.shape
+        rows, columns, line = shape.rows, shape.columns, shape.line
+        at = self._seen(work, seen)
+        depth = self._depth(seen, at, seen.rows, columns.pixels)
+        if line > shape.most:
+            for i in f.range(0, rows.window):
+                for c, size in in_shares(f, shape.tiles):
+                    left = at.at + f.index(i) * (rows.dilation * at.row)
+                    yield left + c, [*range(size)], f.index(i) * line + c, seen.panel, depth
+            return
+        for i, size in in_tiles(f, rows.window, shape.most // line):
+            offsets = [
+                k * rows.dilation * at.row + j * columns.dilation * at.pixel + c
+                for k in range(size)
+                for j in range(columns.window)
+                for c in range(shape.deep)
+            ]
+            left = at.at + f.index(i) * (rows.dilation * at.row) + group * shape.deep
+            yield left, offsets, f.index(i) * line, seen.panel, depth
+
+    def _seen(self, work: Work, seen: _Block) -> Images:
+        """What a block of places sees, with its border."""
+        shape, border, source = self.shape, self.shape.border, work.inputs[0]
+        assert source is not None, "the input is there"
+        row = border.columns * border.between
+        begin = source + seen.first * (border.rows * row)
+        first = seen.row * shape.rows.stride
+        if not shape.is_bordered:
+            return Images(begin + first * row, border.rows * row, row, border.between)
+        height = (seen.rows - shape.block[1]) * shape.rows.stride + border.height
+        to = work.thread_scratch(1, shape.element)
+        return bordered(work.f, border, begin, to, seen.images, first, height, self.vector)
+
+    def _by_taps(
+        self, work: Work, seen: _Block, group: Value
+    ) -> Iterator[tuple[Value, list[int], Index, Value, list[DepthLoop]]]:
+        f, shape, source = work.f, self.shape, work.inputs[0]
+        assert source is not None, "the input is there"
+        rows, columns, channels = shape.rows, shape.columns, shape.groups * shape.deep
+        line = columns.source * channels
+        at = Images(source + group * shape.deep, rows.source * line, line, channels)
+        if shape.together > 1:
+            pixel = shape.together * shape.pixel
+            line = columns.source * pixel
+            at = Images(work.shared_scratch(1, shape.element) + group * shape.deep, shape.pixel, line, pixel)
+        for i in f.range(0, rows.window):
+            top, height = inside_of(f, rows, i, seen.row, seen.rows)
+            for j in f.range(0, columns.window):
+                left, width = inside_of(f, columns, j, 0, columns.pixels)
+                row, column = seen_at(rows, i, top), seen_at(columns, j, left)
+                first = seen.first * (rows.source * line // shape.together)
+                begin = at.at + first + row * at.row + column * at.pixel
+                panel = seen.panel + (f.index(top - seen.row) * columns.pixels + left) * (seen.line * shape.together)
+                depth = self._depth(seen, at, height, width)
+                tap = (i * columns.window + j) * shape.deep
+                for c, size in in_shares(f, shape.tiles):
+                    yield begin + c, [*range(size)], tap + c, panel, depth
+
+    def _depth(self, seen: _Block, at: Images, rows: Index, columns: Index) -> list[DepthLoop]:
+        shape = self.shape
+        step, together = shape.columns.stride, shape.together
+        line = shape.columns.pixels * seen.line
+        images = (
+            DepthLoop(together, at.image, seen.line)
+            if together > 1
+            else DepthLoop(seen.images, at.image, shape.rows.pixels * line)
+        )
+        pixels = [
+            DepthLoop(rows, shape.rows.stride * at.row, line * together),
+            DepthLoop(columns, step * at.pixel, seen.line * together),
+        ]
+        return [*pixels, images] if together > 1 else [images, *pixels]
+
+
+def inside_of(f: Function, side: FilterAxis, tap: Index, first: Index, count: Index) -> tuple[Index, Index]:
+    """Of these places those at which a tap is inside of the image: the first, and how many."""
+    begins, ends = zip(*(side.seen(t) for t in range(side.window)), strict=True)
+    begin, end = choice(f, tap, begins), choice(f, tap, ends)
+    if isinstance(first, int) and isinstance(count, int) and isinstance(begin, int) and isinstance(end, int):
+        begin = max(begin, first)
+        return begin, max(min(end, first + count) - begin, 0)
+    begin = maximum(f.index(begin), first)
+    return begin, maximum(minimum(f.index(end), first + count) - begin, 0)
+
+
+def seen_at(side: FilterAxis, tap: Index, pixel: Index) -> Index:
+    """Where in the image a tap looks at a place."""
+    return pixel * side.stride + tap * side.dilation - side.before

@@ -1,0 +1,146 @@
+"""The gradient of a filter of one place: a product whose depth is all pixels.
+
+A unit goes over a part of them, block by block: pixels of both operands are copied in the order in which they lie in
+memory, and every tile of the filter reads the copies. Read where they are, each tile would touch a small part of every
+pixel, far from the next. The sums of parts are added at the end, in order.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.codegen.ir import Index, Value
+from runtime.codegen.ir.words import minimum
+from runtime.codegen.kernels.conv.borders import first_operand, onward, write_computed
+from runtime.codegen.kernels.conv.correlation import lines, part_of
+from runtime.codegen.kernels.conv.filter_plan import BLOCK_PIXELS, FilterGradient
+from runtime.codegen.kernels.conv.plan import NANOSECONDS_PER_STEP, WANTED_ITEMS
+from runtime.codegen.kernels.copies import copied
+from runtime.codegen.kernels.matmul.plan import shares
+from runtime.codegen.kernels.partial_sums import reduction_step
+from runtime.codegen.kernels.steps import ComputedOperand, KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, prefetching, tile
+from runtime.codegen.machine import Target
+
+MIN_BLOCKS: Final = 2 * WANTED_ITEMS
+"""So many at least; of fewer, units are panels of the filter."""
+
+
+class FilterGradient1x1:
+    """The loops, for filters of one place in one group."""
+
+    def __init__(self, target: Target, shape: FilterGradient) -> None:
+        self.fma = target.fma
+        self.shape = shape.planned(target)
+        self.vector = shape.element.of(shape.lanes)
+        self.columns = shape.columns.pixels
+        self.lines = shape.images * shape.rows.pixels
+        self.height = min(max(BLOCK_PIXELS // self.columns, 1), self.lines)
+        self.blocks = -(-self.lines // self.height)
+        self.parts = min(WANTED_ITEMS, self.blocks)
+        self.tiles = sum(many for _, many in shares(self.shape.deep, self.shape.most))
+        self.panel = self.height * self.columns * self.shape.width
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is enough for all units."""
+        shape = self.shape
+        alone = all(side.window == 1 and side.before == 0 for side in (shape.rows, shape.columns))
+        inside = all((side.pixels - 1) * side.stride < side.source for side in (shape.rows, shape.columns))
+        return alone and inside and shape.groups == 1 and shape.deep >= shape.lanes and self.blocks >= MIN_BLOCKS
+
+    def steps(self) -> KernelSteps:
+        """Parts, and what joins them."""
+        shape, item = self.shape, self.shape.element.bits // 8
+        steps = shape.size * self.lines * self.columns
+        cost = steps * NANOSECONDS_PER_STEP / (2 * shape.lanes) * (1 if self.fma else 2)
+        join = reduction_step(shape.element, shape.lanes, shape.size, self.parts)
+        own = self.height * self.columns * shape.pixel * item, self.panel * shape.across * item
+        return KernelSteps((KernelStep(self.part, self.parts, cost), join), (self.parts * shape.size * item,), own)
+
+    def part(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are parts of all blocks."""
+        f, shape = work.f, self.shape
+        for item in f.range(start, stop):
+            to = work.shared_scratch(0, shape.element) + item * shape.size
+            first, end = part_of(f, self.blocks, item, self.parts)
+            for number in f.range(first, end):
+                line = f.index(number) * self.height
+                count = self.height if self.lines % self.height == 0 else minimum(self.lines - line, self.height)
+                self._copy(work, line, count)
+                for panel in f.range(0, shape.across):
+                    for columns in by_size(f, shape.wide, shape.width, f.index(panel)):
+                        self._panel(work, f.index(panel), columns, line, count, to, f.index(number).equal(first))
+
+    def _copy(self, work: Work, first: Value, count: Index) -> None:
+        """Copy lines of pixels of the input, and as panels those of the gradient."""
+        f, shape, x, dy = work.f, self.shape, first_operand(work), work.inputs[1]
+        assert dy is not None, "the gradient of the result is there"
+        pixels, panels = work.thread_scratch(0, shape.element), work.thread_scratch(1, shape.element)
+        rows, columns = shape.rows, shape.columns
+        for i in f.range(0, count):
+            line = first + i
+            row = line // rows.pixels * rows.source + line % rows.pixels * rows.stride
+            for column in f.range(0, self.columns):
+                position = f.index(i) * self.columns + column
+                pixel, to = row * columns.source + f.index(column) * columns.stride, pixels + position * shape.pixel
+                at = onward(x, pixel, shape.deep)
+                if isinstance(at, ComputedOperand):
+                    write_computed(f, at, to, shape.deep, self.vector)
+                else:
+                    copied(f, at, to, shape.deep, self.vector)
+                at = dy + (line * self.columns + column) * shape.wide
+                whole = shape.wide // shape.width
+                for panel in f.range(0, whole):
+                    to = panels + (panel * self.panel + position * shape.width)
+                    copied(f, at + panel * shape.width, to, shape.width, self.vector)
+                if tail := shape.wide % shape.width:
+                    to = panels + (position * shape.width + whole * self.panel)
+                    copied(f, at + whole * shape.width, to, tail, self.vector)
+
+    def _panel(
+        self, work: Work, panel: Value, columns: int, line: Value, count: Index, to: Value, is_first: Value
+    ) -> None:
+        f, shape = work.f, self.shape
+        pixels, right = (
+            work.thread_scratch(0, shape.element),
+            work.thread_scratch(1, shape.element) + panel * self.panel,
+        )
+        depth = [DepthLoop(f.index(count) * self.columns, shape.pixel, shape.width)]
+        start, before = 0, panel * self.tiles
+        for size, many in shares(shape.deep, shape.most):
+            for c in f.range(start, start + size * many, size):
+                pixel = to + (f.index(c) * shape.wide + panel * shape.width)
+                ahead = self._ahead(work, line, before + (f.index(c) - start) // size)
+                sums = tile(f, pixels + c, [*range(size)], right, columns, self.vector, depth, ahead)
+                self._add(pixel, lines(sums, size), columns, is_first)
+            start, before = start + size * many, before + many
+
+    def _ahead(self, work: Work, line: Value, number: Value) -> list[Prefetch]:
+        """The part of the next block that is asked for by the tile of this number."""
+        shape, (x, dy) = self.shape, work.inputs
+        assert dy is not None, "the gradient of the result is there"
+        next_place = (line + self.height) * self.columns
+        of_x = work.computed_operand.operands if work.computed_operand else [x] if x else []
+        if shape.rows.stride * shape.columns.stride > 1:
+            of_x = []
+        asked: list[Prefetch] = []
+        for operand, channels in (*((of, shape.deep) for of in of_x), (dy, shape.wide)):
+            step = -(-channels // (self.tiles * shape.across))
+            share = number * (step * self.height * self.columns)
+            asked.append(prefetching(work.f, operand + next_place * channels + share, step))
+        return asked
+
+    def _add(self, pixel: Value, sums: list[list[Value]], columns: int, is_first: Value) -> None:
+        f, shape = pixel.function, self.shape
+        pixels = [
+            (i * shape.wide + v * shape.lanes, min(shape.lanes, columns - v * shape.lanes), x)
+            for i, line in enumerate(sums)
+            for v, x in enumerate(line)
+        ]
+        with f.when(is_first):
+            for at, tail, x in pixels:
+                f.store(x, pixel, at, tail)
+        with f.when(~is_first):
+            for at, tail, x in pixels:
+                f.store(f.load(pixel, at, shape.lanes, tail) + x, pixel, at, tail)

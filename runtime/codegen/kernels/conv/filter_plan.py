@@ -1,0 +1,213 @@
+"""How the gradient of a convolution's filter is cut: tiles of rows of the filter, panels, and blocks of places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from runtime.codegen.ir import Type
+from runtime.codegen.kernels.conv.borders import Border
+from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES, WANTED_ITEMS
+from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS, shares
+from runtime.codegen.machine import Target
+
+BLOCK_PIXELS: Final = 256
+"""Places in a block."""
+
+MAX_MERGED_CHANNELS: Final = 16
+"""Below so many channels a tile may have rows for several taps."""
+
+SEPARATE_TAPS_GAIN: Final = 0.97
+"""Of the cycles of taps together, those of each by itself: they leave out the border."""
+
+MAX_BLOCK_IMAGES: Final = 32
+"""Images of a block whose lines are short, at most."""
+
+MAX_SHORT_LINE_PIXELS: Final = 16
+"""Places of a line that is short."""
+
+MIN_PACKED_FILTER_ROWS: Final = 256
+"""Rows of the filter: so many, and copying what they are multiplied with costs little."""
+
+SECOND_TILE_SIZE_PENALTY: Final = 0.03
+"""What a second size of tiles costs, as a share: it is compiled too."""
+
+
+class FilterAxis(NamedTuple):
+    """An axis of the images: extents, and how the window goes along it."""
+
+    source: int
+    pixels: int
+    window: int
+    stride: int
+    before: int
+    dilation: int
+
+    def seen(self, tap: int) -> tuple[int, int]:
+        """The first place at which a tap is inside of the image, and the one after the last."""
+        offset = self.before - tap * self.dilation
+        first = max(-(-offset // self.stride), 0)
+        stop = min((self.source - 1 + offset) // self.stride + 1, self.pixels)
+        return min(first, self.pixels), max(stop, min(first, self.pixels))
+
+    def span(self, pixels: int) -> int:
+        """How much of an image with its border so many places see."""
+        return (pixels - 1) * self.stride + (self.window - 1) * self.dilation + 1
+
+
+@dataclass(frozen=True)
+class FilterGradient:
+    """The gradient of a filter: what it is of, and how it is cut.
+
+    Attributes:
+        element: of all operands.
+        images: how many.
+        rows, columns: the axes of the images.
+        groups: of channels.
+        deep: channels of a group of the input.
+        wide: channels of a group of the result.
+        lanes: of a vector.
+        vectors: of a tile.
+        most: rows of a tile, at most.
+        is_merged: whether a tile has rows for several taps.
+    """
+
+    element: Type
+    images: int
+    rows: FilterAxis
+    columns: FilterAxis
+    groups: int
+    deep: int
+    wide: int
+    lanes: int
+    vectors: int = 1
+    most: int = 1
+    is_merged: bool = False
+
+    def planned(self, target: Target) -> FilterGradient:
+        """With the tile that takes the fewest cycles."""
+        ways = [
+            replace(self, vectors=vectors, most=most, is_merged=is_merged)
+            for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items()
+            for is_merged in (False, True)
+        ]
+        return min((way for way in ways if way.is_merged <= way.may_merge), key=lambda way: way.cycles)
+
+    @property
+    def cycles(self) -> float:
+        """About so many for a place of the result."""
+        tiles = [(size, count * self.turns) for size, count in self.tiles]
+        cycles = sum(n * max(r * self.vectors / 2, (r + self.vectors) / 1.8, 4) for r, n in tiles)
+        return (
+            cycles
+            * self.across
+            * (1 + SECOND_TILE_SIZE_PENALTY * (len(tiles) - 1))
+            * (1 if self.is_merged else SEPARATE_TAPS_GAIN)
+        )
+
+    @property
+    def width(self) -> int:
+        """Channels of a panel."""
+        return self.vectors * self.lanes
+
+    @property
+    def across(self) -> int:
+        """Panels of a group."""
+        return -(-self.wide // self.width)
+
+    @property
+    def panels(self) -> int:
+        """Of all groups."""
+        return self.groups * self.across
+
+    @property
+    def size(self) -> int:
+        """Elements of the filter."""
+        return self.rows.window * self.columns.window * self.deep * self.groups * self.wide
+
+    @property
+    def line(self) -> int:
+        """Elements of a row of the filter, for a channel of the result."""
+        return self.deep * self.columns.window
+
+    @property
+    def may_merge(self) -> bool:
+        """Whether taps may be rows of a tile together: those of whole rows of the filter, or a part of one row."""
+        in_parts = self.groups == self.columns.dilation == 1
+        return self.deep < MAX_MERGED_CHANNELS and self.columns.window > 1 and (in_parts or self.line <= self.most)
+
+    @property
+    def tiles(self) -> list[tuple[int, int]]:
+        """Rows of tiles, and how many there are: of the filter or of a row of it if they are merged, else of a tap."""
+        if not self.is_merged:
+            return shares(self.deep, self.most)
+        if self.line > self.most:
+            return shares(self.line, self.most)
+        return [(size * self.line, count) for size, count in shares(self.rows.window, self.most // self.line)]
+
+    @property
+    def turns(self) -> int:
+        """How often all tiles are made for a block of places."""
+        if not self.is_merged:
+            return self.rows.window * self.columns.window
+        return self.rows.window if self.line > self.most else 1
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Images and rows of places in a block."""
+        together = self.together
+        if together > 1:
+            return together, min(max(2 * BLOCK_PIXELS // (together * self.columns.pixels), 1), self.rows.pixels)
+        return self.whole_lines
+
+    @property
+    def whole_lines(self) -> tuple[int, int]:
+        """Whole images of so many places together as a block has, or else rows of one of them."""
+        image = self.rows.pixels * self.columns.pixels
+        if image <= BLOCK_PIXELS:
+            return min(BLOCK_PIXELS // image, self.images), self.rows.pixels
+        return 1, max(BLOCK_PIXELS // self.columns.pixels, 1)
+
+    @property
+    def together(self) -> int:
+        """Images whose pixels of one place lie beside each other in a copy, so that no loop is short; 1 for no copy."""
+        if self.is_merged or self.columns.pixels > MAX_SHORT_LINE_PIXELS or self.turns == 1:
+            return 1
+        return max(count for count in range(1, MAX_BLOCK_IMAGES + 1) if self.images % count == 0)
+
+    @property
+    def packs(self) -> bool:
+        """Whether a panel of the gradient of the result is copied for each block of places."""
+        if self.together > 1:
+            return True
+        rows, row = self.turns * sum(size * count for size, count in self.tiles), self.groups * self.wide
+        return self.panels > 1 and (
+            rows >= MIN_PACKED_FILTER_ROWS or row * self.element.bits // 8 % CONFLICT_STRIDE_BYTES == 0
+        )
+
+    @property
+    def pixel(self) -> int:
+        """Elements from a pixel to the next in such a copy, a little more than a power of two."""
+        return self.groups * self.deep + self.lanes
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are."""
+        images, rows = self.block
+        return -(-self.images // images) * -(-self.rows.pixels // rows)
+
+    @property
+    def parts(self) -> int:
+        """Of all blocks, whose sums are joined at the end."""
+        return min(-(-WANTED_ITEMS // self.panels), self.blocks)
+
+    @property
+    def is_bordered(self) -> bool:
+        """Whether taps see anything but the input."""
+        return any(side.before or side.span(side.pixels) > side.source for side in (self.rows, self.columns))
+
+    @property
+    def border(self) -> Border:
+        """How a block of the input is copied."""
+        channels = self.groups * self.deep
+        return Border.around(self.rows, self.columns, self.block[1], channels, channels)

@@ -1,0 +1,198 @@
+"""The gradient of a filter to few channels, whose vectors are the channels of a result below a row of the filter.
+
+A pixel is multiplied with the gradients of all places of a line that see it, which lie side by side: 6 channels below 5
+columns fill 30 of 32 lanes. Lines of the gradient are copied with zeros around them, and so are those of the input that
+a block sees, where the filter sees a border above or below. Sums of blocks are added in order, and so are parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from runtime.codegen.ir import Function, Index, Value
+from runtime.codegen.ir.words import minimum
+from runtime.codegen.kernels.conv.borders import Border, Images, bordered
+from runtime.codegen.kernels.conv.correlation import lines, part_of
+from runtime.codegen.kernels.conv.filter_plan import FilterGradient
+from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
+from runtime.codegen.kernels.copies import copied, zeros
+from runtime.codegen.kernels.matmul import in_shares
+from runtime.codegen.kernels.matmul.plan import shares, tile_cycles, tile_shape
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.tiles import DepthLoop, tile
+from runtime.codegen.machine import Target
+
+NANOSECONDS_PER_CYCLE: Final = 0.3
+"""Of a cycle."""
+
+CYCLES_PER_LINE: Final = 10
+"""Cycles that a loop over a line takes, beside what is done in it."""
+
+CYCLES_PER_COPIED_VECTOR: Final = 2
+"""Cycles in which a vector is copied."""
+
+
+class LineFilterGradient:
+    """The loops, for windows that go on pixel by pixel.
+
+    Attributes:
+        line: elements of a panel of the result: channels for all columns of the filter, in whole vectors.
+        margin: places before the first of a line of the gradient.
+        across: places of a line with all around it.
+        taps: rows of a filter in a tile, in parts.
+        channels: those of a tile, in parts.
+    """
+
+    def __init__(self, target: Target, shape: FilterGradient) -> None:
+        columns, lanes = shape.columns, shape.lanes
+        self.shape, self.vector = shape, shape.element.of(lanes)
+        self.depth = shape.rows.window * shape.deep
+        filled = columns.window * shape.wide
+        self.line = -(-filled // lanes) * lanes
+        most, vectors = tile_shape(target, lanes, self.depth, filled)
+        self.width = vectors * lanes
+        self.margin = max(columns.window - 1 - columns.before, 0)
+        self.across = self.margin + max(columns.pixels, columns.source + columns.before)
+        self.taps = shares(shape.rows.window, max(most // shape.deep, 1))
+        self.channels = shares(shape.deep, most)
+        images, rows = shape.whole_lines
+        self.block = images, -(-shape.rows.pixels // -(-shape.rows.pixels // rows))
+        self.down = -(-shape.rows.pixels // self.block[1])
+        self.blocks = -(-shape.images // images) * self.down
+        self.parts = min(WANTED_ITEMS, self.blocks)
+        self.cycles = self._cycles(tile_cycles(target, lanes, self.depth, filled))
+
+    @staticmethod
+    def takes(shape: FilterGradient) -> bool:
+        """Whether there are such loops for it."""
+        columns = shape.columns
+        return (
+            shape.groups == columns.stride == columns.dilation == 1 and columns.window > 1 and shape.wide < shape.lanes
+        )
+
+    def is_wanted(self, target: Target) -> bool:
+        """Whether they take less time than channels by themselves."""
+        shape = self.shape
+        pixels = shape.images * shape.rows.pixels * shape.columns.pixels
+        return self.cycles < pixels * shape.planned(target).cycles
+
+    def steps(self) -> KernelSteps:
+        """Parts, and what joins them."""
+        shape, item = self.shape, self.shape.element.bits // 8
+        images, rows = self.block
+        part = KernelStep(self.part, self.parts, self.cycles * NANOSECONDS_PER_CYCLE)
+        join = KernelStep(self.join, self.depth, self.depth * self.line * self.parts * 0.1)
+        own = [(images * rows * self.across * shape.wide + shape.lanes + self.line) * item]
+        if self._is_bordered:
+            own.append(images * self._border.size * item)
+        return KernelSteps((part, join), (self.parts * self.depth * self.line * item,), tuple(own))
+
+    def _cycles(self, step: float) -> float:
+        """About so many for all, where all tiles together take a step for a pixel."""
+        shape, across = self.shape, -(-self.line // self.width)
+        tiles = sum(many for _, many in self.taps) * sum(many for _, many in self.channels) * across
+        line = shape.columns.source * step + CYCLES_PER_LINE * tiles
+        copied = shape.columns.source * shape.deep * self._is_bordered + self.across * shape.wide
+        copies = 2 * CYCLES_PER_LINE + CYCLES_PER_COPIED_VECTOR * copied / shape.lanes
+        return shape.images * shape.rows.pixels * (line + copies)
+
+    # Parts.
+
+    def part(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are parts of all blocks."""
+        f, shape, (images, rows) = work.f, self.shape, self.block
+        for item in f.range(start, stop):
+            to = work.shared_scratch(0, shape.element) + f.index(item) * (self.depth * self.line)
+            zeros(f, to, self.depth * self.line, self.vector)
+            for number in f.range(*part_of(f, self.blocks, item, self.parts)):
+                image, row = f.index(number) // self.down * images, f.index(number) % self.down * rows
+                count = minimum(shape.images - image, images) if shape.images % images else images
+                height = minimum(shape.rows.pixels - row, rows) if shape.rows.pixels % rows else rows
+                at = self._seen(work, image, row, count, height)
+                self._copy(work, (image * shape.rows.pixels + row), f.index(count) * height)  # several images are whole
+                self._tiles(work, at, count, height, to)
+
+    def _seen(self, work: Work, image: Value, row: Value, images: Index, rows: Index) -> Images:
+        """The lines of the input that a block sees."""
+        shape, border, source = self.shape, self._border, work.inputs[0]
+        assert source is not None, "the input is there"
+        line = border.columns * border.between
+        begin, first = source + image * (border.rows * line), row * shape.rows.stride
+        if not self._is_bordered:
+            return Images(begin + first * line, border.rows * line, line, border.between)
+        height = (rows - self.block[1]) * shape.rows.stride + border.height
+        return bordered(
+            work.f, border, begin, work.thread_scratch(1, shape.element), images, first, height, self.vector
+        )
+
+    def _copy(self, work: Work, first: Value, count: Index) -> None:
+        """Lines of the gradient."""
+        f, shape, dy = work.f, self.shape, work.inputs[1]
+        assert dy is not None, "the gradient of the result is there"
+        pixels, wide, to = shape.columns.pixels, shape.wide, work.thread_scratch(0, shape.element)
+        for i in f.range(0, count):
+            at = to + f.index(i) * (self.across * wide)
+            zeros(f, at, self.margin * wide, self.vector)
+            copied(f, dy + (first + i) * (pixels * wide), at + self.margin * wide, pixels * wide, self.vector)
+            zeros(f, at + (self.margin + pixels) * wide, (self.across - self.margin - pixels) * wide, self.vector)
+        zeros(f, to + f.index(count) * (self.across * wide), self.line + shape.lanes, self.vector)
+
+    def _tiles(self, work: Work, at: Images, images: Index, rows: Index, to: Value) -> None:
+        f, shape, line = work.f, self.shape, self.across * self.shape.wide
+        begin = self.margin + shape.columns.before - (shape.columns.window - 1)
+        right = work.thread_scratch(0, shape.element) + begin * shape.wide
+        depth = [
+            DepthLoop(images, at.image, self.block[1] * line),
+            DepthLoop(rows, shape.rows.stride * at.row, line),
+            DepthLoop(shape.columns.source, at.pixel, shape.wide),
+        ]
+        for pixel, left, rows_of_tile in self._rows(f, at):
+            for j in range(0, self.line, self.width):
+                there, count = to + (pixel * self.line + j), min(self.width, self.line - j)
+                offsets = [far for far, _ in rows_of_tile]
+                sums = tile(f, left, offsets, right + j, count, self.vector, depth)
+                for (_, i), vectors in zip(rows_of_tile, lines(sums, len(offsets)), strict=True):
+                    for v, x in enumerate(vectors):
+                        far = i * self.line + v * shape.lanes
+                        f.store(f.load(there, far, shape.lanes) + x, there, far)
+
+    def _rows(self, f: Function, at: Images) -> Iterator[tuple[Value, Value, list[tuple[int, int]]]]:
+        """For each tile its first row, the address of its input, and how far its rows are from there, in both."""
+        deep, row = self.shape.deep, self.shape.rows.dilation * at.row
+        for i, height in in_shares(f, self.taps):
+            for c, width in in_shares(f, self.channels):
+                tap, channel = f.index(i), f.index(c)
+                pixels = [(k * row + d, k * deep + d) for k in range(height) for d in range(width)]
+                yield tap * deep + channel, at.at + tap * row + channel, pixels
+
+    @property
+    def _is_bordered(self) -> bool:
+        """Whether rows of the filter see more than the input has."""
+        rows = self.shape.rows
+        return rows.before > 0 or rows.span(rows.pixels) > rows.source
+
+    @property
+    def _border(self) -> Border:
+        """How a block of the input is copied: with rows of zeros, and no columns."""
+        rows, channels = self.shape.rows, self.shape.deep
+        columns = self.shape.columns.source
+        return Border(
+            rows.source, columns, rows.before, 0, rows.span(self.block[1]), columns, channels, channels, channels
+        )
+
+    # What becomes of them.
+
+    def join(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are rows of the filter and channels of the input."""
+        f, shape = work.f, self.shape
+        for item in f.range(start, stop):
+            tap, channel = f.index(item) // shape.deep, f.index(item) % shape.deep
+            for j in range(shape.columns.window):
+                sums = work.shared_scratch(0, shape.element) + f.index(item) * self.line
+                far = (shape.columns.window - 1 - j) * shape.wide
+                total = f.load(sums, far, shape.lanes, shape.wide)
+                for part in range(1, self.parts):
+                    total = total + f.load(sums, part * self.depth * self.line + far, shape.lanes, shape.wide)
+                at = ((tap * shape.columns.window + j) * shape.deep + channel) * shape.wide
+                f.store(total, work.outputs[0] + at, 0, shape.wide)

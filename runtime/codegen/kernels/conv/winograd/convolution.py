@@ -1,0 +1,155 @@
+"""A convolution with filters of 3 x 3, or the gradient of its input, by Winograd's minimal filtering F(2 x 2, 3 x 3).
+
+4 multiply-adds for a place, and a pair of channels, instead of 9. A unit has a block of tiles and a part of the panels
+of channels: it transforms the pixels of its tiles to 16 positions, multiplies at each of them the tiles with the panel,
+and transforms back while sums are in near caches. What is not finite is made again, place by place.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir.words import any_lane, is_nan, where
+from runtime.codegen.kernels.conv.correlation import lines, part_of
+from runtime.codegen.kernels.conv.plan import WANTED_ITEMS, ConvShape
+from runtime.codegen.kernels.conv.winograd.filters import TransformedFilters
+from runtime.codegen.kernels.conv.winograd.non_finite import NonFiniteTiles, written
+from runtime.codegen.kernels.conv.winograd.plan import MIN_SPEEDUP, is_taken, plan_winograd
+from runtime.codegen.kernels.conv.winograd.tiles import transform_pixels
+from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_PIXELS, of_sums
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, starts, tile
+from runtime.codegen.machine import CACHE_LINE_BYTES, Target
+
+NANOSECONDS_PER_CYCLE: Final = 0.4
+"""Of a cycle."""
+
+
+class Winograd:
+    """The loops."""
+
+    def __init__(self, target: Target, element: Type, shape: ConvShape) -> None:
+        self.element, self.shape, self.plan = element, shape, plan_winograd(target, element.bits, shape)
+        self.vector = element.of(self.plan.lanes)
+        self.filters, self.again = TransformedFilters(element, self.plan), NonFiniteTiles(element, self.plan)
+
+    @staticmethod
+    def takes(element: Type, shape: ConvShape) -> bool:
+        """Whether there are such loops for it."""
+        return is_taken(element.bits, shape)
+
+    def is_wanted(self, cycles: float) -> bool:
+        """Whether they take less time than what takes so many cycles."""
+        return self.plan.cycles * MIN_SPEEDUP < cycles
+
+    def steps(self) -> KernelSteps:
+        """What transforms the filters; the pixels, if several units need them; and what computes."""
+        plan, item = self.plan, self.element.bits // 8
+        several = plan.parts > 1
+        transform = KernelStep(self.transform, plan.blocks * self._pieces, plan.of_pixels * NANOSECONDS_PER_CYCLE)
+        compute = KernelStep(
+            self.compute, plan.blocks * plan.parts, (plan.cycles - plan.of_filters) * NANOSECONDS_PER_CYCLE
+        )
+        memory_budget = max(self.filters.thread_elements, self.again.filters, 0 if several else plan.block)
+        shared = (plan.filters, plan.blocks * plan.block) if several else (plan.filters,)
+        own = memory_budget, max(POSITIONS * plan.sums, self.again.pixels)
+        steps = (self.filters.step(), *[transform] * several, compute)
+        return KernelSteps(steps, tuple(size * item for size in shared), tuple(size * item for size in own))
+
+    # What is transformed.
+
+    @property
+    def _pieces(self) -> int:
+        """Units of a block whose pixels are transformed by a stage of their own."""
+        return min(-(-WANTED_ITEMS // self.plan.blocks), self.plan.few)
+
+    def transform(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are some of the tiles of a block."""
+        f, plan, pieces = work.f, self.plan, self._pieces
+        for item in f.range(start, stop):
+            block, piece = f.index(item) // pieces, f.index(item) % pieces
+            first, last = part_of(f, plan.tiles, block, plan.blocks)
+            count = f.index(last) - first
+            tiles = count * piece // pieces, count * (piece + 1) // pieces
+            self._transform(work, work.shared_scratch(1, self.element) + block * plan.block, first, tiles)
+
+    def _transform(self, work: Work, to: Value, first: Index, tiles: tuple[Index, Index]) -> None:
+        source = work.inputs[0]
+        assert source is not None, "a convolution has a source"
+        transform_pixels(work.f, self.plan.tiling, self.plan.laid, source, to, first, tiles)
+
+    # What is computed.
+
+    def compute(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are blocks, and of each a part of the panels."""
+        f, plan = work.f, self.plan
+        bad = f.local()
+        for item in f.range(start, stop):
+            block = f.index(item) // plan.parts
+            first, last = part_of(f, plan.tiles, block, plan.blocks)
+            panels = part_of(f, plan.panels, f.index(item) % plan.parts, plan.parts)
+            count = plan.most if plan.most == plan.few else last - first
+            if plan.parts == 1:
+                at = work.thread_scratch(0, self.element)
+                self._transform(work, at, first, (0, count))
+            else:
+                at = work.shared_scratch(1, self.element) + block * plan.block
+            f.store(f.index(0), bad)
+            for panel in f.range(*panels):
+                for columns in by_size(f, self.shape.wide, plan.width, f.index(panel)):
+                    self._multiply(work, at, f.index(panel), columns, count)
+                    finite = self._finish(work, f.index(panel), columns, first, count)
+                    f.store(where(finite, f.load(bad), f.index(1)), bad)
+            with f.when(f.load(bad).equal(1)):
+                for panel in f.range(*panels):
+                    self.again.write(work, first, last, f.index(panel))
+
+    def _multiply(self, work: Work, at: Value, panel: Value, columns: int, count: Index) -> None:
+        """The products of all positions with a panel."""
+        f, plan, deep = work.f, self.plan, self.shape.deep
+        filters, sums = work.shared_scratch(0, self.element) + panel * plan.panel, work.thread_scratch(1, self.element)
+        rows = [i * plan.tile for i in range(plan.rows)]
+        for position in f.range(0, POSITIONS):
+            right = filters + f.index(position) * (deep * plan.width)
+            for t in starts(f, count, plan.rows):
+                left = at + (f.index(position) * plan.position + f.index(t) * plan.tile)
+                asks = [self._asking(f, right + deep * plan.width, t)] if not plan.is_near else []
+                found = tile(f, left, rows, right, columns, self.vector, [DepthLoop(deep, 1, plan.width)], asks)
+                to = sums + (f.index(position) * plan.sums + f.index(t) * plan.width)
+                for i, line in enumerate(lines(found, len(rows))):
+                    for v, x in enumerate(line):
+                        f.store(x, to, i * plan.width + v * plan.lanes)
+
+    def _asking(self, f: Function, following: Value, t: Index) -> Prefetch:
+        """Asks, in the tiles from the t-th on, for their share of the filters that are read next."""
+        plan, line = self.plan, CACHE_LINE_BYTES * 8 // self.element.bits
+        tiles, turns = -(-plan.few // plan.rows), max(self.shape.deep // UNROLLED_DEPTH_STEPS, 1)
+        each = -(-self.shape.deep * plan.width // (line * tiles * turns))
+        begin = following + f.index(t) // plan.rows * (turns * each * line)
+
+        def ask(i: Index) -> None:
+            for far in range(each):
+                f.prefetch(begin, i * (each * line // UNROLLED_DEPTH_STEPS) + far * line)
+
+        return ask
+
+    def _finish(self, work: Work, panel: Value, columns: int, first: Index, count: Index) -> Value:
+        """The places of a block, from what a panel made of its tiles; whether all are finite."""
+        f, plan = work.f, self.plan
+        zero = f.constant(self.vector, 0)
+        loop = f.loop(0, count, 1, [zero])
+        for t, [seen] in loop:
+            tile = plan.tiling.at(f.index(first) + t)
+            at = work.thread_scratch(1, self.element) + f.index(t) * plan.width
+            for v in range(0, columns, plan.lanes):
+                positions = [
+                    [f.load(at, (i * TILE_PIXELS + j) * plan.sums + v, plan.lanes) for j in range(TILE_PIXELS)]
+                    for i in range(TILE_PIXELS)
+                ]
+                results = of_sums(positions)
+                for i, j, pixel, exists in plan.tiling.outputs(tile):
+                    seen = f.fma(results[i][j], zero, seen)  # 0 times what is not finite is NaN
+                    written(work, plan, pixel, exists, panel * plan.width + v, columns - v, [results[i][j]])
+            loop.carry([seen])
+        return ~any_lane(is_nan(loop.results[0]))

@@ -1,0 +1,114 @@
+"""What Winograd's filtering cannot give: places near which something is not finite, one product after the other.
+
+Sums of pixels carry NaN and Inf to places that do not see them, and make NaN of Inf less Inf; a sum of large pixels may
+be too large where no result is. All of that shows in what is not finite at some place; then its block is made anew.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from runtime.codegen.ir import Index, Type, Value
+from runtime.codegen.ir.words import where
+from runtime.codegen.kernels.conv.correlation import lines
+from runtime.codegen.kernels.conv.winograd.plan import WinogradPlan
+from runtime.codegen.kernels.conv.winograd.tiles import Tile
+from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, TILE_OUTPUTS, TILE_PIXELS
+from runtime.codegen.kernels.copies import copied
+from runtime.codegen.kernels.matmul import Matrix
+from runtime.codegen.kernels.matmul.packing import packed_right
+from runtime.codegen.kernels.steps import Work
+from runtime.codegen.kernels.tiles import DepthLoop, by_size, tile
+
+
+class NonFiniteTiles:
+    """The loops.
+
+    Attributes:
+        filters: elements of the thread's first scratch, for a panel of the filter as it is.
+        pixels: elements of its second one, for the pixels that a tile sees.
+    """
+
+    def __init__(self, element: Type, plan: WinogradPlan) -> None:
+        self.element, self.plan = element, plan
+        self.vector = element.of(plan.lanes)
+        self.filters = FILTER_TAPS * FILTER_TAPS * plan.shape.deep * plan.width
+        self.pixels = TILE_PIXELS * TILE_PIXELS * plan.shape.deep
+
+    def write(self, work: Work, first: Index, stop: Index, panel: Value) -> None:
+        """The places of tiles, from the first to before the last, in a panel of channels."""
+        f, plan = work.f, self.plan
+        for columns in by_size(f, plan.shape.wide, plan.width, panel):
+            self._pack(work, panel, columns)
+            for number in f.range(first, stop):
+                self._tile(work, plan.tiling.at(f.index(number)), panel, columns)
+
+    def _pack(self, work: Work, panel: Value, columns: int) -> None:
+        """The filter, tap by tap as a tile of pixels meets them."""
+        f, plan, w = work.f, self.plan, work.inputs[1]
+        assert w is not None, "a convolution has a filter"
+        shape, to, size = plan.shape, work.thread_scratch(0, self.element), plan.shape.deep * plan.width
+        rows, across = shape.rows.phases[0], shape.columns.phases[0]
+        for tap in f.range(0, FILTER_TAPS * FILTER_TAPS):
+            i, j = f.index(tap) // FILTER_TAPS, f.index(tap) % FILTER_TAPS
+            at = w + ((i * rows.onward + rows.filters) * FILTER_TAPS + j * across.onward + across.filters) * (
+                shape.deep * shape.wide
+            )
+            matrix = Matrix(at, 1, shape.deep) if shape.is_filter_transposed else Matrix(at, shape.wide)
+            matrix = matrix.moved(0, panel * plan.width)
+            packed_right(f, matrix, to + f.index(tap) * size, shape.deep, columns, plan.width, shape.deep, self.vector)
+
+    def _tile(self, work: Work, at: Tile, panel: Value, columns: int) -> None:
+        f, plan, source = work.f, self.plan, work.inputs[0]
+        assert source is not None, "a convolution has a source"
+        deep, copy = plan.shape.deep, work.thread_scratch(1, self.element)
+        for i, line in enumerate(plan.tiling.pixels(f, source, deep, at)):
+            for j, pixel in enumerate(line):
+                copied(f, pixel, copy + (i * TILE_PIXELS + j) * deep, deep, self.vector)
+        rows = [(i * TILE_PIXELS + j) * deep for i, j in product(range(TILE_OUTPUTS), repeat=2)]
+        nothing = [f.constant(self.vector, 0)] * (len(rows) * -(-columns // plan.lanes))
+        loop = f.loop(0, FILTER_TAPS * FILTER_TAPS, 1, nothing)
+        for tap, totals in loop:
+            down, aside = f.index(tap) // FILTER_TAPS, f.index(tap) % FILTER_TAPS
+            left = copy + (down * TILE_PIXELS + aside) * deep
+            right = work.thread_scratch(0, self.element) + f.index(tap) * (deep * plan.width)
+            sums = tile(f, left, rows, right, columns, self.vector, [DepthLoop(deep, 1, plan.width)])
+            if plan.shape.is_filter_transposed:
+                sums = self._seen(at, down, aside, sums)
+            loop.carry([total + x for total, x in zip(totals, sums, strict=True)])
+        results = lines(loop.results, len(rows))
+        for i, j, position, exists in plan.tiling.outputs(at):
+            written(work, plan, position, exists, panel * plan.width, columns, results[i * TILE_OUTPUTS + j])
+
+    def _seen(self, at: Tile, down: Value, aside: Value, sums: list[Value]) -> list[Value]:
+        """Nothing where there is no pixel: in the gradient of the input what is not finite does not meet the border."""
+        top, left = self.plan.tiling.corner(at)
+        found: list[Value] = []
+        for (i, j), line in zip(
+            product(range(TILE_OUTPUTS), repeat=2), lines(sums, TILE_OUTPUTS * TILE_OUTPUTS), strict=True
+        ):
+            inside = self.plan.tiling.is_inside(top + down + i, left + aside + j)
+            found += [where(inside, x, 0) for x in line]
+        return found
+
+
+def written(
+    work: Work,
+    plan: WinogradPlan,
+    pixel: Value,
+    exists: Value | None,
+    channel: Value,
+    columns: int,
+    vectors: list[Value],
+) -> None:
+    """What becomes of finished vectors of a place, from this channel on, if the place exists."""
+    if exists is not None:
+        with work.f.when(exists):
+            written(work, plan, pixel, None, channel, columns, vectors)
+        return
+    for v, x in enumerate(vectors):
+        tail = min(plan.lanes, columns - v * plan.lanes)
+        if work.finish is not None:
+            work.finish(x, pixel, channel + v * plan.lanes, tail)
+        else:
+            work.f.store(x, work.outputs[0] + (pixel * plan.shape.wide + channel), v * plan.lanes, tail)

@@ -1,0 +1,53 @@
+"""The gradient of a filter for channels at which something is not finite: for each element a sum of products."""
+
+from __future__ import annotations
+
+from runtime.codegen.ir import Index
+from runtime.codegen.kernels.conv.correlation import lines
+from runtime.codegen.kernels.conv.filter_gradient import inside_of, seen_at
+from runtime.codegen.kernels.conv.filter_plan import FilterGradient
+from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS
+from runtime.codegen.kernels.matmul.plan import tile_shape
+from runtime.codegen.kernels.steps import Work
+from runtime.codegen.kernels.tiles import DepthLoop, by_size, tile
+from runtime.codegen.machine import Target
+
+
+class NonFiniteChannels:
+    """The loops."""
+
+    def __init__(self, target: Target, shape: FilterGradient) -> None:
+        self.shape, self.vector = shape, shape.element.of(shape.lanes)
+        self.width = tile_shape(target, shape.lanes, 1, shape.wide)[1] * shape.lanes
+
+    def write(self, work: Work, first: Index, stop: Index) -> None:
+        """All that belongs to these channels of the input."""
+        f, shape, (x, dy) = work.f, self.shape, work.inputs
+        assert x is not None, "the input is there"
+        assert dy is not None, "the gradient of the result is there"
+        line, image = shape.columns.pixels * shape.wide, shape.rows.pixels * shape.columns.pixels * shape.wide
+        row, whole = shape.columns.source * shape.deep, shape.rows.source * shape.columns.source * shape.deep
+        for i in f.range(0, FILTER_TAPS):
+            top, height = inside_of(f, shape.rows, i, 0, shape.rows.pixels)
+            for j in f.range(0, FILTER_TAPS):
+                left, width = inside_of(f, shape.columns, j, 0, shape.columns.pixels)
+                at = (
+                    x
+                    + seen_at(shape.rows, f.index(i), top) * row
+                    + seen_at(shape.columns, f.index(j), left) * shape.deep
+                )
+                right = dy + f.index(top) * line + f.index(left) * shape.wide
+                depth = [
+                    DepthLoop(shape.images, whole, image),
+                    DepthLoop(height, row, line),
+                    DepthLoop(width, shape.deep, shape.wide),
+                ]
+                for c in f.range(first, stop):
+                    to = work.outputs[0] + ((f.index(i) * FILTER_TAPS + j) * shape.deep + c) * shape.wide
+                    for panel in f.range(0, -(-shape.wide // self.width)):
+                        begin = f.index(panel) * self.width
+                        for columns in by_size(f, shape.wide, self.width, f.index(panel)):
+                            sums = tile(f, at + c, [0], right + begin, columns, self.vector, depth)
+                            for v, total in enumerate(lines(sums, 1)[0]):
+                                tail = min(shape.lanes, columns - v * shape.lanes)
+                                f.store(total, to + begin, v * shape.lanes, tail)

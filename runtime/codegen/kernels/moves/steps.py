@@ -1,0 +1,32 @@
+"""The moves of an op as units that threads share: stretches of lines, places of the axes around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from runtime.codegen.ir import Value
+from runtime.codegen.ir.words import maximum, minimum
+from runtime.codegen.kernels.moves.move import Move
+from runtime.codegen.kernels.moves.writing import Written, written
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.machine import Target
+
+
+def move_steps(target: Target, bits: int, layers: Sequence[Sequence[Move]]) -> KernelSteps:
+    """A stage for each layer; the moves of a layer write nothing twice, later layers may write over earlier ones."""
+    return KernelSteps(tuple(_step([written(target, bits, move.simple) for move in layer]) for layer in layers))
+
+
+def _step(moves: Sequence[Written]) -> KernelStep:
+    def write(work: Work, start: Value, stop: Value) -> None:
+        if len(moves) == 1:
+            moves[0].write(work, start, stop)
+            return
+        first = 0
+        for move in moves:
+            begin, end = maximum(start, first) - first, minimum(stop, first + prod(move.work_items)) - first
+            move.write(work, begin, end)
+            first += prod(move.work_items)
+
+    return KernelStep(write, sum(prod(move.work_items) for move in moves), sum(move.cost for move in moves))

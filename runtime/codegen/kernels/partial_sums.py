@@ -1,0 +1,30 @@
+"""Partial sums added in order, by as many threads as there are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.codegen.ir import Type, Value
+from runtime.codegen.ir.words import minimum
+from runtime.codegen.kernels.matmul.packing import pieces
+from runtime.codegen.kernels.steps import KernelStep, Work
+
+ELEMENTS_PER_ITEM: Final = 2048
+"""Of the result, that are joined as one unit."""
+
+
+def reduction_step(element: Type, lanes: int, size: int, parts: int, number: int = 0, output: int = 0) -> KernelStep:
+    """The stage that adds parts of so many elements, which follow each other in a shared scratch, into a result."""
+
+    def join(work: Work, start: Value, stop: Value) -> None:
+        f = work.f
+        partial, result = work.shared_scratch(number, element), work.outputs[output]
+        for item in f.range(start, stop):
+            first = f.index(item) * ELEMENTS_PER_ITEM
+            for i, many in pieces(f, minimum(size - first, ELEMENTS_PER_ITEM), lanes):
+                total = f.load(partial, first + i, many)
+                for part in range(1, parts):
+                    total = total + f.load(partial + part * size, first + i, many)
+                f.store(total, result, first + i)
+
+    return KernelStep(join, -(-size // ELEMENTS_PER_ITEM), size * parts * 0.1)

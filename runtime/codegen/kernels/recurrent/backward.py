@@ -1,0 +1,313 @@
+"""The gradients of a recurrent layer, from the last step to the first.
+
+A stage is a step: its units are parts of the states, with the gates that belong to them. A part adds what all parts of
+the step after it left for its states, goes through the cells, and multiplies what these give with the transposed
+weights: that is its part of the gradient of all states before. So threads hand sums to each other, which are few, and
+not the gradients of gates, and each finds its weights again in its caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import add
+from typing import Final, NamedTuple
+
+from runtime.codegen.ir import Index, Value
+from runtime.codegen.ir.words import maximum, where
+from runtime.codegen.kernels.matmul import Matrix
+from runtime.codegen.kernels.matmul.packing import packed_right
+from runtime.codegen.kernels.recurrent import biases, cells
+from runtime.codegen.kernels.recurrent.forward import read
+from runtime.codegen.kernels.recurrent.layer import OPERANDS, Layer, StatePosition, address, hides, kept
+from runtime.codegen.kernels.recurrent.recomputed_gates import RecomputedGates, gate_at
+from runtime.codegen.kernels.recurrent.state_product import MAX_CHAIN_DEPTH, packed, product, states_in_blocks
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.tiles import by_size
+from runtime.codegen.math import tanh
+
+TURNED, SUMS, STATE, CELL = 2, 3, 4, 5
+"""What shared scratch is for, after that of gates: transposed weights, the sums of all parts, before a step and after;
+and if they are no results, the gradients of the first state and cell on their way."""
+
+WANTED_STATE_PARTS: Final = 4
+"""Of the states, if there are so many vectors: enough for as many threads. More than these hand more sums around."""
+
+
+class BackwardOptions(NamedTuple):
+    """How the gradient is computed.
+
+    Attributes:
+        kept: whether what the layer kept is the last operand; then x and cells are absent.
+        last: whether the gradient of the states is of the last step alone, [n, h], and else 0.
+        cells: whether there is one of the cells.
+        first: whether the gradients of the first state and cell are results.
+        sums: which of the gradients of preactivations are added up, over rows and steps: the last results.
+    """
+
+    kept: bool = False
+    last: bool = False
+    cells: bool = True
+    first: bool = True
+    sums: tuple[int, ...] = ()
+
+
+class StatePart(NamedTuple):
+    """What a part multiplies: elements from row to row, where its vector of states begins, how many states it has."""
+
+    apart: int
+    column: Index
+    states: int
+
+
+class Backward:
+    """The loops of the gradient."""
+
+    def __init__(self, layer: Layer, how: BackwardOptions | None = None) -> None:
+        self.layer, self.operands, self.how = layer, OPERANDS[layer.gates], how or BackwardOptions()
+        self.again = RecomputedGates(layer, self.operands)
+        self.vectors = min(2, layer.vectors)
+        self.width = self.vectors * layer.lanes
+        self.panels = -(-layer.states // self.width)
+        most = max(MAX_CHAIN_DEPTH // (layer.gates * layer.lanes), 1)
+        self.part = min(-(-layer.vectors // WANTED_STATE_PARTS), most) * layer.lanes
+        self.parts = -(-layer.states // self.part)
+
+    @property
+    def sums_size(self) -> int:
+        """Elements of what a part leaves."""
+        return self.panels * self.layer.rows * self.width
+
+    def steps(self) -> KernelSteps:
+        """Weights, gates, and steps."""
+        layer, first = self.layer, self.how.first
+        turned = self.parts * layer.gates * self.part * self.panels * self.width
+        steps = [KernelStep(self.turn, self.parts, turned * 0.3)]
+        is_again = layer.gates > 1 and not self.how.kept
+        steps += self.again.steps() if is_again else []
+        firsts = [step * self.parts for step in range(layer.times)]
+        steps += [
+            KernelStep(self.step, self.parts, layer.cost, first, prefers_ranges=layer.prefers_ranges)
+            for first in firsts
+        ]
+        steps += [KernelStep(self.finish, self.parts, layer.rows * layer.states * 0.5)] if first else []
+        on_the_way = [] if first else [layer.rows * layer.states] * 2
+        shared = (
+            *(self.again.scratch_size if is_again else (0, 0)),
+            turned,
+            2 * self.parts * self.sums_size,
+            *on_the_way,
+        )
+        own = max(layer.rows * self._apart(self.part), layer.sums_size if is_again else 0)
+        return KernelSteps(tuple(steps), tuple(max(size * layer.item, 64) for size in shared), (own * layer.item,))
+
+    def turn(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are parts of the transposed weights; the sums that the first step reads go with them."""
+        f, layer = work.f, self.layer
+        for item in f.range(start, stop):
+            for states in by_size(f, layer.states, self.part, f.index(item)):
+                for gate in range(layer.gates):
+                    source = Matrix(address(work, 1) + item * self.part + gate * layer.states, 1, layer.wide)
+                    to = self._turned(work, f.index(item)) + gate * states * self.width
+                    depth = layer.gates * states
+                    packed_right(f, source, to, states, layer.states, self.width, depth, layer.vector)
+            self._begin(work, f.index(item))
+
+    def _begin(self, work: Work, part: Value) -> None:
+        """What the first step reads: nothing, or in the first part the gradient of the last state."""
+        f, layer = work.f, self.layer
+        to = work.shared_scratch(SUMS, layer.element) + part * self.sums_size
+        for i in f.range(0, self.sums_size, layer.lanes):
+            f.store(f.constant(layer.vector, 0), to, i)
+        if self.how.last:
+            with f.when(part.equal(0)):
+                for panel in f.range(0, self.panels):
+                    for states in by_size(f, layer.states, self.width, f.index(panel)):
+                        for row in f.range(0, layer.rows):
+                            given = address(work, self.operands.gradient) + row * layer.states + panel * self.width
+                            index = to + (f.index(panel) * layer.rows + row) * self.width
+                            for v in range(0, states, layer.lanes):
+                                tail = min(states - v, layer.lanes)
+                                f.store(f.load(given, v, layer.lanes, tail), index, v)
+
+    def step(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are parts of a step; those of the next follow."""
+        f, layer = work.f, self.layer
+        for item in f.range(start, stop):
+            step, part = f.index(item) // self.parts, f.index(item) % self.parts
+            time = layer.time(f, step, backwards=True)
+            for states in by_size(f, layer.states, self.part, part):
+                whole = states // layer.lanes * layer.lanes
+                for v in f.range(0, whole, layer.lanes):
+                    self._vector(work, step, time, part, f.index(v), layer.lanes, states)
+                if states > whole:
+                    self._vector(work, step, time, part, f.index(whole), states - whole, states)
+                with f.when(step < layer.times - (not self.how.first)):
+                    self._multiply(work, step, part, states)
+
+    def _vector(self, work: Work, step: Value, time: Value, part: Value, column: Value, tail: int, states: int) -> None:
+        """The cells of all rows, and what biases get from them."""
+        f, layer, sums = work.f, self.layer, self.how.sums
+        index = StatePart(self._apart(states), column, states)
+        at = StatePosition(f.index(0), time, part * self.part + column, tail)
+        for row in f.range(0, layer.rows):
+            self._cells(work, step, at._replace(row=f.index(row)), index)
+        given, to = work.thread_scratch(0, layer.element) + column, work.outputs[len(work.outputs) - len(sums) :]
+        for blocks, sum in zip(biases.blocks(layer, sums), to, strict=True):
+            indices = [block * states for block in blocks]
+            biases.add_up(work, layer, step, at, given, index.apart, indices, sum)
+
+    def _multiply(self, work: Work, step: Value, part: Value, states: int) -> None:
+        """What the cells of a part left, by its weights, panel by panel of all states."""
+        f, layer = work.f, self.layer
+        depth, left = layer.gates * states, work.thread_scratch(0, layer.element)
+        to = self._sums(work, step + 1) + part * self.sums_size
+        for panel in f.range(0, self.panels):
+            weights = self._turned(work, part) + panel * (depth * self.width)
+            here = to + panel * (layer.rows * self.width)
+            panels = packed(weights, self.vectors, layer.lanes)
+            product(f, left, layer.rows, self._apart(states), panels, states_in_blocks(depth), layer.vector, here)
+
+    def finish(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are parts of the gradient of the first state."""
+        f, layer = work.f, self.layer
+        for item in f.range(start, stop):
+            for states in by_size(f, layer.states, self.part, f.index(item)):
+                for row in f.range(0, layer.rows):
+                    for v in range(0, states, layer.lanes):
+                        first = f.index(item) * self.part + v
+                        at = StatePosition(f.index(row), f.index(0), first, min(states - v, layer.lanes))
+                        state = work.outputs[self.operands.state] + row * layer.states + first
+                        f.store(self._gradient(work, f.index(layer.times), at, state), state, 0, at.tail)
+
+    def _gradient(self, work: Work, step: Value, at: StatePosition, state: Value) -> Value:
+        """Of the state after a step, as far as it comes from later ones."""
+        f, layer = work.f, self.layer
+        vector = at.first // layer.lanes
+        index = (vector // self.vectors * layer.rows + at.row) * self.width + vector % self.vectors * layer.lanes
+        start = self._sums(work, step) + index
+        dh = reduce(add, (f.load(start, part * self.sums_size, layer.lanes) for part in range(self.parts)))
+        if not self._keeps(work):
+            return dh
+        before = layer.time(f, maximum(step - 1, 0), backwards=True)
+        skipped = hides(work, self.operands.mask, layer, at.row, before)
+        if skipped is not None:
+            skipped = skipped if step.known else skipped & (step > 0)  # the first step reads what `_begin` left
+            dh = where(skipped, layer.zero(f), dh)  # 0 times a weight that is NaN is in these sums
+        past = f.load(state, 0, layer.lanes, at.tail)
+        return dh + (past if step.known else where(step.equal(0), f.constant(layer.vector, 0), past))
+
+    def _cells(self, work: Work, step: Value, at: StatePosition, index: StatePart) -> None:
+        f, layer = work.f, self.layer
+        state = self._first(work, STATE) + at.row * layer.states + at.first
+        dh = self._gradient(work, step, at, state)
+        hidden = hides(work, self.operands.mask, layer, at.row, at.time)
+        dh = dh + (layer.zero(f) if self.how.last else self._load(work, self.operands.gradient, at))  # -0 + 0 is 0
+        back = self._back(work, step, at, hidden, dh)
+        self._leave(work, at, hidden, back, index)
+        if self._keeps(work):
+            past = back.kept or f.constant(layer.vector, 0)
+            f.store(past if hidden is None else where(hidden, dh, past), state, 0, at.tail)
+
+    def _keeps(self, work: Work) -> bool:
+        """Whether something of a state's gradient goes past the product."""
+        mask = self.operands.mask
+        return self.layer.gates == 3 or (mask < len(work.inputs) and work.inputs[mask] is not None)
+
+    def _first(self, work: Work, which: int) -> Value:
+        """Where the gradient of the first state or cell comes to be."""
+        if not self.how.first:
+            return work.shared_scratch(which, self.layer.element)
+        return work.outputs[self.operands.state + which - STATE]
+
+    def _back(self, work: Work, step: Value, at: StatePosition, hidden: Value | None, dh: Value) -> cells.CellGradients:
+        layer, operands = self.layer, self.operands
+        if layer.gates == 1:
+            return cells.rnn_back(self._load(work, operands.states, at), dh)
+        if layer.gates == 4:
+            return self._lstm_back(work, step, at, hidden, dh)
+        old = self._before(work, operands.first, at, lambda at: self._load(work, operands.states, at))
+        if self.how.kept:
+            *gates, new = self._kept(work, at, range(4))
+        else:
+            gates = self._computed(work, at)
+            new = tanh(cells.gru_sum(gates, read(work, layer, at)[2]))
+        return cells.gru_back(gates, new, old, dh)
+
+    def _lstm_back(
+        self, work: Work, step: Value, at: StatePosition, hidden: Value | None, dh: Value
+    ) -> cells.CellGradients:
+        f, layer, operands = work.f, self.layer, self.operands
+        assert operands.first_cell is not None, "an LSTM has a first cell"
+        index = self._first(work, CELL) + at.row * layer.states + at.first
+        dc = where(step.equal(0), f.constant(layer.vector, 0), f.load(index, 0, layer.lanes, at.tail))
+        dc = dc + (self._load(work, operands.cell_gradient, at) if self.how.cells else layer.zero(f))
+        gates = self._kept(work, at, range(4)) if self.how.kept else self._computed(work, at)
+        before = self._before(work, operands.first_cell, at, lambda at: self._cell(work, at))
+        back = cells.lstm_back(gates, self._cell(work, at), before, dh, dc)
+        assert back.cell is not None, "an LSTM gives a gradient of its cell"
+        f.store(back.cell if hidden is None else where(hidden, dc, back.cell), index, 0, at.tail)
+        return back
+
+    def _computed(self, work: Work, at: StatePosition) -> list[Value]:
+        """The gates, which lie where their gradients will."""
+        layer = self.layer
+        return [work.f.load(gate_at(work, layer, at, gate), 0, layer.lanes, at.tail) for gate in range(layer.gates)]
+
+    def _kept(self, work: Work, at: StatePosition, numbers: Iterable[int]) -> list[Value]:
+        """Some of what the layer kept there."""
+        layer = self.layer
+        start = kept(layer, address(work, -1), at)
+        return [work.f.load(start, number * layer.lanes, layer.lanes) for number in numbers]
+
+    def _cell(self, work: Work, at: StatePosition) -> Value:
+        """The cell after a step."""
+        return self._kept(work, at, [4])[0] if self.how.kept else self._load(work, self.operands.cells, at)
+
+    def _leave(
+        self, work: Work, at: StatePosition, hidden: Value | None, back: cells.CellGradients, index: StatePart
+    ) -> None:
+        """Write the gradients of preactivations, and what is multiplied."""
+        f, layer = work.f, self.layer
+        result = (at.row * layer.times + at.time) * layer.wide + at.first
+        to = work.thread_scratch(0, layer.element) + at.row * index.apart + index.column
+        zero = f.constant(layer.vector, 0)
+        for gate, (dx, da) in enumerate(zip(back.x, back.product, strict=True)):
+            shown = [x if hidden is None else where(hidden, zero, x) for x in (dx, da)]
+            f.store(shown[0], work.outputs[0] + result, gate * layer.states, at.tail)
+            if layer.gates == 3:
+                f.store(shown[1], work.outputs[1] + result, gate * layer.states, at.tail)
+            f.store(shown[1], to, gate * index.states, at.tail)
+            if gate == 2 and biases.needs_new(layer, self.how.sums):
+                f.store(shown[0], to, biases.NEW_GATE_BLOCK * index.states, at.tail)
+
+    def _turned(self, work: Work, part: Value) -> Value:
+        return work.shared_scratch(TURNED, self.layer.element) + part * (
+            self.layer.gates * self.part * self.panels * self.width
+        )
+
+    def _sums(self, work: Work, step: Value) -> Value:
+        """Those that a step reads."""
+        return work.shared_scratch(SUMS, self.layer.element) + step % 2 * (self.parts * self.sums_size)
+
+    def _apart(self, states: int) -> int:
+        """Elements from row to row of what a part multiplies: a little more than a power of two."""
+        blocks = self.layer.gates + biases.needs_new(self.layer, self.how.sums)
+        return blocks * states + self.layer.lanes
+
+    def _load(self, work: Work, number: int | None, at: StatePosition) -> Value:
+        assert number is not None, "only an LSTM has cells"
+        layer = self.layer
+        index = (at.row * layer.times + at.time) * layer.states + at.first
+        return work.f.load(address(work, number) + index, 0, layer.lanes, at.tail)
+
+    def _before(self, work: Work, first: int, at: StatePosition, after: Callable[[StatePosition], Value]) -> Value:
+        """What a state or cell was before a step: the first one, or that `after` another step."""
+        f, layer = work.f, self.layer
+        is_first = at.time.equal(layer.times - 1 if layer.reverse else 0)
+        step: Index = 1 if layer.reverse else -1
+        earlier = after(
+            at._replace(time=where(is_first, at.time, at.time + step))
+        )  # read in any case: it has to be there
+        begin = f.load(address(work, first) + at.row * layer.states + at.first, 0, layer.lanes, at.tail)
+        return where(is_first, begin, earlier)

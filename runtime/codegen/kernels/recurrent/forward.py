@@ -1,0 +1,317 @@
+"""A recurrent layer, step after step: stages are steps, units panels of states.
+
+The state before lies in scratch, row after row, twice: what a step reads, and what it leaves for the next. Where the
+layer multiplies features too, those of the step lie behind the states, and so do their weights: one product is of both.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from runtime.codegen.ir import Function, Index, Value
+from runtime.codegen.ir.words import where
+from runtime.codegen.kernels.copies import copied
+from runtime.codegen.kernels.recurrent import cells
+from runtime.codegen.kernels.recurrent.layer import Layer, StatePosition, address, hides, kept
+from runtime.codegen.kernels.recurrent.state_product import (
+    Weights,
+    features_in_blocks,
+    packed,
+    product,
+    states_in_blocks,
+)
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Prepack, Work
+from runtime.codegen.kernels.tiles import PanelVector, by_size
+from runtime.codegen.math import tanh
+
+PANELS, STATE, CELL = 0, 1, 2
+"""What shared scratch is for."""
+
+
+class ForwardOptions(NamedTuple):
+    """How a layer goes forwards.
+
+    Attributes:
+        keeps: whether its last result is what the gradient needs, as `layer.kept` lays it out.
+        cells: whether the cells of an LSTM are a result.
+        last: whether of all states only those of the last step are written.
+    """
+
+    keeps: bool = False
+    cells: bool = True
+    last: bool = False
+
+
+class Forward:
+    """The loops of a layer.
+
+    The operands are x, recurrent weights, for a GRU the bias, the first state, for an LSTM the first cell, and a mask;
+    if the layer multiplies features, these, their weights and a bias follow, and x is absent.
+    """
+
+    def __init__(self, layer: Layer, how: ForwardOptions | None = None) -> None:
+        self.layer, self.how = layer, how or ForwardOptions()
+        self.first = 3 if layer.gates == 3 else 2
+        self.mask = self.first + (2 if layer.gates == 4 else 1)
+        self.source = GateInputs(layer, self.mask + 1)
+
+    def steps(self) -> KernelSteps:
+        """Copies, then a stage for each step."""
+        layer = self.layer
+        panels = layer.panels * layer.panel_size
+        size = layer.rows * layer.apart
+        shared = (panels, 2 * size, size) if layer.gates == 4 else (panels, 2 * size)
+        firsts = [step * layer.panels for step in range(layer.times)]
+        steps = [
+            KernelStep(self.step, layer.panels, layer.cost, first, prefers_ranges=layer.prefers_ranges)
+            for first in firsts
+        ]
+        reads = (1, self.source.weights) if layer.features else (1,)
+        packs = [KernelStep(self.pack, layer.panels, panels * 0.2, prepack=Prepack(reads, (PANELS,)))] if panels else []
+        end = [KernelStep(self.end, layer.rows, size * 0.1)] if self.how.last else []
+        return KernelSteps(
+            (KernelStep(self.begin, layer.rows, size * 0.1), *packs, *steps, *end),
+            tuple(max(count * layer.item, 64) for count in shared),
+            (layer.sums_size * layer.item,),
+        )
+
+    def begin(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are rows of the first state and cell."""
+        f, layer = work.f, self.layer
+        for item in f.range(start, stop):
+            for number in (STATE, CELL)[: 2 if layer.gates == 4 else 1]:
+                source = address(work, self.first + number - STATE) + item * layer.states
+                copied(
+                    f,
+                    source,
+                    work.shared_scratch(number, layer.element) + item * layer.apart,
+                    layer.states,
+                    layer.vector,
+                )
+            time = layer.time(f, f.index(0))
+            self._features(work, f.index(item), time, work.shared_scratch(STATE, layer.element))
+
+    def end(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are rows of the last state."""
+        f, layer = work.f, self.layer
+        time, size = layer.time(f, f.index(layer.times - 1)), layer.rows * layer.apart
+        left = work.shared_scratch(STATE, layer.element) + layer.times % 2 * size
+        for item in f.range(start, stop):
+            to = work.outputs[0] + (item * layer.times + time) * layer.states
+            copied(f, left + item * layer.apart, to, layer.states, layer.vector)
+
+    def pack(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are panels of the weights."""
+        for item in work.f.range(start, stop):
+            pack_panel(work, self.layer, work.f.index(item), self.source.weights)
+
+    def step(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are panels of a step; those of the next step follow."""
+        f, layer = work.f, self.layer
+        size = layer.rows * layer.apart
+        for item in f.range(start, stop):
+            step, panel = f.index(item) // layer.panels, f.index(item) % layer.panels
+            time = layer.time(f, step)
+            before = work.shared_scratch(STATE, layer.element) + step % 2 * size
+            after = work.shared_scratch(STATE, layer.element) + (step + 1) % 2 * size
+            self.source.ask_for(work, time, panel)
+            self._next_features(work, step, panel, after)
+            products(work, layer, before, panel)
+            for columns in by_size(f, layer.states, layer.width, panel):
+                for write in (self._gates, self._state):  # one long loop would wait for its own results
+                    for row in f.range(0, layer.rows):
+                        for v in range(-(-columns // layer.lanes)):
+                            tail = min(columns - v * layer.lanes, layer.lanes)
+                            at = StatePosition(f.index(row), time, panel * layer.width + v * layer.lanes, tail)
+                            write(work, at, v, before, after)
+
+    def _next_features(self, work: Work, step: Value, panel: Value, after: Value) -> None:
+        """Each panel copies some rows of what the next step multiplies."""
+        f, layer = work.f, self.layer
+        if not layer.features:
+            return
+        time = layer.time(f, where(step.equal(layer.times - 1), step, step + 1))
+        for row in f.range(panel * layer.rows // layer.panels, (panel + 1) * layer.rows // layer.panels):
+            self._features(work, f.index(row), time, after)
+
+    def _features(self, work: Work, row: Value, time: Value, to: Value) -> None:
+        layer = self.layer
+        if layer.features:
+            source = address(work, self.source.features) + (row * layer.times + time) * layer.features
+            copied(work.f, source, to + row * layer.apart + layer.states, layer.features, layer.vector)
+
+    def _gates(self, work: Work, at: StatePosition, number: int, *_: Value) -> None:
+        """What the new state is made of; `number` is that of the vector in the panel."""
+        f, layer = work.f, self.layer
+        made = sums(work, layer, at, number)
+        x, made = self.source.added(work, at, made[layer.gates :]), made[: layer.gates]
+        if layer.gates == 4:
+            here = work.shared_scratch(CELL, layer.element) + at.row * layer.apart + at.first
+            cell, gates = f.load(here, 0, layer.lanes, at.tail), cells.lstm_gates(x, made)
+            new, hidden = cells.lstm_cell(gates, cell), hides(work, self.mask, layer, at.row, at.time)
+            new = new if hidden is None else where(hidden, cell, new)
+            f.store(new, here, 0, at.tail)
+            if self.how.cells:
+                index = (at.row * layer.times + at.time) * layer.states + at.first
+                f.store(new, work.outputs[1] + index, 0, at.tail)
+            self._keep(work, at, [*gates, new])
+            f.store(gates[3], *slot(work, layer, at.row, number, 3))
+        elif layer.gates == 3:
+            gates = cells.gru_gates(x, made)
+            self._keep(work, at, gates)
+            f.store(gates[1], *slot(work, layer, at.row, number, 1))
+            f.store(cells.gru_sum(gates, x[2]), *slot(work, layer, at.row, number, 2))
+        else:
+            f.store(cells.rnn_sum(x, made), *slot(work, layer, at.row, number, 0))
+
+    def _state(self, work: Work, at: StatePosition, number: int, before: Value, after: Value) -> None:
+        """The new state, of what `_gates` left for it."""
+        f, layer = work.f, self.layer
+        old = f.load(before + at.row * layer.apart + at.first, 0, layer.lanes, at.tail)
+        left = [f.load(*slot(work, layer, at.row, number, part), layer.lanes) for part in range(layer.gates)]
+        if layer.gates == 4:
+            cell = f.load(
+                work.shared_scratch(CELL, layer.element) + at.row * layer.apart + at.first, 0, layer.lanes, at.tail
+            )
+            state = tanh(cell) * left[3]
+        else:
+            state = tanh(left[-1])
+        if layer.gates == 3:
+            self._keep(work, at, [state], 3)
+            state = cells.gru_mix(left[1], state, old)
+        hidden = hides(work, self.mask, layer, at.row, at.time)
+        state = state if hidden is None else where(hidden, old, state)
+        index = (at.row * layer.times + at.time) * layer.states + at.first
+        if not self.how.last:
+            f.store(state, work.outputs[0] + index, 0, at.tail)
+        f.store(state, after + at.row * layer.apart + at.first, 0, at.tail)
+
+    def _keep(self, work: Work, at: StatePosition, values: list[Value], first: int = 0) -> None:
+        if self.how.keeps:
+            for i, x in enumerate(values, first):
+                work.f.store(x, kept(self.layer, work.outputs[-1], at), i * self.layer.lanes)
+
+
+class GateInputs:
+    """What is added to the product of the states: it is given, or made of features by the same product."""
+
+    def __init__(self, layer: Layer, features: int) -> None:
+        self.layer = layer
+        self.features, self.weights, self.bias = features, features + 1, features + 2
+
+    def ask_for(self, work: Work, time: Value, panel: Value) -> None:
+        """What the cells of a panel add, rows of which lie far from each other."""
+        f, layer = work.f, self.layer
+        if layer.features:
+            return
+        for row in f.range(0, layer.rows):
+            at = address(work, 0) + (row * layer.times + time) * layer.wide + panel * layer.width
+            for gate in range(layer.gates):
+                for v in range(layer.beside):
+                    f.prefetch(at, gate * layer.states + v * layer.lanes)
+
+    def added(self, work: Work, at: StatePosition, made: list[Value]) -> list[Value]:
+        """Return what is added to the products of the states, by gate; `made` are the products of the features."""
+        if not self.layer.features:
+            return read(work, self.layer, at)
+        bias = work.inputs[self.bias]
+        if bias is None:
+            return made
+        return [a + b for a, b in zip(made, of_gates(work.f, bias, self.layer, at), strict=True)]
+
+
+def read(work: Work, layer: Layer, at: StatePosition) -> list[Value]:
+    """What is added to the product there, by gate."""
+    start = address(work, 0) + (at.row * layer.times + at.time) * layer.wide
+    return of_gates(work.f, start, layer, at)
+
+
+def of_gates(f: Function, start: Value, layer: Layer, at: StatePosition) -> list[Value]:
+    """The vectors of all gates in a row of preactivations."""
+    return [f.load(start + at.first, gate * layer.states, layer.lanes, at.tail) for gate in range(layer.gates)]
+
+
+def pack_panel(work: Work, layer: Layer, panel: Value, features: int = 0) -> None:
+    """Copy the columns of a panel's states, pair by pair; missing lanes are 0; `features` are operands by number."""
+    f = work.f
+    for columns in by_size(f, layer.states, layer.width, panel):
+        to = panel_of(work, layer, panel)
+        for pair in layer.pairs:
+            part = layer.parts[pair[0][1]]
+            states = max(layer.states - part.first, 0)
+            _pack(work, layer, address(work, 1), panel, columns, pair, states, to)
+            to = to + states * (len(pair) * layer.lanes)
+            if rest := part.depth - states:
+                _pack(work, layer, address(work, features), panel, columns, pair, rest, to)
+                to = to + rest * (len(pair) * layer.lanes)
+
+
+def _pack(
+    work: Work,
+    layer: Layer,
+    matrix: Value,
+    panel: Value,
+    columns: int,
+    pair: list[tuple[int, int]],
+    rows: Index,
+    to: Value,
+) -> None:
+    f, lanes = work.f, layer.lanes
+    for k in f.range(0, rows):
+        line = matrix + k * layer.wide + panel * layer.width
+        for i, (v, number) in enumerate(pair):
+            tail = min(columns - v * lanes, lanes)
+            x = f.constant(layer.vector, 0)
+            if tail > 0:
+                x = f.load(line, layer.parts[number].gate * layer.states + v * lanes, lanes, tail)
+            f.store(x, to + k * (len(pair) * lanes), i * lanes)
+
+
+def panel_of(work: Work, layer: Layer, panel: Value) -> Value:
+    """Where a panel of the weights lies."""
+    return work.shared_scratch(PANELS, layer.element) + panel * layer.panel_size
+
+
+def products(work: Work, layer: Layer, states: Value, panel: Value) -> None:
+    """The states of all rows by a panel, pair by pair, into scratch of the thread."""
+    if layer.in_place:
+        _products_in_place(work, layer, states, panel)
+        return
+    weights, to = panel_of(work, layer, panel), work.thread_scratch(0, layer.element)
+    for pair in layer.pairs:
+        part, vectors = layer.parts[pair[0][1]], len(pair)
+        right, blocks = packed(weights, vectors, layer.lanes), features_in_blocks if part.first else states_in_blocks
+        product(work.f, states + part.first, layer.rows, layer.apart, right, blocks(part.depth), layer.vector, to)
+        weights = weights + part.depth * vectors * layer.lanes
+        to = to + layer.rows * vectors * layer.lanes
+
+
+def _products_in_place(work: Work, layer: Layer, states: Value, panel: Value) -> None:
+    """Of weights as they are given; vectors behind the last one are it again, and nobody reads what they give."""
+    [all], lanes = layer.pairs, layer.lanes
+    to, start = work.thread_scratch(0, layer.element), address(work, 1) + panel * layer.width
+    for columns in by_size(work.f, layer.states, layer.width, panel):
+        last = columns // lanes - 1
+        firsts = [layer.parts[part].gate * layer.states + min(v, last) * lanes for v, part in all]
+        right = Weights(start, layer.wide, [PanelVector(first, lanes) for first in firsts])
+        product(work.f, states, layer.rows, layer.apart, right, states_in_blocks(layer.depth), layer.vector, to)
+
+
+def sums(work: Work, layer: Layer, at: StatePosition, number: int) -> list[Value]:
+    """What the products of a panel gave for a row, by part, for its vector of this number; with the bias of a GRU."""
+    f, count = work.f, len(layer.parts)
+    made = [f.load(*slot(work, layer, at.row, number, part), layer.lanes) for part in range(count)]
+    if layer.gates == 3:
+        bias = of_gates(f, address(work, 2), layer, at)
+        made[:3] = [x + y for x, y in zip(made[:3], bias, strict=True)]
+    return made
+
+
+def slot(work: Work, layer: Layer, row: Value, number: int, part: int) -> tuple[Value, int]:
+    """Where the product of a part is for a row, for the vector of this number: an address, and elements on from it."""
+    begin = work.thread_scratch(0, layer.element)
+    for pair in layer.pairs:
+        if (number, part) in pair:
+            return begin + row * (len(pair) * layer.lanes), pair.index((number, part)) * layer.lanes
+        begin = begin + layer.rows * len(pair) * layer.lanes
+    raise AssertionError("every part of every vector is in a pair")

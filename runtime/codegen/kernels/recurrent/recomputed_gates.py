@@ -1,0 +1,83 @@
+"""The gates of all steps, computed again where a layer kept none: the states before them are known."""
+
+from __future__ import annotations
+
+from runtime.codegen.ir import Value
+from runtime.codegen.kernels.copies import copied
+from runtime.codegen.kernels.recurrent import cells
+from runtime.codegen.kernels.recurrent.forward import pack_panel, products, read, sums
+from runtime.codegen.kernels.recurrent.layer import Layer, Operands, StatePosition, address
+from runtime.codegen.kernels.steps import KernelStep, Work
+from runtime.codegen.kernels.tiles import by_size
+
+STATES = 1
+"""The scratch that states before all steps are in; panels of weights are in the one before it."""
+
+
+class RecomputedGates:
+    """The stages that compute gates."""
+
+    def __init__(self, layer: Layer, operands: Operands) -> None:
+        self.layer, self.operands = layer, operands
+
+    @property
+    def scratch_size(self) -> tuple[int, int]:
+        """Elements of scratch: for panels of weights, and for states."""
+        layer = self.layer
+        return layer.panels * layer.panel_size, layer.times * layer.rows * layer.apart
+
+    def steps(self) -> list[KernelStep]:
+        """Copies, then gates."""
+        layer, (panels, states) = self.layer, self.scratch_size
+        packs = [KernelStep(self.pack, layer.panels, panels * 0.2)] if panels else []
+        return [
+            *packs,
+            KernelStep(self.copy, layer.times * layer.rows, states * 0.1),
+            KernelStep(self.gates, layer.panels * layer.times, layer.cost * layer.times),
+        ]
+
+    def pack(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are panels of the weights."""
+        for item in work.f.range(start, stop):
+            pack_panel(work, self.layer, work.f.index(item))
+
+    def copy(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are steps and rows: the states before them."""
+        f, layer = work.f, self.layer
+        for item in f.range(start, stop):
+            time, row = f.index(item) // layer.rows, f.index(item) % layer.rows
+            to = work.shared_scratch(STATES, layer.element) + item * layer.apart
+            before = time + 1 if layer.reverse else time - 1
+            is_first = time.equal(layer.times - 1 if layer.reverse else 0)
+            with f.when(is_first):
+                copied(f, address(work, self.operands.first) + row * layer.states, to, layer.states, layer.vector)
+            with f.when(~is_first):
+                source = address(work, self.operands.states) + (row * layer.times + before) * layer.states
+                copied(f, source, to, layer.states, layer.vector)
+
+    def gates(self, work: Work, start: Value, stop: Value) -> None:
+        """Units are panels of all steps; the gates lie where their gradients will, a GRU's last one in the second."""
+        f, layer = work.f, self.layer
+        for item in f.range(start, stop):
+            panel, time = f.index(item) // layer.times, f.index(item) % layer.times
+            products(work, layer, work.shared_scratch(STATES, layer.element) + time * (layer.rows * layer.apart), panel)
+            for columns in by_size(f, layer.states, layer.width, panel):
+                for row in f.range(0, layer.rows):
+                    for v in range(-(-columns // layer.lanes)):
+                        tail = min(columns - v * layer.lanes, layer.lanes)
+                        self._gates(
+                            work, StatePosition(f.index(row), time, panel * layer.width + v * layer.lanes, tail), v
+                        )
+
+    def _gates(self, work: Work, at: StatePosition, number: int) -> None:
+        layer = self.layer
+        made = sums(work, layer, at, number)
+        find = cells.lstm_gates if layer.gates == 4 else cells.gru_gates
+        for gate, value in enumerate(find(read(work, layer, at), made)):
+            work.f.store(value, gate_at(work, layer, at, gate), 0, at.tail)
+
+
+def gate_at(work: Work, layer: Layer, at: StatePosition, gate: int) -> Value:
+    """Where a gate lies, and then its gradient."""
+    to = work.outputs[1 if (layer.gates, gate) == (3, 2) else 0]
+    return to + (at.row * layer.times + at.time) * layer.wide + at.first + gate * layer.states

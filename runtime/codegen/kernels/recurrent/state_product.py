@@ -1,0 +1,93 @@
+"""The states of all rows times a panel of the recurrent weights, into scratch where the cells find them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS, depth_of_block, shares
+from runtime.codegen.kernels.tiles import DepthLoop, PanelVector, tile
+
+MAX_CHAIN_DEPTH: Final = 640
+"""The longest chain of multiply-adds; a longer depth is cut into equal blocks."""
+
+
+class DepthBlocks(NamedTuple):
+    """A depth in blocks, whose sums are added in order: so many of one size, and a last one of the rest."""
+
+    number: int
+    size: int
+    rest: int
+
+
+class Weights(NamedTuple):
+    """What states are multiplied with.
+
+    Attributes:
+        start: the address of the first row.
+        apart: elements from row to row.
+        vectors: the vectors of a row.
+    """
+
+    start: Value
+    apart: int
+    vectors: Sequence[PanelVector]
+
+
+def packed(panel: Value, vectors: int, lanes: int) -> Weights:
+    """A panel, whose vectors lie on end."""
+    return Weights(panel, vectors * lanes, [PanelVector(i * lanes, lanes) for i in range(vectors)])
+
+
+def product(
+    f: Function, left: Value, rows: int, apart: int, weights: Weights, depth: DepthBlocks, vector: Type, to: Value
+) -> None:
+    """Write the product of rows x depth, `apart` from row to row, by depth x vectors."""
+    vectors, parts, size = len(weights.vectors), depth.number, depth.size
+    width, most = vectors * vector.lanes, MAX_TILE_ROWS[f.target.registers, f.target.fma].get(vectors, 2)
+    start = 0
+    for count, tiles in shares(rows, most):
+        for i in f.range(start, start + count * tiles, count):
+            at, here = left + i * apart, to + i * width
+            offsets = [row * apart for row in range(count)]
+            sums = _sums(f, at, offsets, weights, 0, size, vector)
+            for n, x in enumerate(sums):
+                f.store(x, here, n * vector.lanes)
+            for part in f.range(1, parts) if parts > 1 else ():
+                _add(f, here, _sums(f, at, offsets, weights, f.index(part) * size, size, vector))
+            if depth.rest:
+                _add(f, here, _sums(f, at, offsets, weights, parts * size, depth.rest, vector))
+        start += count * tiles
+
+
+def _sums(
+    f: Function, at: Value, rows: list[int], weights: Weights, first: Index, size: int, vector: Type
+) -> list[Value]:
+    """Return the sums of a block of the depth, by row the vectors of weights."""
+    begin, along = weights.start + first * weights.apart, [DepthLoop(size, 1, weights.apart)]
+    return tile(f, at + first, rows, begin, len(weights.vectors) * vector.lanes, vector, along, indices=weights.vectors)
+
+
+def _add(f: Function, to: Value, sums: list[Value]) -> None:
+    """Add the sums of a block to those of the blocks before it."""
+    for n, x in enumerate(sums):
+        lanes = x.type.lanes
+        f.store(f.load(to, n * lanes, lanes) + x, to, n * lanes)
+
+
+def states_in_blocks(depth: int) -> DepthBlocks:
+    """Return equal blocks of at most `MAX_CHAIN_DEPTH`, or one block where none divide the depth."""
+    return DepthBlocks(parts := parts_of(depth), depth // parts, 0)
+
+
+def features_in_blocks(depth: int) -> DepthBlocks:
+    """Return the blocks of a product that runs before the layer: see `product.plan`."""
+    size = depth_of_block(depth)
+    return DepthBlocks(depth // size, size, depth % size)
+
+
+def parts_of(depth: int) -> int:
+    """Into how many equal parts the depth is cut; one, if there are none."""
+    fewest = -(-depth // MAX_CHAIN_DEPTH)
+    return next((parts for parts in range(fewest, depth // (MAX_CHAIN_DEPTH // 8) + 1) if depth % parts == 0), 1)

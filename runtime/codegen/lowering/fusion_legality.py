@@ -1,0 +1,147 @@
+"""What may be computed in one nest of loops: element by element, or row by row.
+
+Reductions of a group join the same axes. Where these are rows that lie in memory one after the other, and short enough
+to stay in a near cache, the group goes over a row as often as it must: what is joined may be used in it, for elements
+of the row and for what there is one of for each row. Elsewhere what is joined may be used in it for what has the same
+shape, such as the update of a bias whose gradient is a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Final, cast
+
+from runtime.codegen.lowering.nodes import Node, Nodes
+from runtime.codegen.rules import Pointwise, Reduction, register_type
+
+if TYPE_CHECKING:
+    from runtime.codegen.lowering.groups import Group
+
+MAX_ROW_ELEMENTS: Final = 1 << 14
+"""Elements of a row, of which a few values stay in a near cache; so many altogether are also for one thread."""
+
+MIN_ROWS: Final = 8
+"""Rows, so that threads have something to share."""
+
+
+def axes_of(node: Node, rank: int) -> frozenset[int]:
+    """The axes that a reduction joins, counted from the first."""
+    axes = cast("tuple[int, ...]", node.attributes["axes"]) or range(rank)
+    return frozenset(axis % rank for axis in axes)
+
+
+def goes_over_rows(domain: Sequence[int], reduced: frozenset[int]) -> bool:
+    """Whether what is joined along these axes are rows that one thread goes over as often as it likes."""
+    wide = [axis for axis, extent in enumerate(domain) if extent > 1]
+    if not wide or wide[-1] not in reduced:
+        return False
+    row = prod(domain[axis] for axis in reduced)
+    return row <= MAX_ROW_ELEMENTS and (prod(domain) <= MAX_ROW_ELEMENTS or prod(domain) // row >= MIN_ROWS)
+
+
+def can_join(group: Group, node: Node, domain: tuple[int, ...], block: Nodes) -> bool:
+    """Whether a node of a block may be computed with a group of which it reads something."""
+    if isinstance(node.rule, Reduction):
+        return _can_reduce(group, node, domain, block)
+    if group.takes_epilogue and not can_follow_convolution(group, node, block):
+        return False
+    if group.row_values.isdisjoint(node.inputs):
+        return group.domain == domain
+    if not isinstance(node.rule, Pointwise):
+        return False
+    may_follow = _can_follow_in_rows if group.is_rows else _can_follow_reduction
+    return may_follow(group, node, node.rule, domain, block)
+
+
+def can_follow_convolution(group: Group, node: Node, block: Nodes) -> bool:
+    """Whether a node may take the finished vectors of a convolution, of which a place and channels are known.
+
+    Its operands are as large as the result, or there is one for each channel, or one.
+    """
+    rule = node.rule
+    if not isinstance(rule, Pointwise) or rule.indices or rule.is_random or rule.is_invalid or rule.uniforms:
+        return False
+    element = block.types[group.nodes[0].outputs[0]].dtype
+
+    def is_taken(name: str) -> bool:
+        type, made = block.types[name], name in group.outputs
+        if prod(type.static_shape) == 1:
+            return True
+        channels = type.static_shape[-1:] == group.domain[-1:] and prod(type.static_shape) == group.domain[-1]
+        return (
+            type.dtype in (element, "bool")
+            and (made or name not in block.views)
+            and (type.static_shape == group.domain or channels)
+        )
+
+    alike = all(block.types[name].static_shape == group.domain for name in node.outputs)
+    return alike and all(is_taken(name) for name in (*node.inputs, *node.outputs) if name)
+
+
+def _can_follow_in_rows(group: Group, node: Node, rule: Pointwise, domain: tuple[int, ...], block: Nodes) -> bool:
+    """Whether a node that reads what there is one of for each row may be computed row by row."""
+    row = tuple(1 if axis in group.reduced_axes else extent for axis, extent in enumerate(group.domain))
+    read = group.row_values.intersection(node.inputs)
+    if rule.uniforms is not None or any(block.types[name].static_shape != row for name in read):
+        return False
+    if group.domain == domain:
+        return True
+    return domain == row and not rule.indices and read.issuperset(set(group.outputs).intersection(node.inputs))
+
+
+def _can_follow_reduction(group: Group, node: Node, rule: Pointwise, domain: tuple[int, ...], block: Nodes) -> bool:
+    """Whether a node may be computed with each result of a reduction as soon as that is there."""
+    if domain == group.domain or rule.indices or rule.is_random or (rule.uniforms is not None and not domain):
+        return False  # what `before` gives follows from numbers that are there before the loops
+    made = set(group.outputs)
+
+    def is_at_hand(name: str) -> bool:
+        shape = block.types[name].static_shape
+        if name in made:
+            return name in group.row_values and shape == domain
+        return prod(shape) == 1 or (shape == domain and name not in block.views)
+
+    alike = all(block.types[name].static_shape == domain for name in node.outputs)
+    return alike and all(is_at_hand(name) for name in node.inputs if name)
+
+
+def _can_reduce(group: Group, node: Node, domain: tuple[int, ...], block: Nodes) -> bool:
+    if group.domain != domain or group.product or node.inputs[0] in group.row_values:
+        return False
+    alike = group.reduced_axes == axes_of(node, len(domain)) and _widths([node, *group.nodes], block) == 1
+    return alike or not group.is_reduced
+
+
+def is_long(node: Node) -> bool:
+    """Whether a node is so much code that it is not to be written for every vector of a tile."""
+    return isinstance(node.rule, Pointwise) and node.rule.is_random
+
+
+def can_fuse(a: Group, b: Group, block: Nodes) -> bool:
+    """Whether two groups, of which neither reads the other and some node reads both, may become one."""
+    for one, other in ((a, b), (b, a)):
+        if one.takes_epilogue and not all(can_follow_convolution(one, node, block) for node in other.nodes):
+            return False
+    products, reduced = (a.product is not None) + (b.product is not None), a.is_reduced or b.is_reduced
+    if products > 1 or (products and (reduced or any(map(is_long, (*a.nodes, *b.nodes))))):
+        return False
+    alike = (
+        not a.is_reduced
+        or not b.is_reduced
+        or (a.reduced_axes == b.reduced_axes and _widths([*a.nodes, *b.nodes], block) == 1)
+    )
+    return a.domain == b.domain and alike
+
+
+def _widths(nodes: Sequence[Node], block: Nodes) -> int:
+    """Return how many sizes of elements reductions join: vectors of a group have as many lanes as of these elements.
+
+    If nodes that a group has besides decided about lanes, they would decide about the order of additions.
+    """
+    types = [
+        node.rule.accumulator_type(register_type(block.types[node.inputs[0]].dtype))
+        for node in nodes
+        if isinstance(node.rule, Reduction)
+    ]
+    return len({type.bits for type in types})

@@ -1,0 +1,158 @@
+"""A group as it is emitted: names of its own instead of the block's, so that equal groups are equal text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from runtime.codegen.ir import DTYPES, INT64, UINT8, Function, Type, Value
+from runtime.codegen.kernels.moves import Layout, row_major
+from runtime.codegen.lowering.groups import Group
+from runtime.codegen.lowering.nodes import Additions, Node, Nodes
+from runtime.codegen.lowering.view import View
+from runtime.codegen.rules import CustomKernel, KernelSteps, Pointwise, Product, Work
+from runtime.placement.alignment import aligned
+
+CHECK_WORDS: Final = 2
+"""Addresses behind the scratch of a group that may refuse: of the word of all groups, and of one of its own."""
+
+
+@dataclass(frozen=True)
+class GroupKernel:
+    """What a function computes.
+
+    Attributes:
+        group: the nodes.
+        types: of all tensors of the block.
+        stored: the tensors that are written.
+        table: the tensors whose addresses the function is given, in order; after them the numbers of its random
+            streams, and its scratch.
+        constants: those of the block; of one element they are part of the code.
+        views: of what it reads, how those lie that are part of another tensor.
+        invariant: of what it reads, what is the same from step to step, where that is made use of.
+        is_prepacked: whether all of it is, so that all is made only when states have changed.
+        additions: the order in which its product adds, if it has one.
+    """
+
+    group: Group
+    types: Mapping[str, TensorType]
+    stored: Sequence[str]
+    table: tuple[str, ...]
+    constants: Mapping[str, pb.OpDesc]
+    views: Mapping[str, View]
+    invariant: frozenset[str] = frozenset()
+    is_prepacked: bool = False
+    additions: Additions = Additions.CHAIN
+
+    def layout(self, name: str) -> Layout:
+        """How a tensor lies in memory, from its own address on."""
+        shape = self.types[name].static_shape
+        return self.views[name].layout if name in self.views else Layout(shape, row_major(shape))
+
+    def strides(self, name: str, domain: tuple[int, ...]) -> tuple[int, ...]:
+        """Elements from one place of a domain to the next, for a tensor that broadcasts to it."""
+        return self.layout(name).along(domain)
+
+    def work(self, f: Function, steps: KernelSteps) -> Work:
+        """What its stages are written with, in a function that takes the table and the number of its thread."""
+        table, thread = f.arguments[0], f.arguments[3]
+        indices = {name: f.address_at(table, i, DTYPES[self.types[name].dtype]) for i, name in enumerate(self.table)}
+        streams = enumerate(self.streams, len(self.table))
+        indices |= {stream_of(node.outputs[0]): table + i for i, node in streams}
+        first = len(self.table) + len(self.streams)
+
+        def shared(number: int, element: Type) -> Value:
+            assert steps.shared_scratch[number] > 0, "scratch of no bytes is not addressed"
+            return f.address_at(table, first + number, element)
+
+        def own(number: int, element: Type) -> Value:
+            assert steps.thread_scratch[number] > 0, "scratch of no bytes is not addressed"
+            start = f.address_at(table, first + len(steps.shared_scratch) + number, UINT8)
+            return f.cast(start + thread * aligned(steps.thread_scratch[number]), element)
+
+        def refuse() -> None:
+            at = first + len(steps.shared_scratch) + len(steps.thread_scratch)
+            assert steps.has_runtime_check, "the stages do not say that they do"
+            for word in range(CHECK_WORDS):
+                f.store(f.index(1), f.address_at(table, at + word, INT64))
+
+        node = self.group.nodes[0]
+        inputs = [indices.get(name) if name else None for name in node.inputs]
+        outputs = [indices[name] for name in node.outputs if name in indices]
+        return Work(f, inputs, outputs, shared, own, indices, refuse)
+
+    @cached_property
+    def streams(self) -> list[Node]:
+        """The nodes that draw from a random stream; its number is no part of the code, so that others may share it."""
+        return [node for node in self.group.nodes if isinstance(node.rule, Pointwise) and node.rule.is_random]
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for groups that are the same but for addresses."""
+        number = {name: str(i) for i, name in enumerate(self.table)}
+        before = [name for node in self.group.prologue for name in node.outputs]
+        made = {name: f"m{i}" for i, name in enumerate([*self.group.outputs, *before])}
+        known = {name: op.attributes[0].SerializeToString().hex() for name, op in self.constants.items()}
+
+        def named(name: str) -> str:
+            if name in made:
+                return made[name] + ("!" + number[name] if name in self.stored else "")
+            return number.get(name) or known.get(name, "")
+
+        parts = [f"{self.group.domain} {self.additions.name}"]
+        for node in (*self.group.prologue, *self.group.nodes):
+            operands = [f"{named(name)}:{self.types[name]}{self._gaps(name)}" if name else "" for name in node.inputs]
+            results = [f"{named(name)}:{self.types[name]}" for name in node.outputs]
+            attributes = [attribute.SerializeToString().hex() for attribute in node.op.attributes]
+            variant = node.rule.variant if isinstance(node.rule, CustomKernel) else ""
+            parts.append(f"{node.op.type} {node.part} {operands} {results} {attributes} {variant}")
+        if self.invariant or self.is_prepacked:
+            parts.append(f"prepacked {self.is_prepacked} {sorted(number[name] for name in self.invariant)}")
+        return "\n".join(parts)
+
+    def _gaps(self, name: str) -> str:
+        return f"@{self.views[name].layout.strides}" if name in self.views else ""
+
+
+def stream_of(name: str) -> str:
+    """Where a tensor is drawn: the name of the place that has the number of its stream."""
+    return f"stream of {name}"  # no tensor has a space in its name
+
+
+def kernel_of(
+    block: Nodes,
+    group: Group,
+    stored: Sequence[str],
+    invariant: frozenset[str] = frozenset(),
+    *,
+    is_prepacked: bool = False,
+) -> GroupKernel:
+    """Return the kernel of a group, which reads the tensors of the roots `invariant` as invariant ones."""
+    nodes = [*group.prologue, *group.nodes]
+    made = {name for node in nodes for name in node.outputs}
+    reads = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
+    known = {name for name in reads if name in block.constants and _is_one(block.types[name])}
+    ones = known - {name for node in nodes if not isinstance(node.rule, Pointwise) for name in node.inputs}
+    table = [name for name in reads if name not in ones] + [name for name in stored if name not in reads]
+    constants = {name: block.constants[name] for name in reads if name in ones}
+    views = {name: block.views[name] for name in reads if name in block.views}
+    known_steady = frozenset(name for name in reads if name in table and block.root.get(name, name) in invariant)
+    first = group.nodes[0]
+    additions = block.additions[first.outputs[0]] if isinstance(first.rule, Product) else Additions.CHAIN
+    return GroupKernel(
+        group, block.types, stored, tuple(table), constants, views, known_steady, is_prepacked, additions
+    )
+
+
+def storing(block: Nodes, kernel: GroupKernel, stored: Sequence[str]) -> GroupKernel:
+    """The same, of which these tensors are written."""
+    invariant = frozenset(block.root.get(name, name) for name in kernel.invariant)
+    return kernel_of(block, kernel.group, stored, invariant, is_prepacked=kernel.is_prepacked)
+
+
+def _is_one(type: TensorType) -> bool:
+    return all(extent == 1 for extent in type.static_shape)

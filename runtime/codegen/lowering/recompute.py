@@ -1,0 +1,254 @@
+"""Remake: what is cheap to compute is computed again where it is read, instead of being written and read.
+
+A tensor that pointwise nodes make out of others, such as the mask of an activation or deviations from a mean, leaves
+memory if all groups that read it element by element can make it again, and what they have to read for that is less
+than what writing and reading it costs. They read nothing that would otherwise not be in memory by then, but for as many
+bytes as the tensor itself took. A convolution that copies its first operand makes it while it does. A product is made
+once, so what others read of it too is as good as an operand: of the gradient of a layer norm that follows one, nothing
+but the product is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Final
+
+from prograd_proto import TensorType
+from runtime.codegen.lowering.groups import MAX_GROUP_NODES, Group
+from runtime.codegen.lowering.instructions import instructions
+from runtime.codegen.lowering.nodes import Node, Nodes
+from runtime.codegen.machine import Target
+from runtime.codegen.rules import CustomKernel, Pointwise, Product, Rule
+
+MIN_TENSOR_BYTES: Final = 1 << 14
+"""Of a tensor: less than that stays in a near cache."""
+
+MAX_RECOMPUTED_INSTRUCTIONS: Final = 24
+"""Instructions for a vector, less than writing and reading one takes where it leaves the near caches."""
+
+WRITE_TO_READ_COST: Final = 2
+"""What writing a byte costs, in bytes that are read: its cache line is read first."""
+
+
+def recomputed(target: Target, block: Nodes, groups: Sequence[Group]) -> tuple[Nodes, list[Group]]:
+    """The block with more tensors, and copies of the groups, of which some make again what others made."""
+    remaking = _Recomputation(target, block, [_copy(group) for group in groups])
+    for group in remaking.groups:
+        while remaking.consider_all(group):
+            pass  # what one tensor needs may be read by then for another one
+    return remaking.result()
+
+
+@dataclass
+class _Plan:
+    """How one group makes a tensor again: the nodes, and the roots that it has to read besides."""
+
+    group: Group
+    nodes: list[Node]
+    more: set[str]
+
+
+@dataclass
+class _Recomputation:
+    target: Target
+    block: Nodes
+    groups: list[Group]
+    names: dict[tuple[Group, str], str] = field(default_factory=dict[tuple[Group, str], str])
+    counts: dict[tuple[object, ...], tuple[Rule, int | None]] = field(
+        default_factory=dict[tuple[object, ...], tuple[Rule, int | None]]
+    )
+
+    def __post_init__(self) -> None:
+        self.types, self.root = dict(self.block.types), dict(self.block.root)
+        self.rank = {group: i for i, group in enumerate(self.groups)}
+        self.readers: dict[str, set[Group]] = {}
+        for group in self.groups:
+            for root in group.reads:
+                self.readers.setdefault(root, set()).add(group)
+        self.copies = dict.fromkeys(self.groups, 0)
+        firsts = [group.nodes[0] for group in self.groups]
+        self.products = {node.outputs[0] for node in firsts if isinstance(node.rule, Product)}
+
+    def result(self) -> tuple[Nodes, list[Group]]:
+        """All groups that still make something."""
+        for group in reversed(self.groups):
+            self._forget_unread(group)
+        return replace(self.block, types=self.types, root=self.root), [g for g in self.groups if g.nodes]
+
+    def consider_all(self, group: Group) -> bool:
+        """Take out of memory what pays of what a group makes; whether there was something."""
+        names = [x.outputs[0] for x in reversed(group.nodes) if isinstance(x.rule, Pointwise) and len(x.outputs) == 1]
+        return sum(self.consider(name, group) for name in names) > 0
+
+    def consider(self, name: str, group: Group) -> bool:
+        """Take a tensor out of memory, if that pays; whether it did."""
+        size = self._bytes(name)
+        if not size or name in self.block.ends or not self.readers.get(name):
+            return False
+        readers = sorted(self.readers[name], key=self.rank.__getitem__)
+        plans = [self._plan(name, group, reader) for reader in readers]
+        if any(plan is None for plan in plans):
+            return False
+        found = [plan for plan in plans if plan is not None]
+        more = sum(self._bytes(root) for plan in found for root in plan.more)
+        longer = {root for plan in found for root in plan.more if not self._lives(root, plan.group)}
+        if more >= size * (WRITE_TO_READ_COST + len(found)) or sum(map(self._bytes, longer)) > size:
+            return False
+        for plan in found:
+            self._recompute(plan, name)
+        return True
+
+    def _bytes(self, root: str) -> int:
+        """Of a tensor that is not always in a near cache."""
+        size = self.types[root].nbytes
+        return size if size >= MIN_TENSOR_BYTES else 0
+
+    def _lives(self, root: str, group: Group) -> bool:
+        """Whether a tensor is in memory when a group runs, whatever that reads."""
+        last = max((self.rank[other] for other in self.readers.get(root, ())), default=-1)
+        return root in self.block.ends or root in self.block.state_of or last >= self.rank[group]
+
+    def _plan(self, name: str, group: Group, reader: Group) -> _Plan | None:
+        """How a group could make a tensor of an earlier one, if it reads it element by element."""
+        if any(self.root[x] == name and x != name for node in reader.nodes for x in node.inputs if x):
+            return None
+        nodes = self._chain(name, group)
+        if nodes is None or len(nodes) + len(reader.nodes) > MAX_GROUP_NODES:
+            return None
+        if not (self._takes_copies(reader, name) or self._has_prologue(reader, name, nodes)):
+            return None
+        made = {node.outputs[0] for node in nodes}
+        leaves = {self.root[x] for node in nodes for x in node.inputs if x and x not in made}
+        return _Plan(reader, nodes, {root for root in leaves - reader.reads if root not in self.block.constants})
+
+    def _takes_copies(self, group: Group, name: str) -> bool:
+        """Whether a group goes over such a domain once, and asks nobody what is wrong with what it reads."""
+        refuses = any(isinstance(node.rule, Pointwise) and node.rule.is_invalid for node in group.nodes)
+        fits = group.domain == self.types[name].static_shape
+        return fits and not (group.is_unfusible or group.product or refuses)
+
+    def _has_prologue(self, group: Group, name: str, nodes: Sequence[Node]) -> bool:
+        """Whether a group is a convolution that may make this operand, and no other one, of what these nodes read."""
+        node, *others = group.nodes
+        if not isinstance(node.rule, CustomKernel) or node.rule.plan_with_prologue is None or node.inputs[0] != name:
+            return False
+        if name in node.inputs[1:] or any(name in other.inputs for other in others) or group.prologue:
+            return False
+        type = self.types[name]
+        if not all(self._is_made_by_channels(other, type) for other in nodes):
+            return False
+        inputs, outputs = ([self.types[x] for x in names if x] for names in (node.inputs, node.outputs))
+        return node.rule.plan_with_prologue(self.target, inputs, outputs, node.attributes) is not None
+
+    def _is_made_by_channels(self, node: Node, type: TensorType) -> bool:
+        """Whether a node makes a tensor like this one, of others like it, or of numbers for channels or for all."""
+        rule, made = node.rule, self.types[node.outputs[0]]
+        if not isinstance(rule, Pointwise) or rule.uniforms or rule.indices or rule.is_random or rule.is_invalid:
+            return False
+        channels = type.static_shape[-1]
+        return made.static_shape == type.static_shape and all(
+            prod(read.static_shape) == 1
+            or (
+                x not in self.block.views
+                and read.dtype in (type.dtype, "bool")
+                and (
+                    read.static_shape == type.static_shape
+                    or read.static_shape[-1] == prod(read.static_shape) == channels
+                )
+            )
+            for x in node.inputs
+            if x
+            for read in [self.types[x]]
+        )
+
+    def _chain(self, name: str, group: Group) -> list[Node] | None:
+        """The nodes of the group that make a tensor, in order, if they are few and cheap."""
+        wanted, cost = {name}, 0
+        chain: list[Node] = []
+        for node in reversed(group.nodes):
+            if wanted.isdisjoint(node.outputs) or self._is_kept(node.outputs[0]):
+                continue
+            cost += self._cost(node, name)
+            if cost > MAX_RECOMPUTED_INSTRUCTIONS:
+                return None
+            chain.insert(0, node)
+            wanted.update(x for x in node.inputs if x)
+        made = {x for node in chain for x in node.outputs}
+        outputs = set(group.outputs)
+        return (
+            None if any(self.root[x] in outputs and not self._is_kept(self.root[x]) for x in wanted - made) else chain
+        )
+
+    def _is_kept(self, root: str) -> bool:
+        """Whether a tensor is in memory because it is dear: others read it."""
+        return root in self.products and bool(self.readers.get(root))
+
+    def _cost(self, node: Node, name: str) -> int:
+        alike = len(node.outputs) == 1 and self.types[node.outputs[0]].static_shape == self.types[name].static_shape
+        count = self._count(node) if alike else None
+        return MAX_RECOMPUTED_INSTRUCTIONS + 1 if count is None else count
+
+    def _count(self, node: Node) -> int | None:
+        """The instructions of a node; of those that are alike they are counted once."""
+        assert node.rule is not None, "what is in no group of its own has a form"
+        key = id(node.rule), tuple([x and self.types[x].dtype for x in node.inputs]), repr(node.attributes)
+        if key not in self.counts:
+            self.counts[key] = node.rule, instructions(self.target, node, self.types)
+        return self.counts[key][1]
+
+    def _recompute(self, plan: _Plan, name: str) -> None:
+        """Put copies of the nodes, under names of their own, before those of the group."""
+        reader, new = plan.group, dict[str, str]()
+        is_operand = reader.product is not None or reader.is_unfusible
+        for node in plan.nodes:
+            old = node.outputs[0]
+            if (reader, old) not in self.names:
+                again = self.names[reader, old] = f"{old} again {len(self.names)}"
+                self.types[again], self.root[again] = self.types[old], again
+                copy = node._replace(inputs=tuple(new.get(x, x) for x in node.inputs), outputs=(again,))
+                if is_operand:
+                    reader.prologue.append(copy)
+                else:
+                    reader.nodes.insert(self.copies[reader], copy)
+                    self.copies[reader] += 1
+            new[old] = self.names[reader, old]
+        for i, node in enumerate(reader.nodes[self.copies[reader] :], self.copies[reader]):
+            reader.nodes[i] = node._replace(inputs=tuple(new[x] if x == name else x for x in node.inputs))
+        self._read(reader, reader.reads - {name} | plan.more)
+
+    def _read(self, group: Group, roots: set[str]) -> None:
+        """Have a group read these, and nothing else."""
+        for root in group.reads - roots:
+            self.readers[root].discard(group)
+        for root in roots - group.reads:
+            self.readers.setdefault(root, set()).add(group)
+        group.reads = roots
+
+    def _forget_unread(self, group: Group) -> None:
+        """Take out the nodes of a group that nothing reads any more."""
+        if group.is_unfusible:
+            return
+        read = {name for name in group.outputs if name in self.block.ends or self.readers.get(name)}
+        kept: list[Node] = []
+        for node in reversed(group.nodes):
+            if not read.isdisjoint(node.outputs):
+                kept.insert(0, node)
+                read |= _roots(self.root, node.inputs)
+        if len(kept) == len(group.nodes):
+            return
+        group.nodes[:] = kept
+        made = set(group.outputs)
+        group.row_values &= made
+        before = {name for node in group.prologue for name in node.outputs}
+        nodes = (*group.prologue, *kept)
+        self._read(group, {root for node in nodes for root in _roots(self.root, node.inputs)} - made - before)
+
+
+def _copy(group: Group) -> Group:
+    return replace(group, nodes=list(group.nodes), reads=set(group.reads), row_values=set(group.row_values))
+
+
+def _roots(root: Mapping[str, str], names: Iterable[str]) -> set[str]:
+    return {root[name] for name in names if name}

@@ -1,0 +1,129 @@
+"""Chains: groups whose units are strips of the same rows, and need nothing of each other but those rows.
+
+Who computed a strip of one group goes on with that of the next, which lies in its caches, and waits for nobody: all are
+in one phase. So a network of small layers is computed by each thread for its rows of the batch, forwards and back, up
+to the sums over all rows, which are joined after that.
+
+A group joins the chain of an earlier one if what stands between the two makes nothing that it reads; it then stands
+beside the others of its chain. What reads nothing of the chain, such as a look at labels, may stand before it. What
+updates states does so in a later stage, or is in no chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from runtime.codegen.lowering.groups import Group
+from runtime.codegen.lowering.nodes import Nodes
+from runtime.codegen.rules import KernelSteps, RowTiles
+
+MAX_GROUPS_BETWEEN: Final = 16
+"""Groups that may stand between two of a chain."""
+
+MAX_CHAIN_NANOSECONDS: Final = 200_000.0
+"""Nanoseconds of a chain: a thread that comes late, or loses its core, keeps others waiting for its share."""
+
+Tables = Sequence[Sequence[str]]
+"""Of each group the tensors that it reads and writes, as its strips count them."""
+
+
+class TiledChain(NamedTuple):
+    """Positions of groups: those of a chain, and those that stand between them and may stand before them."""
+
+    links: list[int]
+    moved_before: list[int]
+
+
+def tiled_chains(
+    block: Nodes, groups: Sequence[Group], tables: Tables, steps: Sequence[KernelSteps], threads: int
+) -> list[TiledChain]:
+    """The chains of at least two groups for so many threads."""
+    search = _Search(block, groups, tables, steps, threads)
+    found: list[TiledChain] = []
+    taken: set[int] = set()
+    for first in range(len(groups)):
+        if first not in taken and search.row_tiles_of(first) is not None:
+            chain = search.chain_from(first, taken)
+            if len(chain.links) > 1:
+                found.append(chain)
+                taken.update(chain.links, chain.moved_before)
+    return found
+
+
+def chained_order(count: int, chains: Sequence[TiledChain]) -> list[int]:
+    """The positions of so many groups in an order in which those of each chain stand together."""
+    begins = {chain.links[0]: [*chain.moved_before, *chain.links] for chain in chains}
+    taken = {i for moved in begins.values() for i in moved}
+    return [i for first in range(count) for i in begins.get(first, () if first in taken else (first,))]
+
+
+class _Search:
+    def __init__(
+        self, block: Nodes, groups: Sequence[Group], tables: Tables, steps: Sequence[KernelSteps], threads: int
+    ) -> None:
+        self._block, self._groups, self._tables, self._steps, self._threads = block, groups, tables, steps, threads
+        tensor_of = {state: tensor for tensor, state in block.state_of.items()}
+        updates = block.block.desc.updates
+        self._old = {block.root[u.tensor]: tensor_of.get(u.state, "") for u in updates}
+
+    def row_tiles_of(self, i: int) -> RowTiles | None:
+        """The strips of a group, if each thread gets as many of them, and they update no state."""
+        steps = self._steps[i].steps
+        row_tiles = steps[0].row_tiles if steps else None
+        if row_tiles is None or row_tiles.parts % self._threads or row_tiles.rows % self._threads:
+            return None
+        updates = len(steps) == 1 and not self._old.keys().isdisjoint(self._groups[i].outputs)
+        return None if updates else row_tiles
+
+    def chain_from(self, first: int, taken: set[int]) -> TiledChain:
+        """The group at this position, and those that go on with its strips."""
+        chain, before, row_tiles = [first], list[int](), self.row_tiles_of(first)
+        assert row_tiles is not None, "only asked of what has strips"
+        made: dict[str, bool] = {}  # by root, whether strips have it: else it is there after this phase
+        read = set[str]()  # by what stands between
+        self._make(first, made)
+        left = MAX_CHAIN_NANOSECONDS - self._steps[first].steps[0].cost
+        for i in range(first + 1, len(self._groups)):
+            group = self._groups[i]
+            if group.is_host or i - first - len(chain) >= MAX_GROUPS_BETWEEN:
+                break
+            if i not in taken and self._goes_on(i, row_tiles.rows, made, read) and self._steps[i].steps[0].cost < left:
+                chain.append(i)
+                self._make(i, made)
+                left -= self._steps[i].steps[0].cost
+            elif i not in taken and made.keys().isdisjoint(group.reads) and self._old.keys().isdisjoint(group.outputs):
+                before.append(i)
+            else:
+                made.update(dict.fromkeys(group.outputs, False))
+                read |= group.reads
+        return TiledChain(chain, self._wanted(chain, before))
+
+    def _wanted(self, chain: Sequence[int], before: Sequence[int]) -> list[int]:
+        """Those that make something that the chain reads."""
+        read = {name for i in chain for name in self._groups[i].reads}
+        found: list[int] = []
+        for i in reversed(before):
+            if not read.isdisjoint(self._groups[i].outputs):
+                found.insert(0, i)
+                read |= self._groups[i].reads
+        return found
+
+    def _make(self, i: int, made: dict[str, bool]) -> None:
+        made.update(dict.fromkeys(self._groups[i].outputs, len(self._steps[i].steps) == 1))
+
+    def _goes_on(self, i: int, rows: int, made: Mapping[str, bool], read: set[str]) -> bool:
+        """Whether the strips of a group read the rows of theirs that strips of the chain made, and some of them."""
+        row_tiles, group = self.row_tiles_of(i), self._groups[i]
+        if row_tiles is None or row_tiles.rows != rows or made.keys().isdisjoint(group.reads):
+            return False
+        if any(self._old.get(name) in read for name in group.outputs):
+            return False  # it would update a state before that is read
+        block, table = self._block, self._tables[i]
+        own = {block.root.get(name) for index, name in enumerate(table) if index in row_tiles.reads}
+        whole = {block.root.get(name) for index, name in enumerate(table) if index not in row_tiles.reads}
+        return all(
+            name in own and name not in whole and made[name] and block.types[name].static_shape[0] == rows
+            for name in group.reads
+            if name in made
+        )

@@ -1,0 +1,138 @@
+"""Accesses: ops that only pick elements out of a tensor become how others read that.
+
+1. Ops in order. The operand lies in some root, from an offset on, with a step for each axis; so does each result.
+2. If everything that reads a result, or a view of it, can read it where it is without losing speed, the op is left out.
+   Else it stays, and copies: out of whatever its operand lies in.
+
+What reads along its last axis wants elements beside each other there, 16 bytes of them for each that reads them and
+no more than a cache line: to gather them costs more than a copy does. A product takes operands whose elements are
+beside each other along either axis. A NumPy kernel, and what has loops of its own, takes a tensor without gaps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from prograd_proto.dtypes import ITEM_BYTES
+from runtime.codegen.kernels.moves import Layout, row_major
+from runtime.codegen.kernels.nest import nest
+from runtime.codegen.lowering.nodes import Node, Nodes
+from runtime.codegen.lowering.view import View
+from runtime.codegen.rules import Pointwise, Product, Reduction
+from runtime.codegen.rules.rule import Factors
+from runtime.codegen.rules.shape import MOVES, VIEW_OPS
+
+LEAST_BYTES, MOST_BYTES = 16, 64
+"""Beside each other, of what is read in gaps, for each that reads it, and in all: each pays for the gaps what a copy
+would pay once, but a cache line is as good as any more."""
+
+
+def with_views(block: Nodes) -> Nodes:
+    """The block without the ops that others can do without."""
+    return _Views(block).result()
+
+
+class _Views:
+    def __init__(self, block: Nodes) -> None:
+        self.block = block
+        self.found: dict[str, View] = {}
+        self.views: dict[str, list[str]] = {}
+        for name, root in block.root.items():
+            self.views.setdefault(root, []).append(name)
+        self.readers: dict[str, list[tuple[Node, int]]] = {}
+        for node in block.nodes:
+            for position, name in enumerate(node.inputs):
+                self.readers.setdefault(name, []).append((node, position))
+
+    def result(self) -> Nodes:
+        nodes = [node for node in self.block.nodes if not self._is_view(node)]
+        root = {name: self.found[name].root if name in self.found else of for name, of in self.block.root.items()}
+        return replace(self.block, nodes=nodes, root=root, views=self.found)
+
+    def _is_view(self, node: Node) -> bool:
+        """Whether others can read the results of a node where its operand is; then that is noted."""
+        if node.op.type not in VIEW_OPS or node.rule is None:
+            return False
+        operand = self._view(node.inputs[0])
+        outputs = [self.block.types[name] for name in node.outputs]
+        [moves] = MOVES[node.op.type]([operand.layout], outputs, **node.attributes)
+        found: dict[str, View] = {}
+        for name, move in zip(node.outputs, moves, strict=True):
+            assert not isinstance(move.source, int), "what is picked out is read"
+            layout = Layout(move.extents, move.source.strides)
+            found_view = View(operand.root, operand.offset + move.source.offset, layout)
+            views = self._views(name, found_view)
+            if views is None or not all(self._suits(*view) for view in views.items()):
+                return False
+            found |= views
+        self.found |= found
+        return True
+
+    def _view(self, name: str) -> View:
+        shape = self.block.types[name].static_shape
+        return self.found.get(name) or View(self.block.root[name], 0, Layout(shape, row_major(shape)))
+
+    def _views(self, name: str, found_view: View) -> dict[str, View] | None:
+        """A tensor and its views of other shapes; None if one of them has to be moved for that, or the end reads it."""
+        if name in self.block.ends:
+            return None
+        views: dict[str, View] = {}
+        for view in self.views[name]:
+            layout = found_view.layout.reshaped(self.block.types[view].static_shape)
+            if layout is None:
+                return None
+            views[view] = found_view._replace(layout=layout)
+        return views
+
+    def _suits(self, name: str, view: View) -> bool:
+        """Whether all that reads this tensor can read it there."""
+        readers = self.readers.get(name, [])
+        least = min(LEAST_BYTES * len(readers), MOST_BYTES)
+        return view.layout.is_plain or all(self._reads(*reader, view.layout, least) for reader in readers)
+
+    def _reads(self, node: Node, position: int, layout: Layout, least: int) -> bool:
+        types = self.block.types
+        if node.op.type in MOVES and node.rule is not None:
+            return True
+        if isinstance(node.rule, Product):
+            plain = [self._view(name).layout for name in node.inputs]
+            read = [layout if x == node.inputs[position] else y for x, y in zip(node.inputs, plain, strict=True)]
+            domain = types[node.outputs[0]].static_shape
+            before, after = (node.rule.factors(*operands, **node.attributes) for operands in (plain, read))
+            if before is None or after is None or not _is_contiguous(after, before, domain):
+                return False
+            return domain[-1] > 1 or _keeps_column(after, before)
+        if isinstance(node.rule, Pointwise | Reduction):
+            name = node.inputs[0] if isinstance(node.rule, Reduction) else node.outputs[0]
+            return _has_contiguous_runs(
+                layout, types[name].static_shape, least // ITEM_BYTES[types[node.inputs[position]].dtype]
+            )
+        return False
+
+
+def _is_contiguous(factors: Factors, plain: Factors, domain: tuple[int, ...]) -> bool:
+    """Whether a product finds elements beside each other in both factors, and is of no more matrices than else."""
+    (row, _, depth), (_, column, depth_of_right) = factors.left[-3:], factors.right[-3:]
+    beside = 1 in (row, depth) and 1 in (column, depth_of_right)
+    return beside and _loops_around(factors, domain) <= _loops_around(plain, domain)
+
+
+def _keeps_column(factors: Factors, plain: Factors) -> bool:
+    """Return True if operands of a product of one column lie along the axes along which they would lie as copies."""
+    is_left = (factors.left[-1] == 1) == (plain.left[-1] == 1)
+    return is_left and (factors.depth == 1 or factors.right[-1] == 1)
+
+
+def _loops_around(factors: Factors, domain: tuple[int, ...]) -> int:
+    """Of a product, besides the rows of one matrix."""
+    steps = {"left": factors.left[:-2], "right": factors.right[:-2], "result": row_major(domain)[:-1]}
+    return prod(nest(domain[:-1], steps).extents[:-1])
+
+
+def _has_contiguous_runs(layout: Layout, domain: tuple[int, ...], least: int) -> bool:
+    """Whether a nest over a domain finds the elements beside each other, so many at least."""
+    loops = nest(domain, {"operand": layout.along(domain), "result": row_major(domain)})
+    if not loops.extents:
+        return True
+    return loops.strides["operand"][-1] in (0, 1) and loops.extents[-1] >= least

@@ -1,0 +1,134 @@
+"""Long orders, digit by digit: numbers become keys without a sign, which are sorted by their bytes, the lowest first.
+
+Each pass keeps the order of what has the same byte, so of equal elements the first comes first. A byte that all keys
+of a row have in common is passed over. NaN is larger than any number, and both zeros are equal. (Radix sort, H. Seward,
+1954.)
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prograd_proto import TensorType
+from runtime.codegen.ir import DTYPES, INT32, INT64, UINT8, Index, Type, Value
+from runtime.codegen.ir.types import UINT32, UINT64
+from runtime.codegen.ir.words import bits, convert, is_nan, where
+from runtime.codegen.kernels.indices import index_dtype
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.rules.index import row_blocks
+
+DIGIT_VALUES: Final = 256
+"""Of a byte."""
+
+KEYS, PLACES, COUNTS = range(3)
+"""The thread's own memory: keys twice, their places twice, and how often each byte has each value."""
+
+UNSIGNED: Final = {8: UINT8, 32: UINT32, 64: UINT64}
+SIGNED: Final = {32: INT32, 64: INT64}
+"""By the bits of an element."""
+
+NANOSECONDS_PER_DIGIT: Final = 1.5
+"""For an element and a byte: a guess."""
+
+
+def all_of_order(
+    x: TensorType, axis: int, count: int, largest: bool, outputs: tuple[int | None, int | None]
+) -> KernelSteps:
+    """So many of every row along an axis; `outputs` are the numbers of the results for elements and for places."""
+    rows, element = row_blocks(x, axis), DTYPES[x.dtype]
+    digits = element.bits // 8
+
+    def write(work: Work, start: Value, stop: Value) -> None:
+        f = work.f
+        order = _Order(work, element, rows.size, largest)
+        source = work.inputs[0]
+        assert source is not None, "it is read"
+        for item in f.range(start, stop):
+            block, column = f.index(item) // rows.after, f.index(item) % rows.after
+            row = source + (block * rows.size * rows.after + column)
+            order.begin(row, rows.after)
+            for digit in range(digits):
+                order.sort(digit)
+            for i in f.range(0, count):
+                to, index = (block * count + i) * rows.after + column, order.place(i)
+                values = f.load(row, index * rows.after), index
+                for value, output in zip(values, outputs, strict=True):
+                    if output is not None:
+                        f.store(value, work.outputs[output], to)
+
+    items = rows.before * rows.after
+    place_bytes = DTYPES[index_dtype(rows.size)].bits // 8
+    own = (2 * rows.size * element.bits // 8, 2 * rows.size * place_bytes, digits * DIGIT_VALUES * place_bytes)
+    return KernelSteps(
+        (KernelStep(write, items, items * rows.size * digits * NANOSECONDS_PER_DIGIT),),
+        thread_scratch=tuple(max(s, 64) for s in own),
+    )
+
+
+class _Order:
+    """The keys of a row, and where each of them was."""
+
+    def __init__(self, work: Work, element: Type, size: int, largest: bool) -> None:
+        self.f, self.element, self.size, self.largest = work.f, element, size, largest
+        self.keys = work.thread_scratch(KEYS, UNSIGNED[element.bits])
+        self.index = DTYPES[index_dtype(size)]
+        self.places, self.counts = work.thread_scratch(PLACES, self.index), work.thread_scratch(COUNTS, self.index)
+        self.half = self.f.local()  # which half of keys and places is in order so far
+
+    def begin(self, row: Value, step: int) -> None:
+        """Make the keys, and count the values of all their bytes."""
+        f, digits = self.f, self.element.bits // 8
+        f.store(f.index(0), self.half)
+        for i in f.range(0, digits * DIGIT_VALUES):
+            f.store(f.constant(self.index, 0), self.counts, i)
+        for i in f.range(0, self.size):
+            key = self._key(f.load(row, i * step))
+            f.store(key, self.keys, i)
+            f.store(convert(f.index(i), self.index), self.places, i)
+            for digit in range(digits):
+                at = self._byte(key, digit)
+                f.store(f.load(self.counts, at) + 1, self.counts, at)
+
+    def sort(self, digit: int) -> None:
+        """Order keys by a byte, if it is not the same in all of them."""
+        f = self.f
+        one = self._byte(f.load(self.keys), digit)
+        with f.when(f.load(self.counts, one).not_equal(self.size)):
+            loop = f.loop(0, DIGIT_VALUES, 1, [f.constant(self.index, 0)])
+            for value, [before] in loop:
+                at = f.index(value) + digit * DIGIT_VALUES
+                count = f.load(self.counts, at)
+                f.store(before, self.counts, at)
+                loop.carry([before + count])
+            half = f.load(self.half)
+            source, goal = half * self.size, (1 - half) * self.size
+            for i in f.range(0, self.size):
+                key = f.load(self.keys, source + i)
+                at = self._byte(key, digit)
+                index = f.load(self.counts, at)
+                f.store(index + 1, self.counts, at)
+                to = goal + convert(index, INT64)
+                f.store(key, self.keys, to)
+                f.store(f.load(self.places, source + i), self.places, to)
+            f.store(1 - half, self.half)
+
+    def place(self, number: Index) -> Value:
+        """Where the element of this number in the order is."""
+        return convert(self.f.load(self.places, self.f.load(self.half) * self.size + number), INT64)
+
+    def _byte(self, key: Value, digit: int) -> Value:
+        """Where it is counted."""
+        return convert((key >> (8 * digit)) & (DIGIT_VALUES - 1), INT64) + digit * DIGIT_VALUES
+
+    def _key(self, x: Value) -> Value:
+        """A number without a sign, in the order of elements."""
+        unsigned, top = UNSIGNED[x.type.bits], x.type.bits - 1
+        if x.type.kind == "unsigned":
+            key = x
+        elif x.type.is_float:
+            number = bits(where(x.equal(0), 0.0, x), SIGNED[x.type.bits])
+            key = bits(number ^ (number >> top), unsigned) ^ (bits(number, unsigned) & (1 << top)) ^ (1 << top)
+            key = where(is_nan(x), (1 << x.type.bits) - 1, key)
+        else:
+            key = bits(x, unsigned) ^ (1 << top)
+        return ~key if self.largest else key

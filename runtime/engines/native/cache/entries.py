@@ -1,0 +1,128 @@
+"""Entries of the cache: found, kept, listed and left out again. Whatever is wrong, nothing is found and all goes on."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from time import time
+from typing import Final, NamedTuple
+
+from runtime.engines.native.cache.entry import Entry, Label, from_bytes, to_bytes
+from runtime.engines.native.cache.folder import (
+    SUFFIX,
+    UNFINISHED,
+    cache_folder,
+    mark_used,
+    read_file,
+    why_unsafe,
+    write_file,
+)
+
+MAX_CACHE_BYTES: Final = 256 << 20
+"""Of all files; the least recently used go first."""
+
+ABANDONED_SECONDS: Final = 3600.0
+"""After which a file that is not finished belongs to no process any more."""
+
+
+class Kept(NamedTuple):
+    """A file of the cache.
+
+    Attributes:
+        path: where it is.
+        nbytes: of the file.
+        used: when it was last written or read, in seconds since 1970.
+    """
+
+    path: Path
+    nbytes: int
+    used: float
+
+    @property
+    def label(self) -> Label | None:
+        """What it is for; None if it is not finished, damaged or unsafe, and so not used."""
+        entry = _read(self.path)
+        return entry.label if entry else None
+
+
+def find(key: str) -> Entry | None:
+    """The entry of a key; None if there is none that can be used."""
+    folder = _safe_folder()
+    if folder is None:
+        return None
+    entry = _read(folder / (key + SUFFIX))
+    if entry:
+        mark_used(folder / (key + SUFFIX))
+    return entry
+
+
+def keep(entry: Entry, most_bytes: int = MAX_CACHE_BYTES) -> None:
+    """Write an entry, and remove those that there is no room for any more."""
+    content = to_bytes(entry)
+    folder = cache_folder()
+    if folder is None or len(content) > most_bytes:
+        return
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError:
+        return
+    if _safe_folder() and write_file(folder / (entry.label.key + SUFFIX), content):
+        _make_room(folder, most_bytes)
+
+
+def kept() -> list[Kept]:
+    """All files of the cache, the most recently used first; raises OSError if the folder cannot be read."""
+    folder = cache_folder()
+    if folder is None or not folder.is_dir():
+        return []
+    return sorted(_files(folder), key=lambda file: -file.used)
+
+
+def clear() -> list[Kept]:
+    """Remove all files of the cache, and no others; what was removed. Raises OSError for one that cannot be."""
+    files = kept()
+    for file in files:
+        file.path.unlink(missing_ok=True)
+    return files
+
+
+def _read(path: Path) -> Entry | None:
+    content = read_file(path)
+    entry = from_bytes(content) if content else None
+    return entry if entry and entry.label.key + SUFFIX == path.name else None
+
+
+def _safe_folder() -> Path | None:
+    folder = cache_folder()
+    try:
+        return None if folder is None or why_unsafe(folder) else folder
+    except OSError:
+        return None
+
+
+def _files(folder: Path) -> list[Kept]:
+    found: list[Kept] = []
+    for entry in os.scandir(folder):
+        if not entry.name.endswith((SUFFIX, UNFINISHED)):
+            continue
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError:  # another process removed it
+            continue
+        found.append(Kept(Path(entry.path), status.st_size, status.st_mtime))
+    return found
+
+
+def _make_room(folder: Path, most_bytes: int) -> None:
+    try:
+        files = sorted(_files(folder), key=lambda file: -file.used)
+    except OSError:
+        return
+    total = 0
+    for file in files:
+        abandoned = file.path.name.endswith(UNFINISHED) and file.used < time() - ABANDONED_SECONDS
+        total += file.nbytes
+        if abandoned or total > most_bytes:
+            with suppress(OSError):  # another process removed it, or nobody may
+                file.path.unlink()

@@ -1,0 +1,88 @@
+"""Many steps in one call: the rows of each are taken, and its results kept, by compiled code.
+
+Only for a step that is compiled as a whole, with rows in memory: no op is left to NumPy, every state is updated in
+place, and what is fetched needs no conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from runtime.codegen.emit.driver import CHUNK_WORDS
+from runtime.codegen.lower import Lowered
+from runtime.codegen.lowering.chunks import in_order
+from runtime.dtypes import Array
+from runtime.engines.around_step import AroundStep
+from runtime.engines.engine import InMemory
+from runtime.engines.native.driver import Driver
+from runtime.engines.native.row_input import row_input
+from runtime.engines.native.step import CompiledStep
+
+
+def repeated_steps(
+    step: Lowered, compiled: CompiledStep, around: AroundStep, rows: InMemory, fetches: Sequence[str]
+) -> RepeatedSteps | None:
+    """Steps with these rows, of which these fetches are kept; None if each has to be made by itself."""
+    if len(compiled.segments) != 1 or compiled.segments[0].host is not None or around.before or around.updates:
+        return None
+    raw = {fetch.name: compiled.arrays[fetch.tensor] for fetch in step.nodes.block.desc.fetches}
+    if not fetches and any(steps.has_runtime_check for steps in step.steps):
+        return None  # nothing would say how many steps were made
+    if any(name not in raw or raw[name].dtype != around.fetches[name].dtype for name in fetches):
+        return None
+    sources = {name: rows.columns.get(name, rows.whole.get(name)) for name in around.feeds}
+    if not all(_fits(source, around.feeds[name]) for name, source in sources.items()):
+        return None
+    return RepeatedSteps(step, compiled, around, rows, {name: raw[name] for name in fetches})
+
+
+def _fits(source: Array | None, feed: Array) -> bool:
+    return source is not None and source.dtype == feed.dtype and source.flags.c_contiguous
+
+
+class RepeatedSteps:
+    """Steps of one executor with rows that stay."""
+
+    def __init__(
+        self, step: Lowered, compiled: CompiledStep, around: AroundStep, rows: InMemory, raw: Mapping[str, Array]
+    ) -> None:
+        self._after, self._runtime_checks = around.after, compiled.runtime_checks
+        self._raw = {name: (array, array.ctypes.data, array.nbytes) for name, array in raw.items()}
+        self._position = np.zeros(1, np.int64)
+        self._at = self._position.ctypes.data
+        self._batch = next((len(around.feeds[name]) for name in around.feeds if name in rows.columns), 0)
+        self._count = step.phases.count
+        self._driver = self._driver_of(step, compiled, around.feeds, rows)
+
+    def __call__(self, first: int, count: int) -> Mapping[str, Array]:
+        """See `runtime.engines.engine.Repeat`."""
+        kept = {name: np.empty((count, *array.shape), array.dtype) for name, (array, _, _) in self._raw.items()}
+        words = [count, self._at, self._batch, len(kept)]
+        for name, (_, address, size) in self._raw.items():
+            words += address, kept[name].ctypes.data, size
+        self._position[0] = first
+        table = np.array(words, np.int64)
+        self._driver.repeat(0, self._count + 1, table)
+        self._runtime_checks.clear()
+        for call in self._after:
+            call()
+        return {name: values[: table[0]] for name, values in kept.items()}
+
+    @property
+    def driver(self) -> Driver:
+        """What makes the steps."""
+        return self._driver
+
+    def _driver_of(self, step: Lowered, compiled: CompiledStep, feeds: Mapping[str, Array], rows: InMemory) -> Driver:
+        """One whose first phase takes the rows."""
+        taken = row_input(step, compiled.tables, feeds, rows, self._position, self._batch)
+        records = in_order(taken.steps)
+        phases, chunks = compiled.driver.phases[: self._count], compiled.driver.chunks.copy()
+        chunks[:, 1] += taken.words.ctypes.data - compiled.tables.words.ctypes.data
+        shifted = np.concatenate([[[0, len(records)]], phases + np.array([len(records), 0])])
+        first = np.array([(*record, 0) for record in records], np.int64).reshape(-1, CHUNK_WORDS)
+        tables = np.ascontiguousarray(shifted, np.int64), np.concatenate([first, chunks])
+        alarm = compiled.runtime_checks.words
+        return Driver(step.target, step.threads, *tables, alarm, (taken, rows, compiled))

@@ -1,0 +1,128 @@
+"""How rows get into a step, as chunks of a phase before the others: they are copied, or read where they lie.
+
+Rows that lie in the order in which they are taken need no copy: the tables of the groups that read them are led to the
+first of them. Others are copied to where the feed lies, by their numbers; so are those that the end of a step reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from runtime.codegen.emit.code import ADDRESS
+from runtime.codegen.lower import Lowered
+from runtime.codegen.lowering.chunks import split_items
+from runtime.codegen.machine import CACHE_LINE_BYTES
+from runtime.dtypes import Array
+from runtime.engines.engine import InMemory
+from runtime.engines.native.driver import driver_code
+from runtime.engines.native.step import Tables
+
+NANOSECONDS_PER_BYTE: Final = 0.05
+"""For a byte of a row that is copied: a guess."""
+
+Record = tuple[int, int, int, int]
+"""A chunk as the driver has it: a function, its table, its first unit and the one after its last."""
+
+
+class RowInput(NamedTuple):
+    """The chunks that take the rows of a step.
+
+    Attributes:
+        steps: the chunks for each feed, and about how many nanoseconds they take.
+        words: the tables of the step's groups, which lead to rows where these lie.
+        alive: what the chunks read.
+    """
+
+    steps: list[tuple[list[Record], float]]
+    words: Array
+    alive: object
+
+
+def row_input(
+    step: Lowered, tables: Tables, feeds: Mapping[str, Array], rows: InMemory, position: Array, batch: int
+) -> RowInput:
+    """What takes the rows from a position on, which a word has when a step begins."""
+    tensor_of = {p.feed: p.tensor for p in step.nodes.block.desc.parameters if p.WhichOneof("source") == "feed"}
+    numbers = np.ascontiguousarray(rows.numbers, np.int64)
+    words = tables.words.copy()
+    chunks = _Chunks(step, feeds, rows, numbers, position, batch)
+    in_order = _is_in_order(numbers)
+    for name, tensor in tensor_of.items():
+        if tensor not in step.nodes.ends and (in_order or name not in rows.columns):
+            read = {
+                index for of in tables.words_of if step.nodes.root.get(of) == tensor for index in tables.words_of[of]
+            }
+            chunks.point(name, words, sorted(read))
+        else:
+            chunks.copy(name, tensor)
+    return RowInput(chunks.steps, words, (chunks.alive, numbers, position, rows))
+
+
+def _is_in_order(numbers: Array) -> bool:
+    """Whether each row follows the one before it."""
+    if len(numbers) < 2 or numbers[1] != numbers[0] + 1:
+        return len(numbers) < 2
+    return bool((np.diff(numbers) == 1).all())
+
+
+class _Chunks:
+    def __init__(
+        self, step: Lowered, feeds: Mapping[str, Array], rows: InMemory, numbers: Array, position: Array, batch: int
+    ) -> None:
+        self._step, self._feeds, self._rows, self._batch = step, feeds, rows, batch
+        self._numbers, self._position, self._nought = numbers, position, np.zeros(1, np.int64)
+        self._code = driver_code(step.target)
+        self._halved = {
+            kernel.group.nodes[0].inputs[0]
+            for kernel, steps in zip(step.kernels, step.steps, strict=True)
+            if kernel is not None and steps.reads_row_halves
+        }
+        self.steps: list[tuple[list[Record], float]] = []
+        self.alive: list[Array] = [self._nought]
+
+    def point(self, name: str, words: Array, positions: list[int]) -> None:
+        """Lead these words of tables to the rows; see `point_at_rows` in `emission.driver`."""
+        feed, column = self._feeds[name], self._rows.columns.get(name)
+        moved = [int(words[position]) - feed.ctypes.data for position in positions]
+        if column is None:
+            words[positions] = self._rows.whole[name].ctypes.data + np.array(moved, np.int64)
+            return
+        first = int(self._numbers[0]) if len(self._numbers) else 0
+        size = column[:1].nbytes
+        to = [(words.ctypes.data + ADDRESS * position, by) for position, by in zip(positions, moved, strict=True)]
+        head = column.ctypes.data + first * size, self._position.ctypes.data, size
+        table = self._kept(np.array([*head, *(word for pair in to for word in pair)], np.int64))
+        self.steps.append(([(self._code.address("point_at_rows"), table, 0, len(positions))], 0.0))
+
+    def copy(self, name: str, tensor: str) -> None:
+        """Copy the rows; see `take_rows` in `emission.driver`. Of rows that threads read by halves, a half each."""
+        feed, items = self._feeds[name], self._batch if name in self._rows.columns else 1
+        tables = [
+            self._kept(np.array(table, np.int64)) for table in self._copies(name, 2 if tensor in self._halved else 1)
+        ]
+        cost = feed.nbytes * NANOSECONDS_PER_BYTE
+        cuts = split_items(items, cost / len(tables), self._step.threads)
+        take_rows = self._code.address("take_rows")
+        self.steps.append(([(take_rows, table, start, stop) for table in tables for start, stop in cuts], cost))
+
+    def _copies(self, name: str, parts: int) -> list[tuple[int, ...]]:
+        feed = self._feeds[name]
+        if name not in self._rows.columns:
+            where = self._nought.ctypes.data, self._nought.ctypes.data
+            return [(self._rows.whole[name].ctypes.data, feed.ctypes.data, *where, feed.nbytes, feed.nbytes)]
+        column = self._rows.columns[name]
+        size = column[:1].nbytes
+        where = self._numbers.ctypes.data, self._position.ctypes.data
+        starts = [size * i // parts // CACHE_LINE_BYTES * CACHE_LINE_BYTES for i in range(parts)]
+        return [
+            (column.ctypes.data + start, feed.ctypes.data + start, *where, stop - start, size)
+            for start, stop in pairwise([*starts, size])
+        ]
+
+    def _kept(self, table: Array) -> int:
+        self.alive.append(table)
+        return table.ctypes.data
