@@ -56,7 +56,7 @@ def test_every_operator_has_a_signature_with_kinds_and_defaults():
 def test_help_shows_what_an_operator_takes():
     page = pydoc.plain(pydoc.render_doc(ops.softmax))
     assert "ops.softmax(x, *, axis=-1) -> y" in page
-    assert "The powers of e, scaled to sum to 1" in page
+    assert "Return exp(x), scaled to sum to 1" in page
     assert "ops.conv2d(x, w, *, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1) -> y" in pydoc.plain(
         pydoc.render_doc(ops.conv2d)
     )

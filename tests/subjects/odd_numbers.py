@@ -167,7 +167,7 @@ def differences(got: np.ndarray, wanted: np.ndarray) -> set[str]:
 def listed() -> dict[str, frozenset[str]]:
     """Return the differences that docs/accuracy.md lists, by operator."""
     text = (Path(__file__).parents[2] / "docs/accuracy.md").read_text(encoding="utf-8")
-    rows = text.partition("| operators | what may differ | why |")[2].partition("\n\n")[0].splitlines()[2:]
+    rows = text.partition("| operators | difference | reason |")[2].partition("\n\n")[0].splitlines()[2:]
     cells = [row.split("|") for row in rows]
     return {
         name: frozenset(kind.strip() for kind in kinds.split(","))
