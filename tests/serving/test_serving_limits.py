@@ -246,11 +246,13 @@ def test_an_answer_that_never_fits_is_told_the_limit(folder: Path):
 def test_writing_an_answer_takes_no_more_than_is_counted(form: str, shape: tuple[int, ...]):
     arrays = {"y": np.random.default_rng(1).normal(size=shape) * 1e-100}
     FORMS[form].write(arrays)
-    tracemalloc.start()
-    FORMS[form].write(arrays)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < written_bytes(form, arrays) + 10_000
+    peaks: list[int] = []
+    for _ in range(3):  # threads of earlier tests may allocate meanwhile
+        tracemalloc.start()
+        FORMS[form].write(arrays)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert min(peaks) < written_bytes(form, arrays) + 10_000
 
 
 @pytest.mark.parametrize("form", [JSON, NPY, SAFETENSORS])
