@@ -18,7 +18,7 @@ CODES, LENGTH, SIZE, HEADS, BLOCKS = 128, 64, 32, 4, 2
 
 
 def build() -> Program:
-    """The training run: 2 epochs over 2,031 rows of text."""
+    """Return the training run: 2 epochs over 2,031 rows of text."""
     program = Program("characters", seed=1)
     text = program.input("text", "uint8", ("batch", LENGTH))
 
@@ -42,7 +42,7 @@ def build() -> Program:
 
 
 def attention(program: Program, name: str, x: Value) -> Value:
-    """What each character takes from itself and those before it, by heads that see how far away they are."""
+    """Return what each position attends to in the positions up to itself, with relative positions."""
     w = program.parameter(f"{name}.w", (SIZE, 3 * SIZE))
     out = program.parameter(f"{name}.out", (SIZE, SIZE))
 

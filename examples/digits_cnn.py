@@ -10,7 +10,7 @@ from prograd import Program, adam, he_normal, layers, ops, warmup_cosine
 
 
 def build() -> Program:
-    """The training run: 20 epochs of Adam over 1,198 images."""
+    """Return the training run: 20 epochs of Adam over 1,198 images."""
     program = Program("digits_cnn", seed=2)
     image = program.input("image", "uint8", ("batch", 8, 8, 1))  # 0 to 16
     label = program.input("label", "int64", ("batch",))

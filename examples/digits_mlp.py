@@ -14,7 +14,7 @@ SIZES = (64, 32)
 
 
 def build() -> Program:
-    """The training run: 20 epochs of gradient descent with momentum."""
+    """Return the training run: 20 epochs of gradient descent with momentum."""
     program = Program("digits_mlp", seed=2)
     image = program.input("image", "uint8", ("batch", 8, 8, 1))  # 0 to 16
     label = program.input("label", "int64", ("batch",))

@@ -17,7 +17,7 @@ BATCH, NOISE, HIDDEN, PIXELS = 64, 16, 128, 64
 
 
 def build() -> Program:
-    """The training run: 80 epochs, a step of either network for each batch."""
+    """Return the training run: 80 epochs, a step of either network for each batch."""
     program = Program("gan", seed=1)
     image = program.input("image", "uint8", ("batch", 8, 8, 1))  # 0 to 16
     real = ops.reshape(ops.cast(image, dtype="float32") / 8.0 - 1.0, shape=("batch", PIXELS))
@@ -43,7 +43,7 @@ def build() -> Program:
 
 
 def layers(program: Program, name: str, size_in: int, size_out: int) -> list[Value]:
-    """The parameters of a network with two hidden layers: weights and biases in turn."""
+    """Return the parameters of a network with two hidden layers: weights and biases by turns."""
     sizes = (size_in, HIDDEN, HIDDEN, size_out)
     parameters: list[Value] = []
     for i, shape in enumerate(pairwise(sizes)):
@@ -52,7 +52,7 @@ def layers(program: Program, name: str, size_in: int, size_out: int) -> list[Val
 
 
 def network(parameters: list[Value], x: Value) -> Value:
-    """What the network makes of each row of x."""
+    """Return the network's output for each row of x."""
     w0, b0, w1, b1, w2, b2 = parameters
     x = ops.leaky_relu(x @ w0 + b0, alpha=0.2)
     x = ops.leaky_relu(x @ w1 + b1, alpha=0.2)

@@ -14,7 +14,7 @@ from prograd import Program, momentum, normal, ops, zeros
 
 
 def build() -> Program:
-    """The training run.
+    """Return the training run.
 
     At most 100 passes over the 1,198 training images in float64, 32 at a time, with momentum and a constant rate;
     after each the parameters are evaluated on the 599 others.

@@ -15,7 +15,7 @@ BEFORE, AFTER, HIDDEN, SCALE = 36, 12, 32, 3.0
 
 
 def build() -> Program:
-    """The training run: 40 epochs over 335 months in which a forecast begins."""
+    """Return the training run: 40 epochs over 335 months in which a forecast begins."""
     program = Program("lstm_series", seed=1)
     before = program.input("before", "float32", ("batch", BEFORE))  # ppm
     after = program.input("after", "float32", ("batch", AFTER))

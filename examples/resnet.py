@@ -16,7 +16,7 @@ BLOCKS = 1  # in each stage
 
 
 def build() -> Program:
-    """The training run: 10 epochs over 1,198 images."""
+    """Return the training run: 10 epochs over 1,198 images."""
     program = Program("resnet", seed=1)
     image = program.input("image", "uint8", ("batch", 8, 8, 1))  # 0 to 16
     label = program.input("label", "int64", ("batch",))
@@ -49,7 +49,7 @@ def residual_block(program: Program, name: str, x: Value, *, channels: int, stri
 
 
 def conv(program: Program, name: str, x: Value, channels: int, *, window: int = 3, stride: int = 1) -> Value:
-    """A convolution and batch normalisation, whose scale and bias do not decay."""
+    """Return a convolution and batch normalisation, whose scale and bias do not decay."""
     return layers.conv_norm(program, name, x, channels, window=window, stride=stride, initial=he_normal(), decay=0.0)
 
 

@@ -19,7 +19,7 @@ RATE, HIDDEN = 0.8, 32
 
 
 def build() -> Program:
-    """The training run: 800 steps with all images at once."""
+    """Return the training run: 800 steps with all images at once."""
     program = Program("sharpness", seed=1)
     image = program.input("image", "uint8", ("batch", 8, 8, 1))  # 0 to 16
     label = program.input("label", "int64", ("batch",))
@@ -42,7 +42,7 @@ def build() -> Program:
 
 
 def largest_curvature(program: Program, pairs: list[tuple[Value, Value]]) -> Value:
-    """The estimate <u, Hu> after one more step of the power iteration, u <- Hu / |Hu|."""
+    """Return the estimate <u, Hu> after one more step of the power iteration, u <- Hu / |Hu|."""
     parameters = [w for w, _ in pairs]
     us = [program.buffer(f"{w.name}.u", w.type.static_shape, normal()) for w in parameters]
     along = total(dw * u for (_, dw), u in zip(pairs, us, strict=True))
@@ -54,7 +54,7 @@ def largest_curvature(program: Program, pairs: list[tuple[Value, Value]]) -> Val
 
 
 def total(parts: Iterable[Value]) -> Value:
-    """The sum of all elements of all tensors."""
+    """Return the sum of all elements of all tensors."""
     return reduce(ops.add, map(ops.sum, parts))
 
 
