@@ -17,19 +17,19 @@ from runtime.errors import UsageError
 from runtime.placement.alignment import aligned
 
 PASSES: Final = {
-    "read": "ops with their forms; views are what they are views of, constants are numbers",
-    "views": "ops that pick elements out of a tensor as how others read that",
-    "layers": "recurrent layers with what is around them, as they are best computed together",
-    "fuse": "ops that are computed by one nest of loops",
-    "recompute": "what is cheap is computed again where it is read, instead of being stored",
-    "order": "updates of states after all that reads the old value",
-    "divide": "each group as stages of units of work",
-    "prepack": "what follows from states alone is apart: it is made when they have changed",
-    "phases": "what may be computed at the same time",
-    "place": "what still needs memory, and where it lies",
-    "chunks": "the units that threads share",
+    "read": "ops with their lowering rules; views and constants are resolved",
+    "views": "transposes, slices and splits that their readers replace by strides and offsets are gone",
+    "layers": "recurrent layers, joined with the ops around them",
+    "fuse": "groups of ops that one loop nest computes",
+    "recompute": "groups after cheap values are recomputed in their consumers instead of stored",
+    "order": "groups in order: updates of states follow the last reader of the old value",
+    "divide": "the kernel steps of each group, and their work items",
+    "prepack": "values derived from states alone, separate: they are computed when the states have changed",
+    "phases": "phases: groups that may run concurrently",
+    "place": "tensors that need memory, and their offsets",
+    "chunks": "chunks: the work items that a thread takes at once",
 }
-"""In order, with what each makes."""
+"""Passes of lowering in order, each with the contents of the view after it."""
 
 
 def explained(step: Lowered, after: str | None = None) -> Iterator[str]:
