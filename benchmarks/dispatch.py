@@ -72,7 +72,7 @@ def loop_of_numpy():
 
 
 def seconds(function):
-    """Of one call, as the mean of many."""
+    """Return the mean seconds of a call."""
     start = perf_counter()
     for _ in range(REPEAT):
         function()

@@ -1,4 +1,4 @@
-"""What `run.step` adds to the steps that it makes: an MLP 784-256-128-10, SGD, 32 rows, the native engine.
+"""Measure the time that `run.step` adds to a native step: an MLP 784-256-128-10, SGD, 32 rows.
 
     python benchmarks/steps_by_hand.py [--threads 2] [--other PATH]
 
@@ -93,7 +93,7 @@ def mlp(threads):
 
 
 def seconds(function, *arguments):
-    """Of one call, as the mean of many."""
+    """Return the mean seconds of a call."""
     start = perf_counter()
     for _ in range(CALLS):
         function(*arguments)

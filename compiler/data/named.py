@@ -31,7 +31,7 @@ _USES: Final[Mapping[str, tuple[Callable[[Column], bool], str]]] = {
         "columns of single numbers and of classes have values in place of missing ones",
     ),
 }
-"""By option, a test of the columns that it can use, and the end of the sentence that refuses others."""
+"""For each option, a test of the columns that it can use, and the end of the error for other columns."""
 
 
 def require_used(options: PackOptions, columns: Mapping[str, Column]) -> None:

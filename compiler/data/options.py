@@ -180,4 +180,4 @@ _FORMS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
     "window": (lambda value: None if value is None else _least(value), "64"),
     "vocabulary": (_least, "20_000"),
 }
-"""By option, its conversion from a value, and an example."""
+"""For each option, its conversion from a value, and an example."""

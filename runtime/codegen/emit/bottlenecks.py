@@ -51,7 +51,7 @@ def _convolutions(kernel: GroupKernel) -> list[list[Node]]:
 
 
 class _Through:
-    """What becomes of a vector of a convolution's result."""
+    """The nodes behind a convolution of the bottleneck that a vector of its result goes through."""
 
     def __init__(self, work: Work, kernel: GroupKernel, nodes: Sequence[Node], stored: Sequence[str]) -> None:
         convolution, *nodes = nodes

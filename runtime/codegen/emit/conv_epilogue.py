@@ -24,7 +24,7 @@ def with_epilogue(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
 
 
 class _Epilogue:
-    """What becomes of a vector of the result."""
+    """The epilogue nodes that a vector of the result of a convolution goes through."""
 
     def __init__(self, work: Work, kernel: GroupKernel) -> None:
         convolution, *nodes = kernel.group.nodes

@@ -15,7 +15,7 @@ from runtime.codegen.machine import Target
 from runtime.codegen.rules import KernelStep, KernelSteps, Work
 
 VECTORS_PER_ITEM: Final = 16
-"""Of a line without axes around it, what is done as one unit."""
+"""Vectors in a work item of a group of one axis."""
 
 WANTED_ITEMS: Final = 32
 """Units, so that threads have something to share."""

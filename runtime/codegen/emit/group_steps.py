@@ -32,7 +32,7 @@ def steps_of(target: Target, kernel: GroupKernel) -> KernelSteps:
 
 
 def _is_invariant(kernel: GroupKernel, prepack: Prepack | None) -> bool:
-    """Whether all that a stage reads is the same from step to step."""
+    """Return True if all operands that a kernel step reads are the same in every step."""
     loops = [node for node in kernel.group.prologue if isinstance(node.rule, CustomKernel)]
     inputs = [name for node in (*loops, kernel.group.nodes[0]) for name in node.inputs]
     return prepack is not None and all(not inputs[n] or inputs[n] in kernel.invariant for n in prepack.reads)

@@ -77,7 +77,7 @@ class _Column:
         self.left, self.right = (work.addresses[name] for name in node.inputs)
 
     def rows(self, at: Sequence[Index], row: Index, count: int) -> None:
-        """So many rows from one on, one vector at most, of the matrix at these places of the axes around it."""
+        """Compute `count` rows from `row` on, at most one vector of them; `at` is the index along the batch axes."""
         left = Matrix(self.left + offset_of(at, self.steps[LEFT]), *self.shape.left).moved(row, 0)
         right = Matrix(self.right + offset_of(at, self.steps[RIGHT]), 1, self.shape.right[1])  # or it has but one row
         rows = [self._row(left.moved(i, 0), right) for i in range(count)]
@@ -100,7 +100,7 @@ class _Column:
 
 def transposed_sum(vectors: Sequence[Value]) -> Value:
     """The sum of the lanes of each vector, in the lane of its number; there are as many vectors as lanes."""
-    lanes, size = len(vectors), 1  # so many vectors are one already, and their sums are spread over as many lanes each
+    lanes, size = len(vectors), 1  # `size` vectors are merged into one; the sum of each is spread over `size` lanes
     while size < lanes:
         pairs = range(0, lanes, 2 * size)
         even, odd = (

@@ -28,10 +28,10 @@ NANOSECONDS_PER_CYCLE: Final = 0.4
 """Nanoseconds."""
 
 MIN_SPLIT_NANOSECONDS: Final = 2000.0
-"""Below so much, dividing costs more than a second thread gains."""
+"""Nanoseconds of a product below which a partition costs more than a second thread gains."""
 
 MAX_PARTS: Final = 8
-"""Of one matrix: each copies operands for itself."""
+"""Upper bound on the parts of one matrix; each part copies its own operands."""
 
 ENOUGH_MATRICES: Final = 8
 """Matrices that are enough for all threads, whole."""

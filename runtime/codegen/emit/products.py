@@ -27,14 +27,17 @@ PARTIAL_SUM_NANOSECONDS: Final = 0.4
 """For an element of a part's sums that waits: half of them come from another core."""
 
 REDUCED_COLUMNS_PER_ITEM: Final = 128
-"""Of a unit that adds sums: what lies together is fetched together."""
+"""Columns of a work item that adds partial sums; they are contiguous in memory."""
 
 REDUCED_ROWS_PER_ITEM: Final = 16
-"""Likewise."""
+"""Rows of a work item that adds partial sums."""
 
 
 def product_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
-    """A unit is a part of a matrix, or a whole one where there are many; a second stage adds halves of the depth."""
+    """Return the kernel steps of a product; a second one adds the halves of the depth.
+
+    A work item is a part of a matrix, or a whole matrix where there are many.
+    """
     shape, dtype = product_shape(kernel), _dtype(kernel)
     if is_large(kernel, shape):
         return large_steps(target, kernel, shape)
@@ -133,7 +136,7 @@ class _Emission:
         )
 
     def _operands(self, at: list[Index]) -> Iterator[Matrix]:
-        """What the nodes read that has the shape of the result, such as weights that they update."""
+        """Yield the operands of the nodes that have the shape of the result, such as weights that they update."""
         steps = self.shape.loops.strides
         for name in dict.fromkeys(name for node in self.body.nodes for name in node.inputs if name in steps):
             of_rows, of_columns = steps[name][-2:]

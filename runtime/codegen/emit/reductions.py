@@ -37,7 +37,7 @@ PARALLEL_CHAINS: Final = 4
 """Chains side by side: vectors of results, or rows."""
 
 PREFETCH_ROWS: Final = 16
-"""So many rows before it is read an operand is asked for: of a part of each row a core does not see what comes next."""
+"""Distance of prefetches in rows; reading a part of each row does not trigger the hardware prefetcher."""
 
 MIN_PREFETCHED_BYTES: Final = 1 << 20
 """Bytes of operands that are asked for."""

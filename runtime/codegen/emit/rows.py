@@ -1,7 +1,7 @@
 """Groups that go over rows: a row is read, what is joined of it is used in it, and it is written, while it is near.
 
 Where a row is a few vectors, all that is made of it stays in registers from pass to pass. A longer one is read again,
-and what is dear to make again waits in the thread's own memory.
+and values that are expensive to recompute wait in the thread's own memory.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ is follows from the shapes of the operands, and from the axes along which they w
 search for that goes back through views, transposes, slices, and tensors that were moved to a file and back. Fetches,
 memory plans and other readers decide whether such an operand is really copied, and what is computed in one group with
 the product; so strides and loops of the code that is written decide nothing here. For results of one column the op
-alone decides, and operands that do not lie as it says are copied: see `lowering.accesses`.
+alone decides, and operands that do not lie as it says are copied: see `lowering.views`.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Driver:
     """
 
     def __init__(self, target: Target, threads: int, phases: Array, chunks: Array, alarm: Array, alive: object) -> None:
-        """Phases and chunks are tables as `emission.driver` has them; `alive` keeps what they lead to.
+        """Phases and chunks are tables as `codegen.emit.driver` has them; `alive` keeps what they lead to.
 
         The first word of `alarm` is 0 while no chunk found what its op refuses.
         """
@@ -55,7 +55,7 @@ class Driver:
         self._drive(*self._tables, first, last, self._threads, give_way())
 
     def repeat(self, first: int, last: int, steps: Array) -> None:
-        """Make these phases many times, by a table as `emission.driver` has it."""
+        """Make these phases many times, by a table as `codegen.emit.driver` has it."""
         self._repeat(*self._tables, first, last, self._threads, give_way(), steps.ctypes.data)
 
     def help(self, thread: int) -> None:

@@ -85,7 +85,7 @@ class _Chunks:
         self.alive: list[Array] = [self._nought]
 
     def point(self, name: str, words: Array, positions: list[int]) -> None:
-        """Lead these words of tables to the rows; see `point_at_rows` in `emission.driver`."""
+        """Lead these words of tables to the rows; see `point_at_rows` in `codegen.emit.driver`."""
         feed, column = self._feeds[name], self._rows.columns.get(name)
         moved = [int(words[position]) - feed.ctypes.data for position in positions]
         if column is None:
@@ -99,7 +99,7 @@ class _Chunks:
         self.steps.append(([(self._code.address("point_at_rows"), table, 0, len(positions))], 0.0))
 
     def copy(self, name: str, tensor: str) -> None:
-        """Copy the rows; see `take_rows` in `emission.driver`. Of rows that threads read by halves, a half each."""
+        """Copy the rows; see `take_rows` in `codegen.emit.driver`. Of rows that threads read by halves, a half each."""
         feed, items = self._feeds[name], self._batch if name in self._rows.columns else 1
         tables = [
             self._kept(np.array(table, np.int64)) for table in self._copies(name, 2 if tensor in self._halved else 1)
