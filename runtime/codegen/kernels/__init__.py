@@ -5,7 +5,7 @@ nest        loops over a domain, and how operands lie along it
 indices     indices of elements in a result
 registers   elements as expressions see them, and as they lie in memory
 reduction   sums and their like along rows and down columns, in a fixed tree
-tiles       rows and vectors of a result in registers, along a depth of several loops
+tiles       the micro-kernel: a tile of a result in registers, along a depth of several loops
 copies      elements one behind the other, copied or filled as vectors
 partial_sums partial sums added in order
 matmul/     a package of its own: products of matrices

@@ -1,7 +1,9 @@
-"""Rows and vectors of a result in registers, along a depth of several loops.
+"""The micro-kernel of products, convolutions, attention and recurrent layers: a tile of a result in registers.
 
-The rows read the left operand at distances that are known, so they may be any places of an image, or channels of any
-taps: one address serves all of them.
+A step of the depth loads the vectors of a row of the right operand once. For each row of the result it loads one
+element of the left operand and broadcasts it to the lanes. Sums stay in registers until the depth ends. The rows of the
+left operand begin at known distances from one address. They may therefore be rows of a matrix, pixels of an image, or
+channels of several filter elements.
 """
 
 from __future__ import annotations
@@ -14,30 +16,37 @@ from runtime.codegen.ir.words import minimum, where
 from runtime.codegen.machine import CACHE_LINE_BYTES
 
 UNROLLED_DEPTH_STEPS: Final = 4
-"""Steps of the innermost loop written out in its body."""
+"""Steps of the innermost depth loop that are written out in its body."""
 
 
 class DepthLoop(NamedTuple):
-    """A loop of the depth: how many turns, and elements from turn to turn in both operands."""
+    """A loop of the depth.
+
+    Attributes:
+        iterations: number of iterations.
+        left, right: elements from one iteration to the next in each operand.
+        has_whole_block: whether at least `UNROLLED_DEPTH_STEPS` iterations run where their number is not a constant.
+    """
 
     iterations: Index
     left: Index
     right: Index
+    has_whole_block: bool = False
 
 
 class PanelVector(NamedTuple):
-    """A vector of a row of the right operand: its first column, and how many lanes count."""
+    """A vector of a row of the right operand: its first column, and the number of its lanes that count."""
 
     first: int
     tail: int
 
 
 Prefetch = Callable[[Index], None]
-"""Asks, at a step of the innermost loop, for what is wanted later, so that it is near by then: see `asking`."""
+"""Prefetches data for later use. Its argument is the first of `UNROLLED_DEPTH_STEPS` steps of the innermost loop."""
 
 
 def prefetching(f: Function, at: Value, each: int) -> Prefetch:
-    """Asks for so many elements for each step, from an address on."""
+    """Return a function that prefetches `each` elements from `at` on for each step."""
     assert at.type.element is not None, "addresses are of elements"
     line = CACHE_LINE_BYTES * 8 // at.type.element.bits
 
@@ -60,43 +69,56 @@ def tile(
     sums: list[Value] | None = None,
     indices: Sequence[PanelVector] = (),
 ) -> list[Value]:
-    """The sums of products, by row the vectors of so many columns.
+    """Return the sums of products of a tile: the vectors of the first row, then those of the next rows.
 
     Args:
-        f: where it is written.
+        f: the function that the tile is written into.
         left: the address of the left operand.
-        rows: how far from there each row begins.
+        rows: the offset of each row from that address, in elements.
         right: the address of the right operand, whose rows are contiguous.
-        columns: of the right operand.
-        vector: of its elements.
-        depth: the loops, the innermost last.
-        asks: what is asked for along the innermost of them.
-        sums: what the steps are added to; nothing unless given.
-        indices: the vectors of a row of the right operand, if they do not lie side by side.
+        columns: the number of columns of the right operand.
+        vector: the type of vectors of the right operand.
+        depth: the loops of the depth, the innermost last.
+        asks: prefetches along the innermost loop.
+        sums: values to which products are added; 0 unless given.
+        indices: the vectors of a row of the right operand, if they are not contiguous.
     """
     indices = indices or [PanelVector(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
     sums = sums or [f.constant(vector, 0)] * (len(rows) * len(indices))
     return _nested(_Step(f, rows, indices, vector.lanes, asks), sums, left, right, depth)
 
 
+def lines(sums: Sequence[Value], count: int) -> list[list[Value]]:
+    """Return the sums of a tile by row; the tile has `count` rows."""
+    across = len(sums) // count
+    return [list(sums[i * across : (i + 1) * across]) for i in range(count)]
+
+
 class _Step(NamedTuple):
-    """A step of the depth: vectors of the right operand, and an element of the left one for every row."""
+    """A step of the depth: the vectors of a row of the right operand times an element of each row of the left one."""
 
     f: Function
     rows: Sequence[int]
-    places: Sequence[PanelVector]
+    vectors: Sequence[PanelVector]
     lanes: int
     asks: Sequence[Prefetch]
 
-    def added(self, sums: list[Value], left: Value, right: Value) -> list[Value]:
-        """The sums with what the step adds to them."""
+    def added(self, sums: list[Value], left: Value, right: Value, along: DepthLoop, u: int) -> list[Value]:
+        """Return the sums after step `u` behind these addresses."""
         f = self.f
-        line = [f.load(right, index.first, self.lanes, index.tail) for index in self.places]
+        left, far_left = _moved(left, along.left, u)
+        right, far_right = _moved(right, along.right, u)
+        line = [f.load(right, far_right + vector.first, self.lanes, vector.tail) for vector in self.vectors]
         out: list[Value] = []
         for row in self.rows:
-            x = f.splat(f.load(left, row), self.lanes)
+            x = f.splat(f.load(left, row + far_left), self.lanes)
             out += [f.fma(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
         return out
+
+
+def _moved(at: Value, step: Index, u: int) -> tuple[Value, int]:
+    """Return an address `u` steps further on, and the constant offset that remains to be added."""
+    return (at, step * u) if isinstance(step, int) else (at + step * u, 0)
 
 
 def _nested(step: _Step, sums: list[Value], left: Value, right: Value, depth: Sequence[DepthLoop]) -> list[Value]:
@@ -115,21 +137,21 @@ def _innermost(step: _Step, sums: list[Value], left: Value, right: Value, along:
         else along.iterations & -UNROLLED_DEPTH_STEPS
     )
     for start, stop, count in ((0, whole, UNROLLED_DEPTH_STEPS), (whole, along.iterations, 1)):
-        loop = step.f.loop(start, stop, count, sums)
+        loop = step.f.loop(start, stop, count, sums, turns=along.has_whole_block and count > 1)
         for i, carried in loop:
             a, b = left + i * along.left, right + i * along.right
             if count == UNROLLED_DEPTH_STEPS:
                 for ask in step.asks:
                     ask(i)
             for u in range(count):
-                carried = step.added(carried, a + along.left * u, b + along.right * u)
+                carried = step.added(carried, a, b, along, u)
             loop.carry(carried)
         sums = loop.results
     return sums
 
 
 def choice(f: Function, number: Index, options: Sequence[int]) -> Index:
-    """The option of this number: known if it is, or if all are the same."""
+    """Return the option with this number; it is a constant if the number is one or all options are equal."""
     if isinstance(number, int) or len(set(options)) == 1:
         return options[number if isinstance(number, int) else 0]
     chosen: Index = f.index(options[-1])
@@ -139,7 +161,7 @@ def choice(f: Function, number: Index, options: Sequence[int]) -> Index:
 
 
 def starts(f: Function, total: Index, size: int) -> Iterator[Index]:
-    """Where tiles begin: the last so early that it has its size."""
+    """Return where tiles begin; the last one overlaps the tile before it so that all tiles have equal sizes."""
     if isinstance(total, int) and total <= size:
         yield 0
         return
@@ -148,7 +170,7 @@ def starts(f: Function, total: Index, size: int) -> Iterator[Index]:
 
 
 def by_size(f: Function, total: int, width: int, number: Value) -> Iterator[int]:
-    """The columns of a panel of this number: all of them, or those that are left for the last."""
+    """Yield the possible numbers of columns of panel `number`, each under the condition that the panel has as many."""
     whole, tail = divmod(total, width)
     if not whole or not tail:
         yield width if whole else tail

@@ -11,8 +11,9 @@ from native.guarded import guarded
 from runtime.codegen.ir import FLOAT32, FLOAT64, INT32, Module, pointer
 from runtime.codegen.ir.words import convert, maximum
 from runtime.codegen.kernels.matmul import Matrix, plan_product, product, stored
-from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, MAX_TILE_ROWS, UNROLLED_DEPTH_STEPS, shares
+from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, MAX_TILE_ROWS, shares
 from runtime.codegen.kernels.matmul.tile import tile
+from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import INSTRUCTION_SETS, target
 from runtime.engines.native import jit
 

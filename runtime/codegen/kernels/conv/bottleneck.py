@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from runtime.codegen.ir import Index, Type, Value
 from runtime.codegen.ir.words import maximum, minimum, where
 from runtime.codegen.kernels.conv.borders import Images
-from runtime.codegen.kernels.conv.correlation import lines
 from runtime.codegen.kernels.conv.depthwise import NANOSECONDS_PER_TAP as OF_CHANNEL
 from runtime.codegen.kernels.conv.depthwise import Depthwise
 from runtime.codegen.kernels.conv.plan import MAX_CHAIN_DEPTH, NANOSECONDS_PER_STEP, WANTED_ITEMS, ConvShape
@@ -24,7 +23,7 @@ from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import tile_shape
 from runtime.codegen.kernels.steps import FinishVector, KernelStep, KernelSteps, Prepack, Work
-from runtime.codegen.kernels.tiles import DepthLoop, by_size, prefetching, starts, tile
+from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, prefetching, starts, tile
 from runtime.codegen.machine import Target
 
 CACHE_SHARE_OF_SCRATCH: Final = 8

@@ -17,7 +17,7 @@ from runtime.codegen.kernels.conv.plan import NANOSECONDS_PER_STEP, ConvPlan, Co
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Prepack, Work
-from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, choice, prefetching, starts, tile
+from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, choice, lines, prefetching, starts, tile
 from runtime.codegen.machine import Target
 
 
@@ -284,12 +284,6 @@ class _Tiles:
         if goes_on and not by_columns and isinstance(columns.iterations, int):
             return [rows, DepthLoop(columns.iterations * shape.deep, 1, self.packed.row)], int(by_rows)
         return [rows, columns, channels], by_rows + by_columns
-
-
-def lines(sums: list[Value], rows: int) -> list[list[Value]]:
-    """The vectors of a tile, row by row."""
-    many = len(sums) // rows
-    return [sums[i * many : (i + 1) * many] for i in range(rows)]
 
 
 def part_of(f: Function, total: int, number: Index, parts: int) -> tuple[Index, Index]:

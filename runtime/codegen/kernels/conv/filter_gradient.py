@@ -13,14 +13,14 @@ from typing import NamedTuple
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import maximum, minimum
 from runtime.codegen.kernels.conv.borders import Images, bordered
-from runtime.codegen.kernels.conv.correlation import lines, part_of
+from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
 from runtime.codegen.kernels.conv.plan import NANOSECONDS_PER_STEP
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.matmul import in_shares, in_tiles
 from runtime.codegen.kernels.partial_sums import reduction_step
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
-from runtime.codegen.kernels.tiles import DepthLoop, by_size, choice, tile
+from runtime.codegen.kernels.tiles import DepthLoop, by_size, choice, lines, tile
 from runtime.codegen.machine import Target
 
 

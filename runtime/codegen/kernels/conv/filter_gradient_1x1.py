@@ -12,14 +12,14 @@ from typing import Final
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.conv.borders import first_operand, onward, write_computed
-from runtime.codegen.kernels.conv.correlation import lines, part_of
+from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import BLOCK_PIXELS, FilterGradient
 from runtime.codegen.kernels.conv.plan import NANOSECONDS_PER_STEP, WANTED_ITEMS
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.partial_sums import reduction_step
 from runtime.codegen.kernels.steps import ComputedOperand, KernelStep, KernelSteps, Work
-from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, prefetching, tile
+from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, lines, prefetching, tile
 from runtime.codegen.machine import Target
 
 MIN_BLOCKS: Final = 2 * WANTED_ITEMS

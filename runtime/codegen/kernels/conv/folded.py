@@ -12,14 +12,14 @@ from typing import Final
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import maximum, minimum
 from runtime.codegen.kernels.conv.axes import Axis, AxisPhase
-from runtime.codegen.kernels.conv.correlation import lines, part_of
+from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.plan import MAX_CHAIN_DEPTH, WANTED_ITEMS, ConvShape, cycles
 from runtime.codegen.kernels.copies import copied, zeros
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import tile_cycles, tile_shape
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Prepack, Work
-from runtime.codegen.kernels.tiles import DepthLoop, by_size, starts, tile
+from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, starts, tile
 from runtime.codegen.machine import Target
 
 NANOSECONDS_PER_CYCLE: Final = 0.3

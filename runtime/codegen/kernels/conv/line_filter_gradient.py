@@ -13,14 +13,14 @@ from typing import Final
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered
-from runtime.codegen.kernels.conv.correlation import lines, part_of
+from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import copied, zeros
 from runtime.codegen.kernels.matmul import in_shares
 from runtime.codegen.kernels.matmul.plan import shares, tile_cycles, tile_shape
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
-from runtime.codegen.kernels.tiles import DepthLoop, tile
+from runtime.codegen.kernels.tiles import DepthLoop, lines, tile
 from runtime.codegen.machine import Target
 
 NANOSECONDS_PER_CYCLE: Final = 0.3

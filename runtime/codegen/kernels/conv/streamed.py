@@ -11,12 +11,12 @@ from typing import Final
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels.conv.borders import Images
-from runtime.codegen.kernels.conv.correlation import Correlation, lines, part_of
+from runtime.codegen.kernels.conv.correlation import Correlation, part_of
 from runtime.codegen.kernels.conv.plan import NANOSECONDS_PER_STEP, WANTED_ITEMS, ConvPlan, ConvShape
 from runtime.codegen.kernels.copies import zeros
 from runtime.codegen.kernels.matmul.plan import shares, tile_shape
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
-from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, tile
+from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 WEIGHT_ROWS_TOGETHER: Final = 64

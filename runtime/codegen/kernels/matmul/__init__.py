@@ -3,7 +3,7 @@
 matrix    an operand: where it is, and its two strides
 shape     a product as matrices, and what its sizes decide
 plan      how a product is cut for registers and caches, from shapes and target
-tile      the rows and vectors of a result that fit into registers, along the depth
+tile      a tile of two matrices, by the micro-kernel of `kernels.tiles`
 packing   blocks of operands copied to where the tile reads them without conflicts
 loops     the loops around the tile
 """

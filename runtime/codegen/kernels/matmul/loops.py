@@ -18,8 +18,9 @@ from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
 from runtime.codegen.kernels.matmul.matrix import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_left, packed_right
-from runtime.codegen.kernels.matmul.plan import UNROLLED_DEPTH_STEPS, MatmulPlan, shares
+from runtime.codegen.kernels.matmul.plan import MatmulPlan, shares
 from runtime.codegen.kernels.matmul.tile import Sums, tile
+from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import CACHE_LINE_BYTES
 
 Epilogue = Callable[[Value, Index, Index, int], None]

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import Target
 
 MAX_CHAIN_DEPTH: Final = 256
 """The longest chain: a long one loses digits, and the operands of a block of this depth fit into near caches."""
-
-UNROLLED_DEPTH_STEPS: Final = 4
-"""Steps of the depth written out in the body of the tile's loop."""
 
 MAX_TILE_ROWS: Final = {
     (32, True): {1: 12, 2: 13, 3: 8, 4: 6},

@@ -11,7 +11,7 @@ from typing import Final
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import any_lane, is_nan, where
-from runtime.codegen.kernels.conv.correlation import lines, part_of
+from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS, ConvShape
 from runtime.codegen.kernels.conv.winograd.filters import TransformedFilters
 from runtime.codegen.kernels.conv.winograd.non_finite import NonFiniteTiles, written
@@ -19,7 +19,7 @@ from runtime.codegen.kernels.conv.winograd.plan import MIN_SPEEDUP, is_taken, pl
 from runtime.codegen.kernels.conv.winograd.tiles import transform_pixels
 from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_PIXELS, of_sums
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
-from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, starts, tile
+from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, starts, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 NANOSECONDS_PER_CYCLE: Final = 0.4

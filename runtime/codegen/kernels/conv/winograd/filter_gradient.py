@@ -10,7 +10,7 @@ from typing import Final
 
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import any_lane, is_nan, where
-from runtime.codegen.kernels.conv.correlation import lines, part_of
+from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient
 from runtime.codegen.kernels.conv.winograd.gradient_plan import are_taken, planned_filters
 from runtime.codegen.kernels.conv.winograd.non_finite_filters import NonFiniteChannels
@@ -26,7 +26,7 @@ from runtime.codegen.kernels.conv.winograd.transforms import (
 )
 from runtime.codegen.kernels.matmul import in_shares
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
-from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, tile
+from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 NANOSECONDS_PER_CYCLE: Final = 0.4

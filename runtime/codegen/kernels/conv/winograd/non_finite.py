@@ -10,7 +10,6 @@ from itertools import product
 
 from runtime.codegen.ir import Index, Type, Value
 from runtime.codegen.ir.words import where
-from runtime.codegen.kernels.conv.correlation import lines
 from runtime.codegen.kernels.conv.winograd.plan import WinogradPlan
 from runtime.codegen.kernels.conv.winograd.tiles import Tile
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, TILE_OUTPUTS, TILE_PIXELS
@@ -18,7 +17,7 @@ from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.steps import Work
-from runtime.codegen.kernels.tiles import DepthLoop, by_size, tile
+from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, tile
 
 
 class NonFiniteTiles:

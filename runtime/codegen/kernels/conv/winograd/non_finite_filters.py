@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from runtime.codegen.ir import Index
-from runtime.codegen.kernels.conv.correlation import lines
 from runtime.codegen.kernels.conv.filter_gradient import inside_of, seen_at
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS
 from runtime.codegen.kernels.matmul.plan import tile_shape
 from runtime.codegen.kernels.steps import Work
-from runtime.codegen.kernels.tiles import DepthLoop, by_size, tile
+from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, tile
 from runtime.codegen.machine import Target
 
 
