@@ -11,9 +11,9 @@ from prograd_proto import program_pb2 as pb
 from runtime.codegen.ir import DTYPES, Function, Index, Value
 from runtime.codegen.ir.words import any_lane, first
 from runtime.codegen.kernels.nest import Strides, offset_of, row_major
-from runtime.codegen.lowering.group_kernel import stream_of
+from runtime.codegen.lowering.group_kernel import GroupKernel, stream_of
 from runtime.codegen.lowering.nodes import Node
-from runtime.codegen.rules import ALL_AXES, Indices, Pointwise, constant, in_memory, in_register
+from runtime.codegen.rules import ALL_AXES, Indices, Pointwise, Work, constant, in_memory, in_register
 from runtime.constants import constant_array
 from runtime.conversion import converted
 
@@ -34,6 +34,26 @@ def _steps_of(axis: int, shape: Sequence[int], domain: Sequence[int]) -> Strides
 
 def _index_of(axis: int, shape: Sequence[int]) -> str:
     return f"axis {axis} of {shape}"  # no tensor has a space in its name
+
+
+def body_of(
+    work: Work,
+    kernel: GroupKernel,
+    nodes: Sequence[Node],
+    stored: Sequence[str] | None = None,
+    given: Sequence[str] = (),
+) -> Body:
+    """Return the body of some nodes of a group.
+
+    Args:
+        work: what the kernel step is written with.
+        kernel: the group.
+        nodes: pointwise nodes, in order.
+        stored: the tensors that are written; everything that the group stores unless given.
+        given: tensors whose values are passed to `Body.at`.
+    """
+    written = kernel.stored if stored is None else stored
+    return Body(work.f, nodes, kernel.types, written, work.addresses, kernel.constants, given, refuse=work.fail_check)
 
 
 class Body:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from runtime.codegen.emit.body import Body
+from runtime.codegen.emit.body import body_of
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.kernels.conv.bottleneck import Bottleneck, Parts
 from runtime.codegen.kernels.nest import Strides
@@ -57,7 +57,7 @@ class _Through:
         convolution, *nodes = nodes
         [self.result] = convolution.outputs
         domain = kernel.types[self.result].static_shape
-        self.body = Body(work.f, nodes, kernel.types, stored, work.addresses, kernel.constants, convolution.outputs)
+        self.body = body_of(work, kernel, nodes, stored, convolution.outputs)
         names = {name for node in nodes for name in (*node.inputs, *node.outputs) if name} | {self.result}
         self.steps: dict[str, Strides] = {
             name: (domain[-1] if kernel.types[name].static_shape == domain else 0, 1) for name in names

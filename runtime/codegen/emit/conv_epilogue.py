@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from runtime.codegen.emit.body import Body
+from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.elements import NANOSECONDS_PER_ELEMENT
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.kernels.nest import Strides
@@ -29,8 +29,7 @@ class _Epilogue:
     def __init__(self, work: Work, kernel: GroupKernel) -> None:
         convolution, *nodes = kernel.group.nodes
         self.result = convolution.outputs[0]
-        given = convolution.outputs
-        self.body = Body(work.f, nodes, kernel.types, kernel.stored, work.addresses, kernel.constants, given)
+        self.body = body_of(work, kernel, nodes, given=convolution.outputs)
         channels = kernel.group.domain[-1]
         self.steps: dict[str, Strides] = {
             name: (channels if kernel.types[name].static_shape == kernel.group.domain else 0, 1)

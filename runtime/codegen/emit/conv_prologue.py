@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.codegen.emit.body import Body
+from runtime.codegen.emit.body import body_of
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.kernels.nest import Strides
 from runtime.codegen.kernels.steps import ComputedOperand
@@ -26,7 +26,7 @@ def _computed_operand(work: Work, kernel: GroupKernel) -> ComputedOperand:
     nodes = kernel.group.prologue
     result = nodes[-1].outputs[0]
     shape = kernel.types[result].static_shape
-    body = Body(work.f, nodes, kernel.types, (), work.addresses, kernel.constants)
+    body = body_of(work, kernel, nodes, ())
     operands = [name for name in dict.fromkeys(x for node in nodes for x in node.inputs) if name in work.addresses]
     large = [name for name in operands if kernel.types[name].static_shape == shape]
     steps: dict[str, Strides] = {name: (shape[-1] if name in large else 0, 1) for name in operands}

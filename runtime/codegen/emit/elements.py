@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from runtime.codegen.emit.body import Body, counted
+from runtime.codegen.emit.body import body_of, counted
 from runtime.codegen.emit.row_tiles import row_tiles_of_indices
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.words import minimum
@@ -35,7 +35,7 @@ def element_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     count = leading(loops.extents[:-1], WANTED_ITEMS)
 
     def write(work: Work, start: Value, stop: Value) -> None:
-        f, body = work.f, _body(work, kernel)
+        f, body = work.f, body_of(work, kernel, kernel.group.nodes)
 
         def indices(first: list[Index]) -> None:
             over(f, loops.extents[count:-1], line, first)
@@ -56,7 +56,7 @@ def _of_one_axis(target: Target, kernel: GroupKernel, loops: Nest, cost: float) 
     block = VECTORS_PER_ITEM * target.vector_bytes  # a multiple of the lanes of any element
 
     def write(work: Work, start: Value, stop: Value) -> None:
-        f, body = work.f, _body(work, kernel)
+        f, body = work.f, body_of(work, kernel, kernel.group.nodes)
         if extent <= block:
             along(f, extent, body.lanes, lambda i, lanes, valid: body.at(loops.strides, [i], lanes, valid))
             return
@@ -69,15 +69,3 @@ def _of_one_axis(target: Target, kernel: GroupKernel, loops: Nest, cost: float) 
 
     row_tiles = None if extent % block else row_tiles_of_indices(kernel, extent // block)
     return KernelSteps((KernelStep(write, -(-extent // block), cost, row_tiles=row_tiles),))
-
-
-def _body(work: Work, kernel: GroupKernel) -> Body:
-    return Body(
-        work.f,
-        kernel.group.nodes,
-        kernel.types,
-        kernel.stored,
-        work.addresses,
-        kernel.constants,
-        refuse=work.fail_check,
-    )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from math import gcd
 from typing import Final
 
-from runtime.codegen.emit.body import Body
+from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.partition import LEFT, RIGHT, cost_of, plan_of
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.kernels.matmul import MatmulPlan, Matrix, PrefetchedOperand, packed_right, plan_rows, product
@@ -173,16 +173,7 @@ class _Emission:
         self.work, self.shape, self.blocks = work, shape, blocks
         node, nodes = kernel.group.nodes[0], kernel.group.nodes[1:]
         self.result, self.element = node.outputs[0], DTYPES[kernel.types[node.outputs[0]].dtype]
-        self.body = Body(
-            work.f,
-            nodes,
-            kernel.types,
-            kernel.stored,
-            work.addresses,
-            kernel.constants,
-            node.outputs,
-            refuse=work.fail_check,
-        )
+        self.body = body_of(work, kernel, nodes, given=node.outputs)
         indices = [work.addresses[name] for name in node.inputs]
         self.left, self.right = indices[::-1] if shape.is_transposed else indices
         self.wait = _sums_wait(kernel, shape, blocks.plan)

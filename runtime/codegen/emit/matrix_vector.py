@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Final
 
-from runtime.codegen.emit.body import Body
+from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.partition import LEFT, RIGHT, product_shape
 from runtime.codegen.emit.row_tiles import has_rows_apart, row_tiles_of_indices
 from runtime.codegen.ir import DTYPES, Index, Value
@@ -61,16 +61,7 @@ class _Column:
         node, *nodes = kernel.group.nodes
         self.f, self.shape, self.lanes, self.result = work.f, shape, lanes, node.outputs[0]
         self.type = DTYPES[kernel.types[self.result].dtype].of(lanes)
-        self.body = Body(
-            work.f,
-            nodes,
-            kernel.types,
-            kernel.stored,
-            work.addresses,
-            kernel.constants,
-            node.outputs,
-            refuse=work.fail_check,
-        )
+        self.body = body_of(work, kernel, nodes, given=node.outputs)
         self.steps = {name: step[:-1] for name, step in shape.loops.strides.items()}
         beside = [step[-1] for name, step in self.steps.items() if name not in (LEFT, RIGHT)]
         self.goes_on = all(step in (0, 1) for step in beside)

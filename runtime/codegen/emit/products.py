@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Final
 
-from runtime.codegen.emit.body import Body
+from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.large_products import is_large, large_steps
 from runtime.codegen.emit.partition import LEFT, RIGHT, Partition, cost_of, partitioned, plan_of, product_shape
 from runtime.codegen.emit.row_tiles import has_rows_apart, row_tiles, row_tiles_of_indices
@@ -97,10 +97,7 @@ class _Emission:
         self.target, self.element = target, DTYPES[_dtype(kernel)]
         node = kernel.group.nodes[0]
         self.result = node.outputs[0]
-        nodes, given = kernel.group.nodes[1:], node.outputs
-        self.body = Body(
-            self.f, nodes, kernel.types, kernel.stored, work.addresses, kernel.constants, given, refuse=work.fail_check
-        )
+        self.body = body_of(work, kernel, kernel.group.nodes[1:], given=node.outputs)
         indices = [work.addresses[name] for name in node.inputs]
         self.left, self.right = indices[::-1] if shape.is_transposed else indices
 

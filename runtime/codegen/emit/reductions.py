@@ -18,7 +18,7 @@ from dataclasses import replace
 from math import prod
 from typing import Final, NamedTuple
 
-from runtime.codegen.emit.body import Body, counted
+from runtime.codegen.emit.body import body_of, counted
 from runtime.codegen.emit.row_tiles import row_tiles_of_indices
 from runtime.codegen.ir import DTYPES, Function, Index, Type, Value
 from runtime.codegen.ir.words import across, convert
@@ -252,11 +252,9 @@ class _Reductions:
         nodes = [node for node in before_of(kernel) if not isinstance(node.rule, Reduction)]
         made = {name for node in nodes for name in node.outputs}
         stored = [name for name in kernel.stored if name in made]
-        self.body = Body(self.f, nodes, kernel.types, stored, work.addresses, kernel.constants, refuse=work.fail_check)
+        self.body = body_of(work, kernel, nodes, stored)
         stored = [name for name in kernel.stored if name not in made]
-        self.following = Body(
-            self.f, following, kernel.types, stored, work.addresses, kernel.constants, given, refuse=work.fail_check
-        )
+        self.following = body_of(work, kernel, following, stored, given)
         names = {name for node in following for name in (*node.inputs, *node.outputs)} | {*given}
         self.far = [
             name
@@ -330,13 +328,14 @@ class _Reductions:
         vectors: Sequence[int],
         columns: int,
     ) -> list[Value]:
-        """What is joined along these blocks, of the first only so much: for every vector of columns each reduction."""
+        """Reduce along these blocks, `size` indices of the first: each reduction for every vector of columns."""
         if not blocks:
             return self._elements(at, vectors, columns)
         block, *inner = blocks
         if not inner:
-            line = self._down if self.shape.columns else self._along
-            return line(block, at, first, size, vectors, columns)
+            if self.shape.columns:
+                return self._down(block, at, first, size, vectors, columns)
+            return self._along(block, at, first, size)
 
         def read(i: Index) -> list[Value]:
             extent = prod(self.shape.loops.extents[axis] for axis in inner[0])
@@ -387,16 +386,8 @@ class _Reductions:
             for column in range(0, columns, CACHE_LINE_BYTES // max(DTYPES[self.body.types[name].dtype].bits // 8, 1)):
                 self.f.prefetch(position, column)
 
-    def _along(
-        self,
-        block: Sequence[int],
-        at: Mapping[int, Index],
-        first: Index,
-        size: int,
-        vectors: Sequence[int],
-        columns: int,
-    ) -> list[Value]:
-        """Vectors of the row, four chains abreast; lanes are joined last."""
+    def _along(self, block: Sequence[int], at: Mapping[int, Index], first: Index, size: int) -> list[Value]:
+        """Reduce vectors of the row as four parallel chains; lanes are reduced last."""
         [axis] = block  # the last one
 
         def read(i: Index, tail: int | None) -> list[Value]:

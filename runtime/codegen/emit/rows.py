@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Final, NamedTuple
 
-from runtime.codegen.emit.body import Body, counted
+from runtime.codegen.emit.body import Body, body_of, counted
 from runtime.codegen.emit.reductions import EmittedReduction, blocks_of, kept_steps, last_alone, reduction_of
 from runtime.codegen.emit.row_passes import Pass, passes_of
 from runtime.codegen.emit.row_tiles import row_tiles_of_indices
@@ -111,8 +111,7 @@ class _Rows:
         return self._body(nodes, [x for node in nodes for x in node.outputs if x in self.kernel.stored], made)
 
     def _body(self, nodes: Sequence[Node], stored: Sequence[str], made: Sequence[str]) -> Body:
-        work, kernel = self.work, self.kernel
-        return Body(self.f, nodes, kernel.types, stored, work.addresses, kernel.constants, made, refuse=work.fail_check)
+        return body_of(self.work, self.kernel, nodes, stored, made)
 
     def row(self, at: Sequence[Index]) -> None:
         """One row, pass by pass."""
