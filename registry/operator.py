@@ -50,7 +50,6 @@ class Op(Generic[P, R]):
         self.written_rule: Callable[..., dict[str, Attribute]] | None = None
         self.gradient_rule: Callable[..., Any] | None = None
         self.inference_rule: Callable[..., Any] | None = None
-        self.cost_rule: Callable[..., int] | None = None
         self.traits = Traits()
         self.__doc__ = infer.__doc__
         self._inferred: dict[object, tuple[TensorType, ...]] = {}
@@ -115,18 +114,6 @@ class Op(Generic[P, R]):
     def inference(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Attach the inference form, used outside training: one Value for each output, or None."""
         self.inference_rule = self._checked_rule(rule, "inference form", set())
-        return rule
-
-    def cost(self, rule: Callable[..., int]) -> Callable[..., int]:
-        """Attach the estimate of the op's arithmetic operations; the rule may name any input and output.
-
-        Its arguments are static types, and None for an absent input. An operator without the rule counts the elements
-        that it reads or the elements that it writes, whichever are more.
-        """
-        asked, known = set(rule_names(rule)), {*self.signature.inputs, *self.signature.outputs}
-        if not asked <= known:
-            raise OpError(f"the cost of {self.name!r} asks for {sorted(asked - known)}; it may use {sorted(known)}")
-        self.cost_rule = rule
         return rule
 
     def infer_types(self, inputs: list[TensorType | None], attributes: dict[str, Attribute]) -> tuple[TensorType, ...]:

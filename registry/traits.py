@@ -5,7 +5,8 @@
     @op(halves=True)
     def broadcast_to(x: Value, *, shape: Shape) -> TensorType: ...
 
-The cost of an op is a rule, attached by `Op.cost`.
+The contract of an operator (`runtime.contract`) states the facts that a machine without the registry needs as well: its
+effects, whether it is a view, how its rows depend on rows, and the number of its operations.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@
 Names are imported on first use, because the commands must configure BLAS before NumPy is imported.
 
 contract        the description of an operator for engines and checks: types, attributes, view, random bits, effects
+row_rules       the fact of an operator that tells when its rows are independent
 kernel          the declaration of an operator with its rule and its kernel for the reference engine
 operators       every operator by its contract
 plugins         operators of other packages

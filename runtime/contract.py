@@ -19,6 +19,7 @@ from typing import Final, Literal, NamedTuple, TypedDict, Unpack
 from prograd_proto import Attribute, ProgramError, TensorType
 from prograd_proto.attributes import KIND_OF_ANNOTATION
 from prograd_proto.upgrades import declare_version
+from runtime.row_rules import RowRule
 
 Rule = Callable[..., "Types"]
 
@@ -74,6 +75,8 @@ class Facts(TypedDict, total=False):
     random: bool
     effects: tuple[Effect, ...]
     variadic_outputs: bool
+    rows: RowRule
+    operations: Callable[..., int]
 
 
 class Contract(NamedTuple):
@@ -93,6 +96,11 @@ class Contract(NamedTuple):
         random: True if its ops have a random stream.
         effects: effects of its ops besides reading operands and writing results.
         variadic_outputs: True if the attributes determine the number of outputs.
+        rows: function that returns True if row i of the results depends on row i of the operands alone
+            (`runtime.row_rules`); None if results may mix rows.
+        operations: function from types to the number of arithmetic operations of an op. Its parameters are named like
+            inputs, or `out` for the output (a tuple if there are several); all types are static, and None stands for an
+            absent input. None if an op computes each element at the cost of reading it.
     """
 
     name: str
@@ -107,6 +115,8 @@ class Contract(NamedTuple):
     random: bool = False
     effects: tuple[Effect, ...] = ()
     variadic_outputs: bool = False
+    rows: RowRule | None = None
+    operations: Callable[..., int] | None = None
 
 
 def declare(name: str, rule: Rule, *, namespace: str = "", **facts: Unpack[Facts]) -> Contract:
@@ -141,8 +151,15 @@ def declare(name: str, rule: Rule, *, namespace: str = "", **facts: Unpack[Facts
         attributes={key: KIND_OF_ANNOTATION[rule.__annotations__[key]] for key in keyword},
         **facts,
     )
+    asked = set(parameters(contract.operations)) - {*positional, "out"} if contract.operations else ()
+    require(not asked, f"the operations of kernel {name!r} ask for {sorted(asked)}; they may use inputs and out")
     require(not (contract.view and contract.effects), f"kernel {name!r} is a view, which does nothing, and has effects")
     if namespace:
         declare_version(name, contract.version)
     CONTRACTS[name] = contract
     return contract
+
+
+def parameters(function: Callable[..., object]) -> tuple[str, ...]:
+    """Return the names of the positional parameters of a function."""
+    return function.__code__.co_varnames[: function.__code__.co_argcount]

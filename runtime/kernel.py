@@ -25,6 +25,7 @@ from runtime.contract import require as require
 from runtime.contract import types as types
 from runtime.dtypes import BFLOAT16
 from runtime.dtypes import Array as Array
+from runtime.row_rules import pointwise
 
 KERNELS: Final[dict[str, Kernel]] = {}
 """The kernels by operator name."""
@@ -82,8 +83,9 @@ def kernel(
         in_place: (output, input) pairs that may share memory; the pair of a view always may.
         namespace: for a plugin's kernels the plugin's name, which precedes a dot in the op type.
         facts: facts of the operator's contract, as `runtime.contract.Contract` explains them: `version`, `view`,
-            `effects` … With `halves` the function sees bfloat16 as uint16. With `variadic_outputs` it gets a list as
-            `out` whatever the number of outputs. `random` follows from its parameters.
+            `effects`, `rows`, `operations` … With `halves` the function sees bfloat16 as uint16. With
+            `variadic_outputs` it gets a list as `out` whatever the number of outputs. `random` follows from its
+            parameters.
     """
 
     def declared(function: Callable[..., None]) -> Callable[..., None]:
@@ -104,8 +106,11 @@ def elementwise(
     in_place: Sequence[tuple[int, int]] = (),
     namespace: str = "",
 ) -> None:
-    """Declare operator `name` with a NumPy ufunc, or a function with the same signature, as its kernel."""
-    contract = declare(name, rule, namespace=namespace)
+    """Declare operator `name` with a NumPy ufunc, or a function with the same signature, as its kernel.
+
+    Its row rule is `row_rules.pointwise`.
+    """
+    contract = declare(name, rule, namespace=namespace, rows=pointwise)
     KERNELS[contract.name] = Kernel(contract, ufunc, rule, tuple(in_place), elementwise=True)
 
 

@@ -36,12 +36,6 @@ def scaled_dot_product_attention(
     return y
 
 
-@scaled_dot_product_attention.cost
-def scaled_dot_product_attention_cost(q: TensorType, k: TensorType, v: TensorType) -> int:
-    n, h, length, d = q.static_shape
-    return 2 * n * h * length * k.static_shape[2] * (d + v.static_shape[3])
-
-
 @scaled_dot_product_attention.written
 def scaled_dot_product_attention_written(q: Value, *, scale: float) -> dict[str, float]:
     return {"scale": scale or size_known(q.shape[-1], "the size of a query") ** -0.5}
@@ -69,12 +63,6 @@ def attention_gradient(
     shape = (*q.shape[:-1], _attended(q, k, v, mask))
     require(dy.type == TensorType(q.dtype, shape), f"dy is {dy.type}, not {TensorType(q.dtype, shape)}")
     return q.type, k.type, v.type
-
-
-@attention_gradient.cost
-def attention_gradient_cost(q: TensorType, k: TensorType, v: TensorType) -> int:
-    n, h, length, d = q.static_shape  # the weights, and the gradients of all operands and of the weights
-    return 2 * n * h * length * k.static_shape[2] * (3 * d + 2 * v.static_shape[3])
 
 
 @attention_gradient.gradient

@@ -7,8 +7,6 @@ two. `registry/windows.py` describes windows.
 
 from __future__ import annotations
 
-from math import prod
-
 from prograd_proto import TensorType
 from prograd_proto.tensor_types import Shape
 from registry.errors import require
@@ -39,11 +37,6 @@ def conv2d(
     require(w.rank == 4, f"w has the axes [h, w, c / groups, o], not {w.rank} of them")
     _require_same_float(x, w)
     return TensorType(x.dtype, _convolved(x.shape, w.shape, stride, padding, dilation, groups))
-
-
-@conv2d.cost
-def conv2d_cost(w: TensorType, y: TensorType) -> int:
-    return 2 * prod(y.static_shape) * prod(w.static_shape[:3])
 
 
 @conv2d.written
@@ -79,11 +72,6 @@ def conv2d_input_gradient(
     return TensorType(dy.dtype, shape)
 
 
-@conv2d_input_gradient.cost
-def conv2d_input_gradient_cost(dy: TensorType, w: TensorType) -> int:
-    return 2 * prod(dy.static_shape) * prod(w.static_shape[:3])
-
-
 @conv2d_input_gradient.written
 def conv2d_input_gradient_written(*, padding: Numbers) -> dict[str, Numbers]:
     return {"padding": four_edges(padding)}
@@ -115,11 +103,6 @@ def conv2d_filter_gradient(
     _require_same_float(x, dy)
     _require_adjoint("dy", dy.shape, _convolved(x.shape, shape, stride, padding, dilation, groups))
     return TensorType(x.dtype, shape)
-
-
-@conv2d_filter_gradient.cost
-def conv2d_filter_gradient_cost(dy: TensorType, dw: TensorType) -> int:
-    return 2 * prod(dy.static_shape) * prod(dw.static_shape[:3])
 
 
 @conv2d_filter_gradient.written

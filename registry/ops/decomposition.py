@@ -7,8 +7,6 @@ the Cholesky decomposition", 2016.
 
 from __future__ import annotations
 
-from math import prod
-
 from prograd_proto import TensorType
 from prograd_proto.tensor_types import Shape
 from registry.errors import require
@@ -32,11 +30,6 @@ def cholesky(x: Value) -> TensorType:
     return x.type
 
 
-@cholesky.cost
-def cholesky_cost(x: TensorType) -> int:
-    return prod(x.static_shape) * x.static_shape[-1]
-
-
 @cholesky.gradient
 def cholesky_gradient(y: Value, dy: Value) -> Value:
     product = matmul(y, dy, transpose_a=True)
@@ -56,11 +49,6 @@ def triangular_solve(
     diagonal gives the result of a division by zero.
     """
     return TensorType(a.dtype, _solved(a, b))
-
-
-@triangular_solve.cost
-def triangular_solve_cost(a: TensorType, y: TensorType) -> int:
-    return (prod(a.static_shape) + 2 * prod(y.static_shape)) * a.static_shape[-1]
 
 
 @triangular_solve.gradient
@@ -83,11 +71,6 @@ def solve(a: Value, b: Value) -> TensorType:
     return TensorType(a.dtype, _solved(a, b))
 
 
-@solve.cost
-def solve_cost(a: TensorType, y: TensorType) -> int:
-    return (prod(a.static_shape) + 2 * prod(y.static_shape)) * a.static_shape[-1]
-
-
 @solve.gradient
 def solve_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Value]:
     db = solve(_turned(a), dy)
@@ -99,11 +82,6 @@ def inverse(x: Value) -> TensorType:
     """Return the matrix inverse; a singular x stops the run. Use `solve` for linear equations."""
     _require_square("x", x)
     return x.type
-
-
-@inverse.cost
-def inverse_cost(x: TensorType) -> int:
-    return prod(x.static_shape) * x.static_shape[-1]
 
 
 @inverse.gradient
@@ -118,11 +96,6 @@ def determinant(x: Value) -> TensorType:
     return TensorType(x.dtype, x.shape[:-2])
 
 
-@determinant.cost
-def determinant_cost(x: TensorType) -> int:
-    return prod(x.static_shape) * x.static_shape[-1]
-
-
 @determinant.gradient
 def determinant_gradient(x: Value, y: Value, dy: Value) -> Value:
     return reshape(y * dy, shape=(*y.shape, 1, 1)) * _turned(inverse(x))
@@ -134,11 +107,6 @@ def log_determinant(x: Value) -> tuple[TensorType, TensorType]:
     _require_square("x", x)
     y = TensorType(x.dtype, x.shape[:-2])
     return y, y
-
-
-@log_determinant.cost
-def log_determinant_cost(x: TensorType) -> int:
-    return prod(x.static_shape) * x.static_shape[-1]
 
 
 @log_determinant.gradient

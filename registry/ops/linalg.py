@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import isqrt, prod
-
 from prograd_proto import TensorType
 from registry.errors import require
 from registry.op import op
@@ -24,12 +22,6 @@ def matmul(a: Value, b: Value, *, transpose_a: bool = False, transpose_b: bool =
     require_float(a)
     require(inner_a == inner_b, f"inner sizes differ: {inner_a} and {inner_b}")
     return TensorType(a.dtype, (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), m, n))
-
-
-@matmul.cost
-def matmul_cost(a: TensorType, b: TensorType, y: TensorType) -> int:
-    m_k, k_n, m_n = (prod(type.static_shape[-2:]) for type in (a, b, y))
-    return 2 * prod(y.static_shape) * isqrt(m_k * k_n // max(1, m_n))  # (m k) (k n) / (m n) = k k, transposed or not
 
 
 @matmul.gradient
@@ -55,11 +47,6 @@ def outer_sum(a: Value, b: Value) -> TensorType:
     require_float(a)
     require(a.shape[:-1] == b.shape[:-1], "the leading axes differ")
     return TensorType(a.dtype, (a.shape[-1], b.shape[-1]))
-
-
-@outer_sum.cost
-def outer_sum_cost(a: TensorType, y: TensorType) -> int:
-    return 2 * prod(a.static_shape) * y.static_shape[-1]
 
 
 @outer_sum.gradient

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from math import prod
 
 from prograd_proto import TensorType
 from registry.composite import gradients_of
@@ -38,11 +37,6 @@ def rnn_layer(x: Value, r: Value, h0: Value, mask: Value | None = None, *, rever
     return _states(x, r, h0, mask, 1)
 
 
-@rnn_layer.cost
-def rnn_layer_cost(x: TensorType, r: TensorType) -> int:
-    return _products(x, r, 1)
-
-
 @rnn_layer.gradient
 def rnn_layer_gradient_rule(
     x: Value, r: Value, h0: Value, mask: Value | None, h: Value, dh: Value, *, reverse: bool
@@ -60,11 +54,6 @@ def rnn_layer_gradient(
     """Return the gradients of rnn_layer for x and h0; h is its result, and r has its own product."""
     require(h.type == dh.type == _states(x, r, h0, mask, 1), "h and dh have not the type of the states")
     return x.type, h0.type
-
-
-@rnn_layer_gradient.cost
-def rnn_layer_gradient_cost(x: TensorType, r: TensorType) -> int:
-    return _products(x, r, 1)
 
 
 @rnn_layer_gradient.gradient
@@ -102,11 +91,6 @@ def gru_layer(
     return states
 
 
-@gru_layer.cost
-def gru_layer_cost(x: TensorType, r: TensorType) -> int:
-    return _products(x, r, 1)
-
-
 @gru_layer.gradient
 def gru_layer_gradient_rule(
     x: Value, r: Value, bias: Value, h0: Value, mask: Value | None, h: Value, dh: Value, *, reverse: bool
@@ -133,11 +117,6 @@ def gru_layer_gradient(
     require(h.type == dh.type == _states(x, r, h0, mask, 3), "h and dh have not the type of the states")
     require(bias.type == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias.type}, not {x.dtype}[{x.shape[-1]}]")
     return x.type, x.type, h0.type
-
-
-@gru_layer_gradient.cost
-def gru_layer_gradient_cost(x: TensorType, r: TensorType) -> int:
-    return _products(x, r, 2)
 
 
 @gru_layer_gradient.gradient
@@ -180,11 +159,6 @@ def lstm_layer(
     return states, states
 
 
-@lstm_layer.cost
-def lstm_layer_cost(x: TensorType, r: TensorType) -> int:
-    return _products(x, r, 1)
-
-
 @lstm_layer.gradient
 def lstm_layer_gradient_rule(
     x: Value,
@@ -225,11 +199,6 @@ def lstm_layer_gradient(
     same = h.type == c.type == dh.type == dc.type == _states(x, r, h0, mask, 4)
     require(same, "h, c, dh and dc have not the type of the states")
     return x.type, h0.type, c0.type
-
-
-@lstm_layer_gradient.cost
-def lstm_layer_gradient_cost(x: TensorType, r: TensorType) -> int:
-    return _products(x, r, 2)
 
 
 @lstm_layer_gradient.gradient
@@ -445,8 +414,3 @@ def _present(grads: list[Value | None]) -> list[Value]:
 
 def _to(count: int) -> list[int]:
     return [*builtins.range(count)]
-
-
-def _products(x: TensorType, r: TensorType, count: int) -> int:
-    """Return the multiply-adds of a layer over x [n, t, c] with `count` recurrent products per step."""
-    return 2 * count * prod(x.static_shape[:2]) * prod(r.static_shape) + prod(x.static_shape)

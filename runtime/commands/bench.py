@@ -8,8 +8,8 @@ from statistics import median
 from time import perf_counter
 from typing import Final, NamedTuple
 
-from prograd_proto import attributes_of, type_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
 from prograd_proto.printable import WORD, result_line, sentence
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.streams import put
@@ -125,7 +125,6 @@ def _operations(bound: BoundEntry) -> dict[int, int]:
             op.type,
             [types[name] if name else None for name in op.inputs],
             [types[name] for name in op.outputs],
-            attributes_of(op),
         )
         for op in bound.block.ops
         if op.type != "constant"

@@ -32,6 +32,8 @@ from registry.op import find_op
 from runtime.__main__ import main as runtime_main
 from runtime.kernel import KERNELS
 from runtime.operators import CONTRACTS
+from runtime.rows.row_wise import is_row_wise
+from runtime.step.arithmetic import operations as measured_operations
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "tests" / "example_plugin"
@@ -442,18 +444,16 @@ def cube(x: Value, w: Value, *, count: int) -> TensorType:
     "x * x * x."
     assert x.shape[-1] == w.shape[0] == 3
     return x.type
-
-
-@cube.cost
-def cube_cost(w: TensorType) -> int:
-    return 7 * w.static_shape[0]
 """
 
 
 def test_the_operators_of_a_plugin_have_traits(forget, tmp_path, monkeypatch):
     rule = "def rule(x, w, *, count: int) -> Types:\n    return types(x)"
-    function = "@kernel(rule, namespace='zeta')\ndef cube(x, w, *, count, out):\n    out[...] = x * x * x"
-    kernels = f"from runtime.kernel import Types, kernel, types\n\n\n{rule}\n\n\n{function}"
+    function = (
+        "@kernel(rule, namespace='zeta', operations=cost)\ndef cube(x, w, *, count, out):\n    out[...] = x * x * x"
+    )
+    cost = "def cost(w):\n    return 7 * w.static_shape[0]"
+    kernels = f"from runtime.kernel import Types, kernel, types\n\n\n{rule}\n\n\n{cost}\n\n\n{function}"
     install(tmp_path, operators=TRAITS, kernels=kernels)
     monkeypatch.syspath_prepend(tmp_path)
     compiler.use_plugin("zeta")
@@ -466,6 +466,26 @@ def test_the_operators_of_a_plugin_have_traits(forget, tmp_path, monkeypatch):
     program.outputs(y=made + program.input("x", "float32", (2, 3)))
     block = program.compile().desc.blocks[-1]
     assert [op.type for op in block.ops] == ["constant", "add"], "it was folded"
+
+
+def test_the_operations_of_a_kernel_depend_on_its_operands(forget, tmp_path, monkeypatch):
+    rule = "def rule(x) -> Types:\n    return types(x)"
+    function = "@kernel(rule, namespace='zeta', operations=lambda y: 1)\ndef cube(x, *, out):\n    out[...] = x"
+    kernels = f"from runtime.kernel import Types, kernel, types\n\n\n{rule}\n\n\n{function}"
+    install(tmp_path, operators=operator(), kernels=kernels)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PluginError) as error:
+        compiler.use_plugin("zeta")
+    assert "the operations of kernel 'zeta.cube' ask for ['y']; they may use inputs and out" in str(error.value)
+
+
+def test_rows_of_a_plugins_operator_are_independent_and_its_operations_are_counted(used):
+    x = TensorType("float32", (5, 4))
+    assert operations("acme.swish", [x], [x]) == measured_operations("acme.swish", [x], [x]) == 80
+    run = runtime.Run(swished().compile(batch=8))
+    assert is_row_wise(run.session.bindings("predict")[0], ())
+    rows = np.random.default_rng(1).normal(size=(8, 3)).astype(np.float32)
+    np.testing.assert_array_equal(run.predict(rows[:5])["prediction"], run.predict(rows)["prediction"][:5])
 
 
 def test_traceback_shows_where_in_a_plugin_an_error_arose(forget, tmp_path, monkeypatch):

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from prograd_proto import TensorType
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import pointwise
 
 
 def swish_rule(x: TensorType, *, beta: float) -> Types:
-    """Of x's type, with scratch of its size."""
+    """Return the type of x, and scratch of its size."""
     require(x.dtype in ("float32", "float64"), f"x is {x}, which swish does not take")
     return types(x, scratch=[x])
 
 
-@kernel(swish_rule, namespace="acme")
+def swish_operations(x: TensorType) -> int:
+    """Count a product, an exponential, a sum and a quotient for each element."""
+    return 4 * prod(x.static_shape)
+
+
+@kernel(swish_rule, namespace="acme", rows=pointwise, operations=swish_operations)
 def swish(x: Array, *, beta: float, out: Array, scratch: list[Array]) -> None:
-    """x / (1 + exp(-beta * x))."""
+    """Compute x / (1 + exp(-beta * x))."""
     [below] = scratch
     np.multiply(x, -beta, below)
     np.exp(below, below)

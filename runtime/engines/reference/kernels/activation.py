@@ -13,6 +13,7 @@ from runtime.engines.reference.kernels.chunks import BITS, blocks, choose, chunk
 from runtime.engines.reference.kernels.pointwise import ONLY, broadcast, of_one
 from runtime.engines.reference.kernels.special import SINGLE_ERFC, SINGLE_ERFC_END, erfc_of
 from runtime.kernel import Array, Types, elementwise, kernel, require, types
+from runtime.row_rules import along_other_axes, pointwise
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
@@ -33,7 +34,7 @@ def leaky_relu_rule(x: TensorType, *, alpha: float) -> Types:
     return types(x, scratch=vectors(x, x.dtype, BITS[x.dtype], "bool"))
 
 
-@kernel(leaky_relu_rule, in_place=ONLY)
+@kernel(leaky_relu_rule, in_place=ONLY, rows=pointwise)
 def leaky_relu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
     if _is_ordered(alpha, x.dtype.name):
         larger = np.maximum if alpha <= 1 else np.minimum  # x is larger above 0 and smaller below, or the reverse
@@ -62,7 +63,7 @@ def prelu_rule(x: TensorType, slope: TensorType) -> Types:
     return types(x, scratch=vectors(x, x.dtype, BITS[x.dtype], "bool"))
 
 
-@kernel(prelu_rule, in_place=ONLY)
+@kernel(prelu_rule, in_place=ONLY, rows=pointwise)
 def prelu(x: Array, slope: Array, *, out: Array, scratch: list[Array]) -> None:
     if np.maximum.reduce(slope, axis=None, initial=0) <= 1 and np.count_nonzero(slope) == slope.size:
         for part, factor, to, below, *_ in blocks([x, slope], out, scratch):
@@ -80,12 +81,12 @@ def elu_rule(x: TensorType, *, alpha: float) -> Types:
     return types(x, scratch=vectors(x, *[x.dtype] * 4, BITS[x.dtype], "bool"))
 
 
-@kernel(elu_rule, in_place=ONLY)
+@kernel(elu_rule, in_place=ONLY, rows=pointwise)
 def elu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
     take_elu(x, alpha, 1.0, 1.0, out, scratch)
 
 
-@kernel(elu_rule, in_place=ONLY)
+@kernel(elu_rule, in_place=ONLY, rows=pointwise)
 def celu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
     take_elu(x, alpha, alpha, 1.0, out, scratch)
 
@@ -94,7 +95,7 @@ def selu_rule(x: TensorType) -> Types:
     return elu_rule(x, alpha=1.0)
 
 
-@kernel(selu_rule, in_place=ONLY)
+@kernel(selu_rule, in_place=ONLY, rows=pointwise)
 def selu(x: Array, *, out: Array, scratch: list[Array]) -> None:
     take_elu(x, SELU_SCALE * SELU_ALPHA, 1.0, SELU_SCALE, out, scratch)
 
@@ -125,7 +126,7 @@ def gelu_rule(x: TensorType, *, approximate: str) -> Types:
     return types(x, scratch=vectors(x, *exact))
 
 
-@kernel(gelu_rule, in_place=ONLY)
+@kernel(gelu_rule, in_place=ONLY, rows=pointwise)
 def gelu(x: Array, *, approximate: str, out: Array, scratch: list[Array]) -> None:
     exact = single_gelu if x.dtype == np.float32 else double_gelu
     take = exact if approximate == "none" else gelu_by_tanh
@@ -165,7 +166,7 @@ def gelu_by_tanh(x: Array, out: Array, y: Array) -> None:
     np.divide(x, y, out)
 
 
-@kernel(in_chunks(1), in_place=ONLY)
+@kernel(in_chunks(1), in_place=ONLY, rows=pointwise)
 def silu(x: Array, *, out: Array, scratch: list[Array]) -> None:
     for part, to, y in chunks([x, out], scratch):
         np.negative(part, y)
@@ -174,7 +175,7 @@ def silu(x: Array, *, out: Array, scratch: list[Array]) -> None:
         np.divide(part, y, to)
 
 
-@kernel(in_chunks(2), in_place=ONLY)
+@kernel(in_chunks(2), in_place=ONLY, rows=pointwise)
 def mish(x: Array, *, out: Array, scratch: list[Array]) -> None:
     """Compute mish with tanh(softplus(x)) = p / (p + 2) for p = exp(x) * (exp(x) + 2).
 
@@ -195,7 +196,7 @@ def softplus_rule(x: TensorType, *, beta: float) -> Types:
     return in_chunks(3)(x)
 
 
-@kernel(softplus_rule, in_place=ONLY)
+@kernel(softplus_rule, in_place=ONLY, rows=pointwise)
 def softplus(x: Array, *, beta: float, out: Array, scratch: list[Array]) -> None:
     for part, to, y, above, more in chunks([x, out], scratch):
         np.multiply(part, beta, y)
@@ -208,7 +209,7 @@ def softplus(x: Array, *, beta: float, out: Array, scratch: list[Array]) -> None
         np.add(above, y, to)
 
 
-@kernel(in_chunks(3), in_place=ONLY)
+@kernel(in_chunks(3), in_place=ONLY, rows=pointwise)
 def log_sigmoid(x: Array, *, out: Array, scratch: list[Array]) -> None:
     for part, to, y, below, more in chunks([x, out], scratch):
         np.absolute(part, y)
@@ -227,7 +228,7 @@ def log1p_of_exp(x: Array, part: Array, more: Array) -> None:
         np.log1p(x, x)
 
 
-@kernel(in_chunks(1), in_place=ONLY)
+@kernel(in_chunks(1), in_place=ONLY, rows=pointwise)
 def softsign(x: Array, *, out: Array, scratch: list[Array]) -> None:
     for part, to, y in chunks([x, out], scratch):
         np.absolute(part, y)
@@ -239,7 +240,7 @@ def hard_sigmoid_rule(x: TensorType, *, alpha: float, beta: float) -> Types:
     return of_one(FLOATS)(x)
 
 
-@kernel(hard_sigmoid_rule, in_place=ONLY)
+@kernel(hard_sigmoid_rule, in_place=ONLY, rows=pointwise)
 def hard_sigmoid(x: Array, *, alpha: float, beta: float, out: Array) -> None:
     for part, to in chunks([x, out]):
         np.multiply(part, alpha, to)
@@ -247,7 +248,7 @@ def hard_sigmoid(x: Array, *, alpha: float, beta: float, out: Array) -> None:
         np.clip(to, 0, 1, out=to)
 
 
-@kernel(in_chunks(1), in_place=ONLY)
+@kernel(in_chunks(1), in_place=ONLY, rows=pointwise)
 def hard_swish(x: Array, *, out: Array, scratch: list[Array]) -> None:
     for part, to, y in chunks([x, out], scratch):
         np.add(part, 3, y)
@@ -261,7 +262,7 @@ def hard_tanh_rule(x: TensorType, *, min: float, max: float) -> Types:
     return of_one(FLOATS)(x)
 
 
-@kernel(hard_tanh_rule, in_place=ONLY)
+@kernel(hard_tanh_rule, in_place=ONLY, rows=pointwise)
 def hard_tanh(x: Array, *, min: float, max: float, out: Array) -> None:
     np.clip(x, min, max, out=out)
 
@@ -278,7 +279,7 @@ def threshold_rule(x: TensorType, *, threshold: float, value: float) -> Types:
     return types(x, scratch=vectors(x, BITS[x.dtype], "bool"))
 
 
-@kernel(threshold_rule, in_place=ONLY)
+@kernel(threshold_rule, in_place=ONLY, rows=pointwise)
 def threshold_(x: Array, *, threshold: float, value: float, out: Array, scratch: list[Array]) -> None:
     instead = np.array(value, x.dtype)
     for part, to, bits, is_above in chunks([x, out], scratch):
@@ -296,7 +297,7 @@ def glu_rule(x: TensorType, *, axis: int) -> Types:
     return types(TensorType(x.dtype, tuple(shape)))
 
 
-@kernel(glu_rule)
+@kernel(glu_rule, rows=along_other_axes)
 def glu(x: Array, *, axis: int, out: Array) -> None:
     half = out.shape[axis]
     along = np.moveaxis(x, axis, 0)

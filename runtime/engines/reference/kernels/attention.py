@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.windows import chunks, images_at_once
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import Operands, has_rows, pointwise
 
 Numbers = tuple[int, ...]
 Block = tuple[slice, slice, slice]
@@ -23,7 +25,18 @@ def scaled_dot_product_attention_rule(
     return types(y, scratch=weight_scratch(q, k.static_shape[2], block, mask, causal))
 
 
-@kernel(scaled_dot_product_attention_rule)
+def attention_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
+    """Return True if queries, keys and values have rows, and the mask has rows too or is repeated for every row."""
+    q, k, v, *masks = operands
+    return all(has_rows(x) for x in (q, k, v)) and pointwise(masks, result, attributes)
+
+
+def attention_operations(q: TensorType, k: TensorType, v: TensorType) -> int:
+    n, h, length, d = q.static_shape
+    return 2 * n * h * length * k.static_shape[2] * (d + v.static_shape[3])
+
+
+@kernel(scaled_dot_product_attention_rule, rows=attention_rows, operations=attention_operations)
 def scaled_dot_product_attention(
     q: Array,
     k: Array,
@@ -69,7 +82,12 @@ def attention_gradient_rule(
     )
 
 
-@kernel(attention_gradient_rule)
+def attention_gradient_operations(q: TensorType, k: TensorType, v: TensorType) -> int:
+    n, h, length, d = q.static_shape  # the weights, and the gradients of all operands and of the weights
+    return 2 * n * h * length * k.static_shape[2] * (3 * d + 2 * v.static_shape[3])
+
+
+@kernel(attention_gradient_rule, operations=attention_gradient_operations)
 def attention_gradient(
     q: Array,
     k: Array,

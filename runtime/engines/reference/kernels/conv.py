@@ -18,6 +18,7 @@ from prograd_proto.dtypes import FLOATS
 from prograd_proto.tensor_types import Shape
 from runtime.engines.reference.kernels.windows import BUFFER, chunks, images_at_once, taps, window_counts
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import first_operand
 
 Numbers = tuple[int, ...]
 
@@ -41,7 +42,11 @@ def conv2d_rule(
     return types(y, scratch=column_scratch(x, y, w.static_shape, stride, padding))
 
 
-@kernel(conv2d_rule)
+def conv2d_operations(w: TensorType, out: TensorType) -> int:
+    return 2 * prod(out.static_shape) * prod(w.static_shape[:3])
+
+
+@kernel(conv2d_rule, rows=first_operand, operations=conv2d_operations)
 def conv2d(
     x: Array,
     w: Array,
@@ -88,7 +93,11 @@ def conv2d_filter_gradient_rule(
     return types(dw, scratch=[*columns, dw] if in_parts else columns)
 
 
-@kernel(conv2d_filter_gradient_rule)
+def conv2d_filter_gradient_operations(dy: TensorType, out: TensorType) -> int:
+    return 2 * prod(dy.static_shape) * prod(out.static_shape[:3])
+
+
+@kernel(conv2d_filter_gradient_rule, operations=conv2d_filter_gradient_operations)
 def conv2d_filter_gradient(
     x: Array,
     dy: Array,
@@ -144,7 +153,11 @@ def conv2d_input_gradient_rule(
     return types(dx, scratch=[TensorType(dx.dtype, (images_at_once(n, prod(image), dx.dtype), *image))])
 
 
-@kernel(conv2d_input_gradient_rule)
+def conv2d_input_gradient_operations(dy: TensorType, w: TensorType) -> int:
+    return 2 * prod(dy.static_shape) * prod(w.static_shape[:3])
+
+
+@kernel(conv2d_input_gradient_rule, operations=conv2d_input_gradient_operations)
 def conv2d_input_gradient(
     dy: Array,
     w: Array,

@@ -10,6 +10,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS, HALVES, INTEGERS, ITEM_BYTES, DTypeName
 from runtime.engines.reference.kernels.chunks import chunks, vectors
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import pointwise
 
 
 def cast_rule(x: TensorType, *, dtype: DTypeName) -> Types:
@@ -22,7 +23,7 @@ def cast_rule(x: TensorType, *, dtype: DTypeName) -> Types:
     return types(y, scratch=vectors(x, *(["float32", "bool", "bool", "int32"] if dtype == "bfloat16" else ["float32"])))
 
 
-@kernel(cast_rule, halves=True)
+@kernel(cast_rule, halves=True, rows=pointwise)
 def cast(x: Array, *, dtype: DTypeName, out: Array, scratch: Sequence[Array] = ()) -> None:
     if not scratch:
         np.copyto(out, x, casting="unsafe")
@@ -115,11 +116,11 @@ def same_rule(x: TensorType) -> Types:
     return types(x)
 
 
-@kernel(same_rule, view=True, halves=True)
+@kernel(same_rule, view=True, halves=True, rows=pointwise)
 def identity(x: Array, *, out: Array) -> None:
     np.copyto(out, x)
 
 
-@kernel(same_rule, view=True, halves=True)
+@kernel(same_rule, view=True, halves=True, rows=pointwise)
 def stop_gradient(x: Array, *, out: Array) -> None:
     np.copyto(out, x)

@@ -25,12 +25,17 @@ BLOCK = 32
 """Number of rows that are eliminated one by one before a product updates the rest of the matrix."""
 
 
+def cubed(x: TensorType) -> int:
+    """Return the operations of a decomposition: n * n * n for each matrix."""
+    return prod(x.static_shape) * x.static_shape[-1]
+
+
 def cholesky_rule(x: TensorType) -> Types:
     batch, n = square(x)
     return types(x, scratch=[work_for(x, batch, n), TensorType("bool", (batch,))])
 
 
-@kernel(cholesky_rule)
+@kernel(cholesky_rule, operations=cubed)
 @small_buffers()
 def cholesky(x: Array, *, out: Array, scratch: list[Array]) -> None:
     work, positive = scratch
@@ -55,12 +60,16 @@ def cholesky(x: Array, *, out: Array, scratch: list[Array]) -> None:
             y[:, k, k + 1 :] = 0
 
 
+def solve_operations(a: TensorType, out: TensorType) -> int:
+    return (prod(a.static_shape) + 2 * prod(out.static_shape)) * a.static_shape[-1]
+
+
 def triangular_solve_rule(a: TensorType, b: TensorType, *, lower: bool, transpose: bool, unit_diagonal: bool) -> Types:
     y = solution(a, b)
     return types(y, scratch=[work_for(y, prod(y.static_shape[:-2]), y.static_shape[-1])])
 
 
-@kernel(triangular_solve_rule)
+@kernel(triangular_solve_rule, operations=solve_operations)
 @small_buffers()
 def triangular_solve(
     a: Array, b: Array, *, lower: bool, transpose: bool, unit_diagonal: bool, out: Array, scratch: list[Array]
@@ -76,7 +85,7 @@ def solve_rule(a: TensorType, b: TensorType) -> Types:
     return types(y, scratch=[*elimination_scratch(a), *places, work_for(y, batch, columns)])
 
 
-@kernel(solve_rule)
+@kernel(solve_rule, operations=solve_operations)
 @small_buffers()
 def solve(a: Array, b: Array, *, out: Array, scratch: list[Array]) -> None:
     *own, places, batches, work = scratch
@@ -99,7 +108,7 @@ def inverse_rule(x: TensorType) -> Types:
     return types(x, scratch=[*elimination_scratch(x), TensorType("int64", (batch, n))])
 
 
-@kernel(inverse_rule)
+@kernel(inverse_rule, operations=cubed)
 @small_buffers()
 def inverse(x: Array, *, out: Array, scratch: list[Array]) -> None:
     *own, ones = scratch
@@ -119,7 +128,7 @@ def determinant_rule(x: TensorType) -> Types:
     return types(TensorType(x.dtype, x.shape[:-2]), scratch=elimination_scratch(x))
 
 
-@kernel(determinant_rule)
+@kernel(determinant_rule, operations=cubed)
 @small_buffers()
 def determinant(x: Array, *, out: Array, scratch: list[Array]) -> None:
     made = eliminate(x, Elimination(*scratch))
@@ -134,7 +143,7 @@ def log_determinant_rule(x: TensorType) -> Types:
     return types(y, y, scratch=elimination_scratch(x))
 
 
-@kernel(log_determinant_rule)
+@kernel(log_determinant_rule, operations=cubed)
 @small_buffers()
 def log_determinant(x: Array, *, out: list[Array], scratch: list[Array]) -> None:
     made = eliminate(x, Elimination(*scratch))

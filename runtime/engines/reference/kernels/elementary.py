@@ -16,6 +16,7 @@ from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.chunks import blocks, chunks, vectors
 from runtime.engines.reference.kernels.pointwise import EITHER, ONLY, of_one, of_two
 from runtime.kernel import Array, Types, elementwise, kernel, require, types
+from runtime.row_rules import pointwise
 
 
 def rsqrt(x: Array, out: Array) -> None:
@@ -51,7 +52,7 @@ def by_dtype(of_single: Callable[..., None], ufunc: np.ufunc, count: int) -> Non
             of_single(*parts)
 
     function.__name__ = of_single.__name__
-    kernel(rule, in_place=ONLY)(function)
+    kernel(rule, in_place=ONLY, rows=pointwise)(function)
 
 
 by_dtype(single.log1p, np.log1p, 2)
@@ -68,7 +69,7 @@ def atan2_rule(a: TensorType, b: TensorType) -> Types:
     return types(y, scratch=vectors(y, *["float32"] * 5, "bool") if y.dtype == "float32" else [])
 
 
-@kernel(atan2_rule, in_place=EITHER)
+@kernel(atan2_rule, in_place=EITHER, rows=pointwise)
 def atan2(a: Array, b: Array, *, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
     if not scratch:
         np.arctan2(a, b, out)

@@ -14,6 +14,7 @@ from prograd_proto.tensor_types import Shape
 from runtime.engines.reference.kernels.copy import fill
 from runtime.engines.reference.kernels.index import count_up
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import pointwise
 
 SMALL_TENSOR_BYTES = 65536
 
@@ -39,7 +40,7 @@ def full_rule(*, shape: Shape, value: float, dtype: DTypeName) -> Types:
     return types(TensorType(dtype, shape))
 
 
-@kernel(full_rule, halves=True)
+@kernel(full_rule, halves=True, rows=pointwise)
 def full(*, shape: Shape, value: float, dtype: DTypeName, out: Array) -> None:
     fill(out, value)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from prograd_proto.dtypes import FLOATS, INTEGERS, ITEM_BYTES, DTypeName
 from prograd_proto.tensor_types import Shape
 from runtime.errors import OutOfRange
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import Operands, along_other_axes, first_operand, has_rows
 
 
 def gather_rule(x: TensorType, indices: TensorType, *, axis: int) -> Types:
@@ -18,7 +21,15 @@ def gather_rule(x: TensorType, indices: TensorType, *, axis: int) -> Types:
     return types(y, scratch=[] if indices.dtype == "int64" else [TensorType("int64", indices.shape)])
 
 
-@kernel(gather_rule, halves=True)
+def gather_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
+    """Return True if rows of indices index one table, or if indices within rows are the same for all."""
+    x, indices = operands
+    if has_rows(indices):
+        return not has_rows(x) and attributes["axis"] == 0
+    return along_other_axes(operands, result, attributes)
+
+
+@kernel(gather_rule, halves=True, rows=gather_rows)
 def gather(x: Array, indices: Array, *, axis: int, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
     check_range(indices, x.shape[axis])
     for wide in scratch:  # NumPy would make this copy itself
@@ -59,7 +70,7 @@ def one_hot_rule(indices: TensorType, *, depth: int, dtype: DTypeName) -> Types:
     return types(TensorType(dtype, (*indices.shape, depth)), scratch=[TensorType("int64", indices.shape)])
 
 
-@kernel(one_hot_rule)
+@kernel(one_hot_rule, rows=first_operand)
 def one_hot(indices: Array, *, depth: int, dtype: DTypeName, out: Array, scratch: list[Array]) -> None:
     places = scratch[0].reshape(-1)
     check_range(indices, depth)

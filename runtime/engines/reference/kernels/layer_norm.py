@@ -11,6 +11,7 @@ from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.sums import add_rows_by_product
 from runtime.engines.reference.kernels.windows import chunks, images_at_once
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import along_other_axes, first_operand
 
 
 def layer_norm_rule(
@@ -20,7 +21,7 @@ def layer_norm_rule(
     return types(x, statistic, statistic)
 
 
-@kernel(layer_norm_rule, in_place=[(0, 0)])
+@kernel(layer_norm_rule, in_place=[(0, 0)], rows=along_other_axes)
 def layer_norm(
     x: Array, scale: Array | None, bias: Array | None, *, axis: int, epsilon: float, out: list[Array]
 ) -> None:
@@ -44,7 +45,7 @@ def rms_norm_rule(x: TensorType, scale: TensorType | None = None, *, axis: int, 
     return types(x, of_last_axes(x, axis, scale))
 
 
-@kernel(rms_norm_rule, in_place=[(0, 0)])
+@kernel(rms_norm_rule, in_place=[(0, 0)], rows=along_other_axes)
 def rms_norm(x: Array, scale: Array | None, *, axis: int, epsilon: float, out: list[Array]) -> None:
     y, inverse_root = out
     rows, results, size = as_rows(x, inverse_root), as_rows(y, inverse_root), x.size // max(1, inverse_root.size)
@@ -70,7 +71,7 @@ def group_norm_rule(
     return types(x, statistic, statistic, scratch=[TensorType(x.dtype, shape) for shape in scratch])
 
 
-@kernel(group_norm_rule, in_place=[(0, 0)])
+@kernel(group_norm_rule, in_place=[(0, 0)], rows=first_operand)
 def group_norm(
     x: Array,
     scale: Array | None,

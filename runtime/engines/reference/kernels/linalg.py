@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Mapping
+from math import isqrt, prod
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.pointwise import broadcast
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import Operands
 
 
 def matmul_rule(a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b: bool) -> Types:
@@ -22,7 +25,22 @@ def matmul_rule(a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b:
     return types(TensorType(a.dtype, (*leading, m, n)))
 
 
-@kernel(matmul_rule)
+def matmul_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
+    """Return True for rows times one matrix, or stacks of rows times stacks of rows or the same for all."""
+    a, b = operands
+    if a is None or b is None or not a.has_rows or len(a.shape) != len(result):
+        return False
+    if b.has_rows:
+        return len(a.shape) > 2 and len(b.shape) == len(result)
+    return len(b.shape) <= 2 and (len(a.shape) > 2 or not attributes["transpose_a"])
+
+
+def matmul_operations(a: TensorType, b: TensorType, out: TensorType) -> int:
+    m_k, k_n, m_n = (prod(type.static_shape[-2:]) for type in (a, b, out))
+    return 2 * prod(out.static_shape) * isqrt(m_k * k_n // max(1, m_n))  # (m k) (k n) / (m n) = k k, transposed or not
+
+
+@kernel(matmul_rule, rows=matmul_rows, operations=matmul_operations)
 def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool, out: Array) -> None:
     if a.ndim > 2 and b.ndim == 2 and not transpose_a:  # one product of a tall matrix, not many small ones
         a, out = as_matrix(a), as_matrix(out)
@@ -35,7 +53,11 @@ def outer_sum_rule(a: TensorType, b: TensorType) -> Types:
     return types(TensorType(a.dtype, (a.shape[-1], b.shape[-1])))
 
 
-@kernel(outer_sum_rule)
+def outer_sum_operations(a: TensorType, out: TensorType) -> int:
+    return 2 * prod(a.static_shape) * out.static_shape[-1]
+
+
+@kernel(outer_sum_rule, operations=outer_sum_operations)
 def outer_sum(a: Array, b: Array, *, out: Array) -> None:
     np.matmul(as_matrix(a).T, as_matrix(b), out)
 

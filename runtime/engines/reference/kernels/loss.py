@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from runtime.engines.reference.kernels.linalg import as_matrix
 from runtime.engines.reference.kernels.pointwise import broadcast
 from runtime.errors import OutOfRange
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import Operands, each_operand
 
 
 def softmax_cross_entropy_rule(logits: TensorType, labels: TensorType, *, reduction: str) -> Types:
@@ -26,7 +29,11 @@ def softmax_cross_entropy_rule(logits: TensorType, labels: TensorType, *, reduct
     return types(y, scratch=[logits, *vectors])
 
 
-@kernel(softmax_cross_entropy_rule)
+def loss_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
+    return attributes["reduction"] == "none" and each_operand(operands, result, attributes)
+
+
+@kernel(softmax_cross_entropy_rule, rows=loss_rows)
 def softmax_cross_entropy(logits: Array, labels: Array, *, reduction: str, out: Array, scratch: list[Array]) -> None:
     x, labels, shifted = as_matrix(logits), labels.reshape(-1), as_matrix(scratch[0])
     _, picked, loss, places = scratch
@@ -50,7 +57,7 @@ def squared_error_rule(prediction: TensorType, target: TensorType, *, reduction:
     return types(TensorType(prediction.dtype, reduced(prediction, reduction)), scratch=[flat])
 
 
-@kernel(squared_error_rule)
+@kernel(squared_error_rule, rows=loss_rows)
 def squared_error(prediction: Array, target: Array, *, reduction: str, out: Array, scratch: list[Array]) -> None:
     [square] = scratch
     np.subtract(prediction.reshape(-1), target.reshape(-1), square)

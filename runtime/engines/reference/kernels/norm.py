@@ -11,6 +11,7 @@ from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.sums import add_along, add_rows_by_product
 from runtime.engines.reference.kernels.windows import chunks, images_at_once
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import along_other_axes
 
 
 def softmax_rule(x: TensorType, *, axis: int) -> Types:
@@ -21,7 +22,7 @@ def softmax_rule(x: TensorType, *, axis: int) -> Types:
     return types(x, scratch=[TensorType(x.dtype, tuple(shape))])
 
 
-@kernel(softmax_rule, in_place=[(0, 0)])
+@kernel(softmax_rule, in_place=[(0, 0)], rows=along_other_axes)
 def softmax(x: Array, *, axis: int, out: Array, scratch: list[Array]) -> None:
     [along] = scratch
     np.maximum.reduce(x, axis=axis, out=along, keepdims=True, initial=-np.inf)
@@ -36,7 +37,7 @@ def log_softmax_rule(x: TensorType, *, axis: int) -> Types:
     return types(y, scratch=[along, x])
 
 
-@kernel(log_softmax_rule, in_place=[(0, 0)])
+@kernel(log_softmax_rule, in_place=[(0, 0)], rows=along_other_axes)
 def log_softmax(x: Array, *, axis: int, out: Array, scratch: list[Array]) -> None:
     along, powers = scratch
     np.maximum.reduce(x, axis=axis, out=along, keepdims=True, initial=-np.inf)

@@ -17,6 +17,7 @@ from prograd_proto.dtypes import FLOATS, INTEGERS
 from runtime.engines.reference.kernels.index import check_range, count_up
 from runtime.engines.reference.kernels.windows import BUFFER
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import along_other_axes
 
 Pairs = np.ndarray[Any, np.dtype[np.complex128]]
 
@@ -32,7 +33,7 @@ def sort_rule(x: TensorType, *, axis: int, descending: bool) -> Types:
     return types(x, scratch=[] if axis in (-1, x.rank - 1) and not descending else [TensorType(x.dtype, lanes)])
 
 
-@kernel(sort_rule, in_place=[(0, 0)])
+@kernel(sort_rule, in_place=[(0, 0)], rows=along_other_axes)
 def sort(x: Array, *, axis: int, descending: bool, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
     for lanes in scratch:
         np.copyto(lanes, np.moveaxis(x, axis, -1))
@@ -47,7 +48,7 @@ def argsort_rule(x: TensorType, *, axis: int, descending: bool) -> Types:
     return types(TensorType("int64", x.shape), scratch=pair_scratch(x, axis))
 
 
-@kernel(argsort_rule)
+@kernel(argsort_rule, rows=along_other_axes)
 def argsort(x: Array, *, axis: int, descending: bool, out: Array, scratch: list[Array]) -> None:
     pairs = pairs_of(np.moveaxis(x, axis, -1), descending, scratch)
     pairs.sort(axis=-1)
@@ -62,7 +63,7 @@ def topk_rule(x: TensorType, *, k: int, axis: int, largest: bool) -> Types:
     return types(TensorType(x.dtype, tuple(shape)), TensorType("int64", tuple(shape)), scratch=pair_scratch(x, axis))
 
 
-@kernel(topk_rule)
+@kernel(topk_rule, rows=along_other_axes)
 def topk(x: Array, *, k: int, axis: int, largest: bool, out: list[Array], scratch: list[Array]) -> None:
     y, indices = (np.moveaxis(array, axis, -1) for array in out)
     pairs = pairs_of(np.moveaxis(x, axis, -1), largest, scratch)

@@ -28,6 +28,7 @@ from runtime.engines.reference.kernels.windows import (
     window_counts,
 )
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import first_operand
 
 MOST_TAPS = 256
 
@@ -41,7 +42,7 @@ def max_pool2d_rule(
     return types(pooled(x, window, stride, padding))
 
 
-@kernel(max_pool2d_rule)
+@kernel(max_pool2d_rule, rows=first_operand)
 def max_pool2d(x: Array, *, window: Numbers, stride: Numbers, padding: Numbers, out: Array) -> None:
     with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
@@ -122,7 +123,7 @@ def avg_pool2d_rule(
     return types(y, scratch=count_scratch(y, padding, count_include_pad))
 
 
-@kernel(avg_pool2d_rule)
+@kernel(avg_pool2d_rule, rows=first_operand)
 def avg_pool2d(
     x: Array,
     *,

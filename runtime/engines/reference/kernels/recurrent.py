@@ -2,12 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
 import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.windows import BUFFER
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import Operands, RowRule, each_operand, has_rows
+
+
+def one_pass(x: TensorType, r: TensorType) -> int:
+    """Return the operations of a layer with one recurrent product per time step."""
+    return 2 * prod(x.static_shape[:2]) * prod(r.static_shape) + prod(x.static_shape)
+
+
+def two_passes(x: TensorType, r: TensorType) -> int:
+    """Return the operations of a layer with two recurrent products per time step."""
+    return 4 * prod(x.static_shape[:2]) * prod(r.static_shape) + prod(x.static_shape)
+
+
+def layer_rows(weights: int) -> RowRule:
+    """Return the row rule of a layer whose operands after the sequences begin with `weights` weights.
+
+    Sequences, first states and the mask have rows; weights are the same for all.
+    """
+
+    def rule(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
+        sequences, rest = operands[0], operands[1 + weights :]
+        is_shared = not any(has_rows(x) for x in operands[1 : 1 + weights])
+        return is_shared and each_operand([sequences, *rest], result, attributes)
+
+    return rule
 
 
 def rnn_layer_rule(
@@ -16,7 +45,7 @@ def rnn_layer_rule(
     return types(states(x, r, h0, mask, 1), scratch=[h0, *hidden(mask)])
 
 
-@kernel(rnn_layer_rule)
+@kernel(rnn_layer_rule, rows=layer_rows(1), operations=one_pass)
 def rnn_layer(
     x: Array, r: Array, h0: Array, mask: Array | None, *, reverse: bool, out: Array, scratch: list[Array]
 ) -> None:
@@ -46,7 +75,7 @@ def rnn_layer_gradient_rule(
     return types(x, h0, scratch=[h0, h0, *hidden(mask)])
 
 
-@kernel(rnn_layer_gradient_rule)
+@kernel(rnn_layer_gradient_rule, operations=one_pass)
 def rnn_layer_gradient(
     x: Array,
     r: Array,
@@ -84,7 +113,7 @@ def gru_layer_rule(
     return types(y, scratch=[one_step(x), *hidden(mask)])
 
 
-@kernel(gru_layer_rule)
+@kernel(gru_layer_rule, rows=layer_rows(2), operations=one_pass)
 def gru_layer(
     x: Array, r: Array, bias: Array, h0: Array, mask: Array | None, *, reverse: bool, out: Array, scratch: list[Array]
 ) -> None:
@@ -123,7 +152,7 @@ def gru_layer_gradient_rule(
     return types(x, x, h0, scratch=[one_step(x), *[h0] * 4, *hidden(mask)])
 
 
-@kernel(gru_layer_gradient_rule)
+@kernel(gru_layer_gradient_rule, operations=two_passes)
 def gru_layer_gradient(
     x: Array,
     r: Array,
@@ -182,7 +211,7 @@ def lstm_layer_rule(
     return types(y, y, scratch=[one_step(x), *hidden(mask)])
 
 
-@kernel(lstm_layer_rule)
+@kernel(lstm_layer_rule, rows=layer_rows(1), operations=one_pass)
 def lstm_layer(
     x: Array,
     r: Array,
@@ -229,7 +258,7 @@ def lstm_layer_gradient_rule(
     return types(x, h0, c0, scratch=[one_step(x), *[h0] * 4, *hidden(mask)])
 
 
-@kernel(lstm_layer_gradient_rule)
+@kernel(lstm_layer_gradient_rule, operations=two_passes)
 def lstm_layer_gradient(
     x: Array,
     r: Array,

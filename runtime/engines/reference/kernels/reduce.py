@@ -13,6 +13,7 @@ from prograd_proto.tensor_types import Shape
 from runtime.engines.reference.kernels.pointwise import broadcast
 from runtime.engines.reference.kernels.sums import add_along, add_rows_by_product
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import along_other_axes, pointwise
 
 
 def sum_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
@@ -20,7 +21,7 @@ def sum_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
     return types(y, scratch=row_scratch(x, axes))
 
 
-@kernel(sum_rule)
+@kernel(sum_rule, rows=along_other_axes)
 def sum_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array, scratch: Sequence[Array] = ()) -> None:
     if scratch:
         ones, sums = scratch
@@ -36,7 +37,7 @@ def mean_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
     return types(TensorType(x.dtype, reduced(x, axes, keepdims)), scratch=row_scratch(x, axes))
 
 
-@kernel(mean_rule)
+@kernel(mean_rule, rows=along_other_axes)
 def mean(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array, scratch: Sequence[Array] = ()) -> None:
     sum_(x, axes=axes, keepdims=keepdims, out=out, scratch=scratch)
     np.divide(out, prod(x.shape[axis] for axis in axes) if axes else x.size, out)
@@ -49,12 +50,12 @@ def max_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
     return types(TensorType(x.dtype, shape))
 
 
-@kernel(max_rule)
+@kernel(max_rule, rows=along_other_axes)
 def max_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
     np.maximum.reduce(x, axis=axes or None, out=out, keepdims=keepdims)
 
 
-@kernel(max_rule)
+@kernel(max_rule, rows=along_other_axes)
 def min_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
     np.minimum.reduce(x, axis=axes or None, out=out, keepdims=keepdims)
 
@@ -63,7 +64,7 @@ def prod_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
     return types(TensorType(x.dtype if x.dtype in FLOATS else "int64", reduced(x, axes, keepdims)))
 
 
-@kernel(prod_rule)
+@kernel(prod_rule, rows=along_other_axes)
 def prod_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
     np.multiply.reduce(x, axis=axes or None, dtype=out.dtype, out=out, keepdims=keepdims)
 
@@ -73,12 +74,12 @@ def any_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
     return types(TensorType("bool", reduced(x, axes, keepdims)))
 
 
-@kernel(any_rule)
+@kernel(any_rule, rows=along_other_axes)
 def any_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
     np.logical_or.reduce(x, axis=axes or None, out=out, keepdims=keepdims)
 
 
-@kernel(any_rule)
+@kernel(any_rule, rows=along_other_axes)
 def all_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
     np.logical_and.reduce(x, axis=axes or None, out=out, keepdims=keepdims)
 
@@ -92,7 +93,7 @@ def argmax_rule(x: TensorType, *, axis: int) -> Types:
     return types(TensorType("int64", kept), scratch=[] if axis == x.rank - 1 else [last_is_axis])
 
 
-@kernel(argmax_rule)
+@kernel(argmax_rule, rows=along_other_axes)
 def argmax(x: Array, *, axis: int, out: Array, scratch: tuple[Array, ...] | list[Array] = ()) -> None:
     for turned in scratch:  # NumPy would make this copy itself
         np.copyto(turned, np.moveaxis(x, axis, -1))
@@ -100,7 +101,7 @@ def argmax(x: Array, *, axis: int, out: Array, scratch: tuple[Array, ...] | list
     np.argmax(x, -1, out)
 
 
-@kernel(argmax_rule)
+@kernel(argmax_rule, rows=along_other_axes)
 def argmin(x: Array, *, axis: int, out: Array, scratch: tuple[Array, ...] | list[Array] = ()) -> None:
     for turned in scratch:  # NumPy would make this copy itself
         np.copyto(turned, np.moveaxis(x, axis, -1))
@@ -114,7 +115,7 @@ def broadcast_to_rule(x: TensorType, *, shape: Shape) -> Types:
     return types(target)
 
 
-@kernel(broadcast_to_rule, halves=True)
+@kernel(broadcast_to_rule, halves=True, rows=pointwise)
 def broadcast_to(x: Array, *, shape: tuple[int, ...], out: Array) -> None:
     np.copyto(out, x)
 

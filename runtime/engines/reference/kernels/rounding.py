@@ -16,6 +16,7 @@ from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.chunks import blocks, vectors
 from runtime.engines.reference.kernels.pointwise import EITHER, NUMERIC, ONLY, of_one, of_two
 from runtime.kernel import Array, Types, elementwise, kernel, types
+from runtime.row_rules import pointwise
 
 MOST = 2.0**29
 
@@ -33,17 +34,17 @@ def division_rule(a: TensorType, b: TensorType) -> Types:
     return types(y, scratch=vectors(y, *["float64"] * 3) if y.dtype == "float32" else [])
 
 
-@kernel(division_rule, in_place=EITHER)
+@kernel(division_rule, in_place=EITHER, rows=pointwise)
 def floor_div(a: Array, b: Array, *, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
     by_parts(np.floor_divide, np.floor, write_quotient, a, b, out, scratch)
 
 
-@kernel(division_rule, in_place=EITHER)
+@kernel(division_rule, in_place=EITHER, rows=pointwise)
 def remainder(a: Array, b: Array, *, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
     by_parts(np.remainder, np.floor, write_with_sign_of_b, a, b, out, scratch)
 
 
-@kernel(division_rule, in_place=EITHER)
+@kernel(division_rule, in_place=EITHER, rows=pointwise)
 def fmod(a: Array, b: Array, *, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
     by_parts(np.fmod, np.trunc, write_with_sign_of_a, a, b, out, scratch)
 

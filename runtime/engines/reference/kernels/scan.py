@@ -11,6 +11,7 @@ from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.sums import accumulate_wide
 from runtime.engines.reference.kernels.windows import BUFFER
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import along_other_axes
 
 SHORT = 64
 """Number of elements up to which float32 sums are computed in float32; longer ones use float64."""
@@ -21,12 +22,12 @@ def cumsum_rule(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> 
     return types(TensorType(x.dtype if x.dtype in FLOATS else "int64", x.shape))
 
 
-@kernel(cumsum_rule)
+@kernel(cumsum_rule, rows=along_other_axes)
 def cumsum(x: Array, *, axis: int, exclusive: bool, reverse: bool, out: Array) -> None:
     accumulate(np.add, x, axis, exclusive, reverse, out)
 
 
-@kernel(cumsum_rule)
+@kernel(cumsum_rule, rows=along_other_axes)
 def cumprod(x: Array, *, axis: int, exclusive: bool, reverse: bool, out: Array) -> None:
     accumulate(np.multiply, x, axis, exclusive, reverse, out)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from types import EllipsisType
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from prograd_proto.dtypes import REALS, holds
 from prograd_proto.tensor_types import Shape
 from runtime.engines.reference.kernels.copy import fill
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import Operands, along_other_axes, each_operand, has_rows
 
 Ints = tuple[int, ...]
 
@@ -23,7 +26,13 @@ def reshape_rule(x: TensorType, *, shape: Shape) -> Types:
     return types(y)
 
 
-@kernel(reshape_rule, view=True, halves=True)
+def reshape_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
+    """Return True if axis 0 stays, so that a row keeps its elements."""
+    [x] = operands
+    return x is not None and x.has_rows and result[:1] == x.shape[:1] and prod(result[1:]) == prod(x.shape[1:])
+
+
+@kernel(reshape_rule, view=True, halves=True, rows=reshape_rows)
 def reshape(x: Array, *, shape: Ints, out: Array) -> None:
     np.copyto(out, x.reshape(shape))
 
@@ -33,7 +42,11 @@ def transpose_rule(x: TensorType, *, axes: tuple[int, ...]) -> Types:
     return types(TensorType(x.dtype, tuple(x.shape[axis] for axis in axes)))
 
 
-@kernel(transpose_rule, halves=True)
+def transpose_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
+    return has_rows(operands[0]) and attributes["axes"][0] == 0
+
+
+@kernel(transpose_rule, halves=True, rows=transpose_rows)
 def transpose(x: Array, *, axes: Ints, out: Array) -> None:
     np.copyto(out, x.transpose(axes))
 
@@ -49,7 +62,7 @@ def slice_rule(
     return types(TensorType(x.dtype, sliced(x, axes, starts, stops, strides)))
 
 
-@kernel(slice_rule, halves=True)
+@kernel(slice_rule, halves=True, rows=along_other_axes)
 def slice_(x: Array, *, axes: Ints, starts: Ints, stops: Ints, strides: Ints, out: Array) -> None:
     np.copyto(out, x[window(x, axes, starts, stops, strides)])
 
@@ -84,7 +97,11 @@ def pad_rule(x: TensorType, *, before: tuple[int, ...], after: tuple[int, ...], 
     return types(TensorType(x.dtype, tuple(i + extent + j for extent, i, j in widths)))
 
 
-@kernel(pad_rule, halves=True)
+def pad_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
+    return has_rows(operands[0]) and attributes["before"][0] == attributes["after"][0] == 0
+
+
+@kernel(pad_rule, halves=True, rows=pad_rows)
 def pad(x: Array, *, before: Ints, after: Ints, value: float, out: Array) -> None:
     fill(out, value)
     inner = tuple(slice(i, i + extent) for extent, i in zip(x.shape, before, strict=True))
@@ -99,7 +116,7 @@ def split_rule(x: TensorType, *, sizes: tuple[int, ...], axis: int) -> Types:
     return types(*(TensorType(x.dtype, (*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in sizes))
 
 
-@kernel(split_rule, halves=True, variadic_outputs=True)
+@kernel(split_rule, halves=True, variadic_outputs=True, rows=along_other_axes)
 def split(x: Array, *, sizes: Ints, axis: int, out: list[Array]) -> None:
     start = 0
     turned = x.swapaxes(0, axis)
@@ -120,7 +137,11 @@ def concat_rule(*xs: TensorType, axis: int) -> Types:
     return types(first._replace(shape=(*first.shape[:axis], total, *first.shape[axis + 1 :])))
 
 
-@kernel(concat_rule, halves=True)
+def concat_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
+    return attributes["axis"] % len(result) != 0 and each_operand(operands, result, attributes)
+
+
+@kernel(concat_rule, halves=True, rows=concat_rows)
 def concat(*xs: Array, axis: int, out: Array) -> None:
     np.concatenate(xs, axis, out)
 

@@ -11,6 +11,7 @@ from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.reduce import reduced
 from runtime.engines.reference.kernels.sums import add_along
 from runtime.kernel import Array, Types, kernel, require, types
+from runtime.row_rules import along_other_axes
 
 
 def logsumexp_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
@@ -19,7 +20,7 @@ def logsumexp_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> T
     return types(y, scratch=[x, TensorType(x.dtype, reduced(x, axes, True)), TensorType("bool", y.shape)])
 
 
-@kernel(logsumexp_rule)
+@kernel(logsumexp_rule, rows=along_other_axes)
 def logsumexp(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array, scratch: list[Array]) -> None:
     powers, most, is_infinite = scratch
     along = axes or None
@@ -39,7 +40,7 @@ def variance_rule(x: TensorType, *, axes: tuple[int, ...], correction: float, ke
     return types(y, scratch=[x, TensorType(x.dtype, reduced(x, axes, True))])
 
 
-@kernel(variance_rule)
+@kernel(variance_rule, rows=along_other_axes)
 def variance(
     x: Array, *, axes: tuple[int, ...], correction: float, keepdims: bool, out: Array, scratch: list[Array]
 ) -> None:
@@ -53,7 +54,7 @@ def variance(
     np.divide(out, max(count - correction, 0), out)
 
 
-@kernel(variance_rule)
+@kernel(variance_rule, rows=along_other_axes)
 def standard_deviation(
     x: Array, *, axes: tuple[int, ...], correction: float, keepdims: bool, out: Array, scratch: list[Array]
 ) -> None:
@@ -71,7 +72,7 @@ def norm_rule(x: TensorType, *, ord: float, axes: tuple[int, ...], keepdims: boo
     return types(y, scratch=[x])
 
 
-@kernel(norm_rule)
+@kernel(norm_rule, rows=along_other_axes)
 def norm(x: Array, *, ord: float, axes: tuple[int, ...], keepdims: bool, out: Array, scratch: list[Array]) -> None:
     [sizes] = scratch
     along = axes or None
