@@ -3,6 +3,7 @@
 A package imports only packages above it:
 
 machine    what code is written for: an instruction set, its registers, the caches
+costs      the cost model: cycles of every way to compute a result
 ir/        a package of its own: the builder that writes LLVM's IR
 math/      a package of its own: elementary functions
 kernels/   a package of its own: loops for products, convolutions, attention, recurrent layers and copies

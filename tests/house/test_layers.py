@@ -68,12 +68,13 @@ ENGINES = {
 
 CODEGEN = {
     "machine": set(),
+    "costs": {"machine"},
     "ir": {"machine"},
     "math": {"ir"},
-    "kernels": {"machine", "ir", "math"},
-    "rules": {"machine", "ir", "math", "kernels"},
-    "lowering": {"machine", "ir", "math", "kernels", "rules"},
-    "emit": {"machine", "ir", "math", "kernels", "rules", "lowering"},
+    "kernels": {"machine", "costs", "ir", "math"},
+    "rules": {"machine", "costs", "ir", "math", "kernels"},
+    "lowering": {"machine", "costs", "ir", "math", "kernels", "rules"},
+    "emit": {"machine", "costs", "ir", "math", "kernels", "rules", "lowering"},
     "lower": {"machine", "rules", "lowering", "emit"},
     "explain": {"rules", "lowering", "emit", "lower"},
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
+from runtime.codegen.costs import ELEMENT_CYCLES
 from runtime.codegen.emit.body import body_of
-from runtime.codegen.emit.elements import NANOSECONDS_PER_ELEMENT
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.kernels.nest import Strides
 from runtime.codegen.lowering.group_kernel import GroupKernel
@@ -19,7 +19,7 @@ def with_epilogue(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
     def write(work: Work, start: Value, stop: Value) -> None:
         last.write(work._replace(finish=_Epilogue(work, kernel).vector), start, stop)
 
-    cost = last.cost + prod(kernel.group.domain) * len(kernel.group.nodes) * NANOSECONDS_PER_ELEMENT
+    cost = last.cost + prod(kernel.group.domain) * len(kernel.group.nodes) * ELEMENT_CYCLES
     return steps._replace(steps=(*before, last._replace(write=write, cost=cost)))
 
 

@@ -30,7 +30,7 @@ CLOSED_CLAIM: Final = MAX_CHUNKS >> 1
 """A claim word of phase 0 that nothing can be taken from."""
 
 SPINS_BEFORE_YIELD: Final = 4096
-"""How often the caller looks for the last chunk before it lets others have its core, each time some 20 to 50 ns."""
+"""Reads of the board, while the caller waits for the last chunk, before it yields its core."""
 
 PHASE_WORDS, CHUNK_WORDS, STEPS_WORDS, RECORD_WORDS = 2, 5, 4, 3
 """Of a phase, of a chunk, of the head of a table of steps, and of each result in it."""

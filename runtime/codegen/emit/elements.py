@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
+from runtime.codegen.costs import ELEMENT_CYCLES
 from runtime.codegen.emit.body import body_of, counted
 from runtime.codegen.emit.row_tiles import row_tiles_of_indices
 from runtime.codegen.ir import Index, Value
@@ -20,16 +21,13 @@ VECTORS_PER_ITEM: Final = 16
 WANTED_ITEMS: Final = 32
 """Units, so that threads have something to share."""
 
-NANOSECONDS_PER_ELEMENT: Final = 0.06
-"""For an element of a node: a guess."""
-
 
 def element_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     """One stage, of stretches of the line or of places of the axes around it."""
     domain = kernel.group.domain
     steps = {name: kernel.strides(name, domain) for name in kernel.table}
     loops = nest(domain, steps | counted(kernel.group.nodes, kernel.types, domain))
-    cost = prod(domain) * (2 + len(kernel.group.nodes)) * NANOSECONDS_PER_ELEMENT
+    cost = prod(domain) * (2 + len(kernel.group.nodes)) * ELEMENT_CYCLES
     if len(loops.extents) < 2:
         return _of_one_axis(target, kernel, loops, cost)
     count = leading(loops.extents[:-1], WANTED_ITEMS)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from math import gcd
 from typing import Final
 
+from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, UPDATED_ELEMENT_CYCLES
 from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.partition import LEFT, RIGHT, cost_of, plan_of
 from runtime.codegen.ir import DTYPES, Index, Value
@@ -41,14 +42,10 @@ MIN_ITEMS: Final = 8
 MAX_LIGHT_EPILOGUE_NODES: Final = 2
 """Nodes after a product that need no more than registers."""
 
-COPY_NANOSECONDS_PER_ELEMENT: Final = 0.2
-"""For an element of the right operand."""
 
 ROWS_COPIED_TOGETHER: Final = 16
 """Rows of the right operand that are copied at once, where they are contiguous: memory is read in its order."""
 
-DEFERRED_NANOSECONDS_PER_ELEMENT: Final = 1.0
-"""For an element of a gradient of weights that waits: of what it updates, three are read and written."""
 
 DEFERRED_ROWS_PER_ITEM: Final = 16
 """Of a unit that goes on with what waits."""
@@ -91,12 +88,10 @@ def large_steps(target: Target, kernel: GroupKernel, shape: ProductShape) -> Ker
     waiting = max(blocks.rows.size * blocks.apart * item if waits else 0, 64)
     multiply = KernelStep(write, blocks.rows.pieces * blocks.columns.pieces, cost_of(target, element.bits, shape))
     if not blocks.width:
-        follow = KernelStep(finish, rows.pieces, shape.m * shape.n * DEFERRED_NANOSECONDS_PER_ELEMENT)
+        follow = KernelStep(finish, rows.pieces, shape.m * shape.n * UPDATED_ELEMENT_CYCLES)
         return KernelSteps((multiply, follow) if waits else (multiply,), (waiting,), (memory_budget,))
     copied = plan.depths * plan.depth * blocks.width
-    first = KernelStep(
-        copy, copies.pieces, copied * COPY_NANOSECONDS_PER_ELEMENT, prepack=Prepack((_right_of(shape),), (0,))
-    )
+    first = KernelStep(copy, copies.pieces, copied * PACKED_ELEMENT_CYCLES, prepack=Prepack((_right_of(shape),), (0,)))
     return KernelSteps((first, multiply), (copied * item,), (memory_budget, waiting))
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Final
 
+from runtime.codegen.costs import DOT_PRODUCT_CYCLES
 from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.partition import LEFT, RIGHT, product_shape
 from runtime.codegen.emit.row_tiles import has_rows_apart, row_tiles_of_indices
@@ -23,9 +23,6 @@ from runtime.codegen.kernels.reduction import SUM, in_lanes
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import KernelStep, KernelSteps, Work
-
-NANOSECONDS_PER_MULTIPLY_ADD: Final = 0.04
-"""For a multiplication and an addition: a guess."""
 
 
 def column_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
@@ -52,7 +49,7 @@ def column_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
         x for x in node.inputs[:1] if x not in node.inputs[1:] and has_rows_apart(kernel, x, shape.m, shape.left[0])
     ]
     row_tiles = row_tiles_of_indices(kernel, whole, left) if is_plain else None
-    cost = prod(around) * shape.m * shape.k * NANOSECONDS_PER_MULTIPLY_ADD
+    cost = prod(around) * shape.m * shape.k * DOT_PRODUCT_CYCLES
     return KernelSteps((KernelStep(write, prod(around) * parts, cost, row_tiles=row_tiles),))
 
 

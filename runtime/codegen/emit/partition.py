@@ -12,6 +12,17 @@ from __future__ import annotations
 from math import prod
 from typing import Final, NamedTuple
 
+from runtime.codegen.costs import (
+    CONFLICTING_ROWS_PENALTY,
+    LAST_PART_SHARE,
+    MIN_SPLIT_CYCLES,
+    PACKED_ELEMENT_CYCLES,
+    REMOTE_CACHE_PENALTY,
+    RESULT_CYCLES,
+    RIGHT_OPERAND_CYCLES,
+    UNSPLIT_PENALTY,
+    multiply_add_penalty,
+)
 from runtime.codegen.emit.body import counted
 from runtime.codegen.kernels.matmul import MatmulPlan, plan_product, tile_cycles
 from runtime.codegen.kernels.matmul.plan import CONFLICT_STRIDE_BYTES
@@ -24,26 +35,12 @@ from runtime.codegen.rules import Product
 
 LEFT, RIGHT = "left factor", "right factor"  # no tensor has a space in its name
 
-NANOSECONDS_PER_CYCLE: Final = 0.4
-"""Nanoseconds."""
-
-MIN_SPLIT_NANOSECONDS: Final = 2000.0
-"""Nanoseconds of a product below which a partition costs more than a second thread gains."""
 
 MAX_PARTS: Final = 8
 """Upper bound on the parts of one matrix; each part copies its own operands."""
 
 ENOUGH_MATRICES: Final = 8
 """Matrices that are enough for all threads, whole."""
-
-COPY_NANOSECONDS_PER_ELEMENT: Final = 0.3
-"""For an element of an operand that is copied."""
-
-CONFLICTING_ROWS_PENALTY: Final = 2.0
-"""How much longer a product takes that reads rows of the right operand where they fall on each other in the cache."""
-
-REMOTE_CACHE_PENALTY: Final = 1.3
-"""How much longer a product takes whose parts are another core's."""
 
 
 def product_shape(kernel: GroupKernel) -> ProductShape:
@@ -102,20 +99,18 @@ class Partition(NamedTuple):
 
 
 def cost_of(target: Target, bits: int, shape: ProductShape) -> float:
-    """Nanoseconds of one matrix, and of its start."""
-    cycles = tile_cycles(target, target.lanes(bits), shape.m, shape.n) * (1 if target.fma else 2)
-    return cycles * shape.k * NANOSECONDS_PER_CYCLE + shape.m * shape.n * 0.1 + shape.n * shape.k * 0.02
+    """Return the cycles of one matrix: its multiply-adds, its result and its right operand."""
+    step = tile_cycles(target, target.lanes(bits), shape.m, shape.n) * multiply_add_penalty(target)
+    return step * shape.k + shape.m * shape.n * RESULT_CYCLES + shape.n * shape.k * RIGHT_OPERAND_CYCLES
 
 
 def partitioned(target: Target, bits: int, shape: ProductShape, matrices: int, *, halved: bool) -> Partition:
-    """Return how one matrix is divided: into parts of some microseconds, and along the depth if that is halved.
+    """Return the cheapest division of one matrix: into rows or columns, and along the depth if that is halved.
 
     No bit depends on cuts along rows and columns: an element is the same sum in every part.
     """
     m, n, k, lanes = shape.m, shape.n, shape.k, target.lanes(bits)
-    wanted = (
-        min(int(cost_of(target, bits, shape) / MIN_SPLIT_NANOSECONDS), MAX_PARTS) if matrices < ENOUGH_MATRICES else 1
-    )
+    wanted = min(int(cost_of(target, bits, shape) / MIN_SPLIT_CYCLES), MAX_PARTS) if matrices < ENOUGH_MATRICES else 1
     if matrices == 1 and shape.keeps_batch and shape.kept * bits // 8 >= MIN_LOCALITY_BYTES:
         wanted = max(wanted, 2)  # each thread has its rows
     whole = Partition(*(pieces_of(extent, max(extent, 1)) for extent in (m, n, k)))
@@ -126,9 +121,7 @@ def partitioned(target: Target, bits: int, shape: ProductShape, matrices: int, *
     for parts in range(2, wanted + 1, 2):
         cuts += [whole._replace(rows=pieces_of(m, -(-m // parts)))] if parts <= m else []
         cuts += [whole._replace(columns=_of_vectors(n, parts, lanes))] if parts * lanes <= n else []
-    return min(
-        cuts, key=lambda partition: _cost_of_partition(target, bits, shape, partition) * (1 + 0.1 / partition.parts)
-    )
+    return min(cuts, key=lambda partition: _cost_of_partition(target, bits, shape, partition))
 
 
 def _of_vectors(columns: int, parts: int, lanes: int) -> Pieces:
@@ -136,17 +129,18 @@ def _of_vectors(columns: int, parts: int, lanes: int) -> Pieces:
 
 
 def _cost_of_partition(target: Target, bits: int, shape: ProductShape, partition: Partition) -> float:
-    """Nanoseconds of all parts, copies of operands included, on one thread; one part keeps another thread waiting."""
+    """Return the cycles of all parts, copies of operands included; one part keeps another thread waiting."""
     m, n = partition.rows.size, partition.columns.size
     plan = plan_of(target, bits, shape, m, n, shape.k)
     copied = plan.pack_left * m + plan.pack_right * n
     far = not plan.pack_right and n > plan.width and shape.right[0] * bits // 8 % CONFLICT_STRIDE_BYTES == 0
     cycles = tile_cycles(target, plan.lanes, m, n) * (CONFLICTING_ROWS_PENALTY if far else 1)
-    part = (cycles * NANOSECONDS_PER_CYCLE + copied * COPY_NANOSECONDS_PER_ELEMENT) * shape.k
+    part = (cycles + copied * PACKED_ELEMENT_CYCLES) * shape.k
     stays = shape.kept * bits // 8 < target.l2_bytes
     of_columns = stays and (shape.is_of_weights or shape.keeps_batch)
     strange = (partition.columns if of_columns else partition.rows).pieces > 1
-    return part * (partition.parts if partition.parts > 1 else 1.5) * (REMOTE_CACHE_PENALTY if strange else 1)
+    waiting = UNSPLIT_PENALTY if partition.parts == 1 else 1 + LAST_PART_SHARE / partition.parts
+    return part * partition.parts * waiting * (REMOTE_CACHE_PENALTY if strange else 1)
 
 
 def plan_of(target: Target, bits: int, shape: ProductShape, m: int, n: int, k: int) -> MatmulPlan:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Final
 
+from runtime.codegen.costs import REMOTE_PARTIAL_SUM_CYCLES
 from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.large_products import is_large, large_steps
 from runtime.codegen.emit.partition import LEFT, RIGHT, Partition, cost_of, partitioned, plan_of, product_shape
@@ -22,9 +23,6 @@ from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Additions
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import KernelStep, KernelSteps, RowTiles, Work
-
-PARTIAL_SUM_NANOSECONDS: Final = 0.4
-"""For an element of a part's sums that waits: half of them come from another core."""
 
 REDUCED_COLUMNS_PER_ITEM: Final = 128
 """Columns of a work item that adds partial sums; they are contiguous in memory."""
@@ -65,7 +63,7 @@ def product_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
             *at, column, row = unravelled(work.f, item, (*around, joins[0].pieces, joins[1].pieces))
             emission.reduced(at, (column, row), *joins)
 
-    cost = prod(around) * shape.m * shape.n * (partition.depth.pieces + 1) * PARTIAL_SUM_NANOSECONDS
+    cost = prod(around) * shape.m * shape.n * (partition.depth.pieces + 1) * REMOTE_PARTIAL_SUM_CYCLES
     steps = parts, KernelStep(join, prod(around) * joins[0].pieces * joins[1].pieces, cost)
     return KernelSteps(steps, *scratch, reads_row_halves=not shape.is_of_weights)
 

@@ -18,6 +18,7 @@ from dataclasses import replace
 from math import prod
 from typing import Final, NamedTuple
 
+from runtime.codegen.costs import ELEMENT_CYCLES, PARTIAL_SUM_CYCLES
 from runtime.codegen.emit.body import body_of, counted
 from runtime.codegen.emit.row_tiles import row_tiles_of_indices
 from runtime.codegen.ir import DTYPES, Function, Index, Type, Value
@@ -29,9 +30,6 @@ from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 from runtime.codegen.rules import KernelStep, KernelSteps, Reduction, RowTiles, Work, in_register, register_type
-
-NANOSECONDS_PER_ELEMENT: Final = 0.06
-"""For an element of a node: a guess."""
 
 PARALLEL_CHAINS: Final = 4
 """Chains side by side: vectors of results, or rows."""
@@ -95,13 +93,15 @@ def reduction_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
         for item in work.f.range(start, stop):
             reductions.reduced_parts(item)
 
-    cost = prod(kernel.group.domain) * (2 + len(kernel.group.nodes)) * NANOSECONDS_PER_ELEMENT
+    cost = prod(kernel.group.domain) * (2 + len(kernel.group.nodes)) * ELEMENT_CYCLES
     steps = (KernelStep(write, prod(shape.work_items), cost, row_tiles=_row_tiles(kernel, shape)),)
     if shape.parts.pieces == 1:
         return KernelSteps(steps)
     rooms = [shape.parts.pieces * shape.results * of.accumulator.bits // 8 for of in reductions_of(kernel, shape)]
     vectors = -(-shape.results // shape.lanes)
-    return KernelSteps((*steps, KernelStep(join, vectors, vectors * shape.parts.pieces * 2.0)), tuple(rooms))
+    return KernelSteps(
+        (*steps, KernelStep(join, vectors, shape.results * shape.parts.pieces * PARTIAL_SUM_CYCLES)), tuple(rooms)
+    )
 
 
 def _row_tiles(kernel: GroupKernel, shape: ReductionShape) -> RowTiles | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Final, NamedTuple
 
+from runtime.codegen.costs import ROW_ELEMENT_CYCLES
 from runtime.codegen.emit.body import Body, body_of, counted
 from runtime.codegen.emit.reductions import EmittedReduction, blocks_of, kept_steps, last_alone, reduction_of
 from runtime.codegen.emit.row_passes import Pass, passes_of
@@ -23,9 +24,6 @@ from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import KernelStep, KernelSteps, Reduction, Work, in_memory, in_register
 from runtime.placement.alignment import aligned
-
-NANOSECONDS_PER_ELEMENT: Final = 0.1
-"""For an element of a node: a guess."""
 
 MAX_ELEMENT_BYTES: Final = 8
 """Bytes of an element."""
@@ -67,7 +65,7 @@ def row_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
         for row in work.f.range(start, stop):
             rows.row(unravelled(work.f, row, [shape.loops.extents[axis] for axis in shape.rows]))
 
-    cost = prod(kernel.group.domain) * (4 + len(kernel.group.nodes)) * NANOSECONDS_PER_ELEMENT
+    cost = prod(kernel.group.domain) * (4 + len(kernel.group.nodes)) * ROW_ELEMENT_CYCLES
     kept = {name for one in shape.passes for name in one.kept}
     memory_budget = len(kept) * aligned(shape.length * MAX_ELEMENT_BYTES)
     rows = prod(shape.loops.extents[axis] for axis in shape.rows)

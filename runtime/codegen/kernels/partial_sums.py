@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from runtime.codegen.costs import PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import Type, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.matmul.packing import pieces
@@ -27,4 +28,4 @@ def reduction_step(element: Type, lanes: int, size: int, parts: int, number: int
                     total = total + f.load(partial + part * size, first + i, many)
                 f.store(total, result, first + i)
 
-    return KernelStep(join, -(-size // ELEMENTS_PER_ITEM), size * parts * 0.1)
+    return KernelStep(join, -(-size // ELEMENTS_PER_ITEM), size * parts * PARTIAL_SUM_CYCLES)

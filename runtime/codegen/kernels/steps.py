@@ -110,7 +110,7 @@ class KernelStep(NamedTuple):
     Attributes:
         write: once for all stages that share it, which then differ by their first unit.
         work_items: how many.
-        cost: nanoseconds that all units take together, on one thread of a machine of today; a guess to divide by.
+        cost: cycles of all units together, on one thread, as `runtime.codegen.costs` prices them.
         first: the number of the first unit.
         row_tiles: if its units are strips of rows, which also write their own rows only.
         prepack: if it prepares whole operands for the other stages, and does nothing else.

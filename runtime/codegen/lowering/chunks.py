@@ -6,14 +6,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeVar
 
+from runtime.codegen.costs import MAX_MERGED_STEP_CYCLES, MIN_CHUNK_CYCLES
 from runtime.codegen.lowering.phases import Phases
 from runtime.codegen.rules import KernelStep, KernelSteps
-
-MIN_CHUNK_NANOSECONDS: Final = 1500.0
-"""Of a chunk: taking one costs some 50."""
-
-MAX_MERGED_STEP_NANOSECONDS: Final = 300.0
-"""Of stages that are one chunk together: taking each costs some 50, and more while others take theirs."""
 
 CHUNKS_PER_THREAD: Final = 4
 """Chunks, so that a thread that comes late finds some left."""
@@ -53,8 +48,8 @@ def chunks_of(kernel_steps: Sequence[KernelSteps], phases: Phases, threads: int)
 
 def _merge_tiny(steps: Sequence[tuple[list[Chunk], float]]) -> list[tuple[list[Chunk], float]]:
     """What has one chunk that takes next to no time is one chunk all together."""
-    tiny = [(chunks[0], cost) for chunks, cost in steps if len(chunks) == 1 and cost < MAX_MERGED_STEP_NANOSECONDS]
-    others = [(chunks, cost) for chunks, cost in steps if len(chunks) > 1 or cost >= MAX_MERGED_STEP_NANOSECONDS]
+    tiny = [(chunks[0], cost) for chunks, cost in steps if len(chunks) == 1 and cost < MAX_MERGED_STEP_CYCLES]
+    others = [(chunks, cost) for chunks, cost in steps if len(chunks) > 1 or cost >= MAX_MERGED_STEP_CYCLES]
     together = tuple(stretch for chunk, _ in tiny for stretch in chunk)
     return [*others, ([together], sum(cost for _, cost in tiny))] if tiny else others
 
@@ -78,7 +73,7 @@ def tiled_chunks(steps: Sequence[KernelSteps], chain: Sequence[int], threads: in
 
 def item_ranges(kernel_step: KernelStep, threads: int) -> list[tuple[int, int]]:
     """The units of a stage cut into chunks of nearly the same size."""
-    cost = min(kernel_step.cost, threads * MIN_CHUNK_NANOSECONDS) if kernel_step.prefers_ranges else kernel_step.cost
+    cost = min(kernel_step.cost, threads * MIN_CHUNK_CYCLES) if kernel_step.prefers_ranges else kernel_step.cost
     return [
         (kernel_step.first + start, kernel_step.first + stop)
         for start, stop in split_items(kernel_step.work_items, cost, threads)
@@ -86,7 +81,7 @@ def item_ranges(kernel_step: KernelStep, threads: int) -> list[tuple[int, int]]:
 
 
 def in_order(steps: Sequence[tuple[list[Kind], float]]) -> list[Kind]:
-    """The chunks of a phase, whose stages take so many nanoseconds: in the order in which they are taken.
+    """The chunks of a phase, whose stages take so many cycles: in the order in which they are taken.
 
     Half of the threads take them from the start, half from the end, so the first halves of all stages come first and
     the second halves last: in every phase a thread gets the same part of each. What cannot be shared is in the middle,
@@ -103,7 +98,7 @@ def in_order(steps: Sequence[tuple[list[Kind], float]]) -> list[Kind]:
 
 
 def split_items(items: int, cost: float, threads: int) -> list[tuple[int, int]]:
-    """So many units, which take so many nanoseconds all together, as chunks."""
-    count = min(items, threads * CHUNKS_PER_THREAD, round(cost / MIN_CHUNK_NANOSECONDS)) if threads > 1 else 1
+    """So many units, which take so many cycles all together, as chunks."""
+    count = min(items, threads * CHUNKS_PER_THREAD, round(cost / MIN_CHUNK_CYCLES)) if threads > 1 else 1
     count -= count % threads if count > threads else 0  # the same for each
     return list(pairwise(items * i // max(count, 1) for i in range(max(count, 1) + 1)))

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from runtime.codegen.costs import MAX_CHAIN_CYCLES
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.nodes import Nodes
 from runtime.codegen.rules import KernelSteps, RowTiles
@@ -21,8 +22,6 @@ from runtime.codegen.rules import KernelSteps, RowTiles
 MAX_GROUPS_BETWEEN: Final = 16
 """Groups that may stand between two of a chain."""
 
-MAX_CHAIN_NANOSECONDS: Final = 200_000.0
-"""Nanoseconds of a chain: a thread that comes late, or loses its core, keeps others waiting for its share."""
 
 Tables = Sequence[Sequence[str]]
 """Of each group the tensors that it reads and writes, as its strips count them."""
@@ -83,7 +82,7 @@ class _Search:
         made: dict[str, bool] = {}  # by root, whether strips have it: else it is there after this phase
         read = set[str]()  # by what stands between
         self._make(first, made)
-        left = MAX_CHAIN_NANOSECONDS - self._steps[first].steps[0].cost
+        left = MAX_CHAIN_CYCLES - self._steps[first].steps[0].cost
         for i in range(first + 1, len(self._groups)):
             group = self._groups[i]
             if group.is_host or i - first - len(chain) >= MAX_GROUPS_BETWEEN:

@@ -8,6 +8,7 @@ from typing import Any
 
 from prograd_proto import TensorType
 from runtime.codegen import math
+from runtime.codegen.costs import GATED_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.ir.words import absolute, maximum, minimum, where
 from runtime.codegen.kernels.nest import along
@@ -17,8 +18,6 @@ from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel, of_one
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
-NANOSECONDS_PER_ELEMENT = 0.5
-"""For an element of a gated unit."""
 
 
 def leaky_relu(x: Value, *, alpha: float) -> Value:
@@ -94,7 +93,7 @@ def glu(
 
             along(f, half, lanes, one)
 
-    return KernelSteps((KernelStep(write, items, items * half * NANOSECONDS_PER_ELEMENT),))
+    return KernelSteps((KernelStep(write, items, items * half * GATED_ELEMENT_CYCLES),))
 
 
 def between(x: Value, least: float, largest: float) -> Value:

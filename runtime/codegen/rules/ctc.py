@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from prograd_proto import TensorType
 from runtime.codegen import math
+from runtime.codegen.costs import CTC_VECTOR_CYCLES
 from runtime.codegen.ir import DTYPES, FLOAT64, INT64, UINT64, Index, Type, Value
 from runtime.codegen.ir.words import across, bits, convert, is_nan, maximum, where
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
@@ -25,8 +26,6 @@ next values, the classes of states, and the values of all steps."""
 LOWEST_FINITE: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
 """The largest of a row is at least this: -inf less -inf would not be a number."""
 
-NANOSECONDS_PER_VECTOR: Final = 30.0
-"""For a vector of states at a step."""
 
 Types = Sequence[TensorType | None]
 
@@ -72,7 +71,7 @@ def _steps(target: Target, inputs: Types, blank: int, order: Sequence[int], row:
 
     memory_budget = (wide + 3 * lanes) * element.bits // 8
     own = [memory_budget] * 4 + [wide * 8] + ([sizes[0] * wide * element.bits // 8] if is_gradient else [])
-    cost = rows * sizes[0] * wide / lanes * NANOSECONDS_PER_VECTOR * (2 if is_gradient else 1)
+    cost = rows * sizes[0] * wide / lanes * CTC_VECTOR_CYCLES * (2 if is_gradient else 1)
     return KernelSteps((KernelStep(write, rows, cost),), thread_scratch=tuple(own), has_runtime_check=True)
 
 

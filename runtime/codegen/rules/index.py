@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import HALVES, ITEM_BYTES
+from runtime.codegen.costs import COPIED_BYTE_CYCLES, INDEXED_ROW_CYCLES, PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import DTYPES, INT64, Index, Type, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.moves import line
@@ -78,7 +79,7 @@ def read_rows(
         spread(f, extents[:outer], start, stop, lambda at: over(f, extents[outer:], row, at))
 
     items = prod((rows.before, count)[:outer])
-    cost = rows.before * count * (2 + rows.after * element.bits / 8 * 0.03)
+    cost = rows.before * count * (INDEXED_ROW_CYCLES + rows.after * element.bits / 8 * COPIED_BYTE_CYCLES)
     return KernelSteps((KernelStep(write, items, cost),), has_runtime_check=True)
 
 
@@ -117,7 +118,8 @@ def reduce_rows(
 
         spread(f, (rows.before, ranges), start, stop, part)
 
-    cost = rows.before * (count * (2 * ranges + rows.after * 0.1) + rows.size * rows.after * 0.1)
+    added = (count + rows.size) * rows.after * PARTIAL_SUM_CYCLES
+    cost = rows.before * (count * ranges * INDEXED_ROW_CYCLES + added)
     return KernelSteps((KernelStep(write, rows.before * ranges, cost),), has_runtime_check=True)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from prograd_proto import TensorType
+from runtime.codegen.costs import SORTED_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, INT32, INT64, UINT8, Index, Type, Value
 from runtime.codegen.ir.types import UINT32, UINT64
 from runtime.codegen.ir.words import bits, convert, is_nan, where
@@ -26,9 +27,6 @@ KEYS, PLACES, COUNTS = range(3)
 UNSIGNED: Final = {8: UINT8, 32: UINT32, 64: UINT64}
 SIGNED: Final = {32: INT32, 64: INT64}
 """By the bits of an element."""
-
-NANOSECONDS_PER_DIGIT: Final = 1.5
-"""For an element and a byte: a guess."""
 
 
 def all_of_order(
@@ -60,7 +58,7 @@ def all_of_order(
     place_bytes = DTYPES[index_dtype(rows.size)].bits // 8
     own = (2 * rows.size * element.bits // 8, 2 * rows.size * place_bytes, digits * DIGIT_VALUES * place_bytes)
     return KernelSteps(
-        (KernelStep(write, items, items * rows.size * digits * NANOSECONDS_PER_DIGIT),),
+        (KernelStep(write, items, items * rows.size * digits * SORTED_ELEMENT_CYCLES),),
         thread_scratch=tuple(max(s, 64) for s in own),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from prograd_proto import TensorType
+from runtime.codegen.costs import multiply_add_cycles
 from runtime.codegen.ir import DTYPES
 from runtime.codegen.kernels.recurrent.backward import Backward, BackwardOptions
 from runtime.codegen.kernels.recurrent.forward import Forward, ForwardOptions
@@ -33,8 +34,8 @@ def layer_of(target: Target, gates: int, states: TensorType, reverse: bool, feat
     rows, times, size = states.static_shape
     element = DTYPES[states.dtype]
     lanes = target.lanes(element.bits)
-    rate = lanes * 2 * 2.5 * 0.8 * (1 if target.fma else 0.5)
-    layer = Layer(element, rows, times, size, gates, reverse, lanes, rate, 0, features)
+    cycles = multiply_add_cycles(target, lanes, 1)
+    layer = Layer(element, rows, times, size, gates, reverse, lanes, cycles, 0, features)
     chains = target.registers // 2
     is_near = size * layer.wide * layer.item <= NOMINAL_L2_BYTES * MAX_CACHE_SHARE_OF_WEIGHTS
     reads_much = chains // rows * lanes * layer.item >= MIN_ROW_BYTES_READ

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from prograd_proto import TensorType
+from runtime.codegen.costs import SCANNED_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, FLOAT64, Type, Value
 from runtime.codegen.ir.words import convert, fma
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
@@ -18,8 +19,6 @@ from runtime.codegen.rules.rule import COMPUTED_DTYPES, FLOAT_DTYPES, RULES, Cus
 MAX_FLOAT32_STEPS: Final = 64
 """Steps that are joined one by one in float32; more are joined in float64."""
 
-NANOSECONDS_PER_STEP: Final = 1.5
-"""For a step of a vector."""
 
 Step = Callable[[Value, Callable[[int], Value]], tuple[Value, Value]]
 """From what is carried, and what reads an operand there, to what is carried on and what is written."""
@@ -84,7 +83,7 @@ def along(target: Target, rows: RowBlocks, carried: Type, first: int, step: Step
                     scan.columns(block, f.index(whole * lanes), rest)
 
     items = rows.before * vectors
-    return KernelSteps((KernelStep(write, items, items * rows.size * NANOSECONDS_PER_STEP),))
+    return KernelSteps((KernelStep(write, items, items * rows.size * SCANNED_ELEMENT_CYCLES),))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import ITEM_BYTES
+from runtime.codegen.costs import INDEXED_ROW_CYCLES
 from runtime.codegen.ir import BOOL, DTYPES, INT64, Type, Value
 from runtime.codegen.ir.words import convert, maximum, minimum
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
@@ -64,7 +65,7 @@ def is_last_index(
             last, index = row(work, f.index(i))
             f.store(convert(f.load(last, index).equal(f.index(i)), BOOL), work.outputs[0], i)
 
-    steps = KernelStep(note, 1, count * 2.0), KernelStep(ask, count, count * 2.0)
+    steps = KernelStep(note, 1, count * INDEXED_ROW_CYCLES), KernelStep(ask, count, count * INDEXED_ROW_CYCLES)
     return KernelSteps(steps, (rows.size * INT64.bits // 8,), has_runtime_check=True)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from prograd_proto import TensorType
+from runtime.codegen.costs import SORTED_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, INT64, Type, Value
 from runtime.codegen.ir.words import is_nan, minimum
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
@@ -48,7 +49,7 @@ def first_of_order(
 
     items = rows.before * rows.after
     own = tuple(max(count * type.bits // 8, 64) for type in (element, INT64))
-    return KernelSteps((KernelStep(write, items, items * rows.size * 1.5),), thread_scratch=own)
+    return KernelSteps((KernelStep(write, items, items * rows.size * SORTED_ELEMENT_CYCLES),), thread_scratch=own)
 
 
 class _Kept:

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from prograd_proto import TensorType
+from runtime.codegen.costs import SPREAD_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, Function, Index, Value
 from runtime.codegen.kernels.moves import Layout, Move, Strided, line, row_major
 from runtime.codegen.kernels.nest import offset_of, over
@@ -83,7 +84,7 @@ def fold(target: Target, inputs: Operands, outputs: Sequence[TensorType], attrib
             for tap in taps(images, windows, **attributes):
                 _add(f, tap, lanes, source + tap.windows[0], to + tap.image[0], f.index(image))
 
-    cost = x.static_shape[0] * windows.strides[0] * 0.3
+    cost = x.static_shape[0] * windows.strides[0] * SPREAD_ELEMENT_CYCLES
     return KernelSteps((KernelStep(write, x.static_shape[0], cost),))
 
 

@@ -18,11 +18,10 @@ from runtime.engines.native.jit import Loaded
 from runtime.memory.aligned import aligned_bytes
 
 SPINS_BEFORE_YIELD: Final = 4096
-"""How often a helper looks for work before it lets others have its core, each time some 20 to 50 ns: longer than Python
-takes from one step to the next."""
+"""Reads of the board before a helper without work yields its core. They last longer than Python takes between steps."""
 
 YIELDS_BEFORE_SLEEP: Final = 1024
-"""How often it lets others have its core before it sleeps."""
+"""Yields of a helper before it sleeps."""
 
 
 class Driver:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from runtime.codegen.costs import FEED_BYTE_CYCLES
 from runtime.codegen.emit.code import ADDRESS
 from runtime.codegen.lower import Lowered
 from runtime.codegen.lowering.chunks import split_items
@@ -21,9 +22,6 @@ from runtime.engines.engine import InMemory
 from runtime.engines.native.driver import driver_code
 from runtime.engines.native.step import Tables
 
-NANOSECONDS_PER_BYTE: Final = 0.05
-"""For a byte of a row that is copied: a guess."""
-
 Record = tuple[int, int, int, int]
 """A chunk as the driver has it: a function, its table, its first unit and the one after its last."""
 
@@ -32,7 +30,7 @@ class RowInput(NamedTuple):
     """The chunks that take the rows of a step.
 
     Attributes:
-        steps: the chunks for each feed, and about how many nanoseconds they take.
+        steps: the chunks for each feed, and about how many cycles they take.
         words: the tables of the step's groups, which lead to rows where these lie.
         alive: what the chunks read.
     """
@@ -104,7 +102,7 @@ class _Chunks:
         tables = [
             self._kept(np.array(table, np.int64)) for table in self._copies(name, 2 if tensor in self._halved else 1)
         ]
-        cost = feed.nbytes * NANOSECONDS_PER_BYTE
+        cost = feed.nbytes * FEED_BYTE_CYCLES
         cuts = split_items(items, cost / len(tables), self._step.threads)
         take_rows = self._code.address("take_rows")
         self.steps.append(([(take_rows, table, start, stop) for table in tables for start, stop in cuts], cost))

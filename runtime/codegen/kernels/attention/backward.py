@@ -30,6 +30,9 @@ query."""
 WANTED_ITEMS: Final = 8
 """Units, so that threads have something to share."""
 
+FORWARD_PRODUCTS, GRADIENT_PRODUCTS = 2, 5
+"""Products of attention, and of its gradient."""
+
 
 def backward(
     target: Target, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
@@ -56,7 +59,7 @@ def backward(
     weights = heads.together * heads.rows * heads.row
     sizes = (panels_of(heads, heads.depth), panels_of(heads, heads.width), weights, weights, heads.rows)
     own = tuple(size * heads.item for size in sizes)
-    kernel_step = KernelStep(write, groups * parts, heads.nanoseconds * 2.5)
+    kernel_step = KernelStep(write, groups * parts, heads.cycles * GRADIENT_PRODUCTS / FORWARD_PRODUCTS)
     if parts == 1:
         return KernelSteps((kernel_step,), thread_scratch=own)
     results = [groups * heads.keys * size for size in (heads.depth, heads.width)]

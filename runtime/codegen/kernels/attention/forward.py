@@ -43,7 +43,7 @@ def forward(
     sizes = (panels_of(heads, heads.depth), heads.rows * heads.row, heads.rows)
     items = heads.images * heads.heads * heads.blocks
     return KernelSteps(
-        (KernelStep(write, items, heads.nanoseconds),), thread_scratch=tuple(size * heads.item for size in sizes)
+        (KernelStep(write, items, heads.cycles),), thread_scratch=tuple(size * heads.item for size in sizes)
     )
 
 

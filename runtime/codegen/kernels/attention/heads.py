@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from prograd_proto import TensorType
+from runtime.codegen.costs import SCORE_CYCLES, VECTOR_MULTIPLY_ADD_CYCLES
 from runtime.codegen.ir import DTYPES, Index, Type, Value
 from runtime.codegen.kernels.matmul.plan import tile_shape
 from runtime.codegen.kernels.nest import Strides, row_major
@@ -21,6 +22,9 @@ MAX_GRADIENT_QUERIES: Final = 128
 
 MIN_BLOCK_QUERIES: Final = 8
 """Queries of a block that has very many keys."""
+
+CAUSAL_SHARE: Final = 0.6
+"""Share of the scores that causal attention computes: half of them, and those of blocks on the diagonal."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +110,10 @@ class Heads:
         return hides and self.keys > self.panel
 
     @property
-    def nanoseconds(self) -> float:
-        """Of one product of queries with keys and one with values, for all heads; a guess."""
-        scores = self.images * self.heads * self.queries * self.keys * (0.6 if self.causal else 1)
-        return scores * ((self.depth + self.width) / (self.lanes * 4.0) + 0.1)
+    def cycles(self) -> float:
+        """Cycles of one product of queries with keys and one with values, and of the softmax, for all heads."""
+        scores = self.images * self.heads * self.queries * self.keys * (CAUSAL_SHARE if self.causal else 1)
+        return scores * ((self.depth + self.width) / self.lanes * VECTOR_MULTIPLY_ADD_CYCLES + SCORE_CYCLES)
 
 
 def heads_of(

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from runtime.codegen.costs import DEPTHWISE_TAP_CYCLES, PACKED_ELEMENT_CYCLES, multiply_add_cycles
 from runtime.codegen.ir import Index, Type, Value
 from runtime.codegen.ir.words import maximum, minimum, where
 from runtime.codegen.kernels.conv.borders import Images
-from runtime.codegen.kernels.conv.depthwise import NANOSECONDS_PER_TAP as OF_CHANNEL
 from runtime.codegen.kernels.conv.depthwise import Depthwise
-from runtime.codegen.kernels.conv.plan import MAX_CHAIN_DEPTH, NANOSECONDS_PER_STEP, WANTED_ITEMS, ConvShape
+from runtime.codegen.kernels.conv.plan import MAX_CHAIN_DEPTH, WANTED_ITEMS, ConvShape
 from runtime.codegen.kernels.copies import copied, zeros
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
@@ -28,10 +28,6 @@ from runtime.codegen.machine import Target
 
 CACHE_SHARE_OF_SCRATCH: Final = 8
 """Scratch of a unit is at most one part in so many of the second cache, if a row of places takes no more."""
-
-
-PACKING_NANOSECONDS_PER_ELEMENT: Final = 0.2
-"""Nanoseconds for an element of a filter that is copied."""
 
 
 class Parts(NamedTuple):
@@ -133,8 +129,8 @@ class Bottleneck:
 
     def steps(self, parts: Callable[[Work], Parts]) -> KernelSteps:
         """One stage, and before it those that copy filters; operands are numbered one convolution after the other."""
-        step = NANOSECONDS_PER_STEP / (2 * self.lanes) * (1 if self.target.fma else 2)
-        cost = (self.widen.steps + self.narrow.steps) * step + self.shape.steps / self.lanes * OF_CHANNEL
+        cost = multiply_add_cycles(self.target, self.lanes, self.widen.steps + self.narrow.steps)
+        cost += self.shape.steps / self.lanes * DEPTHWISE_TAP_CYCLES
         item = self.element.bits // 8
         own = self.height * self.line * item, self.places * self.channels * item
 
@@ -166,7 +162,7 @@ class Bottleneck:
                     packed_right(f, matrix, at, panels.deep, columns, panels.width, panels.deep, self.vector)
 
         prepack = Prepack((2 * number + 1,), (panels.packed,))
-        cost = panels.deep * panels.wide * PACKING_NANOSECONDS_PER_ELEMENT
+        cost = panels.deep * panels.wide * PACKED_ELEMENT_CYCLES
         return KernelStep(write, panels.number, cost, prepack=prepack), panels.number * panels.width * panels.deep
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from runtime.codegen.costs import PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import Function, Type, Value
 from runtime.codegen.ir.words import minimum, shuffle
 from runtime.codegen.kernels.matmul.packing import pieces
@@ -17,8 +18,6 @@ from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 ELEMENTS_PER_ITEM: Final = 4096
 """Of a unit; whole vectors."""
 
-NANOSECONDS_PER_ELEMENT: Final = 0.1
-"""For an element that is written or added."""
 
 Operand = tuple[int, int]
 """The number of an operand, and how many elements it has."""
@@ -41,7 +40,7 @@ def with_repeated_channels(steps: KernelSteps, element: Type, lanes: int, source
         inputs = [work.shared_scratch(scratch, element) if i == number else x for i, x in enumerate(work.inputs)]
         return work._replace(inputs=inputs)
 
-    first = KernelStep(repeat, -(-source[1] // ELEMENTS_PER_ITEM), source[1] * times * NANOSECONDS_PER_ELEMENT)
+    first = KernelStep(repeat, -(-source[1] // ELEMENTS_PER_ITEM), source[1] * times * PARTIAL_SUM_CYCLES)
     after = [_with(kernel_step, seen) for kernel_step in steps.steps]
     size = source[1] * times * element.bits // 8
     return steps._replace(steps=(first, *after), shared_scratch=(*steps.shared_scratch, size))
@@ -63,7 +62,7 @@ def with_summed_channels(steps: KernelSteps, element: Type, lanes: int, size: in
     def seen(work: Work) -> Work:
         return work._replace(outputs=[work.shared_scratch(scratch, element)])
 
-    last = KernelStep(add, -(-size // ELEMENTS_PER_ITEM), size * times * NANOSECONDS_PER_ELEMENT)
+    last = KernelStep(add, -(-size // ELEMENTS_PER_ITEM), size * times * PARTIAL_SUM_CYCLES)
     before = [_with(kernel_step, seen) for kernel_step in steps.steps]
     return steps._replace(
         steps=(*before, last), shared_scratch=(*steps.shared_scratch, size * times * element.bits // 8)

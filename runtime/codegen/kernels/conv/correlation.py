@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, multiply_add_cycles
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.conv.axes import AxisPhase
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
-from runtime.codegen.kernels.conv.plan import NANOSECONDS_PER_STEP, ConvPlan, ConvShape
+from runtime.codegen.kernels.conv.plan import ConvPlan, ConvShape
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Prepack, Work
@@ -33,7 +34,7 @@ def correlation_steps(target: Target, element: Type, shape: ConvShape, plan: Con
     """Stages that copy what all units read, and one that computes; the operands are the source and the filter."""
     made = Correlation(element, shape, plan)
     item = element.bits // 8
-    steps = shape.steps * NANOSECONDS_PER_STEP / (2 * plan.lanes) * (1 if target.fma else 2)
+    steps = multiply_add_cycles(target, plan.lanes, shape.steps)
     kernel_steps: list[KernelStep] = []
     shared: list[int] = []
     own: list[int] = []
@@ -41,12 +42,14 @@ def correlation_steps(target: Target, element: Type, shape: ConvShape, plan: Con
         size = made.panel_size * (1 if plan.by_panels else made.panels) * item
         (own if plan.by_panels else shared).append(size)
         if not plan.by_panels:
-            pack = KernelStep(made.pack, made.panels * shape.taps, shape.filters * 0.2, prepack=Prepack((1,), (0,)))
+            pack = KernelStep(
+                made.pack, made.panels * shape.taps, shape.filters * PACKED_ELEMENT_CYCLES, prepack=Prepack((1,), (0,))
+            )
             kernel_steps.append(pack)
     if plan.copies:
         size = made.border.size * item
         if plan.by_panels:
-            kernel_steps.append(KernelStep(made.copy, shape.images, shape.source * 0.2))
+            kernel_steps.append(KernelStep(made.copy, shape.images, shape.source * PACKED_ELEMENT_CYCLES))
         (shared if plan.by_panels else own).append(size * (shape.images if plan.by_panels else made.most_images))
     if any(plan.splits[:2]):
         own.append(made.total_size * item)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from runtime.codegen.costs import DEPTHWISE_TAP_CYCLES
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.conv.axes import AxisPhase
@@ -25,9 +26,6 @@ PIXELS_TOGETHER: Final = 4
 
 MIN_ITEMS: Final = 4
 """So many at least, so that threads have something to share: each copies rows that others copy too."""
-
-NANOSECONDS_PER_TAP: Final = 0.3
-"""For a vector under a tap: a guess."""
 
 
 class Depthwise:
@@ -51,7 +49,7 @@ class Depthwise:
         """One stage, whose units are parts of the rows of each image."""
         shape = self.shape
         own = self.border.size * self.element.bits // 8 if self.is_copied else 64
-        cost = shape.steps / self.lanes * NANOSECONDS_PER_TAP
+        cost = shape.steps / self.lanes * DEPTHWISE_TAP_CYCLES
         return KernelSteps((KernelStep(self.compute, shape.images * self.parts, cost),), (), (own,))
 
     def compute(self, work: Work, start: Value, stop: Value) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from runtime.codegen.costs import DEPTHWISE_TAP_CYCLES
 from runtime.codegen.ir import Index, Type, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
@@ -24,9 +25,6 @@ BLOCK_PIXELS: Final = 256
 
 TAPS_IN_REGISTERS: Final = {32: 16, 16: 9}
 """By number of registers, how many sums stay in them."""
-
-NANOSECONDS_PER_TAP: Final = 0.3
-"""For a vector under a tap: a guess."""
 
 
 class DepthwiseFilterGradient:
@@ -50,7 +48,7 @@ class DepthwiseFilterGradient:
         """Parts, and what joins them."""
         item = self.element.bits // 8
         pixels = self.images * self.rows.pixels * self.columns.pixels
-        cost = pixels * len(self.taps) * -(-self.channels // self.lanes) * NANOSECONDS_PER_TAP
+        cost = pixels * len(self.taps) * -(-self.channels // self.lanes) * DEPTHWISE_TAP_CYCLES
         join = reduction_step(self.element, self.lanes, self.size, self.parts)
         steps = (KernelStep(self.part, self.parts, cost), join)
         return KernelSteps(steps, (self.parts * self.size * item,), (self.border.size * item,))

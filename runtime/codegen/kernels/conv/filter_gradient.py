@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, multiply_add_cycles
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import maximum, minimum
 from runtime.codegen.kernels.conv.borders import Images, bordered
 from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
-from runtime.codegen.kernels.conv.plan import NANOSECONDS_PER_STEP
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.matmul import in_shares, in_tiles
 from runtime.codegen.kernels.partial_sums import reduction_step
@@ -29,12 +29,12 @@ def filter_steps(target: Target, shape: FilterGradient) -> KernelSteps:
     made, item = _Emission(shape.planned(target)), shape.element.bits // 8
     shape = made.shape
     steps = shape.size // shape.groups * shape.images * shape.rows.pixels * shape.columns.pixels
-    cost = steps * NANOSECONDS_PER_STEP / (2 * shape.lanes) * (1 if target.fma else 2)
+    cost = multiply_add_cycles(target, shape.lanes, steps)
     kernel_steps: list[KernelStep] = []
     shared = [shape.parts * shape.size * item if shape.parts > 1 else 64]
     if shape.together > 1:
         size = shape.images * shape.rows.source * shape.columns.source
-        kernel_steps.append(KernelStep(made.copy, shape.images, size * shape.pixel * 0.2))
+        kernel_steps.append(KernelStep(made.copy, shape.images, size * shape.pixel * PACKED_ELEMENT_CYCLES))
         shared.append(size * shape.pixel * item)
     kernel_steps += [KernelStep(made.parts, shape.parts * shape.panels, cost)]
     if shape.parts > 1:

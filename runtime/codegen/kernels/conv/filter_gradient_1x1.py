@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from runtime.codegen.costs import multiply_add_cycles
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.conv.borders import first_operand, onward, write_computed
 from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import BLOCK_PIXELS, FilterGradient
-from runtime.codegen.kernels.conv.plan import NANOSECONDS_PER_STEP, WANTED_ITEMS
+from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.partial_sums import reduction_step
@@ -30,7 +31,7 @@ class FilterGradient1x1:
     """The loops, for filters of one place in one group."""
 
     def __init__(self, target: Target, shape: FilterGradient) -> None:
-        self.fma = target.fma
+        self.target = target
         self.shape = shape.planned(target)
         self.vector = shape.element.of(shape.lanes)
         self.columns = shape.columns.pixels
@@ -53,7 +54,7 @@ class FilterGradient1x1:
         """Parts, and what joins them."""
         shape, item = self.shape, self.shape.element.bits // 8
         steps = shape.size * self.lines * self.columns
-        cost = steps * NANOSECONDS_PER_STEP / (2 * shape.lanes) * (1 if self.fma else 2)
+        cost = multiply_add_cycles(self.target, shape.lanes, steps)
         join = reduction_step(shape.element, shape.lanes, shape.size, self.parts)
         own = self.height * self.columns * shape.pixel * item, self.panel * shape.across * item
         return KernelSteps((KernelStep(self.part, self.parts, cost), join), (self.parts * shape.size * item,), own)

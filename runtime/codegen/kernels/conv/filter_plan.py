@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from runtime.codegen.costs import SEPARATE_TAPS_GAIN, TWO_TILE_SIZES_PENALTY, tile_step_cycles
 from runtime.codegen.ir import Type
 from runtime.codegen.kernels.conv.borders import Border
 from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES, WANTED_ITEMS
@@ -17,8 +18,6 @@ BLOCK_PIXELS: Final = 256
 MAX_MERGED_CHANNELS: Final = 16
 """Below so many channels a tile may have rows for several taps."""
 
-SEPARATE_TAPS_GAIN: Final = 0.97
-"""Of the cycles of taps together, those of each by itself: they leave out the border."""
 
 MAX_BLOCK_IMAGES: Final = 32
 """Images of a block whose lines are short, at most."""
@@ -28,9 +27,6 @@ MAX_SHORT_LINE_PIXELS: Final = 16
 
 MIN_PACKED_FILTER_ROWS: Final = 256
 """Rows of the filter: so many, and copying what they are multiplied with costs little."""
-
-SECOND_TILE_SIZE_PENALTY: Final = 0.03
-"""What a second size of tiles costs, as a share: it is compiled too."""
 
 
 class FilterAxis(NamedTuple):
@@ -97,11 +93,11 @@ class FilterGradient:
     def cycles(self) -> float:
         """About so many for a place of the result."""
         tiles = [(size, count * self.turns) for size, count in self.tiles]
-        cycles = sum(n * max(r * self.vectors / 2, (r + self.vectors) / 1.8, 4) for r, n in tiles)
+        cycles = sum(n * tile_step_cycles(r, self.vectors) for r, n in tiles)
         return (
             cycles
             * self.across
-            * (1 + SECOND_TILE_SIZE_PENALTY * (len(tiles) - 1))
+            * (TWO_TILE_SIZES_PENALTY if len(tiles) > 1 else 1)
             * (1 if self.is_merged else SEPARATE_TAPS_GAIN)
         )
 

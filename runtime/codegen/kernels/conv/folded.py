@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from runtime.codegen.costs import FOLDED_PART_CYCLES, PACKED_ELEMENT_CYCLES
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import maximum, minimum
 from runtime.codegen.kernels.conv.axes import Axis, AxisPhase
@@ -21,12 +22,6 @@ from runtime.codegen.kernels.matmul.plan import tile_cycles, tile_shape
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Prepack, Work
 from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, starts, tile
 from runtime.codegen.machine import Target
-
-NANOSECONDS_PER_CYCLE: Final = 0.3
-"""Of a cycle."""
-
-CYCLES_PER_FOLDED_PART: Final = 0.7
-"""Cycles in which a part of a pixel is added to a place."""
 
 MAX_PANEL_VECTORS: Final = 8
 """In which a panel has a pixel."""
@@ -59,7 +54,7 @@ class Folded:
         self.by_panels = shape.filters > 2 * shape.source and self.panels >= WANTED_ITEMS // 2
         taps = sum(stop - start for start, stop in map(self._taps_of, range(self.rows.pixels)))
         pixels = self.rows.pixels * self.columns.pixels * -(-shape.wide // lanes)
-        self.cycles = shape.images * (taps * steps * shape.deep + pixels * self.columns.taps * CYCLES_PER_FOLDED_PART)
+        self.cycles = shape.images * (taps * steps * shape.deep + pixels * self.columns.taps * FOLDED_PART_CYCLES)
 
     @staticmethod
     def takes(shape: ConvShape) -> bool:
@@ -77,12 +72,14 @@ class Folded:
         """One that copies the filter, unless that is done where a panel is needed, and one that computes."""
         shape, item = self.shape, self.element.bits // 8
         items = self.panels if self.by_panels else shape.images * self.parts
-        compute = KernelStep(self.compute, items, self.cycles * NANOSECONDS_PER_CYCLE)
+        compute = KernelStep(self.compute, items, self.cycles)
         products = (self.across * self.pixel + self.vector.lanes) * item
         if self.by_panels:
             return KernelSteps((compute,), (), (products, self._panel_size * item))
         prepack = Prepack((1,), (0,))
-        pack = KernelStep(self.pack, self.panels * shape.window[0], shape.filters * 0.2, prepack=prepack)
+        pack = KernelStep(
+            self.pack, self.panels * shape.window[0], shape.filters * PACKED_ELEMENT_CYCLES, prepack=prepack
+        )
         return KernelSteps((pack, compute), (self.panels * self._panel_size * item,), (products,))
 
     # The filter.

@@ -8,8 +8,8 @@ a block sees, where the filter sees a border above or below. Sums of blocks are 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
+from runtime.codegen.costs import COPIED_VECTOR_CYCLES, LINE_LOOP_CYCLES, PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered
@@ -22,15 +22,6 @@ from runtime.codegen.kernels.matmul.plan import shares, tile_cycles, tile_shape
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.kernels.tiles import DepthLoop, lines, tile
 from runtime.codegen.machine import Target
-
-NANOSECONDS_PER_CYCLE: Final = 0.3
-"""Of a cycle."""
-
-CYCLES_PER_LINE: Final = 10
-"""Cycles that a loop over a line takes, beside what is done in it."""
-
-CYCLES_PER_COPIED_VECTOR: Final = 2
-"""Cycles in which a vector is copied."""
 
 
 class LineFilterGradient:
@@ -81,8 +72,8 @@ class LineFilterGradient:
         """Parts, and what joins them."""
         shape, item = self.shape, self.shape.element.bits // 8
         images, rows = self.block
-        part = KernelStep(self.part, self.parts, self.cycles * NANOSECONDS_PER_CYCLE)
-        join = KernelStep(self.join, self.depth, self.depth * self.line * self.parts * 0.1)
+        part = KernelStep(self.part, self.parts, self.cycles)
+        join = KernelStep(self.join, self.depth, self.depth * self.line * self.parts * PARTIAL_SUM_CYCLES)
         own = [(images * rows * self.across * shape.wide + shape.lanes + self.line) * item]
         if self._is_bordered:
             own.append(images * self._border.size * item)
@@ -92,9 +83,9 @@ class LineFilterGradient:
         """About so many for all, where all tiles together take a step for a pixel."""
         shape, across = self.shape, -(-self.line // self.width)
         tiles = sum(many for _, many in self.taps) * sum(many for _, many in self.channels) * across
-        line = shape.columns.source * step + CYCLES_PER_LINE * tiles
+        line = shape.columns.source * step + LINE_LOOP_CYCLES * tiles
         copied = shape.columns.source * shape.deep * self._is_bordered + self.across * shape.wide
-        copies = 2 * CYCLES_PER_LINE + CYCLES_PER_COPIED_VECTOR * copied / shape.lanes
+        copies = 2 * LINE_LOOP_CYCLES + COPIED_VECTOR_CYCLES * copied / shape.lanes
         return shape.images * shape.rows.pixels * (line + copies)
 
     # Parts.

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from runtime.codegen.costs import L2_PANEL_BYTES_PER_CYCLE, tile_step_cycles
 from runtime.codegen.kernels.conv.axes import Axis
 from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS
 from runtime.codegen.machine import NOMINAL_L1_BYTES, NOMINAL_L2_BYTES, Target
@@ -21,8 +22,6 @@ MAX_CHAIN_DEPTH: Final = 640
 MIN_SPLIT_CHANNELS: Final = 64
 """Channels that are not divided."""
 
-L2_BYTES_PER_CYCLE: Final = 12
-"""Bytes of a panel that come from the second cache in a cycle."""
 
 PIXELS_PER_ITEM: Final = 128
 """Of the result in a unit: so many, and reading the filters once for them costs little."""
@@ -30,8 +29,6 @@ PIXELS_PER_ITEM: Final = 128
 WANTED_ITEMS: Final = 8
 """Units, so that threads have something to share."""
 
-NANOSECONDS_PER_STEP: Final = 0.16
-"""For a step of two vectors' multiply-adds, at four fifths of two of them in a cycle of 2.5 GHz."""
 
 CONFLICT_STRIDE_BYTES: Final = 2048
 """Bytes from pixel to pixel at which the nearest cache keeps few of them."""
@@ -194,7 +191,7 @@ def cycles(target: Target, bits: int, shape: ConvShape) -> float:
 def _block(target: Target, lanes: int, shape: ConvShape, one_row: bool) -> ConvTile:
     """The tile that takes the fewest cycles for each step of the depth."""
     panel = shape.taps * shape.deep * target.vector_bytes
-    near = 0 if panel <= NOMINAL_L1_BYTES // 4 else target.vector_bytes / L2_BYTES_PER_CYCLE
+    near = 0 if panel <= NOMINAL_L1_BYTES // 4 else target.vector_bytes / L2_PANEL_BYTES_PER_CYCLE
     costs = _costs(target, lanes, shape, near, one_row)
     return min(costs, key=lambda block: costs[block])
 
@@ -206,7 +203,7 @@ def _costs(target: Target, lanes: int, shape: ConvShape, near: float, one_row: b
     for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items():
         for images, rows, columns in _tile_extents(shape, most, one_row):
             count = images * rows * columns
-            step = max(count * vectors / 2, (count + vectors) / 1.8, vectors * near, 4)
+            step = tile_step_cycles(count, vectors, near)
             tiles = -(-shape.images // images) * -(-shape.rows.pixels // rows) * -(-shape.columns.pixels // columns)
             costs[ConvTile(images, rows, columns, vectors)] = tiles * -(-shape.wide // (vectors * lanes)) * step
     return costs

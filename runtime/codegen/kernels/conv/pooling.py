@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from runtime.codegen.costs import POOLED_TAP_CYCLES
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import convert, is_nan, maximum, where
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis
 from runtime.codegen.kernels.conv.taps import MAX_UNROLLED_TAPS, Bounds, Fold, inside, is_inside
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
-
-NANOSECONDS_PER_TAP: Final = 0.5
-"""For a vector under a tap: a guess."""
 
 
 class Pool(NamedTuple):
@@ -55,7 +53,7 @@ class Pool(NamedTuple):
                 row(work, work.f.index(item) // rows, work.f.index(item) % rows)
 
         vectors = self.images * self.rows.pixels * self.columns.pixels * -(-self.channels // self.lanes)
-        cost = vectors * self.rows.window * self.columns.window * NANOSECONDS_PER_TAP
+        cost = vectors * self.rows.window * self.columns.window * POOLED_TAP_CYCLES
         return KernelSteps((KernelStep(write, self.images * rows, cost),))
 
     def vectors(self, f: Function) -> Iterator[tuple[Index, int]]:

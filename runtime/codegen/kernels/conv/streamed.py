@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, PARTIAL_SUM_CYCLES, STREAMED_WEIGHT_CYCLES, multiply_add_cycles
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels.conv.borders import Images
 from runtime.codegen.kernels.conv.correlation import Correlation, part_of
-from runtime.codegen.kernels.conv.plan import NANOSECONDS_PER_STEP, WANTED_ITEMS, ConvPlan, ConvShape
+from runtime.codegen.kernels.conv.plan import WANTED_ITEMS, ConvPlan, ConvShape
 from runtime.codegen.kernels.copies import zeros
 from runtime.codegen.kernels.matmul.plan import shares, tile_shape
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
@@ -25,15 +26,12 @@ WEIGHT_ROWS_TOGETHER: Final = 64
 MAX_OUTPUT_PIXELS: Final = 64
 """Places of the result: of more, tiles read weights so often that copying them costs little."""
 
-READ_NANOSECONDS_PER_ELEMENT: Final = 0.16
-"""Nanoseconds for an element of the filter."""
-
 
 class Streamed:
     """The loops, forwards and with channels in one group."""
 
     def __init__(self, target: Target, element: Type, shape: ConvShape, plan: ConvPlan) -> None:
-        self.element, self.shape, self.fma = element, shape, target.fma
+        self.target, self.element, self.shape = target, element, shape
         self.lanes = plan.lanes
         self.vector = element.of(self.lanes)
         self.plan, self.copies = plan, Correlation(element, shape, plan)
@@ -65,13 +63,15 @@ class Streamed:
     def steps(self) -> KernelSteps:
         """What copies the images, what goes through the filter, and what adds the parts."""
         shape, item = self.shape, self.element.bits // 8
-        steps = shape.steps * NANOSECONDS_PER_STEP / (2 * self.lanes) * (1 if self.fma else 2)
-        copy = [KernelStep(self.copies.copy, shape.images, shape.source * 0.2)] if self.plan.copies else []
-        copied = [self.copies.border.size * shape.images * item] if self.plan.copies else []
-        compute = KernelStep(
-            self.compute, self.parts * self.across, max(steps, shape.filters * READ_NANOSECONDS_PER_ELEMENT)
+        steps = multiply_add_cycles(self.target, self.lanes, shape.steps)
+        copy = (
+            [KernelStep(self.copies.copy, shape.images, shape.source * PACKED_ELEMENT_CYCLES)]
+            if self.plan.copies
+            else []
         )
-        join = KernelStep(self.join, self.places, self.size * self.parts * 0.1)
+        copied = [self.copies.border.size * shape.images * item] if self.plan.copies else []
+        compute = KernelStep(self.compute, self.parts * self.across, max(steps, shape.filters * STREAMED_WEIGHT_CYCLES))
+        join = KernelStep(self.join, self.places, self.size * self.parts * PARTIAL_SUM_CYCLES)
         return KernelSteps((*copy, compute, join), (*copied, self.parts * self.size * item))
 
     def compute(self, work: Work, start: Value, stop: Value) -> None:

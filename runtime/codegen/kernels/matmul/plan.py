@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from runtime.codegen.costs import tile_step_cycles
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import Target
 
@@ -138,7 +139,7 @@ def tile_costs(target: Target, lanes: int, m: int, n: int) -> dict[tuple[int, in
     for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items():
         columns, tiles = -(-n // (vectors * lanes)), -(-m // most)
         rows = -(-m // tiles)
-        step = max(rows * vectors / 2, (rows + vectors) / 1.8, 4)  # loads are a little slower than they should be
+        step = tile_step_cycles(rows, vectors)
         costs[rows, vectors] = columns * tiles * step
     return costs
 

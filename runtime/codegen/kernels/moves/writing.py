@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final, NamedTuple
 
+from runtime.codegen.costs import COPIED_BYTE_CYCLES, COPIED_LINE_CYCLES, GATHERED_ELEMENT_CYCLES, TRANSPOSED_ROW_CYCLES
 from runtime.codegen.ir import Index, Type, Value
 from runtime.codegen.kernels.matmul.packing import transposed
 from runtime.codegen.kernels.moves.line import line, power_below
@@ -35,7 +36,7 @@ class Written(NamedTuple):
 
     Attributes:
         work_items: extents of the axes whose places are units.
-        cost: nanoseconds of all units, a guess.
+        cost: cycles of all units.
         write: the loop over units.
     """
 
@@ -49,24 +50,31 @@ def written(target: Target, bits: int, move: Move) -> Written:
     element = Type("unsigned", bits)
     lanes, elements = target.vector_bytes * 8 // bits, prod(move.extents)
     if not move.extents or move.to.strides[-1] != 1:
-        return _spread(move.extents, elements * 0.6, lambda work: _Elements(work, element, move).write)
+        return _spread(
+            move.extents, elements * GATHERED_ELEMENT_CYCLES, lambda work: _Elements(work, element, move).write
+        )
     if not isinstance(move.source, Strided) or move.source.strides[-1] in (0, 1):
         return _lines(move, element, lanes)
     beside = [axis for axis, step in enumerate(move.source.strides) if step == 1 and move.extents[axis] > 1]
     side = power_below(min(lanes, MAX_SQUARE_SIDE, move.extents[-1], *(move.extents[axis] for axis in beside[-1:])))
     if not beside or side < 2:
-        return _spread(move.extents, elements * 0.6, lambda work: _Elements(work, element, move).write)
+        return _spread(
+            move.extents, elements * GATHERED_ELEMENT_CYCLES, lambda work: _Elements(work, element, move).write
+        )
     axis = beside[-1]
     extents = [*move.extents[:-1]]
     extents[axis] = -(-extents[axis] // side)
-    return _spread(extents, elements * 2.0 / side, lambda work: _Squares(work, element, move, axis, side).write)
+    return _spread(
+        extents, elements * TRANSPOSED_ROW_CYCLES / side, lambda work: _Squares(work, element, move, axis, side).write
+    )
 
 
 def _lines(move: Move, element: Type, lanes: int) -> Written:
     """Lines; where there are few, pieces of them are units of their own."""
-    length, cost = move.extents[-1], prod(move.extents) * element.bits / 8 * 0.03 + prod(move.extents[:-1])
+    length, lines = move.extents[-1], prod(move.extents[:-1])
+    cost = lines * (length * element.bits / 8 * COPIED_BYTE_CYCLES + COPIED_LINE_CYCLES)
     piece = PIECE_BYTES * 8 // element.bits
-    pieces = -(-length // piece) if prod(move.extents[:-1]) < WANTED_ITEMS else 1
+    pieces = -(-length // piece) if lines < WANTED_ITEMS else 1
     size = length if pieces == 1 else piece
     return _spread([*move.extents[:-1], pieces], cost, lambda work: _Lines(work, element, move, lanes, size).write)
 

@@ -13,6 +13,7 @@ from functools import reduce
 from operator import add
 from typing import Final, NamedTuple
 
+from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, REMOTE_PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.words import maximum, where
 from runtime.codegen.kernels.matmul import Matrix
@@ -82,7 +83,7 @@ class Backward:
         """Weights, gates, and steps."""
         layer, first = self.layer, self.how.first
         turned = self.parts * layer.gates * self.part * self.panels * self.width
-        steps = [KernelStep(self.turn, self.parts, turned * 0.3)]
+        steps = [KernelStep(self.turn, self.parts, turned * PACKED_ELEMENT_CYCLES)]
         is_again = layer.gates > 1 and not self.how.kept
         steps += self.again.steps() if is_again else []
         firsts = [step * self.parts for step in range(layer.times)]
@@ -90,7 +91,11 @@ class Backward:
             KernelStep(self.step, self.parts, layer.cost, first, prefers_ranges=layer.prefers_ranges)
             for first in firsts
         ]
-        steps += [KernelStep(self.finish, self.parts, layer.rows * layer.states * 0.5)] if first else []
+        steps += (
+            [KernelStep(self.finish, self.parts, layer.rows * layer.states * REMOTE_PARTIAL_SUM_CYCLES)]
+            if first
+            else []
+        )
         on_the_way = [] if first else [layer.rows * layer.states] * 2
         shared = (
             *(self.again.scratch_size if is_again else (0, 0)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from runtime.codegen.costs import COPIED_BYTE_CYCLES, PACKED_ELEMENT_CYCLES
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import where
 from runtime.codegen.kernels.copies import copied
@@ -67,10 +68,14 @@ class Forward:
             for first in firsts
         ]
         reads = (1, self.source.weights) if layer.features else (1,)
-        packs = [KernelStep(self.pack, layer.panels, panels * 0.2, prepack=Prepack(reads, (PANELS,)))] if panels else []
-        end = [KernelStep(self.end, layer.rows, size * 0.1)] if self.how.last else []
+        packs = (
+            [KernelStep(self.pack, layer.panels, panels * PACKED_ELEMENT_CYCLES, prepack=Prepack(reads, (PANELS,)))]
+            if panels
+            else []
+        )
+        end = [KernelStep(self.end, layer.rows, size * layer.item * COPIED_BYTE_CYCLES)] if self.how.last else []
         return KernelSteps(
-            (KernelStep(self.begin, layer.rows, size * 0.1), *packs, *steps, *end),
+            (KernelStep(self.begin, layer.rows, size * layer.item * COPIED_BYTE_CYCLES), *packs, *steps, *end),
             tuple(max(count * layer.item, 64) for count in shared),
             (layer.sums_size * layer.item,),
         )

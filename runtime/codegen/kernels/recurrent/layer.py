@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from runtime.codegen.costs import CELL_CYCLES, L2_BYTES_PER_CYCLE
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels.steps import Work
-
-L2_BYTES_PER_NANOSECOND: Final = 100.0
-"""That come from the second cache in a nanosecond."""
 
 MAX_WEIGHT_BOUND_ROWS: Final = 2
 """Of a batch whose steps take as long as reading the weights."""
@@ -71,7 +69,7 @@ class Layer(NamedTuple):
         gates: how many vectors of preactivations belong to one of states.
         reverse: whether the last step is the first one.
         lanes: of a vector.
-        rate: multiply-adds in a nanosecond.
+        multiply_add_cycles: cycles of a multiply-add of one element.
         chains: of multiply-adds, side by side, if weights are read in place; 0 if they are copied.
         features: of what the layer multiplies with weights besides its states; 0 if that is done before it.
     """
@@ -83,7 +81,7 @@ class Layer(NamedTuple):
     gates: int
     reverse: bool
     lanes: int
-    rate: float
+    multiply_add_cycles: float
     chains: int
     features: int = 0
 
@@ -171,9 +169,9 @@ class Layer(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """Nanoseconds of the product of a step, for which weights come from the second cache, and of the cells."""
-        product = max(self.rows / self.rate, self.item / L2_BYTES_PER_NANOSECOND) * self.depth
-        return self.wide * (product + self.rows * 0.4)
+        """Cycles of the product of a step, whose weights are in the second-level cache, and of the cells."""
+        product = max(self.rows * self.multiply_add_cycles, self.item / L2_BYTES_PER_CYCLE) * self.depth
+        return self.wide * (product + self.rows * CELL_CYCLES)
 
     @property
     def prefers_ranges(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runtime.codegen.costs import COPIED_BYTE_CYCLES, PACKED_ELEMENT_CYCLES
 from runtime.codegen.ir import Value
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.recurrent import cells
@@ -29,10 +30,10 @@ class RecomputedGates:
     def steps(self) -> list[KernelStep]:
         """Copies, then gates."""
         layer, (panels, states) = self.layer, self.scratch_size
-        packs = [KernelStep(self.pack, layer.panels, panels * 0.2)] if panels else []
+        packs = [KernelStep(self.pack, layer.panels, panels * PACKED_ELEMENT_CYCLES)] if panels else []
         return [
             *packs,
-            KernelStep(self.copy, layer.times * layer.rows, states * 0.1),
+            KernelStep(self.copy, layer.times * layer.rows, states * layer.item * COPIED_BYTE_CYCLES),
             KernelStep(self.gates, layer.panels * layer.times, layer.cost * layer.times),
         ]
 

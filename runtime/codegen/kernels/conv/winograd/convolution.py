@@ -7,23 +7,19 @@ and transforms back while sums are in near caches. What is not finite is made ag
 
 from __future__ import annotations
 
-from typing import Final
-
+from runtime.codegen.costs import WINOGRAD_PENALTY
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import any_lane, is_nan, where
 from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS, ConvShape
 from runtime.codegen.kernels.conv.winograd.filters import TransformedFilters
 from runtime.codegen.kernels.conv.winograd.non_finite import NonFiniteTiles, written
-from runtime.codegen.kernels.conv.winograd.plan import MIN_SPEEDUP, is_taken, plan_winograd
+from runtime.codegen.kernels.conv.winograd.plan import is_taken, plan_winograd
 from runtime.codegen.kernels.conv.winograd.tiles import transform_pixels
 from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_PIXELS, of_sums
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, starts, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
-
-NANOSECONDS_PER_CYCLE: Final = 0.4
-"""Of a cycle."""
 
 
 class Winograd:
@@ -41,16 +37,14 @@ class Winograd:
 
     def is_wanted(self, cycles: float) -> bool:
         """Whether they take less time than what takes so many cycles."""
-        return self.plan.cycles * MIN_SPEEDUP < cycles
+        return self.plan.cycles * WINOGRAD_PENALTY < cycles
 
     def steps(self) -> KernelSteps:
         """What transforms the filters; the pixels, if several units need them; and what computes."""
         plan, item = self.plan, self.element.bits // 8
         several = plan.parts > 1
-        transform = KernelStep(self.transform, plan.blocks * self._pieces, plan.of_pixels * NANOSECONDS_PER_CYCLE)
-        compute = KernelStep(
-            self.compute, plan.blocks * plan.parts, (plan.cycles - plan.of_filters) * NANOSECONDS_PER_CYCLE
-        )
+        transform = KernelStep(self.transform, plan.blocks * self._pieces, plan.of_pixels)
+        compute = KernelStep(self.compute, plan.blocks * plan.parts, plan.cycles - plan.of_filters)
         memory_budget = max(self.filters.thread_elements, self.again.filters, 0 if several else plan.block)
         shared = (plan.filters, plan.blocks * plan.block) if several else (plan.filters,)
         own = memory_budget, max(POSITIONS * plan.sums, self.again.pixels)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from runtime.codegen.costs import WINOGRAD_PENALTY
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import any_lane, is_nan, where
 from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient
 from runtime.codegen.kernels.conv.winograd.gradient_plan import are_taken, planned_filters
 from runtime.codegen.kernels.conv.winograd.non_finite_filters import NonFiniteChannels
-from runtime.codegen.kernels.conv.winograd.plan import MIN_SPEEDUP
 from runtime.codegen.kernels.conv.winograd.tiles import transform_pixels, vectors_of, zeros_of
 from runtime.codegen.kernels.conv.winograd.transforms import (
     FILTER_TAPS,
@@ -28,9 +28,6 @@ from runtime.codegen.kernels.matmul import in_shares
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
-
-NANOSECONDS_PER_CYCLE: Final = 0.4
-"""Of a cycle."""
 
 WANTED_ITEMS: Final = 8
 """Units of what is transformed, or transformed back."""
@@ -51,18 +48,18 @@ class WinogradFilterGradient:
 
     def is_wanted(self, cycles: float) -> bool:
         """Whether they take less time than what takes so many cycles."""
-        return self.plan.cycles * MIN_SPEEDUP < cycles
+        return self.plan.cycles * WINOGRAD_PENALTY < cycles
 
     def steps(self) -> KernelSteps:
         """The operands are the input and the gradient of the result."""
         plan, item = self.plan, self.plan.item
-        cost = plan.cycles * NANOSECONDS_PER_CYCLE
+        cost = plan.cycles
         pixels, gradients = plan.laid.size * item, plan.gradients * item
         if plan.is_near:
             add = KernelStep(self.add, plan.parts, cost)
             join = KernelStep(self.join, min(WANTED_ITEMS, self.shape.deep), cost / 16)
             return KernelSteps((add, join), (plan.parts * self._sums * item,), (pixels, gradients))
-        transform = KernelStep(self.transform, min(WANTED_ITEMS, plan.most), plan.of_tiles * NANOSECONDS_PER_CYCLE)
+        transform = KernelStep(self.transform, min(WANTED_ITEMS, plan.most), plan.of_tiles)
         multiply = KernelStep(self.multiply, plan.work_items, cost)
         return KernelSteps((transform, multiply), (pixels, gradients), (POSITIONS * plan.channels * plan.width * item,))
 

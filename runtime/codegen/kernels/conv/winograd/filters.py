@@ -15,9 +15,6 @@ from runtime.codegen.kernels.tiles import by_size
 DEPTH_VECTORS_PER_ITEM: Final = 4
 """Of the depth, in a unit: turned filters are read along it, and single lines of memory take long to come."""
 
-NANOSECONDS_PER_CYCLE: Final = 0.4
-"""Of a cycle."""
-
 
 class TransformedFilters:
     """The stage that makes them in the first shared scratch, by panel, position, channel of the source.
@@ -37,9 +34,7 @@ class TransformedFilters:
         """Units are some vectors of the depth of a panel."""
         plan = self.plan
         prepack = None if self.thread_elements else Prepack((1,), (0,))
-        return KernelStep(
-            self.write, plan.panels * self.across, plan.of_filters * NANOSECONDS_PER_CYCLE, prepack=prepack
-        )
+        return KernelStep(self.write, plan.panels * self.across, plan.of_filters, prepack=prepack)
 
     def write(self, work: Work, start: Value, stop: Value) -> None:
         """All that a panel has for some channels of the source."""

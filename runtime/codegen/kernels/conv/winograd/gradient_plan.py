@@ -9,14 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from runtime.codegen.costs import (
+    GRADIENT_TRANSFORM_CYCLES,
+    OUTPUT_TRANSFORM_CYCLES,
+    PART_GRADIENT_CYCLES,
+    PIXEL_TRANSFORM_CYCLES,
+    STEPS_PER_ADDED_TILE,
+    STEPS_PER_TILE,
+    WIDE_TILE_GAIN,
+)
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
 from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES
-from runtime.codegen.kernels.conv.winograd.plan import (
-    MAX_CACHED_FILTER_BYTES,
-    OUTPUT_TRANSFORM_CYCLES,
-    PIXEL_TRANSFORM_CYCLES,
-    STEPS_PER_TILE,
-)
+from runtime.codegen.kernels.conv.winograd.plan import MAX_CACHED_FILTER_BYTES
 from runtime.codegen.kernels.conv.winograd.tiles import ImageAxis, Tiling, TransformedLayout
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS
 from runtime.codegen.kernels.matmul.plan import shares, tile_costs
@@ -40,14 +44,6 @@ MAX_PRETRANSFORMED_TILES: Final = 512
 MAX_PARTS: Final = 8
 """Of all tiles, if sums are small; half as many of larger ones."""
 
-STEPS_PER_ADDED_TILE: Final = 8
-"""Steps of the depth that beginning a tile, and adding it to what is there, are worth."""
-
-GRADIENT_TRANSFORM_CYCLES: Final = 120
-"""Cycles in which a vector of the gradient is transformed back."""
-
-PARTIAL_SUM_CYCLES: Final = 24
-"""Likewise added up over all positions, for every part."""
 
 MAX_ITEM_PIXEL_BYTES: Final = 1 << 20
 """Bytes of the transformed pixels that a unit has, if they are transformed before."""
@@ -57,9 +53,6 @@ MAX_ITEM_CHANNELS: Final = 64
 
 ITEM_CHANNEL_MULTIPLE: Final = 16
 """Channels of such a unit are a multiple of."""
-
-MAX_WIDE_TILE_SLOWDOWN: Final = 1.1
-"""Cycles that tiles of more vectors may take, as a share: longer lines of the gradient are written faster."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +150,7 @@ class FilterPlan:
         back = (
             self.shape.deep
             * vectors[1]
-            * (GRADIENT_TRANSFORM_CYCLES + (POSITIONS * PARTIAL_SUM_CYCLES / 8 * self.parts if self.is_near else 0))
+            * (GRADIENT_TRANSFORM_CYCLES + (POSITIONS * PART_GRADIENT_CYCLES * self.parts if self.is_near else 0))
         )
         return products + self.of_tiles + back
 
@@ -196,7 +189,7 @@ def planned_filters(target: Target, shape: FilterGradient) -> FilterPlan:
         channels = next(count for count in range(most, 0, -ITEM_CHANNEL_MULTIPLE) if shape.deep % count == 0)
     costs = tile_costs(target, shape.lanes, channels, shape.wide)
     rows, vectors = max(
-        (tile for tile in costs if costs[tile] <= MAX_WIDE_TILE_SLOWDOWN * min(costs.values())),
+        (tile for tile in costs if costs[tile] <= WIDE_TILE_GAIN * min(costs.values())),
         key=lambda tile: tile[1],
     )
     steps = costs[rows, vectors] * -(-shape.deep // channels)

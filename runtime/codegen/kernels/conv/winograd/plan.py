@@ -8,6 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from runtime.codegen.costs import (
+    CACHED_FILTER_TRANSFORM_CYCLES,
+    OUTPUT_TRANSFORM_CYCLES,
+    PIXEL_TRANSFORM_CYCLES,
+    STEPS_PER_TILE,
+    TRANSPOSED_FILTER_CYCLES,
+    UNCACHED_FILTER_BYTES_PER_CYCLE,
+    UNCACHED_FILTER_TRANSFORM_CYCLES,
+)
 from runtime.codegen.kernels.conv.axes import Axis
 from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES, MAX_CHAIN_DEPTH, WANTED_ITEMS, ConvShape
 from runtime.codegen.kernels.conv.winograd.tiles import ImageAxis, Tiling, TransformedLayout
@@ -26,30 +35,6 @@ MIN_SHARED_BLOCK_TILES: Final = 16
 
 MAX_CACHED_FILTER_BYTES: Final = 1 << 20
 """Bytes of transformed filters that stay near, so that to read them often costs little."""
-
-STEPS_PER_TILE: Final = 4
-"""Steps of the depth that beginning a tile and storing it are worth."""
-
-PIXEL_TRANSFORM_CYCLES: Final = 60
-"""Cycles in which a vector of channels of a tile is transformed."""
-
-OUTPUT_TRANSFORM_CYCLES: Final = 40
-"""Likewise back."""
-
-CACHED_FILTER_TRANSFORM_CYCLES: Final = 100
-"""Likewise of a filter."""
-
-UNCACHED_FILTER_TRANSFORM_CYCLES: Final = 180
-"""Likewise, if filters do not stay near."""
-
-TRANSPOSED_FILTER_CYCLES: Final = 60
-"""What more it takes if the filter's channels are in exchange."""
-
-UNCACHED_FILTER_BYTES_PER_CYCLE: Final = 8
-"""Of transformed filters that are read in a cycle, if they do not stay near."""
-
-MIN_SPEEDUP: Final = 1.1
-"""Times as many cycles must take what is left for it."""
 
 
 @dataclass(frozen=True)

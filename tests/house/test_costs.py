@@ -1,0 +1,51 @@
+"""Prices of kernels stand in one file."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CODEGEN = Path(__file__).parents[2] / "runtime" / "codegen"
+
+FILES = [pytest.param(path, id=str(path.relative_to(CODEGEN))) for path in sorted(CODEGEN.rglob("*.py"))]
+
+
+def times_of(source: str) -> Iterator[str]:
+    """Yield the constants of time that a file declares, and the numbers in its costs of kernel steps."""
+    tree = ast.parse(source)
+    for node in tree.body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        for target in targets:
+            if re.search(r"CYCLE|SECOND|_NS\b", ast.unparse(target)):
+                yield ast.unparse(target)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "KernelStep":
+            priced = [*node.args[2:3], *(keyword.value for keyword in node.keywords if keyword.arg == "cost")]
+        elif isinstance(node, ast.Assign | ast.AugAssign):
+            names = node.targets if isinstance(node, ast.Assign) else [node.target]
+            priced = [node.value] if any("cost" in ast.unparse(name) for name in names) else []
+        else:
+            continue
+        numbers = [x for value in priced for x in ast.walk(value) if isinstance(x, ast.Constant)]
+        yield from (ast.unparse(x) for x in numbers if isinstance(x.value, float))
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_only_the_cost_model_has_times(path: Path):
+    source = path.read_text()
+    found = list(times_of(source))
+    if path.name == "costs.py":
+        assert len(found) > 30
+        return
+    assert not found, f"{path} has the times {found}, which belong in runtime/codegen/costs.py"
+    assert not re.search(r"(?i)nanosecond|microsecond", source), path
+
+
+def test_a_time_elsewhere_would_be_seen():
+    assert list(times_of("TAP_NANOSECONDS: Final = 0.3\n")) == ["TAP_NANOSECONDS"]
+    assert list(times_of("step = KernelStep(write, 3, size * 0.2)\n")) == ["0.2"]
+    assert list(times_of("cost = size * 0.5\n")) == ["0.5"]
