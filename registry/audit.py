@@ -1,7 +1,7 @@
 """Checks of all operators, run once when this module is imported.
 
-Every operator has a docstring. Every rule names only parameters that exist (checked when it is attached), uses the
-gradient of every output that may have one, and calls only names that its module defines.
+Every operator has a docstring, and its traits fit its operands. Every rule names only parameters that exist (checked
+when it is attached), uses the gradient of every output that may have one, and calls only names that its module defines.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def audit_op(op: Op[..., Any]) -> None:
     """Check one operator. Raise OpError if it is declared wrongly."""
     if not op.__doc__:
         raise OpError(f"operator {op.name!r} has no docstring; say in a line what it computes")
+    _traits_fit(op)
     for rule in (op.gradient_rule, op.inference_rule):
         if rule is not None:
             _names_are_defined(op, rule)
@@ -38,6 +39,17 @@ def audit_op(op: Op[..., Any]) -> None:
         raise OpError(
             f"the gradient of {op.name!r} ignores {sorted(missing)}; use it or name the output in no_gradient"
         )
+
+
+def _traits_fit(op: Op[..., Any]) -> None:
+    """Raise OpError if a trait requires other operands or attributes than an operator has."""
+    one = ("copies", "idempotent", "involution", "keeps_single")
+    inputs = dict.fromkeys(one, 1) | {"identity_operand": 2}
+    for trait, count in inputs.items():
+        if getattr(op.traits, trait) and len(op.signature.inputs) != count:
+            raise OpError(f"operator {op.name!r} has the trait {trait!r}, which is for operators of {count} inputs")
+    if op.traits.keeps_single and "axes" not in op.signature.attributes:
+        raise OpError(f"operator {op.name!r} has the trait 'keeps_single', and no attribute 'axes'")
 
 
 def _names_are_defined(op: Op[..., Any], rule: Callable[..., Any]) -> None:

@@ -28,6 +28,21 @@ class Example:
 
 
 @dataclass(frozen=True)
+class IdentityOperand:
+    """A number that leaves the other operand of an op of two operands as it is, in every bit.
+
+    Attributes:
+        number: the number, for operands of bool and integer dtypes.
+        floats: the number for floats, with the sign of a zero; None if floats have none.
+        either: True if it may be either operand; otherwise it is the second one.
+    """
+
+    number: float
+    floats: float | None
+    either: bool
+
+
+@dataclass(frozen=True)
 class Traits:
     """The traits of an operator.
 
@@ -36,6 +51,12 @@ class Traits:
             dtype, or of integers and bool only.
         grows: True if its result may have many more elements than its operands.
         repeats: True if every element of its result is an element of its operand.
+        copies: True if the result is the operand, bit by bit, wherever both have the same type.
+        idempotent: True if f(f(x)) has the bits of f(x).
+        involution: True if f(f(x)) has the bits of x.
+        keeps_single: True if the result has the bits of the operand where the reduced axes, the attribute `axes`, have
+            one index each; for operands of any dtype, or of integers and bool only.
+        identity_operand: the number that leaves the other operand as it is.
         example: a call for dtype inference, if operands of one shape do not do.
         checked_through: name of the operator through which tests check this one's gradient, because it takes a result
             of that operator.
@@ -44,6 +65,11 @@ class Traits:
     exact: Literal["", "always", "for integers"] = ""
     grows: bool = False
     repeats: bool = False
+    copies: bool = False
+    idempotent: bool = False
+    involution: bool = False
+    keeps_single: Literal["", "always", "for integers"] = ""
+    identity_operand: IdentityOperand | None = None
     example: Example | None = None
     checked_through: str = ""
 
@@ -75,6 +101,41 @@ def grows(op: T) -> T:
 def repeats(op: T) -> T:
     """Declare that every element of the result is an element of the operand."""
     return _with(op, repeats=True)
+
+
+def copies(op: T) -> T:
+    """Declare that the result is the operand wherever both have the same type."""
+    return _with(op, copies=True)
+
+
+def idempotent(op: T) -> T:
+    """Declare that applying the operator to its own result gives equal bits, also for NaN and -0.0."""
+    return _with(op, idempotent=True)
+
+
+def involution(op: T) -> T:
+    """Declare that applying the operator twice gives the bits of the operand, also for NaN and -0.0."""
+    return _with(op, involution=True)
+
+
+def keeps_single(op: T) -> T:
+    """Declare that reducing single elements gives their bits."""
+    return _with(op, keeps_single="always")
+
+
+def keeps_single_integers(op: T) -> T:
+    """Declare that reducing single integers gives their bits; for floats, 0.0 + -0.0 is 0.0."""
+    return _with(op, keeps_single="for integers")
+
+
+def identity_operand(number: float, *, either: bool = False) -> Callable[[T], T]:
+    """Declare that the other operand keeps its bits if the second operand, or `either`, is this number everywhere."""
+    return lambda op: _with(op, identity_operand=IdentityOperand(number, number, either))
+
+
+def identity_operands(integers: float, floats: float | None, *, either: bool = False) -> Callable[[T], T]:
+    """Declare as `identity_operand` does, with numbers for integers and for floats; None if floats have none."""
+    return lambda op: _with(op, identity_operand=IdentityOperand(integers, floats, either))
 
 
 def example(*shapes: Shape, **attributes: Attribute) -> Callable[[T], T]:

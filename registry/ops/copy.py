@@ -5,10 +5,11 @@ from __future__ import annotations
 from prograd_proto import TensorType, dtypes
 from prograd_proto.dtypes import DTypeName
 from registry.op import op
-from registry.traits import exact
+from registry.traits import copies, exact
 from registry.value import Value
 
 
+@copies
 @exact
 @op(halves=True)
 def cast(x: Value, *, dtype: DTypeName) -> TensorType:
@@ -33,6 +34,7 @@ def widened(x: Value) -> Value:
     return x if x.type == x.type.wide else cast(x, dtype=dtypes.wide(x.dtype))
 
 
+@copies
 @exact
 @op(halves=True)
 def identity(x: Value) -> TensorType:
@@ -45,6 +47,7 @@ def identity_gradient(dy: Value) -> Value:
     return dy
 
 
+@copies
 @exact
 @op(no_gradient=("x",), halves=True)
 def stop_gradient(x: Value) -> TensorType:

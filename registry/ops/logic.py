@@ -5,12 +5,13 @@ from __future__ import annotations
 from prograd_proto import TensorType, dtypes
 from registry.op import op
 from registry.shapes import broadcast_type, require_dtype, require_float
-from registry.traits import exact
+from registry.traits import exact, identity_operand, involution
 from registry.value import Operand, Value
 
 BOOL = frozenset({"bool"})
 
 
+@identity_operand(0, either=True)
 @exact
 @op(differentiable=False)
 def logical_xor(a: Operand, b: Operand) -> TensorType:
@@ -25,6 +26,7 @@ def bitwise_and(a: Operand, b: Operand) -> TensorType:
     return broadcast_type(a, b, among=dtypes.INTEGERS)
 
 
+@identity_operand(0, either=True)
 @exact
 @op(differentiable=False)
 def bitwise_or(a: Operand, b: Operand) -> TensorType:
@@ -32,6 +34,7 @@ def bitwise_or(a: Operand, b: Operand) -> TensorType:
     return broadcast_type(a, b, among=dtypes.INTEGERS)
 
 
+@identity_operand(0, either=True)
 @exact
 @op(differentiable=False)
 def bitwise_xor(a: Operand, b: Operand) -> TensorType:
@@ -39,6 +42,7 @@ def bitwise_xor(a: Operand, b: Operand) -> TensorType:
     return broadcast_type(a, b, among=dtypes.INTEGERS)
 
 
+@involution
 @exact
 @op(differentiable=False)
 def bitwise_not(x: Value) -> TensorType:
@@ -47,6 +51,7 @@ def bitwise_not(x: Value) -> TensorType:
     return x.type
 
 
+@identity_operand(0)
 @exact
 @op(differentiable=False)
 def left_shift(a: Operand, b: Operand) -> TensorType:
@@ -57,6 +62,7 @@ def left_shift(a: Operand, b: Operand) -> TensorType:
     return broadcast_type(a, b, among=dtypes.INTEGERS)
 
 
+@identity_operand(0)
 @exact
 @op(differentiable=False)
 def right_shift(a: Operand, b: Operand) -> TensorType:

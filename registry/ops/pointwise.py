@@ -14,13 +14,14 @@ from registry.errors import require
 from registry.op import Op, op
 from registry.ops.reduce import sum_to
 from registry.shapes import broadcast_shapes, broadcast_type, require_dtype
-from registry.traits import exact, exact_for_integers
+from registry.traits import exact, exact_for_integers, idempotent, identity_operand, identity_operands, involution
 from registry.value import Operand, Value
 
 NUMERIC = FLOATS | INTEGERS
 BOOL = frozenset({"bool"})
 
 
+@identity_operands(0, -0.0, either=True)
 @exact
 @op
 def add(a: Operand, b: Operand) -> TensorType:
@@ -33,6 +34,7 @@ def add_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
     return sum_to(dy, a), sum_to(dy, b)
 
 
+@identity_operand(0)
 @exact
 @op
 def sub(a: Operand, b: Operand) -> TensorType:
@@ -45,6 +47,7 @@ def sub_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
     return sum_to(dy, a), sum_to(-dy, b)
 
 
+@identity_operand(1, either=True)
 @exact
 @op
 def mul(a: Operand, b: Operand) -> TensorType:
@@ -57,6 +60,7 @@ def mul_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
     return sum_to(dy * b, a), sum_to(dy * a, b)
 
 
+@identity_operand(1)
 @exact
 @op
 def div(a: Operand, b: Operand) -> TensorType:
@@ -193,6 +197,7 @@ def greater_equal(a: Operand, b: Operand) -> TensorType:
     return TensorType("bool", broadcast_type(a, b).shape)
 
 
+@identity_operand(1, either=True)
 @exact
 @op(differentiable=False)
 def logical_and(a: Operand, b: Operand) -> TensorType:
@@ -200,6 +205,7 @@ def logical_and(a: Operand, b: Operand) -> TensorType:
     return broadcast_type(a, b, among=BOOL)
 
 
+@identity_operand(0, either=True)
 @exact
 @op(differentiable=False)
 def logical_or(a: Operand, b: Operand) -> TensorType:
@@ -207,6 +213,7 @@ def logical_or(a: Operand, b: Operand) -> TensorType:
     return broadcast_type(a, b, among=BOOL)
 
 
+@involution
 @exact
 @op(differentiable=False)
 def logical_not(x: Value) -> TensorType:
@@ -250,9 +257,13 @@ def pointwise(
 
 SIGNED = NUMERIC - {"uint8"}
 
-neg = exact(pointwise("neg", "Return -x; not for uint8.", lambda x, y, dy: -dy, among=SIGNED))
-abs = exact(
-    pointwise("abs", "Return the absolute value; the gradient is 0 at 0.", lambda x, y, dy: dy * sign(x), among=NUMERIC)
+neg = involution(exact(pointwise("neg", "Return -x; not for uint8.", lambda x, y, dy: -dy, among=SIGNED)))
+abs = idempotent(
+    exact(
+        pointwise(
+            "abs", "Return the absolute value; the gradient is 0 at 0.", lambda x, y, dy: dy * sign(x), among=NUMERIC
+        )
+    )
 )
 square = exact(pointwise("square", "Return x * x.", lambda x, y, dy: dy * (x * 2.0), among=NUMERIC))
 sqrt = exact(pointwise("sqrt", "Return the square root; the gradient is infinite at 0.", lambda x, y, dy: dy * 0.5 / y))

@@ -11,10 +11,11 @@ from registry.ops.fill import count_like
 from registry.ops.scan import cumprod
 from registry.ops.shape import reshape
 from registry.shapes import broadcast_shapes, normal_axes, normal_axis, require_dtype, require_float, show_shape
-from registry.traits import exact, exact_for_integers, grows, repeats
+from registry.traits import copies, exact, exact_for_integers, grows, keeps_single, keeps_single_integers, repeats
 from registry.value import Value
 
 
+@keeps_single_integers
 @exact_for_integers
 @op
 def sum(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
@@ -44,6 +45,7 @@ def mean_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
     return broadcast_to(with_axes(share, x, axes), shape=x.shape)
 
 
+@keeps_single
 @exact_for_integers
 @op
 def max(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
@@ -61,6 +63,7 @@ def max_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) -> Val
     return _shared(x >= with_axes(y, x, axes), x, dy, axes)
 
 
+@keeps_single
 @exact_for_integers
 @op
 def min(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
@@ -78,6 +81,7 @@ def min_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) -> Val
     return _shared(x <= with_axes(y, x, axes), x, dy, axes)
 
 
+@keeps_single
 @exact_for_integers
 @op
 def prod(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
@@ -100,6 +104,7 @@ def prod_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
     return share
 
 
+@keeps_single
 @exact
 @op(differentiable=False)
 def any(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
@@ -108,6 +113,7 @@ def any(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> Tens
     return TensorType("bool", reduced(x.shape, axes, keepdims))
 
 
+@keeps_single
 @exact
 @op(differentiable=False)
 def all(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
@@ -132,6 +138,7 @@ def argmin(x: Value, *, axis: int = -1) -> TensorType:
     return TensorType("int64", (*x.shape[:axis], *x.shape[axis + 1 :]))
 
 
+@copies
 @repeats
 @exact
 @grows

@@ -6,12 +6,13 @@ from prograd_proto import TensorType, dtypes
 from registry.op import op
 from registry.ops.reduce import sum_to
 from registry.shapes import broadcast_type, require_float
-from registry.traits import exact, exact_for_integers
+from registry.traits import exact, exact_for_integers, idempotent, identity_operands
 from registry.value import Operand, Value
 
 NUMERIC = dtypes.FLOATS | dtypes.INTEGERS
 
 
+@idempotent
 @exact
 @op(no_gradient=("x",))
 def floor(x: Value) -> TensorType:
@@ -20,6 +21,7 @@ def floor(x: Value) -> TensorType:
     return x.type
 
 
+@idempotent
 @exact
 @op(no_gradient=("x",))
 def ceil(x: Value) -> TensorType:
@@ -28,6 +30,7 @@ def ceil(x: Value) -> TensorType:
     return x.type
 
 
+@idempotent
 @exact
 @op(no_gradient=("x",))
 def round(x: Value) -> TensorType:
@@ -36,6 +39,7 @@ def round(x: Value) -> TensorType:
     return x.type
 
 
+@idempotent
 @exact
 @op(no_gradient=("x",))
 def trunc(x: Value) -> TensorType:
@@ -44,6 +48,7 @@ def trunc(x: Value) -> TensorType:
     return x.type
 
 
+@identity_operands(1, None)
 @exact_for_integers
 @op(no_gradient=("a", "b"))
 def floor_div(a: Operand, b: Operand) -> TensorType:

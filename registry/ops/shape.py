@@ -7,10 +7,11 @@ from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
 from registry.shapes import normal_axis, require_equal_dtypes, require_whole, resolve_reshape, size_known
-from registry.traits import exact, grows, repeats
+from registry.traits import copies, exact, grows, repeats
 from registry.value import Value
 
 
+@copies
 @repeats
 @exact
 @op(halves=True)
@@ -108,6 +109,7 @@ def unslice_gradient(
     return slice(dy, axes=axes, starts=starts, stops=stops, strides=strides)
 
 
+@copies
 @exact
 @grows
 @op(halves=True)

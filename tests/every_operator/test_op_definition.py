@@ -20,6 +20,7 @@ from prograd_proto.tensor_types import Shape
 from registry import OPS, STATE, Block, Operand, OpError, Value, gradient_ops, op, ops
 from registry.audit import audit_op
 from registry.gradients import differentiate
+from registry.traits import identity_operand, keeps_single
 
 FLOAT = TensorType("float32", (2, 3))
 
@@ -278,6 +279,26 @@ def no_docstring():
     audit_op(odd)
 
 
+def trait_of_another_number_of_inputs():
+    @identity_operand(0)
+    @op
+    def odd(x: Value) -> TensorType:
+        """Nothing."""
+        return x.type
+
+    audit_op(odd)
+
+
+def reduction_without_axes():
+    @keeps_single
+    @op
+    def odd(x: Value) -> TensorType:
+        """Nothing."""
+        return x.type
+
+    audit_op(odd)
+
+
 def rule_of_a_non_differentiable_operator():
     @op(differentiable=False)
     def odd(x: Value) -> TensorType:
@@ -354,6 +375,10 @@ DECLARATIONS = {
     rule_asks_for_the_unknown: "the gradient of 'odd' asks for ['dz']; it may use ['axis', 'dy', 'x', 'y']",
     inference_form_asks_for_a_gradient: "the inference form of 'odd' asks for ['dy']; it may use ['x', 'y']",
     no_docstring: "operator 'odd' has no docstring; say in a line what it computes",
+    trait_of_another_number_of_inputs: (
+        "operator 'odd' has the trait 'identity_operand', which is for operators of 2 inputs"
+    ),
+    reduction_without_axes: "operator 'odd' has the trait 'keeps_single', and no attribute 'axes'",
     rule_of_a_non_differentiable_operator: "operator 'odd' is declared non-differentiable and has a gradient rule",
     rule_ignores_an_output: "the gradient of 'odd' ignores ['dz']; use it or name the output in no_gradient",
     rule_calls_what_is_not_there: "a rule of 'odd' calls 'even', which its module does not define",

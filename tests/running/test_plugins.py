@@ -468,6 +468,21 @@ def test_the_operators_of_a_plugin_have_traits(forget, tmp_path, monkeypatch):
     assert [op.type for op in block.ops] == ["constant", "add"], "it was folded"
 
 
+def test_a_plugins_operator_with_a_trait_is_simplified(forget, tmp_path, monkeypatch):
+    declared = (
+        operator()
+        .replace("@op(", "@idempotent\n@op(")
+        .replace("import Value, op\n", "import Value, op\nfrom registry.traits import idempotent\n")
+    )
+    install(tmp_path, operators=declared, kernels=kernel())
+    monkeypatch.syspath_prepend(tmp_path)
+    compiler.use_plugin("zeta")
+    cube = find_op("zeta.cube")
+    program = Program()
+    program.outputs(y=cube(cube(program.input("x", "float32", (2, 3)))))
+    assert [op.type for op in program.compile().desc.blocks[-1].ops] == ["zeta.cube"]
+
+
 def test_the_operations_of_a_kernel_depend_on_its_operands(forget, tmp_path, monkeypatch):
     rule = "def rule(x) -> Types:\n    return types(x)"
     function = "@kernel(rule, namespace='zeta', operations=lambda y: 1)\ndef cube(x, *, out):\n    out[...] = x"

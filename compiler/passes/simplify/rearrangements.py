@@ -10,33 +10,37 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from compiler.passes.rewrite import EDITED
-from compiler.passes.simplify.rewrites import Rewrite, Scope, write_anew
+from compiler.passes.simplify.rewrites import Scope, rewrites, write_anew
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import FLOATS
+from registry.op import find_op
 
 Axes = Sequence[int]
 
 
-def copies(scope: Scope, op: pb.OpDesc) -> Sequence[str]:
-    """Replace identity(x) and stop_gradient(x) by x: gradients are ops already when passes run."""
-    return op.inputs
+def copies(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
+    """Replace an op that copies its operand by the operand, if the result has its type.
 
-
-def changes_nothing(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """Replace a cast to the dtype of x, and a reshape, broadcast or padding to the shape of x, by x."""
+    Such are identity(x), a cast to the dtype of x, and a reshape, broadcast or padding to the shape of x.
+    stop_gradient(x) is one too: gradients are ops already when passes run.
+    """
     return op.inputs if scope.result(op) == scope.type(op.inputs[0]) else None
 
 
+@rewrites("reshape")
 def reshaped_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """Replace reshape(reshape(x)) by one reshape of x: both keep the row-major order."""
     return _through(scope, op)
 
 
+@rewrites("broadcast_to")
 def repeated_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """Replace broadcast_to(broadcast_to(x)) by one broadcast of x: both align shapes at their ends."""
     return _through(scope, op)
 
 
+@rewrites("transpose")
 def transposed_in_place(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """Replace a transpose that keeps the order of the axes longer than 1 by a reshape: no element moves."""
     axes, shape = _ints(op, "axes"), scope.type(op.inputs[0]).static_shape
@@ -45,6 +49,7 @@ def transposed_in_place(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     return write_anew(op, "reshape", op.inputs[0], shape=scope.result(op).shape)
 
 
+@rewrites("transpose")
 def transposed_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """Replace transpose(transpose(x, a), b) by transpose(x, c) with c[i] = a[b[i]]."""
     inner = scope.inner(op, "transpose")
@@ -54,6 +59,7 @@ def transposed_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     return write_anew(op, "transpose", inner.inputs[0], axes=tuple(first[axis] for axis in _ints(op, "axes")))
 
 
+@rewrites("slice", "unslice")
 def sliced_whole(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """Replace a slice, or an unslice, of all elements in their order by x."""
     if scope.result(op) != scope.type(op.inputs[0]):
@@ -63,6 +69,7 @@ def sliced_whole(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     return op.inputs if min(turned, default=1) > 0 else None
 
 
+@rewrites("slice")
 def sliced_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """Replace a slice of a slice by one slice of x: a range of a range is a range, and two reversals cancel."""
     inner = scope.inner(op, "slice")
@@ -85,6 +92,7 @@ def sliced_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     )
 
 
+@rewrites("pad")
 def padded_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """Replace pad(pad(x)) with one value by one padding of x with the sums of the widths."""
     inner = scope.inner(op, "pad")
@@ -96,6 +104,7 @@ def padded_twice(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     return write_anew(op, "pad", inner.inputs[0], before=before, after=after, value=attributes_of(op)["value"])
 
 
+@rewrites("concat")
 def joined_alone(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """Replace a concat of one tensor, or of one and others without elements, by that tensor."""
     result = scope.result(op)
@@ -103,11 +112,13 @@ def joined_alone(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     return whole[:1] if whole and (len(op.inputs) == 1 or 0 not in result.shape) else None
 
 
+@rewrites("split")
 def split_alone(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """Replace a split into one piece by x."""
     return op.inputs if len(op.outputs) == 1 else None
 
 
+@rewrites("split")
 def split_where_joined(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """Replace a split of a concat along its axis into the concatenated extents by the concat's operands."""
     inner = scope.inner(op, "concat")
@@ -117,6 +128,7 @@ def split_where_joined(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     return inner.inputs if same else None
 
 
+@rewrites("concat")
 def joined_where_split(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """Replace a concat of all pieces of a split, in their order and along its axis, by the split's operand."""
     inner = scope.inner(op, "split")
@@ -131,30 +143,9 @@ def reduced_of_one(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     gone = _ints(op, "axes") or range(x.rank)
     if x.dtype != result.dtype or any(x.shape[axis] != 1 for axis in gone):
         return None
-    if op.type == "sum" and x.dtype != "int64":
+    if find_op(op.type).traits.keeps_single == "for integers" and x.dtype in FLOATS:
         return None
     return write_anew(op, "reshape", op.inputs[0], shape=result.shape)
-
-
-REARRANGEMENTS: dict[str, tuple[Rewrite, ...]] = {
-    "identity": (copies,),
-    "stop_gradient": (copies,),
-    "cast": (changes_nothing,),
-    "reshape": (changes_nothing, reshaped_twice),
-    "broadcast_to": (changes_nothing, repeated_twice),
-    "transpose": (transposed_in_place, transposed_twice),
-    "slice": (sliced_whole, sliced_twice),
-    "unslice": (sliced_whole,),
-    "pad": (changes_nothing, padded_twice),
-    "concat": (joined_alone, joined_where_split),
-    "split": (split_alone, split_where_joined),
-    "max": (reduced_of_one,),
-    "min": (reduced_of_one,),
-    "prod": (reduced_of_one,),
-    "any": (reduced_of_one,),
-    "all": (reduced_of_one,),
-    "sum": (reduced_of_one,),
-}
 
 
 def _through(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:

@@ -1,9 +1,10 @@
-"""The type of a rule of `simplify`, its questions about a block, and the replacement of an op."""
+"""The type of a rule of `simplify`, its declaration, its questions about a block, and the replacement of an op."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import copysign
+from typing import Final
 
 from compiler.passes.rewrite import EDITED
 from prograd_proto import Attribute, TensorType, attributes_of
@@ -60,6 +61,21 @@ class Scope:
 
 Rewrite = Callable[[Scope, pb.OpDesc], Sequence[str] | None]
 """A rule: returns tensors with the bits of the op's outputs, `EDITED` if it changed the op, or None."""
+
+
+REWRITES: Final[dict[str, tuple[Rewrite, ...]]] = {}
+"""Rules for particular operators, in the order in which they are tried."""
+
+
+def rewrites(*op_types: str) -> Callable[[Rewrite], Rewrite]:
+    """Declare the rule as one for these operators; rules that follow from a trait need no declaration."""
+
+    def declared(rule: Rewrite) -> Rewrite:
+        for op_type in op_types:
+            REWRITES[op_type] = (*REWRITES.get(op_type, ()), rule)
+        return rule
+
+    return declared
 
 
 def write_anew(op: pb.OpDesc, type: str, operand: str, **attributes: Attribute) -> Sequence[str]:

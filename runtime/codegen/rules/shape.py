@@ -29,12 +29,18 @@ MAX_MOVES_PER_STEP: Final = 64
 MOVES: Final[dict[str, Moves]] = {}
 """What ops that only move elements do, by operator."""
 
-VIEW_OPS: Final = frozenset({"transpose", "slice", "split"})
-"""Those of which every result is some of the operand's elements, one box: others may read them where they are."""
+VIEW_OPS: Final[set[str]] = set()
+"""Operators of which every result is one box of the operand's elements, so that others may read it in place."""
 
 
-def moving(name: str, moves: Moves) -> None:
-    """Declare the form of an op that moves elements, or fills with a number."""
+def moving(name: str, moves: Moves, *, is_view: bool = False) -> None:
+    """Declare the lowering rule of an op that moves elements, or fills with a number.
+
+    Args:
+        name: name of the operator.
+        moves: function that returns the boxes that the op moves.
+        is_view: True if each result is one box of the operand's elements.
+    """
 
     def plan(
         target: Target, inputs: Sequence[TensorType | None], outputs: Types, attributes: Mapping[str, Any]
@@ -45,6 +51,8 @@ def moving(name: str, moves: Moves) -> None:
         return sum(map(len, moves(as_they_are(inputs), outputs, **attributes))) <= MAX_MOVES_PER_STEP
 
     MOVES[name] = moves
+    if is_view:
+        VIEW_OPS.add(name)
     RULES[name] = CustomKernel(plan, ALL_DTYPES, few)
 
 
@@ -137,9 +145,9 @@ def _around(shape: Ints, before: Sequence[int], inner: Ints, bits: int) -> list[
     return boxes
 
 
-moving("transpose", transpose)
-moving("slice", slice_)
+moving("transpose", transpose, is_view=True)
+moving("slice", slice_, is_view=True)
 moving("unslice", unslice)
 moving("pad", pad)
-moving("split", split)
+moving("split", split, is_view=True)
 moving("concat", concat)
