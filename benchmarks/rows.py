@@ -70,7 +70,7 @@ def speed_of(window: int, in_memory: int) -> tuple[float, float, str]:
     program.data.shuffle_rows = window
     program.run.ClearField("evaluate")
     run = runtime.Run(program, EXAMPLE.parent)
-    events = run.train(epochs=2)
+    events = run.events(epochs=2)
     next(events)
     wall, cpu = perf_counter(), process_time()
     for _ in events:

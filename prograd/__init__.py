@@ -33,13 +33,14 @@ if TYPE_CHECKING:
     from runtime import ResourceLimit as ResourceLimit
     from runtime import Run as Run
     from runtime import StepEnd as StepEnd
+    from runtime import TrainingResult as TrainingResult
     from runtime import UsageError as UsageError
     from runtime import load as load
     from runtime import write_reproducer as write_reproducer
 
 _RUN = """
     CheckpointWritten DataError EpochEnd EvaluationEnd Event ExecutionError NonFinite PluginError ProgramError
-    ResourceLimit Run StepEnd UsageError load write_reproducer
+    ResourceLimit Run StepEnd TrainingResult UsageError load write_reproducer
 """.split()  # noqa: SIM905 - a table to be read
 """Names of the library; all others are the builder's."""
 

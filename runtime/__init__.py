@@ -3,8 +3,7 @@
     import runtime
 
     run = runtime.load("digits.pb")
-    for event in run.train():
-        ...
+    run.train().history
     run.evaluate("test")
     run.predict(images)["probabilities"]
     run.state["output.w"]
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from runtime.runs.reproducer import write_reproducer as write_reproducer
     from runtime.runs.run import Run as Run
     from runtime.runs.run import load as load
+    from runtime.runs.shown.training_result import TrainingResult as TrainingResult
 
 _HOMES = {
     **dict.fromkeys(("PluginError", "ProgramError"), "prograd_proto"),
@@ -62,6 +62,7 @@ _HOMES = {
     "use_plugin": "runtime.plugins",
     "write_reproducer": "runtime.runs.reproducer",
     **dict.fromkeys(("Run", "load"), "runtime.runs.run"),
+    "TrainingResult": "runtime.runs.shown.training_result",
 }
 
 

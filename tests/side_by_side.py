@@ -66,7 +66,7 @@ def look(count: int, threads: int, engine: str | None = None) -> Found:
     inputs = [data["x"][i : i + 1 + 3 * i] for i in range(INPUTS)]
     alone = runtime.Run(program, engine=engine)
     wanted = [[alone.predict(x) for x in inputs]]
-    for event in alone.train(data=data):
+    for event in alone.events(data=data):
         if isinstance(event, runtime.StepEnd):
             wanted.append([alone.predict(x) for x in inputs])
     end = alone.states.sha256()
@@ -101,7 +101,7 @@ def _train(run: runtime.Run, data: dict[str, Any], pace: Pace, workers: list[thr
     for worker in workers:
         worker.start()
     try:
-        for event in run.train(data=data):
+        for event in run.events(data=data):
             if isinstance(event, runtime.StepEnd):
                 steps += 1
                 pace.moved()

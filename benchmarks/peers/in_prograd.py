@@ -106,7 +106,7 @@ def stepper(subject, threads, engine="native"):
     """What makes so many steps, and gives the last loss."""
     run = session(subject, threads, engine)
     data = dict(zip("xy", rows(subject), strict=True))
-    events = run.train(data=data, epochs=10**6, ahead=64)
+    events = run.events(data=data, epochs=10**6, ahead=64)
 
     def steps(count):
         while count:

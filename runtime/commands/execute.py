@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from prograd_proto.lifespans import trains
 from prograd_proto.printable import result_line
@@ -20,7 +20,6 @@ from runtime.commands.arrays.feeds import read_feeds
 from runtime.commands.arrays.fetches import differences, expectations, give, wanted_fetches
 from runtime.commands.loaded import loaded_run
 from runtime.commands.reports.metric_fields import engine_fields, metric_fields
-from runtime.commands.reports.progress import LogHandler, Progress, new_progress
 from runtime.commands.reports.reproduce import reproducing
 from runtime.commands.reports.trace import TraceFile
 from runtime.commands.settings import setting_fields
@@ -29,12 +28,14 @@ from runtime.errors import OutOfTime, UsageError
 from runtime.files.output import require_form
 from runtime.memory.limit import MemoryLimit, peak_rss
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
+from runtime.runs.course import AHEAD
 from runtime.runs.evaluation import run_over
 from runtime.runs.events import Event
 from runtime.runs.interrupts import Interrupted, Interrupts
 from runtime.runs.metrics import scalar_fetches
 from runtime.runs.overtime import Overtime
 from runtime.runs.run import Run
+from runtime.runs.shown.progress import LogHandler, Progress, new_progress
 from runtime.runs.untrained import computes_with_initial_values
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from runtime.pictures.tensorboard import TensorBoardFolder
 
 Between = Callable[[], None]
-AHEAD: Final = 4096
-"""Upper bound on the steps that are made before the first of their events is shown."""
 Fields = list[tuple[str, object]]
 
 
@@ -131,7 +130,7 @@ def _train(
     watch = _watch(options, run, entry)
     board = _tensorboard(options)
     try:
-        events = run.train(
+        events = run.events(
             between=between,
             entry=entry,
             epochs=options.epochs,

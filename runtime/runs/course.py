@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from runtime.rows.streamed import Streamed
 
 _log = logging.getLogger("prograd")
+
+AHEAD: Final = 4096
+"""Upper bound on the steps made at once where nobody looks at the states between two events."""
 
 
 class TrainingOptions(NamedTuple):

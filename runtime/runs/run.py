@@ -23,7 +23,7 @@ from runtime.plugins import use_plugins
 from runtime.runs.begin_training import begin_training
 from runtime.runs.checkpoints.checkpoint import read_checkpoint, resume, write_checkpoint
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
-from runtime.runs.course import TrainingOptions
+from runtime.runs.course import AHEAD, TrainingOptions
 from runtime.runs.evaluation import run_over
 from runtime.runs.events import Event
 from runtime.runs.one_step import OneStep
@@ -33,6 +33,7 @@ from runtime.runs.session import Session
 from runtime.runs.settings import Settings
 from runtime.runs.shown.fetched import Fetched
 from runtime.runs.shown.state_view import StateView
+from runtime.runs.shown.train_to_end import ShowProgress, require_progress, train_to_end
 from runtime.runs.standing import Standing
 from runtime.runs.untrained import warn_if_untrained
 from runtime.usable_cores import usable_cores
@@ -40,6 +41,7 @@ from runtime.usable_cores import usable_cores
 if TYPE_CHECKING:
     from runtime.engines.choice import EngineName
     from runtime.runs.loading import Layout, Loaded
+    from runtime.runs.shown.training_result import TrainingResult
 
 Path_ = str | os.PathLike[str]
 
@@ -185,6 +187,11 @@ class Run:
         return self.standing.position
 
     @property
+    def result(self) -> TrainingResult | None:
+        """The result of the last call of `train`, also of one that was interrupted; None before the first."""
+        return self.standing.result
+
+    @property
     def fetched(self) -> Mapping[str, Array]:
         """The fetches of the last training step."""
         return Fetched(self.standing.fetched)
@@ -209,11 +216,25 @@ class Run:
         """
         return Fetched(self._one_step(entry, {} if feeds is None else feeds, fetch))
 
-    def train(self, *unnamed: Never, between: Callable[[], None] | None = None, **options: Any) -> Generator[Event]:
-        """Train, and yield steps, epochs, evaluations and checkpoints; see `TrainingOptions` for the options.
+    def train(
+        self,
+        *unnamed: Never,
+        progress: ShowProgress = "auto",
+        between: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> TrainingResult:
+        """Train, and return a table of the epochs and the final metrics; see `TrainingOptions` for the options.
 
         The run continues at its position: the start, the end of an earlier call, or the position of `resume`. At the
-        end the best states are restored if the program keeps them. An interrupt acts between two steps.
+        end the best states are restored if the program keeps them. An interrupt acts between two steps: the states
+        and the position are those after the last step, `result` has the epochs so far, and a later call continues.
+
+        Args:
+            *unnamed: none; options are given by name.
+            progress: True draws a bar on stderr, or prints a line for each epoch if stderr is no terminal; "auto" draws
+                the bar on a terminal or in a notebook only.
+            between: callback before each step; KeyboardInterrupt from it ends the training.
+            **options: fields of `TrainingOptions`.
 
         Raises (the first three before the first step):
             UsageError: an option does not fit the program or the run, or an earlier call still trains.
@@ -221,12 +242,30 @@ class Run:
             ResourceLimit: memory, or the disk for a checkpoint, is exhausted.
             NonFinite: the loss is NaN or Inf.
         """
+        require_progress(progress)
+        ahead = {} if between is not None else {"ahead": AHEAD}
+        events = self._begin("train", unnamed, between, ahead | options)
+        return train_to_end(events, self.session, self.standing, progress)
+
+    def events(self, *unnamed: Never, between: Callable[[], None] | None = None, **options: Any) -> Generator[Event]:
+        """Train as `train` does, and yield steps, epochs, evaluations and checkpoints as they happen.
+
+        Each step is made when its event is asked for, unless `ahead` allows more; without iteration nothing is trained.
+        Options and errors are those of `train`. The errors that come before the first step are raised by the call.
+        """
+        return self._begin("events", unnamed, between, options)
+
+    def _begin(
+        self, call: str, unnamed: Sequence[object], between: Callable[[], None] | None, options: Mapping[str, Any]
+    ) -> Generator[Event]:
         if unnamed:
-            raise UsageError("train: options are given by name, as in train(epochs=3) or train(data={'x': x, 'y': y})")
-        _require_known("train", options, TrainingOptions.__new__)
+            raise UsageError(
+                f"{call}: options are given by name, as in {call}(epochs=3) or {call}(data={{'x': x, 'y': y}})"
+            )
+        _require_known(call, options, TrainingOptions.__new__)
         asked = TrainingOptions(**options)
         with self.states.turns.exclusive():
-            self.standing.require_no_training("train")
+            self.standing.require_no_training(call)
             events = begin_training(self.session, self.standing, asked, between)
             self.standing.events = weakref.ref(events)
         return events
@@ -346,7 +385,7 @@ class Run:
 
 _ELSEWHERE: Final = {
     "eval": "run.evaluate(split) or run.predict(x)",
-    "fit": "for event in run.train(): pass",
+    "fit": "run.train()",
     "load_state_dict": "run.load(path)",
     "parameters": "run.state",
     "score": "run.evaluate(split)",

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from inspect import GEN_CLOSED, getgeneratorstate
+from typing import TYPE_CHECKING
 
 from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.runs.events import Event
 from runtime.runs.position import Position
 
+if TYPE_CHECKING:
+    from runtime.runs.shown.training_result import TrainingResult
+
 
 class Standing:
-    """The state that one call of `train` leaves to the next.
+    """The state that one call of `train` or `events` leaves to the next.
 
     Attributes:
         position: position of the training, as in checkpoints.
@@ -21,6 +25,7 @@ class Standing:
         done: number of steps of a training that ran to its end; 0 before that.
         home: folder with the earlier checkpoints of this run.
         events: the events of the last call, as long as a caller holds them.
+        result: the result of the last call of `train`; None before the first.
     """
 
     def __init__(self) -> None:
@@ -29,12 +34,13 @@ class Standing:
         self.keeps_best = False
         self.done = 0
         self.home: str | None = None
+        self.result: TrainingResult | None = None
         self.events: Callable[[], Generator[Event] | None] = lambda: None
 
     def require_no_training(self, what: str) -> None:
-        """Raise UsageError if a call of `train` has neither ended nor been dropped."""
+        """Raise UsageError if a call of `events` has neither ended nor been dropped."""
         events = self.events()
         if events is not None and getgeneratorstate(events) != GEN_CLOSED:
             raise UsageError(
-                f"{what}: the run trains already; take the events of that train() to the end, or close() it"
+                f"{what}: the run trains already; take all events of that call of events(), or close() them"
             )

@@ -133,7 +133,7 @@ def test_the_states_of_the_lowest_loss_are_kept_and_improving_runs_go_on(engine:
     program.run(epochs=9, evaluate="test", keep_best="loss", stop_after=2)
     program.compile(batch=32).save(tmp_path / "p.pb")
     run = prograd.load(tmp_path / "p.pb", engine=engine)
-    losses = [e.metrics["loss"] for e in run.train() if isinstance(e, prograd.EvaluationEnd)]
+    losses = [e.metrics["loss"] for e in run.events() if isinstance(e, prograd.EvaluationEnd)]
     assert len(losses) == 9
     assert losses == sorted(losses, reverse=True)
     assert run.position.evaluation["loss"] == min(losses)

@@ -163,7 +163,7 @@ def test_files_are_frozen_and_thawed(tmp_path):
     assert digest != program_sha256(load(path))
     run = runtime.load(tmp_path / "frozen.pb")
     start = run.state["encoder.w"]
-    list(run.train())
+    run.train()
     assert np.array_equal(run.state["encoder.w"], start)
     assert "encoder.w.m" not in run.state
     assert "head.w.m" in run.state
@@ -185,12 +185,12 @@ def test_a_frozen_program_takes_less_memory_and_says_so(tmp_path):
 def test_what_was_trained_goes_on_frozen_and_thawed(tmp_path):
     path = saved(tmp_path)
     run = runtime.load(path)
-    list(run.train())
+    run.train()
     run.save(tmp_path / "s.safetensors")
     command(tmp_path, "freeze", "p.pb", "--states", "head.*", "-o", "frozen.pb")
     frozen = runtime.load(tmp_path / "frozen.pb")
     frozen.load_state(tmp_path / "s.safetensors")
-    list(frozen.train(checkpoint=tmp_path / "c"))
+    frozen.train(checkpoint=tmp_path / "c")
     assert np.array_equal(frozen.state["head.w"], run.state["head.w"])
     assert not np.array_equal(frozen.state["encoder.w"], run.state["encoder.w"])
     again = runtime.load(tmp_path / "frozen.pb")

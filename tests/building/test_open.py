@@ -31,7 +31,7 @@ def text(kind, action) -> str:
 
 def trained(path) -> runtime.Run:
     run = runtime.load(path)
-    list(run.train())
+    run.train()
     return run
 
 

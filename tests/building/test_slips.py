@@ -111,16 +111,16 @@ def test_an_input_of_other_entries_needs_no_column(here: Path):
     program.outputs(z=program["d.w"] * program.input("by", "float32", ()))
     program.run(epochs=1, evaluate="test")
     program.compile(batch=2).save("q.pb")
-    list(prograd.load("q.pb").train())
+    prograd.load("q.pb").train()
 
 
 def test_a_compiled_program_runs_as_if_it_were_saved(here: Path):
     compiled = network().compile(batch=2)
     run = Run(compiled, here)
-    list(run.train(epochs=2))
+    run.train(epochs=2)
     compiled.save("q.pb")
     saved = prograd.load("q.pb")
-    list(saved.train(epochs=2))
+    saved.train(epochs=2)
     assert (run.sha256, run.states.sha256()) == (saved.sha256, saved.states.sha256())
 
 
@@ -128,7 +128,7 @@ def test_a_compiled_program_runs_where_its_data_are_not(tmp_path: Path):
     run = Run(network().compile(batch=2), tmp_path)
     assert run.predict(rows()["x"])["y"].shape == (10, 3)
     with pytest.raises(DataError, match="reads the feed 'x': float32\\[rows, 4\\], which is not given"):
-        list(run.train())
+        run.train()
 
 
 def test_options_that_there_are_not(here: Path):
@@ -153,7 +153,7 @@ def test_a_label_out_of_range_is_named_with_its_feed_and_row(here: Path):
     run = prograd.load("p.pb", data="wrong.safetensors")
     for split, number, row in (("train", 7, 3), ("test", -1, 7)):
         with pytest.raises(prograd.ExecutionError) as caught:
-            list(run.train(data=split)) if split == "train" else run.evaluate(split)
+            list(run.events(data=split)) if split == "train" else run.evaluate(split)
         assert str(caught.value).endswith(
             f": label {number} is out of range: there are 3 classes, from 0; row {row} of the feed 'label' has it"
         )
@@ -173,7 +173,7 @@ def test_a_row_with_nan_is_named_before_what_it_spoils(check_nan: bool, here: Pa
     wrong["x"][3, 2] = np.nan
     save_file(wrong, "wrong.safetensors")
     with pytest.raises(NonFinite) as caught:
-        list(prograd.load("p.pb", data="wrong.safetensors", check_nan=check_nan).train())
+        list(prograd.load("p.pb", data="wrong.safetensors", check_nan=check_nan).events())
     then = "op 1 (matmul" if check_nan else "loss is nan; leave the row out, or replace the value"
     assert str(caught.value).startswith(f"step 2: row 3 of the feed 'x' has NaN or Inf: {then}")
     assert "learning rate" not in str(caught.value)

@@ -71,7 +71,7 @@ def test_each_epoch_has_the_histogram_of_its_end_and_all_else_stays(folder: Path
     expected = [
         {"event": "histogram", "epoch": event.epoch, "step": event.step, "state": name}
         | histogram(again.states.arrays[name])
-        for event in again.train()
+        for event in again.events()
         if isinstance(event, EpochEnd)
     ]
     assert len(expected) > 1
@@ -105,7 +105,7 @@ def test_a_gradient_is_what_the_last_step_of_an_epoch_followed(
     expected: list[tuple[int, str, float, float]] = []
     again = runtime.load("p.pb", engine="native" if engine == "native" else "reference")
     before = after = {"w": np.zeros(3), "b": np.zeros(())}
-    for event in again.train():
+    for event in again.events():
         if isinstance(event, StepEnd):
             before, after = after, {name: again.state[name].astype(np.float64) for name in ("w", "b")}
         elif isinstance(event, EpochEnd):

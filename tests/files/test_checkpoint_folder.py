@@ -78,11 +78,11 @@ def test_resuming_into_a_folder_of_another_run_changes_nothing_there(folder, cap
 
 
 def test_a_library_run_that_was_trained_elsewhere_does_not_rotate_another_ones_checkpoints(folder):
-    list(runtime.load("p.pb").train(checkpoint="r2", every=4, keep=9))
+    list(runtime.load("p.pb").events(checkpoint="r2", every=4, keep=9))
     before = content("r2")
     run = runtime.load("p.pb")
-    next(iter(run.train()))
-    found = sentence(runtime.UsageError, lambda: run.train(checkpoint="r2", every=1, keep=1))
+    next(iter(run.events()))
+    found = sentence(runtime.UsageError, lambda: run.events(checkpoint="r2", every=1, keep=1))
     assert found == "r2: there are checkpoints already; run.resume continues them, force=True starts over"
     assert content("r2") == before
 
@@ -104,7 +104,7 @@ def test_going_back_to_an_earlier_checkpoint_of_a_folder_wants_force(folder, cap
 HOLDER = """
 import sys, runtime
 run = runtime.load("p.pb")
-events = run.train(checkpoint="c", every=1)
+events = run.events(checkpoint="c", every=1)
 next(events)
 print("holds", flush=True)
 sys.stdin.read()
@@ -129,27 +129,27 @@ def test_two_processes_are_kept_apart_until_the_first_ends_however_it_does(folde
 
 
 def test_two_runs_of_one_process_are_kept_apart_until_the_first_is_dropped(folder):
-    first = runtime.load("p.pb").train(checkpoint="c")
+    first = runtime.load("p.pb").events(checkpoint="c")
     second = runtime.load("p.pb")
     wanted = "c: another run of this process writes checkpoints here; name another folder"
-    assert sentence(runtime.UsageError, lambda: second.train(checkpoint="c")) == wanted
+    assert sentence(runtime.UsageError, lambda: second.events(checkpoint="c")) == wanted
     found: list[str] = []
     thread = threading.Thread(
-        target=lambda: found.append(sentence(runtime.UsageError, lambda: second.train(checkpoint="c")))
+        target=lambda: found.append(sentence(runtime.UsageError, lambda: second.events(checkpoint="c")))
     )
     thread.start()
     thread.join()
     assert found == [wanted]
     del first
-    list(second.train(checkpoint="c"))
+    list(second.events(checkpoint="c"))
 
 
 def test_a_run_that_cannot_begin_lets_go_of_the_folder(folder):
     run = runtime.load("p.pb")
     assert "has no fetch and no tensor 'none'" in sentence(
-        runtime.UsageError, lambda: run.train(checkpoint="c", fetch=["none"])
+        runtime.UsageError, lambda: run.events(checkpoint="c", fetch=["none"])
     )
-    list(runtime.load("p.pb").train(checkpoint="c"))
+    list(runtime.load("p.pb").events(checkpoint="c"))
 
 
 def newer(file: Path) -> None:

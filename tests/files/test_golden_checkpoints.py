@@ -48,9 +48,9 @@ def test_an_old_checkpoint_has_the_states_and_the_position_of_the_run(path: Path
 def test_an_old_checkpoint_goes_on_to_the_end_of_the_run(path: Path, tmp_path: Path):
     resumed = runtime.load(GOLDEN / "checkpoints" / "program.pb")
     resumed.resume(path)
-    list(resumed.train())
+    list(resumed.events())
     whole = runtime.load(GOLDEN / "checkpoints" / "program.pb")
-    list(whole.train())
+    list(whole.events())
     close(arrays(resumed), arrays(whole))
     assert resumed.position.steps == whole.position.steps
     folder = tmp_path / "ck"
@@ -58,7 +58,7 @@ def test_an_old_checkpoint_goes_on_to_the_end_of_the_run(path: Path, tmp_path: P
     shutil.copy(path, folder / "step-0000000010.safetensors")
     from_folder = runtime.load(GOLDEN / "checkpoints" / "program.pb")
     from_folder.resume(folder)
-    list(from_folder.train())
+    list(from_folder.events())
     assert {n: a.tobytes() for n, a in arrays(from_folder).items()} == {
         n: a.tobytes() for n, a in arrays(resumed).items()
     }

@@ -29,7 +29,7 @@ def test_csv_has_a_row_per_step_epoch_and_evaluation(folder):
     execute("--metrics", "m.csv")
     with Path("m.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    expected = list(runtime.load("p.pb").train())
+    expected = list(runtime.load("p.pb").events())
     assert list(rows[0]) == [
         *("event", "epoch", "step", "split", "best", "loss", "rate", "total", "mean", "evaluate.loss", "evaluate.mean")
     ]
@@ -45,7 +45,7 @@ def test_csv_has_a_row_per_step_epoch_and_evaluation(folder):
 def test_json_lines_have_the_same_numbers(folder):
     execute("--metrics", "m.jsonl")
     rows = [json.loads(line) for line in Path("m.jsonl").read_text().splitlines()]
-    expected = list(runtime.load("p.pb").train())
+    expected = list(runtime.load("p.pb").events())
     assert len(rows) == len(expected)
     for row, event in zip(rows, expected, strict=True):
         assert row | event.metrics == row

@@ -136,15 +136,15 @@ def with_values_from_a_file(folder: Path) -> Path:
 def test_a_file_that_is_replaced_in_mid_run_changes_nothing(tmp_path):
     path = with_values_from_a_file(tmp_path)
     whole = runtime.load(path)
-    list(whole.train())
+    list(whole.events())
     run = runtime.load(path)
-    events = run.train()
+    events = run.events()
     next(events)
     save_file({"table": np.full(3, 9, np.float32)}, tmp_path / "table.safetensors")
     list(events)
     assert run.states.sha256() == whole.states.sha256()
     with pytest.raises(runtime.DataError, match="the file's SHA-256 is "):
-        runtime.load(path).train()
+        runtime.load(path).events()
 
 
 def test_what_a_file_has_when_it_is_read_is_what_was_verified(tmp_path, monkeypatch):
@@ -158,5 +158,5 @@ def test_what_a_file_has_when_it_is_read_is_what_was_verified(tmp_path, monkeypa
 
     monkeypatch.setattr(FileReader, "fill", cut_short)
     with pytest.raises(runtime.DataError) as caught:
-        list(runtime.load(path).train())
+        list(runtime.load(path).events())
     assert str(caught.value).startswith(f"{file}: the file's SHA-256 is ")

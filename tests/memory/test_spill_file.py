@@ -222,14 +222,14 @@ def test_a_full_disk_ends_with_6_before_the_first_step(folder, capsys, monkeypat
 
 def test_max_memory_counts_states_and_arena_and_not_the_file(folder):
     free = runtime.load(SPILLED, spill="disk")
-    list(free.train())
+    list(free.events())
     enough, file = free.memory.most, plan_of(SPILLED, "train").file_bytes
     assert free.states.nbytes + free.session.workspaces.arena_bytes <= enough
     whole = runtime.load(SPILLED, spill="disk", max_memory=enough)
-    list(whole.train())
+    list(whole.events())
     assert whole.session.workspaces.file_bytes >= file
     with pytest.raises(runtime.ResourceLimit, match=f"the run needs {enough} bytes, the limit is {enough - 1}$"):
-        list(runtime.load(SPILLED, spill="disk", max_memory=enough - 1).train())
+        list(runtime.load(SPILLED, spill="disk", max_memory=enough - 1).events())
 
 
 def test_executors_share_the_file_and_a_larger_one_makes_a_larger_file(folder):
@@ -265,7 +265,7 @@ def test_any_tensor_can_be_fetched_also_one_in_the_file(folder):
 def test_a_run_that_stopped_goes_on_to_the_same_end(folder, capsys):
     whole = hash_of(run(capsys, "execute", PLAIN, "-q"))
     stopped = runtime.load(SPILLED, spill="disk")
-    for number, _ in enumerate(stopped.train(checkpoint="c", every=5)):
+    for number, _ in enumerate(stopped.events(checkpoint="c", every=5)):
         if number == 12:
             break
     stopped.close()
@@ -310,7 +310,7 @@ def lying(change: Callable[[pb.MemoryPlan], object]) -> str:
     plan = desc.entries[0].bindings[0].plan
     assert len(plan.spilled) > 1
     change(plan)
-    return sentence(ProgramError, lambda: runtime.Run(desc, spill="disk").train())
+    return sentence(ProgramError, lambda: runtime.Run(desc, spill="disk").events())
 
 
 def test_a_plan_that_lies_about_the_file_is_refused(folder):

@@ -136,7 +136,7 @@ def test_an_example_trains_to_the_same_states_with_and_without_each_pass(example
         save(program, tmp_path / f"{name}.pb")
         counts[name] = len(bound_block(program).ops)
         run = runtime.load(tmp_path / f"{name}.pb")
-        metrics = [event.metrics for event in run.train(steps=2) if isinstance(event, runtime.StepEnd)]
+        metrics = [event.metrics for event in run.events(steps=2) if isinstance(event, runtime.StepEnd)]
         hashes.add(run.states.sha256() + str(metrics[0]))
     assert len(hashes) == 1
     assert counts["all"] == min(counts.values()) < counts["none"]

@@ -28,7 +28,7 @@ def refused(action, folder: Path) -> str:
 
 
 def train_once(program: Path, **options):
-    return list(runtime.load(program, **options).train(epochs=1))
+    return list(runtime.load(program, **options).events(epochs=1))
 
 
 def test_a_split_named_by_a_key_selects_its_rows(tmp_path):
@@ -66,7 +66,7 @@ def test_training_sees_the_rows_in_the_order_of_the_epochs_permutation(tmp_path)
     program = linear()
     program.fetch("largest", ops.max(program.block.value("y")))
     run = runtime.load(save(program, tmp_path, epochs=2, evaluate=None, keep_best=None))
-    seen = [event.metrics["largest"] for event in run.train() if isinstance(event, runtime.StepEnd)]
+    seen = [event.metrics["largest"] for event in run.events() if isinstance(event, runtime.StepEnd)]
     y = arrays()["y"]
     orders = [permutation(5, epoch, TRAIN) for epoch in range(2)]
     assert seen == [float(y[order[i : i + BATCH]].max()) for order in orders for i in range(0, 28, BATCH)]
@@ -80,7 +80,7 @@ def test_without_shuffling_rows_come_in_the_order_of_the_split(tmp_path):
     program.data("rows.safetensors", splits={"train": "train"})
     program.compile(batch=4).save(tmp_path / "p.pb")
     run = runtime.load(tmp_path / "p.pb")
-    for _ in run.train(epochs=1):
+    for _ in run.events(epochs=1):
         pass
     np.testing.assert_array_equal(run.fetched["all"], arrays()["y"][[7, 3, 7, 1]])
 
@@ -88,7 +88,7 @@ def test_without_shuffling_rows_come_in_the_order_of_the_split(tmp_path):
 def test_the_remainder_is_dropped_and_said_once(tmp_path, caplog):
     caplog.set_level("INFO", "prograd")
     run = runtime.load(save(linear(), tmp_path, epochs=3, evaluate=None, keep_best=None))
-    assert sum(isinstance(event, runtime.StepEnd) for event in run.train()) == 3 * 7
+    assert sum(isinstance(event, runtime.StepEnd) for event in run.events()) == 3 * 7
     assert caplog.messages == ["3 of 31 rows do not fill a step of 4 and are left out of each epoch"]
 
 
@@ -108,7 +108,7 @@ def test_npz_gives_the_same_training_as_safetensors(tmp_path, compressed):
     hashes = set()
     for data in (None, tmp_path / "rows.npz"):
         run = runtime.load(path, data=data)
-        list(run.train())
+        list(run.events())
         hashes.add(run.states.sha256())
     assert len(hashes) == 1
 
@@ -338,7 +338,7 @@ def test_initial_values_in_a_file_are_checked_like_data(tmp_path):
     desc.files.append(pb.FileDesc(path="w.safetensors", bytes=1, sha256=b"\0" * 32))
     save_desc(desc, path, force=True)
     size = (tmp_path / "w.safetensors").stat().st_size
-    assert refused(lambda: runtime.load(path).train(), tmp_path) == (
+    assert refused(lambda: runtime.load(path).events(), tmp_path) == (
         f"w.safetensors: the file has {size} bytes, the program was compiled with one of 1; "
         "bring that file back, or compile again"
     )

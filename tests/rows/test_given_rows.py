@@ -35,7 +35,7 @@ def run(**sizes: int) -> prograd.Run:
 
 def trained(data: object, **options: Any) -> str:
     made = run()
-    list(made.train(data=data, **(options or {"epochs": 2})))
+    list(made.events(data=data, **(options or {"epochs": 2})))
     return made.state_sha256
 
 

@@ -76,7 +76,7 @@ def test_training_is_that_of_a_loop_by_hand(tmp_path, accumulate):
     regression(accumulate=accumulate).compile(batch=BATCH).save(tmp_path / "p.pb")
     run = runtime.load(tmp_path / "p.pb")
     losses, means, numbers = [], [], []
-    for event in run.train():
+    for event in run.events():
         if isinstance(event, runtime.StepEnd):
             losses.append(event.metrics["loss"])
             numbers.append(run.fetched["number"].copy())
@@ -100,7 +100,7 @@ def test_evaluation_after_it_is_of_all_rows(tmp_path):
     x, y = data(tmp_path)
     regression().compile(batch=BATCH).save(tmp_path / "p.pb")
     run = runtime.load(tmp_path / "p.pb")
-    list(run.train())
+    list(run.events())
     error = x @ run.state["w"] + run.state["b"] - y
     found = run.evaluate()
     assert found["loss"] == pytest.approx(np.mean(error**2))
@@ -122,7 +122,7 @@ def saved(folder, **options):
 
 def trained(path, **options) -> str:
     run = runtime.load(path, **options)
-    list(run.train())
+    list(run.events())
     assert run.state["total_steps"] == STEPS
     return run.states.sha256()
 
@@ -148,13 +148,13 @@ def test_a_budget_holds_for_the_last_batch_and_changes_nothing(tmp_path, spill):
 def test_a_run_resumes_before_within_and_after_a_last_batch(tmp_path):
     path, _ = saved(tmp_path)
     whole = runtime.load(path)
-    events = list(whole.train(checkpoint=tmp_path / "c", every=1, keep=100))
+    events = list(whole.events(checkpoint=tmp_path / "c", every=1, keep=100))
     files = [event.path for event in events if isinstance(event, runtime.CheckpointWritten)]
     assert len(files) >= STEPS
     for file in files[5:12]:  # the last batch of the first epoch is the eighth step
         run = runtime.load(path)
         run.resume(file)
-        rest = list(run.train())
+        rest = list(run.events())
         assert run.states.sha256() == whole.states.sha256()
         steps = [event for event in rest if isinstance(event, runtime.EpochEnd)]
         assert steps == [event for event in events if isinstance(event, runtime.EpochEnd)][-len(steps) :]
@@ -174,7 +174,7 @@ def test_fewer_rows_than_a_step_takes_are_one_step(tmp_path):
     x, y = data(tmp_path, LEFT)
     regression(shuffle=False).compile(batch=BATCH).save(tmp_path / "p.pb")
     run = runtime.load(tmp_path / "p.pb")
-    list(run.train())
+    list(run.events())
     np.testing.assert_allclose(run.state["w"], by_hand(x, y, [np.arange(LEFT)] * EPOCHS)[2][:3], rtol=1e-10)
 
 
@@ -190,7 +190,7 @@ def test_rows_that_fill_every_step_need_no_other(tmp_path):
 
 def trained_steps(path) -> int:
     run = runtime.load(path)
-    list(run.train())
+    list(run.events())
     return int(run.state["step"])
 
 
@@ -224,7 +224,7 @@ def test_sizes_may_be_given_without_a_file(tmp_path):
     program = regression()
     program.data_desc = program.run_desc = None
     run = runtime.Run(program.compile(batch=(BATCH, LEFT)).desc, tmp_path)
-    list(run.train(data={"x": x, "y": y, "number": np.arange(ROWS)}, epochs=EPOCHS))
+    list(run.events(data={"x": x, "y": y, "number": np.arange(ROWS)}, epochs=EPOCHS))
     np.testing.assert_allclose(run.state["w"], by_hand(x, y, [np.arange(ROWS)] * EPOCHS)[2][:3], rtol=1e-10)
 
 
@@ -241,7 +241,7 @@ def test_rows_that_no_step_takes_are_one_sentence(tmp_path):
     assert text(runtime.DataError, run.train) == f"the split 'train' has 30 rows, {expected}"
     run = runtime.load(tmp_path / "p.pb")
     feeds = {"x": x, "y": y, "number": np.arange(30)}
-    assert text(runtime.DataError, lambda: run.train(data=feeds)) == f"30 rows are given, {expected}"
+    assert text(runtime.DataError, lambda: run.events(data=feeds)) == f"30 rows are given, {expected}"
     assert run.state["step"] == 0
 
 
@@ -299,7 +299,7 @@ def test_one_row_has_no_spread_and_batch_norm_keeps_finite(tmp_path):
     program.run(epochs=2)
     program.compile(batch=BATCH).save(tmp_path / "p.pb")
     run = runtime.load(tmp_path / "p.pb", check_nan=True)
-    list(run.train())
+    list(run.events())
     assert all(math.isfinite(value) for name in ("mean", "variance", "scale") for value in run.state[name])
 
 

@@ -58,7 +58,7 @@ def test_the_order_of_rows_by_length_is_counted(tmp_path: Path):
     def most(limit: int) -> int:
         run = prograd.load(tmp_path / "p.pb", max_memory=limit, engine="reference")
         tracemalloc.start()
-        events = run.train(epochs=1)
+        events = run.events(epochs=1)
         next(events)
         _, found = tracemalloc.get_traced_memory()
         tracemalloc.stop()

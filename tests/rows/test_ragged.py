@@ -80,7 +80,7 @@ def steps_of(run, **options):
         step(executor)
 
     run.session.stepper.step = noted
-    for _ in run.train(**options):
+    for _ in run.events(**options):
         pass
     return found
 
@@ -129,7 +129,7 @@ def test_a_run_that_is_resumed_anywhere_takes_the_same_rows(tmp_path, rows, rema
     wanted = steps_of(whole)
     for stop in (1, 7, 9, 13):
         first = runtime.load(path)
-        events = first.train()
+        events = first.events()
         while first.position.steps < stop:
             next(events)
         events.close()
@@ -146,7 +146,7 @@ def test_training_and_evaluation_are_those_of_rows_one_by_one(tmp_path, rows):
     w = 0.0
     for numbers, _ in steps_of(runtime.load(tmp_path / "p.pb"), epochs=2):
         w -= 1e-5 * np.mean([2 * (rows[n].sum() * w - y[n]) * rows[n].sum() for n in numbers])
-    for _ in run.train(epochs=2):
+    for _ in run.events(epochs=2):
         pass
     assert run.state["w"] == pytest.approx(w, rel=1e-4)
     error = np.mean([(rows[n].sum() * w - y[n]) ** 2 for n in range(ROWS - TEST, ROWS)])
@@ -197,7 +197,7 @@ def test_values_that_stay_in_their_file_are_the_same(tmp_path, rows, monkeypatch
     assert isinstance(run.session.rows("train", "train").columns["text"]._values, StoredColumn)
     assert steps_of(run) == wanted
     whole = runtime.load(path)
-    list(whole.train())
+    list(whole.events())
     assert run.states.sha256() == whole.states.sha256()
 
 
@@ -242,7 +242,7 @@ def test_a_file_that_does_not_fit_is_refused_in_a_sentence(tmp_path, fault):
     longest = LENGTHS[:2] if fault == "too long" else LENGTHS
     built().compile(n=BATCH, length=longest).save(path)
     with pytest.raises(runtime.DataError) as caught:
-        runtime.load(path).train()
+        runtime.load(path).events()
     assert str(caught.value).removeprefix(f"{tmp_path / 'r.safetensors'}: ") == sentence
 
 

@@ -44,17 +44,17 @@ def path(tmp_path: Path) -> Path:
 
 def test_rows_of_an_iterator_train_to_the_bits_of_the_same_rows_in_memory(path):
     wanted = runtime.load(path)
-    list(wanted.train(data=first_rows(80), epochs=1))
+    list(wanted.events(data=first_rows(80), epochs=1))
     for data in (batches(), batches, Iterated(batches)):
         run = runtime.load(path)
-        events = list(run.train(data=data, steps=20))
+        events = list(run.events(data=data, steps=20))
         assert run.states.sha256() == wanted.states.sha256()
         assert [type(event).__name__ for event in events].count("EpochEnd") == 1
 
 
 def test_an_epoch_of_a_source_has_the_steps_that_it_is_given(path):
     run = runtime.load(path)
-    events = list(run.train(data=batches, steps_per_epoch=6))
+    events = list(run.events(data=batches, steps_per_epoch=6))
     assert [event.step for event in events if isinstance(event, runtime.EpochEnd)] == [6, 12, 18]
 
 
@@ -62,16 +62,16 @@ def test_an_epoch_of_a_source_has_the_steps_that_it_is_given(path):
 @pytest.mark.parametrize("again", ["function", "iterator"])
 def test_a_run_on_a_source_goes_on_from_its_cursor(path, tmp_path, stop, again):
     whole = runtime.load(path)
-    list(whole.train(data=batches, steps_per_epoch=6, epochs=3))
+    list(whole.events(data=batches, steps_per_epoch=6, epochs=3))
     run = runtime.load(path)
-    events = run.train(data=batches, steps_per_epoch=6, epochs=3)
+    events = run.events(data=batches, steps_per_epoch=6, epochs=3)
     while run.position.steps < stop:
         next(events)
     events.close()
     run.save(tmp_path / "s.safetensors")
     other = runtime.load(path)
     other.resume(tmp_path / "s.safetensors")
-    list(other.train(data=batches if again == "function" else batches(), steps_per_epoch=6, epochs=3))
+    list(other.events(data=batches if again == "function" else batches(), steps_per_epoch=6, epochs=3))
     assert other.states.sha256() == whole.states.sha256()
 
 
@@ -102,7 +102,7 @@ def test_a_source_that_ends_ends_the_run_with_its_epoch_and_evaluation(tmp_path,
     caplog.set_level("INFO", "prograd")
     path = save(linear(), tmp_path)
     run = runtime.load(path)
-    events = list(run.train(data=[first_rows(30)], steps=20))
+    events = list(run.events(data=[first_rows(30)], steps=20))
     assert [type(event).__name__ for event in events][-2:] == ["EpochEnd", "EvaluationEnd"]
     assert run.position.steps == 7
     assert caplog.messages == ["the source ended after 7 steps of 20, and 2 rows are left"]
@@ -122,30 +122,30 @@ def test_a_source_of_your_own_is_asked_for_rows_and_its_cursor(path, tmp_path):
             return {name: array[at : at + min(rows, 3)] for name, array in first_rows(80).items()}
 
     wanted = runtime.load(path)
-    list(wanted.train(data=first_rows(80), epochs=1))
+    list(wanted.events(data=first_rows(80), epochs=1))
     run = runtime.load(path)
-    events = run.train(data=Database(), steps=20, checkpoint=tmp_path / "c", every=7)
+    events = run.events(data=Database(), steps=20, checkpoint=tmp_path / "c", every=7)
     while run.position.steps < 9:
         next(events)
     events.close()
     other = runtime.load(path)
     other.resume(tmp_path / "c")
     assert (other.position.steps, other.position.cursor) == (7, "row 28")
-    list(other.train(data=Database(), steps=20))
+    list(other.events(data=Database(), steps=20))
     assert other.states.sha256() == wanted.states.sha256()
 
 
 def test_what_is_wrong_with_a_source_is_one_sentence(path):
     run = runtime.load(path)
     usage, data = runtime.UsageError, runtime.DataError
-    assert refused(usage, lambda: run.train(data=3)) == (
+    assert refused(usage, lambda: run.events(data=3)) == (
         "data is of type int: give a split by its name, an array per feed, an iterator of such mappings, "
         "or a source that has take, seek and cursor"
     )
-    assert refused(usage, lambda: run.train(data="train", steps_per_epoch=3)) == (
+    assert refused(usage, lambda: run.events(data="train", steps_per_epoch=3)) == (
         "steps_per_epoch belongs to a source of rows; these have a length, which says it"
     )
-    assert refused(usage, lambda: run.train(data=batches)) == (
+    assert refused(usage, lambda: run.events(data=batches)) == (
         "a source does not say how many rows it has; say how long to train by steps=, "
         "or by steps_per_epoch= and epochs="
     )
@@ -160,7 +160,7 @@ def test_what_is_wrong_with_a_source_is_one_sentence(path):
             "entry 'train': the feed 'x' is float32[rows, 3], the array given is float32[4, 2]",
         ),
     ):
-        assert refused(data, lambda wrong=wrong: list(runtime.load(path).train(data=wrong, steps=5))) == sentence
+        assert refused(data, lambda wrong=wrong: list(runtime.load(path).events(data=wrong, steps=5))) == sentence
     source = Iterated(batches())
     for _ in range(3):
         source.take(50)
@@ -178,7 +178,7 @@ def test_what_is_wrong_with_a_source_is_one_sentence(path):
 def test_nan_in_the_rows_of_a_source_is_named_with_its_row(path):
     rows = first_rows(40)
     rows["x"][9, 1] = np.nan
-    found = refused(runtime.NonFinite, lambda: list(runtime.load(path).train(data=[rows], steps=5)))
+    found = refused(runtime.NonFinite, lambda: list(runtime.load(path).events(data=[rows], steps=5)))
     assert found.startswith("step 3: row 9 of the epoch has NaN or Inf in the feed 'x': loss is nan")
 
 
@@ -186,10 +186,10 @@ def test_arrays_of_float64_feed_float32_and_that_is_said(path, caplog):
     caplog.set_level("INFO", "prograd")
     given = {name: arrays()[name].astype(np.float64) for name in ("x", "y")}
     run = runtime.load(path)
-    list(run.train(data=given | {"y": arrays()["y"]}, steps=3))
+    list(run.events(data=given | {"y": arrays()["y"]}, steps=3))
     assert caplog.messages[0] == (
         "entry 'train': the array for the feed 'x' is float64 and is rounded to float32, which the feed takes"
     )
     wanted = runtime.load(path)
-    list(wanted.train(data={name: arrays()[name] for name in ("x", "y")}, steps=3))
+    list(wanted.events(data={name: arrays()[name] for name in ("x", "y")}, steps=3))
     assert run.states.sha256() == wanted.states.sha256()

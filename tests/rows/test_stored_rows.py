@@ -37,7 +37,7 @@ def refused(action, folder: Path) -> str:
 
 def trained(path: Path, **options) -> str:
     run = runtime.load(path, **options)
-    list(run.train())
+    list(run.events())
     return run.states.sha256()
 
 
@@ -92,14 +92,14 @@ def test_a_run_over_files_goes_on_where_it_stopped(tmp_path, stored, stop):
     path = with_data(tmp_path, shuffle=8)
     wanted = trained(path)
     run = runtime.load(path)
-    events = run.train()
+    events = run.events()
     while run.position.steps < stop:
         next(events)
     events.close()
     run.save(tmp_path / "s.safetensors")
     other = runtime.load(path)
     other.resume(tmp_path / "s.safetensors")
-    list(other.train())
+    list(other.events())
     assert other.states.sha256() == wanted
 
 
@@ -155,13 +155,13 @@ def test_windows_are_shuffled_otherwise_each_epoch_and_as_the_format_says():
 def test_rows_of_a_file_that_is_changed_during_a_run_are_refused(tmp_path, stored):
     file = write_data(tmp_path)
     run = runtime.load(with_data(tmp_path))
-    events = run.train()
+    events = run.events()
     next(events)
     os.utime(file, ns=(1, 1))
     sentence = "rows.safetensors: the file was changed while its rows are read; leave it as it is during a run"
     assert refused(lambda: list(events), tmp_path) == sentence
     run = runtime.load(with_data(tmp_path))
-    events = run.train()
+    events = run.events()
     next(events)
     os.truncate(file, 100)
     assert refused(lambda: list(events), tmp_path) == sentence
@@ -265,18 +265,18 @@ def test_a_window_that_does_not_fit_is_refused(tmp_path, stored):
     write_data(tmp_path)
     run = runtime.load(with_data(tmp_path, shuffle=1000), max_memory=900)
     with pytest.raises(runtime.ResourceLimit, match="with a window of 31 rows the run needs"):
-        list(run.train())
+        list(run.events())
 
 
 def test_rows_are_read_ahead_on_a_thread_that_ends_with_the_run(tmp_path, stored):
     write_data(tmp_path)
     run = runtime.load(with_data(tmp_path, shuffle=8))
-    events = run.train()
+    events = run.events()
     next(events)
     assert [thread.name for thread in enumerate_threads()].count("prograd rows") == 1
     events.close()
     assert "prograd rows" not in [thread.name for thread in enumerate_threads()]
-    list(run.train())
+    list(run.events())
     assert "prograd rows" not in [thread.name for thread in enumerate_threads()]
 
 
@@ -287,7 +287,7 @@ def test_what_fails_while_rows_are_read_ahead_is_raised_where_they_are_needed(tm
     x[9, 1] = 1e300
     write_data(tmp_path, x=x)
     run = runtime.load(with_data(tmp_path))
-    events = run.train()
+    events = run.events()
     next(events), next(events)
     assert refused(lambda: next(events), tmp_path) == "row 9 of 'x' has 1e+300, which float32 does not hold"
 

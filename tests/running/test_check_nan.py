@@ -20,7 +20,7 @@ from runtime.errors import NonFinite
 
 def failing(run: runtime.Run, **options: object) -> NonFinite:
     with pytest.raises(NonFinite) as error:
-        list(run.train(**options))
+        list(run.events(**options))
     return error.value
 
 
@@ -91,7 +91,7 @@ def test_states_are_afterwards_what_they_were_before_the_step(tmp_path):
     run = runtime.load(path, check_nan=True)
     step = int(str(failing(run)).partition(":")[0].removeprefix("step "))
     other = runtime.load(path)
-    events = other.train()
+    events = other.events()
     seen = 0
     while seen < step - 1:
         seen += isinstance(next(events), runtime.StepEnd)
@@ -101,11 +101,11 @@ def test_states_are_afterwards_what_they_were_before_the_step(tmp_path):
 def test_copies_are_counted_by_the_memory_limit_and_made_only_when_asked_for(tmp_path):
     path = save(linear(), tmp_path)
     run = runtime.load(path)
-    list(run.train(steps=1))
+    list(run.events(steps=1))
     tight = run.memory.most
-    list(runtime.load(path, max_memory=tight).train(steps=1))
+    list(runtime.load(path, max_memory=tight).events(steps=1))
     with pytest.raises(runtime.ResourceLimit):
-        list(runtime.load(path, max_memory=tight, check_nan=True).train(steps=1))
+        list(runtime.load(path, max_memory=tight, check_nan=True).events(steps=1))
 
 
 def test_a_loss_that_is_not_finite_suggests_looking_at_every_op(tmp_path, monkeypatch, capsys):
@@ -156,10 +156,10 @@ def test_the_step_of_a_reproducer_is_that_step_to_the_bit(tmp_path_factory, prog
     assert runtime.write_reproducer(desc, error.step, folder / "r") == []
 
     whole = runtime.Run(desc, folder)
-    for _ in steps(whole.train(data={"x": x}, epochs=2), at + 1):
+    for _ in steps(whole.events(data={"x": x}, epochs=2), at + 1):
         pass
     again = runtime.load(folder / "r" / "program.pb")
-    for _ in steps(again.train(), 1):
+    for _ in steps(again.events(), 1):
         pass
     assert {n: a.tobytes() for n, a in again.state.items()} == {n: a.tobytes() for n, a in whole.state.items()}
 

@@ -23,7 +23,7 @@ STEPS = 21  # of rich() in three epochs
 
 def finished(path: Path, **options) -> runtime.Run:
     run = runtime.load(path)
-    for _ in run.train(**options):
+    for _ in run.events(**options):
         pass
     return run
 
@@ -31,7 +31,7 @@ def finished(path: Path, **options) -> runtime.Run:
 def stopped_after(path: Path, steps: int, **options) -> runtime.Run:
     """A run that was left after so many steps."""
     run = runtime.load(path)
-    for event in run.train(**options):
+    for event in run.events(**options):
         if isinstance(event, runtime.StepEnd) and event.step == steps:
             return run
     raise AssertionError("the run ended before")
@@ -47,13 +47,13 @@ def sentence(kind: type[Exception], action, folder: Path) -> str:
 def test_a_run_stopped_at_any_step_and_resumed_ends_in_the_same_states(tmp_path, stop):
     path = save(rich(), tmp_path)
     whole = runtime.load(path)
-    expected = list(whole.train())
+    expected = list(whole.events())
 
     first = stopped_after(path, stop)
     first.save(tmp_path / "s.safetensors")
     second = runtime.load(path)
     second.resume(tmp_path / "s.safetensors")
-    events = list(second.train())
+    events = list(second.events())
 
     assert second.states.sha256() == whole.states.sha256()
     assert events == expected[-len(events) :]  # also the means of the epoch that was interrupted
@@ -65,13 +65,13 @@ def test_resuming_again_and_again_is_the_same_run(tmp_path):
     whole = finished(path)
     run = runtime.load(path)
     for stop in range(1, STEPS):
-        for event in run.train():
+        for event in run.events():
             if isinstance(event, runtime.StepEnd) and event.step == stop:
                 break
         run.save(tmp_path / "s.safetensors", force=True)
         run = runtime.load(path)
         run.resume(tmp_path / "s.safetensors")
-    list(run.train())
+    list(run.events())
     assert run.states.sha256() == whole.states.sha256()
 
 
@@ -92,7 +92,7 @@ def test_a_resumed_run_writes_the_same_last_checkpoint(tmp_path):
     run = runtime.load(path)
     run.resume(tmp_path / "parts")
     assert run.position.steps == 15
-    for _ in run.train(checkpoint=tmp_path / "parts"):
+    for _ in run.events(checkpoint=tmp_path / "parts"):
         pass
     last = f"step-{STEPS:010}.safetensors"
     assert (tmp_path / "parts" / last).read_bytes() == (tmp_path / "whole" / last).read_bytes()
@@ -140,7 +140,7 @@ def test_a_folder_keeps_the_newest(tmp_path):
 
 def test_without_every_a_checkpoint_is_written_after_each_epoch(tmp_path):
     run = runtime.load(save(rich(), tmp_path))
-    written = [e for e in run.train(checkpoint=tmp_path / "c") if isinstance(e, runtime.CheckpointWritten)]
+    written = [e for e in run.events(checkpoint=tmp_path / "c") if isinstance(e, runtime.CheckpointWritten)]
     assert [(event.epoch, event.step) for event in written] == [(1, 7), (2, 14), (3, 21)]
 
 
@@ -164,7 +164,7 @@ def test_what_is_written_after_a_damaged_checkpoint_is_not_rotated_away(tmp_path
     (tmp_path / "c" / "step-0000000099.safetensors").write_bytes(b"damaged")
     run = runtime.load(path)
     run.resume(tmp_path / "c")
-    written = next(e for e in run.train(checkpoint=tmp_path / "c", every=1, keep=keep) if hasattr(e, "path"))
+    written = next(e for e in run.events(checkpoint=tmp_path / "c", every=1, keep=keep) if hasattr(e, "path"))
     assert written.step == 11
     assert written.path.exists()
     assert (tmp_path / "c" / "step-0000000099.safetensors.damaged").read_bytes() == b"damaged"
@@ -220,7 +220,7 @@ def test_a_longer_run_of_the_same_program_resumes_only_when_the_schedule_may_cha
         "the run began with 21 steps in all, this would be 28, which changes schedules; "
         "train for 21 steps, or go on with retarget_schedule=True"
     )
-    events = list(run.train(retarget_schedule=True))
+    events = list(run.events(retarget_schedule=True))
     assert sum(isinstance(event, runtime.StepEnd) for event in events) == 7
     assert run.state["total_steps"] == 28
 
@@ -229,7 +229,7 @@ def test_resuming_with_other_rows_is_refused(tmp_path):
     path = save(rich(), tmp_path)
     run = stopped_after(path, 3)
     x = np.ones((8, 3), np.float32)
-    found = sentence(runtime.DataError, lambda: run.train(data={"x": x, "y": x[:, 0]}), tmp_path)
+    found = sentence(runtime.DataError, lambda: run.events(data={"x": x, "y": x[:, 0]}), tmp_path)
     assert found == (
         "the run began with 31 rows per epoch, and there are 8 now; give those, or load what was trained into a new run"
     )
@@ -425,9 +425,9 @@ def test_another_runs_checkpoints_are_not_mixed_with_ours(tmp_path):
     path = save(rich(), tmp_path)
     finished(path, checkpoint=tmp_path / "c")
     run = runtime.load(path)
-    found = sentence(runtime.UsageError, lambda: run.train(checkpoint=tmp_path / "c"), tmp_path)
+    found = sentence(runtime.UsageError, lambda: run.events(checkpoint=tmp_path / "c"), tmp_path)
     assert found == "c: there are checkpoints already; run.resume continues them, force=True starts over"
-    written = [e.step for e in run.train(checkpoint=tmp_path / "c", force=True, epochs=1) if hasattr(e, "path")]
+    written = [e.step for e in run.events(checkpoint=tmp_path / "c", force=True, epochs=1) if hasattr(e, "path")]
     assert written == [7]
     assert [file.name for file in CheckpointFolder(tmp_path / "c").files()] == ["step-0000000007.safetensors"]
 
@@ -437,7 +437,7 @@ import sys, runtime
 run = runtime.load(sys.argv[1])
 if sys.argv[3] == "resume":
     run.resume(sys.argv[2])
-for event in run.train(checkpoint=sys.argv[2], every=1, epochs=2000, retarget_schedule=True):
+for event in run.events(checkpoint=sys.argv[2], every=1, epochs=2000, retarget_schedule=True):
     if hasattr(event, "path"):
         print(event.step, flush=True)
 """
@@ -488,7 +488,7 @@ def test_what_a_killed_process_left_is_swept_up(tmp_path, monkeypatch):
 FULL = """
 import resource, sys, runtime
 run = runtime.load(sys.argv[1])
-events = run.train(checkpoint=sys.argv[2], every=5)
+events = run.events(checkpoint=sys.argv[2], every=5)
 for event in events:
     if hasattr(event, "path") and event.step == 10:
         break
@@ -518,7 +518,7 @@ def test_a_full_disk_leaves_the_checkpoints_that_are_there(tmp_path):
     ]
     run = runtime.load(path)
     run.resume(tmp_path / "c")
-    list(run.train())
+    list(run.events())
     assert run.states.sha256() == finished(path).states.sha256()
 
 
@@ -527,7 +527,7 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
     found = sentence(runtime.DataError, lambda: run.save(tmp_path / "none" / "s.st"), tmp_path)
     assert found == "none/s.st: the file cannot be written: No such file or directory"
     (tmp_path / "file").touch()
-    found = sentence(runtime.DataError, lambda: list(run.train(checkpoint=tmp_path / "file" / "c")), tmp_path)
+    found = sentence(runtime.DataError, lambda: list(run.events(checkpoint=tmp_path / "file" / "c")), tmp_path)
     assert found == "file/c: the file cannot be written: Not a directory"
 
 

@@ -59,14 +59,14 @@ def close(found: runtime.Run, wanted: runtime.Run) -> None:
 
 def test_a_training_run_gives_what_the_reference_gives(program: Path):
     one, other = runtime.load(program), runtime.load(program, engine="other")
-    for wanted, found in zip(one.train(), other.train(), strict=True):
+    for wanted, found in zip(one.events(), other.events(), strict=True):
         assert type(found) is type(wanted)
         assert found.step == wanted.step
         assert vars_of(found) == pytest.approx(vars_of(wanted), rel=1e-4, abs=1e-6)
     close(other, one)
     assert other.states.sha256() != one.states.sha256(), "other functions have other last bits"
     again = runtime.load(program, engine="other")
-    list(again.train())
+    list(again.events())
     assert again.states.sha256() == other.states.sha256()
 
 
@@ -92,7 +92,7 @@ def test_evaluations_predictions_and_single_steps_give_what_the_reference_gives(
 
 def stop(run: runtime.Run) -> None:
     """Train into the second epoch, with checkpoints in the folder `c`."""
-    events = run.train(checkpoint="c", every=5)
+    events = run.events(checkpoint="c", every=5)
     while next(events).step < PER_EPOCH + 3:
         pass
     events.close()
@@ -100,22 +100,22 @@ def stop(run: runtime.Run) -> None:
 
 def test_a_run_that_stopped_ends_where_one_does_that_did_not(program: Path):
     whole = runtime.load(program, engine="other")
-    list(whole.train())
+    list(whole.events())
     stop(runtime.load(program, engine="other"))
     again = runtime.load(program, engine="other")
     again.resume("c")
     assert 0 < again.position.steps < whole.position.reached
-    list(again.train())
+    list(again.events())
     assert again.states.sha256() == whole.states.sha256()
 
 
 def test_a_checkpoint_moves_between_engines(program: Path):
     whole = runtime.load(program)
-    list(whole.train())
+    list(whole.events())
     stop(runtime.load(program, engine="other"))
     again = runtime.load(program)
     again.resume("c")
-    list(again.train())
+    list(again.events())
     assert again.position.reached == whole.position.reached
     close(again, whole)
 
@@ -130,10 +130,10 @@ def test_threads_of_one_run_have_a_workspace_each(program: Path):
 
 def test_the_limit_of_memory_is_asked_by_any_engine(program: Path):
     free = runtime.load(program, engine="other")
-    list(free.train())
-    list(runtime.load(program, engine="other", max_memory=free.memory.most).train())
+    list(free.events())
+    list(runtime.load(program, engine="other", max_memory=free.memory.most).events())
     with pytest.raises(runtime.ResourceLimit, match=f"needs {free.memory.most} bytes, the limit is"):
-        list(runtime.load(program, engine="other", max_memory=free.memory.most - 1).train())
+        list(runtime.load(program, engine="other", max_memory=free.memory.most - 1).events())
 
 
 def test_an_engine_that_needs_no_file_needs_no_folder(program: Path, capsys: pytest.CaptureFixture[str]):

@@ -26,7 +26,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
 
 CALLS: dict[str, Callable[[Run, object], object]] = {
     "step": lambda run, rows: run.step(rows),  # type: ignore[arg-type]
-    "train": lambda run, rows: list(run.train(data=rows, steps=1)),
+    "train": lambda run, rows: list(run.events(data=rows, steps=1)),
     "evaluate": lambda run, rows: run.evaluate(rows),  # type: ignore[arg-type]
     "predict": lambda run, rows: run.predict(rows),
 }

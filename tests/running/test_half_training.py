@@ -343,7 +343,7 @@ def test_columns_and_initial_values_come_from_safetensors(dtype, tmp_path):
     assert np.array_equal(
         run.session.rows("predict", None).columns["x"].view(np.uint16), X.astype(TYPES[dtype]).view(np.uint16)
     )
-    assert len(list(run.train())) > 4
+    assert len(list(run.events())) > 4
     assert not np.array_equal(run.state["w"], np.ones((3, 1)))
 
 
@@ -353,10 +353,10 @@ def test_npz_has_float16_and_no_bfloat16(tmp_path):
         classes(dtype, "d.npz").compile(batch=4).save(tmp_path / "p.pb", force=True)
         run = runtime.load(tmp_path / "p.pb")
         if dtype == "float16":
-            assert len(list(run.train())) > 4
+            assert len(list(run.events())) > 4
             continue
         with pytest.raises(runtime.DataError) as caught:
-            list(run.train())
+            list(run.events())
         assert str(caught.value).replace(f"{tmp_path}/", "") == (
             "d.npz: 'x' is void16[8, 3], the feed 'x' is bfloat16[rows, 3]"
         )
@@ -378,7 +378,7 @@ def test_a_truncated_bfloat16_file_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "short.safetensors").write_bytes(data[:-3])
     run = runtime.load(tmp_path / "p.pb", data=tmp_path / "short.safetensors")
     with pytest.raises(runtime.DataError, match="cannot be read as a safetensors file"):
-        list(run.train())
+        list(run.events())
 
 
 def test_nan_is_found_in_bfloat16(tmp_path):
@@ -428,7 +428,7 @@ import sys
 import numpy as np
 import runtime
 run = runtime.load("p.pb")
-for _ in run.train():
+for _ in run.events():
     pass
 run.save("s.safetensors", force=True)
 again = runtime.load("p.pb")

@@ -53,7 +53,7 @@ def squared(chosen: np.ndarray) -> float:
 def test_totals_begin_anew_with_each_epoch_and_are_of_its_rows_so_far(path):
     run = runtime.load(path)
     seen = 0
-    for event in run.train():
+    for event in run.events():
         match event:
             case runtime.StepEnd():
                 order = permutation(5, event.epoch - 1, TRAIN)
@@ -73,9 +73,9 @@ def test_totals_begin_anew_with_each_epoch_and_are_of_its_rows_so_far(path):
 
 def test_an_evaluation_in_the_middle_of_an_epoch_leaves_its_totals(path):
     quiet, curious = runtime.load(path), runtime.load(path)
-    first = list(quiet.train(epochs=2))
+    first = list(quiet.events(epochs=2))
     second = []
-    for event in curious.train(epochs=2):
+    for event in curious.events(epochs=2):
         second.append(event)
         before = curious.states.sha256()
         curious.evaluate("train")
@@ -87,10 +87,10 @@ def test_an_evaluation_in_the_middle_of_an_epoch_leaves_its_totals(path):
 
 def test_a_run_that_goes_on_in_the_middle_of_an_epoch_has_equal_totals(path, tmp_path):
     straight = runtime.load(path)
-    whole = list(straight.train())
+    whole = list(straight.events())
     halves = runtime.load(path)
     first = []
-    for event in halves.train():
+    for event in halves.events():
         first.append(event)
         if getattr(event, "step", 0) == 10 and isinstance(event, runtime.StepEnd):
             break
@@ -98,13 +98,13 @@ def test_a_run_that_goes_on_in_the_middle_of_an_epoch_has_equal_totals(path, tmp
     again = runtime.load(path)
     again.resume(tmp_path / "half.safetensors")
     assert 0 < again.position.step < TRAIN // BATCH
-    assert first + list(again.train()) == whole
+    assert first + list(again.events()) == whole
     assert again.states.sha256() == straight.states.sha256()
 
 
 def test_metrics_have_the_same_bits_with_any_number_of_threads(path):
     runs = [runtime.load(path, threads=threads) for threads in (1, 2, 3)]
-    events = [list(run.train()) for run in runs]
+    events = [list(run.events()) for run in runs]
     assert events[0] == events[1] == events[2]
     assert len({run.states.sha256() for run in runs}) == 1
     for run in runs:
@@ -117,7 +117,7 @@ def test_metrics_leave_what_is_trained_as_it_is(path, tmp_path):
     weights = []
     for file in (path, tmp_path / "plain.pb"):
         run = runtime.load(file)
-        for event in run.train(steps=11):
+        for event in run.events(steps=11):
             if isinstance(event, runtime.StepEnd):
                 weights.append(run.state["w"].tobytes())
     assert weights[:11] == weights[11:]

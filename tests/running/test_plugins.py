@@ -193,7 +193,7 @@ def test_a_program_with_a_plugin_trains_with_it_and_is_refused_without(site, use
 def test_the_runtime_half_of_a_plugin_needs_no_registry(site, used, tmp_path):
     save(swished(), tmp_path)
     script = (
-        "import runtime, sys; run = runtime.load('p.pb', plugins=['acme']); list(run.train(epochs=1))\n"
+        "import runtime, sys; run = runtime.load('p.pb', plugins=['acme']); list(run.events(epochs=1))\n"
         "print({'registry', 'compiler', 'acme_prograd.operators'} & set(sys.modules))"
     )
     assert shell(tmp_path, site, "-c", script) == (0, "set()\n", "")

@@ -227,5 +227,5 @@ def test_a_run_without_a_record_asks_nothing_of_the_machine():
 
 def test_the_library_computes_what_the_command_replays(folder, capsys):
     here = runtime.load("p.pb")
-    list(here.train())
+    list(here.events())
     assert run(capsys, "replay", "p.pb", "-q", "--expect-sha256", here.states.sha256())[0] == 0

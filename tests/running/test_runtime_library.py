@@ -276,13 +276,13 @@ def test_a_program_in_memory_runs_without_a_file():
 def test_two_runs_of_one_program_do_not_share_states(tmp_path):
     path = save(rich(), tmp_path)
     one, two = runtime.load(path), runtime.load(path)
-    list(one.train())
+    list(one.events())
     assert two.state["step"] == 0
 
 
 def test_the_library_prints_nothing(tmp_path, capfd):
     run = runtime.load(save(rich(), tmp_path))
-    list(run.train(checkpoint=tmp_path / "c"))
+    list(run.events(checkpoint=tmp_path / "c"))
     run.evaluate()
     assert capfd.readouterr() == ("", "")
 
@@ -292,7 +292,7 @@ def test_importing_and_training_loads_no_third_party_but_numpy_and_protobuf(tmp_
     script = (
         "import sys; own = set(sys.modules)\n"
         "import runtime\n"
-        f"run = runtime.load({str(path)!r}); list(run.train()); run.evaluate('test')\n"
+        f"run = runtime.load({str(path)!r}); list(run.events()); run.evaluate('test')\n"
         "loaded = {name.partition('.')[0] for name in set(sys.modules) - own}\n"
         "print(*sorted(loaded - set(sys.stdlib_module_names)))"
     )
@@ -334,7 +334,7 @@ def test_steps_one_by_one_ask_for_the_length_of_the_run_if_a_schedule_does(tmp_p
     run.state["total_steps"] = 20
     rates = [float(run.step(x)["rate"]) for _ in range(20)]
     whole = scheduled(tmp_path, warmup_cosine(0.1))
-    events = list(whole.train(data=x, steps=20))
+    events = list(whole.events(data=x, steps=20))
     assert rates == [event.metrics["rate"] for event in events if isinstance(event, runtime.StepEnd)]
     assert rates[1] == 0.1
     np.testing.assert_array_equal(run.state["w"], whole.state["w"])

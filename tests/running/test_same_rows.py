@@ -43,7 +43,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     program.run(epochs=3, evaluate="test")
     program.compile(n=8).save("p.pb", force=True)
     run = prograd.load("p.pb")
-    list(run.train(checkpoint="c", every=2, keep=9))
+    list(run.events(checkpoint="c", every=2, keep=9))
     for file in sorted(Path("c").glob("step-*"))[1:]:
         file.unlink()
     return run.state_sha256
@@ -52,7 +52,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def resumed(data: str | None = None, split: str | None = None, **options: object) -> str:
     run = prograd.load("p.pb", data=data)
     run.resume("c")
-    list(run.train(data=split, **options))
+    list(run.events(data=split, **options))
     return run.state_sha256
 
 
@@ -106,7 +106,7 @@ def test_the_command_goes_on_with_others_if_it_is_asked_to_and_then_has_those(
 def test_a_run_of_this_process_may_be_given_other_rows_at_any_time(begun: str):
     run = prograd.load("p.pb")
     for data in ({"x": X[:16], "y": Y[:16]}, {"x": OTHER[:16], "y": Y[:16]}):
-        list(run.train(data=data, steps=run.position.steps + 2, retarget_schedule=True))
+        list(run.events(data=data, steps=run.position.steps + 2, retarget_schedule=True))
     assert run.position.steps == 4
 
 

@@ -60,7 +60,7 @@ def trained(program, **settings):
     compiled = program.compile(batch=4)
     made = runtime.Run(compiled, settings=settings)
     data = {name: array[:28] for name, array in arrays().items() if name in ("x", "y")}
-    for _ in made.train(data=data, epochs=2):
+    for _ in made.events(data=data, epochs=2):
         pass
     return made
 
@@ -155,7 +155,7 @@ def test_the_result_line_the_record_and_replay_have_the_settings(path, capsys):
 def test_a_run_goes_on_with_the_settings_that_it_began_with(path, capsys):
     whole = fields(run(capsys, "execute", "p.pb", "-q", "--set", "rate=0.05")[1][-1])["state_sha256"]
     kept = ["--checkpoint", "ck", "--every", "5"]
-    events = runtime.load("p.pb", settings={"rate": 0.05}).train(checkpoint="ck", every=5)
+    events = runtime.load("p.pb", settings={"rate": 0.05}).events(checkpoint="ck", every=5)
     for _ in range(8):
         next(events)
     events.close()
@@ -258,7 +258,7 @@ def test_a_program_that_is_opened_still_has_its_settings(path):
 
 def test_a_step_that_failed_is_kept_with_its_settings(path, capsys):
     with pytest.raises(runtime.NonFinite) as caught:
-        for _ in runtime.load("p.pb", check_nan=True, settings={"scale": 1e30}).train():
+        for _ in runtime.load("p.pb", check_nan=True, settings={"scale": 1e30}).events():
             pass
     runtime.write_reproducer(runtime.load("p.pb").program, caught.value.step, "bad")
     assert runtime.load("bad/program.pb").settings["scale"] == 1e30

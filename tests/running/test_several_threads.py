@@ -72,13 +72,13 @@ def test_evaluations_of_eight_threads_are_those_of_one(path):
 
 def test_what_is_trained_does_not_depend_on_the_other_threads(path, tmp_path):
     quiet = runtime.load(path)
-    expected = [event.metrics for event in quiet.train() if isinstance(event, runtime.StepEnd)]
+    expected = [event.metrics for event in quiet.events() if isinstance(event, runtime.StepEnd)]
     run, done = runtime.load(path), threading.Event()
     x = arrays()["x"]
 
     def train():
         try:
-            return [event.metrics for event in run.train() if isinstance(event, runtime.StepEnd)]
+            return [event.metrics for event in run.events() if isinstance(event, runtime.StepEnd)]
         finally:
             done.set()
 
@@ -105,12 +105,12 @@ def test_what_is_trained_does_not_depend_on_the_other_threads(path, tmp_path):
 
 def test_a_run_saved_by_another_thread_resumes_to_the_same_end(path, tmp_path):
     whole = runtime.load(path)
-    list(whole.train())
+    list(whole.events())
     run, files = runtime.load(path), [tmp_path / f"{i}.safetensors" for i in range(6)]
     turn = threading.Semaphore(0)
 
     def train():
-        for event in run.train():
+        for event in run.events():
             if isinstance(event, runtime.StepEnd):
                 turn.release()
 
@@ -123,7 +123,7 @@ def test_a_run_saved_by_another_thread_resumes_to_the_same_end(path, tmp_path):
     for file in files:
         again = runtime.load(path)
         again.resume(file)
-        list(again.train())
+        list(again.events())
         assert again.states.sha256() == whole.states.sha256(), again.position.steps
 
 
@@ -173,8 +173,8 @@ def test_states_are_written_whole(path):
 def test_between_two_events_any_thread_may_predict(path):
     run, x = runtime.load(path), arrays()["x"]
     quiet = runtime.load(path)
-    list(quiet.train())
-    for _ in run.train():
+    list(quiet.events())
+    for _ in run.events():
         here = run.predict(x)["prediction"]
         [there] = at_once(lambda: run.predict(x)["prediction"])
         np.testing.assert_array_equal(here, there)
@@ -199,7 +199,7 @@ def test_predictions_run_side_by_side(path):
 
 def test_one_thread_alone_keeps_to_one_arena(path):
     run = runtime.load(path)
-    list(run.train())
+    list(run.events())
     before = run.session.workspaces.arena_bytes
     run.predict(arrays()["x"])
     at_once(lambda: run.predict(arrays()["x"]))
@@ -264,12 +264,12 @@ def test_states_do_not_change_under_who_reads_them(path):
     assert run.state["w"].tolist() == [1, 2, 3]
 
 
-BUSY = "the run trains already; take the events of that train() to the end, or close() it"
+BUSY = "the run trains already; take all events of that call of events(), or close() them"
 
 
 def test_two_trainings_of_one_run_are_one_sentence(path):
     run = runtime.load(path)
-    events = run.train()
+    events = run.events()
     next(events)
     assert sentence(runtime.UsageError, run.train) == f"train: {BUSY}"
     with ThreadPoolExecutor(1) as pool:
@@ -277,37 +277,37 @@ def test_two_trainings_of_one_run_are_one_sentence(path):
     assert sentence(runtime.UsageError, lambda: run.resume(path)) == f"resume: {BUSY}"
     events.close()
     whole = runtime.load(path)
-    list(whole.train())
-    list(run.train())
+    list(whole.events())
+    list(run.events())
     assert run.states.sha256() == whole.states.sha256()
 
 
 def test_of_eight_threads_one_trains(path):
     run, whole = runtime.load(path), runtime.load(path)
-    list(whole.train())
+    list(whole.events())
     met = threading.Barrier(THREADS)
 
     def train():
         try:
-            events = run.train()
+            events = run.events()
         except runtime.UsageError as error:
             events = str(error)
         met.wait(LONG)
         return events if isinstance(events, str) else len(list(events))
 
     found = at_once(*[train] * THREADS)
-    assert found.count(f"train: {BUSY}") == THREADS - 1
+    assert found.count(f"events: {BUSY}") == THREADS - 1
     assert run.states.sha256() == whole.states.sha256()
 
 
 def test_a_training_that_was_left_goes_on(path):
     run, whole = runtime.load(path), runtime.load(path)
-    list(whole.train())
-    run.train()  # never begun
-    for event in run.train():
+    list(whole.events())
+    run.events()  # never begun
+    for event in run.events():
         if event.step == 5:
             break
-    list(run.train())
+    list(run.events())
     assert run.states.sha256() == whole.states.sha256()
 
 
@@ -322,7 +322,7 @@ def test_an_error_in_one_thread_leaves_the_others_their_turns(path):
 
     *_, found = at_once(*[fails] * (THREADS - 1), lambda: run.predict(x)["prediction"])
     np.testing.assert_array_equal(found, expected)
-    list(run.train())
+    list(run.events())
 
 
 def test_who_waited_to_read_goes_before_the_next_that_changes():

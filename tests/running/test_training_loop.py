@@ -45,27 +45,27 @@ def by_hand(epochs: int, rate: float = 0.1) -> list[float]:
 
 def test_training_computes_what_a_loop_by_hand_computes(tmp_path):
     run = runtime.load(save(linear(), tmp_path, evaluate=None, keep_best=None))
-    losses = [event.metrics["loss"] for event in run.train() if isinstance(event, runtime.StepEnd)]
+    losses = [event.metrics["loss"] for event in run.events() if isinstance(event, runtime.StepEnd)]
     np.testing.assert_allclose(losses, by_hand(3), rtol=1e-4)
 
 
 def test_events_come_in_the_order_of_what_happens(tmp_path):
     run = runtime.load(save(linear(), tmp_path, epochs=4, every=2))
-    found = kinds(run.train(checkpoint=tmp_path / "c"))
+    found = kinds(run.events(checkpoint=tmp_path / "c"))
     step = ["step"] * PER_EPOCH
     odd, even = [*step, "epoch", "checkpointwritten"], [*step, "epoch", "evaluation", "checkpointwritten"]
     assert found == odd + even + odd + even
 
 
 def test_epochs_and_steps_count_from_one(tmp_path):
-    events = list(runtime.load(save(linear(), tmp_path, epochs=2)).train())
+    events = list(runtime.load(save(linear(), tmp_path, epochs=2)).events())
     steps = [(event.epoch, event.step) for event in events if isinstance(event, runtime.StepEnd)]
     assert steps == [(1 + n // PER_EPOCH, 1 + n) for n in range(2 * PER_EPOCH)]
     assert [(e.epoch, e.step) for e in events if isinstance(e, runtime.EvaluationEnd)] == [(1, 7), (2, 14)]
 
 
 def test_metrics_of_an_epoch_are_means_sums_and_last_values(tmp_path):
-    events = list(runtime.load(save(rich(), tmp_path, epochs=1)).train())
+    events = list(runtime.load(save(rich(), tmp_path, epochs=1)).events())
     steps = [event.metrics for event in events if isinstance(event, runtime.StepEnd)]
     epoch = next(event.metrics for event in events if isinstance(event, runtime.EpochEnd))
     assert epoch == pytest.approx(
@@ -100,15 +100,15 @@ def test_evaluation_leaves_the_states_as_they_were(tmp_path):
 def test_training_is_the_same_with_and_without_evaluations(tmp_path):
     often = runtime.load(save(rich(), tmp_path, keep_best=None))
     never = runtime.load(save(rich(), tmp_path, evaluate=None, keep_best=None, name="never.pb"))
-    list(often.train())
-    list(never.train())
+    list(often.events())
+    list(never.events())
     assert often.states.sha256() == never.states.sha256()
 
 
 def test_states_that_last_an_epoch_begin_each_anew(tmp_path):
     run = runtime.load(save(rich(), tmp_path, epochs=2, keep_best=None))
     y = np.abs(arrays()["y"])
-    for event in run.train():
+    for event in run.events():
         if isinstance(event, runtime.StepEnd):
             start = (event.step - 1) // PER_EPOCH
             rows = permutation(7, start, TRAIN)[: ((event.step - 1) % PER_EPOCH + 1) * BATCH]
@@ -119,7 +119,7 @@ def test_the_best_states_are_back_at_the_end(tmp_path):
     run = runtime.load(save(linear(rate=0.65), tmp_path, epochs=6))  # so high a rate that it jumps about
     best = None
     evaluations = []
-    for event in run.train():
+    for event in run.events():
         if isinstance(event, runtime.EvaluationEnd):
             evaluations.append(event)
             if event.is_best:
@@ -135,31 +135,31 @@ def test_the_best_states_are_back_at_the_end(tmp_path):
 
 def test_the_largest_is_the_best_where_the_program_says_so(tmp_path):
     run = runtime.load(save(linear(rate=0.65), tmp_path, epochs=6, best="max"))
-    losses = [event.metrics["loss"] for event in run.train() if isinstance(event, runtime.EvaluationEnd)]
+    losses = [event.metrics["loss"] for event in run.events() if isinstance(event, runtime.EvaluationEnd)]
     assert run.evaluate()["loss"] == max(losses)
 
 
 def test_equal_evaluations_keep_the_first(tmp_path):
     run = runtime.load(save(linear(rate=0.0), tmp_path))
-    assert [e.is_best for e in run.train() if isinstance(e, runtime.EvaluationEnd)] == [True, False, False]
+    assert [e.is_best for e in run.events() if isinstance(e, runtime.EvaluationEnd)] == [True, False, False]
     assert run.state["step"] == PER_EPOCH
 
 
 def test_a_saved_best_run_stands_where_it_was_the_best_and_goes_on_from_there(tmp_path):
     path = save(linear(rate=0.65), tmp_path, epochs=6)
     run = runtime.load(path)
-    list(run.train())
+    list(run.events())
     run.save(tmp_path / "s.st")
     again = runtime.load(path)
     again.resume(tmp_path / "s.st")
     assert again.position.steps == again.state["step"] < 6 * PER_EPOCH
-    list(again.train())
+    list(again.events())
     assert again.states.sha256() == run.states.sha256()
 
 
 def test_a_run_stops_when_evaluations_no_longer_improve(tmp_path):
     run = runtime.load(save(linear(rate=0.0), tmp_path, epochs=9, stop_after=3))
-    evaluations = [event for event in run.train() if isinstance(event, runtime.EvaluationEnd)]
+    evaluations = [event for event in run.events() if isinstance(event, runtime.EvaluationEnd)]
     assert len(evaluations) == 4
 
 
@@ -175,16 +175,16 @@ def test_stopping_without_a_metric_to_compare_is_refused(tmp_path):
 
 def test_stopping_early_survives_a_resumption(tmp_path):
     path = save(linear(rate=0.0), tmp_path, epochs=9, stop_after=3)
-    list(runtime.load(path).train(checkpoint=tmp_path / "c"))
+    list(runtime.load(path).events(checkpoint=tmp_path / "c"))
     run = runtime.load(path)
     run.resume(tmp_path / "c")
-    assert kinds(run.train()) == []
+    assert kinds(run.events()) == []
     assert run.position.reached == 4 * PER_EPOCH
 
 
 def test_a_number_of_steps_may_end_in_the_middle_of_an_epoch(tmp_path):
     run = runtime.load(save(linear(), tmp_path))
-    events = list(run.train(steps=10))
+    events = list(run.events(steps=10))
     assert kinds(events[-3:]) == ["step", "epoch", "evaluation"]
     assert run.state["total_steps"] == 10
     ends = [event.metrics["loss"] for event in events if isinstance(event, runtime.StepEnd)][7:]
@@ -194,13 +194,13 @@ def test_a_number_of_steps_may_end_in_the_middle_of_an_epoch(tmp_path):
 def test_a_run_that_ended_within_an_epoch_goes_on_there(tmp_path):
     path = save(linear(), tmp_path, keep_best=None)  # a constant rate: the number of steps changes nothing
     run = runtime.load(path)
-    list(run.train(steps=10))
+    list(run.events(steps=10))
     run.save(tmp_path / "s.st")
     again = runtime.load(path)
     again.resume(tmp_path / "s.st")
-    events = list(again.train(retarget_schedule=True))
+    events = list(again.events(retarget_schedule=True))
     whole = runtime.load(path)
-    expected = list(whole.train())
+    expected = list(whole.events())
     assert events == expected[-len(events) :]
     assert again.states.sha256() == whole.states.sha256()
 
@@ -208,26 +208,26 @@ def test_a_run_that_ended_within_an_epoch_goes_on_there(tmp_path):
 def test_leaving_the_iterator_and_coming_back_is_the_same_run(tmp_path):
     path = save(rich(), tmp_path)
     whole = runtime.load(path)
-    expected = list(whole.train())
+    expected = list(whole.events())
     run = runtime.load(path)
     events = []
     while len(events) < len(expected):
-        for event in run.train():
+        for event in run.events():
             events.append(event)
             if isinstance(event, runtime.StepEnd):
                 break
     assert [e for e in events if isinstance(e, runtime.StepEnd)] == [
         e for e in expected if isinstance(e, runtime.StepEnd)
     ]
-    list(run.train())
+    list(run.events())
     assert run.states.sha256() == whole.states.sha256()
 
 
 def test_a_run_that_was_trained_to_its_end_has_nothing_more_to_do(tmp_path):
     run = runtime.load(save(linear(rate=0.65), tmp_path, epochs=6))
-    list(run.train())
+    list(run.events())
     before = run.states.sha256()
-    assert list(run.train()) == []
+    assert list(run.events()) == []
     assert run.states.sha256() == before
 
 
@@ -235,8 +235,8 @@ def test_a_run_that_was_trained_to_its_end_has_nothing_more_to_do(tmp_path):
 def test_threads_change_no_bit(tmp_path, threads):
     path = save(rich(), tmp_path)
     one, many = runtime.load(path), runtime.load(path, threads=threads, schedule="parallel")
-    list(one.train())
-    list(many.train())
+    list(one.events())
+    list(many.events())
     many.close()
     assert one.states.sha256() == many.states.sha256()
 
@@ -246,7 +246,7 @@ def test_another_seed_is_another_run(tmp_path):
     hashes = set()
     for seed in (None, 7, 8):
         run = runtime.load(path, seed=seed)
-        list(run.train())
+        list(run.events())
         run.state["seed"] = 0
         hashes.add(run.states.sha256())
     assert len(hashes) == 2
@@ -267,7 +267,7 @@ def diverging(tmp_path):
 def test_a_loss_that_is_not_finite_ends_the_run_before_a_checkpoint_is_written(tmp_path):
     path = save(linear(rate=1e30), tmp_path)
     run = runtime.load(path)
-    found = error_text(runtime.NonFinite, lambda: list(run.train(checkpoint=tmp_path / "c", every=1)))
+    found = error_text(runtime.NonFinite, lambda: list(run.events(checkpoint=tmp_path / "c", every=1)))
     assert found == (
         "step 2: loss is inf; a lower learning rate or clipping may help, and check_nan=True "
         "names the op that makes the first one"
@@ -279,7 +279,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_before_a_checkpoint_is_written(t
 
 def test_where_there_is_a_loss_other_metrics_may_be_infinite(tmp_path):
     run = runtime.Run(diverging(tmp_path))
-    events = list(run.train(data={"x": np.ones(2, np.float32)}, epochs=4))
+    events = list(run.events(data={"x": np.ones(2, np.float32)}, epochs=4))
     odd = [event.metrics["odd"] for event in events if isinstance(event, runtime.StepEnd)]
     assert math.isfinite(odd[1])
     assert math.isnan(odd[2])
@@ -291,13 +291,13 @@ def test_where_there_is_no_loss_every_metric_must_be_finite(tmp_path):
         for fetch in block.fetches:
             fetch.name = fetch.name.replace("loss", "cost")
     run = runtime.Run(desc)
-    found = error_text(runtime.NonFinite, lambda: list(run.train(data={"x": np.ones(2, np.float32)}, epochs=4)))
+    found = error_text(runtime.NonFinite, lambda: list(run.events(data={"x": np.ones(2, np.float32)}, epochs=4)))
     assert found.startswith("step 3: odd is nan; ")
 
 
 def test_looking_at_every_op_names_the_first_that_is_not_finite(tmp_path):
     run = runtime.Run(diverging(tmp_path), check_nan=True)
-    found = error_text(runtime.NonFinite, lambda: list(run.train(data={"x": np.ones(2, np.float32)}, epochs=4)))
+    found = error_text(runtime.NonFinite, lambda: list(run.events(data={"x": np.ones(2, np.float32)}, epochs=4)))
     assert found.startswith("step 3: op ")
     assert "(log from " in found
     assert re.search(
@@ -308,9 +308,9 @@ def test_looking_at_every_op_names_the_first_that_is_not_finite(tmp_path):
 def test_an_interrupt_acts_between_steps_and_after_a_checkpoint(tmp_path):
     path = save(rich(), tmp_path)
     whole = runtime.load(path)
-    list(whole.train())
+    list(whole.events())
     run = runtime.load(path)
-    events = run.train(checkpoint=tmp_path / "c", every=100)
+    events = run.events(checkpoint=tmp_path / "c", every=100)
     while next(events).step < 9:
         pass
     interrupt_within_a_step(run)
@@ -319,7 +319,7 @@ def test_an_interrupt_acts_between_steps_and_after_a_checkpoint(tmp_path):
     again = runtime.load(path)
     again.resume(tmp_path / "c")
     assert again.position.steps == 10
-    list(again.train())
+    list(again.events())
     assert again.states.sha256() == whole.states.sha256()
 
 
@@ -332,7 +332,7 @@ def interrupt_within_a_step(run):
 def test_an_interrupt_during_an_evaluation_is_resumed_there(tmp_path):
     path = save(rich(), tmp_path)
     whole = runtime.load(path)
-    expected = list(whole.train())
+    expected = list(whole.events())
     run = runtime.load(path)
     calls = 0
 
@@ -343,11 +343,11 @@ def test_an_interrupt_during_an_evaluation_is_resumed_there(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(run.train(between=between, checkpoint=tmp_path / "c", every=100))
+        list(run.events(between=between, checkpoint=tmp_path / "c", every=100))
     again = runtime.load(path)
     again.resume(tmp_path / "c")
     assert (again.position.step, again.position.closed) == (PER_EPOCH, PER_EPOCH)
-    events = list(again.train())
+    events = list(again.events())
     assert kinds(events)[:2] == ["epoch", "evaluation"]
     assert events == expected[-len(events) :]
     assert again.states.sha256() == whole.states.sha256()
@@ -364,7 +364,7 @@ def test_a_limit_that_is_reached_writes_a_checkpoint_first(tmp_path):
             raise runtime.ResourceLimit("enough")
 
     assert (
-        error_text(runtime.ResourceLimit, lambda: list(run.train(between=between, checkpoint=tmp_path / "c")))
+        error_text(runtime.ResourceLimit, lambda: list(run.events(between=between, checkpoint=tmp_path / "c")))
         == "enough"
     )
     again = runtime.load(path)
@@ -381,16 +381,16 @@ def test_memory_beyond_the_limit_is_refused_before_the_first_step(tmp_path):
     found = error_text(runtime.ResourceLimit, run.train)
     assert found.endswith(f"bytes, the limit is {state}")
     run = runtime.load(path)
-    list(run.train())
+    list(run.events())
     exact = run.memory.most
-    list(runtime.load(path, max_memory=exact).train())
+    list(runtime.load(path, max_memory=exact).events())
     with pytest.raises(runtime.ResourceLimit):
-        list(runtime.load(path, max_memory=exact - 1).train())
+        list(runtime.load(path, max_memory=exact - 1).events())
 
 
 def test_training_and_evaluating_take_turns_in_one_arena(tmp_path):
     run = runtime.load(save(rich(), tmp_path))
-    list(run.train())
+    list(run.events())
     executors = run.session.workspaces._all[0]._executors.values()
     assert len(executors) > 1
     assert run.session.workspaces.arena_bytes == max(executor.footprint.arena for executor in executors)
@@ -401,7 +401,7 @@ def test_arrays_take_the_place_of_the_programs_rows(tmp_path):
     compiled = program.compile(batch=BATCH)
     run = runtime.Run(compiled.desc)
     given = {"x": arrays()["x"][:8], "y": arrays()["y"][:8]}
-    events = list(run.train(data=given, epochs=2, fetch=["x"]))
+    events = list(run.events(data=given, epochs=2, fetch=["x"]))
     assert kinds(events) == ["step", "step", "epoch"] * 2
     np.testing.assert_array_equal(run.fetched["x"], given["x"][4:])  # in the order given
 
@@ -420,14 +420,14 @@ def test_arrays_take_the_place_of_the_programs_rows(tmp_path):
 )
 def test_options_that_make_no_sense_are_refused_before_the_first_step(tmp_path, options, expected):
     run = runtime.load(save(linear(), tmp_path))
-    assert error_text(runtime.UsageError, lambda: run.train(**options)) == expected
+    assert error_text(runtime.UsageError, lambda: run.events(**options)) == expected
 
 
 def test_a_metric_that_is_no_scalar_cannot_be_the_best(tmp_path):
     program = linear()
     program.entry("evaluate", x=program.block.value("x"))
     run = runtime.load(save(program, tmp_path, keep_best="x"))
-    found = error_text(runtime.UsageError, lambda: list(run.train()))
+    found = error_text(runtime.UsageError, lambda: list(run.events()))
     assert found == "the run keeps the best 'x', which is no scalar of the evaluation"
 
 
@@ -439,7 +439,7 @@ def test_a_program_may_have_several_training_entries(tmp_path):
     entry.name = "warm"
     run = runtime.Run(desc)
     given = {"x": arrays()["x"][:4], "y": arrays()["y"][:4]}
-    assert kinds(run.train(entry="warm", data=given)) == ["step", "epoch"]
+    assert kinds(run.events(entry="warm", data=given)) == ["step", "epoch"]
 
 
 def test_every_program_has_what_the_loop_relies_on(tmp_path):
@@ -464,7 +464,7 @@ FED = {"x": np.arange(60, dtype=np.float32)}
 
 def test_a_run_that_ends_between_two_updates_says_so(caplog):
     run = summing(4)
-    list(run.train(data=FED, steps=7))
+    list(run.events(data=FED, steps=7))
     assert caplog.messages == [
         "the run ends after 7 steps, between two updates: the gradients since the last one wait in w.gradient and "
         "1 more; train for a multiple of the steps that make one update, or go on"
@@ -474,16 +474,16 @@ def test_a_run_that_ends_between_two_updates_says_so(caplog):
 
 @pytest.mark.parametrize("steps", [4, 8])
 def test_a_run_that_ends_with_an_update_has_nothing_to_say(steps: int, caplog):
-    list(summing(4).train(data=FED, steps=steps))
+    list(summing(4).events(data=FED, steps=steps))
     assert not caplog.messages
 
 
 def test_a_run_that_ended_between_two_updates_goes_on_as_if_it_had_not(tmp_path):
     whole, part, resumed = summing(4), summing(4), summing(4)
-    list(whole.train(data=FED, steps=8))
-    list(part.train(data=FED, steps=7))
+    list(whole.events(data=FED, steps=8))
+    list(part.events(data=FED, steps=7))
     part.save(tmp_path / "run.safetensors")
     resumed.resume(tmp_path / "run.safetensors")
     for run in (part, resumed):
-        list(run.train(data=FED, steps=8, retarget_schedule=True))
+        list(run.events(data=FED, steps=8, retarget_schedule=True))
         assert run.states.sha256() == whole.states.sha256()

@@ -193,7 +193,7 @@ def test_training_and_evaluation_after_a_step_read_their_own_rows(engine: str):
         other.step({name: array.tolist() for name, array in given.items()})
     rows = {name: np.concatenate([array] * 3) for name, array in feeds(5).items()}
     for each in (run, other):
-        for _ in each.train(data=rows, epochs=1):
+        for _ in each.events(data=rows, epochs=1):
             pass
     assert run.state_sha256 == other.state_sha256
     assert run.evaluate(rows)["loss"] == other.evaluate(rows)["loss"]

@@ -1,6 +1,5 @@
 """Reports of a run, while it goes on and at its end.
 
-progress       progress on stderr
 metric_fields  names of metrics in the result line
 metrics_file   every step and epoch, as CSV or JSON lines
 watched        histograms of parameters, for the metrics file

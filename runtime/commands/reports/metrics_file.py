@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from prograd_proto.atomic import sync_folder
-from runtime.commands.reports.progress import json_event, key_of
 from runtime.errors import UsageError
 from runtime.files.output import unwritable, write_output
 from runtime.runs.events import CheckpointWritten, EvaluationEnd, Event
 from runtime.runs.position import Position
+from runtime.runs.shown.progress import json_event, key_of
 
 _FIRST = ("event", "epoch", "step")
 _EVALUATED = ("split", "best")

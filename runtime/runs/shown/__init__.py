@@ -1,6 +1,9 @@
-"""Displays of a run for prompts and notebooks, by name.
+"""Displays of a run for prompts, notebooks and terminals.
 
-state_view    the states of a run, to read and to write
-fetched       the fetches of an entry
-html_tables   both, and a run with its entries, as tables
+state_view       the states of a run by name, to read and to write
+fetched          the fetches of an entry by name
+training_result  the result of a training: a table of its epochs, and the metrics of the states at its end
+html_tables      these and a run with its entries, as tables
+train_to_end     a training from its first event to its last, with progress on stderr, and its result
+progress         progress of a training on stderr: a bar, plain lines, JSON lines, or nothing
 """

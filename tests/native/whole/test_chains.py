@@ -123,5 +123,5 @@ def test_any_number_of_threads_gives_the_same_bits(threads: int):
     data = {"x": rng.standard_normal((480, 24)).astype("f4"), "y": rng.standard_normal((480, 1)).astype("f4")}
     runs = [runtime.Run(table(48), engine="native", threads=number) for number in (1, threads)]
     for run in runs:
-        assert len(list(run.train(data=data, epochs=3, ahead=100)))
+        assert len(list(run.events(data=data, epochs=3, ahead=100)))
     assert runs[0].state_sha256 == runs[1].state_sha256

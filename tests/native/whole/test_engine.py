@@ -29,7 +29,7 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.pb"))
 
 def trained(path: Path, engine: str, steps: int, threads: int = 1) -> dict[str, np.ndarray]:
     run = runtime.load(path, engine=engine, threads=threads)
-    for _ in run.train(steps=steps):
+    for _ in run.events(steps=steps):
         pass
     return {name: array.copy() for name, array in run.states.arrays.items()}
 

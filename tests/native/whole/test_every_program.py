@@ -36,7 +36,7 @@ def test_the_first_op_that_makes_nan_is_named_with_what_it_read(threads: int, tm
     sentences = []
     for run in engines(path, check_nan=True, threads=threads):
         with pytest.raises(NonFinite) as error:
-            list(run.train())
+            list(run.events())
         sentences.append(str(error.value))
     assert sentences[0] == sentences[1]
 
@@ -58,7 +58,7 @@ def test_states_and_feeds_are_those_before_the_step_that_failed(tmp_path: Path):
     found = []
     for run in engines(path, check_nan=True):
         with pytest.raises(NonFinite):
-            list(run.train())
+            list(run.events())
         found.append({name: array.copy() for name, array in run.states.arrays.items()})
     for name, expected in found[1].items():
         np.testing.assert_allclose(found[0][name], expected, rtol=1e-4, atol=1e-6, err_msg=name)
@@ -70,7 +70,7 @@ def test_a_program_that_moves_values_to_a_file_and_back_trains_alike(seed: int, 
     save_program(spilled(load_program(path), random.Random(seed).randrange, pairs=2), path, force=True)
     native, reference = engines(path, spill=tmp_path)
     for run in (native, reference):
-        list(run.train(epochs=1))
+        list(run.events(epochs=1))
     for name, expected in reference.states.arrays.items():
         np.testing.assert_allclose(native.states.arrays[name], expected, rtol=1e-4, atol=1e-6, err_msg=name)
 

@@ -81,12 +81,12 @@ def make_step(run: runtime.Run, folder: Path) -> None:
 
 
 def train(run: runtime.Run, folder: Path) -> None:
-    list(run.train(data={"x": IMAGES, "label": LABELS}, epochs=2))
+    list(run.events(data={"x": IMAGES, "label": LABELS}, epochs=2))
 
 
 def train_ahead(run: runtime.Run, folder: Path) -> None:
     rows = {"x": np.tile(IMAGES, (8, 1, 1, 1)), "label": np.tile(LABELS, 8)}
-    list(run.train(data=rows, epochs=1, ahead=8))
+    list(run.events(data=rows, epochs=1, ahead=8))
 
 
 def load(run: runtime.Run, folder: Path) -> None:

@@ -25,7 +25,7 @@ def program(batch: int | tuple[int, ...] = 8) -> object:
 
 def trained(ahead: int, threads: int = 1, data: dict[str, np.ndarray] = DATA, **options: object) -> runtime.Run:
     run = runtime.Run(program((8, 2)), engine="native", threads=threads)
-    run.events = [repr(event) for event in run.train(data=data, ahead=ahead, **options)]
+    run.seen = [repr(event) for event in run.events(data=data, ahead=ahead, **options)]
     return run
 
 
@@ -33,14 +33,14 @@ def trained(ahead: int, threads: int = 1, data: dict[str, np.ndarray] = DATA, **
 def test_events_and_states_are_those_of_single_steps(threads: int, tmp_path):
     alone = trained(1, epochs=5)
     together = trained(1000, threads, epochs=5)
-    assert together.events == alone.events
+    assert together.seen == alone.seen
     for name, array in alone.states.arrays.items():
         assert together.states.arrays[name].tobytes() == array.tobytes(), name
     assert {n: a.tobytes() for n, a in together.fetched.items()} == {n: a.tobytes() for n, a in alone.fetched.items()}
 
 
 def test_checkpoints_are_written_where_they_were_asked_for(tmp_path):
-    events = [trained(ahead, epochs=4, checkpoint=tmp_path / str(ahead), every=5).events for ahead in (1, 1000)]
+    events = [trained(ahead, epochs=4, checkpoint=tmp_path / str(ahead), every=5).seen for ahead in (1, 1000)]
     assert [e.replace("/1/", "/1000/") for e in events[0]] == events[1]
 
 
@@ -116,6 +116,6 @@ def test_rows_of_any_form_are_those_of_single_steps(network, shuffle):
         made = network()
         made.data("rows.safetensors", shuffle=shuffle)
         run = runtime.Run(made.compile(batch=(8, 2)), engine="native", threads=threads)
-        events = [repr(event) for event in run.train(data=data, ahead=ahead, epochs=3)]
+        events = [repr(event) for event in run.events(data=data, ahead=ahead, epochs=3)]
         seen.append((events, {name: array.tobytes() for name, array in run.states.arrays.items()}))
     assert seen[0] == seen[1] == seen[2]
