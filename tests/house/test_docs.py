@@ -147,12 +147,27 @@ def test_an_operator_is_added_by_pasting_the_page_about_it(tmp_path: Path):
     tried = re.search(r"(\d+) passed", done)
     assert tried
     assert int(tried[1]) >= 3 + 2 * 6 + 1  # the operator, two samples in six ways, the large sample
+    pytest.importorskip("llvmlite", reason="the native engine is an extra")
+    groups = "-q -p no:cacheprovider -m '' tests/native/test_groups.py -k weighted_mean"
+    assert "2 passed" in python(tmp_path, "-m", "pytest", *shlex.split(groups)), "both samples by the lowering rule"
     assert "weighted_mean(%x, " in python(tmp_path, "-c", program)
     message = re.search(r"weighted_mean\(x: float32.*$", page, re.MULTILINE)
     operands = "program.input('a', 'float32', ('batch', 10)), program.input('b', 'float64', (10,))"
     wrong = f"{program}\nops.weighted_mean({operands})"
     assert message
     assert message[0] in python(tmp_path, "-c", wrong, fails=True)
+
+
+def test_the_tables_of_tests_that_a_lowering_rule_extends_are_there():
+    page = (ROOT / "docs/adding-an-op.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(tests/native/\S+)` \| .*? \| (.*) \|$", page, re.MULTILINE)
+    assert len(rows) == 3
+    for file, told in rows:
+        tables = re.findall(r"`([A-Z]+)`", told)
+        source = (re.findall(r"`(tests/\S+)`", told) or [file])[0]
+        lines = (ROOT / source).read_text(encoding="utf-8").splitlines()
+        assert {name for name in tables if any(re.match(rf"{name}\b.* = ", line) for line in lines)} == {*tables}
+        assert (ROOT / file).exists()
 
 
 def test_what_is_public_has_a_docstring():
