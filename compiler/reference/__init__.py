@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dis
 import inspect
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator
 from itertools import groupby
+from textwrap import fill
 from typing import Any, cast
 
 from compiler.reference.operand_types import DTYPES, DtypeRule, DtypeRules, dtype_rules
@@ -45,6 +47,9 @@ they are `compiler.ops.<name>`.
 CHECKED_ORDER = 3
 """Highest order of derivatives that the tests compare with differences, unless a sample has another one."""
 
+LINE_CHARACTERS = 160
+"""Longest line of the reference."""
+
 Entry = Op[..., Any] | Callable[..., Any]
 """An operator, or a function composed of operators."""
 
@@ -54,7 +59,7 @@ def reference() -> str:
     entries: list[Entry] = sorted([*OPS.values(), *SPELLED.values()], key=_family)
     families = [(family, list(group)) for family, group in groupby(entries, key=_family)]
     contents = [
-        f"* [{family}](#{family}) ({len(group)}): {', '.join(f'`{_name(entry)}`' for entry in group)}"
+        _wrapped(f"* [{family}](#{family}) ({len(group)}): {', '.join(f'`{_name(entry)}`' for entry in group)}", "  ")
         for family, group in families
     ]
     sections = [line for family, group in families for line in _section(family, group)]
@@ -71,8 +76,10 @@ def _counts(families: int) -> Iterator[str]:
 def _section(family: str, entries: list[Entry]) -> Iterator[str]:
     yield from ("", f"## {family}", "", _prose(sys.modules[_module(entries[0])].__doc__))
     for entry in entries:
-        yield from ("", f"### `{_name(entry)}`", "", f"    {signature(entry)}", "", _prose(entry.__doc__), "")
-        yield " ".join(_remarks(OPS[entry.name])) if isinstance(entry, Op) else "*Spelled with other operators.*"
+        call = _wrapped(re.sub(r"(?<!,) ", "\0", f"    {signature(entry)}"), " " * 8)
+        yield from ("", f"### `{_name(entry)}`", "", call, "", _prose(entry.__doc__), "")
+        remarks = _remarks(OPS[entry.name]) if isinstance(entry, Op) else ["*Spelled with other operators.*"]
+        yield _wrapped(" ".join(remarks))
 
 
 def signature(entry: Entry) -> str:
@@ -207,9 +214,16 @@ def _attribute(op: Op[..., Any], name: str, spec: AttributeSpec) -> str:
 
 
 def _prose(doc: str | None) -> str:
-    """Return a docstring with one line for each paragraph."""
+    """Return a docstring as paragraphs of lines of at most `LINE_CHARACTERS`."""
     paragraphs = (doc or "").strip().split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    return "\n\n".join(_wrapped(" ".join(paragraph.split())) for paragraph in paragraphs)
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    """Return text as lines of at most `LINE_CHARACTERS`, of which none begins with a mark of Markdown."""
+    joined = re.sub(r"(?<=\S) (?=[-+*=>#|~] |\d+[.)] )", "\0", text)
+    lines = fill(joined, LINE_CHARACTERS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return lines.replace("\0", " ")
 
 
 def _names(names: list[str]) -> str:

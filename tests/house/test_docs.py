@@ -85,6 +85,12 @@ def test_paths_that_a_page_names_exist(page: Path):
         assert (ROOT / path).exists(), f"{path} does not exist"
 
 
+@each_page
+def test_no_line_of_a_page_is_longer_than_200_characters(page: Path):
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [number for number, line in enumerate(lines, 1) if len(line) > 200] == []
+
+
 def test_the_operator_reference_is_what_the_registry_says():
     current = (ROOT / "docs/ops.md").read_text(encoding="utf-8") == reference()
     assert current, "docs/ops.md is of other operators: run `make docs`"

@@ -130,8 +130,7 @@ def soft_margin_loss(x: Value, target: Value, reduction: str = "mean") -> Value:
     "ctc",
     "ctc_gradient",
     orders=1,
-    note="PyTorch's gradient is that of logits, so the spelling has a log_softmax, which changes no logarithm of a "
-    "probability; PyTorch has no second gradient",
+    note="PyTorch's gradient is that of logits, so a log_softmax is added; no second gradient",
 )
 def ctc_loss(
     x: Value,
@@ -142,7 +141,7 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Value:
-    unless(not isinstance(input_lengths, Value), "lengths as numbers; here they are tensors")
+    unless(not isinstance(input_lengths, Value), "lengths as numbers")
     logarithms = ops.transpose(ops.log_softmax(x), axes=(1, 0, 2))
     how = dict(blank=blank, zero_infinity=zero_infinity, reduction=reduction)
     return ops.ctc_loss(logarithms, labels, input_lengths, label_lengths, **how)

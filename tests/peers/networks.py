@@ -152,8 +152,7 @@ for axes in (1, 2, 3):  # how many is in the name of PyTorch's function, and now
         f"nn.functional.lp_pool{axes}d",
         "lp_pool",
         inputs=_lp_inputs,
-        note="positive numbers and whole windows: PyTorch takes powers without the absolute value, and means times "
-        "the window's size where a window is cut off",
+        note="positive numbers and whole windows: PyTorch takes no absolute value, and scales means of partial windows",
     )
     def lp_pool(
         x: Value,

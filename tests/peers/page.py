@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import fill
 from typing import Protocol
 
 from peers.spelling import Peer
@@ -107,7 +108,7 @@ def _others(peers: Iterable[Peer]) -> Iterator[str]:
     yield from (f"* `{name}`: {reason}." for name, reason in NOT_COMPARED.items())
     yield from ("", "Without a gradient, and so held to NumPy by the other tests alone:")
     rest = [name for name in OPS if OPS[name].gradient_rule is None and name not in compared]
-    yield from ("", f"{_names(sorted(rest))}.")
+    yield from ("", fill(f"{_names(sorted(rest))}.", 120, break_on_hyphens=False))
 
 
 def _runs(differences: Mapping[str, tuple[Difference, float]]) -> Iterator[str]:
