@@ -2,14 +2,14 @@
 
 A package imports only packages above it:
 
-machine    what code is written for: an instruction set, its registers, the caches
+machine    the target of code: an instruction set, its registers, the caches
 costs      the cost model: cycles of every way to compute a result
 ir/        a package of its own: the builder that writes LLVM's IR
 math/      a package of its own: elementary functions
 kernels/   a package of its own: loops for products, convolutions, attention, recurrent layers and copies
-rules/     a package of its own: how each operator is lowered, one family a file
-lowering/  a package of its own: from a block to groups with places in memory
+rules/     a package of its own: the lowering rule of each operator, one family a file
+lowering/  a package of its own: from a block to groups with offsets in memory
 emit/      a package of its own: from groups to functions
 lower      all passes of lowering, one after the other
-explain    what a pass leaves, as lines of text
+explain    the state after a pass, as lines of text
 """

@@ -1,8 +1,8 @@
-"""What code may be made of: an instruction set, its vector registers, and the caches of this CPU.
+"""The target of code: an instruction set, its vector registers, and the caches of this CPU.
 
-Four instruction sets instead of a list of CPUs: code for one is the same on every machine that has it, and so are its
-bits. LLVM is told exactly these features, so it never emits an instruction that was not looked for. The sizes of this
-CPU's caches decide how operands are blocked, which changes the time and no bit. A decision that sets the order of
+There are four instruction sets instead of a list of CPUs: code for one is the same on every machine that has it, and so
+are its bits. LLVM gets exactly these features, so it never emits an instruction that was not checked for. The sizes of
+this CPU's caches decide how operands are blocked, which changes the time and no bit. A decision that sets the order of
 additions reads `NOMINAL_L1_BYTES` and `NOMINAL_L2_BYTES` instead, which are the same everywhere.
 """
 
@@ -15,7 +15,7 @@ from typing import Final
 from runtime.errors import UsageError
 
 CACHE_LINE_BYTES: Final = 64
-"""Bytes of a line of a cache, on nearly all CPUs."""
+"""Size of a cache line on nearly all CPUs."""
 
 NOMINAL_L1_BYTES: Final = 48 << 10
 NOMINAL_L2_BYTES: Final = 2 << 20
@@ -30,13 +30,13 @@ class Target:
     """An instruction set and the machine around it.
 
     Attributes:
-        name: of the instruction set.
+        name: name of the instruction set.
         triple: architecture, system and object format, as LLVM spells them.
-        features: as LLVM spells them; what is not named is not used.
+        features: features as LLVM spells them; others are not used.
         tune: a CPU of this kind, whose latencies order the instructions.
-        vector_bytes: of a vector register.
-        registers: how many vector registers there are.
-        fma: whether a multiply-add is one instruction that rounds once.
+        vector_bytes: size of a vector register.
+        registers: number of vector registers.
+        fma: True if a multiply-add is one instruction that rounds once.
         l2_bytes: size of the second-level cache of this CPU; no bit of a result may depend on it.
     """
 
@@ -50,7 +50,7 @@ class Target:
     l2_bytes: int = 512 << 10
 
     def lanes(self, bits: int = 32) -> int:
-        """How many elements of so many bits a register holds."""
+        """Return the number of elements of `bits` bits in a vector register."""
         return self.vector_bytes * 8 // bits
 
 
@@ -62,7 +62,7 @@ INSTRUCTION_SETS: Final = {
     "sse2": ("x86_64", "+sse2", "nehalem", 16, 16, False),
     "neon": ("aarch64", "+neon,+fp-armv8", "neoverse-n1", 16, 32, True),
 }
-"""By name: architecture, LLVM's features and tuning, bytes and number of vector registers, whether there is an FMA."""
+"""Architecture, LLVM's features and tuning, bytes and number of vector registers, and presence of an FMA, by name."""
 
 
 LLVM_SYSTEMS: Final = {
@@ -70,11 +70,14 @@ LLVM_SYSTEMS: Final = {
     "darwin": "apple-darwin-elf",
     "win32": "pc-windows-msvc-elf",
 }
-"""By Python's name of the system; objects are ELF on all of them, with the calling convention of each."""
+"""System and object format by Python's name of the system; objects are ELF on all of them.
+
+Each system keeps its own calling convention.
+"""
 
 
 def target(name: str, system: str = sys.platform) -> Target:
-    """The target of an instruction set by name, with caches of ordinary size; raises UsageError if there is none."""
+    """Return the target of an instruction set, with caches of ordinary size; raise UsageError if there is none."""
     if name not in INSTRUCTION_SETS:
         raise UsageError(f"there is no instruction set {name!r}; there are {', '.join(INSTRUCTION_SETS)}")
     architecture, features, tune, vector_bytes, registers, fma = INSTRUCTION_SETS[name]

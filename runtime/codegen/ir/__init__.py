@@ -1,12 +1,12 @@
-"""An IR builder in which loops read as loops: typed values with Python's operators, written down as LLVM's text.
+"""An IR builder in which loops read as loops: typed values with Python's operators, written as LLVM's text.
 
-types     what a value is: a kind of number of so many bits, alone or in lanes; numbers as LLVM spells them
+types     the type of a value: kind of number, bits and lanes; numbers as LLVM spells them
 value     a value and its operators
-halves    floats of 16 bits, widened and narrowed
-words     what has no operator: multiply-add, choice, roots, conversions, lanes
+halves    16-bit floats: widening and narrowing
+words     operations without an operator: multiply-add, selection, roots, conversions, lanes
 function  instructions, memory, branches and calls of one function
-loop      its loops
-module    functions, what they declare, and the whole as text
+loop      loops of a function
+module    functions, their declarations, and the text of all of them
 """
 
 from runtime.codegen.ir.function import Function as Function

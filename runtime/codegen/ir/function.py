@@ -6,8 +6,8 @@
         f.store(f.load(x, i, lanes=16) * 2.0, y, i)
     f.end()
 
-The body of a loop runs once, while the IR is written. A loop between known bounds is tested at its bottom; of one turn
-it is no loop, and its index a number.
+The body of a loop runs once, while the IR is written. A loop between known bounds is tested at its bottom. A loop of
+one iteration is written without a loop, and its index is a number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Function:
-    """A function while it is written."""
+    """A function under construction."""
 
     def __init__(
         self, module: Module, name: str, parameters: Sequence[Type], result: Type | None, public: bool
@@ -38,20 +38,20 @@ class Function:
         self._block = "entry"
         self._count = 0
 
-    # What is written.
+    # Writing.
 
     def emit(self, instruction: str, type: Type) -> Value:
-        """Append an instruction that makes a value."""
+        """Append an instruction with a result."""
         self._count += 1
         self._lines.append(f"  %v{self._count} = {instruction}")
         return Value(f"%v{self._count}", type, self)
 
     def line(self, instruction: str) -> None:
-        """Append an instruction that makes none."""
+        """Append an instruction without a result."""
         self._lines.append(f"  {instruction}")
 
     def end(self, result: Value | None = None) -> None:
-        """Return, and hand the text to the module."""
+        """Append the return, and add the text to the module."""
         self.line(f"ret {result.type} {result.text}" if result else "ret void")
         head = f"define {'dso_local ' if self._public else 'internal '}{self.result or 'void'} @{self.name}"
         parameters = ", ".join(f"{type} %a{i}" for i, type in enumerate(self.parameters))
@@ -61,15 +61,15 @@ class Function:
     # Constants.
 
     def constant(self, type: Type, value: float) -> Value:
-        """A number, in every lane."""
+        """Return a number, in every lane."""
         return Value(number(type, value), type, self, value)
 
     def index(self, value: Index) -> Value:
-        """A number of elements as a value."""
+        """Return a number of elements as a value."""
         return value if isinstance(value, Value) else self.constant(INT64, value)
 
     def splat(self, x: Value, lanes: int) -> Value:
-        """A value alone, in every lane."""
+        """Return a vector with a scalar in every lane."""
         type = x.type.of(lanes)
         if x.known is not None:
             return self.constant(type, x.known)
@@ -78,28 +78,28 @@ class Function:
         return self.emit(spread, type)
 
     def data(self, name: str, content: bytes) -> Value:
-        """The address of bytes that never change, by a name that always means the same ones."""
+        """Return the address of constant bytes; a name must always stand for the same bytes."""
         self.module.data(name, content)
         return Value(f"@{name}", pointer(UINT8), self)
 
     def counting(self, type: Type) -> Value:
-        """The vector 0, 1, 2 and so on."""
+        """Return the vector 0, 1, 2 and so on."""
         return self.constants(type, range(type.lanes))
 
     def constants(self, type: Type, values: Iterable[float]) -> Value:
-        """A vector of numbers."""
+        """Return a vector of numbers."""
         return Value(f"<{', '.join(f'{type.scalar} {number(type.of(0), value)}' for value in values)}>", type, self)
 
     # Arithmetic that depends on the target.
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
-        """A * b + c, rounded once where the target can; elsewhere LLVM would call a function."""
+        """Return a * b + c, rounded once if the target has the instruction; LLVM would call a function otherwise."""
         if not self.target.fma:
             return a * b + c
         return self.intrinsic("fma", a.type, a, b, c)
 
     def intrinsic(self, name: str, type: Type, *operands: Value) -> Value:
-        """Call one of LLVM's own functions, named by the type of its result."""
+        """Call an intrinsic function of LLVM, whose full name ends in the type of its result."""
         full = f"llvm.{name}.{type.suffix}"
         self.module.declare(f"declare {type} @{full}({', '.join(str(x.type) for x in operands)})")
         return self.emit(f"call {type} @{full}({_listed(operands)})", type)
@@ -107,7 +107,7 @@ class Function:
     # Memory.
 
     def address(self, base: Value, offset: Operand) -> Value:
-        """The address so many elements on."""
+        """Return the address that is `offset` elements farther on."""
         assert base.type.element is not None, f"{base.type} is no pointer"
         at = offset if isinstance(offset, Value) else self.constant(INT64, offset)
         if at.known == 0:
@@ -116,11 +116,14 @@ class Function:
         return self.emit(f"getelementptr {element}, ptr {base.text}, {at.type} {at.text}", base.type)
 
     def read(self, base: Value, element: Type) -> Value:
-        """An element of any type, at an address of bytes."""
+        """Load an element of any type from an address of bytes."""
         return self.emit(f"load {element}, ptr {base.text}, align 1", element)
 
     def load(self, base: Value, at: Index = 0, lanes: int = 0, tail: Index | None = None) -> Value:
-        """The element there, or so many from there on; with a tail only its first lanes are read, others are 0."""
+        """Load the element at `at`, or `lanes` elements from there on.
+
+        With `tail`, only the first `tail` lanes are read; the others are 0.
+        """
         element, address = base.type.element, base + at
         assert element is not None, f"{base.type} is no pointer"
         type, align = element.of(lanes), max(element.bits // 8, 1)
@@ -134,10 +137,10 @@ class Function:
         )
 
     def store(self, x: Value, base: Value, at: Index = 0, tail: Index | None = None) -> None:
-        """Write the value there; with a tail only its first lanes.
+        """Store a value at `at`; with `tail`, only its first `tail` lanes.
 
-        A tail of one lane is no masked store: for AVX-512, LLVM 22 folds a truncation into a store with a mask of one
-        lane, and then writes that lane as wide as it was before, up to seven bytes behind its place.
+        A tail of one lane is no masked store. For AVX-512, LLVM 22 folds a truncation into a store with a mask of one
+        lane, and then writes that lane in its width before the truncation, up to seven bytes too many.
         """
         assert x.type.of(0) == base.type.element, f"{x.type} is stored at {base.type.element}"
         if tail == 1 and x.type.lanes > 1:
@@ -151,42 +154,42 @@ class Function:
         self.line(f"call void @{name}({x.type} {x.text}, ptr {address.text}, i32 {align}, {mask.type} {mask.text})")
 
     def prefetch(self, base: Value, at: Index = 0, level: int = 1) -> None:
-        """Ask for the cache line there, into this cache: it may lie anywhere, nothing is read, nothing can go wrong."""
+        """Prefetch a cache line into the cache of this level; any address is allowed, and nothing is read."""
         self.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         self.line(f"call void @llvm.prefetch.p0(ptr {(base + at).text}, i32 0, i32 {4 - level}, i32 1)")
 
     def local(self, start: Index = 0) -> Value:
-        """A word of the function's own, where an endless loop keeps what changes; asked for before any loop."""
+        """Allocate a 64-bit word on the stack, for a value that changes in an endless loop; call it before any loop."""
         index = self.emit("alloca i64, align 8", pointer(INT64))
         self.store(self.index(start), index)
         return index
 
     def cast(self, address: Value, element: Type) -> Value:
-        """The same address, of elements of this type."""
+        """Return the same address, as one of elements of this type."""
         return Value(address.text, pointer(element), self)
 
     def address_at(self, table: Value, index: Index, element: Type) -> Value:
-        """The address that a table of addresses has at this place, of elements of this type."""
+        """Return an address from a table of addresses, as one of elements of this type."""
         word = self.load(table, index)
         return self.emit(f"inttoptr {INT64} {word.text} to ptr", pointer(element))
 
-    # What several threads touch.
+    # Memory that several threads use.
 
     def atomic_add(self, at: Value, amount: Index) -> Value:
-        """Add to the word there, whoever else does; gives what was there before."""
+        """Add to a word atomically, and return its value before."""
         number = self.index(amount)
         return self.emit(f"atomicrmw add ptr {at.text}, i64 {number.text} seq_cst", INT64)
 
     def atomic_load(self, at: Value) -> Value:
-        """The word there, and all that was written before it was."""
+        """Load a word, and see all that was written before it was."""
         return self.emit(f"load atomic i64, ptr {at.text} acquire, align 8", INT64)
 
     def atomic_store(self, x: Index, at: Value) -> None:
-        """Write the word, after all that was written before."""
+        """Store a word after all earlier writes."""
         self.line(f"store atomic i64 {self.index(x).text}, ptr {at.text} seq_cst, align 8")
 
     def pause(self) -> None:
-        """Tell the core that this is a loop that waits."""
+        """Tell the core that this is a waiting loop."""
         if self.target.triple.startswith("x86_64"):
             self.module.declare("declare void @llvm.x86.sse2.pause()")
             self.line("call void @llvm.x86.sse2.pause()")
@@ -207,23 +210,23 @@ class Function:
     # Control.
 
     def range(self, start: Index, stop: Index, step: int = 1) -> Iterator[Index]:
-        """A loop that carries nothing: for i in f.range(0, n)."""
+        """Iterate over indices without carried values: for i in f.range(0, n)."""
         for i, _ in self.loop(start, stop, step):
             yield i
 
     def loop(
         self, start: Index, stop: Index, step: int = 1, carry: Sequence[Value] = (), *, turns: bool = False
     ) -> Loop:
-        """A loop that carries values from turn to turn; see Loop. `turns` promises that there is a first turn."""
+        """Return a loop that carries values between iterations, see `Loop`; `turns` promises at least one iteration."""
         return Loop(self, start, stop, step, carry, turns)
 
     def repeat(self, carry: Sequence[Value]) -> Repetition:
-        """A loop that goes on while it is told so; see Repetition."""
+        """Return a loop that continues while a condition holds; see `Repetition`."""
         return Repetition(self, carry)
 
     @contextmanager
     def forever(self) -> Generator[Endless]:
-        """A loop that ends where its body says so: `endless.end_if(condition)`."""
+        """Open a loop that ends where its body calls `endless.end_if(condition)`."""
         top, after = self.label(), self.label()
         self.line(f"br label %{top}")
         self.begin(top)
@@ -233,7 +236,7 @@ class Function:
 
     @contextmanager
     def when(self, condition: Value) -> Generator[None]:
-        """What is written inside runs only if the condition, alone, holds."""
+        """Run the code inside only if a scalar condition holds."""
         inside, after = self.label(), self.label()
         self.line(f"br i1 {condition.text}, label %{inside}, label %{after}")
         self.begin(inside)
@@ -250,33 +253,33 @@ class Function:
         return None
 
     def label(self) -> str:
-        """A name for a block that is still to come."""
+        """Return a new label of a basic block."""
         self._count += 1
         return f"b{self._count}"
 
     def begin(self, block: str) -> str:
-        """Go on in this block; gives the name of the one before."""
+        """Start a basic block, and return the label of the one before."""
         self._lines.append(f"{block}:")
         before, self._block = self._block, block
         return before
 
     @property
     def size(self) -> int:
-        """How many lines are written."""
+        """The number of lines that are written."""
         return len(self._lines)
 
     @property
     def block(self) -> str:
-        """The block that is being written."""
+        """The label of the current basic block."""
         return self._block
 
     def reserve(self) -> int:
-        """A line that is written later, by `put`."""
+        """Reserve a line, which `put` writes later."""
         self._lines.append("")
         return len(self._lines) - 1
 
     def put(self, line: int, text: str) -> None:
-        """Write the reserved line."""
+        """Write a reserved line."""
         self._lines[line] = text
 
 

@@ -1,7 +1,7 @@
-"""Floats of 16 bits: widened to float32, and narrowed to the nearest, of two equally near ones the even one.
+"""16-bit floats: widened to float32, and narrowed to the nearest, with ties to even.
 
-A bfloat16 is the upper half of a float32. For float16 there are instructions, but not in every instruction set; there
-the exponent is moved by whole numbers, and numbers below the least normal one are rounded by a sum.
+A bfloat16 is the upper half of a float32. Some instruction sets have no instructions for float16. There, integer
+additions move the exponent, and a floating-point sum rounds numbers below the least normal one.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from runtime.codegen.ir.types import FLOAT32, INT32, UINT32, Type
 from runtime.codegen.ir.value import Value
 
 HALF: Final = Type("float", 16)
-"""As LLVM's instructions know a float16."""
+"""The type of a float16 in LLVM's instructions."""
 
 MOVED: Final = 127 - 15
-"""From the exponent of a float16 to that of a float32."""
+"""The difference of the exponent biases of float32 and float16."""
 
 
 def widened(x: Value) -> Value:
-    """The same numbers as float32."""
+    """Return the same numbers as float32."""
     f, lanes = x.function, x.type.lanes
     whole = f.emit(f"zext {x.type} {x.text} to {UINT32.of(lanes)}", UINT32.of(lanes))
     if x.type.kind == "bfloat16":
@@ -37,13 +37,13 @@ def widened(x: Value) -> Value:
 
 
 def narrowed(x: Value, kind: Type) -> Value:
-    """The nearest numbers of that kind to these of float32 or float64, rounded once."""
+    """Return the nearest numbers of that kind to these of float32 or float64, rounded once."""
     single = _rounded_to_odd(x) if x.type.bits == 64 else x
     return _to_bfloat16(single, kind) if kind.kind == "bfloat16" else _to_float16(single, kind)
 
 
 def _rounded_to_odd(x: Value) -> Value:
-    """Float32 beside float64, with an odd last digit if it is not the same: rounding that goes where rounding x would.
+    """Return float64 as float32, rounded to odd, so that rounding the result again equals rounding x once.
 
     Boldo and Melquiond, "When double rounding is odd", 2005.
     """
@@ -58,7 +58,9 @@ def _rounded_to_odd(x: Value) -> Value:
 
 def _to_bfloat16(x: Value, kind: Type) -> Value:
     whole = _as(x, UINT32)
-    rounded = (whole + (((whole >> 16) & 1) + 0x7FFF)) >> 16  # carries from above a half, or a half after an odd digit
+    rounded = (
+        whole + (((whole >> 16) & 1) + 0x7FFF)
+    ) >> 16  # carries above one half, or at one half after an odd digit
     quiet = ((whole >> 16) & 0x8000) | 0x7FC0
     return _in_16_bits(_choice(x.not_equal(x), quiet, rounded), kind)
 
@@ -71,7 +73,7 @@ def _to_float16(x: Value, kind: Type) -> Value:
     whole = _as(x, INT32)
     size = whole & 0x7FFFFFFF
     normal = (size + (0xFFF - (MOVED << 23)) + ((size >> 13) & 1)) >> 13
-    small = _as(_as(size, FLOAT32) + 0.5, INT32) - (126 << 23)  # whose last digit is that of the least float16
+    small = _as(_as(size, FLOAT32) + 0.5, INT32) - (126 << 23)  # its last digit is that of the least float16
     beyond = _choice(size > (255 << 23), size.like(0x7E00), size.like(0x7C00))
     number = _choice(size < ((MOVED + 1) << 23), small, normal)
     number = _choice(size < ((MOVED + 31) << 23), number, beyond)

@@ -1,4 +1,4 @@
-"""Loops of one function: over indices, or while there is something to do; both carry values from turn to turn."""
+"""Loops over indices, and loops while a condition holds; both carry values between iterations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Loop:
-    """A loop, and the values that it carries from turn to turn.
+    """A loop, and the values that it carries between iterations.
 
         loop = f.loop(0, n, 16, carry=[total])
         for i, [total] in loop:
@@ -22,7 +22,7 @@ class Loop:
         [total] = loop.results
 
     Attributes:
-        results: what is carried out of the last turn, or what was put in if there is none.
+        results: values of the last iteration, or the initial values if there is none.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Loop:
         self._carried = False
 
     def carry(self, values: Sequence[Value]) -> None:
-        """Hand the values on to the next turn."""
+        """Pass the values to the next iteration."""
         assert [v.type for v in values] == [v.type for v in self.results], "a loop carries the types that it began with"
         self.results, self._carried = list(values), True
 
@@ -97,7 +97,7 @@ class Loop:
 
 
 class Repetition:
-    """A loop with one turn at least, that goes on while the last turn said so.
+    """A loop with at least one iteration, which continues while a condition holds.
 
         loop = f.repeat([rest, left])
         for rest, left in loop:
@@ -105,7 +105,7 @@ class Repetition:
         rest, left = loop.results
 
     Attributes:
-        results: what is carried out of the last turn.
+        results: values of the last iteration.
     """
 
     def __init__(self, function: Function, carry: Sequence[Value]) -> None:
@@ -114,7 +114,7 @@ class Repetition:
         self._again: Value | None = None
 
     def carry(self, values: Sequence[Value], again: Value) -> None:
-        """Hand the values on; there is another turn if the condition, alone, holds."""
+        """Pass the values on; there is another iteration if the scalar condition `again` holds."""
         assert [v.type for v in values] == [v.type for v in self.results], "a loop carries the types that it began with"
         self.results, self._again = list(values), again
 
@@ -135,13 +135,13 @@ class Repetition:
 
 
 class Endless:
-    """A loop without a count; what changes from turn to turn lies in memory."""
+    """A loop without a count; values that change between iterations are in memory."""
 
     def __init__(self, function: Function, after: str) -> None:
         self._f, self._after = function, after
 
     def end_if(self, condition: Value) -> None:
-        """Leave the loop here, if the condition, alone, holds."""
+        """Leave the loop here if a scalar condition holds."""
         goes_on = self._f.label()
         self._f.line(f"br i1 {condition.text}, label %{self._after}, label %{goes_on}")
         self._f.begin(goes_on)

@@ -1,4 +1,4 @@
-"""Functions, what they declare, and the whole as text."""
+"""Functions of a module, their declarations, and the text of all of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Module:
     """Functions for one target, compiled together.
 
     Attributes:
-        target: what for.
-        has_plain_loops: whether LLVM may think about how its loops count addresses, see `jit.compiled`.
+        target: the target of the code.
+        has_plain_loops: True if LLVM may analyse how its loops count addresses, see `jit.compiled`.
     """
 
     def __init__(self, target: Target, *, has_plain_loops: bool = True) -> None:
@@ -25,30 +25,30 @@ class Module:
     def function(
         self, name: str, parameters: Sequence[Type], result: Type | None = None, *, public: bool = True
     ) -> Function:
-        """Begin a function; one that is not public can be called from this module only."""
+        """Begin a function; only this module can call one that is not public."""
         return Function(self, name, parameters, result, public)
 
     def declare(self, line: str) -> None:
-        """What a function calls and does not define: LLVM's own functions."""
+        """Declare a function that is called and not defined here: an intrinsic function of LLVM."""
         self._declared[line] = None
 
     def data(self, name: str, content: bytes) -> None:
-        """Bytes that code reads, by a name that always means the same ones."""
+        """Define constant bytes; a name must always stand for the same bytes."""
         text = "".join(f"\\{byte:02X}" for byte in content)
         self._declared[f'@{name} = private unnamed_addr constant [{len(content)} x i8] c"{text}", align 64'] = None
 
     def add(self, function: str) -> None:
-        """A function that is written."""
+        """Add the text of a finished function."""
         self._functions.append(function)
 
     @property
     def nbytes(self) -> int:
-        """The length of its functions as text."""
+        """The length of the functions as text."""
         return sum(map(len, self._functions))
 
     @property
     def text(self) -> str:
-        """All of it, as LLVM reads it."""
+        """The whole module, as LLVM reads it."""
         width = self.target.vector_bytes * 8
         attributes = f'nounwind "tune-cpu"="{self.target.tune}" "prefer-vector-width"="{width}"'
         return "\n".join(

@@ -1,4 +1,4 @@
-"""What a value is: a kind of number of so many bits, alone or in lanes; and numbers as LLVM spells them."""
+"""The type of a value: kind of number, bits and lanes; numbers as LLVM spells them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Type:
     """The type of a value.
 
     Attributes:
-        kind: how its bits are read; a mask is what comparisons give. Floats of 16 bits are bits until they are widened.
-        bits: of one element.
-        lanes: of a vector; 0 for a value alone.
-        element: what a pointer points at.
+        kind: interpretation of the bits; a comparison returns a mask. 16-bit floats are bits until they are widened.
+        bits: number of bits of one element.
+        lanes: number of lanes of a vector; 0 for a scalar.
+        element: type of the elements that a pointer points at.
     """
 
     kind: Kind
@@ -27,16 +27,16 @@ class Type:
     element: Type | None = None
 
     def of(self, lanes: int) -> Type:
-        """The same element in so many lanes; 0 for one alone."""
+        """Return the type with this number of lanes; 0 for a scalar."""
         return self if lanes == self.lanes else replace(self, lanes=lanes)
 
     def bits_of(self, kind: Kind = "signed") -> Type:
-        """Numbers of another kind, of the same width and number."""
+        """Return the type of the same width and lanes, with bits of another kind."""
         return replace(self, kind=kind)
 
     @property
     def is_float(self) -> bool:
-        """Whether it has a point."""
+        """True for floating-point numbers."""
         return self.kind == "float"
 
     @cached_property
@@ -50,12 +50,12 @@ class Type:
 
     @cached_property
     def text(self) -> str:
-        """The whole, as LLVM spells it."""
+        """The type, as LLVM spells it."""
         return f"<{self.lanes} x {self.scalar}>" if self.lanes else self.scalar
 
     @cached_property
     def suffix(self) -> str:
-        """The whole, as names of LLVM's intrinsics spell it."""
+        """The type, as names of LLVM's intrinsics spell it."""
         element = f"f{self.bits}" if self.is_float else f"i{self.bits}"
         return f"v{self.lanes}{element}" if self.lanes else element
 
@@ -88,16 +88,16 @@ DTYPES: Final = {
     "float32": FLOAT32,
     "float64": FLOAT64,
 }
-"""What elements of a dtype are in memory."""
+"""The type of elements in memory by dtype."""
 
 
 def pointer(element: Type) -> Type:
-    """The type of an address of such elements."""
+    """Return the type of an address of such elements."""
     return Type("pointer", 64, element=element)
 
 
 def number(type: Type, value: float) -> str:
-    """A number of this type, in every lane, as LLVM spells it."""
+    """Return a number of this type, in every lane, as LLVM spells it."""
     one = _scalar_number(type, value)
     return f"splat ({type.scalar} {one})" if type.lanes else one
 

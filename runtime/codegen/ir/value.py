@@ -1,7 +1,7 @@
 """A value and its operators: `a * b + 1` writes two instructions.
 
-Numbers take the type of the value beside them, and values alone are spread over the lanes of a vector beside them.
-What is known while the IR is written costs nothing: an index plus 0 is the index.
+A number takes the type of the value beside it, and a scalar is broadcast to the lanes of a vector beside it. Arithmetic
+on numbers that are known while the IR is written needs no instruction: an index plus 0 is the index.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Value:
-    """What an instruction made, an argument or a constant.
+    """The result of an instruction, an argument or a constant.
 
     Attributes:
         text: its name or number as LLVM spells it.
-        type: what it is.
-        function: where it was made and may be used.
-        known: its value, where it is a constant.
-        multiple: a number that it is a multiple of, where it is an index: vectors begin at multiples of their lanes.
+        type: its type.
+        function: the function that defines it and may use it.
+        known: its number, if it is a constant.
+        multiple: a number that divides it, for an index: vectors begin at multiples of their lanes.
     """
 
     text: str
@@ -68,12 +68,12 @@ class Value:
         return self.like(other) / self
 
     def __floordiv__(self, other: Operand) -> Value:
-        """Of whole numbers that are not negative."""
+        """Divide non-negative integers."""
         assert not self.type.is_float, f"// of {self.type}"
         return self if _is(other, 1) else self._binary("udiv", other)
 
     def __mod__(self, other: Operand) -> Value:
-        """Of whole numbers that are not negative."""
+        """Return the remainder of non-negative integers."""
         assert not self.type.is_float, f"% of {self.type}"
         return self._binary("urem", other)
 
@@ -115,15 +115,15 @@ class Value:
         return self._compare("ge", other)
 
     def equal(self, other: Operand) -> Value:
-        """Lanes in which both are equal; NaN is equal to nothing."""
+        """Return a mask of the lanes in which both are equal; NaN is equal to nothing."""
         return self._compare("eq", other)
 
     def not_equal(self, other: Operand) -> Value:
-        """Lanes in which both differ; NaN differs from everything."""
+        """Return a mask of the lanes in which both differ; NaN differs from everything."""
         return self._compare("ne", other)
 
     def like(self, other: Operand) -> Value:
-        """A number, or a value alone, in the type of this value."""
+        """Return a number or a scalar in the type of this value."""
         if not isinstance(other, Value):
             return self.function.constant(self.type, other)
         if self.type.lanes and not other.type.lanes:
@@ -136,7 +136,7 @@ class Value:
         return self._binary(name, other)
 
     def _of_multiple(self, value: Value, multiple: int) -> Value:
-        """The value that was made, with what is known of it; 0 is a multiple of everything."""
+        """Return the new value with its known divisor; 0 is a multiple of everything."""
         if multiple == 1 or self.type.is_float or self.type.lanes:
             return value
         return Value(value.text, value.type, value.function, value.known, multiple or 1)
@@ -166,7 +166,7 @@ Operand = Value | int | float
 """A value, or a number that takes the type of the value beside it."""
 
 Index = Value | int
-"""A number of elements, known while the IR is written or not."""
+"""A number of elements, as a value or as a number that is known while the IR is written."""
 
 
 def _multiple(operand: Operand) -> int:

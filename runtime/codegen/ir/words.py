@@ -1,4 +1,4 @@
-"""What has no operator: multiply-add, choice, roots, conversions, lanes."""
+"""Operations without an operator: multiply-add, selection, roots, conversions, lanes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from runtime.codegen.ir.types import FLOAT32, FLOAT64, MASK, Type
 from runtime.codegen.ir.value import Index, Operand, Value
 
 HALVES: Final = ("float16", "bfloat16")
-"""Kinds of numbers that are nothing but bits to all words but `convert`."""
+"""Kinds of numbers that all operations but `convert` treat as plain bits."""
 
 
 def fma(a: Value, b: Operand, c: Operand) -> Value:
-    """A * b + c, rounded once where the target can."""
+    """Return a * b + c, rounded once if the target has the instruction."""
     return a.function.fma(a, a.like(b), a.like(c))
 
 
 def where(condition: Value, a: Operand, b: Operand) -> Value:
-    """A in the lanes of the condition, b elsewhere; one of them is a value."""
+    """Return a in the lanes of the condition, b elsewhere; one of them is a value."""
     model = a if isinstance(a, Value) and (a.type.lanes or not isinstance(b, Value)) else b
     assert isinstance(model, Value), "a choice between two numbers has no type"
     if condition.type.lanes and not model.type.lanes:
@@ -46,40 +46,40 @@ def _extreme(a: Value, b: Operand, beats: Callable[[Value, Value], Value]) -> Va
     if other.known is not None and isnan(other.known):
         return other
     if other.known is not None or not a.type.is_float:
-        return where(beats(other, a), other, a)  # a NaN in a beats nothing and is beaten by nothing: it stays
+        return where(beats(other, a), other, a)  # a NaN in a wins and loses no comparison: it stays
     return where(is_nan(a), a, where(beats(a, other), a, other))
 
 
 def is_nan(x: Value) -> Value:
-    """Lanes that are not a number."""
+    """Return a mask of the lanes that are NaN."""
     return x.not_equal(x)
 
 
 def sqrt(x: Value) -> Value:
-    """The square root, correctly rounded."""
+    """Return the square root, correctly rounded."""
     return x.function.intrinsic("sqrt", x.type, x)
 
 
 def absolute(x: Value) -> Value:
-    """Without its sign; the least whole number stays as it is, as in NumPy."""
+    """Return the absolute value; the least integer stays as it is, as in NumPy."""
     if x.type.is_float:
         return x.function.intrinsic("fabs", x.type, x)
     return x if x.type.kind == "unsigned" else where(x < 0, 0 - x, x)
 
 
 def copysign(size: Operand, sign: Value) -> Value:
-    """The size of the one with the sign of the other."""
+    """Return a number with the size of the one and the sign of the other."""
     return sign.function.intrinsic("copysign", sign.type, sign.like(size), sign)
 
 
 def bits(x: Value, kind: Type) -> Value:
-    """The same bits as numbers of another kind; of another width too, where there are more lanes or fewer for it."""
+    """Return the same bits as numbers of another kind, with other lanes if the width differs."""
     type = kind.of(x.type.lanes * x.type.bits // kind.bits)
     return x.function.emit(f"bitcast {x.type} {x.text} to {type}", type)
 
 
 def convert(x: Value, element: Type) -> Value:
-    """The same numbers as elements of another type; towards zero where a point is lost, 16-bit floats the nearest."""
+    """Convert numbers to another type: floats to integers towards zero, and to 16-bit floats to the nearest."""
     to = element.of(x.type.lanes)
     if to == x.type:
         return x
@@ -117,7 +117,7 @@ def _conversion(source: Type, to: Type) -> str:
 
 
 def quotient(a: Value, b: Operand) -> Value:
-    """A / b of whole numbers, towards zero; b is not 0, and not -1 where a is the least."""
+    """Return a / b of integers, towards zero; b is not 0, and not -1 if a is the least integer."""
     other = a.like(b)
     a = other.like(a)
     name = "sdiv" if a.type.kind == "signed" else "udiv"
@@ -125,35 +125,35 @@ def quotient(a: Value, b: Operand) -> Value:
 
 
 def leading_zeros(x: Value) -> Value:
-    """How many bits of a whole number are 0 before its first 1."""
-    no = Value("false", MASK, x.function)  # is 0 left out?
+    """Count the 0 bits of an integer before its first 1."""
+    no = Value("false", MASK, x.function)  # the flag "is poison for 0"
     return x.function.intrinsic("ctlz", x.type, x, no)
 
 
 def round_even(x: Value) -> Value:
-    """The nearest whole number, of two the even one, for sizes below 2**22 (float32) or 2**51 (float64) only.
+    """Round to the nearest integer, ties to even, for sizes below 2**22 (float32) or 2**51 (float64).
 
-    By adding a number so large that there is no room for a fraction; not every target has an instruction.
+    The sum with a large number has no bits for a fraction; not every target has an instruction.
     """
     large = 1.5 * 2.0 ** (23 if x.type.bits == 32 else 52)
     return (x + large) - large
 
 
 def shuffle(a: Value, b: Value, lanes: Sequence[int]) -> Value:
-    """Lanes by number, from those of a followed by those of b."""
+    """Select lanes by number, from the lanes of a followed by those of b."""
     type, picks = a.type.of(len(lanes)), ", ".join(f"i32 {lane}" for lane in lanes)
     return a.function.emit(f"shufflevector {a.type} {a.text}, {b.type} {b.text}, <{len(lanes)} x i32> <{picks}>", type)
 
 
 def lane(x: Value, number: Index) -> Value:
-    """One lane, alone."""
+    """Return one lane as a scalar."""
     if not x.type.lanes:
         return x
     return x.function.emit(f"extractelement {x.type} {x.text}, i64 {_numbered(number)}", x.type.of(0))
 
 
 def with_lane(x: Value, number: Index, one: Value) -> Value:
-    """The vector with another value in one lane."""
+    """Return the vector with another value in one lane."""
     if not x.type.lanes:
         return one
     return x.function.emit(f"insertelement {x.type} {x.text}, {one.type} {one.text}, i64 {_numbered(number)}", x.type)
@@ -164,7 +164,10 @@ def _numbered(number: Index) -> str:
 
 
 def across(x: Value, join: Callable[[Value, Value], Value]) -> Value:
-    """All lanes joined into one value: the upper half with the lower, until one is left; bits depend on it."""
+    """Reduce all lanes to one value by combining upper and lower halves, until one lane is left.
+
+    The bits of the result depend on this order.
+    """
     count = x.type.lanes
     while count > 1:
         count //= 2
@@ -173,7 +176,7 @@ def across(x: Value, join: Callable[[Value, Value], Value]) -> Value:
 
 
 def any_lane(mask: Value) -> Value:
-    """Whether a mask holds anywhere, alone."""
+    """Return True, as a scalar, if a mask holds in any lane."""
     if not mask.type.lanes:
         return mask
     together = Type("unsigned", mask.type.lanes)
@@ -181,6 +184,6 @@ def any_lane(mask: Value) -> Value:
 
 
 def first(x: Value, count: int) -> Value:
-    """The mask of the first lanes, so many, of a vector like this."""
+    """Return the mask of the first `count` lanes of a vector like this."""
     lanes = ", ".join(f"i1 {int(i < count)}" for i in range(x.type.lanes))
     return Value(f"<{lanes}>", MASK.of(x.type.lanes), x.function)

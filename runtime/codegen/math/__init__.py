@@ -1,7 +1,7 @@
-"""Elementary functions as vector code, float32 and float64: polynomials, inlined where they are used.
+"""Elementary functions as vector code for float32 and float64: polynomials, inlined at each use.
 
-Each docstring states the worst error that was found, in units of the last place (ulp), of float32 and of float64, with
-and without fused multiply-add; tests hold it there. NaN, infinities and both zeros are as NumPy's.
+Each docstring states the largest error that was found, in units of the last place (ulp), for float32 and for float64,
+with and without fused multiply-add; tests check this bound. NaN, infinities and both zeros are as in NumPy.
 Coefficients are from benchmarks/minimax.py, constant term first.
 
 polynomial     Horner's rule
@@ -11,13 +11,13 @@ hyperbolic     tanh, sigmoid, sinh, cosh
 error_function erf, erfc
 gamma          lgamma, digamma
 polygamma      derivatives of digamma
-pairs          numbers of twice the digits, for pow
+pairs          numbers with twice the digits, for pow
 power          pow
-philox         the words of random streams
-quantile       what normal numbers are below
+philox         the random bits of streams
+quantile       the quantile function of the normal distribution
 rounding       rint, floor, ceil, trunc
 division       fmod, remainder, floor_divide
-quarter_turns  angles without them, however large
+quarter_turns  reduction of angles of any size to an eighth of a turn
 trigonometric  sin, cos, tan
 inverse_trigonometric  asin, acos, atan, atan2
 inverse_hyperbolic     asinh, acosh, atanh

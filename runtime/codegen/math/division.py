@@ -12,11 +12,11 @@ from runtime.codegen.math.logarithm import SMALLEST_NORMAL
 from runtime.codegen.math.rounding import floor
 
 UNSIGNED: Final = {32: INT32, 64: UINT64}
-"""As what digits become floats in few instructions."""
+"""The integer type from which digits become floats in few instructions."""
 
 
 def fmod(a: Value, b: Value) -> Value:
-    """What is left of a, with its sign, exactly; of whole numbers divided by 0 it is 0, of floats NaN."""
+    """Return the remainder of a / b with the sign of a, exactly; for a divisor of 0, integers give 0 and floats NaN."""
     if not a.type.is_float:
         divisor = _divisor(a, b)
         return a - _quotient(a, divisor) * divisor
@@ -24,7 +24,7 @@ def fmod(a: Value, b: Value) -> Value:
     (digits, e), (divisor, least) = _digits(a), _digits(b)
     left = e - least
     loop = a.function.repeat([digits, left])
-    for digits, steps in loop:  # as on paper: a binary digit of the quotient in every turn
+    for digits, steps in loop:  # long division: each iteration finds a binary digit of the quotient
         following = _less(digits, divisor) << 1
         steps_left = steps - 1
         loop.carry([where(steps > 0, following, digits), steps_left], any_lane(steps_left > 0))
@@ -33,12 +33,15 @@ def fmod(a: Value, b: Value) -> Value:
     scale = least - (bias + size)
     half = scale >> 1
     result = where(left < 0, absolute(a), rest * power_of_two(half) * power_of_two(scale - half))
-    fits = (absolute(a) < inf) & (absolute(b) > 0)  # of a NaN neither holds
+    fits = (absolute(a) < inf) & (absolute(b) > 0)  # neither holds for a NaN
     return where(fits, copysign(result, a), nan)
 
 
 def remainder(a: Value, b: Value) -> Value:
-    """What is left of a, with the sign of b, exactly but for the rounding of a sum with b; divided by 0 as `fmod`."""
+    """Return the remainder of a / b with the sign of b; for a divisor of 0 as `fmod`.
+
+    It is exact except for the rounding of a sum with b.
+    """
     rest = fmod(a, b)
     if a.type.kind == "unsigned":
         return rest
@@ -49,7 +52,7 @@ def remainder(a: Value, b: Value) -> Value:
 
 
 def floor_divide(a: Value, b: Value) -> Value:
-    """The whole number below a / b; of whole numbers divided by 0 it is 0, of floats what a / b is."""
+    """Return the largest integer that is not above a / b; for a divisor of 0, integers give 0, and floats a / b."""
     if not a.type.is_float:
         return _floor_of_whole(a, b)
     rest = fmod(a, b)
@@ -72,7 +75,7 @@ def _floor_of_whole(a: Value, b: Value) -> Value:
 
 
 def _quotient(a: Value, b: Value) -> Value:
-    """A / b towards zero; no target divides vectors of whole numbers, and floats with digits to spare do it."""
+    """Return a / b of integers, towards zero; no target divides integer vectors, so floats with spare digits divide."""
     if a.type.bits == 64:
         return quotient(a, b)
     wide = FLOAT32 if a.type.bits == 8 else FLOAT64
@@ -80,19 +83,19 @@ def _quotient(a: Value, b: Value) -> Value:
 
 
 def _divisor(a: Value, b: Value) -> Value:
-    """B, or 1 where a machine would stop."""
+    """Return b, or 1 where the division would trap."""
     b = a.like(b)
     stops = b.equal(0) | b.equal(-1) if a.type.kind == "signed" else b.equal(0)
     return where(stops, 1, b)
 
 
 def _is_beyond(rest: Value, b: Value) -> Value:
-    """Lanes in which the rest has another sign than b."""
+    """Return a mask of the lanes in which the remainder has another sign than b."""
     return rest.not_equal(0) & ((rest < 0) ^ (b < 0))
 
 
 def _digits(x: Value) -> tuple[Value, Value]:
-    """The digits of |x| as a whole number, and its biased exponent, which of a subnormal number is 0 or less."""
+    """Return the digits of |x| as an integer, and its biased exponent, which is 0 or less for a subnormal number."""
     size, mantissa = absolute(x), MANTISSA[x.type.bits]
     few = size < SMALLEST_NORMAL[x.type.bits]
     b = bits(where(few, size * 2.0**mantissa, size), _whole(x))
@@ -101,7 +104,7 @@ def _digits(x: Value) -> tuple[Value, Value]:
 
 
 def _less(digits: Value, divisor: Value) -> Value:
-    """Less the divisor, once, if it is there."""
+    """Subtract the divisor once, where the difference is not negative."""
     rest = digits - divisor
     return where(rest < 0, digits, rest)
 

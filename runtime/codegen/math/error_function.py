@@ -1,4 +1,4 @@
-"""erf: a polynomial near 0, and 1 - exp(-g) farther out, where g is one too; erfc: exp(-x * x) and a polynomial."""
+"""erf: a polynomial near 0, and 1 - exp(-g) with a polynomial g beyond; erfc: exp(-x * x) times a polynomial."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ TAIL_POLYNOMIAL: Final = {
 
 BORDER: Final = {32: 0.921875, 64: 1.0}
 END: Final = {32: 4.1, 64: 6.0}
-"""From here on erf is 1."""
+"""erf is 1 from here on."""
 
 SCALED: Final = {
     32: (
@@ -112,14 +112,14 @@ SCALED: Final = {
 """(1 + 2 * x) * exp(x * x) * erfc(x) in powers of (x - 4) / (x + 4)."""
 
 ALL: Final = {32: 10.5, 64: 27.3}
-"""From here on erfc is 0."""
+"""erfc is 0 from here on."""
 
 LEADING: Final = {32: (INT32, -1 << 12), 64: (INT64, -1 << 27)}
-"""What leaves so many digits of a number that its square is exact."""
+"""Masks that keep the leading digits of a number, few enough that its square is exact."""
 
 
 def erf(x: Value) -> Value:
-    """The error function; at most 1.4 and 1.5 ulp."""
+    """Return the error function; at most 1.4 and 1.5 ulp."""
     size = x.type.bits
     t = minimum(absolute(x), END[size])
     near = fma(x, polynomial(x * x, CENTRE_POLYNOMIAL[size]), x)
@@ -128,7 +128,7 @@ def erf(x: Value) -> Value:
 
 
 def erfc(x: Value) -> Value:
-    """1 - erf(x), which keeps its digits as it fades; at most 3.3 and 3.4 ulp."""
+    """Return 1 - erf(x), which keeps its digits where it is small; at most 3.3 and 3.4 ulp."""
     size = x.type.bits
     t = minimum(absolute(x), ALL[size])
     curve = polynomial((t - 4) / (t + 4), SCALED[size]) / (t + t + 1)

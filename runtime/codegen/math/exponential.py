@@ -1,4 +1,4 @@
-"""exp, exp2, expm1, and exp of what is not positive: a power of two, times a polynomial of the rest."""
+"""exp, exp2, expm1, and exp of numbers that are not positive: a power of two, times a polynomial of the rest."""
 
 from __future__ import annotations
 
@@ -31,44 +31,44 @@ AFTER_EXP: Final = {
 LOG2E: Final = 1.4426950408889634
 LN2: Final = 0.6931471805599453
 LN2_PARTS: Final = {32: (0.693359375, -2.12194440e-4), 64: (0.6931471803691238, 1.9082149292705877e-10)}
-"""The first has so few digits that a product with a power of two's exponent is exact."""
+"""log(2) as a sum; the first part has so few digits that its product with the exponent of a float is exact."""
 
 LIMITS: Final = {32: -104.0, 64: -746.0}
-"""Below, exp is 0."""
+"""exp is 0 below these numbers."""
 
 EXPONENTS: Final = {32: -126, 64: -1022}
-"""Of the least normal numbers."""
+"""Exponents of the least normal numbers."""
 
 RAISED: Final = 64
-"""What is added to exponents, so that small numbers are normal ones."""
+"""The number that is added to exponents to make small numbers normal."""
 
 LEAST_NORMAL: Final = {32: -87.0, 64: -708.0}
-"""From here on exp is a normal number."""
+"""exp is a normal number from here on."""
 
 MANTISSA: Final = {32: 23, 64: 52}
 
 
 def exp(x: Value) -> Value:
-    """The exponential function; at most 1.0 and 1.0 ulp."""
+    """Return the exponential function; at most 1.0 and 1.0 ulp."""
     whole, r = _split(x)
     return _scaled(1 + _expm1_near(r), whole, x, LN2)
 
 
 def exp_below(x: Value) -> Value:
-    """The exponential function of what is at most a little above 0, for weights: 0 where there is no normal number."""
+    """Return the exponential function of numbers at most slightly above 0; 0 where the result is not normal."""
     least = LEAST_NORMAL[x.type.bits]
     inside = maximum(x, least)
     large = 1.5 * 2.0 ** MANTISSA[x.type.bits]
     lifted = fma(inside, LOG2E, large)
     n, (one, two) = lifted - large, LN2_PARTS[x.type.bits]
     r = fma(n, -two, fma(n, -one, inside))
-    power = bits(lifted, _whole(x)) << MANTISSA[x.type.bits]  # of the large number nothing is left
+    power = bits(lifted, _whole(x)) << MANTISSA[x.type.bits]  # the shift removes all bits of the large number
     power = bits(power + bits(x.like(1), _whole(x)), x.type)
     return where(x < least, 0.0, polynomial(r, (1, 1, *AFTER_EXP[x.type.bits])) * power)
 
 
 def exp_beside_one(x: Value) -> Value:
-    """As `exp`, for a sum with a number near 1: where there is no normal number, it is one that is as good as 0."""
+    """Return `exp` for a sum with a number near 1: results below the normal numbers may be others just as small."""
     whole, r = _split(x, LEAST_NORMAL)
     y, digits = 1 + _expm1_near(r), MANTISSA[x.type.bits]
     normal = bits(bits(y, whole.type) + (whole << digits), y.type)
@@ -76,38 +76,38 @@ def exp_beside_one(x: Value) -> Value:
 
 
 def exp2(x: Value) -> Value:
-    """2**x; at most 1.0 and 1.1 ulp, and exact for whole numbers."""
+    """Return 2**x; at most 1.0 and 1.1 ulp, and exact for whole numbers."""
     x = maximum(x, LIMITS[x.type.bits] * LOG2E)
     n, whole = _nearest(x)
     return _scaled(1 + _expm1_near((x - n) * LN2), whole, x, 1.0)
 
 
 def exp2_of_pair(high: Value, low: Value) -> Value:
-    """2**(high + low), where low is small beside high."""
+    """Return 2**(high + low), where low is small beside high."""
     high = maximum(high, LIMITS[high.type.bits] * LOG2E - 2)
     n, whole = _nearest(high)
-    low = minimum(maximum(low, -1.0), 1.0)  # beyond the limits it need not be small
+    low = minimum(maximum(low, -1.0), 1.0)  # it may be large beyond the limits
     return _scaled(1 + _expm1_near(((high - n) + low) * LN2), whole, high, 1.0, low)
 
 
 def expm1(x: Value) -> Value:
-    """exp(x) - 1; at most 1.5 and 2.0 ulp, also near 0."""
-    most = (2 - EXPONENTS[x.type.bits]) * LN2 + 0.3  # it is infinite there
+    """Return exp(x) - 1; at most 1.5 and 2.0 ulp, also near 0."""
+    most = (2 - EXPONENTS[x.type.bits]) * LN2 + 0.3  # the result is infinite there
     whole, r = _split(minimum(maximum(x, -40.0), most))
-    half = power_of_two(whole - 1)  # of a number of 128 or 1024 twos only half can be written
+    half = power_of_two(whole - 1)  # the full power of two may exceed the largest exponent; its half does not
     y = fma(_expm1_near(r), half, half - 0.5)
     return copysign(y + y, x)
 
 
 def expm1_of_size(x: Value) -> Value:
-    """As `expm1`, from 0 to 40."""
+    """Return `expm1` of a number from 0 to 40."""
     whole, r = _rest(x)
     power = power_of_two(whole)
     return fma(_expm1_near(r), power, power - 1)
 
 
 def _split(x: Value, limits: Mapping[int, float] = LIMITS) -> tuple[Value, Value]:
-    """X as n * log(2) + r, from where exp is 0 on; n as whole number."""
+    """Return the integer n and the rest r of x = n * log(2) + r, for x limited to the range in which exp is not 0."""
     return _rest(maximum(x, limits[x.type.bits]))
 
 
@@ -118,7 +118,7 @@ def _rest(x: Value) -> tuple[Value, Value]:
 
 
 def _nearest(x: Value) -> tuple[Value, Value]:
-    """The nearest whole number, as float and as whole number: by a sum that has no room for a fraction."""
+    """Return the nearest whole number as a float and as an integer, by a sum that has no bits for a fraction."""
     large = 1.5 * 2.0 ** MANTISSA[x.type.bits]
     lifted = x + large
     return lifted - large, bits(lifted, _whole(x)) - bits(x.like(large), _whole(x))
@@ -129,10 +129,11 @@ def _expm1_near(r: Value) -> Value:
 
 
 def _scaled(y: Value, whole: Value, x: Value, item: float, more: Value | None = None) -> Value:
-    """Y * 2**n, the power of x and a little more, of which a unit doubles it; infinite or NaN where x leads there.
+    """Return y * 2**n, with infinities and NaN as x implies; an increase of x by `item` doubles the result.
 
-    Below the least normal number y * 2**(n + 64) is added to a number whose last digit is then that of the smallest
-    ones, whose bits are what the sum has more: no multiplication gives such a number, as that takes very long.
+    Below the least normal number, y * 2**(n + 64) is added to a number whose last digit equals that of the smallest
+    subnormal numbers; the result is the difference of the bits. A multiplication with a subnormal result would take
+    very long. `more` is a small term of the exponent besides x.
     """
     digits, least = MANTISSA[x.type.bits], EXPONENTS[x.type.bits]
     power = whole << digits
@@ -149,7 +150,7 @@ def _is_below(x: Value, bound: float, more: Value | None) -> Value:
 
 
 def power_of_two(whole: Value) -> Value:
-    """2**n for exponents of normal numbers."""
+    """Return 2**n for exponents of normal numbers."""
     bias = 2 ** (whole.type.bits - MANTISSA[whole.type.bits] - 2) - 1
     element = Type("float", whole.type.bits)
     return bits((whole + bias) << MANTISSA[whole.type.bits], element)

@@ -1,7 +1,7 @@
-"""lgamma, digamma: by Stirling's series, to whose range arguments are shifted; float32 by way of float64.
+"""lgamma, digamma: Stirling's series, after a shift of the argument to its range; float32 is computed in float64.
 
-Below 0 the functions are reflected (Abramowitz and Stegun, 6.1.17, 6.1.41, 6.3.7, 6.3.18). They are long, some 200 and
-120 instructions. Near what they are 0 at, errors are small beside 1 and not beside them.
+Below 0, reflection formulas apply (Abramowitz and Stegun, 6.1.17, 6.1.41, 6.3.7, 6.3.18). The functions take some 200
+and 120 instructions. Near a zero of a function, its error is small relative to 1 and not to the result.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ DIGAMMA_TAIL: Final = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 3276
 
 
 def lgamma(x: Value) -> Value:
-    """The logarithm of the size of gamma; within 1e-15 of a result beyond 1, or of 1; of float32 within 6e-8."""
+    """Return log(|gamma(x)|), within 1e-15 (float32: 6e-8) of the larger of 1 and the size of the result."""
     wide = convert(x, FLOAT64)
     size = absolute(wide)
     y = where(size < STIRLING_FROM, _lgamma_of_small(size), _lgamma_of_large(size))
@@ -61,14 +61,14 @@ def lgamma(x: Value) -> Value:
 
 
 def digamma(x: Value) -> Value:
-    """The slope of the logarithm of gamma; within 4e-15 of a result beyond 1, or of 1; of float32 within 6e-8."""
+    """Return digamma, within 4e-15 (float32: 6e-8) of the larger of 1 and the size of the result."""
     wide = convert(x, FLOAT64)
     z = where(wide < 0, 1 - wide, wide)
     near = 1 / (z + SHIFT)
     square = near * near
     y = log(z + SHIFT) + square * polynomial(square, DIGAMMA_TAIL) - near * 0.5
-    z = minimum(z, 2.0**100)  # beyond, fractions are nothing
-    for k in range(1, SHIFT // 2):  # two of the fractions at a time
+    z = minimum(z, 2.0**100)  # the fractions are negligible beyond
+    for k in range(1, SHIFT // 2):  # adds two fractions per iteration
         y = y - (z + z + SHIFT) / ((z + k) * (z + (SHIFT - k)))
     y = y - 1 / (z + SHIFT // 2) - 1 / z
     sine, cosine = of_half_turns(wide)
@@ -83,7 +83,7 @@ def _lgamma_of_large(x: Value) -> Value:
 
 
 def _lgamma_of_small(x: Value) -> Value:
-    """From the interval around 2, whence gamma is reached by factors; x is whole and a part up to 1/2."""
+    """Return lgamma for small x, by a polynomial around 2 and the factors x, x + 1, … that lead there from x."""
     whole = rint(x)
     part = x - whole
     factor = where(whole >= 2, x.like(1.0), x * where(whole < 1, part + 1, 1.0))
@@ -94,7 +94,7 @@ def _lgamma_of_small(x: Value) -> Value:
 
 
 def of_half_turns(x: Value) -> tuple[Value, Value]:
-    """Sine and cosine of pi * x, but for the sign of both; the sine of whole numbers is 0."""
+    """Return sine and cosine of pi * x, except for the sign of both; the sine of whole numbers is 0."""
     x = minimum(maximum(x, -(2.0**53)), 2.0**53)
     part = x - rint(x)
     is_far = absolute(part) > 0.25

@@ -1,4 +1,4 @@
-"""asinh, acosh, atanh: by log1p, of what keeps its digits."""
+"""asinh, acosh, atanh, by log1p of arguments that keep their digits."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from runtime.codegen.math.exponential import LN2, MANTISSA
 from runtime.codegen.math.logarithm import log1p
 
 SPARE: Final = 4
-"""Powers of two beyond the digits of a number, from which on 1 beside it is lost."""
+"""Powers of two beyond the digits of a number from which on 1 is lost in a sum with it."""
 
 
 def asinh(x: Value) -> Value:
-    """The inverse hyperbolic sine; at most 1.7 and 1.6 ulp."""
+    """Return the inverse hyperbolic sine; at most 1.7 and 1.6 ulp."""
     size = absolute(x)
     square = size * size
     return copysign(_of(size, size + square / (sqrt(square + 1) + 1)), x)
 
 
 def acosh(x: Value) -> Value:
-    """The inverse hyperbolic cosine; at most 1.7 and 1.6 ulp; NaN below 1."""
+    """Return the inverse hyperbolic cosine; at most 1.7 and 1.6 ulp; NaN below 1."""
     t = x - 1
     return where(x >= 1, _of(t, t + sqrt(t * (t + 2))), nan)
 
 
 def atanh(x: Value) -> Value:
-    """The inverse hyperbolic tangent; at most 1.7 and 1.6 ulp; NaN beyond 1."""
+    """Return the inverse hyperbolic tangent; at most 1.7 and 1.6 ulp; NaN beyond 1."""
     size = absolute(x)
     return copysign(log1p((size + size) / (1 - size)) * 0.5, x)
 
 
 def _of(size: Value, more: Value) -> Value:
-    """Log(1 + more), which of a large size is log(2 * size)."""
+    """Return log(1 + more), which is log(2 * size) for a large size."""
     is_large = size > 2.0 ** (MANTISSA[size.type.bits] + SPARE)
     return log1p(where(is_large, size, more)) + where(is_large, size.like(LN2), 0.0)

@@ -1,4 +1,4 @@
-"""asin, acos, atan, atan2: polynomials near 0, to which the other angles are turned."""
+"""asin, acos, atan, atan2: polynomials near 0, and rotations of other angles to there."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ AFTER_ARCTANGENT: Final = {
 """(atan(t) / t - 1) / t**2 in powers of t**2, for sizes of t up to tan(pi / 8)."""
 
 PI: Final = {32: (3.1415927410125732, -8.742277657347586e-08), 64: (pi, 1.2246467991473532e-16)}
-"""Its nearest number, and what is left."""
+"""pi as the nearest float and the rest."""
 
 EIGHTH: Final = 0.4142135623730950
-"""The tangent of an eighth of half a turn."""
+"""The tangent of pi / 8."""
 
 
 def asin(x: Value) -> Value:
-    """The inverse sine; at most 2.3 and 1.9 ulp; NaN beyond 1."""
+    """Return the inverse sine; at most 2.3 and 1.9 ulp; NaN beyond 1."""
     angle, is_near = _arcsine(x)
     high, low = PI[x.type.bits]
     far = high / 2 - ((angle + angle) - low / 2)
@@ -63,7 +63,7 @@ def asin(x: Value) -> Value:
 
 
 def acos(x: Value) -> Value:
-    """The inverse cosine; at most 1.2 and 1.2 ulp; NaN beyond 1."""
+    """Return the inverse cosine; at most 1.2 and 1.2 ulp; NaN beyond 1."""
     angle, is_near = _arcsine(x)
     high, low = PI[x.type.bits]
     half = high / 2 - (copysign(angle, x) - low / 2)
@@ -73,16 +73,16 @@ def acos(x: Value) -> Value:
 
 
 def atan(x: Value) -> Value:
-    """The inverse tangent; at most 1.8 and 1.6 ulp."""
+    """Return the inverse tangent; at most 1.8 and 1.6 ulp."""
     return copysign(_angle(absolute(x), x.like(1.0)), x)
 
 
 def atan2(y: Value, x: Value) -> Value:
-    """The angle of the point (x, y), from -pi to pi; at most 1.4 and 1.8 ulp."""
+    """Return the angle of the point (x, y), from -pi to pi; at most 1.4 and 1.8 ulp."""
     rise, run = absolute(y), absolute(x)
     both = rise.equal(inf) & run.equal(inf)
     size = where(both, 1.0, rise), where(both, 1.0, run)
-    large = 2.0 ** (2 ** (6 if x.type.bits == 32 else 9) * 1.9)  # sums of larger ones might be infinite
+    large = 2.0 ** (2 ** (6 if x.type.bits == 32 else 9) * 1.9)  # sums of larger numbers may be infinite
     is_small = (size[0] < 1 / large) & (size[1] < 1 / large)  # the comparisons of `_angle` would round denormals
     scale = where(is_small, x.like(large), where((size[0] > large) | (size[1] > large), x.like(0.25), 1.0))
     angle = _angle(size[0] * scale, size[1] * scale)
@@ -92,7 +92,7 @@ def atan2(y: Value, x: Value) -> Value:
 
 
 def _arcsine(x: Value) -> tuple[Value, Value]:
-    """The arc sine of |x| or of sqrt((1 - |x|) / 2), and where it is the former."""
+    """Return the arc sine of |x| or of sqrt((1 - |x|) / 2), and a mask of the lanes with the former."""
     size = absolute(x)
     is_near = size <= 0.5
     z = where(is_near, x * x, (1 - size) * 0.5)
@@ -101,7 +101,7 @@ def _arcsine(x: Value) -> tuple[Value, Value]:
 
 
 def _angle(rise: Value, run: Value) -> Value:
-    """The angle of a point in the first quarter: from the axis or the diagonal that is nearest."""
+    """Return the angle of a point in the first quadrant, measured from the nearest axis or diagonal."""
     is_steep, is_flat = rise * EIGHTH > run, rise <= run * EIGHTH
     top = where(is_flat, rise, where(is_steep, -run, rise - run))
     bottom = where(is_flat, run, where(is_steep, rise, rise + run))

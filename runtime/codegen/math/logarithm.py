@@ -25,29 +25,29 @@ AFTER_LOG: Final = {
 """(log((1 + s) / (1 - s)) / s - 2) / s**2, in powers of s**2, for sizes of s up to 0.1716."""
 
 ROOT_HALF: Final = {32: 0x3F3504F3, 64: 0x3FE6A09E667F3BCD}
-"""The bits of sqrt(0.5): mantissas are taken from there to its double."""
+"""The bits of sqrt(0.5), the least mantissa; mantissas are below its double."""
 
 SMALLEST_NORMAL: Final = {32: 2.0**-126, 64: 2.0**-1022}
 """The least normal number."""
 
 
 def log(x: Value) -> Value:
-    """The natural logarithm; at most 0.9 and 0.9 ulp."""
+    """Return the natural logarithm; at most 0.9 and 0.9 ulp."""
     e, f = split(x)
     return _where_positive(x, _log_of(e, f))
 
 
 def log2(x: Value) -> Value:
-    """The logarithm to base 2; at most 1.8 and 1.8 ulp, and exact for powers of two."""
+    """Return the logarithm to base 2; at most 1.8 and 1.8 ulp, and exact for powers of two."""
     e, f = split(x)
     near = _log1p_near(f)
     return _where_positive(x, fma(near, LOG2E, e))
 
 
 def log1p(x: Value) -> Value:
-    """log(1 + x); at most 0.9 and 0.9 ulp, also near 0."""
+    """Return log(1 + x); at most 0.9 and 0.9 ulp, also near 0."""
     u = x + 1
-    lost = x - (u - 1)  # what the sum has rounded off
+    lost = x - (u - 1)  # the rounding error of the sum
     e, f = split(u)
     y = _log_of(e, f, lost / u)
     y = where(u < inf, where(u > 0, y, where(u < 0, nan, x.like(-inf))), x)
@@ -55,7 +55,7 @@ def log1p(x: Value) -> Value:
 
 
 def split(x: Value) -> tuple[Value, Value]:
-    """X as 2**e * (1 + f), for positive numbers."""
+    """Return e and f of x = 2**e * (1 + f), for positive numbers."""
     size, mantissa = x.type.bits, MANTISSA[x.type.bits]
     whole = INT32 if size == 32 else INT64
     few = x < SMALLEST_NORMAL[size]
@@ -67,7 +67,7 @@ def split(x: Value) -> tuple[Value, Value]:
 
 
 def _log_of(e: Value, f: Value, more: Value | None = None) -> Value:
-    """E * log(2) + log(1 + f), and something small."""
+    """Return e * log(2) + log(1 + f) + more, where `more` is small."""
     first, second = LN2_PARTS[f.type.bits]
     half, tail = _log1p_tail(f)
     low = fma(e, second, tail)
@@ -81,7 +81,7 @@ def _log1p_near(f: Value) -> Value:
 
 
 def _log1p_tail(f: Value) -> tuple[Value, Value]:
-    """Log(1 + f) is f - (half - tail): with s = f / (2 + f), from the series of (1 + s) / (1 - s)."""
+    """Return half and tail of log(1 + f) = f - (half - tail): the series of (1 + s) / (1 - s) with s = f / (2 + f)."""
     s = f / (f + 2)
     z = s * s
     half = f * f * 0.5
@@ -89,7 +89,7 @@ def _log1p_tail(f: Value) -> tuple[Value, Value]:
 
 
 def _small(e: Value, to: Type) -> Value:
-    """A small whole number as float, by bits where the target may have no instruction."""
+    """Return a small integer as a float, by bit operations if the target may have no instruction."""
     if to.bits == 32:
         return convert(e, to.of(0))
     large = 1.5 * 2.0**52
@@ -98,6 +98,6 @@ def _small(e: Value, to: Type) -> Value:
 
 
 def _where_positive(x: Value, y: Value) -> Value:
-    """Y of positive numbers, and what the logarithm is of all others."""
+    """Return y for positive finite numbers, and the logarithm of all others."""
     finite = (x > 0) & (x < inf)
     return where(finite, y, where(x.equal(0), -inf, where(x < 0, nan, x)))

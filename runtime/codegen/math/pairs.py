@@ -1,4 +1,4 @@
-"""Numbers as sums of two, of which the second is small beside the first: twice the digits.
+"""Numbers as sums of two floats, the second small beside the first: twice the digits.
 
 Dekker, "A floating-point technique for extending the available precision", 1971.
 """
@@ -13,13 +13,13 @@ Pair = tuple[Value, Value]
 
 
 def sum_of(a: Value, b: Value) -> Pair:
-    """A + b, exactly, where a is the larger or 0."""
+    """Return a + b exactly, where a is the larger or 0."""
     total = a + b
     return total, b - (total - a)
 
 
 def product_of(a: Value, b: Operand) -> Pair:
-    """A * b, exactly, unless it leaves the range of numbers."""
+    """Return a * b exactly, unless it leaves the range of floats."""
     b = a.like(b)
     product = a * b
     if a.function.target.fma:
@@ -29,6 +29,6 @@ def product_of(a: Value, b: Operand) -> Pair:
 
 
 def _halves(x: Value) -> Pair:
-    """X as a sum of two numbers of few digits, whose products are exact."""
+    """Return x as a sum of two numbers of few digits, whose products are exact."""
     first = bits(bits(x, INT64) & (-1 << 27), x.type.of(0))
     return first, x - first

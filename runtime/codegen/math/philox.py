@@ -1,7 +1,7 @@
-"""Philox4x32-10 in lanes: the words of a stream, the same as the reference engine's; docs/format.md defines them.
+"""Philox4x32-10 in lanes: the random bits of a stream, as in the reference engine; docs/format.md defines them.
 
-Four lanes hold the counter of one block, so that a round is one product of every second lane, with all the words of its
-result needed and in place but for their order.
+Four lanes hold the counter of one block. A round multiplies every second lane; all 32-bit words of the products are
+needed, in another order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOW: Final = 0xFFFFFFFF
 
 
 def philox(seed: Value, step: Value, stream: Value, block: Value, count: int) -> Value:
-    """So many words, a multiple of four, of a stream from a block on; all numbers are int64, alone."""
+    """Return `count` 32-bit words, a multiple of four, of a stream from a block on; all numbers are int64 scalars."""
     f, lanes = seed.function, count // 2
     wide, narrow = UINT64.of(lanes), UINT32.of(count)
     blocks = f.splat(convert(block, UINT64), lanes) + f.constants(wide, [i // 2 for i in range(lanes)])

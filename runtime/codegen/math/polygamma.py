@@ -1,6 +1,6 @@
-"""Derivatives of digamma: sums of powers of 1 / (x + k), whose tail is that of Euler and Maclaurin; by way of float64.
+"""Derivatives of digamma: sums of powers of 1 / (x + k) with the tail of Euler and Maclaurin, computed in float64.
 
-Below 0 they are reflected, with derivatives of the cotangent (Abramowitz and Stegun, 6.4.7, 23.2.9).
+Below 0, a reflection formula with derivatives of the cotangent applies (Abramowitz and Stegun, 6.4.7, 23.2.9).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ BERNOULLI: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6,
 """B2, B4 and so on."""
 
 SHIFT: Final = 10
-"""Terms of the sum that are added one by one, and one more for each power."""
+"""Number of terms of the sum that are added one by one, besides one for each power."""
 
 
 def polygamma(x: Value, *, n: int) -> Value:
-    """The n-th derivative, n from 1 to 100; within 1e-14 of a result beyond 1, or of 1; of float32 within 6e-8."""
+    """Return the n-th derivative, n from 1 to 100, within 1e-14 (float32: 6e-8) of the larger of 1 and its size."""
     wide = convert(x, FLOAT64)
     is_below = wide < 0
     sum = _sum_of_powers(where(is_below, 1 - wide, wide), n + 1)
@@ -32,7 +32,7 @@ def polygamma(x: Value, *, n: int) -> Value:
 
 
 def _sum_of_powers(x: Value, s: int) -> Value:
-    """Of (x + k)**-s over all k."""
+    """Return the sum of (x + k)**-s over all k from 0."""
     far = 1 / (x + float(SHIFT + s))
     y = ((polynomial(far * far, _tail(s)) * far + 0.5) * far + 1 / (s - 1)) * _power(far, s - 1)
     for k in reversed(range(SHIFT + s)):
@@ -41,7 +41,7 @@ def _sum_of_powers(x: Value, s: int) -> Value:
 
 
 def _tail(s: int) -> tuple[float, ...]:
-    """B[2 j] / (2 j)! * s * (s + 1) ... (s + 2 j - 2)."""
+    """Return B[2 j] / (2 j)! * s * (s + 1) ... (s + 2 j - 2) for each j."""
     found: list[float] = []
     rising = float(s)
     for j, b in enumerate(BERNOULLI, 1):
@@ -51,7 +51,7 @@ def _tail(s: int) -> tuple[float, ...]:
 
 
 def _power(x: Value, n: int) -> Value:
-    """By products of squares."""
+    """Return x**n by products of squares."""
     result: Value | None = None
     while True:
         if n & 1:
@@ -65,7 +65,7 @@ def _power(x: Value, n: int) -> Value:
 
 
 def _of_cotangent(n: int) -> tuple[float, ...]:
-    """The n-th derivative of pi / tan(pi * x) in powers of 1 / tan(pi * x): p becomes -(1 + c * c) * dp / dc."""
+    """Return the n-th derivative of pi / tan(pi * x) in powers of 1 / tan(pi * x): p becomes -(1 + c * c) * dp / dc."""
     rising = [0.0, 1.0]
     for _ in range(n):
         slope = [k * p for k, p in enumerate(rising)][1:]

@@ -9,7 +9,7 @@ from runtime.codegen.ir.words import fma
 
 
 def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
-    """The sum of c[k] * x**k, from the highest power down."""
+    """Return the sum of c[k] * x**k, from the highest power down."""
     *lower, first = coefficients
     total = x.like(first)
     for c in reversed(lower):

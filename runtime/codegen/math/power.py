@@ -1,4 +1,4 @@
-"""pow: of float32 through float64, with as many terms as float32 has digits; of float64 by a longer logarithm."""
+"""pow: for float32 in float64, with as many terms as float32 needs; for float64 by a logarithm of twice the digits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AFTER_LONG_LOG: Final = (
 
 TWO_THIRDS: Final = (2 / 3, 3.700743415417188e-17)
 LOG2E_REST: Final = 2.0355273740931033e-17
-"""What LOG2E lacks."""
+"""The rounding error of LOG2E."""
 
 SHORT_LOG2: Final = (
     2.8853900817899922,
@@ -49,17 +49,17 @@ SHORT_EXP2: Final = (
 """(2**r - 1) / r for sizes of r up to 0.5, to 2e-10."""
 
 SHORT_MOST: Final = 200.0
-"""Beyond such powers of two, those of float32 are infinite, or 0."""
+"""Exponents of two from which on float32 is infinite, or 0."""
 
 SIGNED: Final = {32: INT32, 64: INT64}
-"""By the bits of a number."""
+"""Integer types by the number of bits."""
 
 OVERFLOWING_EXPONENT: Final = 2.0**70
-"""Powers of numbers beside 1 by this are infinite, or 0."""
+"""Exponent from which on powers of numbers next to 1 are infinite, or 0."""
 
 
 def pow(x: Value, y: Value) -> Value:
-    """x**y; at most 0.6 and 1.2 ulp."""
+    """Return x**y; at most 0.6 and 1.2 ulp."""
     size, least = absolute(x), x.equal(0)
     power = _short(size, y) if x.type.bits == 32 else _long(size, y)
     power = where(least | size.equal(inf), where(least ^ (y < 0), size.like(0.0), inf), power)
@@ -72,7 +72,7 @@ def pow(x: Value, y: Value) -> Value:
 
 
 def _short(size: Value, y: Value) -> Value:
-    """The power of a number that is not negative, and neither 0 nor infinite; all float32 are normal numbers here."""
+    """Return the power of a positive finite float32, computed in float64, where each float32 is a normal number."""
     wide, digits = convert(size, FLOAT64), MANTISSA[64]
     number = bits(wide, INT64)
     e = (number - ROOT_HALF[64]) >> digits
@@ -89,7 +89,7 @@ def _short(size: Value, y: Value) -> Value:
 
 
 def _long(size: Value, y: Value) -> Value:
-    """Likewise of float64."""
+    """Return the power of a positive finite float64."""
     exponent = minimum(maximum(y, -OVERFLOWING_EXPONENT), OVERFLOWING_EXPONENT)
     first, second = _log2(size)
     high, low = product_of(exponent, first)
@@ -97,7 +97,7 @@ def _long(size: Value, y: Value) -> Value:
 
 
 def _log2(x: Value) -> Pair:
-    """With s = f / (2 + f), from the series of (1 + s) / (1 - s) with its first two terms as pairs."""
+    """Return log2(x) as a pair: the series of (1 + s) / (1 - s), s = f / (2 + f), with two terms as pairs."""
     e, f = split(x)
     d, d_rest = sum_of(f.like(2.0), f)
     s = f / d

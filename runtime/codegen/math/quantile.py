@@ -1,4 +1,4 @@
-"""What a normal number is below with a given probability, of float64.
+"""The quantile function of the normal distribution, in float64.
 
 Wichura, "Algorithm AS 241: the percentage points of the normal distribution", 1988; its coefficients, constant term
 first.
@@ -14,7 +14,7 @@ from runtime.codegen.math.logarithm import log
 from runtime.codegen.math.polynomial import polynomial
 
 CENTRE_WIDTH: Final = 0.425
-"""How far from 1/2 the first quotient holds; beyond, one of the root of the logarithm."""
+"""Distance from 1/2 up to which the first quotient applies; beyond, a quotient of the root of the logarithm does."""
 
 NEAR_TOP: Final = (
     3.3871328727963665,
@@ -59,7 +59,7 @@ FAR_BOTTOM: Final = (
 
 
 def normal_quantile(p: Value) -> Value:
-    """Of probabilities that are not within 1e-11 of 0 or 1; within 1e-14 of a result beyond 1, or of 1."""
+    """Return the quantile of probabilities over 1e-11 from 0 and 1, within 1e-14 of the larger of 1 and its size."""
     q = p - 0.5
     square = CENTRE_WIDTH * CENTRE_WIDTH - q * q
     near = q * polynomial(square, NEAR_TOP) / polynomial(square, NEAR_BOTTOM)

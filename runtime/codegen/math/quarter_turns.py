@@ -1,8 +1,8 @@
-"""Angles less their quarter turns, right to the last digits however large they are.
+"""Angles modulo quarter turns, accurate to the last digits for angles of any size.
 
-Angles up to a million are reduced by three parts of pi / 2 whose products are exact. For larger ones, which are rare,
-a loop takes lanes one by one: a whole number times the digits of 2 / pi that matter, of 192 bits (Payne and Hanek,
-"Radian reduction for trigonometric functions", 1983).
+Three parts of pi / 2, whose products are exact, reduce angles up to a million. Larger angles are rare; a loop reduces
+them lane by lane: the product of an integer with the 192 relevant bits of 2 / pi (Payne and Hanek, "Radian reduction
+for trigonometric functions", 1983).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from runtime.codegen.ir.words import (
 from runtime.codegen.math.exponential import MANTISSA, power_of_two
 
 HALF_PI: Final = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
-"""Its sum; the first two have 33 bits, so that products with numbers below 2**20 are exact."""
+"""pi / 2 as a sum; the first two terms have 33 bits, so that their products with numbers below 2**20 are exact."""
 
 FEW_TURNS: Final = 2.0**20
-"""Sizes of angles up to here are reduced by those parts."""
+"""Size of angles up to which those parts reduce them."""
 
 FRACTION: Final = 1216
 TWO_OVER_PI: Final = int(
@@ -39,14 +39,14 @@ TWO_OVER_PI: Final = int(
     "3f669e5fea2d7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d0856033046fc7b6bab",
     16,
 )
-"""With so many bits after the point."""
+"""2 / pi with `FRACTION` bits after the point."""
 
 WIDE: Final = Type("unsigned", 192)
-"""Holds 2 bits for a quarter, 53 for the digits of an angle, 62 by which one may be near to a quarter, 60 to spare."""
+"""Type with 2 bits for a quarter, 53 for the digits of an angle, 62 for its distance to a quarter, and 60 to spare."""
 
 
 def reduced(x: Value) -> tuple[Value, Value]:
-    """The angle less the nearest number of quarter turns, and that number, of which only the last two bits count."""
+    """Return the angle less the nearest number of quarter turns, and the last two bits of that number."""
     f, large = x.function, absolute(x) >= FEW_TURNS
     rest, quarters = _by_parts(x)
     turns = where(any_lane(large), f.constant(INT64, max(x.type.lanes, 1)), 0)
@@ -72,11 +72,11 @@ def _by_parts(x: Value) -> tuple[Value, Value]:
 
 
 def _by_digits(x: Value) -> tuple[Value, Value]:
-    """Of one angle: its digits times those of 2 / pi, without what makes whole turns."""
+    """Reduce one angle: multiply its digits by those of 2 / pi, without the bits that contribute whole turns."""
     b = bits(convert(absolute(x), FLOAT64), INT64)
     e = (b >> 52) - (1023 + 52)
     digits = convert(convert((b & (2**52 - 1)) | 2**52, UINT64), WIDE)
-    drop = minimum((FRACTION - 183) - e, FRACTION - 151)  # bits of 2 / pi that are too small to count
+    drop = minimum((FRACTION - 183) - e, FRACTION - 151)  # bits of 2 / pi that are too small to matter
     table = x.function.data("two_over_pi", TWO_OVER_PI.to_bytes(FRACTION // 8 + 8, "little"))
     window = x.function.read(table + (drop >> 3), WIDE)
     turned = (digits * window) << convert(convert(7 - (drop & 7), UINT64), WIDE)

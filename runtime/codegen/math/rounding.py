@@ -1,4 +1,7 @@
-"""To whole numbers: by sums that have no room for a fraction, as not every target has an instruction. All exact."""
+"""Rounding to whole numbers, by sums without bits for a fraction, because not every target has an instruction.
+
+All results are exact.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,23 @@ from runtime.codegen.ir.words import absolute, copysign, where
 
 
 def rint(x: Value) -> Value:
-    """The nearest, of two the even one."""
-    large = 2.0 ** (23 if x.type.bits == 32 else 52)  # from here on all numbers are whole
+    """Return the nearest whole number, ties to even."""
+    large = 2.0 ** (23 if x.type.bits == 32 else 52)  # all numbers from here on are whole
     size = absolute(x)
     return where(size < large, copysign((size + large) - large, x), x)
 
 
 def floor(x: Value) -> Value:
-    """The next below."""
+    """Return the largest whole number that is not above x."""
     near = rint(x)
     return where(near > x, near - 1, near)
 
 
 def ceil(x: Value) -> Value:
-    """The next above."""
+    """Return the least whole number that is not below x."""
     return -floor(-x)
 
 
 def trunc(x: Value) -> Value:
-    """The next on the way to zero."""
+    """Return the nearest whole number towards zero."""
     return copysign(floor(absolute(x)), x)

@@ -1,4 +1,4 @@
-"""sin, cos, tan: polynomials of what is left of an angle without its quarter turns."""
+"""sin, cos, tan: polynomials of the rest of an angle after reduction by quarter turns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AFTER_COSINE: Final = {
 
 
 def sin(x: Value) -> Value:
-    """The sine, of angles of any size; at most 1.4 and 2.1 ulp."""
+    """Return the sine of angles of any size; at most 1.4 and 2.1 ulp."""
     rest, quarters = reduced(x)
     sine, cosine = near_zero(rest)
     y = where((quarters & 1).equal(0), sine, cosine)
@@ -46,7 +46,7 @@ def sin(x: Value) -> Value:
 
 
 def cos(x: Value) -> Value:
-    """The cosine, of angles of any size; at most 1.4 and 2.1 ulp."""
+    """Return the cosine of angles of any size; at most 1.4 and 2.1 ulp."""
     rest, quarters = reduced(x)
     sine, cosine = near_zero(rest)
     y = where((quarters & 1).equal(0), cosine, sine)
@@ -54,7 +54,7 @@ def cos(x: Value) -> Value:
 
 
 def tan(x: Value) -> Value:
-    """The tangent, of angles of any size; at most 2.7 and 4.3 ulp."""
+    """Return the tangent of angles of any size; at most 2.7 and 4.3 ulp."""
     rest, quarters = reduced(x)
     sine, cosine = near_zero(rest)
     is_even = (quarters & 1).equal(0)
@@ -63,7 +63,7 @@ def tan(x: Value) -> Value:
 
 
 def near_zero(r: Value) -> tuple[Value, Value]:
-    """Sine and cosine of angles up to an eighth of a turn."""
+    """Return sine and cosine of angles up to an eighth of a turn."""
     z = r * r
     sine = fma(r * z, polynomial(z, AFTER_SINE[r.type.bits]), r)
     cosine = fma(z * z, polynomial(z, AFTER_COSINE[r.type.bits]), fma(z, -0.5, 1.0))
