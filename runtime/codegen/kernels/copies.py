@@ -1,4 +1,4 @@
-"""Elements that lie one behind the other, copied or filled as vectors."""
+"""Contiguous elements, copied or filled as vectors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 from runtime.codegen.ir import Function, Type, Value
 
 VECTORS_PER_ITERATION: Final = 8
-"""Vectors that are copied as one turn of a loop."""
+"""Number of vectors that one iteration copies."""
 
 
 def copied(f: Function, source: Value, to: Value, count: int, vector: Type) -> None:
-    """Copy so many elements."""
+    """Copy `count` elements."""
     whole = count // vector.lanes * vector.lanes
     many = whole // (vector.lanes * VECTORS_PER_ITERATION) * vector.lanes * VECTORS_PER_ITERATION
     for start, stop, abreast in ((0, many, VECTORS_PER_ITERATION), (many, whole, (whole - many) // vector.lanes)):
@@ -24,7 +24,7 @@ def copied(f: Function, source: Value, to: Value, count: int, vector: Type) -> N
 
 
 def zeros(f: Function, to: Value, count: int, vector: Type) -> None:
-    """Write so many zeros."""
+    """Write `count` zeros."""
     whole = count // vector.lanes * vector.lanes
     for i in f.range(0, whole, vector.lanes):
         f.store(f.constant(vector, 0), to, i)

@@ -1,4 +1,4 @@
-"""Where the elements of a vector are in a result: along an axis, or counted along all of them in row-major order."""
+"""The indices of the elements of a vector in a result: along an axis, or along all axes in row-major order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runtime.codegen.ir import DTYPES, Type, Value
 from runtime.codegen.ir.words import convert
 
 ALL_AXES: Final = 0
-"""Instead of an axis: all of them as one."""
+"""Stands for all axes, as one, instead of an axis."""
 
 INT32_EXTENT: Final = 2**31
 """Extent from which indices are int64; int32 holds the indices of shorter axes, and one more number."""
@@ -24,10 +24,10 @@ class Indices(NamedTuple):
     """The indices of the elements that are computed at a time.
 
     Attributes:
-        first: of the first one, alone.
-        step: from one to the next: 1, or 0 if they are the same in that axis.
-        lanes: how many; 0 for one alone.
-        extent: how many there are in all.
+        first: index of the first element, a scalar.
+        step: difference of successive indices: 1, or 0 if they are the same in that axis.
+        lanes: number of elements; 0 for a scalar.
+        extent: number of indices of the axis.
     """
 
     first: Value
@@ -36,7 +36,7 @@ class Indices(NamedTuple):
     extent: int
 
     def values(self) -> Value:
-        """All of them, as whole numbers that are as short as the extent allows."""
+        """Return all indices, as integers that are as short as the extent allows."""
         type = self.type.of(self.lanes)
         first = convert(self.first, self.type)
         first = first.function.splat(first, self.lanes) if self.lanes else first
@@ -44,5 +44,5 @@ class Indices(NamedTuple):
 
     @property
     def type(self) -> Type:
-        """Of the numbers."""
+        """The type of the indices."""
         return DTYPES[index_dtype(self.extent)]

@@ -1,4 +1,4 @@
-"""Loops over a domain, and how operands lie along it: elements from one place to the next, by axis; 0 to broadcast."""
+"""Loops over a domain, and the strides of operands along it, in elements by axis; 0 along broadcast axes."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import NamedTuple
 from runtime.codegen.ir import Function, Index
 
 Strides = tuple[int, ...]
-"""Of an operand, elements from one place to the next, for every axis of a domain."""
+"""Strides of an operand in elements, for every axis of a domain."""
 
 
 class Nest(NamedTuple):
     """A domain with as few axes as its operands allow.
 
     Attributes:
-        extents: of its axes.
-        strides: of each operand, along these axes.
+        extents: extents of its axes.
+        strides: strides of each operand along these axes.
     """
 
     extents: tuple[int, ...]
     strides: Mapping[str, Strides]
 
     def offset(self, name: str, at: Sequence[Index]) -> Index:
-        """Where the operand's element is, for indices of the first axes."""
+        """Return the offset of the operand's element, for indices of the first axes."""
         return offset_of(at, self.strides[name])
 
 
 def offset_of(at: Sequence[Index], steps: Sequence[int]) -> Index:
-    """The number of elements from the first one."""
+    """Return the offset of an element, in elements from the first one."""
     total: Index = 0
     for i, step in zip(at, steps, strict=False):
         if step:
@@ -37,7 +37,7 @@ def offset_of(at: Sequence[Index], steps: Sequence[int]) -> Index:
 
 
 def nest(extents: Sequence[int], steps: Mapping[str, Strides]) -> Nest:
-    """The domain without axes of one place, and with neighbouring axes as one where every operand goes on evenly."""
+    """Return the domain without axes of extent 1, with neighbouring axes merged where all operands are contiguous."""
     axes = [axis for axis, extent in enumerate(extents) if extent != 1]
     sizes: list[int] = []
     kept: dict[str, list[int]] = {name: [] for name in steps}
@@ -55,7 +55,7 @@ def nest(extents: Sequence[int], steps: Mapping[str, Strides]) -> Nest:
 
 
 def row_major(shape: Sequence[int], domain: Sequence[int]) -> Strides:
-    """The steps of a contiguous tensor that broadcasts to the domain."""
+    """Return the strides of a contiguous tensor that broadcasts to the domain."""
     steps, size = [0] * len(domain), 1
     for axis in range(1, len(shape) + 1):
         if shape[-axis] != 1:
@@ -65,7 +65,7 @@ def row_major(shape: Sequence[int], domain: Sequence[int]) -> Strides:
 
 
 def over(f: Function, extents: Sequence[int], body: Callable[[list[Index]], None], at: Sequence[Index] = ()) -> None:
-    """Loops around `body`, the first axis outermost; it gets an index for every axis."""
+    """Write nested loops around `body`, the first axis outermost; it gets an index for every axis."""
     if not extents:
         body(list(at))
         return
@@ -74,13 +74,13 @@ def over(f: Function, extents: Sequence[int], body: Callable[[list[Index]], None
 
 
 def spread(f: Function, extents: Sequence[int], start: Index, stop: Index, body: Callable[[list[Index]], None]) -> None:
-    """A loop over a stretch of the places of some axes, in row-major order; `body` gets an index for every axis."""
+    """Write a loop over a range of positions of some axes, in row-major order; `body` gets an index for every axis."""
     for index in f.range(start, stop):
         body(unravelled(f, index, extents))
 
 
 def unravelled(f: Function, index: Index, extents: Sequence[int]) -> list[Index]:
-    """The index for every axis of a place that was counted in row-major order."""
+    """Return the index for every axis of a position in row-major order."""
     if not extents:
         return []
     at: list[Index] = []
@@ -91,7 +91,7 @@ def unravelled(f: Function, index: Index, extents: Sequence[int]) -> list[Index]
 
 
 def leading(extents: Sequence[int], wanted: int) -> int:
-    """How many of the first axes it takes to have so many places; all of them if there are fewer."""
+    """Return the number of leading axes with at least `wanted` positions; all axes if there are fewer."""
     indices = 1
     for axis, extent in enumerate(extents):
         if indices >= wanted:
@@ -101,7 +101,7 @@ def leading(extents: Sequence[int], wanted: int) -> int:
 
 
 def along(f: Function, extent: int, lanes: int, body: Callable[[Index, int, int], object]) -> None:
-    """A loop of whole vectors and what is left: `body(start, lanes, count)`; single elements have no lanes."""
+    """Write a loop over whole vectors and the rest: `body(start, lanes, count)`; single elements have no lanes."""
     if extent == 1:
         body(0, 0, 1)
         return
@@ -113,7 +113,7 @@ def along(f: Function, extent: int, lanes: int, body: Callable[[Index, int, int]
 
 
 class Pieces(NamedTuple):
-    """Something in equal pieces, the last of which may be smaller."""
+    """An extent in equal pieces, the last of which may be smaller."""
 
     pieces: int
     size: int
@@ -121,13 +121,13 @@ class Pieces(NamedTuple):
 
 
 def pieces_of(extent: int, size: int) -> Pieces:
-    """Pieces of so much."""
+    """Return an extent in pieces of this size."""
     number = max(-(-extent // size), 1)
     return Pieces(number, min(size, extent), extent - size * (number - 1))
 
 
 def piece(f: Function, number: Index, pieces: Pieces) -> Generator[tuple[Index, int]]:
-    """Where the piece of this number begins and its size: written for both sizes, if there are two."""
+    """Give the start and the size of a numbered piece; the code is written twice if there are two sizes."""
     if pieces.size == pieces.last or pieces.pieces == 1 or isinstance(number, int):
         yield number * pieces.size, pieces.last
         return

@@ -1,4 +1,4 @@
-"""Partial sums added in order, by as many threads as there are."""
+"""Partial sums, added in order by all threads."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from runtime.codegen.kernels.matmul.packing import pieces
 from runtime.codegen.kernels.steps import KernelStep, Work
 
 ELEMENTS_PER_ITEM: Final = 2048
-"""Of the result, that are joined as one unit."""
+"""Elements of the result that one work item reduces."""
 
 
 def reduction_step(element: Type, lanes: int, size: int, parts: int, number: int = 0, output: int = 0) -> KernelStep:
-    """The stage that adds parts of so many elements, which follow each other in a shared scratch, into a result."""
+    """Return the step that adds `parts` partial sums of `size` elements, from a shared scratch, into a result."""
 
     def join(work: Work, start: Value, stop: Value) -> None:
         f = work.f

@@ -1,8 +1,8 @@
-"""Reductions in a tree that follows from the number of elements and the width of vectors, and from nothing else.
+"""Reductions in a tree that depends on the number of elements and the width of vectors alone.
 
-A row is read by vectors that are joined to four chains in turn. A chain has at most 64 links: what it has is then
-joined to the chain above and it begins anew, as does that one after 64 links, so that a sum of a million elements
-loses hardly more digits than one of a hundred. In the end chains are joined by pairs, and lanes by halves.
+Successive vectors of a row are reduced into four chains in turn. A chain has at most 64 links: its value is then
+reduced into the chain above, and it begins anew, as does that one after 64 links. Therefore a sum of a million elements
+loses hardly more digits than a sum of a hundred. In the end, chains are reduced in pairs, and lanes by halves.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import across, first, maximum, minimum, where
 
 MAX_CHAIN_ELEMENTS: Final = 64
-"""The most elements that are joined in a chain."""
+"""Upper bound on the elements of a chain."""
 
 PARALLEL_CHAINS: Final = 4
-"""Chains side by side: as many as hide the latency of an addition on two units."""
+"""Number of parallel chains: they hide the latency of an addition on two units."""
 
 
 @dataclass(frozen=True)
 class Reducer:
-    """How two values become one, and what changes nothing when it is joined."""
+    """A reduction of two values to one, and its identity, which changes no value."""
 
     combine: Callable[[Value, Value], Value]
     identity: Callable[[Type], float]
@@ -48,27 +48,27 @@ LARGEST: Final = Reducer(maximum, _least)
 SMALLEST: Final = Reducer(minimum, _largest)
 ALL: Final = Reducer(lambda a, b: a & b, lambda _: 1)
 ANY: Final = Reducer(lambda a, b: a | b, lambda _: 0)
-"""Of 0 and 1 in whole numbers."""
+"""The reducer of 0 and 1 as integers."""
 
 Read = Callable[[Index, int | None], Sequence[Value]]
-"""Gives vectors that begin at an element, one for each joining; with a tail, only the first lanes count."""
+"""Returns vectors that begin at an element, one for each reducer; with a tail, only the first lanes count."""
 
 
 def along_row(f: Function, count: int, read: Read, reducers: Sequence[Reducer], types: Sequence[Type]) -> list[Value]:
-    """What the elements of a row are joined to, for each joining, alone; of no elements, what is neutral."""
+    """Return the reduction of a row's elements, a scalar for each reducer; the identity if there are none."""
     vectors = in_lanes(f, count, read, reducers, types)
     return [across(x, reducer.combine) for x, reducer in zip(vectors, reducers, strict=True)]
 
 
 def in_lanes(f: Function, count: int, read: Read, reducers: Sequence[Reducer], types: Sequence[Type]) -> list[Value]:
-    """Likewise, but lanes are not joined yet.
+    """Return the reductions of the elements of a row, by reducer, without reducing the lanes of the vectors.
 
     Args:
-        f: where it is written.
-        count: elements of the row.
-        read: gives the vectors of these types that begin at an element; called in order.
-        reducers: how each of them is joined.
-        types: of these vectors, which have the same number of lanes.
+        f: the function under construction.
+        count: number of elements of the row.
+        read: function that returns the vectors of these types that begin at an element; called in order.
+        reducers: one for each vector.
+        types: types of these vectors, which have the same number of lanes.
     """
     lanes = types[0].lanes
     vectors, tail = divmod(count, lanes)
@@ -82,7 +82,7 @@ def in_lanes(f: Function, count: int, read: Read, reducers: Sequence[Reducer], t
     for c, start in enumerate(starts):
         short = tail if start == vectors * lanes else None
         for j, (x, reducer) in enumerate(zip(read(start, short), reducers, strict=True), c * len(reducers)):
-            x = x if x.type.lanes else f.splat(x, lanes)  # a known number of rank 0 has none
+            x = x if x.type.lanes else f.splat(x, lanes)  # a known number of rank 0 has no lanes
             x = x if short is None else where(first(x, short), x, reducer.identity(x.type))
             chains[j] = reducer.combine(chains[j], x)
     return [by_pairs(chains[j :: len(reducers)], reducer) for j, reducer in enumerate(reducers)]
@@ -95,19 +95,19 @@ def down_rows(
     reducers: Sequence[Reducer],
     types: Sequence[Type],
 ) -> list[Value]:
-    """What vectors are joined to, one by one, over `count` rows; of no rows, what is neutral.
+    """Return vectors reduced element by element over `count` rows; the identity if there are no rows.
 
     Args:
-        f: where it is written.
-        count: how many rows there are.
-        read: gives the vectors of a row, as many as there are joinings; called in order.
-        reducers: how each of them is joined.
-        types: of these vectors.
+        f: the function under construction.
+        count: number of rows.
+        read: function that returns the vectors of a row, one for each reducer; called in order.
+        reducers: one for each vector.
+        types: types of these vectors.
     """
     identity = [f.constant(type, j.identity(type)) for type, j in zip(types, reducers, strict=True)]
 
     def chain(start: Index, stop: Index, item: int) -> list[Value]:
-        """Join what chains of so many rows give, or rows."""
+        """Reduce the values of chains of `item` rows, or of single rows."""
         loop = f.loop(start, stop, item, identity)
         for i, carried in loop:
             links = read(i) if item == 1 else chain(i, _least_of(i + item, stop), item // MAX_CHAIN_ELEMENTS)
@@ -127,7 +127,7 @@ def _least_of(a: Index, b: Index) -> Index:
 
 
 def by_pairs(chains: Sequence[Value], reducer: Reducer) -> Value:
-    """Chains joined into one."""
+    """Reduce chains to one, in pairs."""
     while len(chains) > 1:
         rest = chains[len(chains) & -2 :]
         chains = [*(reducer.combine(a, b) for a, b in zip(chains[:-1:2], chains[1::2], strict=True)), *rest]

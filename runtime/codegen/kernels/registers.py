@@ -1,7 +1,7 @@
-"""Elements as expressions see them, and as they lie in memory.
+"""Elements in registers, as expressions compute with them, and in memory.
 
-A bool is a byte there and a mask here. A float of 16 bits is 16 bits in both: only casts compute with it, so it is
-widened by what reads it as a number, and rounded by what makes it, as in the reference.
+A bool is a mask in a register and a byte in memory. A 16-bit float is 16 bits in both: only casts compute with it. Ops
+that read it as a number widen it, and ops that define it round, as in the reference engine.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from runtime.conversion import converted
 
 
 def in_register(x: Value, dtype: str) -> Value:
-    """What was read, as an expression sees it."""
+    """Return an element from memory, as an expression computes with it."""
     return x.not_equal(0) if dtype == "bool" else x
 
 
 def in_memory(x: Value) -> Value:
-    """What an expression gave, as it is written."""
+    """Return the result of an expression, as it is stored."""
     return convert(x, BOOL) if x.type.kind == "mask" else x
 
 
 def register_type(dtype: str) -> Type:
-    """What elements of a dtype are to an expression."""
+    """Return the type of elements of a dtype in registers."""
     return MASK if dtype == "bool" else DTYPES[dtype]
 
 
 def constant(f: Function, dtype: str, value: float) -> Value:
-    """A number as an expression sees it, alone; as a 16-bit float the nearest."""
+    """Return a number as a scalar in a register; the nearest, if the dtype is a 16-bit float."""
     if dtype in HALVES:
         return Value(str(bits_of(value, dtype)), DTYPES[dtype], f)
     return f.constant(register_type(dtype), value)
 
 
 def bits_of(value: float, dtype: str) -> int:
-    """The number as it lies in memory."""
+    """Return the bits of a number in memory."""
     if dtype == "bfloat16":
         one = converted(np.array([value]), dtype)
     else:

@@ -1,14 +1,14 @@
-"""How a form's work is divided: stages one after the other, each of units that any threads do in any order.
+"""The contract of a kernel: kernel steps, one after the other, each with work items that threads compute in any order.
 
     def planned(target, inputs, outputs, attributes):
         def rows(work: Work, start: Value, stop: Value) -> None:
             for row in work.f.range(start, stop):
-                ...                                     # of work.inputs into work.outputs
-        return Stages((Stage(rows, units=inputs[0].static_shape[0], cost=...),))
+                ...                                     # from work.inputs to work.outputs
+        return KernelSteps((KernelStep(rows, work_items=inputs[0].static_shape[0], cost=...),))
 
-A unit writes what no other unit of its stage reads or writes, so no result depends on who does it. A stage begins when
-all units of the one before are done. What one unit leaves for another stage lies in shared scratch; what it needs for
-itself in scratch of its thread.
+A work item writes no bytes that another item of its step reads or writes, so no result depends on which thread computes
+it. A step begins when all work items of the step before are done. Shared scratch holds results for later steps; scratch
+of the thread holds intermediate results of an item.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from typing import NamedTuple
 from runtime.codegen.ir import Function, Index, Type, Value
 
 FinishVector = Callable[[Value, Index, Index, int], None]
-"""Takes a finished vector of channels: the number of its place, its first channel, and how many lanes count. It may be
-given a vector twice, if it is the same."""
+"""Takes a finished vector of channels: its pixel number, its first channel, and the number of lanes that count.
+
+It may get a vector twice, if both are the same.
+"""
 
 
 Read = Callable[[Index, Index, int], Value]
-"""Gives a vector of channels: of the pixel of this number, from this channel on, so many."""
+"""Returns a vector of channels: of the pixel with this number, from this channel on, with this number of lanes."""
 
 
 class ComputedOperand(NamedTuple):
-    """An operand of channels last that is not in memory, but made where it is copied.
+    """An operand with channels last that is not in memory: the kernel computes it when it copies it.
 
     Attributes:
-        read: makes a vector of it.
-        operands: the addresses of what it is made of that is as large.
-        first: the number of its first pixel.
+        read: function that computes a vector of it.
+        operands: addresses of the operands of that computation that have its shape.
+        first: number of its first pixel.
     """
 
     read: Read
@@ -41,23 +43,23 @@ class ComputedOperand(NamedTuple):
     first: Index = 0
 
     def onward(self, pixels: Index) -> ComputedOperand:
-        """So many pixels further."""
+        """Return the operand from a later pixel on."""
         return self._replace(first=self.first + pixels)
 
 
 class Work(NamedTuple):
-    """What a stage is written with.
+    """The arguments of the function that writes a kernel step.
 
     Attributes:
-        f: the function.
-        inputs: the addresses of the operands, None for absent ones.
-        outputs: the addresses of the results.
-        shared_scratch: the address of shared scratch by number, as elements of a type.
-        thread_scratch: likewise of the thread's own scratch.
-        addresses: the addresses of all tensors of the group by name.
-        fail_check: writes that something was found which the op refuses; see `KernelSteps.refuses`.
-        finish: what becomes of the result instead of being written, if there is something; see `FinishVector`.
-        computed_operand: the first operand, if it is made where it is copied.
+        f: the function under construction.
+        inputs: addresses of the operands, None for absent ones.
+        outputs: addresses of the results.
+        shared_scratch: function from a number and a type to the address of that shared scratch.
+        thread_scratch: likewise for scratch of the thread.
+        addresses: addresses of all tensors of the group by name.
+        fail_check: function that writes that a runtime check failed; see `KernelSteps.has_runtime_check`.
+        finish: function that takes the result instead of memory, if an epilogue follows; see `FinishVector`.
+        computed_operand: the first operand, if the kernel computes it when it copies it.
     """
 
     f: Function
@@ -72,16 +74,16 @@ class Work(NamedTuple):
 
 
 Write = Callable[[Work, Value, Value], None]
-"""Writes the loop over units, from a first to before a last one."""
+"""Writes the loop over work items, from the first to before the last."""
 
 
 class RowTiles(NamedTuple):
-    """Units that are equal strips of rows, in order.
+    """The work items of a step, if they are equal row tiles in order.
 
     Attributes:
-        parts: how many; there may be several units in each.
-        rows: of all strips together: the first axis of what they read and write.
-        reads: places in the group's table of what a strip reads its own rows of, and no others.
+        parts: number of row tiles; each may consist of several work items.
+        rows: rows of all tiles together: the first axis of the tensors that they read and write.
+        reads: positions in the group's table of tensors of which a tile reads its own rows only.
     """
 
     parts: int
@@ -90,14 +92,14 @@ class RowTiles(NamedTuple):
 
 
 class Prepack(NamedTuple):
-    """What a stage touches that reads whole operands, such as weights, and nothing else: it may be kept.
+    """The operands and scratch of a step that only reads whole operands, such as weights; its results may be cached.
 
-    Where these operands are the same from step to step, as states are between predictions, it is made once. It uses no
-    scratch of its thread.
+    If these operands are the same in successive steps, as states are between predictions, the step runs once. It uses
+    no scratch of the thread.
 
     Attributes:
         reads: its operands, by number.
-        writes: the shared scratch, by number, that it writes, all of it, and no other stage does.
+        writes: the shared scratch, by number, that it alone writes, completely.
     """
 
     reads: tuple[int, ...]
@@ -105,18 +107,18 @@ class Prepack(NamedTuple):
 
 
 class KernelStep(NamedTuple):
-    """Work that is done by as many threads as there are.
+    """A part of a kernel whose work items all threads share.
 
     Attributes:
-        write: once for all stages that share it, which then differ by their first unit.
-        work_items: how many.
-        cost: cycles of all units together, on one thread, as `runtime.codegen.costs` prices them.
-        first: the number of the first unit.
-        row_tiles: if its units are strips of rows, which also write their own rows only.
-        prepack: if it prepares whole operands for the other stages, and does nothing else.
-        prefers_ranges: whether units one after the other take less time than each by itself, so that a thread gets one
-            stretch
-            of them.
+        write: function that writes the loop; steps with the same function share its code and differ by their first
+            item.
+        work_items: number of work items.
+        cost: cycles of all work items on one thread, as `runtime.codegen.costs` prices them.
+        first: number of the first work item.
+        row_tiles: the row tiles, if its work items are row tiles that write their own rows only.
+        prepack: operands and scratch, if it only prepares whole operands for the other steps.
+        prefers_ranges: True if successive work items take less time than the same number of others, so that each thread
+            should get one range of them.
     """
 
     write: Write
@@ -129,19 +131,18 @@ class KernelStep(NamedTuple):
 
 
 class KernelSteps(NamedTuple):
-    """All that a group does.
+    """The whole computation of a group.
 
     Attributes:
-        steps: in order.
+        steps: kernel steps, in order.
         shared_scratch: bytes of each scratch that all threads share.
         thread_scratch: bytes of each scratch that every thread has for itself.
-        has_runtime_check: whether it may find a number that the op refuses, such as an index of no row. It then touches
-            nothing
-            by that number, and goes on or not as it likes; the step ends after this phase, and the reference kernels
-            of the group say what is wrong.
-        reads_row_halves: whether threads read halves of each row of the group's first operand.
-        prepacked: stages before the others, which are made only when states have changed.
-        packed: the scratch that these write, by number, shared scratch first: it is kept from step to step.
+        has_runtime_check: True if it may find data that the op refuses, such as an index out of range. It then reads
+            and writes nothing by that index, and may go on or not; the step ends after this phase, and the reference
+            kernels of the group report the error.
+        reads_row_halves: True if threads read halves of each row of the group's first operand.
+        prepacked: steps before the others, which run only when states have changed.
+        packed: scratch that these write, by number, shared scratch first: it is kept between steps.
     """
 
     steps: tuple[KernelStep, ...]
@@ -154,10 +155,10 @@ class KernelSteps(NamedTuple):
 
     @property
     def all(self) -> tuple[KernelStep, ...]:
-        """In the order in which their functions are numbered."""
+        """All kernel steps, in the order in which their functions are numbered."""
         return (*self.prepacked, *self.steps)
 
     @property
     def is_prepacked(self) -> bool:
-        """Whether nothing is left to do in a step."""
+        """True if all kernel steps are prepacked."""
         return bool(self.prepacked) and not self.steps

@@ -1,12 +1,12 @@
-"""Attention: a unit makes the weights of a block of queries in its thread's own memory, and no more of them at a time.
+"""Attention: a work item computes the weights of one block of queries at a time, in scratch of its thread.
 
-heads     how operands lie, and how queries are cut into blocks
-panels    keys or values turned around, as the tile reads them
-products  products of a block, with as many keys as it sees
-seen      how many keys a block sees; what a mask hides after those is left out
-weights   softmax of scores, and what masks hide of them
+heads     the layout of operands, and the division of queries into blocks
+panels    keys or values transposed, as the tile reads them
+products  products of a block with the keys that it sees
+seen      the number of keys that a block sees, up to the first keys that its mask hides
+weights   softmax of scores, with masks
 forward   the results
-backward  gradients, with the weights made again
+backward  gradients, with the weights recomputed
 """
 
 from runtime.codegen.kernels.attention.backward import backward as backward

@@ -1,7 +1,7 @@
-"""The gradients of attention: a unit is a head of keys and values, with the queries that read it, block after block.
+"""The gradients of attention: a work item is a head of keys and values, with the blocks of queries that read it.
 
-With weights p and their gradient dp, that of the scores is p * (dp - the sum of p * dp). Where heads are few, a unit
-has a part of the queries, and what parts give keys and values is added in order by stages after it.
+With weights p and their gradient dp, the gradient of the scores is p * (dp - sum(p * dp)). If there are few heads, a
+work item has a part of the queries, and later kernel steps add the gradients of keys and values of all parts, in order.
 """
 
 from __future__ import annotations
@@ -24,20 +24,19 @@ from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.machine import Target
 
 KEYS, VALUES, WEIGHTS, GRADIENTS, QUERY_NUMBERS = range(5)
-"""The thread's own memory: for keys and values in panels, for weights and their gradients, and for a number of each
-query."""
+"""Scratch of the thread: panels of keys and of values, weights, their gradients, and a number for each query."""
 
 WANTED_ITEMS: Final = 8
-"""Units, so that threads have something to share."""
+"""Number of work items that gives every thread a share."""
 
 FORWARD_PRODUCTS, GRADIENT_PRODUCTS = 2, 5
-"""Products of attention, and of its gradient."""
+"""Number of products of attention, and of its gradient."""
 
 
 def backward(
     target: Target, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
 ) -> KernelSteps:
-    """One stage."""
+    """Return the kernel steps of the gradient."""
     *operands, mask = inputs
     q, k, v, _ = (x for x in operands if x is not None)
     heads = heads_of(target, q, k, v, mask, attributes["causal"], attributes["scale"])
@@ -80,7 +79,7 @@ class _Gradients:
         self.finite, self.word, self.most = self.f.local(), self.f.local(), self.f.local()
 
     def turn(self, group: Value, item: Value) -> None:
-        """Begin with a head of keys and values: the sums of their gradients, which lie where the unit's do, are 0."""
+        """Begin a head of keys and values: pack both, and set this item's sums of their gradients to 0."""
         f, heads = self.f, self.heads
         of_keys, of_values = heads.keys * heads.depth, heads.keys * heads.width
         write_panels(self.work, heads, self.k + group * of_keys, heads.depth, self.keys)
@@ -94,7 +93,7 @@ class _Gradients:
             f.store(where(are_finite(f, heads, parts), f.index(1), 0), self.finite)
 
     def write(self, group: Value, head: Value, number: Index, item: Value) -> None:
-        """What some blocks of queries, from one of this number on, give all gradients."""
+        """Add the contributions of some blocks of queries, from a numbered one on, to all gradients."""
         f, heads = self.f, self.heads
         first = number * heads.rows
         f.store(f.index(0), self.most)
@@ -120,7 +119,7 @@ class _Gradients:
                 of_keys(self.work, heads, left, right, size, start, stop, key, to)
 
     def _block(self, group: Value, head: Value, block: Block, row: Index) -> None:
-        """The weights of a block and their gradients, from a row of both on, and the gradients of its queries."""
+        """Compute the weights of a block and their gradients, from `row` on, and the gradients of its queries."""
         f, heads = self.f, self.heads
         query = head * heads.queries + block.first
         seen = seen_keys(self.work, heads, block, self.mask, self.finite, self.word)
@@ -139,7 +138,7 @@ class _Gradients:
             f.store(maximum(f.load(self.most), computed(heads, seen, heads.keys)), self.most)
 
     def _of_scores(self, p: Value, dp: Value, rows: int, columns: Index) -> None:
-        """Powers become weights, and the gradient of weights that of scores; of keys left out, both are 0."""
+        """Turn powers into weights, and their gradient into that of the scores; both are 0 for hidden keys."""
         whole = rows // ROWS_TOGETHER * ROWS_TOGETHER
         for i in self.f.range(0, whole, ROWS_TOGETHER):
             self._of_rows(p, dp, i, ROWS_TOGETHER, columns)

@@ -1,4 +1,4 @@
-"""The results of attention: a unit is a head and a block of its queries."""
+"""The results of attention: a work item is a head and a block of its queries."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.machine import Target
 
 PANELS, WEIGHTS, QUERY_NUMBERS = range(3)
-"""The thread's own memory: for keys in panels, for weights, and for a number of each query."""
+"""Scratch of the thread: panels of keys, weights, and a number for each query."""
 
 
 def forward(
     target: Target, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
 ) -> KernelSteps:
-    """One stage."""
+    """Return the kernel step of attention."""
     *operands, mask = inputs
     q, k, v = (x for x in operands if x is not None)
     heads = heads_of(target, q, k, v, mask, attributes["causal"], attributes["scale"])
@@ -58,7 +58,7 @@ class _Results:
         self.finite, self.word = self.f.local(), self.f.local()
 
     def turn(self, group: Value) -> None:
-        """Begin with the keys and values of a group of heads."""
+        """Begin a group of heads: pack its keys and values."""
         heads = self.heads
         write_panels(self.work, heads, self.k + group * (heads.keys * heads.depth), heads.depth, self.panels)
         if heads.leaves_out:
@@ -67,7 +67,7 @@ class _Results:
             self.f.store(where(finite, self.f.index(1), 0), self.finite)
 
     def write(self, head: Value, block: Block) -> None:
-        """The results of a block."""
+        """Write the results of a block."""
         f, heads, [y] = self.f, self.heads, self.work.outputs
         query = head * heads.queries + block.first
         q, to = self.q + query * heads.depth, y + query * heads.width

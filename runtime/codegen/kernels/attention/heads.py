@@ -1,4 +1,4 @@
-"""How the operands of attention lie, and how queries are cut into blocks."""
+"""The layout of the operands of attention, and the division of queries into blocks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from runtime.codegen.kernels.steps import Work
 from runtime.codegen.machine import NOMINAL_L2_BYTES, Target
 
 BLOCK_QUERIES: Final = 32
-"""Queries of a block: its weights stay in the nearest cache, and a causal mask leaves out what a block does not see."""
+"""Queries of a block: its weights stay in the first-level cache, and a causal mask leaves out keys that no query sees.
+"""
 
 MAX_GRADIENT_QUERIES: Final = 128
-"""Queries whose weights a gradient keeps at once, so that sums over them are one chain."""
+"""Queries whose weights a gradient keeps at once, so that a sum over them is one chain."""
 
 MIN_BLOCK_QUERIES: Final = 8
-"""Queries of a block that has very many keys."""
+"""Queries of a block with very many keys."""
 
 CAUSAL_SHARE: Final = 0.6
 """Share of the scores that causal attention computes: half of them, and those of blocks on the diagonal."""
@@ -32,15 +33,16 @@ class Heads:
     """Sizes and masks.
 
     Attributes:
-        target: what code is for.
-        element: of all operands but a mask.
-        images, heads, groups: how many there are; `groups` heads have keys and values, for as many queries' heads each.
-        queries, keys: how many there are in a head.
+        target: the target of the code.
+        element: type of all operands but a mask.
+        images, heads, groups: their numbers; `groups` heads have keys and values, each for an equal number of heads
+            with queries.
+        queries, keys: their numbers in a head.
         depth, width: elements of a query and a key, and of a value.
         rows: queries of a block.
-        scale: of scores.
-        causal: whether a query sees no later key.
-        mask: the elements of a mask, if there is one, and its steps along images, heads, queries and keys.
+        scale: factor of the scores.
+        causal: True if a query sees no later key.
+        mask: dtype of the mask, if there is one, and its strides along images, heads, queries and keys.
     """
 
     target: Target
@@ -59,7 +61,7 @@ class Heads:
 
     @property
     def lanes(self) -> int:
-        """Of a vector."""
+        """Lanes of a vector."""
         return self.target.lanes(self.element.bits)
 
     @property
@@ -69,7 +71,7 @@ class Heads:
 
     @property
     def blocks(self) -> int:
-        """Of the queries of a head."""
+        """Blocks of the queries of a head."""
         return -(-self.queries // self.rows)
 
     @property
@@ -85,17 +87,17 @@ class Heads:
 
     @property
     def panel(self) -> int:
-        """Keys that a tile of scores takes."""
+        """Keys of a tile of scores."""
         return min(tile_shape(self.target, self.lanes, self.rows, self.keys)[1] * self.lanes, self.wide)
 
     @property
     def wide(self) -> int:
-        """Keys as whole vectors."""
+        """Keys, rounded up to whole vectors."""
         return -(-self.keys // self.lanes) * self.lanes
 
     @property
     def row(self) -> int:
-        """Elements from one row of weights to the next: some more than there are keys, so rows lie in other places."""
+        """Stride of the rows of weights: more than the keys, so that rows fall into other cache sets."""
         return self.wide + self.lanes
 
     @property
@@ -105,7 +107,7 @@ class Heads:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether a block may see fewer keys than there are."""
+        """True if a block may see fewer keys than there are."""
         hides = self.causal or (self.mask is not None and self.mask[0] == "bool" and self.mask[1][-1] > 0)
         return hides and self.keys > self.panel
 
@@ -119,7 +121,7 @@ class Heads:
 def heads_of(
     target: Target, q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None, causal: bool, scale: float
 ) -> Heads:
-    """The sizes of operands of these types."""
+    """Return the sizes of operands of these types."""
     images, heads, queries, depth = q.static_shape
     groups, keys = k.static_shape[1:3]
     seen = None
@@ -137,9 +139,9 @@ class Block:
     """Some queries of a head.
 
     Attributes:
-        image, head: which.
-        first: the first query.
-        rows: how many.
+        image, head: their numbers.
+        first: number of the first query.
+        rows: number of queries.
     """
 
     image: Value
@@ -149,7 +151,7 @@ class Block:
 
 
 def blocks_of(work: Work, heads: Heads, head: Value, number: Value) -> Generator[Block]:
-    """The block of a number, written for both sizes if there are two; the head is counted through all images."""
+    """Give a numbered block; the code is written twice if there are two sizes. Heads are counted through all images."""
     image, first = head // heads.heads, number * heads.rows
     if heads.rows == heads.last:
         yield Block(image, head % heads.heads, first, heads.rows)

@@ -1,4 +1,4 @@
-"""Keys or values turned around, once for all queries that read them: as many of them side by side as a tile takes."""
+"""Keys or values transposed once for all queries that read them, in panels as wide as a tile."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from runtime.codegen.kernels.steps import Work
 
 
 def panels_of(heads: Heads, depth: int) -> int:
-    """Elements of the panels of keys that have so many elements each."""
+    """Return the number of elements of the panels of keys with `depth` elements each."""
     return -(-heads.keys // heads.panel) * heads.panel * depth
 
 
 def write_panels(work: Work, heads: Heads, source: Value, depth: int, to: Value) -> None:
-    """Turn all keys of a head around."""
+    """Transpose all keys of a head into panels."""
     vector = heads.element.of(heads.lanes)
     packed_right(work.f, Matrix(source, 1, depth), to, depth, heads.keys, heads.panel, depth, vector)

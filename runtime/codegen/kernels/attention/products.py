@@ -1,6 +1,6 @@
-"""The products of a block: with keys as columns, as the depth, and as rows, in each case as many as it sees.
+"""The products of a block with the keys that it sees, as columns, as the depth, or as rows.
 
-A depth of more than DEPTH is cut, and what its parts give is added in order.
+A depth of more than `MAX_CHAIN_DEPTH` is split, and the partial sums are added in order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from runtime.codegen.kernels.matmul.tile import Sums, tile
 from runtime.codegen.kernels.steps import Work
 
 Epilogue = Callable[[Value, Index, Index, int], None]
-"""Takes a finished vector, its row, its first column, and how many of its lanes count."""
+"""Takes a finished vector, its row, its first column, and the number of lanes that count."""
 
 
 def by_keys(
@@ -31,9 +31,9 @@ def by_keys(
     scale: float = 1.0,
     beyond: float = 0.0,
 ) -> None:
-    """Rows of weights: queries times keys, or their like, from panels.
+    """Write rows of weights, or of their gradients: products of queries, or of gradients, with panels of keys.
 
-    Keys are taken by whole panels, so some more than are `seen`; lanes beyond the last key become `beyond`.
+    Keys are computed by whole panels, so some beyond `seen`; lanes beyond the last key become `beyond`.
     """
     f, panel = work.f, heads.panel
     whole = heads.keys // panel * panel
@@ -64,7 +64,7 @@ def _columns(
     scale: float,
     beyond: float,
 ) -> None:
-    """Those of one panel, which has so many keys."""
+    """Write the columns of one panel, which has `count` keys."""
     lanes, depth = heads.lanes, left.row
     for i, size in in_tiles(f, rows, tile_shape(heads.target, lanes, rows, heads.keys)[0]):
         sums = _tile(heads, f, left.moved(i, 0), right, size, -(-count // lanes) * lanes, depth, depth)
@@ -78,14 +78,14 @@ def _columns(
 def over_keys(
     work: Work, heads: Heads, rows: int, left: Matrix, right: Matrix, width: int, seen: Index, epilogue: Epilogue
 ) -> None:
-    """Weights, or their like, times a row for each key."""
+    """Write the products of weights, or of their gradients, with a row for each key."""
     _product(work, heads, rows, width, left, right, computed(heads, seen, heads.keys), heads.keys, epilogue)
 
 
 def of_keys(
     work: Work, heads: Heads, left: Value, right: Value, width: int, start: Index, stop: Index, key: Index, to: Value
 ) -> None:
-    """Add to the rows of a panel of keys what queries from `start` to `stop` give them: weights times their rows."""
+    """Add to the rows of a panel of keys the products of the weights and the rows of queries from `start` to `stop`."""
     f, row = work.f, heads.row
 
     def add(count: int) -> None:
@@ -112,7 +112,7 @@ def of_keys(
 
 
 def computed(heads: Heads, seen: Index, most: int) -> Index:
-    """Keys of whole panels, of at most so many."""
+    """Return the number of keys of the panels that are computed, at most `most`."""
     if isinstance(seen, int):
         return most
     return minimum((seen + (heads.panel - 1)) // heads.panel * heads.panel, most)
@@ -121,7 +121,7 @@ def computed(heads: Heads, seen: Index, most: int) -> Index:
 def _product(
     work: Work, heads: Heads, m: int, n: int, left: Matrix, right: Matrix, depth: Index, most: int, epilogue: Epilogue
 ) -> None:
-    """Of m rows and n columns, with a depth of at most so much."""
+    """Write a product of m rows and n columns, with a depth of at most `most`."""
     f, lanes = work.f, heads.lanes
     rows, vectors = tile_shape(heads.target, lanes, m, n)
     for j, columns in in_blocks(f, n, vectors * lanes):
@@ -135,7 +135,7 @@ def _product(
 def _tile(
     heads: Heads, f: Function, left: Matrix, right: Matrix, rows: int, columns: int, depth: Index, most: int
 ) -> Sums:
-    """The sums of a tile, of parts of the depth added in order."""
+    """Return the sums of a tile; parts of the depth are added in order."""
     vector = heads.element.of(heads.lanes)
     if most <= MAX_CHAIN_DEPTH:
         return tile(f, left, right, rows, columns, vector, depth, turns=isinstance(depth, int))

@@ -1,7 +1,7 @@
-"""How many keys a block of queries sees: none after those is computed with.
+"""The number of keys that a block of queries sees; later keys are not computed with.
 
-A causal mask says so by places, a mask of bools by what it hides of the last panels, which is looked at. What is
-hidden counts as 0, and 0 times what is not finite is not 0: a head that has such elements leaves nothing out.
+For a causal mask, positions determine it; of a mask of bools, the last panels are read. Hidden weights are 0, and 0
+times infinity or NaN is not 0. Therefore a head with such elements leaves out no key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runtime.codegen.kernels.steps import Work
 
 
 def are_finite(f: Function, heads: Heads, parts: Sequence[tuple[Value, int]]) -> Value:
-    """Whether so many elements at each address are all finite, alone."""
+    """Return True, as a scalar, if all elements of these parts, each an address and a count, are finite."""
     lanes, total = heads.lanes, f.constant(heads.element, 0)
     for at, count in parts:
 
@@ -29,15 +29,15 @@ def are_finite(f: Function, heads: Heads, parts: Sequence[tuple[Value, int]]) ->
 
 
 def seen_keys(work: Work, heads: Heads, block: Block, mask: Value | None, finite: Value, word: Value) -> Index:
-    """How many keys come before the first of those that nobody of the block sees: at least 1.
+    """Return the number of keys before the first one that no query of the block sees; at least 1.
 
     Args:
-        work: what it is written with.
+        work: the arguments of the kernel step.
         heads: the sizes.
         block: the queries.
-        mask: where the mask begins, if there is one.
-        finite: where it says whether keys may be left out.
-        word: where a number may be kept meanwhile.
+        mask: address of the mask, if there is one.
+        finite: address of the flag that allows to leave out keys.
+        word: address of a word for an intermediate number.
     """
     if not heads.leaves_out:
         return heads.keys
@@ -58,7 +58,7 @@ def seen_keys(work: Work, heads: Heads, block: Block, mask: Value | None, finite
 
 
 def _is_seen(f: Function, heads: Heads, rows: int, mask: Value, start: Value) -> Value:
-    """Whether one of the rows sees a key of the panel that begins there."""
+    """Return True, as a scalar, if a row sees a key of the panel that begins at `start`."""
     assert heads.mask is not None, "there is a mask to look at"
     lanes, row = heads.lanes, heads.mask[1][2]
     loop = f.loop(0, rows if row else 1, 1, [f.constant(UINT8.of(lanes), 0)])

@@ -1,7 +1,7 @@
-"""The weights of a block of queries: scores, what masks hide of them, and their softmax, some rows at a time.
+"""The weights of a block of queries: masked scores and their softmax, several rows at a time.
 
-Rows go side by side, as one alone would wait for itself. Weights are left as powers, and the factor of each query's in
-a line: whoever reads powers multiplies what it makes of them.
+Parallel rows hide the latency of one row. The weights stay powers, and a line holds a factor for each query; readers of
+powers multiply their results by it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from runtime.codegen.kernels.registers import in_register
 from runtime.codegen.kernels.steps import Work
 
 LOWEST_FINITE: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
-"""From here on is what is largest of a row: of one that sees nothing, all powers are then 0."""
+"""The least maximum of a row: for a row that sees no key, all powers are then 0."""
 
 SMALLEST_NORMAL: Final = {32: 1.1754943508222875e-38, 64: 2.2250738585072014e-308}
 """The least sum of powers: a query that sees no key has weights of 0."""
 
 ROWS_TOGETHER: Final = 4
-"""Rows side by side."""
+"""Number of rows that are computed in parallel."""
 
 
 def write_weights(
@@ -41,7 +41,7 @@ def write_weights(
     to: Value,
     line: Value,
 ) -> None:
-    """The powers of a block and the factors of its queries, given the addresses of its first query and of the keys."""
+    """Write the powers of a block and the factors of its queries; `q` is the address of its first query."""
     f = work.f
     queries = Matrix(q, heads.depth)
     by_keys(work, heads, block.rows, queries, panels, seen, to, scale=heads.scale, beyond=-inf)
@@ -58,7 +58,7 @@ class _Softmax:
         self.vector, self.bits = heads.element.of(heads.lanes), heads.element.bits
 
     def rows(self, weights: Value, line: Value, first: Index, count: int) -> None:
-        """So many rows of scores become powers."""
+        """Turn `count` rows of scores into powers."""
         f, heads, numbers = self.f, self.heads, range(count)
         rows = [weights + (first + i) * heads.row for i in numbers]
         largest = f.loop(0, self.columns, heads.lanes, [f.constant(self.vector, LOWEST_FINITE[self.bits])] * count)
@@ -83,7 +83,7 @@ class _Softmax:
         return math.exp_below(scores - most)
 
     def _seen(self, x: Value, i: Index, j: Index) -> Value:
-        """Scores, less than all others where a mask hides a key."""
+        """Return scores that are less than all others where a mask hides a key."""
         f, lanes, query = self.f, self.heads.lanes, self.f.index(self.block.first) + i
         if self.heads.causal:
             index = DTYPES[index_dtype(max(self.heads.queries, self.heads.keys))]
@@ -102,11 +102,11 @@ class _Softmax:
         return where(in_register(seen, dtype), x, -inf) if dtype == "bool" else x + seen
 
     def _count(self, j: Index) -> Index:
-        """Lanes of the vector that begins at a key which are keys."""
+        """Return the number of keys in the vector that begins at a key."""
         left = self.heads.keys - self.f.index(j)
         return minimum(left, self.heads.lanes)
 
 
 def _larger(x: Value, y: Value) -> Value:
-    """Of two numbers; of what is not a number nothing is said, as its power is none either."""
+    """Return the larger number; the result is arbitrary for NaN, whose power is NaN anyway."""
     return where(x > y, x, y)

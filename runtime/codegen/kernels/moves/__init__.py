@@ -1,9 +1,9 @@
-"""Moves: elements that are copied from one place to another, or filled, whatever they are: bits are bits.
+"""Moves: elements that are copied from one position to another, or filled, as plain bits of any dtype.
 
-move      a box of elements, where it is read and where it is written
+move      a box of elements, its source and its destination
 line      a line of elements as vectors
-steps     the moves of an op as units that threads share
-writing   one move as loops: lines, squares turned in registers, or element by element
+steps     the moves of an op as work items that threads share
+writing   one move as loops: lines, squares transposed in registers, or element by element
 """
 
 from runtime.codegen.kernels.moves.line import line as line

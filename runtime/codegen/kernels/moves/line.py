@@ -8,11 +8,11 @@ from typing import Final
 from runtime.codegen.ir import Function, Index
 
 VECTORS_PER_ITERATION: Final = 4
-"""Vectors that are copied in one turn of a loop."""
+"""Number of vectors that one iteration copies."""
 
 
 def line(f: Function, count: int, lanes: int) -> Iterator[tuple[Index, int]]:
-    """Starts and lanes of vectors: whole ones, then halves, quarters and so on; single elements have no lanes."""
+    """Give starts and lanes of vectors: whole ones, then halves, quarters and so on; single elements have no lanes."""
     together = count // (lanes * VECTORS_PER_ITERATION) * lanes * VECTORS_PER_ITERATION
     for i in f.range(0, together, lanes * VECTORS_PER_ITERATION):
         for part in range(VECTORS_PER_ITERATION):
@@ -25,5 +25,5 @@ def line(f: Function, count: int, lanes: int) -> Iterator[tuple[Index, int]]:
 
 
 def power_below(number: int) -> int:
-    """The largest power of two that is not larger."""
+    """Return the largest power of two that is not larger."""
     return 1 << (number.bit_length() - 1)

@@ -1,4 +1,4 @@
-"""A box of elements, where it is read and where it is written."""
+"""A box of elements, its source and its destination."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class Strided(NamedTuple):
     """Elements of a tensor by an index of several axes.
 
     Attributes:
-        number: of the operand or the result.
-        offset: elements before the one at the first place.
-        strides: elements from one place to the next, for every axis; less than 0 is backwards, 0 stays.
+        number: number of the operand or result.
+        offset: offset of the first element.
+        strides: strides in elements, for every axis; negative backwards, 0 for a repeated element.
     """
 
     number: int
@@ -24,9 +24,9 @@ class Move(NamedTuple):
     """A box of elements that is copied or filled.
 
     Attributes:
-        extents: of the box.
-        to: where it is written.
-        source: where it is read; or the bits of the number that it is filled with.
+        extents: extents of the box.
+        to: its destination.
+        source: its source, or the bits of the number that fills it.
     """
 
     extents: tuple[int, ...]
@@ -35,7 +35,7 @@ class Move(NamedTuple):
 
     @property
     def simple(self) -> Move:
-        """The same elements in a box with as few axes as both sides allow, and none of one place."""
+        """The same box with as few axes as both sides allow, and none of extent 1."""
         source = self.source.strides if isinstance(self.source, Strided) else (0,) * len(self.extents)
         axes: list[tuple[int, int, int]] = []
         for extent, there, here in zip(self.extents, self.to.strides, source, strict=True):
@@ -54,11 +54,11 @@ class Move(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How a tensor lies in memory.
+    """The position of a tensor's elements in memory.
 
     Attributes:
         shape: its extents.
-        strides: elements from one place to the next, for every axis.
+        strides: strides in elements, for every axis.
     """
 
     shape: tuple[int, ...]
@@ -66,7 +66,7 @@ class Layout(NamedTuple):
 
     @property
     def runs(self) -> list[tuple[int, int]]:
-        """Extents and steps of as few axes as it has to have, none of which has but one place."""
+        """Extents and strides of as few axes as possible, none of extent 1."""
         runs: list[tuple[int, int]] = []
         for extent, step in zip(self.shape, self.strides, strict=True):
             if extent == 1:
@@ -79,11 +79,11 @@ class Layout(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it lies without gaps, the last axis innermost."""
+        """True if the tensor is contiguous in row-major order."""
         return all(step == 1 for _, step in self.runs[:1]) and len(self.runs) < 2
 
     def reshaped(self, shape: tuple[int, ...]) -> Layout | None:
-        """The same elements in another shape, where they are; None if they would have to be moved."""
+        """Return the layout of the same elements in another shape; None if they would have to be moved."""
         steps, axis = [0] * len(shape), len(shape) - 1
         for extent, step in reversed(self.runs):
             while extent > 1:
@@ -94,13 +94,13 @@ class Layout(NamedTuple):
         return Layout(shape, tuple(steps))
 
     def along(self, domain: tuple[int, ...]) -> tuple[int, ...]:
-        """The steps along a domain that it broadcasts to: 0 where there is but one element."""
+        """Return the strides along a domain that the tensor broadcasts to: 0 where it has one element."""
         steps = [step if extent != 1 else 0 for extent, step in zip(self.shape, self.strides, strict=True)]
         return (*[0] * (len(domain) - len(steps)), *steps)
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """The steps of a tensor that lies in memory without gaps, the last axis innermost."""
+    """Return the strides of a contiguous tensor in row-major order."""
     steps, size = [0] * len(shape), 1
     for axis in reversed(range(len(shape))):
         steps[axis] = size

@@ -1,4 +1,4 @@
-"""The moves of an op as units that threads share: stretches of lines, places of the axes around them."""
+"""The moves of an op as work items that threads share: ranges of lines, positions of the axes around them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from runtime.codegen.machine import Target
 
 
 def move_steps(target: Target, bits: int, layers: Sequence[Sequence[Move]]) -> KernelSteps:
-    """A stage for each layer; the moves of a layer write nothing twice, later layers may write over earlier ones."""
+    """Return a kernel step for each layer of moves.
+
+    The moves of a layer write nothing twice; later layers may overwrite the results of earlier ones.
+    """
     return KernelSteps(tuple(_step([written(target, bits, move.simple) for move in layer]) for layer in layers))
 
 

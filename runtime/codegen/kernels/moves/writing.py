@@ -1,9 +1,8 @@
-"""One move as loops.
+"""One move as loops, in one of three ways.
 
-Lines: both sides go on along the last axis, element beside element; vectors, and at the end of a line smaller ones.
-Squares: the source goes on along another axis; vectors of it are turned in registers, as many as each has lanes. At the
-end of an axis the last square begins earlier, and writes only what is missing.
-Elements: neither.
+Lines: both sides are contiguous along the last axis; vectors, and smaller ones at the end of a line. Squares: the
+source is contiguous along another axis. Its vectors are transposed in registers, as many as each has lanes. At the end
+of an axis, the last square begins earlier and writes only the missing elements. Elements: neither.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from runtime.codegen.kernels.steps import Work
 from runtime.codegen.machine import Target
 
 PIECE_BYTES: Final = 4096
-"""Of a line that is shared by several units; a multiple of every vector."""
+"""Size of a piece of a line that several work items share; a multiple of every vector."""
 
 WANTED_ITEMS: Final = 32
-"""Units, so that threads have something to share."""
+"""Number of work items that gives every thread a share."""
 
 MAX_SQUARE_SIDE: Final = 16
-"""Of a square: its vectors, before and after, have to stay in registers."""
+"""Upper bound on the side of a square: its vectors, before and after transposition, must stay in registers."""
 
 
 class Written(NamedTuple):
     """A move that is ready to be written.
 
     Attributes:
-        work_items: extents of the axes whose places are units.
-        cost: cycles of all units.
-        write: the loop over units.
+        work_items: extents of the axes whose positions are work items.
+        cost: cycles of all work items.
+        write: the loop over work items.
     """
 
     work_items: tuple[int, ...]
@@ -46,7 +45,7 @@ class Written(NamedTuple):
 
 
 def written(target: Target, bits: int, move: Move) -> Written:
-    """How a move of elements of so many bits is written."""
+    """Return the way to write a move of elements of `bits` bits."""
     element = Type("unsigned", bits)
     lanes, elements = target.vector_bytes * 8 // bits, prod(move.extents)
     if not move.extents or move.to.strides[-1] != 1:
@@ -70,7 +69,7 @@ def written(target: Target, bits: int, move: Move) -> Written:
 
 
 def _lines(move: Move, element: Type, lanes: int) -> Written:
-    """Lines; where there are few, pieces of them are units of their own."""
+    """Return a move by lines; if there are few lines, pieces of them are work items."""
     length, lines = move.extents[-1], prod(move.extents[:-1])
     cost = lines * (length * element.bits / 8 * COPIED_BYTE_CYCLES + COPIED_LINE_CYCLES)
     piece = PIECE_BYTES * 8 // element.bits
@@ -80,7 +79,7 @@ def _lines(move: Move, element: Type, lanes: int) -> Written:
 
 
 def _spread(extents: Sequence[int], cost: float, writer: Callable[[Work], Callable[[list[Index]], None]]) -> Written:
-    """Units are the places of the first axes; what is left is written by loops inside."""
+    """Return a move whose work items are positions of the first axes; loops inside write the rest."""
     count = leading(extents, WANTED_ITEMS)
 
     def write(work: Work, start: Index, stop: Index) -> None:
@@ -91,7 +90,7 @@ def _spread(extents: Sequence[int], cost: float, writer: Callable[[Work], Callab
 
 
 class _Elements:
-    """Element by element."""
+    """A move element by element."""
 
     def __init__(self, work: Work, element: Type, move: Move) -> None:
         self.f, self.element, self.move = work.f, element, move
@@ -109,7 +108,7 @@ class _Elements:
 
 
 class _Lines(_Elements):
-    """A line, or a piece of one: the last index is the number of the piece."""
+    """A move by lines, or pieces of them: the last index is the number of the piece."""
 
     def __init__(self, work: Work, element: Type, move: Move, lanes: int, size: int) -> None:
         super().__init__(work, element, move)
@@ -141,14 +140,14 @@ class _Lines(_Elements):
             self.f.store(x, target, i)
 
     def _known(self, source: Value | None) -> Value | None:
-        """What the whole line is made of, if it is one number."""
+        """Return the value that fills the whole line, if it is one number."""
         if source is None:
             return self._fill(0)
         return None if _steps(self.move)[-1] else self.f.load(source)
 
 
 class _Squares(_Elements):
-    """Squares along the last axis; the index of the other one is the number of a row of squares."""
+    """A move by squares along the last axis; the index of the other axis is the number of a row of squares."""
 
     def __init__(self, work: Work, element: Type, move: Move, axis: int, side: int) -> None:
         super().__init__(work, element, move)
@@ -175,7 +174,7 @@ class _Squares(_Elements):
             self._row(at, whole * self.side + rest - self.side, self.side - rest)
 
     def _row(self, at: list[Index], first: Index, skipped: int) -> None:
-        """Squares side by side; of each, the first columns of the source, so many, are there already."""
+        """Write neighbouring squares; the first `skipped` columns of the source of each are already written."""
         at = [*at]
         at[self.axis] = first
         length = self.move.extents[-1]

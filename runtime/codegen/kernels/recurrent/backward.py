@@ -1,9 +1,9 @@
 """The gradients of a recurrent layer, from the last step to the first.
 
-A stage is a step: its units are parts of the states, with the gates that belong to them. A part adds what all parts of
-the step after it left for its states, goes through the cells, and multiplies what these give with the transposed
-weights: that is its part of the gradient of all states before. So threads hand sums to each other, which are few, and
-not the gradients of gates, and each finds its weights again in its caches.
+A kernel step is a time step: its work items are parts of the states, with their gates. A part adds the contributions of
+all parts of the following time step to the gradient of its states. It goes through the cells and multiplies the
+gradients of the gates by the transposed weights: that is its contribution to the gradient of all earlier states.
+Threads exchange these sums, which are few, instead of the gradients of gates, and each finds its weights in its caches.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ from runtime.codegen.kernels.tiles import by_size
 from runtime.codegen.math import tanh
 
 TURNED, SUMS, STATE, CELL = 2, 3, 4, 5
-"""What shared scratch is for, after that of gates: transposed weights, the sums of all parts, before a step and after;
-and if they are no results, the gradients of the first state and cell on their way."""
+"""Shared scratch after that of the gates: transposed weights; the sums of all parts, before a step and after; and the
+gradients of the first state and cell on their way, unless they are results.
+"""
 
 WANTED_STATE_PARTS: Final = 4
-"""Of the states, if there are so many vectors: enough for as many threads. More than these hand more sums around."""
+"""Number of parts of the states, if there are as many vectors; more parts exchange more sums."""
 
 
 class BackwardOptions(NamedTuple):
-    """How the gradient is computed.
+    """The variant of the gradient.
 
     Attributes:
-        kept: whether what the layer kept is the last operand; then x and cells are absent.
-        last: whether the gradient of the states is of the last step alone, [n, h], and else 0.
-        cells: whether there is one of the cells.
-        first: whether the gradients of the first state and cell are results.
-        sums: which of the gradients of preactivations are added up, over rows and steps: the last results.
+        kept: True if the last operand is what the layer kept; then x and cells are absent.
+        last: True if the gradient of the states is of the last step alone, [n, h]; it is 0 for the others.
+        cells: True if there is a gradient of the cells.
+        first: True if the gradients of the first state and cell are results.
+        sums: numbers of the gradients of preactivations that are summed over rows and steps: the last results.
     """
 
     kept: bool = False
@@ -54,7 +55,7 @@ class BackwardOptions(NamedTuple):
 
 
 class StatePart(NamedTuple):
-    """What a part multiplies: elements from row to row, where its vector of states begins, how many states it has."""
+    """The operand of a part's product: its stride from row to row, its first column, and its number of states."""
 
     apart: int
     column: Index
@@ -76,11 +77,11 @@ class Backward:
 
     @property
     def sums_size(self) -> int:
-        """Elements of what a part leaves."""
+        """Elements of the sums of a part."""
         return self.panels * self.layer.rows * self.width
 
     def steps(self) -> KernelSteps:
-        """Weights, gates, and steps."""
+        """Return the kernel steps: weights, gates and time steps."""
         layer, first = self.layer, self.how.first
         turned = self.parts * layer.gates * self.part * self.panels * self.width
         steps = [KernelStep(self.turn, self.parts, turned * PACKED_ELEMENT_CYCLES)]
@@ -107,7 +108,10 @@ class Backward:
         return KernelSteps(tuple(steps), tuple(max(size * layer.item, 64) for size in shared), (own * layer.item,))
 
     def turn(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are parts of the transposed weights; the sums that the first step reads go with them."""
+        """Write the kernel step that transposes weights and prepares the sums that the first time step reads.
+
+        Work items are parts.
+        """
         f, layer = work.f, self.layer
         for item in f.range(start, stop):
             for states in by_size(f, layer.states, self.part, f.index(item)):
@@ -119,7 +123,7 @@ class Backward:
             self._begin(work, f.index(item))
 
     def _begin(self, work: Work, part: Value) -> None:
-        """What the first step reads: nothing, or in the first part the gradient of the last state."""
+        """Prepare the sums for the first time step: zeros, or in the first part the gradient of the last state."""
         f, layer = work.f, self.layer
         to = work.shared_scratch(SUMS, layer.element) + part * self.sums_size
         for i in f.range(0, self.sums_size, layer.lanes):
@@ -136,7 +140,7 @@ class Backward:
                                 f.store(f.load(given, v, layer.lanes, tail), index, v)
 
     def step(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are parts of a step; those of the next follow."""
+        """Write the kernel step of a time step; its work items are parts, and those of the next time step follow."""
         f, layer = work.f, self.layer
         for item in f.range(start, stop):
             step, part = f.index(item) // self.parts, f.index(item) % self.parts
@@ -151,7 +155,7 @@ class Backward:
                     self._multiply(work, step, part, states)
 
     def _vector(self, work: Work, step: Value, time: Value, part: Value, column: Value, tail: int, states: int) -> None:
-        """The cells of all rows, and what biases get from them."""
+        """Write the cells of all rows, and their contributions to the biases."""
         f, layer, sums = work.f, self.layer, self.how.sums
         index = StatePart(self._apart(states), column, states)
         at = StatePosition(f.index(0), time, part * self.part + column, tail)
@@ -163,7 +167,7 @@ class Backward:
             biases.add_up(work, layer, step, at, given, index.apart, indices, sum)
 
     def _multiply(self, work: Work, step: Value, part: Value, states: int) -> None:
-        """What the cells of a part left, by its weights, panel by panel of all states."""
+        """Multiply the gradients of the gates of a part by its weights, panel by panel of all states."""
         f, layer = work.f, self.layer
         depth, left = layer.gates * states, work.thread_scratch(0, layer.element)
         to = self._sums(work, step + 1) + part * self.sums_size
@@ -174,7 +178,7 @@ class Backward:
             product(f, left, layer.rows, self._apart(states), panels, states_in_blocks(depth), layer.vector, here)
 
     def finish(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are parts of the gradient of the first state."""
+        """Write the gradient of the first state; work items are its parts."""
         f, layer = work.f, self.layer
         for item in f.range(start, stop):
             for states in by_size(f, layer.states, self.part, f.index(item)):
@@ -186,7 +190,7 @@ class Backward:
                         f.store(self._gradient(work, f.index(layer.times), at, state), state, 0, at.tail)
 
     def _gradient(self, work: Work, step: Value, at: StatePosition, state: Value) -> Value:
-        """Of the state after a step, as far as it comes from later ones."""
+        """Return the gradient of the state after a step, as far as later steps contribute to it."""
         f, layer = work.f, self.layer
         vector = at.first // layer.lanes
         index = (vector // self.vectors * layer.rows + at.row) * self.width + vector % self.vectors * layer.lanes
@@ -197,8 +201,8 @@ class Backward:
         before = layer.time(f, maximum(step - 1, 0), backwards=True)
         skipped = hides(work, self.operands.mask, layer, at.row, before)
         if skipped is not None:
-            skipped = skipped if step.known else skipped & (step > 0)  # the first step reads what `_begin` left
-            dh = where(skipped, layer.zero(f), dh)  # 0 times a weight that is NaN is in these sums
+            skipped = skipped if step.known else skipped & (step > 0)  # the first step reads the sums of `_begin`
+            dh = where(skipped, layer.zero(f), dh)  # these sums contain 0 times a weight that is NaN
         past = f.load(state, 0, layer.lanes, at.tail)
         return dh + (past if step.known else where(step.equal(0), f.constant(layer.vector, 0), past))
 
@@ -215,12 +219,12 @@ class Backward:
             f.store(past if hidden is None else where(hidden, dh, past), state, 0, at.tail)
 
     def _keeps(self, work: Work) -> bool:
-        """Whether something of a state's gradient goes past the product."""
+        """Return True if a part of a state's gradient bypasses the product."""
         mask = self.operands.mask
         return self.layer.gates == 3 or (mask < len(work.inputs) and work.inputs[mask] is not None)
 
     def _first(self, work: Work, which: int) -> Value:
-        """Where the gradient of the first state or cell comes to be."""
+        """Return the address of the gradient of the first state or cell."""
         if not self.how.first:
             return work.shared_scratch(which, self.layer.element)
         return work.outputs[self.operands.state + which - STATE]
@@ -255,24 +259,24 @@ class Backward:
         return back
 
     def _computed(self, work: Work, at: StatePosition) -> list[Value]:
-        """The gates, which lie where their gradients will."""
+        """Return the gates, which lie where their gradients will."""
         layer = self.layer
         return [work.f.load(gate_at(work, layer, at, gate), 0, layer.lanes, at.tail) for gate in range(layer.gates)]
 
     def _kept(self, work: Work, at: StatePosition, numbers: Iterable[int]) -> list[Value]:
-        """Some of what the layer kept there."""
+        """Return some of the vectors that the layer kept for this position."""
         layer = self.layer
         start = kept(layer, address(work, -1), at)
         return [work.f.load(start, number * layer.lanes, layer.lanes) for number in numbers]
 
     def _cell(self, work: Work, at: StatePosition) -> Value:
-        """The cell after a step."""
+        """Return the cell after a step."""
         return self._kept(work, at, [4])[0] if self.how.kept else self._load(work, self.operands.cells, at)
 
     def _leave(
         self, work: Work, at: StatePosition, hidden: Value | None, back: cells.CellGradients, index: StatePart
     ) -> None:
-        """Write the gradients of preactivations, and what is multiplied."""
+        """Write the gradients of the preactivations, and the operand of the product."""
         f, layer = work.f, self.layer
         result = (at.row * layer.times + at.time) * layer.wide + at.first
         to = work.thread_scratch(0, layer.element) + at.row * index.apart + index.column
@@ -292,11 +296,11 @@ class Backward:
         )
 
     def _sums(self, work: Work, step: Value) -> Value:
-        """Those that a step reads."""
+        """Return the address of the sums that a time step reads."""
         return work.shared_scratch(SUMS, self.layer.element) + step % 2 * (self.parts * self.sums_size)
 
     def _apart(self, states: int) -> int:
-        """Elements from row to row of what a part multiplies: a little more than a power of two."""
+        """Return the stride of rows of the product's operand: slightly more than a power of two."""
         blocks = self.layer.gates + biases.needs_new(self.layer, self.how.sums)
         return blocks * states + self.layer.lanes
 
@@ -307,12 +311,12 @@ class Backward:
         return work.f.load(address(work, number) + index, 0, layer.lanes, at.tail)
 
     def _before(self, work: Work, first: int, at: StatePosition, after: Callable[[StatePosition], Value]) -> Value:
-        """What a state or cell was before a step: the first one, or that `after` another step."""
+        """Return a state or cell before a step: the first one, or `after` the preceding step."""
         f, layer = work.f, self.layer
         is_first = at.time.equal(layer.times - 1 if layer.reverse else 0)
         step: Index = 1 if layer.reverse else -1
         earlier = after(
             at._replace(time=where(is_first, at.time, at.time + step))
-        )  # read in any case: it has to be there
+        )  # it is read in any case, so it must be a valid position
         begin = f.load(address(work, first) + at.row * layer.states + at.first, 0, layer.lanes, at.tail)
         return where(is_first, begin, earlier)

@@ -1,6 +1,6 @@
-"""The gradients of biases: those of preactivations, over the rows of a step and then over steps.
+"""The gradients of biases: gradients of preactivations, summed over the rows of a step and then over steps.
 
-They are added where the product of the step finds them too, while they are in the nearest cache.
+They are added up where the product of the step reads them too, while they are in the first-level cache.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from runtime.codegen.kernels.recurrent.layer import Layer, StatePosition
 from runtime.codegen.kernels.steps import Work
 
 NEW_GATE_BLOCK: Final = 3
-"""The block of scratch that has the gradient of a GRU's last preactivation; that of its product is in block 2."""
+"""The block of scratch with the gradient of a GRU's last preactivation; the gradient of its product is in block 2."""
 
 
 def blocks(layer: Layer, sums: Sequence[int]) -> list[Sequence[int]]:
-    """Where scratch has the gates of each sum."""
+    """Return the blocks of scratch with the gates of each sum."""
     both = (0, 1, NEW_GATE_BLOCK), (0, 1, 2)
     return [both[which] if layer.gates == 3 else range(layer.gates) for which in sums]
 
 
 def needs_new(layer: Layer, sums: Sequence[int]) -> bool:
-    """Whether scratch has a block more than the product reads."""
+    """Return True if scratch has a block that the product does not read."""
     return layer.gates == 3 and 0 in sums
 
 
@@ -38,7 +38,7 @@ def add_up(
     indices: Sequence[int],
     to: Value,
 ) -> None:
-    """A vector of each gate: the sum of all rows, `apart` from each other, to what the steps before have left."""
+    """Add, for each gate, the sum of a vector over all rows, `apart` from each other, to earlier steps' sums."""
     f, zero = work.f, work.f.constant(layer.vector, 0)
     loop = f.loop(0, layer.rows, 1, [zero] * layer.gates)
     for row, totals in loop:

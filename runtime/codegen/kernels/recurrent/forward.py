@@ -1,7 +1,7 @@
-"""A recurrent layer, step after step: stages are steps, units panels of states.
+"""A recurrent layer, one time step after the other: a kernel step is a time step, its work items are panels of states.
 
-The state before lies in scratch, row after row, twice: what a step reads, and what it leaves for the next. Where the
-layer multiplies features too, those of the step lie behind the states, and so do their weights: one product is of both.
+Scratch holds the states row by row, twice: those that a step reads, and those that it writes for the next. If the layer
+multiplies features too, the features of the step follow the states, and so do their weights: one product has both.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from runtime.codegen.kernels.tiles import PanelVector, by_size
 from runtime.codegen.math import tanh
 
 PANELS, STATE, CELL = 0, 1, 2
-"""What shared scratch is for."""
+"""Numbers of the shared scratch."""
 
 
 class ForwardOptions(NamedTuple):
-    """How a layer goes forwards.
+    """The variant of the layer.
 
     Attributes:
-        keeps: whether its last result is what the gradient needs, as `layer.kept` lays it out.
-        cells: whether the cells of an LSTM are a result.
-        last: whether of all states only those of the last step are written.
+        keeps: True if its last result is what the gradient needs, in the layout of `layer.kept`.
+        cells: True if the cells of an LSTM are a result.
+        last: True if only the states of the last step are written.
     """
 
     keeps: bool = False
@@ -46,8 +46,8 @@ class ForwardOptions(NamedTuple):
 class Forward:
     """The loops of a layer.
 
-    The operands are x, recurrent weights, for a GRU the bias, the first state, for an LSTM the first cell, and a mask;
-    if the layer multiplies features, these, their weights and a bias follow, and x is absent.
+    The operands are x, recurrent weights, for a GRU the bias, the first state, for an LSTM the first cell, and a mask.
+    If the layer multiplies features, x is absent, and the features, their weights and a bias follow.
     """
 
     def __init__(self, layer: Layer, how: ForwardOptions | None = None) -> None:
@@ -57,7 +57,7 @@ class Forward:
         self.source = GateInputs(layer, self.mask + 1)
 
     def steps(self) -> KernelSteps:
-        """Copies, then a stage for each step."""
+        """Return the kernel steps: copies, then one for each time step."""
         layer = self.layer
         panels = layer.panels * layer.panel_size
         size = layer.rows * layer.apart
@@ -81,7 +81,7 @@ class Forward:
         )
 
     def begin(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are rows of the first state and cell."""
+        """Copy the first state and cell; work items are rows."""
         f, layer = work.f, self.layer
         for item in f.range(start, stop):
             for number in (STATE, CELL)[: 2 if layer.gates == 4 else 1]:
@@ -97,7 +97,7 @@ class Forward:
             self._features(work, f.index(item), time, work.shared_scratch(STATE, layer.element))
 
     def end(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are rows of the last state."""
+        """Write the last state; work items are rows."""
         f, layer = work.f, self.layer
         time, size = layer.time(f, f.index(layer.times - 1)), layer.rows * layer.apart
         left = work.shared_scratch(STATE, layer.element) + layer.times % 2 * size
@@ -106,12 +106,12 @@ class Forward:
             copied(f, left + item * layer.apart, to, layer.states, layer.vector)
 
     def pack(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are panels of the weights."""
+        """Pack the weights; work items are panels."""
         for item in work.f.range(start, stop):
             pack_panel(work, self.layer, work.f.index(item), self.source.weights)
 
     def step(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are panels of a step; those of the next step follow."""
+        """Write the kernel step of a time step; its work items are panels, and those of the next time step follow."""
         f, layer = work.f, self.layer
         size = layer.rows * layer.apart
         for item in f.range(start, stop):
@@ -131,7 +131,7 @@ class Forward:
                             write(work, at, v, before, after)
 
     def _next_features(self, work: Work, step: Value, panel: Value, after: Value) -> None:
-        """Each panel copies some rows of what the next step multiplies."""
+        """Copy some rows of the features that the next time step multiplies; each panel copies its share."""
         f, layer = work.f, self.layer
         if not layer.features:
             return
@@ -146,7 +146,7 @@ class Forward:
             copied(work.f, source, to + row * layer.apart + layer.states, layer.features, layer.vector)
 
     def _gates(self, work: Work, at: StatePosition, number: int, *_: Value) -> None:
-        """What the new state is made of; `number` is that of the vector in the panel."""
+        """Write the intermediate results of a cell; `number` is that of the vector in the panel."""
         f, layer = work.f, self.layer
         made = sums(work, layer, at, number)
         x, made = self.source.added(work, at, made[layer.gates :]), made[: layer.gates]
@@ -170,7 +170,7 @@ class Forward:
             f.store(cells.rnn_sum(x, made), *slot(work, layer, at.row, number, 0))
 
     def _state(self, work: Work, at: StatePosition, number: int, before: Value, after: Value) -> None:
-        """The new state, of what `_gates` left for it."""
+        """Write the new state, from the intermediate results of `_gates`."""
         f, layer = work.f, self.layer
         old = f.load(before + at.row * layer.apart + at.first, 0, layer.lanes, at.tail)
         left = [f.load(*slot(work, layer, at.row, number, part), layer.lanes) for part in range(layer.gates)]
@@ -198,14 +198,14 @@ class Forward:
 
 
 class GateInputs:
-    """What is added to the product of the states: it is given, or made of features by the same product."""
+    """The terms that are added to the product of the states: an operand, or a product of features in the same pass."""
 
     def __init__(self, layer: Layer, features: int) -> None:
         self.layer = layer
         self.features, self.weights, self.bias = features, features + 1, features + 2
 
     def ask_for(self, work: Work, time: Value, panel: Value) -> None:
-        """What the cells of a panel add, rows of which lie far from each other."""
+        """Prefetch the terms that the cells of a panel add; their rows lie far apart."""
         f, layer = work.f, self.layer
         if layer.features:
             return
@@ -216,7 +216,10 @@ class GateInputs:
                     f.prefetch(at, gate * layer.states + v * layer.lanes)
 
     def added(self, work: Work, at: StatePosition, made: list[Value]) -> list[Value]:
-        """Return what is added to the products of the states, by gate; `made` are the products of the features."""
+        """Return the terms that are added to the products of the states, by gate.
+
+        `made` are the products of the features.
+        """
         if not self.layer.features:
             return read(work, self.layer, at)
         bias = work.inputs[self.bias]
@@ -226,13 +229,13 @@ class GateInputs:
 
 
 def read(work: Work, layer: Layer, at: StatePosition) -> list[Value]:
-    """What is added to the product there, by gate."""
+    """Return the terms that are added to the product at a position, by gate."""
     start = address(work, 0) + (at.row * layer.times + at.time) * layer.wide
     return of_gates(work.f, start, layer, at)
 
 
 def of_gates(f: Function, start: Value, layer: Layer, at: StatePosition) -> list[Value]:
-    """The vectors of all gates in a row of preactivations."""
+    """Return the vectors of all gates in a row of preactivations."""
     return [f.load(start + at.first, gate * layer.states, layer.lanes, at.tail) for gate in range(layer.gates)]
 
 
@@ -273,12 +276,12 @@ def _pack(
 
 
 def panel_of(work: Work, layer: Layer, panel: Value) -> Value:
-    """Where a panel of the weights lies."""
+    """Return the address of a panel of the weights."""
     return work.shared_scratch(PANELS, layer.element) + panel * layer.panel_size
 
 
 def products(work: Work, layer: Layer, states: Value, panel: Value) -> None:
-    """The states of all rows by a panel, pair by pair, into scratch of the thread."""
+    """Write the products of the states of all rows by a panel, pair by pair, into scratch of the thread."""
     if layer.in_place:
         _products_in_place(work, layer, states, panel)
         return
@@ -292,7 +295,10 @@ def products(work: Work, layer: Layer, states: Value, panel: Value) -> None:
 
 
 def _products_in_place(work: Work, layer: Layer, states: Value, panel: Value) -> None:
-    """Of weights as they are given; vectors behind the last one are it again, and nobody reads what they give."""
+    """Write the products with weights where they are.
+
+    Vectors beyond the last one repeat it, and nothing reads their results.
+    """
     [all], lanes = layer.pairs, layer.lanes
     to, start = work.thread_scratch(0, layer.element), address(work, 1) + panel * layer.width
     for columns in by_size(work.f, layer.states, layer.width, panel):
@@ -303,7 +309,7 @@ def _products_in_place(work: Work, layer: Layer, states: Value, panel: Value) ->
 
 
 def sums(work: Work, layer: Layer, at: StatePosition, number: int) -> list[Value]:
-    """What the products of a panel gave for a row, by part, for its vector of this number; with the bias of a GRU."""
+    """Return the products of a panel for a row, by part, for one of its vectors; with the bias of a GRU."""
     f, count = work.f, len(layer.parts)
     made = [f.load(*slot(work, layer, at.row, number, part), layer.lanes) for part in range(count)]
     if layer.gates == 3:
@@ -313,7 +319,7 @@ def sums(work: Work, layer: Layer, at: StatePosition, number: int) -> list[Value
 
 
 def slot(work: Work, layer: Layer, row: Value, number: int, part: int) -> tuple[Value, int]:
-    """Where the product of a part is for a row, for the vector of this number: an address, and elements on from it."""
+    """Return the address and the offset in elements of the product of a part, for a row and a numbered vector."""
     begin = work.thread_scratch(0, layer.element)
     for pair in layer.pairs:
         if (number, part) in pair:

@@ -1,7 +1,8 @@
-"""What a recurrent layer is, and how its work is divided: stages are time steps, units panels of its states.
+"""The sizes of a recurrent layer, and the division of its work.
 
-A panel has vectors of states, and the gates that belong to them: what a cell needs of a product is made by one unit.
-Its vectors of weights lie in pairs, as the product takes them: so a pair of all depths stays in the nearest cache.
+Kernel steps are time steps, and work items are panels of states. A panel has vectors of states and their gates: one
+work item computes all products that a cell needs. Its vectors of weights lie in pairs, as the product reads them, so
+that a pair of the whole depth stays in the first-level cache.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels.steps import Work
 
 MAX_WEIGHT_BOUND_ROWS: Final = 2
-"""Of a batch whose steps take as long as reading the weights."""
+"""Rows of a batch up to which reading the weights determines the time of a step."""
 
 KEPT_VECTORS: Final = {3: 4, 4: 5}
-"""By the number of gates, how many vectors are kept for the gradient for one of states: the gates, and the new state
-of a GRU, or the cell of an LSTM."""
+"""Number of vectors that are kept for the gradient, for each vector of states, by the number of gates.
+
+They are the gates, and the candidate state of a GRU or the cell of an LSTM.
+"""
 
 
 class Operands(NamedTuple):
-    """Operands and results of a gradient by number; None for what it does not have."""
+    """Operands and results of a gradient by number; None for absent ones."""
 
     first: int
     states: int
@@ -38,11 +41,11 @@ OPERANDS = {
     3: Operands(3, 4, 5, 6, 2),
     4: Operands(2, 4, 6, 8, 1, 3, 5, 7),
 }
-"""By the number of gates."""
+"""Operands and results by the number of gates."""
 
 
 class ProductPart(NamedTuple):
-    """What a product makes: a gate, from so many states and features, beginning with that one."""
+    """The result of a product: a gate, and the first and the number of the states or features that it multiplies."""
 
     gate: int
     first: int
@@ -50,7 +53,7 @@ class ProductPart(NamedTuple):
 
 
 class StatePosition(NamedTuple):
-    """A vector of states at a step of a row: its row, time, first state, and how many lanes count."""
+    """A vector of states at a step of a row: its row, time, first state, and the number of lanes that count."""
 
     row: Value
     time: Value
@@ -62,16 +65,17 @@ class Layer(NamedTuple):
     """A recurrent layer.
 
     Attributes:
-        element: of all tensors but the mask.
-        rows: of the batch.
-        times: how many steps.
-        states: of a row.
-        gates: how many vectors of preactivations belong to one of states.
-        reverse: whether the last step is the first one.
-        lanes: of a vector.
+        element: type of all tensors but the mask.
+        rows: rows of the batch.
+        times: number of steps.
+        states: states of a row.
+        gates: number of vectors of preactivations for each vector of states.
+        reverse: True if the last step is computed first.
+        lanes: lanes of a vector.
         multiply_add_cycles: cycles of a multiply-add of one element.
-        chains: of multiply-adds, side by side, if weights are read in place; 0 if they are copied.
-        features: of what the layer multiplies with weights besides its states; 0 if that is done before it.
+        chains: number of parallel chains of multiply-adds, if weights are read in place; 0 if they are copied.
+        features: number of features that the layer multiplies by weights besides its states; 0 if that is done before
+            it.
     """
 
     element: Type
@@ -87,7 +91,7 @@ class Layer(NamedTuple):
 
     @property
     def vector(self) -> Type:
-        """Of states."""
+        """Type of a vector of states."""
         return self.element.of(self.lanes)
 
     @property
@@ -102,12 +106,12 @@ class Layer(NamedTuple):
 
     @property
     def in_place(self) -> bool:
-        """Whether weights are read where they are."""
+        """True if weights are read where they are."""
         return self.chains > 0
 
     @property
     def beside(self) -> int:
-        """Vectors of states in a panel: so many that pairs come out even, if there are that many."""
+        """Vectors of states in a panel: enough for complete pairs, if there are as many."""
         wanted = 1 if self.gates % 2 == 0 else 2
         return min(max(self.chains // (self.rows * self.gates), 1) if self.in_place else wanted, self.vectors)
 
@@ -118,19 +122,19 @@ class Layer(NamedTuple):
 
     @property
     def panels(self) -> int:
-        """Of all states."""
+        """Panels of all states."""
         return -(-self.states // self.width)
 
     @property
     def depth(self) -> int:
-        """What a row is multiplied with: its states, and its features behind them."""
+        """Elements of a row's operand of the product: its states, then its features."""
         return self.states + self.features
 
     @property
     def parts(self) -> list[ProductPart]:
         """The products of a vector of states: one for each gate, then one of the features for each gate.
 
-        Features have sums of their own, in the order of a product that runs before the layer: so the bits do not
+        Features have sums of their own, in the order of a product that runs before the layer. Therefore the bits do not
         depend on where the features are multiplied.
         """
         parts = [ProductPart(gate, 0, self.states) for gate in range(self.gates)]
@@ -140,10 +144,10 @@ class Layer(NamedTuple):
 
     @property
     def pairs(self) -> list[list[tuple[int, int]]]:
-        """The vectors that are made together, of one depth: each by its number in the panel and its part.
+        """The vectors that are computed together, of one depth: each by its number in the panel and its part.
 
-        Two: so a pair of all depths stays in the nearest cache. Four for a row or two, whose chains are few; the whole
-        panel where weights are read in place.
+        Two, so that a pair of the whole depth stays in the first-level cache. Four for one or two rows, which have few
+        chains. The whole panel if weights are read in place.
         """
         size = self.gates * self.beside if self.in_place else 4 if self.rows <= MAX_WEIGHT_BOUND_ROWS else 2
         alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -175,17 +179,20 @@ class Layer(NamedTuple):
 
     @property
     def prefers_ranges(self) -> bool:
-        """Whether a thread does its share of a step at once; of few rows, one that comes late is to get less."""
+        """True if a thread should compute its share of a step in one range.
+
+        For few rows, a thread that begins late should get less.
+        """
         return self.rows > MAX_WEIGHT_BOUND_ROWS
 
     @property
     def vectors(self) -> int:
-        """Of all states."""
+        """Vectors of all states."""
         return -(-self.states // self.lanes)
 
     @property
     def kept_size(self) -> int:
-        """Elements of all that is kept for the gradient."""
+        """Elements of all vectors that are kept for the gradient."""
         return self.times * self.vectors * self.rows * KEPT_VECTORS[self.gates] * self.lanes
 
     def zero(self, f: Function) -> Value:
@@ -193,24 +200,27 @@ class Layer(NamedTuple):
         return f.constant(self.vector, 0)
 
     def time(self, f: Function, step: Value, backwards: bool = False) -> Value:
-        """The position of a step, counted from the one that is computed first."""
+        """Return the position of a step, counted from the one that is computed first."""
         return f.index(self.times - 1) - step if self.reverse != backwards else step
 
 
 def address(work: Work, number: int) -> Value:
-    """Of an operand that is there."""
+    """Return the address of an operand that is present."""
     x = work.inputs[number]
     assert x is not None, "only a mask is optional"
     return x
 
 
 def kept(layer: Layer, all: Value, at: StatePosition) -> Value:
-    """Where lies what is kept there: by time, then vector of states, then row, so a panel finds it on end."""
+    """Return the address of the kept vectors of a position: by time, then vector of states, then row.
+
+    A panel finds its own without gaps.
+    """
     vector = at.time * layer.vectors + at.first // layer.lanes
     return all + (vector * layer.rows + at.row) * (KEPT_VECTORS[layer.gates] * layer.lanes)
 
 
 def hides(work: Work, number: int, layer: Layer, row: Index, time: Index) -> Value | None:
-    """Whether a step of a row does not count, alone; None without a mask."""
+    """Return True, as a scalar, if the mask hides a step of a row; None without a mask."""
     mask = work.inputs[number] if number < len(work.inputs) else None
     return None if mask is None else work.f.load(mask, row * layer.times + time).equal(0)

@@ -1,4 +1,4 @@
-"""The gates of all steps, computed again where a layer kept none: the states before them are known."""
+"""The gates of all time steps, recomputed if a layer kept none: the states before them are known."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from runtime.codegen.kernels.steps import KernelStep, Work
 from runtime.codegen.kernels.tiles import by_size
 
 STATES = 1
-"""The scratch that states before all steps are in; panels of weights are in the one before it."""
+"""Number of the scratch with the states before all steps; the scratch before it has panels of weights."""
 
 
 class RecomputedGates:
-    """The stages that compute gates."""
+    """The kernel steps that compute gates."""
 
     def __init__(self, layer: Layer, operands: Operands) -> None:
         self.layer, self.operands = layer, operands
@@ -28,7 +28,7 @@ class RecomputedGates:
         return layer.panels * layer.panel_size, layer.times * layer.rows * layer.apart
 
     def steps(self) -> list[KernelStep]:
-        """Copies, then gates."""
+        """Return the kernel steps: copies, then gates."""
         layer, (panels, states) = self.layer, self.scratch_size
         packs = [KernelStep(self.pack, layer.panels, panels * PACKED_ELEMENT_CYCLES)] if panels else []
         return [
@@ -38,12 +38,12 @@ class RecomputedGates:
         ]
 
     def pack(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are panels of the weights."""
+        """Pack the weights; work items are panels."""
         for item in work.f.range(start, stop):
             pack_panel(work, self.layer, work.f.index(item))
 
     def copy(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are steps and rows: the states before them."""
+        """Copy the states before all steps; work items are steps and rows."""
         f, layer = work.f, self.layer
         for item in f.range(start, stop):
             time, row = f.index(item) // layer.rows, f.index(item) % layer.rows
@@ -57,7 +57,10 @@ class RecomputedGates:
                 copied(f, source, to, layer.states, layer.vector)
 
     def gates(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are panels of all steps; the gates lie where their gradients will, a GRU's last one in the second."""
+        """Write the gates where their gradients will be; work items are panels of steps.
+
+        A GRU's last gate goes to the second result.
+        """
         f, layer = work.f, self.layer
         for item in f.range(start, stop):
             panel, time = f.index(item) // layer.times, f.index(item) % layer.times
@@ -79,6 +82,6 @@ class RecomputedGates:
 
 
 def gate_at(work: Work, layer: Layer, at: StatePosition, gate: int) -> Value:
-    """Where a gate lies, and then its gradient."""
+    """Return the address of a gate, which its gradient replaces later."""
     to = work.outputs[1 if (layer.gates, gate) == (3, 2) else 0]
     return to + (at.row * layer.times + at.time) * layer.wide + at.first + gate * layer.states

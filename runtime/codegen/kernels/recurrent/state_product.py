@@ -1,4 +1,4 @@
-"""The states of all rows times a panel of the recurrent weights, into scratch where the cells find them."""
+"""The states of all rows times a panel of the recurrent weights, into scratch that the cells read."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS, depth_of_block, s
 from runtime.codegen.kernels.tiles import DepthLoop, PanelVector, tile
 
 MAX_CHAIN_DEPTH: Final = 640
-"""The longest chain of multiply-adds; a longer depth is cut into equal blocks."""
+"""Upper bound on the length of a chain of multiply-adds; a longer depth is split into equal blocks."""
 
 
 class DepthBlocks(NamedTuple):
-    """A depth in blocks, whose sums are added in order: so many of one size, and a last one of the rest."""
+    """A depth in blocks whose sums are added in order: their number, their size, and the size of the rest."""
 
     number: int
     size: int
@@ -22,11 +22,11 @@ class DepthBlocks(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What states are multiplied with.
+    """The right operand of the product.
 
     Attributes:
-        start: the address of the first row.
-        apart: elements from row to row.
+        start: address of the first row.
+        apart: stride of the rows in elements.
         vectors: the vectors of a row.
     """
 
@@ -36,7 +36,7 @@ class Weights(NamedTuple):
 
 
 def packed(panel: Value, vectors: int, lanes: int) -> Weights:
-    """A panel, whose vectors lie on end."""
+    """Return a panel as a right operand; its vectors lie without gaps."""
     return Weights(panel, vectors * lanes, [PanelVector(i * lanes, lanes) for i in range(vectors)])
 
 
@@ -88,6 +88,6 @@ def features_in_blocks(depth: int) -> DepthBlocks:
 
 
 def parts_of(depth: int) -> int:
-    """Into how many equal parts the depth is cut; one, if there are none."""
+    """Return the number of equal parts of the depth; 1 if none are equal."""
     fewest = -(-depth // MAX_CHAIN_DEPTH)
     return next((parts for parts in range(fewest, depth // (MAX_CHAIN_DEPTH // 8) + 1) if depth % parts == 0), 1)
