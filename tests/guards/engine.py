@@ -15,14 +15,17 @@ from unittest.mock import patch
 from guards.pages import Region, offsets_of
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from runtime.codegen.code import NativeCode
 from runtime.codegen.lower import Lowered
 from runtime.codegen.lowering.memory import scratch_names
 from runtime.dtypes import Array
 from runtime.engines.choice import ENGINES
-from runtime.engines.engine import EngineOptions, Version, unknown_version
+from runtime.engines.engine import EngineOptions, Footprint, Version, unknown_version
 from runtime.engines.native import step as native_step
 from runtime.engines.native.engine import NativeEngine, NativeWorkspace
 from runtime.engines.native.executor import NativeExecutor
+from runtime.engines.native.jit import Loaded
+from runtime.engines.native.step_code import StepOptions, compiled_step, lowered
 from runtime.engines.room import Room
 from runtime.entries import BoundEntry
 from runtime.placement.alignment import aligned
@@ -129,18 +132,31 @@ class GuardedEngine(NativeEngine):
             self._program, self._options, self._relaid, self._relaid_unfused, self._guarded_packed, self._guards
         )
 
-    def _relaid(self, bound: BoundEntry, fetch: Sequence[str]) -> Lowered:
-        step = self._lowered(bound, fetch)
-        return relaid(step, layout_of(step), self._guards.end)
+    def _relaid(self, bound: BoundEntry, fetch: Sequence[str]) -> GuardedStep:
+        options = self._step_options(bound)._replace(pinned=tuple(fetch))
+        return GuardedStep(lowered(bound.block, self._target, options), self._guards.end)
 
-    def _relaid_unfused(self, bound: BoundEntry) -> Lowered:
-        step = self._instrumented(bound)
-        return relaid(step, layout_of(step), self._guards.end)
+    def _relaid_unfused(self, bound: BoundEntry) -> GuardedStep:
+        options = StepOptions(threads=self._options.threads, is_instrumented=True)
+        return GuardedStep(lowered(bound.block, self._target, options), self._guards.end)
 
     def _guarded_packed(self, bound: BoundEntry, fetch: Sequence[str], states: Mapping[str, Array], nbytes: int) -> Any:
         packed = self._prepacked_of(bound, fetch, states, nbytes)
-        packed.memory = self._guards.region([*layout_of(self._lowered(bound, fetch)).packed.values()])
+        packed.memory = self._guards.region([*self._relaid(bound, fetch).layout.packed.values()])
         return packed
+
+
+class GuardedStep:
+    """The code of a step whose buffers are where guarded regions have them; see `StepCode`."""
+
+    def __init__(self, step: Lowered, end: bool) -> None:
+        memory, self.layout = step.memory, layout_of(step)
+        self.footprint = Footprint(memory.arena_bytes, memory.file_bytes, packed=memory.packed_bytes)
+        self._step = relaid(step, self.layout, end)
+
+    def compiled(self) -> tuple[NativeCode, Loaded]:
+        """Return the code and its functions."""
+        return compiled_step(self._step)
 
 
 class GuardedWorkspace(NativeWorkspace):
@@ -161,9 +177,9 @@ class GuardedWorkspace(NativeWorkspace):
         version: Version = unknown_version,
     ) -> NativeExecutor:
         """Lower, compile and bind the entry to regions of its own."""
-        self._guarded_room.layout = layout_of(self._lower(bound, fetch))
+        self._guarded_room.layout = self._code(bound, fetch).layout
         if self._options.check_nan:
-            self._guarded_beside.layout = layout_of(self._lower_watched(bound))
+            self._guarded_beside.layout = self._instrumented_code(bound).layout
         return super().prepare(bound, states, fetch, version)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
+from native.bound import bind_compiled, lowered
 from native.guarded import guarded
 from oracles.interpret import interpret
 
@@ -17,7 +18,6 @@ from prograd_proto import TensorType
 from registry import Block, Value
 from runtime.codegen.machine import Target
 from runtime.engines.native.helpers import Helpers
-from runtime.engines.native.step import bind_compiled, lowered
 from runtime.memory.aligned import aligned_bytes
 
 Write = Callable[..., "Value | Iterable[Value]"]

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from native.bound import lowered
 from native.building import every_target
 from native.made import Made, check
 
 from prograd import Program, layers, ops, sgd
 from registry import OPS
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.step import lowered
 from runtime.entries import bound_entries
 
 SAME = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}

@@ -6,6 +6,7 @@ from tiers import one_in
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
+from native.bound import bind_compiled, lowered
 from oracles.interpret import compute
 from samples import LARGE, SAMPLES, Sample
 from subjects.cases import build
@@ -15,7 +16,7 @@ from prograd_proto.tensor_types import tensor_desc
 from runtime.codegen.rules import RULES, Product, Reduction
 from runtime.dtypes import array_type
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.step import CompiledStep, bind_compiled, lowered
+from runtime.engines.native.step import CompiledStep
 from runtime.memory.aligned import aligned_bytes
 
 CASES = [(sample, "float64") for sample in SAMPLES if sample.op in RULES]

@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from native.bound import bind_compiled, lowered
 from native.building import every_target
 from native.staged import expected, op_of, staged
 
@@ -10,7 +11,6 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import ITEM_BYTES
 from registry import OPS, Block
 from runtime.dtypes import numpy_dtype
-from runtime.engines.native.step import bind_compiled, lowered
 from runtime.memory.aligned import aligned_bytes
 
 HALVES = {"float16": np.dtype("f2"), "bfloat16": np.dtype(ml_dtypes.bfloat16)}

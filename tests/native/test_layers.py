@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from native.bound import lowered
 from native.building import HERE
 from native.made import Made, check
 
@@ -12,7 +13,6 @@ from registry import OPS, Value
 from runtime.codegen.lowering.chunks import chunks_of
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.machine import target
-from runtime.engines.native.step import lowered
 
 
 class Case(NamedTuple):

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from native.bound import lowered
 from native.building import every_target
 from native.made import Made, check
 
 from registry import OPS
 from runtime.codegen.lowering.nodes import Additions
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.step import lowered
 
 
 def numbers(shape, dtype="float32", seed=0):

@@ -4,6 +4,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+from native.bound import bind_compiled, lowered
 from native.building import every_target
 from oracles.interpret import interpret
 
@@ -13,7 +14,6 @@ from runtime.codegen.ir import INT64, UINT32, Module, pointer
 from runtime.codegen.math import philox
 from runtime.engines.native import jit
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.step import bind_compiled, lowered
 from runtime.memory.aligned import aligned_bytes
 from runtime.philox import WORK_ROWS, random_bits_by_numpy
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from native.bound import lowered
 from native.building import every_target
 from native.made import Made, check
 
 from prograd_proto import TensorType
 from registry import OPS, Block
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.step import lowered
 
 FULL, ROWS, COLUMNS, IMAGES, CHANNELS, MIDDLE = (), (1,), (0,), (0, 1, 2), (0, 2, 3), (1,)
 SHAPES = [

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from native.bound import lowered
 from native.building import every_target
 from native.made import Made, check
 
 from registry import OPS
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.step import lowered
 
 SHAPE = (4, 6, 6, 48)
 

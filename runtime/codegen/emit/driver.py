@@ -16,23 +16,15 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from runtime.codegen.board import ALARM, BUSY, CLAIM, COUNT_BITS, DONE, MAX_CHUNKS, STOP
+from runtime.codegen.code import CHUNK_COLUMNS
 from runtime.codegen.ir import INT64, UINT8, Function, Index, Module, Value, pointer
 from runtime.codegen.ir.words import minimum, where
-
-CLAIM, DONE, STOP, ALARM, BUSY, BOARD_WORDS = 0, 8, 16, 24, 32, 40
-"""Words of the board, each in a cache line of its own: the claim, how many chunks helpers have done, whether they are
-to leave, the address of a word that is 0 while no chunk found what its op refuses, whether phases are being made; and
-how many words that takes."""
-
-COUNT_BITS: Final = 22
-MAX_CHUNKS: Final = (1 << COUNT_BITS) - 1
-CLOSED_CLAIM: Final = MAX_CHUNKS >> 1
-"""A claim word of phase 0 that nothing can be taken from."""
 
 SPINS_BEFORE_YIELD: Final = 4096
 """Reads of the board, while the caller waits for the last chunk, before it yields its core."""
 
-PHASE_WORDS, CHUNK_WORDS, STEPS_WORDS, RECORD_WORDS = 2, 5, 4, 3
+PHASE_WORDS, CHUNK_WORDS, STEPS_WORDS, RECORD_WORDS = 2, CHUNK_COLUMNS, 4, 3
 """Of a phase, of a chunk, of the head of a table of steps, and of each result in it."""
 
 ROWS_WORDS, PLACE_WORDS = 3, 2

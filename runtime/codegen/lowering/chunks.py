@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from runtime.codegen.costs import MAX_MERGED_STEP_CYCLES, MIN_CHUNK_CYCLES
-from runtime.codegen.lowering.phases import Phases
-from runtime.codegen.rules import KernelStep, KernelSteps
+
+if TYPE_CHECKING:  # an engine that binds compiled code shares rows by this file alone
+    from runtime.codegen.lowering.phases import Phases
+    from runtime.codegen.rules import KernelStep, KernelSteps
 
 CHUNKS_PER_THREAD: Final = 4
 """Chunks, so that a thread that comes late finds some left."""

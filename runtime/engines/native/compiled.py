@@ -1,13 +1,11 @@
-"""The code of a step, ready to be called: kept by an earlier run, or written, compiled and kept."""
+"""The functions of a step, ready to be called: kept by an earlier run, or written, compiled and kept."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from runtime.codegen.emit.code import CodeSource
-from runtime.codegen.ir import Module
 from runtime.codegen.machine import Target
 from runtime.engines.native import jit
 from runtime.engines.native.cache.entries import find, keep
@@ -16,6 +14,11 @@ from runtime.engines.native.cache.key import key_of
 from runtime.engines.native.objects.elf import UnknownObject
 from runtime.engines.native.release_memory import give_back
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
+
+if TYPE_CHECKING:
+    from runtime.codegen.assemble import KernelSource
+    from runtime.codegen.emit.code import CodeSource
+    from runtime.codegen.ir import Module
 
 UNCOUNTED_BYTES: Final = 16 << 20
 """Code of a step that is part of what is counted for LLVM, which needs less when it has compiled."""
@@ -26,22 +29,41 @@ class Code(NamedTuple):
 
     Attributes:
         loaded: functions by name.
-        functions: their names, as `Source` has them.
+        functions: their names, for each group.
+        objects: the object files.
+        key: key of the entry that keeps them; "" if nothing is kept.
     """
 
     loaded: jit.Loaded
     functions: list[list[str]]
+    objects: list[bytes]
+    key: str = ""
 
 
 def own_code(target: Target, name: str, write: Callable[[Module], None], functions: Sequence[str]) -> jit.Loaded:
     """Return the functions of a module that is the same for all programs, under a name of ours."""
 
     def source() -> CodeSource:
+        from runtime.codegen.emit.code import CodeSource
+        from runtime.codegen.ir import Module
+
         module = Module(target)
         write(module)
         return CodeSource(iter([module]), [list(functions)])
 
     return compiled_code("", target, (name.encode(),), source, lambda names: names == [list(functions)]).loaded
+
+
+def compiled_kernels(program: str, source: KernelSource, memory: MemoryLimit = NO_LIMIT) -> Code:
+    """Return the functions of a step's groups; see `compiled_code`."""
+    return compiled_code(
+        program,
+        source.target,
+        source.keys,
+        source.write,
+        lambda names: list(map(len, names)) == source.counts,
+        memory,
+    )
 
 
 def compiled_code(
@@ -52,16 +74,16 @@ def compiled_code(
     fits: Callable[[list[list[str]]], bool],
     memory: MemoryLimit = NO_LIMIT,
 ) -> Code:
-    """Return the code for a target of what these parts say.
+    """Return the code for a target of these parts.
 
     An entry of the cache that is whole and no code of ours, which only the user can have put there, counts as absent.
 
     Args:
-        program: the name of the program, for who lists what is kept.
-        target: what for.
-        parts: all that the code depends on besides.
-        write: gives the code if it is not kept; it follows from target and parts.
-        fits: returns True if the names of functions, by task and stage, are as many as the caller needs.
+        program: name of the program, for the list of entries.
+        target: machine that runs the code.
+        parts: everything else that the code depends on.
+        write: writes the code if it is not kept; it follows from target and parts.
+        fits: returns True if the caller needs this many functions for each group.
         memory: counts the code, and is asked before LLVM compiles a module.
 
     Raises ResourceLimit where there is too little memory to compile.
@@ -69,27 +91,29 @@ def compiled_code(
     try:
         key = key_of(target, parts)
     except OSError:  # our sources are not in files
-        return _compiled(write(), target, memory)[0]
+        return _compiled(write(), target, memory)
     kept = find(key)
-    code = None if kept is None or not fits(kept.label.functions) else _loaded(kept)
+    code = None if kept is None or not fits(kept.label.functions) else loaded_entry(kept)
     if code is None:
-        code, objects = _compiled(write(), target, memory)
-        keep(Entry(Label(key, program, target.name, code.functions, list(map(len, objects))), b"".join(objects)))
+        code = _compiled(write(), target, memory)._replace(key=key)
+        sizes = list(map(len, code.objects))
+        keep(Entry(Label(key, program, target.name, code.functions, sizes), b"".join(code.objects)))
     memory.take_of_process(max(code.loaded.nbytes - UNCOUNTED_BYTES, 0), "its compiled code")
     return code
 
 
-def _loaded(kept: Entry) -> Code | None:
+def loaded_entry(kept: Entry) -> Code | None:
     """Return the code of an entry, or None if it is no code of this engine."""
+    objects = kept.parts()
     try:
-        loaded = jit.linked(kept.parts())
+        loaded = jit.linked(objects)
     except UnknownObject:
         return None
     names = {name for names in kept.label.functions for name in names}
-    return Code(loaded, kept.label.functions) if all(map(loaded.has, names)) else None
+    return Code(loaded, kept.label.functions, objects, kept.label.key) if all(map(loaded.has, names)) else None
 
 
-def _compiled(source: CodeSource, target: Target, memory: MemoryLimit) -> tuple[Code, list[bytes]]:
+def _compiled(source: CodeSource, target: Target, memory: MemoryLimit) -> Code:
     """Compile one module after the other, so that LLVM never has more than one."""
     objects: list[bytes] = []
     for module in source.modules:
@@ -98,4 +122,4 @@ def _compiled(source: CodeSource, target: Target, memory: MemoryLimit) -> tuple[
         memory.require_resident(jit.compiler_bytes(module, warm=bool(objects)), "LLVM, which compiles it,")
         objects.append(jit.compiled_of_several(module))
     give_back()
-    return Code(jit.load_all(objects, target), source.functions), objects
+    return Code(jit.load_all(objects, target), source.functions, objects)

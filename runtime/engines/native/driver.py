@@ -6,16 +6,19 @@ import ctypes
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from runtime.codegen.emit.driver import ALARM, BOARD_WORDS, CLAIM, CLOSED_CLAIM, STOP, write_driver
+from runtime.codegen.board import ALARM, BOARD_WORDS, CLAIM, CLOSED_CLAIM, STOP
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
 from runtime.engines.native.compiled import own_code
 from runtime.engines.native.jit import Loaded
 from runtime.memory.aligned import aligned_bytes
+
+if TYPE_CHECKING:
+    from runtime.codegen.ir import Module
 
 SPINS_BEFORE_YIELD: Final = 4096
 """Reads of the board before a helper without work yields its core. They last longer than Python takes between steps."""
@@ -79,4 +82,10 @@ def give_way() -> int:
 @cache
 def driver_code(target: Target) -> Loaded:
     """The functions of the driver, which are the same for all programs."""
-    return own_code(target, "driver", write_driver, ("drive", "help", "repeat"))
+    return own_code(target, "driver", _write, ("drive", "help", "repeat"))
+
+
+def _write(module: Module) -> None:
+    from runtime.codegen.emit.driver import write_driver  # here, as kept code is not written
+
+    write_driver(module)

@@ -11,7 +11,6 @@ from weakref import finalize
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.lifespans import held
-from runtime.codegen.lower import Lowered
 from runtime.dtypes import Array
 from runtime.engines.around_step import around_step
 from runtime.engines.engine import EngineOptions, Footprint, Version, unknown_version
@@ -22,14 +21,16 @@ from runtime.engines.native.executor import NativeExecutor
 from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.prepacked import Prepacked
 from runtime.engines.native.random_bits import CompiledRandomBits
-from runtime.engines.native.step import bind_compiled, lowered
+from runtime.engines.native.step import bind_code
+from runtime.engines.native.step_code import StepCode, StepOptions, lowered
 from runtime.engines.room import Room
 from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit, UsageError
-from runtime.memory.limit import MemoryLimit, resident
+from runtime.memory.limit import MemoryLimit
 from runtime.philox import use_random_bits_by
 
 if TYPE_CHECKING:
+    from runtime.codegen.lower import Lowered
     from runtime.engines.native.instrumented import InstrumentedStep
 
 COMPILER_BYTES: Final = 96 << 20
@@ -82,35 +83,34 @@ class NativeEngine:
         driver_code(self._target)  # every step needs it; where it is not kept, it shows whether LLVM can be loaded
         use_random_bits_by(CompiledRandomBits(self._target))
         self.instructions = self._target.name
-        self._known: dict[int, Lowered] = {}  # by the number of the block
-        self._known_watched: dict[int, Lowered] = {}
+        self._known: dict[int, StepCode] = {}  # by the number of the block
+        self._known_instrumented: dict[int, StepCode] = {}
         self._prepacked: dict[_Steps, Prepacked] = {}
         self._lock = Lock()
 
     def needs(self, bound: BoundEntry) -> Footprint:
-        """By lowering it."""
-        memory = self._lowered(bound, ()).memory
-        beside = self._instrumented(bound).memory if self._options.check_nan else None
-        arena, file = (0, 0) if beside is None else (beside.arena_bytes, beside.file_bytes)
-        return Footprint(memory.arena_bytes + arena, memory.file_bytes + file, packed=memory.packed_bytes)
+        """Return the bytes that its code takes."""
+        own = self._code(bound, ()).footprint
+        beside = self._instrumented_code(bound).footprint if self._options.check_nan else Footprint()
+        return Footprint(own.arena + beside.arena, own.file + beside.file, packed=own.packed)
 
     def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:
-        """What it becomes, group by group."""
+        """Yield the groups of a step, or what there is after a pass of lowering."""
         from runtime.codegen.explain import explained
 
         threads = f"{self._options.threads} thread{'s' * (self._options.threads > 1)}"
         yield f"{bound.name} by the native engine, {self._target.name}, {threads}"
-        yield from explained(self._lowered(bound, ()), after)
+        yield from explained(self._lowered(bound), after)
 
     def code(self, bound: BoundEntry) -> str:
-        """LLVM's IR."""
+        """Return LLVM's IR."""
         from runtime.codegen.explain import code_of
 
-        return code_of(self._lowered(bound, ()))
+        return code_of(self._lowered(bound))
 
     def workspace(self) -> NativeWorkspace:
         """A new one."""
-        return NativeWorkspace(self._program, self._options, self._lowered, self._instrumented, self._prepacked_of)
+        return NativeWorkspace(self._program, self._options, self._code, self._instrumented_code, self._prepacked_of)
 
     def _prepacked_of(
         self, bound: BoundEntry, fetch: Sequence[str], states: Mapping[str, Array], nbytes: int
@@ -123,26 +123,32 @@ class NativeEngine:
                 self._prepacked[key] = Prepacked(nbytes, self._options.memory)
             return self._prepacked[key]
 
-    def _lowered(self, bound: BoundEntry, fetch: Sequence[str]) -> Lowered:
-        """The entry, lowered once for its own fetches, and again each time that more are asked for."""
+    def _code(self, bound: BoundEntry, fetch: Sequence[str]) -> StepCode:
+        """Return the code of an entry: made once for its own fetches, and again each time that more are asked for."""
         if not fetch and bound.number in self._known:
             return self._known[bound.number]
-        options, memory_budget = self._options, None if bound.plan is None else bound.plan.arena_bytes
-        before = resident()
-        step = lowered(bound.block, fetch, self._target, options.threads, memory_budget=memory_budget, prepacks=True)
-        options.memory.take_of_process(max(resident() - before, 0), "the program, as it is lowered,")
+        options = self._step_options(bound)._replace(pinned=tuple(fetch))
+        step = StepCode(self._program.name, bound.block, self._target, options, self._options.memory)
         if not fetch:
             self._known[bound.number] = step
         return step
 
-    def _instrumented(self, bound: BoundEntry) -> Lowered:
-        """The entry op by op, without a change of any state."""
-        if bound.number not in self._known_watched:
-            before = resident()
-            step = lowered(bound.block, (), self._target, self._options.threads, is_instrumented=True)
-            self._options.memory.take_of_process(max(resident() - before, 0), "the program, op by op,")
-            self._known_watched[bound.number] = step
-        return self._known_watched[bound.number]
+    def _instrumented_code(self, bound: BoundEntry) -> StepCode:
+        """Return the code of an entry op by op, which changes no state."""
+        if bound.number not in self._known_instrumented:
+            options = StepOptions(threads=self._options.threads, is_instrumented=True)
+            name = f"{self._program.name} op by op"
+            self._known_instrumented[bound.number] = StepCode(
+                name, bound.block, self._target, options, self._options.memory
+            )
+        return self._known_instrumented[bound.number]
+
+    def _step_options(self, bound: BoundEntry) -> StepOptions:
+        memory_budget = None if bound.plan is None else bound.plan.arena_bytes
+        return StepOptions(threads=self._options.threads, memory_budget=memory_budget, prepacks=True)
+
+    def _lowered(self, bound: BoundEntry) -> Lowered:
+        return lowered(bound.block, self._target, self._step_options(bound))
 
 
 class NativeWorkspace:
@@ -152,17 +158,17 @@ class NativeWorkspace:
         self,
         program: pb.ProgramDesc,
         options: EngineOptions,
-        lower: Callable[[BoundEntry, Sequence[str]], Lowered],
-        is_instrumented: Callable[[BoundEntry], Lowered],
+        code: Callable[[BoundEntry, Sequence[str]], StepCode],
+        instrumented_code: Callable[[BoundEntry], StepCode],
         prepacked: Callable[[BoundEntry, Sequence[str], Mapping[str, Array], int], Prepacked],
     ) -> None:
-        """Keep how entries are lowered.
+        """Keep the functions that return code.
 
-        `lower` lowers an entry that also gives some tensors, `is_instrumented` one whose ops are checked one by one.
-        `prepacked` is what its steps share.
+        `code` takes an entry and the tensors that are fetched besides its own fetches; `instrumented_code` returns code
+        that runs the ops one by one. `prepacked` returns what the steps of an entry share.
         """
         self._program, self._options, self._prepacked = program, options, prepacked
-        self._lower, self._lower_watched = lower, is_instrumented
+        self._code, self._instrumented_code = code, instrumented_code
         self._room, self._beside = Room(options.memory, options.spill), Room(options.memory, options.spill)
         self._helpers = Helpers(options.threads - 1)
         finalize(self, self._helpers.close)
@@ -181,39 +187,43 @@ class NativeWorkspace:
         fetch: Sequence[str],
         version: Version = unknown_version,
     ) -> NativeExecutor:
-        """Lower, compile and bind the entry."""
-        options = self._options
-        step = self._lower(bound, fetch)
-        file = self._room.file(step.memory.file_bytes) if step.memory.file_bytes else None
-        arena = self._room.arena(step.memory.arena_bytes)
-        nbytes = step.memory.packed_bytes
+        """Bind the code of the entry, which is compiled if it is not kept."""
+        options, memory = self._options, self._room
+        step = self._code(bound, fetch)
+        arena, file = _arena_and_file(memory, step)
+        nbytes = step.footprint.packed
         shared = self._prepacked(bound, fetch, states, nbytes) if nbytes else None
         packed = None if shared is None else shared.memory
-        compiled = bind_compiled(step, states, arena, file, self._program.name, packed, options.memory)
-        around = around_step(bound.block, compiled.arrays, states, fetch, self._room.copies)
+        compiled = bind_code(*step.compiled(), bound.block, states, arena, file, packed)
+        around = around_step(bound.block, compiled.arrays, states, fetch, memory.copies)
         watch = self._instrumented(bound, states, around.feeds) if options.check_nan else None
         invariant = None if shared is None else partial(shared.require, version)
         return NativeExecutor(
-            self._program.locations, step, compiled, around, self._helpers, watch, invariant, [arena, *states.values()]
+            self._program.locations, compiled, around, self._helpers, watch, invariant, [arena, *states.values()]
         )
 
     def _instrumented(
         self, bound: BoundEntry, states: Mapping[str, Array], feeds: Mapping[str, Array]
     ) -> InstrumentedStep:
-        """The ops one by one, in memory of their own."""
+        """Return the ops one by one, in memory of their own."""
         from runtime.engines.native.instrumented import InstrumentedStep
         from runtime.engines.step_start import StepStart
 
-        step = self._lower_watched(bound)
-        file = self._beside.file(step.memory.file_bytes) if step.memory.file_bytes else None
-        arena = self._beside.arena(step.memory.arena_bytes)
-        name = f"{self._program.name} op by op"
-        compiled = bind_compiled(step, states, arena, file, name, memory=self._options.memory)
-        here = {p.feed: compiled.arrays[p.tensor] for p in bound.block.parameters if p.WhichOneof("source") == "feed"}
+        step = self._instrumented_code(bound)
+        arena, file = _arena_and_file(self._beside, step)
+        compiled = bind_code(*step.compiled(), bound.block, states, arena, file)
+        here = {feed.name: compiled.arrays[feed.tensor] for feed in compiled.code.feeds}
         start = StepStart(self._program, bound.block, states, here, self._beside.copies)
         pairs = {name: (feeds[name], array) for name, array in here.items()}
-        return InstrumentedStep(step, compiled, start, pairs, self._program.locations, self._helpers)
+        return InstrumentedStep(compiled, start, pairs, self._program.locations, self._helpers)
 
     def close(self) -> None:
         """End the threads that help."""
         self._helpers.close()
+
+
+def _arena_and_file(memory: Room, step: StepCode) -> tuple[Array, Array | None]:
+    """Return the memory of a step's temporaries, and that of its file if it has one."""
+    own = step.footprint
+    file = memory.file(own.file) if own.file else None
+    return memory.arena(own.arena), file

@@ -8,8 +8,6 @@ from time import perf_counter
 
 import numpy as np
 
-from runtime.codegen.lower import Lowered
-from runtime.codegen.lowering.memory import scratch_names
 from runtime.dtypes import Array
 from runtime.engines.around_step import AroundStep
 from runtime.engines.engine import Footprint, InMemory, Repeat
@@ -19,7 +17,6 @@ from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.runtime_checks import CheckFailed
 from runtime.engines.native.step import Call, CompiledStep, Segment
 from runtime.engines.parts import Buffer, Part, Spell
-from runtime.placement.alignment import aligned
 
 
 class NativeExecutor:
@@ -28,7 +25,6 @@ class NativeExecutor:
     def __init__(
         self,
         locations: Sequence[str],
-        step: Lowered,
         compiled: CompiledStep,
         around: AroundStep,
         helpers: Helpers,
@@ -42,23 +38,33 @@ class NativeExecutor:
 
         `require_prepacked` is called before a step with a function that prepacks, and calls it if nothing is prepacked.
         """
-        self._locations, self._compiled, self._lowered, self._helpers = locations, compiled, step, helpers
+        self._locations, self._compiled, self._helpers = locations, compiled, helpers
         self._watch, self._require_prepacked = watch, require_prepacked
         self._around = around
         self.feeds, self.fetches, before, self._after, _ = around
         self._before = before if watch is None else [watch, *before]
-        self._is_one_call = watch is None and _is_one_call(step, compiled, around)
-        self.parts = [Part(f"{group.name}{' by NumPy' * group.is_host}", tuple(group.ops)) for group in step.groups]
+        self._is_one_call = watch is None and _is_one_call(compiled, around)
         self._led: FeedsInPlace | None = None
         self._owned = owned
-        memory = step.memory
-        self.footprint = Footprint(memory.arena_bytes, memory.file_bytes, packed=memory.packed_bytes)
+        code = compiled.code
+        self.footprint = Footprint(code.arena_bytes, code.file_bytes, packed=code.packed_bytes)
         self.warm_up = 1
 
     @property
+    def parts(self) -> list[Part]:
+        """The groups, listed when `profile` asks for them."""
+        code, ops = self._compiled.code, self._compiled.block.ops
+        hosted = {host.group for host in code.hosts}
+        groups = (tuple(ops[i] for i in code.ops_of(group)) for group in range(code.group_count))
+        return [
+            Part("+".join(op.type for op in of_group) + " by NumPy" * (i in hosted), of_group)
+            for i, of_group in enumerate(groups)
+        ]
+
+    @property
     def buffers(self) -> list[Buffer]:
-        """Worked out for who asks: only `profile` does."""
-        return _buffers(self._lowered)
+        """The buffers of the arena, listed when `profile` asks for them."""
+        return [Buffer(*buffer) for buffer in self._compiled.code.group_buffers()]
 
     def step(self) -> None:
         """Make all segments."""
@@ -75,7 +81,7 @@ class NativeExecutor:
             self.step()
             return
         if self._led is None:
-            self._led = FeedsInPlace(self._lowered, self._compiled, self.feeds, self._owned)
+            self._led = FeedsInPlace(self._compiled, self.feeds, self._owned)
         led = self._led.lead(feeds)
         try:
             self._call(partial(self._led.arrays, feeds, led))
@@ -91,7 +97,7 @@ class NativeExecutor:
             self._compiled.run(segment)
             spells.append(Spell(segment.first, start, perf_counter(), 0))
 
-        self._make(self._compiled.per_group, timed)
+        self._make(self._compiled.group_segments, timed)
         return spells
 
     def repeated(self, rows: InMemory, fetches: Sequence[str]) -> Repeat | None:
@@ -100,7 +106,7 @@ class NativeExecutor:
             return None
         from runtime.engines.native.repeated_steps import repeated_steps
 
-        found = repeated_steps(self._lowered, self._compiled, self._around, rows, fetches)
+        found = repeated_steps(self._compiled, self._around, rows, fetches)
         if found is None:
             return None
 
@@ -131,7 +137,7 @@ class NativeExecutor:
             compiled.driver.drive(*segment.phases)
         if compiled.runtime_checks.any_failed:
             read = compiled.arrays if arrays is None else arrays()
-            self._named(segment, partial(compiled.runtime_checks.raise_error, compiled.groups, read))
+            self._named(segment, partial(compiled.runtime_checks.raise_error, read))
         for call in self._after:
             call()
 
@@ -154,24 +160,12 @@ class NativeExecutor:
         except CheckFailed as refused:
             raise_named(refused.error, refused.op, self._locations)
         except Exception as error:
-            raise_named(error, self._lowered.groups[segment.first].nodes[-1].op, self._locations)
+            last = self._compiled.code.ops_of(segment.first)[-1]
+            raise_named(error, self._compiled.block.ops[last], self._locations)
 
 
-def _is_one_call(step: Lowered, compiled: CompiledStep, around: AroundStep) -> bool:
-    """Whether all is one segment of compiled code, and what is fetched is copied as it is."""
-    tensors = {fetch.name: fetch.tensor for fetch in step.nodes.block.desc.fetches}
+def _is_one_call(compiled: CompiledStep, around: AroundStep) -> bool:
+    """Return True if all is one segment of compiled code, and fetches are copied without conversion."""
+    tensors = dict(compiled.code.copied_fetches)
     alike = (compiled.arrays[tensors.get(name, name)].dtype == array.dtype for name, array in around.fetches.items())
     return len(compiled.segments) == 1 and compiled.segments[0].host is None and all(alike)
-
-
-def _buffers(step: Lowered) -> list[Buffer]:
-    """What lies in the arena, with the groups that touch it."""
-    end, result = step.phases.count, list[Buffer]()
-    touched: dict[str, list[int]] = {}
-    for i, (group, stored) in enumerate(zip(step.groups, step.memory.stored, strict=True)):
-        for name in dict.fromkeys([*group.reads, *stored, *scratch_names(i, len(step.memory.scratch[i]))]):
-            touched.setdefault(name, []).append(i)
-    for buffer in step.memory.buffers:
-        parts = touched.get(buffer.name, [])
-        result.append(Buffer(buffer.name, aligned(buffer.nbytes), parts, buffer.start == 0, buffer.stop > end))
-    return result

@@ -6,27 +6,26 @@ contiguous or shares memory with a state or the arena, which the step may write 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from runtime.codegen.kernels.matmul.plan import CONFLICT_STRIDE_BYTES
-from runtime.codegen.lower import Lowered
 from runtime.dtypes import Array
 from runtime.engines.native.step import CompiledStep
+from runtime.placement.alignment import PAGE
 
 
 class TableWords(NamedTuple):
     """The words of tables that have addresses within a feed.
 
     Attributes:
-        tensor: the feed's tensor.
-        positions: the words, each with how many bytes its address lies behind the start of the feed.
-        home: what they are while the feed lies in the arena.
+        base: base of the feed.
+        positions: the words, each with the bytes between the start of the feed and its address.
+        home: their values while the feed lies in the arena.
     """
 
-    tensor: str
+    base: int
     positions: list[tuple[int, int]]
     home: list[tuple[int, int]]
 
@@ -34,12 +33,10 @@ class TableWords(NamedTuple):
 class FeedsInPlace:
     """The feeds of one compiled step."""
 
-    def __init__(
-        self, step: Lowered, compiled: CompiledStep, feeds: Mapping[str, Array], owned: Sequence[Array]
-    ) -> None:
+    def __init__(self, compiled: CompiledStep, feeds: Mapping[str, Array], owned: Sequence[Array]) -> None:
         """`owned` is the memory that the step may write: its arena and the states."""
-        self._step, self._compiled, self._feeds = step, compiled, feeds
-        self._table = compiled.tables.words
+        self._compiled, self._feeds = compiled, feeds
+        self._table = compiled.words
         self._owned = _spans(owned)
         self._words = dict(self._words_of_feeds())
 
@@ -71,35 +68,22 @@ class FeedsInPlace:
                 table[position] = address
 
     def arrays(self, given: Mapping[str, Array], led: Sequence[str]) -> dict[str, Array]:
-        """Return the arrays of all tensors, those of feeds and their views being in what was given."""
-        found, nodes = dict(self._compiled.arrays), self._step.nodes
+        """Return the arrays of all tensors; feeds that are read in place and their views lie in the given arrays."""
+        arrays, code = self._compiled.arrays, self._compiled.code
+        found = dict(arrays)
         for name in led:
-            tensor = self._words[name].tensor
-            for view in [view for view, root in nodes.root.items() if root == tensor and view in found]:
-                found_view = nodes.views.get(view)
-                shape = nodes.types[view].static_shape
-                found[view] = given[name].reshape(shape) if found_view is None else found_view.of(given[name])
+            memory = given[name].reshape(-1).view(np.uint8)
+            found |= {tensor: arrays.at(tensor, memory) for tensor in code.tensors_at(self._words[name].base)}
         return found
 
-    def _words_of_feeds(self) -> list[tuple[str, TableWords]]:
-        nodes, tables = self._step.nodes, self._compiled.tables
-        found: list[tuple[str, TableWords]] = []
-        for parameter in nodes.block.desc.parameters:
-            if parameter.WhichOneof("source") != "feed" or parameter.tensor in nodes.ends:
-                continue
-            tensor, start = parameter.tensor, self._feeds[parameter.feed].ctypes.data
-            read = sorted(
-                {
-                    position
-                    for of, positions in tables.words_of.items()
-                    if nodes.root.get(of) == tensor
-                    for position in positions
-                }
-            )
-            home = [(position, int(tables.words[position])) for position in read]
-            behind = [(position, address - start) for position, address in home]
-            found.append((parameter.feed, TableWords(tensor, behind, home)))
-        return found
+    def _words_of_feeds(self) -> Iterator[tuple[str, TableWords]]:
+        code, words = self._compiled.code, self._compiled.words
+        for base, feed in enumerate(code.feeds, code.first_feed):
+            if not feed.is_read_at_end:
+                read = code.words_at(base)
+                positions = zip(read.tolist(), code.words[read, 1].tolist(), strict=True)
+                home = zip(read.tolist(), words[read].tolist(), strict=True)
+                yield feed.name, TableWords(base, list(positions), list(home))
 
 
 def _spans(arrays: Sequence[Array]) -> list[tuple[int, int]]:
@@ -109,7 +93,7 @@ def _spans(arrays: Sequence[Array]) -> list[tuple[int, int]]:
     """
     found: list[tuple[int, int]] = []
     for low, high in sorted(np.lib.array_utils.byte_bounds(array) for array in arrays if array.nbytes):
-        if found and low <= found[-1][1] + CONFLICT_STRIDE_BYTES:
+        if found and low <= found[-1][1] + PAGE:
             found[-1] = found[-1][0], max(found[-1][1], high)
         else:
             found.append((low, high))

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from runtime.codegen.lower import Lowered
+from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
 from runtime.engines.faults import raise_named
 from runtime.engines.nan_watch import NanWatch, WatchedOp
@@ -27,17 +27,16 @@ class InstrumentedStep:
 
     def __init__(
         self,
-        step: Lowered,
         compiled: CompiledStep,
         start: StepStart,
         feeds: Mapping[str, tuple[Array, Array]],
         locations: Sequence[str],
         helpers: Helpers,
     ) -> None:
-        """`step` is lowered to be watched; `feeds` are by name the array of the step itself and the one read here."""
-        self._step, self._locations = step, locations
+        """`compiled` is instrumented; `feeds` are by name the array of the step itself and the one read here."""
+        self._compiled, self._locations = compiled, locations
         self._feeds = list(feeds.values())
-        self._watch = NanWatch(_ops(step, compiled, helpers), start)
+        self._watch = NanWatch(_ops(compiled, helpers), start)
 
     def __call__(self) -> None:
         """Run all ops; raises NonFinite at the first one that makes NaN or Inf, with what it reads."""
@@ -45,7 +44,7 @@ class InstrumentedStep:
             np.copyto(here, given)
         self._watch.start.keep()
         with np.errstate(all="ignore"):
-            for i in range(len(self._step.groups)):
+            for i in range(self._compiled.code.group_count):
                 self._look_at(i)
 
     def _look_at(self, position: int) -> None:
@@ -55,19 +54,25 @@ class InstrumentedStep:
             raise_named(refused.error, refused.op, self._locations)
         except Exception as error:
             explain = partial(self._watch.explained, position)
-            raise_named(error, self._step.groups[position].nodes[0].op, self._locations, explain)
+            raise_named(error, _op_of(self._compiled, position), self._locations, explain)
 
 
-def _ops(step: Lowered, compiled: CompiledStep, helpers: Helpers) -> list[WatchedOp]:
-    """Return the ops of a step that was lowered to be watched, with the arrays that they read and write."""
+def _op_of(compiled: CompiledStep, group: int) -> pb.OpDesc:
+    """Return the op of a group of an instrumented step, which has no other."""
+    [op] = compiled.code.ops_of(group)
+    return compiled.block.ops[op]
+
+
+def _ops(compiled: CompiledStep, helpers: Helpers) -> list[WatchedOp]:
+    """Return the ops of an instrumented step, with the arrays that they read and write."""
 
     def run(segment: Segment) -> None:
         with helpers.helping(compiled.driver):
             compiled.run(segment)
 
     ops: list[WatchedOp] = []
-    for group, segment in zip(step.groups, compiled.per_group, strict=True):
-        op, arrays = group.nodes[0].op, compiled.arrays
+    for group, segment in enumerate(compiled.group_segments):
+        op, arrays = _op_of(compiled, group), compiled.arrays
         inputs = [arrays[name] for name in op.inputs if name]
         ops.append(WatchedOp(op, partial(run, segment), inputs, [arrays[name] for name in op.outputs]))
     return ops

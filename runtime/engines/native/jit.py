@@ -16,10 +16,9 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from threading import Lock
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from runtime.address_space import has_room
-from runtime.codegen.ir.module import Module
 from runtime.codegen.machine import INSTRUCTION_SETS, Target
 from runtime.engines.engine import Unavailable
 from runtime.engines.native.cpu import this_machine
@@ -28,6 +27,9 @@ from runtime.engines.native.objects.image import image_of
 from runtime.engines.native.objects.pages import Pages, check_executable
 from runtime.engines.native.release_memory import give_back
 from runtime.errors import ResourceLimit
+
+if TYPE_CHECKING:
+    from runtime.codegen.ir import Module
 
 OPTIMIZATION_LEVEL: Final = 1
 """Of the code generator: 0 is twice as slow to run, 2 and 3 take longer to compile and give the same speed."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from runtime.codegen.ir import INT64, UINT32, Module, pointer
 from runtime.codegen.machine import Target
-from runtime.codegen.math import philox
 from runtime.dtypes import Array
 from runtime.engines.native.compiled import own_code
 from runtime.engines.native.jit import Loaded
+
+if TYPE_CHECKING:
+    from runtime.codegen.ir import Module
 
 MIN_COMPILED_WORDS: Final = 1 << 20
 """Of so many words NumPy makes the first: where the code is not kept, it takes as long to compile."""
@@ -43,6 +44,9 @@ def random_bits_code(target: Target) -> Loaded:
 
 
 def _write(module: Module) -> None:
+    from runtime.codegen.ir import INT64, UINT32, pointer  # here, as kept code is not written
+    from runtime.codegen.math import philox
+
     f = module.function("words", [pointer(UINT32), *[INT64] * 5])
     out, blocks, seed, stream, step, first = f.arguments
     at_once = module.target.lanes(32) // 4

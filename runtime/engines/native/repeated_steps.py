@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from runtime.codegen.emit.driver import CHUNK_WORDS
-from runtime.codegen.lower import Lowered
+from runtime.codegen.code import CHUNK_COLUMNS
 from runtime.codegen.lowering.chunks import in_order
 from runtime.dtypes import Array
 from runtime.engines.around_step import AroundStep
@@ -22,20 +21,20 @@ from runtime.engines.native.step import CompiledStep
 
 
 def repeated_steps(
-    step: Lowered, compiled: CompiledStep, around: AroundStep, rows: InMemory, fetches: Sequence[str]
+    compiled: CompiledStep, around: AroundStep, rows: InMemory, fetches: Sequence[str]
 ) -> RepeatedSteps | None:
     """Steps with these rows, of which these fetches are kept; None if each has to be made by itself."""
     if len(compiled.segments) != 1 or compiled.segments[0].host is not None or around.before or around.updates:
         return None
-    raw = {fetch.name: compiled.arrays[fetch.tensor] for fetch in step.nodes.block.desc.fetches}
-    if not fetches and any(steps.has_runtime_check for steps in step.steps):
+    raw = {name: compiled.arrays[tensor] for name, tensor in compiled.code.copied_fetches}
+    if not fetches and compiled.code.runtime_checks:
         return None  # nothing would say how many steps were made
     if any(name not in raw or raw[name].dtype != around.fetches[name].dtype for name in fetches):
         return None
     sources = {name: rows.columns.get(name, rows.whole.get(name)) for name in around.feeds}
     if not all(_fits(source, around.feeds[name]) for name, source in sources.items()):
         return None
-    return RepeatedSteps(step, compiled, around, rows, {name: raw[name] for name in fetches})
+    return RepeatedSteps(compiled, around, rows, {name: raw[name] for name in fetches})
 
 
 def _fits(source: Array | None, feed: Array) -> bool:
@@ -45,16 +44,14 @@ def _fits(source: Array | None, feed: Array) -> bool:
 class RepeatedSteps:
     """Steps of one executor with rows that stay."""
 
-    def __init__(
-        self, step: Lowered, compiled: CompiledStep, around: AroundStep, rows: InMemory, raw: Mapping[str, Array]
-    ) -> None:
+    def __init__(self, compiled: CompiledStep, around: AroundStep, rows: InMemory, raw: Mapping[str, Array]) -> None:
         self._after, self._runtime_checks = around.after, compiled.runtime_checks
         self._raw = {name: (array, array.ctypes.data, array.nbytes) for name, array in raw.items()}
         self._position = np.zeros(1, np.int64)
         self._at = self._position.ctypes.data
         self._batch = next((len(around.feeds[name]) for name in around.feeds if name in rows.columns), 0)
-        self._count = step.phases.count
-        self._driver = self._driver_of(step, compiled, around.feeds, rows)
+        self._count = compiled.code.phase_count
+        self._driver = self._driver_of(compiled, around.feeds, rows)
 
     def __call__(self, first: int, count: int) -> Mapping[str, Array]:
         """See `runtime.engines.engine.Repeat`."""
@@ -75,14 +72,14 @@ class RepeatedSteps:
         """What makes the steps."""
         return self._driver
 
-    def _driver_of(self, step: Lowered, compiled: CompiledStep, feeds: Mapping[str, Array], rows: InMemory) -> Driver:
+    def _driver_of(self, compiled: CompiledStep, feeds: Mapping[str, Array], rows: InMemory) -> Driver:
         """One whose first phase takes the rows."""
-        taken = row_input(step, compiled.tables, feeds, rows, self._position, self._batch)
+        taken = row_input(compiled.code, compiled.words, feeds, rows, self._position, self._batch)
         records = in_order(taken.steps)
         phases, chunks = compiled.driver.phases[: self._count], compiled.driver.chunks.copy()
-        chunks[:, 1] += taken.words.ctypes.data - compiled.tables.words.ctypes.data
+        chunks[:, 1] += taken.words.ctypes.data - compiled.words.ctypes.data
         shifted = np.concatenate([[[0, len(records)]], phases + np.array([len(records), 0])])
-        first = np.array([(*record, 0) for record in records], np.int64).reshape(-1, CHUNK_WORDS)
+        first = np.array([(*record, 0) for record in records], np.int64).reshape(-1, CHUNK_COLUMNS)
         tables = np.ascontiguousarray(shifted, np.int64), np.concatenate([first, chunks])
         alarm = compiled.runtime_checks.words
-        return Driver(step.target, step.threads, *tables, alarm, (taken, rows, compiled))
+        return Driver(compiled.code.target, compiled.code.threads, *tables, alarm, (taken, rows, compiled))

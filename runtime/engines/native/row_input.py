@@ -12,15 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from runtime.codegen.code import ADDRESS_BYTES, FeedPlace, NativeCode
 from runtime.codegen.costs import FEED_BYTE_CYCLES
-from runtime.codegen.emit.code import ADDRESS
-from runtime.codegen.lower import Lowered
 from runtime.codegen.lowering.chunks import split_items
 from runtime.codegen.machine import CACHE_LINE_BYTES
 from runtime.dtypes import Array
 from runtime.engines.engine import InMemory
 from runtime.engines.native.driver import driver_code
-from runtime.engines.native.step import Tables
 
 Record = tuple[int, int, int, int]
 """A chunk as the driver has it: a function, its table, its first unit and the one after its last."""
@@ -41,22 +39,20 @@ class RowInput(NamedTuple):
 
 
 def row_input(
-    step: Lowered, tables: Tables, feeds: Mapping[str, Array], rows: InMemory, position: Array, batch: int
+    code: NativeCode, words: Array, feeds: Mapping[str, Array], rows: InMemory, position: Array, batch: int
 ) -> RowInput:
-    """What takes the rows from a position on, which a word has when a step begins."""
-    tensor_of = {p.feed: p.tensor for p in step.nodes.block.desc.parameters if p.WhichOneof("source") == "feed"}
-    numbers = np.ascontiguousarray(rows.numbers, np.int64)
-    words = tables.words.copy()
-    chunks = _Chunks(step, feeds, rows, numbers, position, batch)
+    """Return the chunks that take the rows from a position on, which a word has when a step begins.
+
+    `words` are the tables of the step, which stay as they are.
+    """
+    numbers, words = np.ascontiguousarray(rows.numbers, np.int64), words.copy()
+    chunks = _Chunks(code, feeds, rows, numbers, position, batch)
     in_order = _is_in_order(numbers)
-    for name, tensor in tensor_of.items():
-        if tensor not in step.nodes.ends and (in_order or name not in rows.columns):
-            read = {
-                index for of in tables.words_of if step.nodes.root.get(of) == tensor for index in tables.words_of[of]
-            }
-            chunks.point(name, words, sorted(read))
+    for base, feed in enumerate(code.feeds, code.first_feed):
+        if not feed.is_read_at_end and (in_order or feed.name not in rows.columns):
+            chunks.point(feed.name, words, code.words_at(base).tolist())
         else:
-            chunks.copy(name, tensor)
+            chunks.copy(feed)
     return RowInput(chunks.steps, words, (chunks.alive, numbers, position, rows))
 
 
@@ -69,16 +65,11 @@ def _is_in_order(numbers: Array) -> bool:
 
 class _Chunks:
     def __init__(
-        self, step: Lowered, feeds: Mapping[str, Array], rows: InMemory, numbers: Array, position: Array, batch: int
+        self, code: NativeCode, feeds: Mapping[str, Array], rows: InMemory, numbers: Array, position: Array, batch: int
     ) -> None:
-        self._step, self._feeds, self._rows, self._batch = step, feeds, rows, batch
+        self._threads, self._feeds, self._rows, self._batch = code.threads, feeds, rows, batch
         self._numbers, self._position, self._nought = numbers, position, np.zeros(1, np.int64)
-        self._code = driver_code(step.target)
-        self._halved = {
-            kernel.group.nodes[0].inputs[0]
-            for kernel, steps in zip(step.kernels, step.steps, strict=True)
-            if kernel is not None and steps.reads_row_halves
-        }
+        self._code = driver_code(code.target)
         self.steps: list[tuple[list[Record], float]] = []
         self.alive: list[Array] = [self._nought]
 
@@ -91,19 +82,18 @@ class _Chunks:
             return
         first = int(self._numbers[0]) if len(self._numbers) else 0
         size = column[:1].nbytes
-        to = [(words.ctypes.data + ADDRESS * position, by) for position, by in zip(positions, moved, strict=True)]
+        to = [(words.ctypes.data + ADDRESS_BYTES * position, by) for position, by in zip(positions, moved, strict=True)]
         head = column.ctypes.data + first * size, self._position.ctypes.data, size
         table = self._kept(np.array([*head, *(word for pair in to for word in pair)], np.int64))
         self.steps.append(([(self._code.address("point_at_rows"), table, 0, len(positions))], 0.0))
 
-    def copy(self, name: str, tensor: str) -> None:
+    def copy(self, place: FeedPlace) -> None:
         """Copy the rows; see `take_rows` in `codegen.emit.driver`. Of rows that threads read by halves, a half each."""
+        name = place.name
         feed, items = self._feeds[name], self._batch if name in self._rows.columns else 1
-        tables = [
-            self._kept(np.array(table, np.int64)) for table in self._copies(name, 2 if tensor in self._halved else 1)
-        ]
+        tables = [self._kept(np.array(table, np.int64)) for table in self._copies(name, 2 if place.is_halved else 1)]
         cost = feed.nbytes * FEED_BYTE_CYCLES
-        cuts = split_items(items, cost / len(tables), self._step.threads)
+        cuts = split_items(items, cost / len(tables), self._threads)
         take_rows = self._code.address("take_rows")
         self.steps.append(([(take_rows, table, start, stop) for table in tables for start, stop in cuts], cost))
 

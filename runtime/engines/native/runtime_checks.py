@@ -1,31 +1,28 @@
-"""What compiled code found that an op refuses, such as an index of no row, and the sentence that says so.
+"""Numbers that an op rejects, such as the index of no row, found by compiled code; and the error that says so.
 
-Code cannot raise. It writes a word, and no phase begins after that; then the reference kernels compute the group again
-in memory of their own, and the one that refuses raises what it raises in the reference engine.
+Code cannot raise. It sets a word, and no phase begins after that. Then the reference kernels compute the ops of the
+group again in memory of their own, and the one that rejects the number raises what it raises in the reference engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from prograd_proto import TensorType, attributes_of
+from prograd_proto import TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
-from runtime.codegen.emit.code import ADDRESS
-from runtime.codegen.lowering.groups import Group
+from runtime.codegen.code import NativeCode
 from runtime.dtypes import Array, array_type
 from runtime.memory.aligned import aligned_array
-from runtime.one_op import call_of
-from runtime.operators import CONTRACTS
 
 
 class CheckFailed(Exception):
-    """An op did not take what it was given.
+    """An op rejected a number that it was given.
 
     Attributes:
-        op: which.
-        error: what its reference kernel raised.
+        op: the op.
+        error: error that its reference kernel raised.
     """
 
     def __init__(self, op: pb.OpDesc, error: Exception) -> None:
@@ -34,45 +31,44 @@ class CheckFailed(Exception):
 
 
 class RuntimeChecks:
-    """Words that code writes.
+    """The words that code sets.
 
     Attributes:
-        words: one that is 0 while nothing was refused, and one for every group.
+        words: one that is 0 while no check failed, and one for every group.
     """
 
-    def __init__(self, groups: int, types: Mapping[str, TensorType]) -> None:
-        """`types` are those of all tensors."""
-        self._types = types
-        self.words: Array = np.zeros(1 + groups, np.int64)
-
-    def addresses(self, group: int) -> list[int]:
-        """What the code of a group is given."""
-        return [self.words.ctypes.data, self.words.ctypes.data + ADDRESS * (1 + group)]
+    def __init__(self, code: NativeCode, block: pb.BlockDesc) -> None:
+        """Keep what the ops of a group are."""
+        self._code, self._block = code, block
+        self.words: Array = np.zeros(1 + code.group_count, np.int64)
 
     @property
     def any_failed(self) -> bool:
-        """Whether anything was refused."""
+        """Whether any check failed."""
         return bool(self.words[0])
 
     def clear(self) -> None:
-        """Forget what was refused."""
+        """Forget failed checks."""
         self.words[:] = 0
 
-    def raise_error(self, groups: Sequence[Group], arrays: Mapping[str, Array]) -> None:
-        """Raise Refused for the first group that refused; `arrays` are still as it read them."""
-        refusing = np.flatnonzero(self.words[1:])
+    def raise_error(self, arrays: Mapping[str, Array]) -> None:
+        """Raise CheckFailed for the first group whose check failed; `arrays` are still as it read them."""
+        failed = np.flatnonzero(self.words[1:])
         self.clear()
-        group = groups[int(refusing[0])]
-        _compute(group, arrays, self._types)
-        raise AssertionError(f"{group.name} refuses what its reference kernels take")
+        ops = [self._block.ops[i] for i in self._code.ops_of(int(failed[0]))]
+        _compute(ops, arrays, {tensor.name: type_of(tensor) for tensor in self._block.tensors})
+        raise AssertionError(f"{'+'.join(op.type for op in ops)} rejects what its reference kernels accept")
 
 
-def _compute(group: Group, arrays: Mapping[str, Array], types: Mapping[str, TensorType]) -> None:
+def _compute(ops: list[pb.OpDesc], arrays: Mapping[str, Array], types: Mapping[str, TensorType]) -> None:
+    from runtime.one_op import call_of
+    from runtime.operators import CONTRACTS
+
     known = dict(arrays)
-    for op in group.ops:
+    for op in ops:
         inputs = [_operand(known, name, types[name]) if name else None for name in op.inputs]
-        attributes, given = attributes_of(op), [None if x is None else array_type(x) for x in inputs]
-        outputs = [aligned_array(type) for type in CONTRACTS[op.type].outputs(*given, **attributes)]
+        attributes, read = attributes_of(op), [None if x is None else array_type(x) for x in inputs]
+        outputs = [aligned_array(type) for type in CONTRACTS[op.type].outputs(*read, **attributes)]
         try:
             call_of(op.type, attributes, inputs, outputs, random_stream=op.random_stream)()
         except Exception as error:
@@ -81,5 +77,5 @@ def _compute(group: Group, arrays: Mapping[str, Array], types: Mapping[str, Tens
 
 
 def _operand(known: Mapping[str, Array], name: str, type: TensorType) -> Array:
-    """What an op is given; what is nowhere in memory, as another group has it for itself, is not what is refused."""
+    """Return an operand; one without memory, which another group keeps in registers, is not the rejected one."""
     return np.array(known[name], order="C") if name in known else aligned_array(type)

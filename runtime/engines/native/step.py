@@ -1,55 +1,30 @@
-"""A bound entry as one step: lowered, compiled, and bound to the memory that it works in."""
+"""A step bound to memory: its symbols become addresses, and segments of phases and host ops run one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
-from runtime.codegen import lower
-from runtime.codegen.emit.code import ADDRESS, emit
-from runtime.codegen.emit.driver import CHUNK_WORDS
-from runtime.codegen.lower import Lowered
-from runtime.codegen.lowering.chunks import Chunk, ItemRange, chunks_of, item_ranges
-from runtime.codegen.lowering.groups import Group
-from runtime.codegen.machine import Target
+from runtime.codegen.code import ADDRESS_BYTES, ARENA, FILE, FIXED_BASES, PACKED, NativeCode
 from runtime.constants import constant_array
-from runtime.dtypes import Array
-from runtime.engines.native.compiled import compiled_code
+from runtime.dtypes import Array, numpy_dtype
 from runtime.engines.native.driver import Driver
-from runtime.engines.native.host import host_call, scratch_of_node
+from runtime.engines.native.jit import Loaded
 from runtime.engines.native.runtime_checks import RuntimeChecks
-from runtime.memory.aligned import view
-from runtime.memory.limit import NO_LIMIT, MemoryLimit
 
 Call = Callable[[], object]
 
 
-def lowered(
-    desc: pb.BlockDesc,
-    pinned: Sequence[str],
-    target: Target,
-    threads: int = 1,
-    is_instrumented: bool = False,
-    memory_budget: int | None = None,
-    *,
-    prepacks: bool = False,
-) -> Lowered:
-    """A block lowered as `runtime.codegen.lower` says, for this engine, whose host ops run as NumPy kernels."""
-    return lower.lowered(
-        desc, pinned, target, scratch_of_node, threads, is_instrumented, memory_budget, prepacks=prepacks
-    )
-
-
 class Segment(NamedTuple):
-    """What runs without a break: a host op, or phases of compiled code.
+    """A stretch of the step without a break: a host op, or phases of compiled code.
 
     Attributes:
-        first: the position of its first group.
-        host: the call of the host op, or None.
-        phases: the first phase and the one after the last, in the driver's table.
+        first: number of its first group.
+        host: call of the host op, or None.
+        phases: first phase and the one after the last, in the driver's table.
     """
 
     first: int
@@ -57,206 +32,139 @@ class Segment(NamedTuple):
     phases: tuple[int, int]
 
 
-class Tables(NamedTuple):
-    """The addresses that the functions of groups are given.
+class Tensors(Mapping[str, Array]):
+    """The tensors of a step that have memory, as arrays; each is made when it is first asked for."""
 
-    Attributes:
-        starts: of each group, the address of its table.
-        words: all tables, one behind the other.
-        words_of: by tensor, the words that have its address.
-    """
+    def __init__(self, code: NativeCode, memory: Mapping[int, Array]) -> None:
+        """`memory` has the bytes of every base but those of numbers and checks."""
+        self._code, self._memory = code, memory
+        self._known: dict[str, Array] = {}
 
-    starts: list[int]
-    words: Array
-    words_of: dict[str, list[int]]
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._known:
+            self._known[name] = self.at(name)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._code.tensor_names)
+
+    def __len__(self) -> int:
+        return len(self._code.tensor_names)
+
+    def at(self, name: str, memory: Array | None = None) -> Array:
+        """Return a tensor in the memory of its base, or in these bytes instead."""
+        type, base, offset, strides = self._code.tensor(name)
+        buffer = self._memory[base] if memory is None else memory
+        return np.ndarray(type.static_shape, numpy_dtype(type.dtype), buffer, offset, strides)
 
 
 class CompiledStep(NamedTuple):
-    """A step that can be made, and what it works on.
+    """A step that can run, and the memory that it works on.
 
     Attributes:
-        arrays: of every tensor that has memory.
-        tables: where its functions find them.
-        driver: what makes phases.
+        code: the step as a value.
+        block: the block that it computes.
+        arrays: every tensor that has memory.
+        words: the tables of all groups, with addresses.
+        driver: runs phases.
         segments: of the whole step.
-        per_group: of every group by itself, in order, for who measures them.
-        packing: the phases that make what is prepacked, first and after the last.
-        groups: in order.
-        runtime_checks: what compiled code found that an op refuses.
+        group_segments: of every group alone, in order.
+        runtime_checks: words that compiled code sets where an op rejects a number.
     """
 
-    arrays: dict[str, Array]
-    tables: Tables
+    code: NativeCode
+    block: pb.BlockDesc
+    arrays: Tensors
+    words: Array
     driver: Driver
     segments: list[Segment]
-    per_group: list[Segment]
-    packing: tuple[int, int]
-    groups: list[Group]
+    group_segments: list[Segment]
     runtime_checks: RuntimeChecks
 
     def run(self, segment: Segment) -> None:
-        """Make a segment. Raises Refused where an op does not take what it was given."""
+        """Run a segment; raises CheckFailed if an op rejects a number that it was given."""
         if segment.host is not None:
             segment.host()
         else:
             self.driver.drive(*segment.phases)
             if self.runtime_checks.any_failed:
-                self.runtime_checks.raise_error(self.groups, self.arrays)
+                self.runtime_checks.raise_error(self.arrays)
 
     def prepack(self) -> None:
-        """Make what follows from states alone: before the first step, and when they have changed."""
-        self.driver.drive(*self.packing)
+        """Compute what is derived from states alone: before the first step, and when they have changed."""
+        self.driver.drive(*self.code.packing)
 
     def __call__(self) -> None:
-        """Make the step."""
+        """Run the step."""
         for segment in self.segments:
             self.run(segment)
 
 
-def bind_compiled(
-    step: Lowered,
+def bind_code(
+    code: NativeCode,
+    loaded: Loaded,
+    block: pb.BlockDesc,
     states: Mapping[str, Array],
     arena: Array,
     file: Array | None = None,
-    program: str = "no program",
     packed: Array | None = None,
-    memory: MemoryLimit = NO_LIMIT,
 ) -> CompiledStep:
-    """Compile the groups, and bind them to states, arena, the file beside it, and the memory of what is prepacked.
+    """Bind code to states, the arena, the file beside it and the memory of what is prepacked.
 
-    `program` is the name by which the code is kept. What a step has nothing of may be absent. `memory` counts what
-    compiling takes; raises ResourceLimit if that is too much.
+    Memory that a step does not need may be absent. The same code may be bound several times.
     """
-    packed = arena if packed is None else packed
-    arrays = _arrays(step, states, arena, arena if file is None else file, packed)
-    native = [i for i, kernel in enumerate(step.kernels) if kernel is not None]
-    kernels = [kernel for kernel in step.kernels if kernel is not None]
-    keys = [kernel.key.encode() for kernel in kernels]
-    steps = [step.steps[i] for i in native]
-    counts = [len(kernel_steps.all) for kernel_steps in steps]
-    code, named = compiled_code(
-        program,
-        step.target,
-        keys,
-        write=lambda: emit(step.target, kernels, steps),
-        fits=lambda names: list(map(len, names)) == counts,
-        memory=memory,
+    memory = _memory(code, block, states, arena, file, packed)
+    checks = RuntimeChecks(code, block)
+    bases = np.zeros(len(FIXED_BASES) + len(code.states) + len(code.constants) + len(code.feeds), np.int64)
+    for base, array in memory.items():
+        bases[base] = array.__array_interface__["data"][0]
+    bases[len(FIXED_BASES) - 1] = checks.words.ctypes.data
+    words = np.append(bases[code.words[:, 0]] + code.words[:, 1], 0)
+    chunks = code.chunks.copy()
+    chunks[:, 0] = np.array([loaded.address(name) for name in code.functions] or [0], np.int64)[code.chunks[:, 0]]
+    chunks[:, 1] = words.ctypes.data + ADDRESS_BYTES * code.table_starts[code.chunks[:, 1]]
+    phases = np.ascontiguousarray(code.phases)
+    arrays = Tensors(code, memory)
+    driver = Driver(code.target, code.threads, phases, chunks, checks.words, (loaded, words, *memory.values()))
+    hosts = _host_calls(code, block, arrays, arena) if code.hosts else []
+    return CompiledStep(
+        code,
+        block,
+        arrays,
+        words,
+        driver,
+        _segments(code.segments, hosts),
+        _segments(code.group_segments, hosts),
+        checks,
     )
-    functions = {i: [code.address(name) for name in names] for i, names in zip(native, named, strict=True)}
-    runtime_checks = RuntimeChecks(len(step.groups), step.nodes.types)
-    tables = _tables(step, arrays, arena, packed, runtime_checks)
-    whole, alone, packing = chunks_of(step.steps, step.phases, step.threads), _chunks_per_group(step), _packing(step)
-    phases = [*whole, *alone, *packing]
-    chunks = _records([chunk for phase in phases for chunk in phase], functions, tables)
-    alive = code, tables.words, packed
-    driver = Driver(step.target, step.threads, _begins(phases), chunks, runtime_checks.words, alive)
-    hosts = {
-        i: host_call(step.nodes, group.nodes[0], step.memory.scratch[i], arrays, arena)
-        for i, group in enumerate(step.groups)
-        if group.is_host
-    }
-    segments = _segments(step, hosts), _segments_per_group(step, hosts, len(whole))
-    packing = len(phases) - len(packing), len(phases)
-    return CompiledStep(arrays, tables, driver, *segments, packing, step.groups, runtime_checks)
 
 
-def _chunks_per_group(step: Lowered) -> list[list[Chunk]]:
-    """The chunks of every stage of every group by itself, in order."""
-    return [
-        [(ItemRange(i, j, start, stop),) for start, stop in item_ranges(kernel_step, step.threads)]
-        for i, steps in enumerate(step.steps)
-        for j, kernel_step in enumerate(steps.steps, len(steps.prepacked))
-    ]
+def _segments(table: Array, hosts: list[Call]) -> list[Segment]:
+    rows: list[list[int]] = table.tolist()
+    return [Segment(first, None if host < 0 else hosts[host], (start, stop)) for first, host, start, stop in rows]
 
 
-def _packing(step: Lowered) -> list[list[Chunk]]:
-    """The chunks of all that is prepacked, stage by stage."""
-    return [
-        [(ItemRange(i, j, start, stop),) for start, stop in item_ranges(kernel_step, step.threads)]
-        for i, steps in enumerate(step.steps)
-        for j, kernel_step in enumerate(steps.prepacked)
-    ]
+def _memory(
+    code: NativeCode,
+    block: pb.BlockDesc,
+    states: Mapping[str, Array],
+    arena: Array,
+    file: Array | None,
+    packed: Array | None,
+) -> dict[int, Array]:
+    """Return the bytes of every base that has memory."""
+    constants = (constant_array(block.ops[op].attributes[0].tensor_value) for op in code.constants)
+    own = [states[name] for name in code.states] + list(constants)
+    fed = (arena[feed.offset :] for feed in code.feeds)
+    known = {ARENA: arena, FILE: arena if file is None else file, PACKED: arena if packed is None else packed}
+    return known | dict(enumerate([*map(_bytes_of, own), *fed], len(FIXED_BASES)))
 
 
-def _records(chunks: Sequence[Chunk], functions: Mapping[int, Sequence[int]], tables: Tables) -> Array:
-    """The driver's table: the first stretch of each chunk, and behind all of them those that follow it."""
-    heads: list[tuple[int, ...]] = []
-    rest: list[tuple[int, ...]] = []
-    for position, (first, *others) in enumerate(chunks):
-        further = [len(chunks) + len(rest) - position, *[1] * (len(others) - 1), 0] if others else [0]
-        first, *others = (
-            (functions[s.group][s.step], tables.starts[s.group], s.start, s.stop, on)
-            for s, on in zip((first, *others), further, strict=True)
-        )
-        heads.append(first)
-        rest += others
-    return np.array([*heads, *rest], np.int64).reshape(-1, CHUNK_WORDS)
+def _bytes_of(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)
 
 
-def _begins(phases: Sequence[Sequence[Chunk]]) -> Array:
-    """For each phase its first chunk and how many there are."""
-    counts = np.array([len(phase) for phase in phases], np.int64)
-    return np.ascontiguousarray(np.stack([np.cumsum(counts) - counts, counts], axis=1))
+def _host_calls(code: NativeCode, block: pb.BlockDesc, arrays: Mapping[str, Array], arena: Array) -> list[Call]:
+    from runtime.engines.native.host import host_call
 
-
-def _segments(step: Lowered, hosts: Mapping[int, Call]) -> list[Segment]:
-    at = {step.phases.first[i]: i for i in hosts}
-    first_group: dict[int, int] = {}
-    for i, phase in enumerate(step.phases.first):
-        if not step.steps[i].is_prepacked:
-            first_group.setdefault(phase, i)
-    segments: list[Segment] = []
-    start = 0
-    for phase in [*sorted(at), step.phases.count]:
-        if start < phase:
-            segments.append(Segment(first_group.get(start, 0), None, (start, phase)))
-        if phase in at:
-            segments.append(Segment(at[phase], hosts[at[phase]], (phase, phase)))
-        start = phase + 1
-    return segments
-
-
-def _segments_per_group(step: Lowered, hosts: Mapping[int, Call], first: int) -> list[Segment]:
-    segments: list[Segment] = []
-    for i, steps in enumerate(step.steps):
-        end = first + len(steps.steps)
-        segments.append(Segment(i, hosts.get(i), (first, end)))
-        first = end
-    return segments
-
-
-def _arrays(step: Lowered, states: Mapping[str, Array], arena: Array, file: Array, packed: Array) -> dict[str, Array]:
-    nodes, memory = step.nodes, step.memory
-    arrays = {tensor: states[state] for tensor, state in nodes.state_of.items()}
-    arrays |= {name: constant_array(op.attributes[0].tensor_value) for name, op in nodes.constants.items()}
-    arrays |= {name: view(arena, offset, nodes.types[name]) for name, offset in memory.offsets.items()}
-    arrays |= {name: view(file, offset, nodes.types[name]) for name, offset in memory.in_file.items()}
-    arrays |= {name: view(packed, offset, nodes.types[name]) for name, offset in memory.packed.items()}
-    arrays |= {name: states[state].reshape(nodes.types[name].static_shape) for name, state in memory.in_state.items()}
-    for name, root in nodes.root.items():
-        if name not in arrays and root in arrays:
-            found_view = nodes.views.get(name)
-            shape = nodes.types[name].static_shape
-            arrays[name] = arrays[root].reshape(shape) if found_view is None else found_view.of(arrays[root])
-    return arrays
-
-
-def _tables(
-    step: Lowered, arrays: Mapping[str, Array], arena: Array, packed: Array, runtime_checks: RuntimeChecks
-) -> Tables:
-    starts: list[int] = []
-    table: list[int] = []
-    words_of: dict[str, list[int]] = {}
-    at = arena.ctypes.data, packed.ctypes.data
-    for i, (kernel, steps) in enumerate(zip(step.kernels, step.steps, strict=True)):
-        starts.append(len(table))
-        if kernel is not None:
-            for position, name in enumerate(kernel.table, len(table)):
-                words_of.setdefault(name, []).append(position)
-            table += [arrays[name].ctypes.data for name in kernel.table]
-            table += [node.op.random_stream for node in kernel.streams]
-            rooms = enumerate(step.memory.scratch[i])
-            table += [at[number in steps.packed] + offset for number, offset in rooms]
-            table += runtime_checks.addresses(i) if steps.has_runtime_check else []
-    words = np.array(table or [0], np.int64)
-    return Tables([words.ctypes.data + ADDRESS * start for start in starts], words, words_of)
+    return [host_call(host, block.ops[host.op], arrays, arena) for host in code.hosts]

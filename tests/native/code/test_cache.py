@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from native.bound import lowered
 from native.code.test_objects import exponentials
 
 from prograd_proto.files import load
@@ -24,7 +25,6 @@ from runtime.engines.native.cache.entry import Entry, Label, from_bytes, to_byte
 from runtime.engines.native.cache.folder import cache_folder
 from runtime.engines.native.cache.key import key_of
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.step import lowered
 from runtime.entries import bound_entries
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners of files are those of POSIX")

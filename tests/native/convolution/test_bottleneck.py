@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from native.bound import lowered
 from native.building import every_target
 from native.made import Made, check
 
@@ -10,7 +11,6 @@ from prograd import Program, ops
 from registry import OPS
 from runtime.codegen.lowering.chunks import item_ranges
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.step import lowered
 
 ONE = {"stride": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1}
 BEHIND = "+add+relu6+conv2d+mul+relu+conv2d+add"

@@ -10,6 +10,7 @@ from tiers import one_in
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
+from native.bound import lowered
 from native.building import HERE
 from native.made import Made
 from subjects.families import FAMILIES, ROWS, family_feeds, family_program
@@ -21,7 +22,6 @@ from runtime.codegen.explain import code_of
 from runtime.codegen.machine import Target, target
 from runtime.engines.native import engine
 from runtime.engines.native.cpu import caches
-from runtime.engines.native.step import lowered
 from runtime.runs.run import Run
 
 CACHES = [(16, 256), (32, 512), (32, 1024), (48, 2048)]

@@ -7,13 +7,15 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
+from native.bound import bind_compiled, lowered
+
 import runtime
 from compiler import Program, adam, ops
 from runtime.codegen.explain import explained
 from runtime.codegen.lower import Lowered
 from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.driver import Driver
-from runtime.engines.native.step import CompiledStep, bind_compiled, lowered
+from runtime.engines.native.step import CompiledStep
 from runtime.memory.aligned import aligned_bytes
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.pb"))

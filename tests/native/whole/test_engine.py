@@ -11,6 +11,7 @@ from tiers import one_in
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
+from native.bound import lowered
 from subjects.commands import fields
 from subjects.commands import run_runtime as command
 from subjects.random_training import training_programs
@@ -22,7 +23,6 @@ from compiler import Program, adam, nadam, normal, ops, radam
 from runtime.codegen.lowering.groups import fuse
 from runtime.codegen.lowering.nodes import read_nodes
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.step import lowered
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.pb"))
 

@@ -21,6 +21,7 @@ from mutations import good_programs, mutated
 
 from compiler import Program
 from prograd_proto import program_pb2 as pb
+from runtime.codegen.code import ARENA, FIXED_BASES
 from registry.ops.scatter import is_last_index
 from runtime import Run
 from runtime.errors import OutOfRange
@@ -141,12 +142,15 @@ def test_all_memory_of_code_is_guarded(tmp_path: Path):
         executor = run.session.workspaces.executor(run.session.bindings("train")[0])
         states = [array for array in run.states.arrays.values() if array.nbytes]
         feeds = [array for array in executor.feeds.values() if array.nbytes]
-        tables = executor._compiled.tables  # type: ignore[attr-defined]
-        arrays = executor._compiled.arrays.values()  # type: ignore[attr-defined]
+        step = executor._compiled  # type: ignore[attr-defined]
+        arrays = step.arrays.values()
     for array in [*states, *feeds]:
         assert (array.ctypes.data + array.nbytes) % PAGE == 0
     known = {array.ctypes.data for array in arrays}
-    assert known.issuperset({*map(int, np.concatenate([tables.words[p] for p in tables.words_of.values()], axis=None))})
+    bases = step.code.words[:, 0]
+    own = np.flatnonzero(bases >= len(FIXED_BASES))  # words that lead to states, constants and feeds
+    assert known.issuperset(step.words[own].tolist())
+    assert known.intersection(step.words[np.flatnonzero(bases == ARENA)].tolist())
 
 
 def test_bits_that_differ_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -7,12 +7,12 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
+from native.bound import lowered
 from native.made import Made
 
 import runtime
 from registry import OPS
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.step import lowered
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.pb"))
 

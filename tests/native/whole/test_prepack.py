@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
+from native.bound import bind_compiled, lowered
 from native.building import every_target
 
 import runtime
@@ -20,7 +21,6 @@ from runtime.codegen.lower import Lowered
 from runtime.codegen.machine import Target
 from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.prepacked import Prepacked
-from runtime.engines.native.step import bind_compiled, lowered
 from runtime.errors import ResourceLimit
 from runtime.memory.aligned import aligned_bytes
 from runtime.memory.limit import MemoryLimit

@@ -1,0 +1,17 @@
+"""The board: the words in memory by which the threads of a step share its chunks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CLAIM, DONE, STOP, ALARM, BUSY, BOARD_WORDS = 0, 8, 16, 24, 32, 40
+"""Indices of the words of the board, each in a cache line of its own, and the number of words that it takes.
+
+CLAIM: the chunks that are taken. DONE: the number of chunks that helpers have finished. STOP: whether helpers are to
+leave. ALARM: the address of a word that is 0 while no runtime check failed. BUSY: whether phases are running.
+"""
+
+COUNT_BITS: Final = 22
+MAX_CHUNKS: Final = (1 << COUNT_BITS) - 1
+CLOSED_CLAIM: Final = MAX_CHUNKS >> 1
+"""A claim of phase 0 that nothing can be taken from."""

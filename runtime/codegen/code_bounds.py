@@ -1,0 +1,203 @@
+"""The check of NativeCode that was read from a file: that every number in it is within its bounds.
+
+Code that fits reads and writes only tables, chunks, tensors and ops that exist, and addresses within the memory of its
+base. The object code itself cannot be checked; a file of it is trusted as little as its folder allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import ITEM_BYTES
+from runtime.codegen.code import ADDRESS_BYTES, CHECK, NUMBER, NativeCode
+from runtime.codegen.machine import Target
+from runtime.dtypes import Array
+
+
+def fits(
+    code: NativeCode,
+    block: pb.BlockDesc,
+    types: Mapping[str, TensorType],
+    pinned: Sequence[str],
+    target: Target,
+    threads: int,
+) -> bool:
+    """Return True if the code is of this form for this block, target and number of threads.
+
+    Args:
+        code: value that `code_bytes.from_bytes` returned.
+        block: bound block that it computes.
+        types: types of the block's tensors.
+        pinned: tensors that are fetched besides those of the block.
+        target: machine of the caller.
+        threads: number of threads of the caller.
+    """
+    try:
+        return (
+            (code.target, code.threads) == (target, threads)
+            and _fits_block(code, block, pinned)
+            and _fits_memory(code, block, types)
+            and _fits_schedule(code)
+            and _fits_groups(code, len(block.ops))
+        )
+    except OverflowError:  # a number of more than 64 bits
+        return False
+
+
+def _fits_block(code: NativeCode, block: pb.BlockDesc, pinned: Sequence[str]) -> bool:
+    """Return True if feeds, fetches and updates are those of the block, and all that they name has memory."""
+    fed = [(p.feed, p.tensor) for p in block.parameters if p.WhichOneof("source") == "feed"]
+    needed = [*(x for _, x in fed), *(f.tensor for f in block.fetches), *(u.tensor for u in block.updates), *pinned]
+    hosted = [name for host in code.hosts for name in (*host.inputs, *host.outputs) if name]
+    return (
+        [(feed.name, feed.tensor) for feed in code.feeds] == fed
+        and code.copied_fetches == tuple((fetch.name, fetch.tensor) for fetch in block.fetches)
+        and _are_indices(code.late_updates, len(block.updates))
+        and set(_states_of(block)) >= set(code.states) >= {update.state for update in block.updates}
+        and _are_indices(code.constants, len(block.ops))
+        and all(block.ops[op].type == "constant" for op in code.constants)
+        and len(code.tensor_names) == len(code.tensors)
+        and all(code.has_tensor(name) for name in (*needed, *hosted))
+    )
+
+
+def _fits_memory(code: NativeCode, block: pb.BlockDesc, types: Mapping[str, TensorType]) -> bool:
+    """Return True if every word and every tensor lies within the memory of its base."""
+    sizes = _base_bytes(code, block, types)
+    words, tensors = code.words, code.tensors
+    if not (_in_range(words[:, 0], len(sizes)) and _in_range(tensors[:, 1], len(sizes))):
+        return False
+    is_memory = words[:, 0] != NUMBER
+    limits = sizes[words[:, 0]]
+    if not (
+        bool(((words[:, 1] >= 0) & (words[:, 1] <= limits))[is_memory].all())
+        and not (words[words[:, 0] == CHECK, 1] % ADDRESS_BYTES).any()
+        and _in_range(tensors[:, 0], len(code.types))
+        and bool((tensors[:, 3] >= -1).all() and (tensors[:, 3] < len(code.layouts)).all())
+        and not np.isin(tensors[:, 1], (NUMBER, CHECK)).any()
+        and all(type.dtype in ITEM_BYTES for type in code.types)
+    ):
+        return False
+    spans = _tensor_spans(code)
+    return (
+        spans is not None
+        and bool(((tensors[:, 2] >= 0) & (tensors[:, 2] <= sizes[tensors[:, 1]] - spans)).all())
+        and all(types.get(name) in (None, code.types[row]) for name, row in _typed(code))
+        and all(0 <= f.offset <= code.arena_bytes - types[f.tensor].nbytes for f in code.feeds)
+    )
+
+
+def _typed(code: NativeCode) -> zip[tuple[str, int]]:
+    return zip(code.tensor_names, code.tensors[:, 0].tolist(), strict=True)
+
+
+def _base_bytes(code: NativeCode, block: pb.BlockDesc, types: Mapping[str, TensorType]) -> Array:
+    """Return the bytes of every base; 0 of numbers, and for checks the offset of the last one."""
+    of_state = _states_of(block)
+    return np.array(
+        [
+            *(code.arena_bytes, code.file_bytes, code.packed_bytes, 0, ADDRESS_BYTES * code.group_count),
+            *(types[of_state[name]].nbytes for name in code.states),
+            *(types[block.ops[op].outputs[0]].nbytes for op in code.constants),
+            *(types[feed.tensor].nbytes for feed in code.feeds),
+        ],
+        np.int64,
+    )
+
+
+def _states_of(block: pb.BlockDesc) -> dict[str, str]:
+    """Return by state the tensor that is it, or becomes it."""
+    written = {update.state: update.tensor for update in block.updates}
+    return written | {p.state: p.tensor for p in block.parameters if p.WhichOneof("source") == "state"}
+
+
+def _tensor_spans(code: NativeCode) -> Array | None:
+    """Return the bytes from the first element of each tensor to behind its last; None if strides do not fit."""
+    whole = np.array([type.nbytes for type in code.types] or [0], np.int64)[code.tensors[:, 0]]
+    known: dict[tuple[int, int], int | None] = {}
+    with_strides: list[list[int]] = code.tensors[code.tensors[:, 3] >= 0].tolist()
+    for type, layout in {(row[0], row[3]) for row in with_strides}:
+        known[type, layout] = _span(code.types[type], code.layouts[layout])
+    for i in np.flatnonzero(code.tensors[:, 3] >= 0).tolist():
+        span = known[int(code.tensors[i, 0]), int(code.tensors[i, 3])]
+        if span is None:
+            return None
+        whole[i] = span
+    return whole
+
+
+def _span(type: TensorType, strides: Sequence[int]) -> int | None:
+    shape = type.static_shape
+    if len(shape) != len(strides) or any(stride < 0 for stride in strides):
+        return None
+    if 0 in shape:
+        return 0
+    return sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) + ITEM_BYTES[type.dtype]
+
+
+def _fits_schedule(code: NativeCode) -> bool:
+    """Return True if chunks name functions and groups, phases name chunks, and segments name phases."""
+    chunks, groups = code.chunks, code.group_count
+    following = np.arange(len(chunks)) + chunks[:, 4]
+    start, stop = code.packing
+    return (
+        _in_range(chunks[:, 0], len(code.functions))
+        and _in_range(chunks[:, 1], groups)
+        and bool((chunks[:, 2] >= 0).all() and (chunks[:, 2] <= chunks[:, 3]).all())
+        and bool((chunks[:, 4] >= 0).all())
+        and _in_range(following, len(chunks))
+        and _are_ranges(code.phases[:, 0], len(chunks) - code.phases[:, 1], len(chunks))
+        and code.phase_count <= start <= stop == len(code.phases)
+        and all(_are_segments(table, code) for table in (code.segments, code.group_segments))
+        and len(code.group_segments) == groups
+    )
+
+
+def _are_segments(table: Array, code: NativeCode) -> bool:
+    hosts = [host for host in table[:, 1].tolist() if host >= 0]
+    return (
+        _in_range(table[:, 0], code.group_count)
+        and bool((table[:, 1] >= -1).all())
+        and sorted(hosts) == list(range(len(code.hosts)))
+        and _are_ranges(table[:, 2], table[:, 3], len(code.phases))
+    )
+
+
+def _fits_groups(code: NativeCode, ops: int) -> bool:
+    """Return True if the lists of groups end within their tables and name ops and groups that exist."""
+    groups = code.group_count
+    return (
+        len(code.table_starts) == groups
+        and _are_ends(code.table_starts, len(code.words))
+        and _are_ends(code.group_ends, len(code.group_ops))
+        and bool((np.diff(code.group_ends, prepend=0) > 0).all())
+        and _in_range(code.group_ops, ops)
+        and _are_indices(code.runtime_checks, groups)
+        and all(_are_indices((host.group,), groups) and _are_indices((host.op,), ops) for host in code.hosts)
+        and all(0 <= offset <= code.arena_bytes for host in code.hosts for offset in host.scratch)
+        and len(code.buffer_names) == len(code.buffers)
+        and bool((code.buffers[:, 0] >= 0).all())
+        and _are_ends(code.buffers[:, 3], len(code.buffer_groups))
+        and _in_range(code.buffer_groups, groups)
+    )
+
+
+def _in_range(values: Array, count: int) -> bool:
+    return bool(((values >= 0) & (values < count)).all())
+
+
+def _are_indices(values: Sequence[int], count: int) -> bool:
+    return all(0 <= value < count for value in values)
+
+
+def _are_ranges(starts: Array, stops: Array, limit: int) -> bool:
+    return bool(((starts >= 0) & (starts <= stops) & (stops <= limit)).all())
+
+
+def _are_ends(ends: Array, limit: int) -> bool:
+    """Return True if these indices rise, from 0 on, to a limit at most."""
+    return not len(ends) or bool(ends[0] >= 0 and ends[-1] <= limit and (np.diff(ends) >= 0).all())
