@@ -1,8 +1,12 @@
-"""The code generator: a bound block becomes LLVM's IR, without an engine, memory or addresses.
+"""The code generator: a bound block becomes NativeCode, without an engine, memory or addresses.
 
 A package imports only packages above it:
 
 machine    the target of code: an instruction set, its registers, the caches
+board      the words by which the threads of a step share its chunks
+code       NativeCode: a compiled step as a value, with symbols instead of addresses
+code_bytes NativeCode as bytes, and read again
+code_bounds the check that NativeCode from a file fits its block
 costs      the cost model: cycles of every way to compute a result
 ir/        a package of its own: the builder that writes LLVM's IR
 math/      a package of its own: elementary functions
@@ -12,4 +16,5 @@ lowering/  a package of its own: from a block to groups with offsets in memory
 emit/      a package of its own: from groups to functions
 lower      all passes of lowering, one after the other
 explain    the state after a pass, as lines of text
+assemble   from a lowered block to NativeCode
 """

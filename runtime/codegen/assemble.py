@@ -228,7 +228,7 @@ def _phases(
 
 
 def _chunks_per_group(step: Lowered) -> list[list[Chunk]]:
-    """The chunks of every kernel step of every group alone, in order."""
+    """Return the chunks of every kernel step of every group alone, in order."""
     return [
         [(ItemRange(i, j, start, stop),) for start, stop in item_ranges(kernel_step, step.threads)]
         for i, steps in enumerate(step.steps)
@@ -237,7 +237,7 @@ def _chunks_per_group(step: Lowered) -> list[list[Chunk]]:
 
 
 def _packing(step: Lowered) -> list[list[Chunk]]:
-    """The chunks of everything that is prepacked, one kernel step after the other."""
+    """Return the chunks of everything that is prepacked, one kernel step after the other."""
     return [
         [(ItemRange(i, j, start, stop),) for start, stop in item_ranges(kernel_step, step.threads)]
         for i, steps in enumerate(step.steps)
@@ -246,7 +246,7 @@ def _packing(step: Lowered) -> list[list[Chunk]]:
 
 
 def _records(chunks: Sequence[Chunk], numbers: Mapping[int, Sequence[int]]) -> Array:
-    """The first record of each chunk, and behind all of them those that follow it."""
+    """Return the first record of each chunk, and behind all of them those that follow it."""
     heads: list[tuple[int, ...]] = []
     rest: list[tuple[int, ...]] = []
     for position, (first, *others) in enumerate(chunks):
@@ -278,7 +278,7 @@ def _segments(step: Lowered, hosts: Sequence[HostOp]) -> list[tuple[int, int, in
 
 
 def _group_segments(step: Lowered, hosts: Sequence[HostOp]) -> list[tuple[int, int, int, int]]:
-    """The segments of single groups, whose phases follow those of the whole step."""
+    """Return the segments of single groups, whose phases follow those of the whole step."""
     numbers = {host.group: number for number, host in enumerate(hosts)}
     segments: list[tuple[int, int, int, int]] = []
     first = step.phases.count
@@ -290,12 +290,12 @@ def _group_segments(step: Lowered, hosts: Sequence[HostOp]) -> list[tuple[int, i
 
 
 def _positions(step: Lowered) -> dict[int, int]:
-    """The position in the block of each op, by identity."""
+    """Return the position in the block of each op, by identity."""
     return {id(op): i for i, op in enumerate(step.nodes.block.ops)}
 
 
 def _ops(step: Lowered) -> list[list[int]]:
-    """The positions of the ops of every group."""
+    """Return the positions of the ops of every group."""
     position = _positions(step)
     return [[position[id(op)] for op in group.ops] for group in step.groups]
 

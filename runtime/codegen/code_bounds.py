@@ -51,7 +51,14 @@ def fits(
 def _fits_block(code: NativeCode, block: pb.BlockDesc, pinned: Sequence[str]) -> bool:
     """Return True if feeds, fetches and updates are those of the block, and all that they name has memory."""
     fed = [(p.feed, p.tensor) for p in block.parameters if p.WhichOneof("source") == "feed"]
-    needed = [*(x for _, x in fed), *(f.tensor for f in block.fetches), *(u.tensor for u in block.updates), *pinned]
+    owned = [p.tensor for p in block.parameters if p.WhichOneof("source") == "state"]
+    needed = [
+        *(x for _, x in fed),
+        *owned,
+        *(f.tensor for f in block.fetches),
+        *(u.tensor for u in block.updates),
+        *pinned,
+    ]
     hosted = [name for host in code.hosts for name in (*host.inputs, *host.outputs) if name]
     return (
         [(feed.name, feed.tensor) for feed in code.feeds] == fed

@@ -68,15 +68,20 @@ ENGINES = {
 
 CODEGEN = {
     "machine": set(),
+    "board": set(),
+    "code": {"machine"},
+    "code_bytes": {"machine", "code"},
+    "code_bounds": {"machine", "code"},
     "costs": {"machine"},
     "ir": {"machine"},
     "math": {"ir"},
     "kernels": {"machine", "costs", "ir", "math"},
     "rules": {"machine", "costs", "ir", "math", "kernels"},
     "lowering": {"machine", "costs", "ir", "math", "kernels", "rules"},
-    "emit": {"machine", "costs", "ir", "math", "kernels", "rules", "lowering"},
+    "emit": {"machine", "board", "code", "costs", "ir", "math", "kernels", "rules", "lowering"},
     "lower": {"machine", "rules", "lowering", "emit"},
     "explain": {"rules", "lowering", "emit", "lower"},
+    "assemble": {"machine", "code", "ir", "rules", "lowering", "emit", "lower"},
 }
 """By package or module of `runtime.codegen`, the others of it that its files may import."""
 

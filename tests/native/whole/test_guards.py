@@ -21,9 +21,9 @@ from mutations import good_programs, mutated
 
 from compiler import Program
 from prograd_proto import program_pb2 as pb
-from runtime.codegen.code import ARENA, FIXED_BASES
 from registry.ops.scatter import is_last_index
 from runtime import Run
+from runtime.codegen.code import ARENA, FIXED_BASES
 from runtime.errors import OutOfRange
 
 GOLDEN = [path for path in programs.files() if "golden" in path.parts]

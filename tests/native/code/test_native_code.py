@@ -1,0 +1,218 @@
+"""NativeCode: equal for equal blocks, the same after bytes, bound at several places, printed; numbers out of bounds."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from subjects.steps import bound_block
+
+from compiler import Program, adam, ops
+from prograd_proto import type_of
+from runtime.codegen.assemble import compiled_with, native_code
+from runtime.codegen.code import ARENA, CHECK, NUMBER, NativeCode
+from runtime.codegen.code_bounds import fits
+from runtime.codegen.code_bytes import TABLES, from_bytes, to_bytes
+from runtime.engines.native import jit
+from runtime.engines.native.cpu import this_machine
+from runtime.engines.native.step import bind_code
+from runtime.engines.native.step_code import StepOptions, lowered
+from runtime.memory.aligned import aligned_bytes
+
+THREADS = 2
+
+
+@pytest.fixture(scope="module")
+def block():
+    """A training step with views, constants, random numbers, a runtime check, a host op and an update at its end."""
+    program = Program("everything")
+    x, rows = program.input("x", "float32", ("batch", 8)), program.input("rows", "int64", ("batch",))
+    w, table = program.parameter("w", (8, 16)), program.parameter("table", (20, 16))
+    y = ops.dropout(ops.relu(x @ w), rate=0.5) + ops.gather(table, rows)
+    gram = ops.matmul(w, w, transpose_b=True) + ops.eye.on(program)(shape=(8, 8)) * 3.0
+    _, logarithm = ops.log_determinant(gram)
+    last = program.buffer("last", (8,))
+    program.minimize(ops.mean(ops.transpose(y, axes=(1, 0))[3:9]) + 0.01 * logarithm, adam(0.1))
+    program.update(last, w[:, 3])
+    return bound_block(program.compile(batch=32).desc)
+
+
+def made(block):
+    return native_code(lowered(block, this_machine(), StepOptions(threads=THREADS)), compiled_with(jit.compiled))
+
+
+@pytest.fixture(scope="module")
+def code(block):
+    return made(block)
+
+
+def is_accepted(code: NativeCode, block) -> bool:
+    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    return fits(code, block, types, (), this_machine(), THREADS)
+
+
+def test_the_block_has_all_that_code_may_have(code):
+    for field in fields(NativeCode):
+        assert len(value) if hasattr(value := getattr(code, field.name), "__len__") else value is not None, field.name
+    assert {ARENA, NUMBER, CHECK} <= set(code.words[:, 0].tolist())
+
+
+def test_two_lowerings_give_equal_code_and_another_block_gives_other_code(code, block):
+    again = made(block)
+    assert again == code
+    assert to_bytes(again) == to_bytes(code)
+    assert replace(code, threads=3) != code
+    assert replace(code, words=code.words + 1) != code
+    assert code != "code"
+
+
+def test_code_is_the_same_after_bytes(code, block):
+    read = from_bytes(to_bytes(code))
+    assert read == code
+    assert is_accepted(read, block)
+
+
+def test_no_part_of_the_bytes_is_accepted_as_a_whole(code):
+    content = to_bytes(code)
+    assert all(from_bytes(content[:end]) is None for end in (*range(300), len(content) - 1))
+    assert from_bytes(content + b"\0") is None
+
+
+def test_code_is_printed_with_symbols_for_addresses(code, block):
+    lines = str(code).splitlines()
+    assert lines[0] == f"code for {this_machine().name}, 2 threads"
+    words = "\n".join(lines)
+    for symbol in ("state w + 0", "arena + ", "feed x + 0", "number ", "check 0", "host op ", "runtime check"):
+        assert symbol in words, symbol
+    assert sum(line.startswith("phase ") for line in lines) == code.phase_count
+
+
+def test_the_same_code_bound_at_two_places_gives_equal_bits(code, block):
+    loaded = jit.load_all(code.objects, code.target)
+    found = []
+    for _ in range(2):
+        rng = np.random.default_rng(0)
+        types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+        of = {update.state: update.tensor for update in block.updates}
+        of |= {p.state: p.tensor for p in block.parameters if p.WhichOneof("source") == "state"}
+        states = {name: np.zeros(types[x].static_shape, types[x].dtype) for name, x in of.items()}
+        for name in ("w", "table"):
+            states[name][...] = rng.normal(size=states[name].shape)
+        step = bind_code(code, loaded, block, states, aligned_bytes(code.arena_bytes))
+        feed = {feed.name: step.arrays[feed.tensor] for feed in code.feeds}
+        feed["x"][...], feed["rows"][...] = rng.normal(size=(32, 8)), rng.integers(0, 20, 32)
+        step()
+        ends = [step.arrays[block.updates[i].tensor] for i in code.late_updates]
+        found.append([array.tobytes() for array in [*states.values(), *ends]])
+    assert found[0] == found[1]
+    assert len(set(found[0])) > 3
+
+
+def with_table(name, change):
+    def changed(code):
+        table = getattr(code, name).copy()
+        change(table)
+        return replace(code, **{name: table})
+
+    return changed
+
+
+def put(*place, value):
+    def change(table):
+        table[place] = value
+
+    return change
+
+
+HUGE = 2**62
+
+WRONG_TABLES = [
+    ("words", put(0, 0, value=HUGE)),
+    ("words", put(0, 0, value=-1)),
+    ("words", put(0, 1, value=HUGE)),
+    ("words", put(0, 1, value=-8)),
+    ("table_starts", put(1, value=HUGE)),
+    ("table_starts", put(0, value=-1)),
+    ("phases", put(0, 0, value=HUGE)),
+    ("phases", put(0, 1, value=HUGE)),
+    ("phases", put(0, 1, value=-1)),
+    ("chunks", put(0, 0, value=HUGE)),
+    ("chunks", put(0, 1, value=HUGE)),
+    ("chunks", put(0, 2, value=-1)),
+    ("chunks", put(0, 3, value=-1)),
+    ("chunks", put(0, 4, value=HUGE)),
+    ("chunks", put(-1, 4, value=1)),
+    ("chunks", put(0, 4, value=-1)),
+    ("segments", put(0, 0, value=HUGE)),
+    ("segments", put(0, 1, value=HUGE)),
+    ("segments", put(0, 3, value=HUGE)),
+    ("group_segments", put(0, 2, value=-1)),
+    ("group_segments", put(0, 1, value=-2)),
+    ("group_ops", put(0, value=HUGE)),
+    ("group_ends", put(-1, value=HUGE)),
+    ("group_ends", put(0, value=0)),
+    ("tensors", put(0, 0, value=HUGE)),
+    ("tensors", put(0, 1, value=HUGE)),
+    ("tensors", put(0, 1, value=NUMBER)),
+    ("tensors", put(0, 2, value=HUGE)),
+    ("tensors", put(0, 2, value=-1)),
+    ("tensors", put(0, 3, value=HUGE)),
+    ("tensors", put(0, 3, value=-2)),
+    ("buffers", put(0, 0, value=-1)),
+    ("buffers", put(-1, 3, value=HUGE)),
+    ("buffer_groups", put(0, value=HUGE)),
+]
+
+
+@pytest.mark.parametrize(("name", "change"), WRONG_TABLES)
+def test_a_table_with_a_number_out_of_bounds_does_not_fit(code, block, name, change):
+    wrong = with_table(name, change)(code)
+    assert wrong != code
+    assert is_accepted(code, block)
+    assert not is_accepted(wrong, block)
+
+
+def first(values, change):
+    return (change(values[0]), *values[1:])
+
+
+WRONG_FIELDS = {
+    "target": lambda code: replace(code.target, l2_bytes=1),
+    "threads": lambda code: 3,
+    "functions": lambda code: (),
+    "states": lambda code: first(code.states, lambda name: "another"),
+    "constants": lambda code: first(code.constants, lambda op: HUGE),
+    "feeds": lambda code: first(code.feeds, lambda feed: feed._replace(offset=code.arena_bytes)),
+    "arena_bytes": lambda code: 64,
+    "packed_bytes": lambda code: 2**70,
+    "phase_count": lambda code: HUGE,
+    "packing": lambda code: (0, 1),
+    "runtime_checks": lambda code: (code.group_count,),
+    "late_updates": lambda code: (-1,),
+    "copied_fetches": lambda code: (),
+    "hosts": lambda code: first(code.hosts, lambda host: host._replace(op=HUGE)),
+    "tensor_names": lambda code: first(code.tensor_names, lambda name: "another"),
+    "types": lambda code: first(code.types, lambda type: type._replace(dtype="float128")),
+    "layouts": lambda code: first(code.layouts, lambda layout: (HUGE,) * len(layout)),
+    "buffer_names": lambda code: (),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_FIELDS)
+def test_a_field_out_of_bounds_does_not_fit(code, block, name):
+    assert not is_accepted(replace(code, **{name: WRONG_FIELDS[name](code)}), block)
+
+
+def test_every_field_is_tried():
+    tried = {name for name, _ in WRONG_TABLES} | WRONG_FIELDS.keys()
+    assert {field.name for field in fields(NativeCode)} - tried == {"objects", "file_bytes"}
+    assert {name for name, _ in WRONG_TABLES} == TABLES.keys()
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(NativeCode) if field.name not in TABLES])
+def test_a_field_of_another_type_is_not_read(code, name):
+    wrong = to_bytes(code).replace(f'"{name}":'.encode(), f'"{name}":{{"a":1.5}},"was {name}":'.encode())
+    size = int.from_bytes(wrong[:8], "little") + len(wrong) - len(to_bytes(code))
+    assert from_bytes(size.to_bytes(8, "little") + wrong[8:]) is None
