@@ -15,7 +15,6 @@ plan_memory          give every binding the plan of its memory
 Modules that run and check them:
 
 pass_options    the options of a pass: the keyword parameters of its function
-pass_order      check of the order of passes: every fact that a pass requires holds before it
 pass_table      the classes of a pass and of a table of passes
 pipeline        the passes, in order
 rewrite         one walk over a block that removes ops, shared by merging, simplifying and folding

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from compiler.errors import CompileError
 from compiler.passes.pass_options import Option, options_of, require_fitting
-from compiler.passes.pass_order import Reasons, facts_after, require_order
+from prograd_proto.pass_order import Reasons, facts_after, order_fault, reasons_of
 from prograd_proto.spelling import closest
 
 
@@ -46,8 +46,7 @@ class Pass:
     @property
     def reasons(self) -> list[tuple[str, str, str]]:
         """The facts of the pass: "requires", "establishes" or "invalidates", the fact, and the reason."""
-        words = {"requires": self.requires, "establishes": self.establishes, "invalidates": self.invalidates}
-        return [(word, fact, why) for word, facts in words.items() for fact, why in facts.items()]
+        return reasons_of(self)
 
     @property
     def options(self) -> dict[str, Option]:
@@ -86,7 +85,8 @@ class PassTable:
     promises: Reasons = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
-        require_order(self.name, self.passes, self.given, self.promises)
+        if fault := order_fault(self.name, self.passes, self.given, self.promises):
+            raise CompileError(fault)
 
     def __iter__(self) -> Iterator[Pass]:
         return iter(self.passes)

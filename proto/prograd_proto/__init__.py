@@ -13,6 +13,7 @@
 * `lifespans`: questions about the lifespans of states
 * `entry_views`: the feeds and fetches of entries, for prompts and notebooks
 * `ragged_names`: names of arrays in a data file whose rows have unequal lengths
+* `pass_order`: the check of the order of passes by the facts that they require and establish
 * `settings`: the scalar states whose values a run may replace
 * `errors`: errors caused by a program or a plugin; `os_errors`: errors of the operating system about a file
 * `regular_files`: opening regular files only; `file_patterns`: several files by one name

@@ -14,7 +14,7 @@ kernels/   a package of its own: loops for products, convolutions, attention, re
 rules/     a package of its own: the lowering rule of each operator, one family a file
 lowering/  a package of its own: from a block to groups with offsets in memory
 emit/      a package of its own: from groups to functions
-lower      all passes of lowering, one after the other
-explain    the state after a pass, as lines of text
+lower      the lowering of a block by all passes
+explain    lowering and its result in words
 assemble   from a lowered block to NativeCode
 """

@@ -1,4 +1,4 @@
-"""What becomes of a block, in words: after any of the passes that lower it, or the code at their end."""
+"""Lowering and its result in words: a block after any pass, and the code at the end."""
 
 from __future__ import annotations
 
@@ -8,129 +8,155 @@ from typing import Final
 
 from prograd_proto.spelling import closest
 from runtime.codegen.emit.code import emit
-from runtime.codegen.lower import Lowered
 from runtime.codegen.lowering.chunks import item_ranges
 from runtime.codegen.lowering.groups import Group
-from runtime.codegen.lowering.nodes import Node, Nodes
-from runtime.codegen.rules import KernelStep
+from runtime.codegen.lowering.lowered_block import LoweredBlock
+from runtime.codegen.lowering.nodes import Node
+from runtime.codegen.lowering.passes.pipeline import PASSES
+from runtime.codegen.rules import CustomKernel, KernelStep, Pointwise, Product, Reduction
 from runtime.errors import UsageError
 from runtime.placement.alignment import aligned
 
-PASSES: Final = {
-    "read": "ops with their lowering rules; views and constants are resolved",
-    "views": "transposes, slices and splits that their readers replace by strides and offsets are gone",
-    "layers": "recurrent layers, joined with the ops around them",
-    "fuse": "groups of ops that one loop nest computes",
-    "recompute": "groups after cheap values are recomputed in their consumers instead of stored",
-    "order": "groups in order: updates of states follow the last reader of the old value",
-    "divide": "the kernel steps of each group, and their work items",
-    "prepack": "values derived from states alone, separate: they are computed when the states have changed",
-    "phases": "phases: groups that may run concurrently",
-    "place": "tensors that need memory, and their offsets",
-    "chunks": "chunks: the work items that a thread takes at once",
+MAX_NAMED_STEPS: Final = 4
+"""Upper bound on the kernel steps of a group whose work items are printed one by one."""
+
+KINDS: Final[dict[type, str]] = {
+    Pointwise: "pointwise",
+    Product: "product",
+    Reduction: "reduction",
+    CustomKernel: "custom kernel",
 }
-"""Passes of lowering in order, each with the contents of the view after it."""
+"""The names of the kinds of lowering rules."""
 
 
-def explained(step: Lowered, after: str | None = None) -> Iterator[str]:
-    """Lines that say what there is after a pass; after the last one, unless it is named.
+def explained(block: LoweredBlock, after: str | None = None) -> Iterator[str]:
+    """Return lines about a lowered block; with `after`, about its state after the pass of this name.
 
-    Raises UsageError if there is no such pass.
+    Raises UsageError if no pass of this name applies to the block.
     """
-    if after is not None and after not in PASSES:
-        hint = closest(after, PASSES) or f"; the passes are {', '.join(PASSES)}"
-        raise UsageError(f"the native engine has no pass {after!r}{hint}")
-    known = list(PASSES)[: list(PASSES).index(after or "chunks") + 1]
-    if "fuse" not in known:
-        yield from _nodes({"read": step.read, "views": step.with_views}.get(known[-1], step.nodes))
-        return
-    groups = step.groups if "order" in known else step.recomputed if "recompute" in known else step.fused
-    apart = [i for i, steps in enumerate(step.steps) if "prepack" in known and steps.is_prepacked]
-    if apart:
-        yield "prepacked"
-    phase = -1
-    for i in [*apart, *(i for i in range(len(groups)) if i not in apart)]:
-        if "phases" in known and i not in apart and step.phases.first[i] != phase:
-            phase = step.phases.first[i]
-            yield f"phase {phase + 1}"
-        yield f"  {_where(groups[i]):>16}  {_in_words(step, i, groups[i], known)}"
-    if "place" in known:
-        yield from _memory(step)
-    yield from _left(step)
+    yield from _lines(block if after is None else _after(block, after))
 
 
-def code_of(step: Lowered) -> str:
-    """LLVM's IR of all functions."""
-    kernels = [(kernel, steps) for kernel, steps in zip(step.kernels, step.steps, strict=True) if kernel is not None]
-    source = emit(step.target, [kernel for kernel, _ in kernels], [steps for _, steps in kernels], float("inf"))
+def code_of(block: LoweredBlock) -> str:
+    """Return the LLVM IR of all functions of a lowered block."""
+    kernels = [(kernel, steps) for kernel, steps in zip(block.kernels, block.steps, strict=True) if kernel is not None]
+    source = emit(block.target, [kernel for kernel, _ in kernels], [steps for _, steps in kernels], float("inf"))
     return next(source.modules).text
 
 
-def _nodes(block: Nodes) -> Iterator[str]:
-    for name, view in block.views.items():
-        yield f"{'access':>10}  {name} = {view}"
-    for node in block.nodes:
-        read, made = ", ".join(filter(None, node.inputs)), ", ".join(node.outputs)
-        yield f"{_kind(node):>10}  {made} = {node.op.type}({read})"
+def _after(block: LoweredBlock, name: str) -> LoweredBlock:
+    """Return the block after one pass, by lowering it again up to there."""
+    names = [each.name for each in PASSES.of_step(block.is_instrumented)]
+    if name not in names:
+        hint = closest(name, names) or f"; the passes are {', '.join(names)}"
+        raise UsageError(f"the native engine has no pass {name!r}{hint}")
+    snapshots = PASSES.snapshots(block.unlowered())
+    return next(snapshot for passed, snapshot in snapshots if passed == name)
+
+
+def _lines(block: LoweredBlock) -> Iterator[str]:
+    yield from _groups(block) if block.groups else _nodes(block)
+    yield from _memory(block) if block.memory.stored else ()
+    yield from _counts(block) if block.groups else ()
+
+
+def _nodes(block: LoweredBlock) -> Iterator[str]:
+    for name, view in block.nodes.views.items():
+        yield f"{'view':>13}  {name} = {view}"
+    for node in block.nodes.nodes:
+        inputs, outputs = ", ".join(filter(None, node.inputs)), ", ".join(node.outputs)
+        yield f"{_kind(node):>13}  {outputs} = {node.name}({inputs})"
+        yield from _bodies(block, node)
 
 
 def _kind(node: Node) -> str:
-    return "NumPy" if node.rule is None else type(node.rule).__name__.lower()
+    return "NumPy" if node.rule is None else KINDS[type(node.rule)]
 
 
-def _where(group: Group) -> str:
+def _groups(block: LoweredBlock) -> Iterator[str]:
+    """Return a line for each group, first of those that are prepacked, and lines that begin a phase."""
+    prepacked = [i for i, steps in enumerate(block.steps) if steps.is_prepacked]
+    if prepacked:
+        yield "prepacked"
+    phase = -1
+    for i in (*prepacked, *(i for i in range(len(block.groups)) if i not in prepacked)):
+        if block.phases.first and i not in prepacked and block.phases.first[i] != phase:
+            phase = block.phases.first[i]
+            yield f"phase {phase + 1}"
+        group = block.groups[i]
+        yield f"  {_domain(group):>16}  {group.label}{_stored(block, i)}{_work(block, i)}{_chunks(block, i)}"
+        for node in group.nodes:
+            yield from _bodies(block, node)
+
+
+def _domain(group: Group) -> str:
     return "NumPy" if group.is_host else f"({', '.join(map(str, group.domain))})"
 
 
-def _in_words(step: Lowered, i: int, group: Group, known: list[str]) -> str:
-    words = " + ".join(node.op.type for node in group.nodes)
-    if "place" in known:
-        stored = step.memory.stored[i]
-        indices = [
-            f"{name} in {step.memory.in_state[name]}" if name in step.memory.in_state else name for name in stored
-        ]
-        words += f" -> {', '.join(indices)}"
-    steps = step.steps[i]
-    kernel_steps = steps.steps if "prepack" in known and not steps.is_prepacked else steps.all
-    if "divide" in known and kernel_steps:
-        more = f" and {len(kernel_steps) - 4} more steps" if len(kernel_steps) > 4 else ""
-        words += f"; {_work_items(kernel_steps[:4])}{more}"
-    if "prepack" in known and steps.prepacked and not steps.is_prepacked:
-        words += f", {_work_items(steps.prepacked)} prepacked"
-    kernel_steps = steps.steps
-    if "chunks" in known and step.threads > 1 and kernel_steps:
-        words += _chunks(step, i)
-    return words
+def _bodies(block: LoweredBlock, node: Node) -> Iterator[str]:
+    """Return the lines of the blocks inside an op, indented below it."""
+    for number, body in enumerate(block.bodies.get(node.op.id, ()), 1):
+        yield f"{'':18}block {number} of {node.op.type}"
+        yield from (f"{'':18}{line}" for line in _lines(body))
+
+
+def _stored(block: LoweredBlock, i: int) -> str:
+    """Return the tensors that a group writes, once it is known where."""
+    if not block.memory.stored:
+        return ""
+    in_state = block.memory.in_state
+    stored = [f"{name} in {in_state[name]}" if name in in_state else name for name in block.memory.stored[i]]
+    return f" -> {', '.join(stored)}"
+
+
+def _work(block: LoweredBlock, i: int) -> str:
+    """Return the work items of a group's kernel steps, in a step and when it is prepacked."""
+    steps = block.steps[i] if block.steps else None
+    if steps is None or not steps.all:
+        return ""
+    shown = steps.all if steps.is_prepacked else steps.steps
+    more = f" and {len(shown) - MAX_NAMED_STEPS} more steps" if len(shown) > MAX_NAMED_STEPS else ""
+    prepacked = f", {_work_items(steps.prepacked)} prepacked" if steps.prepacked and not steps.is_prepacked else ""
+    return f"; {_work_items(shown[:MAX_NAMED_STEPS])}{more}{prepacked}"
 
 
 def _work_items(steps: Sequence[KernelStep]) -> str:
-    return " then ".join(f"{kernel_step.work_items} unit{'s' * (kernel_step.work_items != 1)}" for kernel_step in steps)
+    return " then ".join(_counted(kernel_step.work_items, "work item") for kernel_step in steps)
 
 
-def _chunks(step: Lowered, i: int) -> str:
-    steps = step.steps[i].steps
-    others = next((len(chain) - 1 for chain in step.phases.tiled_chains if i in chain), 0)
-    of_chain = f" in {step.threads} chunks with those of {others} other group{'s' * (others != 1)}" if others else ""
+def _chunks(block: LoweredBlock, i: int) -> str:
+    """Return the number of chunks of a group, and of the other groups of its tiled chain."""
+    steps = block.steps[i].steps if block.chunks and block.threads > 1 else ()
+    if not steps:
+        return ""
+    others = next((len(chain) - 1 for chain in block.phases.tiled_chains if i in chain), 0)
+    of_chain = f" in {block.threads} chunks with those of {_counted(others, 'other group')}" if others else ""
     rest = steps[1:] if others else steps
-    count = sum(len(item_ranges(kernel_step, step.threads)) for kernel_step in rest)
-    return of_chain + (f"{' and' * bool(others)} in {count} chunk{'s' * (count != 1)}" if rest else "")
+    count = sum(len(item_ranges(kernel_step, block.threads)) for kernel_step in rest)
+    return of_chain + (f"{' and' * bool(others)} in {_counted(count, 'chunk')}" if rest else "")
 
 
-def _memory(step: Lowered) -> Iterator[str]:
-    memory = step.memory
-    kept = sum(len(names) for names in memory.stored)
-    made = sum(len(group.outputs) for group in step.groups)
-    bytes_of_all = sum(aligned(buffer.nbytes) for buffer in memory.buffers)
-    yield f"{kept} of {made} results are in memory, {len(memory.in_state)} of them in states; the rest are in registers"
-    yield f"arena {memory.arena_bytes} bytes for buffers of {bytes_of_all}"
+def _memory(block: LoweredBlock) -> Iterator[str]:
+    memory = block.memory
+    stored, computed = sum(map(len, memory.stored)), sum(len(group.outputs) for group in block.groups)
+    buffer_bytes = sum(aligned(buffer.nbytes) for buffer in memory.buffers)
+    in_states = len(memory.in_state)
+    yield f"{stored} of {computed} results are in memory, {in_states} of them in states; the rest are in registers"
+    yield f"arena {memory.arena_bytes} bytes for buffers of {buffer_bytes}"
     if memory.packed_bytes:
         yield f"prepacked {memory.packed_bytes} bytes, of states alone"
 
 
-def _left(step: Lowered) -> Iterator[str]:
-    hosts = Counter(group.nodes[0].op.type for group in step.groups if group.is_host)
-    functions = len({kernel.key for kernel in step.kernels if kernel is not None})
-    native = sum(kernel is not None for kernel in step.kernels)
-    yield f"{native} groups by {functions} functions for {step.target.name}, {step.phases.count} phases"
+def _counts(block: LoweredBlock) -> Iterator[str]:
+    """Return the numbers of groups, functions and phases as far as they are known, and the host ops."""
+    hosts = Counter(group.nodes[0].op.type for group in block.groups if group.is_host)
+    functions = len({kernel.key for kernel in block.kernels if kernel is not None})
+    by_functions = f" by {functions} functions for {block.target.name}" if block.kernels else ""
+    phases = f", {block.phases.count} phases" if block.phases.first else ""
+    yield f"{len(block.groups) - hosts.total()} groups{by_functions}{phases}"
     if hosts:
         yield f"by NumPy, between them: {', '.join(f'{name} {count}' for name, count in sorted(hosts.items()))}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"

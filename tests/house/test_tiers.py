@@ -51,7 +51,7 @@ def test_a_change_touches_the_tests_that_import_it_and_those_of_its_name():
     assert touched_tests([ROOT / "README.md", ROOT / "compiler/no_longer_there.py"]) == set()
 
 
-@pytest.mark.parametrize("path", ["registry/ops/conv.py", "compiler/passes/pass_order.py"])
+@pytest.mark.parametrize("path", ["registry/ops/conv.py", "proto/prograd_proto/pass_order.py"])
 def test_a_module_that_no_test_imports_touches_the_nearest_tests(path: str):
     tests = touched_tests([ROOT / path])
     assert tests

@@ -16,10 +16,10 @@ from prograd_proto import program_pb2 as pb
 from registry import OPS, Block
 from runtime.codegen.emit.code import emit
 from runtime.codegen.emit.group_steps import steps_of
-from runtime.codegen.lowering.additions import with_additions
 from runtime.codegen.lowering.group_kernel import kernel_of
-from runtime.codegen.lowering.groups import fuse
-from runtime.codegen.lowering.nodes import read_nodes
+from runtime.codegen.lowering.passes.fuse import fused_groups
+from runtime.codegen.lowering.passes.order_additions import with_additions
+from runtime.codegen.lowering.passes.read import read_nodes
 from runtime.codegen.machine import Target
 from runtime.dtypes import array_type, numpy_dtype
 from runtime.engines.native import jit
@@ -60,7 +60,7 @@ def staged(
     """What the op's stages give."""
     [op] = block.ops
     nodes = with_additions(read_nodes(block))
-    [group] = fuse(nodes)
+    [group] = fused_groups(nodes)
     assert group.nodes[0].rule is not None, f"{op.type} has no form for this"
     task = kernel_of(nodes, group, group.outputs)
     stages = steps_of(target, task)

@@ -12,9 +12,9 @@ from subjects.steps import bound_block
 import runtime
 from compiler import Program, ops, sgd
 from runtime.codegen.kernels.moves import Layout, row_major
-from runtime.codegen.lowering.additions import with_additions
-from runtime.codegen.lowering.nodes import read_nodes
-from runtime.codegen.lowering.views import with_views
+from runtime.codegen.lowering.passes.order_additions import with_additions
+from runtime.codegen.lowering.passes.read import read_nodes
+from runtime.codegen.lowering.passes.resolve_views import with_views
 
 
 def left(program: Program, entry: str = "predict") -> tuple[list[str], list[str]]:

@@ -8,9 +8,9 @@ from runtime.codegen.emit.body import body_of
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.kernels.conv.bottleneck import Bottleneck, Parts
 from runtime.codegen.kernels.nest import Strides
-from runtime.codegen.lowering.bottlenecks import shape_of_convolution
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Node
+from runtime.codegen.lowering.passes.merge_bottlenecks import shape_of_convolution
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import CustomKernel, KernelSteps, Work
 

@@ -2,7 +2,8 @@
 
 The left operand lies along its rows: each is multiplied and joined in lanes, in the tree of reductions, and as many
 rows as there are lanes become one vector. Nodes that read operands with gaps take the results one by one. A left
-operand that lies along its columns is turned instead, see `cutting`; `lowering.additions` says which products add so.
+operand that lies along its columns is transposed instead, see `partition`. `lowering.order_additions` decides which
+products add in this order.
 """
 
 from __future__ import annotations

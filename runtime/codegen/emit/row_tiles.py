@@ -1,7 +1,7 @@
 """Strips: units that go through the rows of a batch in order, as do those of the groups before and after.
 
 Who computes a strip of one layer may go on with the same strip of the next, and nobody has to wait: see
-`lowering.chains`. Here is what of a group's table such a strip reads its own rows of.
+`lowering.tiled_chains`. Here is what of a group's table such a strip reads its own rows of.
 """
 
 from __future__ import annotations

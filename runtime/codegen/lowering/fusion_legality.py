@@ -18,6 +18,9 @@ from runtime.codegen.rules import Pointwise, Reduction, register_type
 if TYPE_CHECKING:
     from runtime.codegen.lowering.groups import Group
 
+MAX_GROUP_NODES: Final = 64
+"""Upper bound on the nodes of a group; larger groups spill registers."""
+
 MAX_ROW_ELEMENTS: Final = 1 << 14
 """Elements of a row, of which a few values stay in a near cache; so many altogether are also for one thread."""
 

@@ -148,11 +148,5 @@ def kernel_of(
     )
 
 
-def storing(block: Nodes, kernel: GroupKernel, stored: Sequence[str]) -> GroupKernel:
-    """The same, of which these tensors are written."""
-    invariant = frozenset(block.root.get(name, name) for name in kernel.invariant)
-    return kernel_of(block, kernel.group, stored, invariant, is_prepacked=kernel.is_prepacked)
-
-
 def _is_one(type: TensorType) -> bool:
     return all(extent == 1 for extent in type.static_shape)

@@ -33,7 +33,7 @@ class Phases:
         last: by group, the phase of its last stage.
         count: how many phases there are.
         tiled_chains: groups in one phase of which each goes on with the strips of those before it: see
-            `lowering.chains`.
+            `lowering.tiled_chains`.
         peak_bytes: bytes that are alive at the same time, at most, as far as they can be told before they are placed.
     """
 
@@ -42,6 +42,9 @@ class Phases:
     count: int
     tiled_chains: list[list[int]]
     peak_bytes: int
+
+
+NO_PHASES: Final = Phases([], [], 0, [], 0)
 
 
 def phases_of(

@@ -31,9 +31,19 @@ class SymbolicTensor(NamedTuple):
 
 
 class DecomposedOp(NamedTuple):
-    """One op of a composition, and the how many'th it is, those that are shared included."""
+    """One op of a decomposition.
+
+    Attributes:
+        number: its number from 1, where ops that are shared with an earlier decomposition count.
+        name: name of the reduction, or of the function of a pointwise expression.
+        rule: its lowering rule.
+        inputs: names of its operands.
+        output: its result.
+        attributes: attributes by name.
+    """
 
     number: int
+    name: str
     rule: Pointwise | Reduction
     inputs: tuple[str, ...]
     output: SymbolicTensor
@@ -101,7 +111,7 @@ class DecompositionBuilder:
 
     def _made_by(
         self,
-        what: object,
+        what: str | Expression,
         rule: Pointwise | Reduction,
         operands: Sequence[SymbolicTensor],
         type: TensorType,
@@ -112,7 +122,8 @@ class DecompositionBuilder:
         self._number += 1
         if key not in self.known:
             self.known[key] = self._part(type)
-            self.steps.append(DecomposedOp(self._number, rule, inputs, self.known[key], more))
+            name = what if isinstance(what, str) else getattr(what, "__name__", "expression").strip("_<>")
+            self.steps.append(DecomposedOp(self._number, name, rule, inputs, self.known[key], more))
         return self.known[key]
 
     def _part(self, type: TensorType) -> SymbolicTensor:

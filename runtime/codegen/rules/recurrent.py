@@ -54,7 +54,7 @@ def forwards(gates: int, how: ForwardOptions | None = None, features: int = 0) -
     ) -> KernelSteps:
         return Forward(layer_of(target, gates, outputs[0], attributes["reverse"], features), how).steps()
 
-    return CustomKernel(plan, DTYPES_TAKEN, variant=f"{how} {features}" if how else "")
+    return CustomKernel(plan, DTYPES_TAKEN, variant=f"{how} {features}" if how else "", joined=_joined(how, features))
 
 
 def backwards(gates: int, how: BackwardOptions | None = None) -> CustomKernel:
@@ -70,7 +70,26 @@ def backwards(gates: int, how: BackwardOptions | None = None) -> CustomKernel:
         states = TensorType(outputs[0].dtype, (rows, times, wide // gates))
         return Backward(layer_of(target, gates, states, attributes["reverse"]), how).steps()
 
-    return CustomKernel(plan, DTYPES_TAKEN, variant=f"{how}" if how else "")
+    return CustomKernel(plan, DTYPES_TAKEN, variant=f"{how}" if how else "", joined=_joined(how))
+
+
+def _joined(how: ForwardOptions | BackwardOptions | None, features: int = 0) -> tuple[str, ...]:
+    """Return what a layer, or its gradient, computes besides or instead of all that the op does."""
+    if how is None:
+        return ()
+    if isinstance(how, ForwardOptions):
+        joined = {
+            "the input projection": features > 0,
+            "gates kept for the gradient": how.keeps,
+            "the last time step only": how.last,
+        }
+    else:
+        joined = {
+            "kept gates": how.kept,
+            "sums of the bias gradient": bool(how.sums),
+            "the gradient of the last time step only": how.last,
+        }
+    return tuple(what for what, is_so in joined.items() if is_so)
 
 
 for _name, _gates in GATES.items():

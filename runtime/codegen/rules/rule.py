@@ -146,6 +146,7 @@ class CustomKernel:
         plan_with_prologue: its stages where its first operand is made as it is copied, see `Work.made`; None if it
             copies nothing.
         variant: what sets it apart from the form of the op, where a pass put it in its place.
+        joined: what the kernel computes besides the op, or instead of a part of it, where a pass joined ops with it.
     """
 
     plan: PlanSteps
@@ -158,6 +159,7 @@ class CustomKernel:
         Callable[[Target, Sequence[TensorType], Sequence[TensorType], Mapping[str, Any]], KernelSteps | None] | None
     ) = None
     variant: str = ""
+    joined: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def test_a_network_of_small_layers_is_one_chain_up_to_the_sums_over_all_rows():
 def test_chains_are_shown():
     lines = list(explained(lowered_for(table(128, 64), 2)))
     last = [line for line in lines if "outer_sum" in line][-1]
-    assert lines[1].split("; ")[1].startswith("2 units in 2 chunks with those of "), lines
+    assert lines[1].split("; ")[1].startswith("2 work items in 2 chunks with those of "), lines
     assert last.endswith(" other groups and in 1 chunk"), lines
 
 

@@ -20,8 +20,8 @@ from subjects.steps import bound_block
 
 import runtime
 from compiler import Program, adam, nadam, normal, ops, radam
-from runtime.codegen.lowering.groups import fuse
-from runtime.codegen.lowering.nodes import read_nodes
+from runtime.codegen.lowering.passes.fuse import fused_groups
+from runtime.codegen.lowering.passes.read import read_nodes
 from runtime.engines.native.cpu import this_machine
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.pb"))
@@ -132,7 +132,7 @@ def test_pointwise_ops_join_what_makes_their_operand():
     x = program.input("x", "float32", ("batch", 8))
     w, b = program.parameter("w", (8, 16)), program.parameter("b", (16,))
     program.minimize(ops.mean(ops.square(ops.relu(x @ w + b))), adam(0.1))
-    groups = [group.name for group in fuse(read_nodes(bound_block(program.compile(batch=32).desc)))]
+    groups = [group.name for group in fused_groups(read_nodes(bound_block(program.compile(batch=32).desc)))]
     assert any(name.startswith("matmul+add+relu") for name in groups), groups
     assert "outer_sum+adam" in groups
 

@@ -345,7 +345,7 @@ def test_products_of_some_rows_by_prepacked_weights(target: Target, rows: int, d
 def test_it_is_shown_and_its_memory_is_known(name: str):
     _, (step, plain) = steps_of(name, 2)
     text = "\n".join(explained(step))
-    assert "unit prepacked" in text or "units prepacked" in text
+    assert "work item prepacked" in text or "work items prepacked" in text
     assert f"prepacked {step.memory.packed_bytes} bytes, of states alone" in text
     assert step.memory.packed_bytes > 0
     assert plain.memory.packed_bytes == 0

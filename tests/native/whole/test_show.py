@@ -1,4 +1,4 @@
-"""`compiler show --engine`: what an engine makes of a step, after any of its passes, and the code."""
+"""`compiler show --engine`: a step as an engine computes it, after any of its passes, and the code."""
 
 from pathlib import Path
 
@@ -9,7 +9,9 @@ pytest.importorskip("llvmlite", reason="the native engine is an extra")
 from subjects.commands import run_compiler as command
 
 from compiler import Program, adam, ops
-from runtime.codegen.explain import PASSES
+from runtime.codegen.lowering.passes.pipeline import PASSES
+
+NAMES = [each.name for each in PASSES.of_step(is_instrumented=False)]
 
 
 @pytest.fixture
@@ -17,7 +19,7 @@ def program(tmp_path: Path) -> Path:
     program = Program("layer")
     x = program.input("x", "float32", ("batch", 8))
     w, b = program.parameter("w", (8, 16)), program.parameter("b", (16,))
-    y = ops.relu(x @ w + b)
+    y = ops.softmax(ops.relu(x @ w + b))
     gram = ops.matmul(w, w, transpose_b=True) + ops.eye.on(program)(shape=(8, 8))
     _, logarithm = ops.log_determinant(gram)
     program.minimize(ops.mean(y) + 0.0 * logarithm, adam(0.1))
@@ -38,16 +40,29 @@ def test_groups_phases_memory_and_what_is_left_to_numpy_are_shown(program: Path,
     assert "log_determinant 1" in out[-1]
 
 
-@pytest.mark.parametrize("name", PASSES)
-def test_what_there_is_after_each_pass_is_shown(name: str, program: Path, capsys: pytest.CaptureFixture[str]):
-    code, printed, err = command(capsys, "show", program, "--engine", "native", "--after", name)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_pass_is_shown_by_what_it_and_those_before_it_established(
+    name: str, program: Path, capsys: pytest.CaptureFixture[str]
+):
+    code, text, err = command(capsys, "show", program, "--engine", "native", "--threads", 2, "--after", name)
     assert (code, err) == (0, "")
-    text = printed
-    later = list(PASSES)[list(PASSES).index(name) + 1 :]
-    assert ("phase 1" in text) == ("phases" not in later)
-    assert ("arena" in text) == ("place" not in later)
-    assert (" unit" in text) == ("divide" not in later)
-    assert ("product  matmul" in text) == (name in ("read", "views", "layers"))
+    later = NAMES[NAMES.index(name) + 1 :]
+    assert ("product  matmul" in text) == ("fuse" in later)
+    assert ("pointwise  " in text) == ("fuse" in later)
+    assert ("matmul + add + relu" in text) == ("fuse" not in later)
+    assert (" work item" in text) == (" functions for " in text) == ("partition" not in later)
+    assert ("phase 1" in text) == (" phases" in text) == ("schedule" not in later)
+    assert ("arena" in text) == (" -> " in text) == (" in b," in text) == ("place" not in later)
+    assert (" chunk" in text) == ("chunk" not in later)
+
+
+def test_parts_of_a_decomposition_have_names_of_their_own(program: Path, capsys: pytest.CaptureFixture[str]):
+    _, read, _ = command(capsys, "show", program, "--engine", "native", "--after", "read")
+    _, fused, _ = command(capsys, "show", program, "--engine", "native", "--after", "fuse")
+    assert " reduction  softmax_" in read
+    for part in ("max", "difference", "exp", "sum", "inverse", "product"):
+        assert f" = softmax.{part}(" in read
+    assert "softmax(max, difference, exp, sum, inverse, product)" in fused
 
 
 def test_the_code_is_shown(program: Path, capsys: pytest.CaptureFixture[str]):
@@ -60,6 +75,10 @@ def test_the_code_is_shown(program: Path, capsys: pytest.CaptureFixture[str]):
     ("options", "sentence"),
     [
         (["--engine", "native", "--after", "fus"], "the native engine has no pass 'fus'; did you mean 'fuse'?"),
+        (
+            ["--engine", "native", "--after", "separate"],
+            "the native engine has no pass 'separate'; the passes are " + ", ".join(NAMES),
+        ),
         (["--engine", "reference", "--ir"], "the engine 'reference' compiles nothing; --ir is for the engine 'native'"),
         (["--engine", "native", "--memory"], "--engine and --memory are two views; ask for one of them"),
         (["--ir"], "--ir is for --engine"),

@@ -17,6 +17,7 @@ from math import prod
 from prograd_proto.dtypes import ITEM_BYTES
 from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.kernels.nest import nest
+from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.codegen.lowering.view import View
 from runtime.codegen.rules import Pointwise, Product, Reduction
@@ -28,8 +29,13 @@ LEAST_BYTES, MOST_BYTES = 16, 64
 would pay once, but a cache line is as good as any more."""
 
 
+def resolve_views(block: LoweredBlock) -> LoweredBlock:
+    """Remove ops that only pick elements, where every reader can read the operand by strides and an offset."""
+    return block._replace(nodes=with_views(block.nodes))
+
+
 def with_views(block: Nodes) -> Nodes:
-    """The block without the ops that others can do without."""
+    """Return the block without the ops that no reader needs."""
     return _Views(block).result()
 
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runtime.codegen.lowering.groups import Group
+from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Nodes
 
 
-def updates_late(block: Nodes, groups: Sequence[Group]) -> list[Group]:
-    """The groups, with those that update a state as late as that takes, unless something needs their results before."""
+def delay_updates(block: LoweredBlock) -> LoweredBlock:
+    """Move groups that update a state behind the last reader of the old value, so that they may overwrite it."""
+    return block._replace(groups=_with_late_updates(block.nodes, block.groups))
+
+
+def _with_late_updates(block: Nodes, groups: Sequence[Group]) -> list[Group]:
     last_read = {name: i for i, group in enumerate(groups) for name in group.reads}
     old = _old_values(block)
     ranks: dict[Group, tuple[int, int]] = {}
@@ -22,7 +27,7 @@ def updates_late(block: Nodes, groups: Sequence[Group]) -> list[Group]:
 
 
 def _old_values(block: Nodes) -> Mapping[str, str]:
-    """By tensor that becomes the value of a state, the tensor that is its old value."""
+    """Return the tensors that are old values of states, by the tensors that are the new ones."""
     tensor_of = {state: tensor for tensor, state in block.state_of.items()}
     updates = block.block.desc.updates
     return {block.root[u.tensor]: tensor_of[u.state] for u in updates if u.state in tensor_of}

@@ -13,12 +13,18 @@ from prograd_proto import TensorType
 from runtime.codegen.kernels.conv.bottleneck import Bottleneck
 from runtime.codegen.kernels.conv.plan import ConvShape
 from runtime.codegen.lowering.groups import Group
+from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.codegen.rules.conv import shape_of
 
 
+def merge_bottlenecks(block: LoweredBlock) -> LoweredBlock:
+    """Merge the three convolutions of an inverted bottleneck into one group."""
+    return block._replace(groups=with_bottlenecks(block.nodes, block.groups))
+
+
 def with_bottlenecks(block: Nodes, groups: Sequence[Group]) -> list[Group]:
-    """The groups, of which the last of each bottleneck has the nodes of the others before its own."""
+    """Return the groups, where the last one of each bottleneck has the nodes of the others as its prologue."""
     readers: dict[str, list[Group]] = {}
     for group in groups:
         for name in group.reads:

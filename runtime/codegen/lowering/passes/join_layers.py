@@ -22,6 +22,7 @@ from runtime.codegen.ir import DTYPES
 from runtime.codegen.kernels.recurrent.backward import BackwardOptions
 from runtime.codegen.kernels.recurrent.forward import ForwardOptions
 from runtime.codegen.kernels.recurrent.layer import KEPT_VECTORS, OPERANDS
+from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Additions, Node, Nodes
 from runtime.codegen.machine import NOMINAL_L2_BYTES, Target
 from runtime.codegen.rules import CustomKernel
@@ -43,8 +44,13 @@ MAX_CACHE_SHARE_OF_WEIGHTS: Final = 0.8
 """Share of the nominal second-level cache that all weights of such a layer may take."""
 
 
+def join_layers(block: LoweredBlock) -> LoweredBlock:
+    """Join recurrent layers with the ops around them, where this avoids recomputing a value or reading zeros."""
+    return block._replace(nodes=with_layers(block.nodes, block.target))
+
+
 def with_layers(block: Nodes, target: Target) -> Nodes:
-    """The block with its recurrent layers as they are best computed together."""
+    """Return the block with its recurrent layers joined with the ops around them."""
     layers = [i for i, node in enumerate(block.nodes) if _gates(node)]
     return _Layers(block, target).result(layers) if layers else block
 

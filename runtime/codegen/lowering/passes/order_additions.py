@@ -6,7 +6,7 @@ is follows from the shapes of the operands, and from the axes along which they w
 search for that goes back through views, transposes, slices, and tensors that were moved to a file and back. Fetches,
 memory plans and other readers decide whether such an operand is really copied, and what is computed in one group with
 the product; so strides and loops of the code that is written decide nothing here. For results of one column the op
-alone decides, and operands that do not lie as it says are copied: see `lowering.views`.
+alone decides, and operands that do not lie as it says are copied: see `lowering.resolve_views`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from runtime.codegen.ir import DTYPES
 from runtime.codegen.kernels.matmul.shape import ProductShape, is_halved, is_large_shape
 from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.kernels.nest import Nest
+from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Additions, Node, Nodes
 from runtime.codegen.rules import Product
 from runtime.codegen.rules.rule import Factors
@@ -28,6 +29,11 @@ from runtime.operators import CONTRACTS
 
 COPYING_OPS = frozenset({"spill", "reload"})
 """Ops whose result has the elements of their operand."""
+
+
+def order_additions(block: LoweredBlock) -> LoweredBlock:
+    """Choose the order in which each product adds, from the program alone."""
+    return block._replace(nodes=with_additions(block.nodes))
 
 
 def with_additions(block: Nodes) -> Nodes:

@@ -16,8 +16,10 @@ from math import prod
 from typing import Final
 
 from prograd_proto import TensorType
-from runtime.codegen.lowering.groups import MAX_GROUP_NODES, Group
+from runtime.codegen.lowering.fusion_legality import MAX_GROUP_NODES
+from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.instructions import instructions
+from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import CustomKernel, Pointwise, Product, Rule
@@ -32,8 +34,14 @@ WRITE_TO_READ_COST: Final = 2
 """What writing a byte costs, in bytes that are read: its cache line is read first."""
 
 
+def recompute(block: LoweredBlock) -> LoweredBlock:
+    """Compute cheap values again in the groups that read them, instead of storing them."""
+    nodes, groups = recomputed(block.target, block.nodes, block.groups)
+    return block._replace(nodes=nodes, groups=groups)
+
+
 def recomputed(target: Target, block: Nodes, groups: Sequence[Group]) -> tuple[Nodes, list[Group]]:
-    """The block with more tensors, and copies of the groups, of which some make again what others made."""
+    """Return the block with more tensors, and copies of the groups, of which some compute results of others again."""
     remaking = _Recomputation(target, block, [_copy(group) for group in groups])
     for group in remaking.groups:
         while remaking.consider_all(group):

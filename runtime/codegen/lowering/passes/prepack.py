@@ -13,11 +13,13 @@ the step's memory that it takes. What has to be made in every step is divided as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from typing import Final
 
 from runtime.codegen.lowering.group_kernel import GroupKernel, kernel_of
 from runtime.codegen.lowering.groups import Group
+from runtime.codegen.lowering.kernel_plans import KernelPlans
+from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Nodes
 from runtime.codegen.rules import KernelSteps, Pointwise
 from runtime.placement.alignment import aligned
@@ -30,48 +32,43 @@ MIN_TIME_SAVED_PER_STATE_BYTES: Final = 0.01
 """The part of a step's time that has to be saved by as many bytes as all states that the step reads."""
 
 
-PlanKernel = Callable[[GroupKernel], KernelSteps]
-"""Gives the stages of a task."""
-
-
-def prepacked(
-    nodes: Nodes, groups: Sequence[Group], kernels: Sequence[GroupKernel | None], plan_steps: PlanKernel
-) -> list[GroupKernel | None]:
-    """The tasks of groups in order, which know of their operands what is steady, if that is worth it."""
-    if nodes.block.desc.updates:
-        return list(kernels)
+def prepack(block: LoweredBlock) -> LoweredBlock:
+    """Separate values that are derived from states alone: they are computed when states change."""
+    nodes = block.nodes
+    if not block.options.prepacks or nodes.block.desc.updates:
+        return block
     invariant = {*nodes.state_of, *nodes.constants}
     bytes_of_states = sum(nodes.types[name].nbytes for name in nodes.state_of)
-    whole = sum(
-        kernel_step.cost for kernel in kernels if kernel is not None for kernel_step in plan_steps(kernel).steps
-    )
-    price = MIN_TIME_SAVED_PER_STATE_BYTES * whole / max(bytes_of_states, 1)
-    result: list[GroupKernel | None] = []
-    for group, kernel in zip(groups, kernels, strict=True):
-        known = None if kernel is None else _with_invariant(nodes, group, kernel, invariant, plan_steps, price)
-        if known and known.is_prepacked:
-            invariant.update(group.outputs)
-        result.append(known or kernel)
-    return result
+    step_cost = sum(kernel_step.cost for steps in block.steps for kernel_step in steps.steps)
+    min_cost_per_byte = MIN_TIME_SAVED_PER_STATE_BYTES * step_cost / max(bytes_of_states, 1)
+    plans = KernelPlans(block)
+    kernels: list[GroupKernel | None] = []
+    for kernel in block.kernels:
+        found = None if kernel is None else _prepacked(nodes, kernel, invariant, plans, min_cost_per_byte)
+        if found is not None and found.is_prepacked:
+            invariant.update(found.group.outputs)
+        kernels.append(found or kernel)
+    return plans.planned(block._replace(kernels=kernels))
 
 
-def _with_invariant(
-    nodes: Nodes, group: Group, kernel: GroupKernel, invariant: Collection[str], plan_steps: PlanKernel, price: float
+def _prepacked(
+    nodes: Nodes, kernel: GroupKernel, invariant: Collection[str], plans: KernelPlans, min_cost_per_byte: float
 ) -> GroupKernel | None:
-    """A task that is prepacked, whole or in part; None if it cannot be, or is not worth this price of a byte."""
-    whole = all(name in invariant for name in group.reads) and _is_repeatable(group, plan_steps(kernel))
-    kernel = kernel_of(nodes, group, group.outputs, frozenset(invariant), is_prepacked=whole)
-    made = plan_steps(kernel)
-    if not made.prepacked:
+    """Return the kernel prepacked, whole or in part; None if it cannot be, or saves too little for its memory."""
+    group = kernel.group
+    whole = all(name in invariant for name in group.reads) and _is_repeatable(group, plans.steps_of(kernel))
+    kernel = kernel_of(nodes, group, kernel.stored, frozenset(invariant), is_prepacked=whole)
+    steps = plans.steps_of(kernel)
+    if not steps.prepacked:
         return None
-    sizes = [*made.shared_scratch, *made.thread_scratch]
-    nbytes = sum(aligned(sizes[number]) for number in made.packed)
+    sizes = [*steps.shared_scratch, *steps.thread_scratch]
+    nbytes = sum(aligned(sizes[number]) for number in steps.packed)
     nbytes += sum(aligned(nodes.types[name].nbytes) for name in group.outputs) if whole else 0
-    saved = sum(kernel_step.cost for kernel_step in made.prepacked)
-    return kernel if nbytes <= ALWAYS_PREPACKED_BYTES or saved >= price * nbytes else None
+    saved = sum(kernel_step.cost for kernel_step in steps.prepacked)
+    return kernel if nbytes <= ALWAYS_PREPACKED_BYTES or saved >= min_cost_per_byte * nbytes else None
 
 
 def _is_repeatable(group: Group, steps: KernelSteps) -> bool:
-    """Whether it draws nothing at random, moves nothing to a file and cannot be refused."""
+    """Return True if a group draws no random bits, moves nothing to a file and has no runtime check."""
     draws = any(isinstance(node.rule, Pointwise) and node.rule.is_random for node in group.nodes)
     return not (draws or steps.has_runtime_check or spills(group.nodes[0].op.type))

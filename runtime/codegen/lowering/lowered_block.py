@@ -1,0 +1,134 @@
+"""The state of lowering: a bound block with all that the passes so far have established about it.
+
+A pass returns a new state and edits none, so the state after each pass is a snapshot. A field that no pass has
+established yet is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import BlockAnalysis
+from runtime.codegen.lowering.chunks import Chunk
+from runtime.codegen.lowering.group_kernel import GroupKernel
+from runtime.codegen.lowering.groups import Group
+from runtime.codegen.lowering.memory import NO_MEMORY, Memory
+from runtime.codegen.lowering.nodes import Node, Nodes
+from runtime.codegen.lowering.phases import NO_PHASES, Phases
+from runtime.codegen.machine import Target
+from runtime.codegen.rules import KernelSteps
+
+HostScratch = Callable[[Nodes, Node], Sequence[TensorType]]
+"""Returns the types of the arrays that a host op may overwrite while it runs."""
+
+NO_NODES: Final = Nodes(BlockAnalysis(pb.BlockDesc()), [], {}, {}, {}, [], {}, set())
+NO_STEPS: Final = KernelSteps(())
+"""The kernel steps of a host op."""
+
+
+class LoweringOptions(NamedTuple):
+    """Inputs of lowering besides the block.
+
+    Attributes:
+        target: the machine that code is for.
+        plan: function that partitions the work of a kernel.
+        host_scratch: function that returns the scratch of a host op.
+        threads: number of threads that compute.
+        is_instrumented: True for a step that computes each op on its own and changes no state.
+        memory_budget: bytes that a step of several threads may take if it can do with less than it would take without
+            a limit; None for no limit.
+        prepacks: True if values derived from states alone are computed when states change, and not in each step.
+    """
+
+    target: Target
+    plan: Callable[[Target, GroupKernel], KernelSteps]
+    host_scratch: HostScratch
+    threads: int = 1
+    is_instrumented: bool = False
+    memory_budget: int | None = None
+    prepacks: bool = False
+
+
+class KernelPlan(NamedTuple):
+    """The kernel steps of a kernel; they compute equal kernels too, with the tensors of this one."""
+
+    kernel: GroupKernel
+    steps: KernelSteps
+
+
+class LoweredBlock(NamedTuple):
+    """A bound block between two passes of lowering, or after all of them.
+
+    Attributes:
+        desc: the block.
+        pinned: tensors that the end of the step reads besides fetches and updates.
+        options: the other inputs of lowering.
+        bodies: by id of an op that has blocks, these blocks after the same pass, in the order of the op.
+        nodes: the nodes, with their tensors.
+        groups: in the order in which they are computed.
+        stored: for each group, the tensors that it writes to memory.
+        kernels: for each group, the computation of its functions; None for a host op.
+        steps: for each group, the partition of its work; `NO_STEPS` for a host op.
+        plans: by the key of a kernel, its kernel steps.
+        phases: when each group is computed.
+        in_state: by tensor, the state that it overwrites.
+        scratch: for each group, the sizes of its scratch in bytes.
+        memory: the offsets of everything that is stored.
+        chunks: for each phase, the chunks in the order in which threads take them.
+    """
+
+    desc: pb.BlockDesc
+    pinned: tuple[str, ...]
+    options: LoweringOptions
+    bodies: Mapping[int, tuple[LoweredBlock, ...]]
+    nodes: Nodes = NO_NODES
+    groups: Sequence[Group] = ()
+    stored: Sequence[Sequence[str]] = ()
+    kernels: Sequence[GroupKernel | None] = ()
+    steps: Sequence[KernelSteps] = ()
+    plans: Mapping[str, KernelPlan] = MappingProxyType({})
+    phases: Phases = NO_PHASES
+    in_state: Mapping[str, str] = MappingProxyType({})
+    scratch: Sequence[Sequence[int]] = ()
+    memory: Memory = NO_MEMORY
+    chunks: Sequence[Sequence[Chunk]] = ()
+
+    @property
+    def target(self) -> Target:
+        """The machine that code is for."""
+        return self.options.target
+
+    @property
+    def threads(self) -> int:
+        """The number of threads that compute."""
+        return self.options.threads
+
+    @property
+    def is_instrumented(self) -> bool:
+        """Return True if the step computes each op on its own and changes no state."""
+        return self.options.is_instrumented
+
+    def unlowered(self) -> LoweredBlock:
+        """Return the state before the first pass."""
+        bodies = {op: tuple(body.unlowered() for body in inside) for op, inside in self.bodies.items()}
+        return LoweredBlock(self.desc, self.pinned, self.options, bodies)
+
+
+def unlowered(
+    desc: pb.BlockDesc, pinned: Sequence[str], options: LoweringOptions, blocks: Sequence[pb.BlockDesc] = ()
+) -> LoweredBlock:
+    """Return the state before the first pass; `blocks` are those of the program, which ops refer to by number.
+
+    A body is computed several times in a step, so the rule of its op decides what is computed once: no body prepacks.
+    """
+    inner = options._replace(prepacks=False)
+    bodies = {
+        op.id: tuple(unlowered(blocks[number], (), inner, blocks) for number in op.blocks)
+        for op in desc.ops
+        if op.blocks
+    }
+    return LoweredBlock(desc, tuple(pinned), options, bodies)

@@ -1,0 +1,183 @@
+"""Fuse: nodes that are computed by one loop nest become one group, so that values pass between them in registers.
+
+1. Nodes are visited in the order of the block. A node with a lowering rule joins the group of one of its operands if
+   both iterate over the same elements; otherwise it begins a group. A node without a rule is a group by itself.
+2. A group that takes a node is computed at the position of the node if no group between the two needs its results.
+   Otherwise, and for nodes that read a result of a reduction, it stays at its position and takes the node if all
+   operands of the node are computed by then, or can be. It does not take a node from far behind that computes one
+   number for each row, because reading these numbers later is cheap.
+3. Groups of two operands of a node become one group if both may be computed at the position of the node.
+4. A node whose only readers are reductions, such as the square of a product's result for a norm, is computed with them
+   and not with the product: the product has no reductions, so its result is written once and read once.
+5. Random numbers are not drawn in the epilogue of a product: their code is long, and an epilogue is written once for
+   each vector of a tile.
+6. `fusion_legality` decides which nodes may read a reduction that the same group computes.
+
+Operands are read as they were at the start of the step, and every tensor is written once. The order of groups is
+therefore right if every group comes after those that compute its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count, islice
+from operator import attrgetter
+from typing import Final
+
+from runtime.codegen.lowering.fusion_legality import MAX_GROUP_NODES, axes_of, can_fuse, can_join, is_long
+from runtime.codegen.lowering.groups import Group, domain_of
+from runtime.codegen.lowering.lowered_block import LoweredBlock
+from runtime.codegen.lowering.nodes import Node, Nodes
+from runtime.codegen.rules import Pointwise, Reduction
+
+MAX_FUSION_DISTANCE: Final = 4
+"""Groups that may lie between a node and the group that computes it although it does not have to."""
+
+
+def fuse(block: LoweredBlock) -> LoweredBlock:
+    """Form groups of nodes that one loop nest computes, and keep the values between them in registers."""
+    return block._replace(groups=fused_groups(block.nodes))
+
+
+def fused_groups(block: Nodes) -> list[Group]:
+    """Return the groups of a block, in an order in which they can be computed."""
+    fusion = _Fusion(block)
+    for node in block.nodes:
+        fusion.add(node)
+    return sorted(fusion.groups, key=attrgetter("rank"))
+
+
+class _Fusion:
+    def __init__(self, block: Nodes) -> None:
+        self.block = block
+        self.groups: dict[Group, None] = {}
+        self.maker: dict[str, Group] = {}  # by root
+        self.readers: dict[str, list[Group]] = {}  # likewise
+        self.ranks = count()
+        readers = [
+            (block.root[name], isinstance(node.rule, Reduction))
+            for node in block.nodes
+            for name in filter(None, node.inputs)
+        ]
+        others = {name for name, joins in readers if not joins} | block.ends
+        self.only_joined = {name for name, joins in readers if joins} - others
+
+    def add(self, node: Node) -> None:
+        """Put a node into a group."""
+        domain = domain_of(self.block, node)
+        group = self._joined(node, domain) or self._placed_last(Group(domain))
+        group.nodes.append(node)
+        if isinstance(node.rule, Reduction):
+            group.reduced_axes = axes_of(node, len(group.domain))
+            group.row_values.update(node.outputs)
+        elif group.domain != domain:
+            group.row_values.update(node.outputs)
+        self.maker.update((name, group) for name in node.outputs)
+        self._reads(group, self._roots(node))
+
+    def _roots(self, node: Node) -> set[str]:
+        return {self.block.root[name] for name in node.inputs if name}
+
+    def _placed_last(self, group: Group) -> Group:
+        group.rank = next(self.ranks)
+        self.groups[group] = None
+        return group
+
+    def _reads(self, group: Group, roots: Iterable[str]) -> None:
+        for name in roots:
+            if self.maker.get(name) is not group:
+                group.reads.add(name)
+                self.readers.setdefault(name, []).append(group)
+
+    def _joined(self, node: Node, domain: tuple[int, ...]) -> Group | None:
+        """The group that takes the node in, where it has to stand for that; None if there is none."""
+        if not isinstance(node.rule, Pointwise | Reduction):
+            return None
+        makers = dict.fromkeys(self.maker[name] for name in self._operands(node) if name in self.maker)
+        fitting = [group for group in makers if self._fits(group, node, domain)]
+        movable = [group for group in fitting if self._may_wait(group, domain)]
+        staying = [group for group in fitting if group not in movable and (group.is_reduced or not movable)]
+        staying = [group for group in staying if self._is_worth_it(node, domain, group)]
+        group = next((group for group in staying if self._are_there(self._roots(node), group)), None)
+        if group is not None:
+            return self._with(group, movable)
+        return self._merged(movable) if movable else None
+
+    def _may_wait(self, group: Group, domain: tuple[int, ...]) -> bool:
+        """Whether a group may be computed where the node stands; what it joins, if not by rows, is not kept so long."""
+        return (group.domain == domain or group.is_rows) and not self._is_needed_later(group)
+
+    def _is_worth_it(self, node: Node, domain: tuple[int, ...], group: Group) -> bool:
+        """Whether computing the node that early saves more than reading one number again for each row."""
+        if domain != group.domain or any(self.maker.get(x) is group and x not in group.row_values for x in node.inputs):
+            return True
+        later = (other for other in reversed(self.groups) if other.rank > group.rank)
+        return next(islice(later, MAX_FUSION_DISTANCE, None), None) is None
+
+    def _are_there(self, roots: set[str], group: Group) -> bool:
+        """Whether these tensors are made by the group, or before it; what can be is moved there for that."""
+        makers = {self.maker[name] for name in roots if name in self.maker} - {group}
+        late = [maker for maker in makers if maker.rank > group.rank]
+        if any(maker.is_host or self._needs(maker, group.rank) for maker in late):
+            return False
+        for maker in late:
+            before = max((other.rank for other in self.groups if other.rank < group.rank), default=group.rank - 2)
+            maker.rank = (before + group.rank) / 2
+        return all(maker.rank < group.rank for maker in late)
+
+    def _needs(self, group: Group, rank: float) -> bool:
+        """Whether the group reads what is made as late as that."""
+        return any(self.maker[name].rank >= rank for name in group.reads if name in self.maker)
+
+    def _operands(self, node: Node) -> Iterable[str]:
+        return (self.block.root[name] for name in node.inputs if name)
+
+    def _fits(self, group: Group, node: Node, domain: tuple[int, ...]) -> bool:
+        """Whether the node may be computed with the group, element by element."""
+        if group.is_unfusible or len(group.nodes) >= MAX_GROUP_NODES:
+            return False
+        if group.product and (is_long(node) or self._is_for_a_sum(group, node)):
+            return False
+        names = [name for name in node.inputs if name]
+        if any(self.maker.get(x) is not group for x in names if self.maker.get(self.block.root[x]) is group):
+            return False
+        return can_join(group, node, domain, self.block)
+
+    def _is_for_a_sum(self, group: Group, node: Node) -> bool:
+        """Whether a node makes something of a product's result that is joined and nothing else."""
+        return group.product is group.nodes[-1] and self.only_joined.issuperset(node.outputs)
+
+    def _is_needed_later(self, group: Group) -> bool:
+        """Whether something that stands after the group reads what it makes."""
+        readers = (reader for name in group.outputs for reader in self.readers.get(name, ()))
+        return any(reader.rank > group.rank for reader in readers)
+
+    def _merged(self, groups: list[Group]) -> Group:
+        """One group, at the end, of several that nothing reads so far; what cannot be one stays apart, before it."""
+        first = next((group for group in groups if group.product), groups[0])
+        for group in groups:
+            if group is first:
+                continue
+            if can_fuse(first, group, self.block):
+                self._unite(first, group)
+            else:
+                group.rank = next(self.ranks)
+        return self._placed_last(first)
+
+    def _with(self, group: Group, others: Iterable[Group]) -> Group:
+        """A group that stays where it is, and those that stand before it for it alone."""
+        for other in others:
+            if can_fuse(group, other, self.block) and group.reads.isdisjoint(other.outputs):
+                self._unite(group, other)
+        return group
+
+    def _unite(self, group: Group, other: Group) -> None:
+        """Take the nodes of another group, of which this one reads nothing."""
+        del self.groups[other]
+        group.nodes += other.nodes
+        group.reduced_axes |= other.reduced_axes
+        group.row_values |= other.row_values
+        self.maker.update((name, group) for name in other.outputs)
+        self._reads(group, other.reads)
+        for name in other.reads:
+            self.readers[name].remove(other)

@@ -1,0 +1,93 @@
+"""Place: tensors that still need memory after fusion get offsets in one arena, by lifetimes on a clock of phases.
+
+1. A tensor is stored if another group, a host op or the end of the step reads it.
+2. A tensor that overwrites a state has the memory of the state; see `lowering.in_place`.
+3. A prepacked tensor has memory of its own, which no other tensor shares.
+4. Tensors that are read in a phase and those that are written in it have overlapping lifetimes, because the groups of
+   a phase are computed in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from runtime.codegen.lowering.groups import Group
+from runtime.codegen.lowering.lowered_block import LoweredBlock
+from runtime.codegen.lowering.memory import Memory, scratch_names
+from runtime.codegen.lowering.nodes import Nodes
+from runtime.codegen.lowering.phases import Phases
+from runtime.codegen.rules import KernelSteps
+from runtime.placement import Buffer, check_placement
+from runtime.placement.alignment import ALIGNMENT, PAGE, aligned
+from runtime.step import spills
+
+
+def place(block: LoweredBlock) -> LoweredBlock:
+    """Assign offsets in memory to stored tensors and to scratch."""
+    return block._replace(memory=_memory(block))
+
+
+def _memory(block: LoweredBlock) -> Memory:
+    nodes, groups, phases, in_state = block.nodes, block.groups, block.phases, block.in_state
+    types, end = nodes.types, phases.count + 1
+    until = {name: last + 1 for name, last in _last_phases(groups, phases).items()} | dict.fromkeys(nodes.ends, end)
+    buffers = [Buffer(name, types[name].nbytes, 0, max(until.get(name, 1), 1)) for name in nodes.feeds]
+    spilled: list[Buffer] = []
+    packed: dict[str, int] = {}
+    packed_bytes = 0
+    columns = zip(groups, block.stored, block.scratch, block.steps, phases.first, phases.last, strict=True)
+    for i, (group, names, sizes, steps, first, last) in enumerate(columns):
+        scratch = scratch_names(i, len(sizes))
+        for name, size in _packed(nodes, steps, names, scratch, sizes):
+            packed[name], packed_bytes = packed_bytes, packed_bytes + aligned(size)
+        outputs = [
+            Buffer(name, types[name].nbytes, first, max(until.get(name, last + 1), last + 1))
+            for name in names
+            if name not in in_state and name not in packed
+        ]
+        (spilled if spills(group.nodes[0].op.type) else buffers).extend(outputs)
+        sized = zip(scratch, sizes, strict=True)
+        buffers += [Buffer(name, size, first, last + 1) for name, size in sized if name not in packed]
+    offsets, arena_bytes = _placed(buffers)
+    in_file, file_bytes = _placed(spilled, PAGE) if spilled else ({}, 0)
+    return Memory(
+        [[*names] for names in block.stored],
+        dict(in_state),
+        {name: at for name, at in offsets.items() if name in types},
+        in_file,
+        {name: at for name, at in packed.items() if name in types},
+        [
+            [packed[name] if name in packed else offsets[name] for name in scratch_names(i, len(sizes))]
+            for i, sizes in enumerate(block.scratch)
+        ],
+        buffers,
+        aligned(arena_bytes),
+        file_bytes,
+        packed_bytes,
+    )
+
+
+def _packed(
+    block: Nodes, steps: KernelSteps, names: Sequence[str], scratch: Sequence[str], sizes: Sequence[int]
+) -> Iterator[tuple[str, int]]:
+    """Yield the prepacked tensors and scratch of a group, with their bytes."""
+    if steps.is_prepacked:
+        yield from ((name, block.types[name].nbytes) for name in names)
+    yield from ((scratch[number], sizes[number]) for number in sorted(steps.packed))
+
+
+def _placed(buffers: Sequence[Buffer], alignment: int = ALIGNMENT) -> tuple[dict[str, int], int]:
+    """Return the offsets by name, and the bytes of all."""
+    from runtime.placement.placement import place  # at a use, because it is slow to import
+
+    placement = place(buffers, alignment=alignment)
+    check_placement(buffers, placement.offsets, placement.arena_bytes, alignment=alignment)
+    return {b.name: at for b, at in zip(buffers, placement.offsets, strict=True)}, placement.arena_bytes
+
+
+def _last_phases(groups: Sequence[Group], phases: Phases) -> dict[str, int]:
+    """Return the last phase in which each root is read: a group that begins earlier may end later."""
+    last: dict[str, int] = {}
+    for group, phase in zip(groups, phases.last, strict=True):
+        last.update((name, max(phase, last.get(name, 0))) for name in group.reads)
+    return last

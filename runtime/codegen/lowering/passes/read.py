@@ -1,0 +1,111 @@
+"""Read: the ops of a bound block become nodes; views are replaced by their roots, and constants are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from prograd_proto import TensorType, attributes_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import BlockAnalysis
+from runtime.codegen.ir import DTYPES
+from runtime.codegen.lowering.decompositions import Decompositions
+from runtime.codegen.lowering.lowered_block import LoweredBlock
+from runtime.codegen.lowering.nodes import Node, Nodes
+from runtime.codegen.rules import CustomKernel, Decomposition, Pointwise, Rule, rule_of
+from runtime.operators import CONTRACTS
+
+
+def read(block: LoweredBlock) -> LoweredBlock:
+    """Create nodes from ops, with their lowering rules; resolve constants and decompositions."""
+    nodes = read_nodes(block.desc, block.pinned, is_instrumented=block.is_instrumented)
+    return block._replace(nodes=nodes)
+
+
+def read_nodes(desc: pb.BlockDesc, pinned: tuple[str, ...] = (), is_instrumented: bool = False) -> Nodes:
+    """Return the nodes of a bound block.
+
+    Args:
+        desc: the block.
+        pinned: tensors that the end of the step reads besides fetches and updates.
+        is_instrumented: True if every op stays one node.
+    """
+    block = BlockAnalysis(desc)
+    reader = _Reader(
+        is_instrumented, {parameter.tensor: parameter.tensor for parameter in desc.parameters}, dict(block.types)
+    )
+    for op, inputs, outputs in zip(block.ops, block.inputs, block.outputs, strict=True):
+        reader.add(op, inputs, outputs)
+    sources = [(parameter.WhichOneof("source"), parameter) for parameter in desc.parameters]
+    return Nodes(
+        block,
+        reader.nodes,
+        reader.root,
+        reader.types,
+        {parameter.tensor: parameter.state for source, parameter in sources if source == "state"},
+        [parameter.tensor for source, parameter in sources if source != "state"],
+        reader.constants,
+        {reader.root[name] for name in (*block.ends, *pinned)},
+    )
+
+
+@dataclass
+class _Reader:
+    whole: bool
+    root: dict[str, str]
+    types: dict[str, TensorType]
+    nodes: list[Node] = field(default_factory=list[Node])
+    constants: dict[str, pb.OpDesc] = field(default_factory=dict[str, pb.OpDesc])
+    decompositions: Decompositions = field(default_factory=Decompositions)
+
+    def add(self, op: pb.OpDesc, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        self.root.update((name, name) for name in outputs)
+        if op.type == "constant":
+            self.constants[outputs[0]] = op
+        elif CONTRACTS[op.type].view:
+            self.root[outputs[0]] = self.root[inputs[0]]
+        else:
+            rule = _usable_rule(op, [self.types[x] if x else None for x in inputs], [self.types[x] for x in outputs])
+            if isinstance(rule, Decomposition) and not self.whole:
+                self._decompose(op, rule, inputs, outputs)
+            else:
+                rule = None if isinstance(rule, Decomposition) else rule
+                self.nodes.append(Node(op, rule, self._names(inputs), tuple(outputs), attributes_of(op)))
+
+    def _decompose(self, op: pb.OpDesc, rule: Decomposition, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        names, attributes = self._names(inputs), attributes_of(op)
+        decomposed = self.decompositions.decomposed(
+            len(self.nodes), rule, names, tuple(outputs), self.types, attributes
+        )
+        self.types.update(decomposed.types)
+        self.root.update((name, name) for name in decomposed.types)
+        for name, of in decomposed.views.items():
+            self.root[name] = self.root[of]
+        for part, name, rule_of_part, names, output, attributes in decomposed.steps:
+            self.nodes.append(Node(op, rule_of_part, self._names(names), (output.name,), attributes, part, name))
+
+    def _names(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the names, where a view with the shape of its root has the name of the root."""
+        roots = ((name, self.root[name]) if name else ("", "") for name in names)
+        return tuple(root if name and self.types[root] == self.types[name] else name for name, root in roots)
+
+
+def _usable_rule(op: pb.OpDesc, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> Rule | None:
+    """Return the lowering rule of an op; None if no rule takes its operands, or it computes no element.
+
+    An op with blocks is a host op: no rule takes the bodies of `LoweredBlock.bodies` yet.
+    """
+    if op.blocks:
+        return None
+    operands = [type for type in inputs if type is not None]
+    rule = rule_of(op.type, [type.dtype for type in operands])
+    if rule is None or any(0 in type.static_shape for type in (*operands, *outputs)):
+        return None
+    if isinstance(rule, CustomKernel | Decomposition):
+        return rule if rule.supports(inputs, outputs, attributes_of(op)) else None
+    if any(type.dtype not in DTYPES for type in outputs):
+        return None
+    if isinstance(rule, Pointwise):
+        one_domain = len({type.shape for type in outputs if type.rank}) < 2  # and numbers alone, beside it
+        return rule if one_domain and (rule.uniforms is None or outputs[0].rank) else None
+    return rule

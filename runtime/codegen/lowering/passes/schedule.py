@@ -1,0 +1,69 @@
+"""Schedule: the order of groups, their phases, and the states that they overwrite.
+
+The groups of a tiled chain become neighbours and share a phase, unless the step then takes more memory than the groups
+in their own order, than a negligible amount and than the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime.codegen.lowering.in_place import updates_in_place
+from runtime.codegen.lowering.kernel_plans import KernelPlans
+from runtime.codegen.lowering.lowered_block import LoweredBlock
+from runtime.codegen.lowering.phases import NEGLIGIBLE_BYTES, phases_of
+from runtime.codegen.lowering.tiled_chains import chained_order, tiled_chains
+from runtime.placement.alignment import aligned
+
+
+def schedule(block: LoweredBlock) -> LoweredBlock:
+    """Assign groups to phases, whose groups may run concurrently; groups of a tiled chain become neighbours."""
+    block = block._replace(scratch=_scratch(block))
+    plain = _in_phases(block, [])
+    if block.threads == 1:
+        return plain
+    tables = [() if kernel is None else kernel.table for kernel in block.kernels]
+    chains = tiled_chains(block.nodes, block.groups, tables, block.steps, block.threads)
+    if not chains:
+        return plain
+    order = chained_order(len(block.groups), chains)
+    position = {i: index for index, i in enumerate(order)}
+    links = [[position[i] for i in chain.links] for chain in chains]
+    chained = _in_phases(_reordered(block, order), links)
+    limit = max(plain.phases.peak_bytes, NEGLIGIBLE_BYTES, block.options.memory_budget or 0)
+    return KernelPlans(chained).planned(chained) if chained.phases.peak_bytes <= limit else plain
+
+
+def _scratch(block: LoweredBlock) -> list[list[int]]:
+    """Return the sizes of the scratch of each group, in bytes."""
+    return [
+        [type.nbytes for type in block.options.host_scratch(block.nodes, group.nodes[0])]
+        if group.is_host
+        else [*steps.shared_scratch, *(aligned(size) * block.threads for size in steps.thread_scratch)]
+        for group, steps in zip(block.groups, block.steps, strict=True)
+    ]
+
+
+def _reordered(block: LoweredBlock, order: Sequence[int]) -> LoweredBlock:
+    return block._replace(
+        groups=[block.groups[i] for i in order],
+        stored=[block.stored[i] for i in order],
+        kernels=[block.kernels[i] for i in order],
+        steps=[block.steps[i] for i in order],
+        scratch=[block.scratch[i] for i in order],
+    )
+
+
+def _in_phases(block: LoweredBlock, chains: Sequence[Sequence[int]]) -> LoweredBlock:
+    """Return the block with phases, where the groups of each chain may share one."""
+    in_state = {} if block.is_instrumented else updates_in_place(block.nodes, block.groups)
+    counts = [0 if steps.is_prepacked else max(len(steps.steps), 1) for steps in block.steps]
+    in_arena = [
+        sum(aligned(size) for number, size in enumerate(sizes) if number not in steps.packed)
+        for sizes, steps in zip(block.scratch, block.steps, strict=True)
+    ]
+    options = block.options
+    phases = phases_of(
+        block.nodes, block.groups, counts, in_state, in_arena, options.threads, options.memory_budget, chains
+    )
+    return block._replace(in_state=in_state, phases=phases)
