@@ -56,7 +56,7 @@ def write_mlp(folder):
         x = ops.relu(layers.dense(program, f"layer{i}", x, size))
     program.minimize(ops.softmax_cross_entropy(layers.dense(program, "out", x, 10), label), momentum(0.01))
     program.data("rows.safetensors")
-    program.run(epochs=1)
+    program.training(epochs=1)
     rng = np.random.default_rng(0)
     rows = {"image": rng.random((32, 784), np.float32), "label": rng.integers(0, 10, 32)}
     save_file(rows, folder / "rows.safetensors")

@@ -47,7 +47,7 @@ def write_program(folder: Path) -> None:
     guess = ops.sum(x * program.parameter("w", (WIDTH,)), axes=(1,))
     program.minimize(ops.squared_error(guess, y), sgd(1e-4))
     program.data("part-*.safetensors", shuffle=16384)
-    program.run(epochs=1)
+    program.training(epochs=1)
     program.compile(batch=BATCH).save(folder / "p.pb", force=True)
 
 

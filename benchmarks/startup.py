@@ -67,7 +67,7 @@ def write_program(folder):
     logits = hidden @ program.parameter("w2", (32, 10)) + program.parameter("b2", (10,), zeros())
     program.minimize(ops.softmax_cross_entropy(logits, label), adam(1e-3))
     program.data("rows.safetensors")
-    program.run(epochs=1)
+    program.training(epochs=1)
     rng = np.random.default_rng(0)
     rows = {"x": rng.normal(size=(64, 64)).astype(np.float32), "label": rng.integers(0, 10, 64)}
     save_file(rows, folder / "rows.safetensors")

@@ -37,7 +37,7 @@ def build() -> Program:
     program.outputs(logits=logits[:, -1])
 
     program.data("alice.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
-    program.run(epochs=2, split="train", evaluate="test")
+    program.training(epochs=2, split="train", evaluate="test")
     return program
 
 

@@ -32,7 +32,7 @@ def build() -> Program:
     program.outputs(probabilities=ops.softmax(x), digit=ops.argmax(x))
 
     program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
-    program.run(epochs=20, split="train", evaluate="test", keep_best="loss", best="min", stop_after=5)
+    program.training(epochs=20, split="train", evaluate="test", keep_best="loss", best="min", stop_after=5)
     return program
 
 

@@ -38,7 +38,7 @@ def build() -> Program:
 
     test = slice(2, 2 + 3 * 9 * BATCH, 3)  # nine batches of the rows held out: one row alone is at no fair distance
     program.data("digits.safetensors", splits={"train": "train", "test": test}, shuffle=True)
-    program.run(epochs=80, split="train", evaluate="test", every=20)
+    program.training(epochs=80, split="train", evaluate="test", every=20)
     return program
 
 

@@ -35,7 +35,7 @@ def build() -> Program:
     program.outputs(ink=prediction)
 
     program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
-    program.run(epochs=100, split="train", evaluate="test", keep_best="loss", best="min", stop_after=10)
+    program.training(epochs=100, split="train", evaluate="test", keep_best="loss", best="min", stop_after=10)
     return program
 
 

@@ -35,7 +35,7 @@ def build() -> Program:
     program.outputs(probabilities=ops.softmax(logits))
 
     program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
-    program.run(epochs=10, split="train", evaluate="test")
+    program.training(epochs=10, split="train", evaluate="test")
     return program
 
 

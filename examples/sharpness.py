@@ -37,7 +37,7 @@ def build() -> Program:
     program.metrics(accuracy=ops.accuracy(logits, label))
 
     program.data("digits.safetensors", splits={"train": "train", "test": "test"})
-    program.run(epochs=800, split="train", evaluate="test", every=100)
+    program.training(epochs=800, split="train", evaluate="test", every=100)
     return program
 
 

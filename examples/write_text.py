@@ -15,7 +15,7 @@ LENGTH = 64  # characters that the model sees
 TEMPERATURE = 0.6  # near 0 the likeliest character always wins, at 1 each comes as often as the model expects it
 
 run = prograd.load(Path(__file__).with_name("characters.pb"))
-run.load_state(sys.argv[1])
+run.load(sys.argv[1])
 
 text = "`What a curious feeling!' said Alice; `I must be shutting up like a"
 print(text, end="")

@@ -14,7 +14,7 @@ def require_names(program: pb.ProgramDesc) -> None:
     run = program.run
     splits = [split.name for split in program.data.splits]
     if program.HasField("run") and run.entry not in (entry.name for entry in program.entries):
-        raise CompileError("run: there is nothing to train; call minimize, or update a state, before compile")
+        raise CompileError("training: there is nothing to train; call minimize, or update a state, before compile")
     if program.HasField("data"):
         _require("split", run.split, "split", splits, ["train", ""])  # all rows, if there is no such split
     if not run.HasField("evaluate"):
@@ -22,7 +22,7 @@ def require_names(program: pb.ProgramDesc) -> None:
     entry = next((entry for entry in program.entries if entry.name == run.evaluate.entry), None)
     if entry is None:
         raise CompileError(
-            f"run: there is nothing to evaluate on {run.evaluate.split!r}; minimize a loss, or name metrics"
+            f"training: there is nothing to evaluate on {run.evaluate.split!r}; minimize a loss, or name metrics"
         )
     if program.HasField("data"):
         _require("evaluate", run.evaluate.split, "split", splits)
@@ -35,4 +35,4 @@ def _require(argument: str, name: str, what: str, known: Collection[str], also: 
     if name in known or name in also:
         return
     hint = closest(name, known) or f"; there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}"
-    raise CompileError(f"run: {argument}={name!r} is no {what} of this program{hint}")
+    raise CompileError(f"training: {argument}={name!r} is no {what} of this program{hint}")

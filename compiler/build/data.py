@@ -63,21 +63,22 @@ def run_desc(
     best: str | None,
     stop_after: int,
 ) -> pb.RunDesc:
-    """Return the message of `Program.run`; `settle_best` adds the direction if `best` is None.
+    """Return the message of `Program.training`; `settle_best` adds the direction if `best` is None.
 
     Raises OpError for invalid arguments.
     """
     if best not in (None, *_DIRECTIONS):
-        raise OpError(f"run: best={best!r} is neither 'min' nor 'max'")
-    require_whole("run", least=None, epochs=epochs, every=every, stop_after=stop_after)
+        raise OpError(f"training: best={best!r} is neither 'min' nor 'max'")
+    require_whole("training", least=None, epochs=epochs, every=every, stop_after=stop_after)
     if epochs < 1 or every < 1 or stop_after < 0:
         raise OpError(
-            f"run: epochs={epochs}, every={every}, stop_after={stop_after}; the first two start at 1, the last at 0"
+            f"training: epochs={epochs}, every={every}, stop_after={stop_after}; "
+            "the first two start at 1, the last at 0"
         )
     if evaluate is None and (keep_best is not None or stop_after):
-        raise OpError("run: keep_best and stop_after need a split to evaluate on; give evaluate=")
+        raise OpError("training: keep_best and stop_after need a split to evaluate on; give evaluate=")
     if stop_after and keep_best is None:
-        raise OpError(f"run: stop_after={stop_after} evaluations without improvement of what; give keep_best=")
+        raise OpError(f"training: stop_after={stop_after} evaluations without improvement of what; give keep_best=")
     run = pb.RunDesc(entry="train", epochs=epochs, split=split, stop_after=stop_after)
     if evaluate is not None:
         run.evaluate.CopyFrom(pb.EvaluateDesc(entry="evaluate", split=evaluate, every=every))
@@ -99,7 +100,7 @@ def settle_best(run: pb.RunDesc, declared: Mapping[str, Best]) -> None:
     best = declared.get(keep.metric) or best_by_name(keep.metric)
     if best is None:
         raise OpError(
-            f"run: keep_best={keep.metric!r} does not say whether lower or higher values are better; "
+            f"training: keep_best={keep.metric!r} does not say whether lower or higher values are better; "
             "give best='min' or best='max'"
         )
     keep.direction = _DIRECTIONS[best]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from prograd_proto.renamed import renamed
 from prograd_proto.spelling import no_attribute
 
 _STEPS: Final = ("step", "train", "evaluate", "predict", "state")
@@ -24,6 +25,8 @@ _OF_COMPILED: Final = {
 
 def no_attribute_of_program(name: str, owner: type) -> AttributeError:
     """Return the error for an attribute that a Program lacks; it names `compile` for those of the result."""
+    if sentence := renamed(f"Program.{name}"):
+        return AttributeError(sentence)
     if name == "beside":  # looked up by a run
         return AttributeError("a Program is compiled before it runs, as in prograd.Run(program.compile(batch=32))")
     if name in ("save", "plan", "sha256", "desc", "entries"):

@@ -40,6 +40,7 @@ from compiler.train.parameter_groups import Group
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS, DTypeName
+from prograd_proto.renamed import Renaming
 from prograd_proto.settings import written
 from prograd_proto.spelling import closest
 from registry import Block, OpError, Value
@@ -61,11 +62,11 @@ def _with_the_line(method: Callable[Concatenate[Program, P], R]) -> Callable[Con
     return call
 
 
-class Program:
+class Program(metaclass=Renaming):
     """A training run under construction.
 
     Tensors are made by `input`, `parameter`, `buffer`, `constant` and by calling operators of `compiler.ops`.
-    `minimize` appends gradients and updates, `data` and `run` say what executing the file does, `compile` binds
+    `minimize` appends gradients and updates, `data` and `training` say what executing the file does, `compile` binds
     symbolic sizes and runs the passes.
     """
 
@@ -90,7 +91,7 @@ class Program:
             self._states.add(counter, TensorType("int64", ()), pb.STATE_KIND_COUNTER)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Program:
+    def load(cls, path: str | os.PathLike[str]) -> Program:
         """Return a program file as a starting point for building, with its tensors, states, entries, data and run.
 
         `program["hidden.w"]` is a tensor by its name; `program.fetched()` has those that training reports. Ops that
@@ -488,7 +489,7 @@ class Program:
         self.data_desc = data_desc(file, feeds, columns or {}, splits or {}, shuffle=shuffle, remainder=remainder)
 
     @_with_the_line
-    def run(
+    def training(
         self,
         epochs: int,
         *,
@@ -499,7 +500,7 @@ class Program:
         best: Literal["min", "max"] | None = None,
         stop_after: int = 0,
     ) -> None:
-        """Set the default run of the file.
+        """Declare the default training of the file; nothing is trained before `Run.train` or `runtime execute`.
 
         Args:
             epochs: number of passes over the rows.
@@ -526,7 +527,7 @@ class Program:
         others for the rest.
 
         Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, a missing
-        split or metric that `run` names, or a program that computes nothing.
+        split or metric that `training` names, or a program that computes nothing.
         """
         if not isinstance(passes, PassTable):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise CompileError(f"compile: {passes!r} is given without the symbol that it binds; write batch={passes!r}")

@@ -12,6 +12,7 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.entry_views import Entries
 from prograd_proto.files import load as load_program
+from prograd_proto.renamed import Renaming, renamed
 from prograd_proto.spelling import closest, no_attribute
 from runtime.blas import use_one_thread
 from runtime.dtypes import Array
@@ -87,7 +88,7 @@ class Compiled(Protocol):
         ...
 
 
-class Run:
+class Run(metaclass=Renaming):
     """A program that is ready to run. Threads may share it.
 
     Each thread sees the states as they are between two steps of training. Evaluations and predictions run
@@ -369,10 +370,6 @@ class Run:
             self.states.are_given(loaded.loaded)
             return loaded
 
-    def load_state(self, path: Path_) -> None:
-        """Load all parameters and buffers from a file; see `load`."""
-        self.load(path)
-
     def close(self) -> None:
         """End all threads but the caller's."""
         self.session.workspaces.close()
@@ -380,6 +377,8 @@ class Run:
     if not TYPE_CHECKING:  # a type checker knows the existing attributes
 
         def __getattr__(self, name: str) -> Any:
+            if sentence := renamed(f"Run.{name}"):
+                raise AttributeError(sentence)
             raise no_attribute("a Run", name, Run, _ELSEWHERE)
 
 

@@ -26,7 +26,7 @@ def classifier() -> tuple[Program, Value, Value]:
 
 
 def direction(program: Program, **run: object) -> int:
-    program.run(epochs=1, evaluate="test", **run)  # type: ignore[arg-type]
+    program.training(epochs=1, evaluate="test", **run)  # type: ignore[arg-type]
     return program.compile(batch=4).desc.run.keep_best.direction
 
 
@@ -82,11 +82,12 @@ def test_the_name_decides_where_the_metric_does_not_say_it():
 def test_a_metric_of_which_nothing_is_known_is_asked_for():
     program, logits, _ = classifier()
     program.metrics(spread=m.mean(ops.square(logits)))
-    program.run(epochs=1, evaluate="test", keep_best="spread")
+    program.training(epochs=1, evaluate="test", keep_best="spread")
     with pytest.raises(prograd.OpError) as caught:
         program.compile(batch=4)
     assert str(caught.value).partition(": ")[2] == (
-        "run: keep_best='spread' does not say whether lower or higher values are better; give best='min' or best='max'"
+        "training: keep_best='spread' does not say whether lower or higher values are better; "
+        "give best='min' or best='max'"
     )
     assert direction(program, keep_best="spread", best="min") == MIN
 
@@ -94,9 +95,9 @@ def test_a_metric_of_which_nothing_is_known_is_asked_for():
 def test_an_opened_file_keeps_its_direction(tmp_path: Path):
     program, logits, _ = classifier()
     program.metrics(spread=m.mean(ops.square(logits)))
-    program.run(epochs=1, evaluate="test", keep_best="spread", best="min")
+    program.training(epochs=1, evaluate="test", keep_best="spread", best="min")
     program.compile(batch=4).save(tmp_path / "p.pb")
-    assert Program.open(tmp_path / "p.pb").compile(batch=4).desc.run.keep_best.direction == MIN
+    assert Program.load(tmp_path / "p.pb").compile(batch=4).desc.run.keep_best.direction == MIN
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_the_states_of_the_lowest_loss_are_kept_and_improving_runs_go_on(engine:
     y = ops.sum(seen * program.parameter("w", (64,), prograd.zeros()), axes=(1,))
     program.minimize(ops.squared_error(y, program.input("y", "float32", ("batch",))), sgd(0.01))
     program.data("d.safetensors", splits={"train": "train", "test": "train"})
-    program.run(epochs=9, evaluate="test", keep_best="loss", stop_after=2)
+    program.training(epochs=9, evaluate="test", keep_best="loss", stop_after=2)
     program.compile(batch=32).save(tmp_path / "p.pb")
     run = prograd.load(tmp_path / "p.pb", engine=engine)
     losses = [e.metrics["loss"] for e in run.events() if isinstance(e, prograd.EvaluationEnd)]

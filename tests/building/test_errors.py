@@ -168,13 +168,13 @@ PROGRAMS: list[tuple[Callable[[Given], object], str]] = [
     (lambda g: g.p.data("rows.npz", splits={"train": slice(-5, None)}), "data: the split 'train' counts rows from the front, forwards"),
     (lambda g: g.p.data("rows.npz", splits={"train": (1, 2)}), "data: the split 'train' is (1, 2), neither a key of the file nor a slice of rows"),
     (lambda g: g.p.data("rows.npz", remainder="keep"), "data: remainder='keep' is not one of drop, exact, partial"),
-    (lambda g: g.p.run(0), "run: epochs=0, every=1, stop_after=0; the first two start at 1, the last at 0"),
+    (lambda g: g.p.training(0), "training: epochs=0, every=1, stop_after=0; the first two start at 1, the last at 0"),
     (
-        lambda g: g.p.run(3, evaluate="test", stop_after=2),
-        "run: stop_after=2 evaluations without improvement of what; give keep_best=",
+        lambda g: g.p.training(3, evaluate="test", stop_after=2),
+        "training: stop_after=2 evaluations without improvement of what; give keep_best=",
     ),
-    (lambda g: g.p.run(3, keep_best="accuracy"), "run: keep_best and stop_after need a split to evaluate on; give evaluate="),
-    (lambda g: g.p.run(3, evaluate="test", best="large"), "run: best='large' is neither 'min' nor 'max'"),
+    (lambda g: g.p.training(3, keep_best="accuracy"), "training: keep_best and stop_after need a split to evaluate on; give evaluate="),
+    (lambda g: g.p.training(3, evaluate="test", best="large"), "training: best='large' is neither 'min' nor 'max'"),
     (lambda g: gradients(g.s, [g.i]), "%i: int64[batch] has no gradient: only tensors of floats do"),
     (lambda g: gradients([g.s, g.s], [g.s], [g.s]), "gradients: 2 targets and 1 seeds; give one seed, or None, for each"),
 ]

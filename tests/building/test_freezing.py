@@ -189,7 +189,7 @@ def test_what_was_trained_goes_on_frozen_and_thawed(tmp_path):
     run.save(tmp_path / "s.safetensors")
     command(tmp_path, "freeze", "p.pb", "--states", "head.*", "-o", "frozen.pb")
     frozen = runtime.load(tmp_path / "frozen.pb")
-    frozen.load_state(tmp_path / "s.safetensors")
+    frozen.load(tmp_path / "s.safetensors")
     frozen.train(checkpoint=tmp_path / "c")
     assert np.array_equal(frozen.state["head.w"], run.state["head.w"])
     assert not np.array_equal(frozen.state["encoder.w"], run.state["encoder.w"])
@@ -197,15 +197,15 @@ def test_what_was_trained_goes_on_frozen_and_thawed(tmp_path):
     again.resume(tmp_path / "c")
     assert again.states.sha256() == frozen.states.sha256()
     frozen.save(tmp_path / "t.safetensors")
-    run.load_state(tmp_path / "t.safetensors")
+    run.load(tmp_path / "t.safetensors")
 
 
 def test_opened_programs_freeze_too(tmp_path):
     path = saved(tmp_path)
-    program = Program.open(path)
+    program = Program.load(path)
     program.freeze("encoder.*")
     program.compile().save(tmp_path / "frozen.pb")
-    again = Program.open(tmp_path / "frozen.pb")
+    again = Program.load(tmp_path / "frozen.pb")
     again.thaw("*")
     again.compile().save(tmp_path / "thawed.pb")
     assert (tmp_path / "thawed.pb").read_bytes() == path.read_bytes()

@@ -81,14 +81,14 @@ def test_programs_and_states_that_are_taken_for_each_other_say_so(tmp_path: Path
     run = prograd.load(save(linear(), tmp_path), engine="reference")
     monkeypatch.chdir(tmp_path)
     said = "p.pb: this is a program by its name; states are safetensors files, as run.save writes them"
-    for act in (run.load, run.resume, run.load_state):
+    for act in (run.load, run.resume):
         with pytest.raises(prograd.DataError) as caught:
             act("p.pb")
         assert str(caught.value) == said
     code, _, err = run_runtime(capsys, "execute", "p.pb", "-q", "--load", "p.pb")
     assert (code, err) == (4, f"runtime: {said.replace('run.save writes', '--save writes')}\n")
     said = "rows.safetensors: this is a safetensors file and no program; run.load takes states"
-    for act in (prograd.load, Program.open):
+    for act in (prograd.load, Program.load):
         with pytest.raises(prograd.ProgramError) as refused:
             act("rows.safetensors")
         assert str(refused.value) == said
@@ -97,7 +97,7 @@ def test_programs_and_states_that_are_taken_for_each_other_say_so(tmp_path: Path
 
 
 def test_a_number_is_no_path_of_a_program(tmp_path: Path):
-    compiled = Program.open(save(linear(), tmp_path)).compile()
+    compiled = Program.load(save(linear(), tmp_path)).compile()
     with pytest.raises(CompileError) as caught:
         compiled.save(3)
     assert str(caught.value) == "save: the path of a file is text or a Path, not int"

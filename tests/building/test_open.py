@@ -1,4 +1,4 @@
-"""Program.open: a file as something to build on."""
+"""Program.load: a file as something to build on."""
 
 import shutil
 from pathlib import Path
@@ -43,20 +43,20 @@ def test_a_file_to_which_nothing_is_added_compiles_to_itself(path):
     expected = program_sha256(desc)
     if planned or path.stem == "v1_partial":  # plans are made anew; the last rows get a step
         expected = compile_program(desc, sizes_of(desc)).sha256
-    assert Program.open(path).compile().sha256 == expected
+    assert Program.load(path).compile().sha256 == expected
 
 
 @pytest.mark.parametrize("make", [linear, rich])
 def test_what_is_saved_again_is_the_same_file(tmp_path, make):
     path = save(make(), tmp_path)
-    Program.open(path).compile().save(tmp_path / "again.pb")
+    Program.load(path).compile().save(tmp_path / "again.pb")
     assert (tmp_path / "again.pb").read_bytes() == path.read_bytes()
 
 
 def test_the_text_form_and_a_file_without_locations_open_too(tmp_path):
     path = save(rich(), tmp_path)
     desc = load(path)
-    (tmp_path / "p.txt").write_text(str(Program.open(path).compile()))
+    (tmp_path / "p.txt").write_text(str(Program.load(path).compile()))
     del desc.locations[:]
     for op in (op for block in desc.blocks for op in block.ops):
         op.location = 0
@@ -65,7 +65,7 @@ def test_the_text_form_and_a_file_without_locations_open_too(tmp_path):
             state.op.location = 0
     save_desc(desc, tmp_path / "bare.pb")
     for name in ("p.txt", "bare.pb"):
-        assert Program.open(tmp_path / name).compile().sha256 == program_sha256(desc)
+        assert Program.load(tmp_path / name).compile().sha256 == program_sha256(desc)
 
 
 def test_states_in_files_stay_there(tmp_path):
@@ -74,7 +74,7 @@ def test_states_in_files_stay_there(tmp_path):
     w = program.parameter("w", (3,), from_file("rows.safetensors", "start"))
     program.outputs(y=program.input("x", "float32", ("batch", 3)) * w)
     program.compile(batch=2).save(tmp_path / "p.pb")
-    opened = Program.open(tmp_path / "p.pb")
+    opened = Program.load(tmp_path / "p.pb")
     opened.outputs(z=opened["w"] + 1.0)
     opened.compile().save(tmp_path / "q.pb")
     found = runtime.load(tmp_path / "q.pb").predict(X[:2])
@@ -83,7 +83,7 @@ def test_states_in_files_stay_there(tmp_path):
 
 
 def test_tensors_and_states_are_found_by_name(tmp_path):
-    program = Program.open(save(rich(), tmp_path))
+    program = Program.load(save(rich(), tmp_path))
     assert program["w"].name == "w"
     assert program.tensor("x").type.shape == ("batch", 3)
     assert list(program.states)[:3] == ["seed", "step", "total_steps"]
@@ -97,7 +97,7 @@ def test_tensors_and_states_are_found_by_name(tmp_path):
 def test_more_outputs_and_metrics_leave_training_as_it_was(tmp_path):
     path = save(rich(), tmp_path)
     before = trained(path)
-    program = Program.open(path)
+    program = Program.load(path)
     program.outputs(double=program.fetched("predict")["prediction"] * 2.0)
     error = program["y"] - 0.5
     program.metrics(
@@ -118,7 +118,7 @@ def test_more_outputs_and_metrics_leave_training_as_it_was(tmp_path):
 
 
 def test_an_output_of_another_name_takes_the_place_of_one(tmp_path):
-    program = Program.open(save(linear(), tmp_path))
+    program = Program.load(save(linear(), tmp_path))
     program.outputs(prediction=program["x"] * 3.0)
     program.compile().save(tmp_path / "q.pb")
     assert list(runtime.load(tmp_path / "q.pb").predict(X)) == ["prediction"]
@@ -128,13 +128,13 @@ def test_an_output_of_another_name_takes_the_place_of_one(tmp_path):
 def test_a_head_is_trained_on_what_was_trained(tmp_path):
     """Add a parameter and a second loss, as a loop by hand would."""
     path = save(linear(rate=0.05), tmp_path, keep_best=None, evaluate=None)
-    program = Program.open(path)
+    program = Program.load(path)
     head = program.parameter("head", (3,), zeros())
     error = ops.sum(program["x"] * head, axes=(1,)) - program["y"]
     program.minimize(ops.mean(error * error), sgd(0.05), [head], name="head")
     program.outputs(head=ops.sum(program["x"] * head, axes=(1,)))
     program.data("rows.safetensors", splits={"train": "train"})
-    program.run(epochs=2)
+    program.training(epochs=2)
     program.compile().save(tmp_path / "q.pb")
     run = trained(tmp_path / "q.pb")
     x, y, w = X[:31].astype(float), arrays()["y"][:31].astype(float), np.zeros(3)
@@ -147,7 +147,7 @@ def test_a_head_is_trained_on_what_was_trained(tmp_path):
 
 
 def test_gradients_of_what_was_opened(tmp_path):
-    program = Program.open(save(linear(), tmp_path))
+    program = Program.load(save(linear(), tmp_path))
     [dw] = gradients(program.fetched()["loss"], [program["w"]])
     program.entry("slope", dw=dw)
     program.compile().save(tmp_path / "q.pb")
@@ -161,7 +161,7 @@ def test_gradients_of_what_was_opened(tmp_path):
 def test_ops_that_differ_outside_training_do_so_in_what_is_added(tmp_path):
     """Dropout trains with its mask, and what is added to `predict` behind it has none."""
     path = save(rich(), tmp_path)
-    program = Program.open(path)
+    program = Program.load(path)
     dropout = next(op for op in program.block.desc.ops if op.type == "dropout" and op.stage == pb.STAGE_FORWARD)
     program.outputs(hidden=program[dropout.outputs[0]])
     program.compile().save(tmp_path / "q.pb")
@@ -171,14 +171,14 @@ def test_ops_that_differ_outside_training_do_so_in_what_is_added(tmp_path):
 
 def test_other_sizes_are_bound(tmp_path):
     path = save(linear(), tmp_path)
-    assert sizes_of(Program.open(path).compile(batch=7).desc) == {"batch": 7}
+    assert sizes_of(Program.load(path).compile(batch=7).desc) == {"batch": 7}
 
 
 def test_averages_go_on(tmp_path):
     program = linear()
     program.average(0.9)
     path = save(program, tmp_path)
-    opened = Program.open(path)
+    opened = Program.load(path)
     opened.outputs(w=opened["w"] * 1.0)
     opened.compile().save(tmp_path / "q.pb")
     run = trained(tmp_path / "q.pb")
@@ -196,7 +196,7 @@ def test_a_program_that_only_predicts_is_opened_and_trained(tmp_path):
     w = program.parameter("w", (3,), zeros(), trainable=True)
     program.outputs(y=ops.sum(program.input("x", "float32", ("batch", 3)) * w, axes=(1,)))
     program.compile(batch=2).save(tmp_path / "p.pb")
-    opened = Program.open(tmp_path / "p.pb")
+    opened = Program.load(tmp_path / "p.pb")
     y = opened.input("wanted", "float32", ("batch",))
     opened.minimize(ops.squared_error(opened.fetched("predict")["y"], y), sgd(0.1))
     run = runtime.Run(opened.compile().desc)
@@ -210,26 +210,26 @@ def test_what_cannot_be_opened_is_one_sentence(tmp_path):
     for entry in desc.entries:
         entry.source_block = entry.bindings[0].block
     save_desc(desc, tmp_path / "bound.pb")
-    assert text(CompileError, lambda: Program.open(tmp_path / "bound.pb")) == (
+    assert text(CompileError, lambda: Program.load(tmp_path / "bound.pb")) == (
         f"{tmp_path / 'bound.pb'}: the entry 'train' has only the block that runs, and not the one that was built; "
         "a program is built on by the blocks that were built"
     )
     desc = load(path)
     desc.entries[0].name = desc.run.entry = "fit"
     save_desc(desc, tmp_path / "fit.pb")
-    assert text(CompileError, lambda: Program.open(tmp_path / "fit.pb")) == (
+    assert text(CompileError, lambda: Program.load(tmp_path / "fit.pb")) == (
         f"{tmp_path / 'fit.pb'}: the entry 'fit' trains; a program is built on if only the entry 'train' does"
     )
-    assert text(ProgramError, lambda: Program.open(tmp_path / "none.pb")) == f"{tmp_path / 'none.pb'}: no such file"
+    assert text(ProgramError, lambda: Program.load(tmp_path / "none.pb")) == f"{tmp_path / 'none.pb'}: no such file"
     shutil.copy(path, tmp_path / "cut.pb")
     (tmp_path / "cut.pb").write_bytes(path.read_bytes()[:-6])
-    assert "cut short" in text(ProgramError, lambda: Program.open(tmp_path / "cut.pb"))
+    assert "cut short" in text(ProgramError, lambda: Program.load(tmp_path / "cut.pb"))
 
 
 def test_opening_leaves_the_file_alone(tmp_path):
     path = save(linear(), tmp_path)
     before = path.read_bytes()
-    program = Program.open(path)
+    program = Program.load(path)
     program.outputs(more=program["x"])
     program.compile(batch=2)
     assert path.read_bytes() == before

@@ -34,7 +34,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     save_file(rows(), "d.safetensors")
     program = network()
-    program.run(epochs=1, evaluate="test")
+    program.training(epochs=1, evaluate="test")
     program.compile(batch=2).save("p.pb", force=True)
     return tmp_path
 
@@ -42,18 +42,18 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("run", "sentence"),
     [
-        ({"evaluate": "tset"}, "run: evaluate='tset' is no split of this program; did you mean 'test'?"),
-        ({"split": "trian"}, "run: split='trian' is no split of this program; did you mean 'train'?"),
-        ({"evaluate": "all"}, "run: evaluate='all' is no split of this program; there are train, test"),
+        ({"evaluate": "tset"}, "training: evaluate='tset' is no split of this program; did you mean 'test'?"),
+        ({"split": "trian"}, "training: split='trian' is no split of this program; did you mean 'train'?"),
+        ({"evaluate": "all"}, "training: evaluate='all' is no split of this program; there are train, test"),
         (
             {"evaluate": "test", "keep_best": "acuracy"},
-            "run: keep_best='acuracy' is no metric of this program; did you mean 'accuracy'?",
+            "training: keep_best='acuracy' is no metric of this program; did you mean 'accuracy'?",
         ),
     ],
 )
 def test_names_that_the_run_gives_are_looked_up_when_a_program_is_compiled(run: dict[str, str], sentence: str):
     program = network()
-    program.run(epochs=1, **run)  # pyright: ignore
+    program.training(epochs=1, **run)  # pyright: ignore
     with pytest.raises(CompileError) as caught:
         program.compile(batch=2)
     line, _, said = str(caught.value).partition(": ")
@@ -65,9 +65,9 @@ def test_a_program_that_evaluates_nothing_says_so():
     program = Program()
     w = program.parameter("w", ())
     program.update(w, w + 1.0)
-    program.run(epochs=1, evaluate="test")
+    program.training(epochs=1, evaluate="test")
     with pytest.raises(
-        CompileError, match="run: there is nothing to evaluate on 'test'; minimize a loss, or name metrics"
+        CompileError, match="training: there is nothing to evaluate on 'test'; minimize a loss, or name metrics"
     ):
         program.compile()
 
@@ -99,7 +99,7 @@ def test_compiler_check_looks_at_these_names_too(here: Path, capsys: pytest.Capt
 )
 def test_columns_are_looked_up_when_a_program_is_saved(data: dict[str, object], sentence: str, here: Path):
     program = network(**data)
-    program.run(epochs=1)
+    program.training(epochs=1)
     with pytest.raises(CompileError) as caught:
         program.compile(batch=2).save("q.pb")
     assert str(caught.value) == sentence
@@ -109,7 +109,7 @@ def test_columns_are_looked_up_when_a_program_is_saved(data: dict[str, object], 
 def test_an_input_of_other_entries_needs_no_column(here: Path):
     program = network()
     program.outputs(z=program["d.w"] * program.input("by", "float32", ()))
-    program.run(epochs=1, evaluate="test")
+    program.training(epochs=1, evaluate="test")
     program.compile(batch=2).save("q.pb")
     prograd.load("q.pb").train()
 
@@ -190,9 +190,9 @@ def test_initial_values_are_not_computed_with_in_silence(here: Path, capsys: pyt
 def test_a_run_without_anything_to_train_says_what_to_call():
     program = Program()
     program.outputs(y=program.input("x", "float32", (3,)) * 2.0)
-    program.run(epochs=1)
+    program.training(epochs=1)
     with pytest.raises(
-        CompileError, match=r"run: there is nothing to train; call minimize, or update a state, before compile$"
+        CompileError, match=r"training: there is nothing to train; call minimize, or update a state, before compile$"
     ):
         program.compile()
 

@@ -20,9 +20,9 @@ def network(**options: object) -> Program:
 
 CALLS: dict[str, Callable[[object], object]] = {
     "Program: seed": lambda v: Program(seed=v),
-    "run: epochs": lambda v: Program().run(epochs=v),
-    "run: every": lambda v: Program().run(1, evaluate="test", every=v),
-    "run: stop_after": lambda v: Program().run(1, evaluate="test", keep_best="loss", stop_after=v),
+    "training: epochs": lambda v: Program().training(epochs=v),
+    "training: every": lambda v: Program().training(1, evaluate="test", every=v),
+    "training: stop_after": lambda v: Program().training(1, evaluate="test", keep_best="loss", stop_after=v),
     "minimize: accumulate": lambda v: network(accumulate=v),
     "average: every": lambda v: network().average(0.9, every=v),
     "look_ahead: every": lambda v: look_ahead(sgd(0.1), every=v),

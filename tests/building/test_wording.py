@@ -70,10 +70,10 @@ def test_programs_and_states_are_replaced_only_if_asked(engine: str, tmp_path: P
     monkeypatch.chdir(tmp_path)
     path = save(linear(), tmp_path)
     before, stat = path.read_bytes(), path.stat()
-    Program.open(path).compile().save("p.pb")
+    Program.load(path).compile().save("p.pb")
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (stat.st_ino, stat.st_mtime_ns)
-    other = Program.open(path)
-    other.run(epochs=7)
+    other = Program.load(path)
+    other.training(epochs=7)
     compiled = other.compile()
     with pytest.raises(prograd.ProgramError) as caught:
         compiled.save("p.pb")
@@ -90,7 +90,7 @@ def test_programs_and_states_are_replaced_only_if_asked(engine: str, tmp_path: P
 
 def test_a_damaged_file_is_not_taken_for_the_program(tmp_path: Path):
     path = save(linear(), tmp_path)
-    compiled, whole = Program.open(path).compile(), path.read_bytes()
+    compiled, whole = Program.load(path).compile(), path.read_bytes()
     for raw in (b"", whole[:-1], whole + b"\0", b"\0" + whole[1:]):
         path.write_bytes(raw)
         with pytest.raises(prograd.ProgramError) as caught:

@@ -118,7 +118,7 @@ def test_python_refuses_the_same_names(folder: Path):
         run.save("s.pt")
     assert str(caught.value) == "s.pt: states are written as .safetensors files; write s.safetensors"
     with pytest.raises(prograd.ProgramError) as refused:
-        Program.open("p.pb").compile(batch=4).save("q.onnx")
+        Program.load("p.pb").compile(batch=4).save("q.onnx")
     assert str(refused.value) == "q.onnx: programs are written as .pb files; write q.pb"
 
 
@@ -135,7 +135,7 @@ def test_neither_engine_makes_a_folder_for_a_file(option: str, engine: str, fold
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_python_makes_no_folder_for_a_file_either(engine: str, folder: Path):
     run = prograd.load("wide.pb", engine=engine)
-    compiled = Program.open("wide.pb").compile()
+    compiled = Program.load("wide.pb").compile()
     before = sorted(folder.rglob("*"))
     with pytest.raises(prograd.DataError) as caught:
         run.save("none/s.safetensors")

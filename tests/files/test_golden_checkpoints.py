@@ -67,7 +67,7 @@ def test_an_old_checkpoint_goes_on_to_the_end_of_the_run(path: Path, tmp_path: P
 @each_checkpoint
 def test_an_old_checkpoint_gives_its_parameters(path: Path):
     run = runtime.load(GOLDEN / "checkpoints" / "program.pb")
-    run.load_state(path)
+    run.load(path)
     assert run.state["w"].tobytes() == load_file(path)["w"].tobytes()
     assert int(run.state["step"]) == 0
 

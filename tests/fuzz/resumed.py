@@ -114,7 +114,7 @@ def build(trial: Trial) -> Program:
     name = "part-0.safetensors" if trial.files == 1 else "part-*.safetensors"
     program.data(name, columns=columns, splits={"train": "train"}, shuffle=trial.shuffle, remainder=trial.remainder)  # type: ignore[arg-type]
     best = {"keep_best": "loss", "best": "min"} if trial.keep_best else {}
-    program.run(epochs=trial.epochs, evaluate="train", **best)  # type: ignore[arg-type]
+    program.training(epochs=trial.epochs, evaluate="train", **best)  # type: ignore[arg-type]
     return program
 
 

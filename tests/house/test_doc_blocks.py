@@ -179,7 +179,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     program.outputs(digit=ops.argmax(logits, axis=1))
     program.data("digits.safetensors", splits={"train": "train", "test": "test"})
-    program.run(epochs=2, evaluate="test")
+    program.training(epochs=2, evaluate="test")
     program.compile(batch=20).save("digits.pb", force=True)
     assert runtime(words("execute digits.pb -q --save trained.safetensors")) == 0
     return tmp_path

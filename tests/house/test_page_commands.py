@@ -73,7 +73,7 @@ def test_the_commands_of_the_page_about_rows(here: Path, capsys: pytest.CaptureF
     program.minimize(ops.softmax_cross_entropy(logits, species), sgd(0.3))
     program.outputs(probabilities=ops.softmax(logits))
     program.data("rows.safetensors", splits={"train": "train"}, shuffle=True)
-    program.run(epochs=60)
+    program.training(epochs=60)
     program.compile(batch=4).save("p.pb")
     do("runtime execute p.pb -q --save trained.safetensors")
     Path("new.csv").write_text("age,height,city,species\n10,1.0,Rome,cat\n22,1,Oslo,dog\n11,1,Oslo,cat\n")

@@ -97,7 +97,7 @@ def test_a_folder_in_place_of_a_file_is_one_sentence(tmp_path: Path):
     built = program()
     prograd.data.write(tmp_path / "rows.safetensors", ROWS)
     built.data("rows.safetensors")
-    built.run(epochs=1)
+    built.training(epochs=1)
     built.compile(n=8).save(tmp_path / "p.pb")
     with pytest.raises(DataError) as caught:
         prograd.load(tmp_path / "p.pb", data=tmp_path)

@@ -46,7 +46,7 @@ def regression(*, accumulate: int = 1, shuffle: bool = True, epochs: int = EPOCH
     program.fetch("rows", ops.sum(y * 0.0 + 1.0), over="last")
     program.fetch("number", number)
     program.data("rows.safetensors", shuffle=shuffle, remainder="partial")
-    program.run(epochs=epochs)
+    program.training(epochs=epochs)
     return program
 
 
@@ -112,7 +112,7 @@ def saved(folder, **options):
     program = rich()
     write_data(folder)
     program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="partial")
-    program.run(epochs=EPOCHS, evaluate="test", keep_best="loss", best="min")
+    program.training(epochs=EPOCHS, evaluate="test", keep_best="loss", best="min")
     compiled = program.compile(batch=BATCH)
     if options:
         compiled.plan(**options)
@@ -296,7 +296,7 @@ def test_one_row_has_no_spread_and_batch_norm_keeps_finite(tmp_path):
     program.update(variance, new_variance)
     program.minimize(ops.squared_error(ops.sum(normal, axes=(1,)), wanted), sgd(0.01))
     program.data("rows.safetensors", remainder="partial")
-    program.run(epochs=2)
+    program.training(epochs=2)
     program.compile(batch=BATCH).save(tmp_path / "p.pb")
     run = runtime.load(tmp_path / "p.pb", check_nan=True)
     list(run.events())

@@ -44,7 +44,7 @@ def classifier() -> None:
     program.minimize(ops.softmax_cross_entropy(scores, verdict), sgd(0.1))
     program.outputs(scores=scores)
     program.data("r.safetensors", columns={"mask": "review.mask"}, splits={"train": "train"})
-    program.run(epochs=20)
+    program.training(epochs=20)
     program.compile(n=2, length=(4, 8)).save("p.pb", force=True)
 
 

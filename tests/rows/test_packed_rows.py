@@ -133,7 +133,7 @@ def classifier(fed: str = "x") -> None:
     program.minimize(ops.softmax_cross_entropy(logits, species), sgd(0.1))
     program.outputs(probabilities=ops.softmax(logits), guess=ops.argmax(logits, axis=1))
     program.data("rows.safetensors", splits={"train": "train"})
-    program.run(epochs=2)
+    program.training(epochs=2)
     program.compile(batch=1).save("p.pb", force=True)
 
 

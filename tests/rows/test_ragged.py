@@ -52,7 +52,7 @@ def built(*, remainder="partial", shuffle=True) -> Program:
     columns = {"mask": "text.mask", "lengths": "text.lengths"}
     splits = {"train": "train", "test": "test"}
     program.data("r.safetensors", columns=columns, splits=splits, shuffle=shuffle, remainder=remainder)
-    program.run(epochs=3, evaluate="test")
+    program.training(epochs=3, evaluate="test")
     return program
 
 

@@ -45,7 +45,7 @@ def with_data(folder: Path, file: str = "rows.safetensors", **options) -> Path:
     """The program, saved beside its rows."""
     program = linear()
     program.data(file, splits={"train": "train", "test": slice(TRAIN, None)}, **options)
-    program.run(epochs=3, evaluate="test", keep_best="loss", best="min")
+    program.training(epochs=3, evaluate="test", keep_best="loss", best="min")
     program.compile(batch=BATCH).save(folder / "p.pb", force=True)
     return folder / "p.pb"
 

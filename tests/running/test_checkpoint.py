@@ -180,7 +180,7 @@ def test_one_flipped_bit_is_noticed(tmp_path):
     run = runtime.load(path)
     expected = "s.safetensors: the checkpoint is damaged: its tensors do not have the hash that it names"
     assert sentence(runtime.DataError, lambda: run.resume(tmp_path / "s.safetensors"), tmp_path) == expected
-    assert sentence(runtime.DataError, lambda: run.load_state(tmp_path / "s.safetensors"), tmp_path) == expected
+    assert sentence(runtime.DataError, lambda: run.load(tmp_path / "s.safetensors"), tmp_path) == expected
 
 
 def test_if_all_checkpoints_are_damaged_it_is_said(tmp_path):
@@ -240,7 +240,7 @@ def test_loading_takes_parameters_and_buffers_only(tmp_path):
     trained = finished(path)
     trained.save(tmp_path / "s.safetensors")
     run = runtime.load(path)
-    run.load_state(tmp_path / "s.safetensors")
+    run.load(tmp_path / "s.safetensors")
     for name in ("w", "largest", "seen"):
         np.testing.assert_array_equal(run.state[name], trained.state[name])
     for name in ("step", "total_steps", "w.m", "w.v"):
@@ -256,12 +256,12 @@ def test_parameters_of_another_optimizer_can_be_loaded(tmp_path):
     other.buffer("largest", ())
     tensors = load_file(tmp_path / "adam.safetensors")
     run = runtime.load(save(other, tmp_path, name="other.pb"))
-    found = sentence(runtime.DataError, lambda: run.load_state(tmp_path / "adam.safetensors"), tmp_path)
+    found = sentence(runtime.DataError, lambda: run.load(tmp_path / "adam.safetensors"), tmp_path)
     assert found == "adam.safetensors: there is no tensor 'b', which the program has as a state"
     save_file(
         {k: tensors[k] for k in ("w", "seen", "largest")} | {"b": np.zeros((), np.float32)}, tmp_path / "plain.st"
     )
-    run.load_state(tmp_path / "plain.st")  # a file of anybody's making, with exactly the parameters and buffers
+    run.load(tmp_path / "plain.st")  # a file of anybody's making, with exactly the parameters and buffers
     np.testing.assert_array_equal(run.state["w"], tensors["w"])
 
 
@@ -279,7 +279,7 @@ def test_loading_says_what_does_not_fit_and_changes_nothing(tmp_path, changes, e
     before = run.states.sha256()
     tensors = {"w": np.ones(3, np.float32), "b": np.ones((), np.float32)} | changes
     save_file({name: array for name, array in tensors.items() if array is not None}, tmp_path / "s.st")
-    assert sentence(runtime.DataError, lambda: run.load_state(tmp_path / "s.st"), tmp_path) == expected
+    assert sentence(runtime.DataError, lambda: run.load(tmp_path / "s.st"), tmp_path) == expected
     assert run.states.sha256() == before
 
 
@@ -313,7 +313,7 @@ ABOUT = [
 def test_a_description_that_is_not_ours_is_one_sentence(tmp_path, about, expected):
     run = runtime.load(save(linear(), tmp_path))
     save_file({"w": np.ones(3, np.float32)}, tmp_path / "s.st", metadata={"prograd": about})
-    for action in (run.resume, run.load_state):
+    for action in (run.resume, run.load):
         assert sentence(runtime.DataError, lambda action=action: action(tmp_path / "s.st"), tmp_path) == expected
 
 

@@ -286,11 +286,11 @@ def test_a_saved_run_goes_on_with_the_same_bits(dtype, tmp_path):
     assert np.array_equal(others["w"].astype(np.float32), first.state["w"])
 
     third = run_of(program)
-    third.load_state(tmp_path / "s.safetensors")
+    third.load(tmp_path / "s.safetensors")
     assert np.array_equal(third.state["w"], first.state["w"])
     save_file(others | {"w": others["w"].astype(np.float32)}, tmp_path / "wide.safetensors")
     with pytest.raises(runtime.DataError, match=rf"the tensor 'w' is float32\[3, 1\], the program's state is {dtype}"):
-        third.load_state(tmp_path / "wide.safetensors")
+        third.load(tmp_path / "wide.safetensors")
 
 
 def test_the_hash_of_states_is_over_the_name_of_the_dtype_and_the_bytes():
@@ -323,7 +323,7 @@ def classes(dtype: str, file: str) -> Program:
     program.minimize(ops.squared_error(prediction, ops.cast(y, dtype="float32")), compiler.adam(0.05))
     program.outputs(prediction=ops.cast(prediction, dtype=dtype))
     program.data(file, splits={"train": slice(0, 8)})
-    program.run(epochs=2)
+    program.training(epochs=2)
     return program
 
 
@@ -432,7 +432,7 @@ for _ in run.events():
     pass
 run.save("s.safetensors", force=True)
 again = runtime.load("p.pb")
-again.load_state("s.safetensors")
+again.load("s.safetensors")
 again.state["w"] = again.state["w"]
 print(run.states.sha256(), again.state["w"].tolist(), again.predict(np.ones((1, 3), {given}))["prediction"].tolist())
 print("ml_dtypes" in sys.modules and sys.modules["ml_dtypes"] is not None, file=sys.stderr)

@@ -304,7 +304,7 @@ def without_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[s
     program.outputs(y=y)
     program.entry("alone", twice=scale * 2.0)
     program.data("rows.safetensors")
-    program.run(epochs=1)
+    program.training(epochs=1)
     program.compile(batch=4).save("late.pb", force=True)
     assert main(["execute", "late.pb", "-q", "--save", "trained.safetensors", "--checkpoint", "run1"]) == 0
     Path("first.safetensors").unlink()

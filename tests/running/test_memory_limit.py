@@ -78,7 +78,7 @@ def training(folder: Path, file: str, rows: dict[str, np.ndarray]) -> list[str]:
         write(folder / file, **rows)
     else:
         write_safetensors(folder / file, rows, {}, force=True)
-    program.run(epochs=1)
+    program.training(epochs=1)
     program.compile(batch=4).save(folder / "p.pb", force=True)
     return []
 
@@ -112,7 +112,7 @@ def best_states(folder: Path) -> list[str]:
     program.minimize(ops.mean(ops.square(x - y)) + ops.sum(w) * 0.0, sgd(rate=0.1))
     write_safetensors(folder / "rows.safetensors", {k: np.zeros(8, np.float32) for k in "xy"}, {}, force=True)
     program.data("rows.safetensors", splits={"train": slice(0, 4), "test": slice(4, 8)})
-    program.run(epochs=1, split="train", evaluate="test", keep_best="loss", best="min")
+    program.training(epochs=1, split="train", evaluate="test", keep_best="loss", best="min")
     program.compile(batch=4).save(folder / "p.pb", force=True)
     return []
 

@@ -29,7 +29,7 @@ def build(*, with_metrics: bool = True) -> Program:
         )
     program.outputs(prediction=prediction)
     program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
-    program.run(epochs=3, split="train", evaluate="test", keep_best="area", best="max") if with_metrics else None
+    program.training(epochs=3, split="train", evaluate="test", keep_best="area", best="max") if with_metrics else None
     return program
 
 

@@ -246,7 +246,7 @@ def test_whole_numbers_stay_whole():
 
 
 def test_a_program_that_is_opened_still_has_its_settings(path):
-    program = Program.open(path)
+    program = Program.load(path)
     program.outputs(twice=program.tensor("x") * (2 * program["scale"]))
     compiled = program.compile()
     compiled.save("q.pb")
@@ -290,6 +290,6 @@ def test_a_file_whose_settings_lie_is_refused(path, change, sentence):
 
 
 def test_the_summary_of_a_program_has_its_settings(path):
-    lines = Program.open(path).summary().splitlines()
+    lines = Program.load(path).summary().splitlines()
     assert lines[1] == "settings: scale 1 (above 0), rate 0.1 (from 0 on), decay 0 (from 0 on), limit 2 (above 0)"
     assert lines[2] == ""

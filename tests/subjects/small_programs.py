@@ -63,7 +63,7 @@ def save(program: Program, folder: Path, *, epochs: int = 3, name: str = "p.pb",
         write_data(folder)
     program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
     options = {"evaluate": "test", "keep_best": "loss", "best": "min"} | options
-    program.run(epochs=epochs, split="train", **options)
+    program.training(epochs=epochs, split="train", **options)
     path = folder / name
     program.compile(batch=BATCH).save(path, force=True)
     return path
