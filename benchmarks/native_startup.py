@@ -53,8 +53,8 @@ def write_mlp(folder):
     image, label = program.input("image", "float32", ("batch", 784)), program.input("label", "int64", ("batch",))
     x = image
     for i, size in enumerate((256, 128)):
-        x = ops.relu(layers.dense(program, f"layer{i}", x, size))
-    program.minimize(ops.softmax_cross_entropy(layers.dense(program, "out", x, 10), label), momentum(0.01))
+        x = ops.relu(layers.dense(x, f"layer{i}", size))
+    program.minimize(ops.softmax_cross_entropy(layers.dense(x, "out", 10), label), momentum(0.01))
     program.data("rows.safetensors")
     program.training(epochs=1)
     rng = np.random.default_rng(0)

@@ -171,7 +171,7 @@ def write_program(path, sizes):
     program = Program("perceptron", seed=1)
     x = program.input("x", "float32", ("batch", sizes[0]))
     for i, size in enumerate(sizes[1:]):
-        x = layers.dense(program, f"layer{i}", x, size)
+        x = layers.dense(x, f"layer{i}", size)
         x = ops.tanh(x) if i < len(sizes) - 2 else ops.softmax(x)
     program.outputs(y=x)
     program.compile(batch=32).save(path, force=True)

@@ -29,7 +29,7 @@ def build() -> Program:
         x = x + attention(program, f"layer{i}.attention", x)
         x = x + feed_forward(program, f"layer{i}.forward", x)
     w = program.parameter("output.w", (SIZE, CODES), normal(0.0, 0.02))
-    logits = layers.layer_norm(program, "output", x) @ w  # of the character that comes after each
+    logits = layers.layer_norm(x, "output") @ w  # of the character that comes after each
 
     loss = ops.softmax_cross_entropy(logits[:, :-1], codes[:, 1:])
     program.minimize(loss, adamw(rate=warmup_cosine(1e-2), clip=global_norm(1.0)))
@@ -46,7 +46,7 @@ def attention(program: Program, name: str, x: Value) -> Value:
     w = program.parameter(f"{name}.w", (SIZE, 3 * SIZE))
     out = program.parameter(f"{name}.out", (SIZE, SIZE))
 
-    heads = ops.reshape(layers.layer_norm(program, name, x) @ w, shape=("batch", LENGTH, 3, HEADS, SIZE // HEADS))
+    heads = ops.reshape(layers.layer_norm(x, name) @ w, shape=("batch", LENGTH, 3, HEADS, SIZE // HEADS))
     q, k, v = ops.unstack(ops.transpose(heads, axes=(2, 0, 3, 1, 4)))
     positions = ops.range.on(program)(stop=LENGTH)
     q, k = (ops.rotary_embedding(each, positions) for each in (q, k))
@@ -59,7 +59,7 @@ def feed_forward(program: Program, name: str, x: Value) -> Value:
     w1 = program.parameter(f"{name}.w1", (SIZE, 4 * SIZE))
     b1 = program.parameter(f"{name}.b1", (4 * SIZE,), zeros())
     w2 = program.parameter(f"{name}.w2", (4 * SIZE, SIZE))
-    return ops.relu(layers.layer_norm(program, name, x) @ w1 + b1) @ w2
+    return ops.relu(layers.layer_norm(x, name) @ w1 + b1) @ w2
 
 
 if __name__ == "__main__":

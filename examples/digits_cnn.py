@@ -16,12 +16,12 @@ def build() -> Program:
     label = program.input("label", "int64", ("batch",))
 
     x = ops.cast(image, dtype="float32") / 16.0
-    x = ops.relu(layers.conv_norm(program, "conv1", x, 16, initial=he_normal()))
-    x = ops.relu(layers.conv_norm(program, "conv2", x, 32, initial=he_normal()))
+    x = ops.relu(layers.conv_norm(x, "conv1", 16, initial=he_normal()))
+    x = ops.relu(layers.conv_norm(x, "conv2", 32, initial=he_normal()))
     x = ops.max_pool2d(x, window=(2, 2), stride=(2, 2))
-    x = ops.relu(layers.conv_norm(program, "conv3", x, 64, initial=he_normal()))
+    x = ops.relu(layers.conv_norm(x, "conv3", 64, initial=he_normal()))
     x = ops.dropout(ops.reshape(x, shape=("batch", -1)), rate=0.5)
-    logits = layers.dense(program, "output", x, 10, initial=he_normal())
+    logits = layers.dense(x, "output", 10, initial=he_normal())
 
     loss = ops.softmax_cross_entropy(logits, label)
     program.minimize(loss, adam(rate=warmup_cosine(3e-3)))

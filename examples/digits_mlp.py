@@ -21,8 +21,8 @@ def build() -> Program:
 
     x = ops.reshape(ops.cast(image, dtype="float32") / 16.0, shape=("batch", 64))
     for i, size in enumerate(SIZES, start=1):  # biases do not decay
-        x = ops.tanh(layers.dense(program, f"layer{i}", x, size, bias_decay=0.0))
-    x = layers.dense(program, "layer3", x, 10, bias_decay=0.0)
+        x = ops.tanh(layers.dense(x, f"layer{i}", size, bias_decay_scale=0.0))
+    x = layers.dense(x, "layer3", 10, bias_decay_scale=0.0)
     loss = ops.softmax_cross_entropy(x, label)
 
     rate = warmup_cosine(0.1, warmup=20)

@@ -23,7 +23,7 @@ def build() -> Program:
     # The network sees differences from the last known month and forecasts them, so that the level does not matter.
     last = before[:, -1:]
     x = ops.reshape((before - last) / SCALE, shape=("batch", BEFORE, 1))
-    _, h, _ = layers.lstm(program, "lstm", x, HIDDEN)
+    _, h, _ = layers.lstm(x, "lstm", HIDDEN)
     w = program.parameter("output.w", (HIDDEN, AFTER), normal(0.0, 0.01))
     b = program.parameter("output.b", (AFTER,), zeros())
     forecast = last + SCALE * (h[0] @ w + b)

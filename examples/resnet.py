@@ -22,12 +22,12 @@ def build() -> Program:
     label = program.input("label", "int64", ("batch",))
 
     x = ops.cast(image, dtype="float32") / 16.0
-    x = ops.relu(conv(program, "stem", x, STAGES[0][0]))
+    x = ops.relu(conv(x, "stem", STAGES[0][0]))
     for i, (channels, stride) in enumerate(STAGES):
         for j in range(BLOCKS):
-            x = residual_block(program, f"stage{i}.block{j}", x, channels=channels, stride=stride if j == 0 else 1)
+            x = residual_block(x, f"stage{i}.block{j}", channels=channels, stride=stride if j == 0 else 1)
     x = ops.mean(x, axes=(1, 2))
-    logits = layers.dense(program, "output", x, 10, bias_decay=0.0)
+    logits = layers.dense(x, "output", 10, bias_decay_scale=0.0)
 
     loss = ops.softmax_cross_entropy(logits, label)
     program.minimize(loss, momentum(rate=warmup_cosine(0.1), nesterov=True, decay=1e-3))
@@ -39,18 +39,18 @@ def build() -> Program:
     return program
 
 
-def residual_block(program: Program, name: str, x: Value, *, channels: int, stride: int) -> Value:
+def residual_block(x: Value, name: str, *, channels: int, stride: int) -> Value:
     """Relu of x, or its projection, plus two convolutions of x."""
-    y = ops.relu(conv(program, f"{name}.conv1", x, channels, stride=stride))
-    y = conv(program, f"{name}.conv2", y, channels)
+    y = ops.relu(conv(x, f"{name}.conv1", channels, stride=stride))
+    y = conv(y, f"{name}.conv2", channels)
     if x.shape != y.shape:
-        x = conv(program, f"{name}.projection", x, channels, window=1, stride=stride)
+        x = conv(x, f"{name}.projection", channels, window=1, stride=stride)
     return ops.relu(x + y)
 
 
-def conv(program: Program, name: str, x: Value, channels: int, *, window: int = 3, stride: int = 1) -> Value:
+def conv(x: Value, name: str, channels: int, *, window: int = 3, stride: int = 1) -> Value:
     """Return a convolution and batch normalisation, whose scale and bias do not decay."""
-    return layers.conv_norm(program, name, x, channels, window=window, stride=stride, initial=he_normal(), decay=0.0)
+    return layers.conv_norm(x, name, channels, window=window, stride=stride, initial=he_normal(), norm_decay_scale=0.0)
 
 
 if __name__ == "__main__":

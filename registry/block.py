@@ -41,8 +41,9 @@ class Block:
     """A block under construction.
 
     `desc` is the message that grows. `locate` returns the location number of the user's current line, `streams` the
-    next random streams, and `state` the tensor that stands for a state of the program. `settings` has the settings of
-    the program by name.
+    next random streams, and `state` the tensor that stands for a state of the program. `program` is the program that
+    the block grows for, in which a function of its tensors may declare states; None for a block of its own. `settings`
+    has the settings of the program by name.
     """
 
     def __init__(
@@ -53,7 +54,9 @@ class Block:
         location_text: Callable[[int], str] = lambda number: "",
         streams: Iterator[int] | None = None,
         state: Callable[[str], Value] | None = None,
+        program: object = None,
     ) -> None:
+        self.program = program
         self.desc = pb.BlockDesc() if desc is None else desc
         self.tensors = {tensor.name: tensor for tensor in self.desc.tensors}
         self.types = {tensor.name: type_of(tensor) for tensor in self.desc.tensors}

@@ -118,7 +118,7 @@ OTHER_ATTRIBUTES: Final = {
     "negative_slope": ("alpha",),
     "num_classes": ("depth", "count"),
     "num_groups": ("groups",),
-    "p": ("rate", "probability", "ord"),
+    "p": ("rate", "dropout", "probability", "ord"),
     "pads": ("padding",),
     "ratio": ("rate",),
     "slope": ("alpha",),

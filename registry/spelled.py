@@ -10,6 +10,7 @@ from functools import wraps
 from inspect import CO_VARARGS, Signature, signature
 from typing import Any, ParamSpec, TypeVar
 
+from prograd_proto.renamed import renamed_argument
 from registry.errors import OpError
 from registry.other_names import no_attribute, too_many_tensors
 from registry.value import Value
@@ -55,7 +56,7 @@ def _require_call(
     attributes = [name for name, p in taken.parameters.items() if p.kind is p.KEYWORD_ONLY]
     for name in keywords:
         if name not in taken.parameters:
-            raise OpError(no_attribute(name, attributes))
+            raise OpError(renamed_argument(f"ops.{function.__name__}", name) or no_attribute(name, attributes))
     inputs = code.co_varnames[: code.co_argcount]
     if len(args) > len(inputs) and not any(p.kind is p.VAR_POSITIONAL for p in taken.parameters.values()):
         raise OpError(too_many_tensors(inputs, len(args), attributes))

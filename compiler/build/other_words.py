@@ -11,7 +11,7 @@ _STEPS: Final = ("step", "train", "evaluate", "predict", "state")
 """Attributes of a run."""
 
 _OF_PROGRAM: Final = {
-    "add": "layers.dense(program, 'hidden', x, 32), which gives the next tensor",
+    "add": "layers.dense(x, 'hidden', 32), which gives the next tensor",
     "backward": "program.minimize(loss, adam()), which appends the gradients",
     "fit": "prograd.Run(program.compile(batch=32)).train()",
     "parameters": "program.states",

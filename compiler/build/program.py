@@ -572,7 +572,7 @@ class Program(metaclass=Renaming):
     def _growing(self, desc: pb.BlockDesc) -> Block:
         """Return the block under construction, from an existing one."""
         here, text = self.locations.here, self.locations.text
-        return Block(desc, locate=here, location_text=text, streams=self._streams, state=self.state)
+        return Block(desc, locate=here, location_text=text, streams=self._streams, state=self.state, program=self)
 
     def _restore(self, desc: pb.ProgramDesc) -> None:
         """Restore the builder's state from the program of a file."""

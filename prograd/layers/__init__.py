@@ -1,12 +1,13 @@
 """Layers: short functions that declare states and call operators.
 
-    x = layers.dense(program, "hidden", x, 64)
+    x = layers.dense(x, "hidden", 64)
     with program.scope("encoder"):
-        x = layers.transformer_block(program, "block0", x, heads=4, lengths=lengths)
+        x = layers.transformer_block(x, "block0", heads=4, lengths=lengths)
 
-The first arguments are the program and a name. The names of states begin with the open scopes and that name, as in
-`hidden.w` and `hidden.b`. Then come the tensor, [n, ..., c] with rows first and channels last, and sizes. States have
-the dtype of the tensor. A layer does no more than its source shows: for another one, copy it and change the copy.
+The first argument is the tensor, [n, ..., c] with rows first and channels last; its program declares the states. Then
+come a name and sizes. The names of states begin with the open scopes and that name, as in `hidden.w` and `hidden.b`.
+States have the dtype of the tensor. A layer does no more than its source shows: for another one, copy it and change the
+copy.
 
 dense         the product with weights, and a bias
 conv          convolution along one, two or three axes; conv_norm with batch normalisation behind it

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from prograd import OpError, Program, Value, initialisers
 from prograd.layers.other_names import no_argument
+from prograd_proto.renamed import renamed_argument
+
+PROGRAM_FIRST: Final = "the program is now that of the tensor, which comes first, as in layers.dense(x, 'hidden', 32)"
+NAME_FIRST: Final = "the tensor comes first and then the name, as in layers.dense(x, 'hidden', 32)"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,9 +28,14 @@ def layer(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if args and isinstance(args[0], Program):
+            raise OpError(f"{function.__name__}: {PROGRAM_FIRST}")
+        if len(args) > 1 and isinstance(args[0], str) and isinstance(args[1], Value):
+            raise OpError(f"{function.__name__}: {NAME_FIRST}")
         for name in kwargs:
             if name not in taken.parameters:
-                raise OpError(f"{function.__name__}: {no_argument(name, known)}")
+                fault = renamed_argument(f"layers.{function.__name__}", name) or no_argument(name, known)
+                raise OpError(f"{function.__name__}: {fault}")
         try:
             taken.bind(*args, **kwargs)
         except TypeError as error:
@@ -37,30 +46,36 @@ def layer(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def channels(program: Program, what: str, x: Value, rank: int = 2) -> int:
+def program_of(what: str, x: Value) -> Program:
+    """Return the program of a tensor, in which its layer declares states; raise OpError unless x has one."""
+    if not isinstance(x, Value):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+        raise OpError(f"{what}: x is a {type(x).__name__} and not a tensor of a program; feed it as an input")
+    program = x.block.program
+    if not isinstance(program, Program):
+        raise OpError(f"{what}: {x!r} belongs to a block without a program, so there is no place for states")
+    return program
+
+
+def channels(what: str, x: Value, rank: int = 2) -> int:
     """Return the extent of the last axis of x; raise OpError unless x is a float tensor of at least `rank` axes."""
-    tensor(program, what, x)
+    program_of(what, x)
     if x.dtype not in ("float32", "float64"):
-        refuse(program, f"{what}: x is {x.type}, and a layer computes with floats; cast it first")
+        refuse(x, f"{what}: x is {x.type}, and a layer computes with floats; cast it first")
     if x.rank < rank:
-        refuse(program, f"{what}: x is {x.type} and has {x.rank} axes, not {rank} or more: rows first, channels last")
+        refuse(x, f"{what}: x is {x.type} and has {x.rank} axes, not {rank} or more: rows first, channels last")
     size = x.shape[-1]
     if isinstance(size, str):
-        refuse(program, f"{what}: x is {x.type}, whose last extent is the symbol {size!r}; states have known sizes")
+        refuse(x, f"{what}: x is {x.type}, whose last extent is the symbol {size!r}; states have known sizes")
     return size
 
 
-def tensor(program: Program, what: str, x: Value) -> None:
-    """Raise OpError unless x is a tensor of that program."""
-    if not isinstance(program, Program):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
-        raise OpError(f"a layer is given the program, a name and a tensor, in this order; {program!r} is no program")
-    if not isinstance(x, Value):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
-        refuse(program, f"{what}: x is a {type(x).__name__} and not a tensor of the program; feed it as an input")
-    if x.block is not program.block:
-        refuse(program, f"{what}: {x!r} belongs to another program")
+def require_beside(what: str, x: Value, other: Value) -> None:
+    """Raise OpError unless `other` is a tensor of the program of x."""
+    if program_of(what, other) is not program_of(what, x):
+        refuse(x, f"{what}: {other!r} belongs to another program")
 
 
-def refuse(program: Program, message: str) -> NoReturn:
+def refuse(x: Value, message: str) -> NoReturn:
     """Raise OpError with the user's line before the message."""
-    line = program.block.line()
+    line = x.block.line()
     raise OpError(f"{line}: {message}" if line else message)

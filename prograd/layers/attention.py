@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from prograd import Program, Value, ops
-from prograd.layers.asked import channels, layer, refuse, tensor
+from prograd import Value, ops
+from prograd.layers.asked import channels, layer, program_of, refuse, require_beside
 from prograd.layers.dense import dense
 from prograd.layers.embedding import places
 
 
 @layer
 def attention(
-    program: Program,
-    name: str,
     x: Value,
+    name: str,
     heads: int,
     *,
     to: Value | None = None,
@@ -28,9 +27,9 @@ def attention(
     heads.
 
     Args:
-        program: declares `w` [c, c] and `b` [c] under `name.q`, `name.k`, `name.v` and `name.out`.
+        x: sequences of floats; their program declares `w` [c, c] and `b` [c] under `name.q`, `name.k`, `name.v` and
+            `name.out`.
         name: name of the layer.
-        x: sequences of floats.
         heads: number of heads, into which the channels are split.
         to: the sequences [n, s, c'] to attend to; x by default.
         mask: positions to attend to, bool, or a float that is added to the scores; broadcasts to [n, heads, l, s].
@@ -40,20 +39,21 @@ def attention(
         bias: False leaves all b out.
     """
     what = f"attention {name!r}"
-    size = channels(program, what, x, rank=3)
+    size = channels(what, x, rank=3)
     seen = x if to is None else to
-    channels(program, f"{what}, to", seen, rank=3)
+    channels(f"{what}, to", seen, rank=3)
+    require_beside(f"{what}, to", x, seen)
     if heads < 1 or size % heads:
-        refuse(program, f"{what}: heads={heads} does not divide {size} channels")
+        refuse(x, f"{what}: heads={heads} does not divide {size} channels")
 
-    q = _heads(dense(program, f"{name}.q", x, size, bias=bias), heads)
-    k = _heads(dense(program, f"{name}.k", seen, size, bias=bias), heads)
-    v = _heads(dense(program, f"{name}.v", seen, size, bias=bias), heads)
+    q = _heads(dense(x, f"{name}.q", size, bias=bias), heads)
+    k = _heads(dense(seen, f"{name}.k", size, bias=bias), heads)
+    v = _heads(dense(seen, f"{name}.v", size, bias=bias), heads)
     if rotary:
-        q, k = (ops.rotary_embedding(each, places(program, each.shape[2])) for each in (q, k))
-    y = ops.scaled_dot_product_attention(q, k, v, _mask(program, what, seen, mask, lengths), causal=causal)
+        q, k = (ops.rotary_embedding(each, places(program_of(what, x), each.shape[2])) for each in (q, k))
+    y = ops.scaled_dot_product_attention(q, k, v, _mask(what, seen, mask, lengths), causal=causal)
     y = ops.reshape(ops.transpose(y, axes=(0, 2, 1, 3)), shape=x.shape)
-    return dense(program, f"{name}.out", y, size, bias=bias)
+    return dense(y, f"{name}.out", size, bias=bias)
 
 
 def _heads(x: Value, heads: int) -> Value:
@@ -62,15 +62,16 @@ def _heads(x: Value, heads: int) -> Value:
     return ops.transpose(ops.reshape(x, shape=(n, length, heads, int(size) // heads)), axes=(0, 2, 1, 3))
 
 
-def _mask(program: Program, what: str, seen: Value, mask: Value | None, lengths: Value | None) -> Value | None:
+def _mask(what: str, seen: Value, mask: Value | None, lengths: Value | None) -> Value | None:
     """Return the mask without the positions behind the lengths."""
     if lengths is None:
         return mask
-    tensor(program, f"{what}, lengths", lengths)
-    within = ops.unsqueeze(places(program, seen.shape[1]) < ops.unsqueeze(lengths, axes=(-1,)), axes=(1, 2))
+    require_beside(f"{what}, lengths", seen, lengths)
+    number = places(program_of(what, seen), seen.shape[1])
+    within = ops.unsqueeze(number < ops.unsqueeze(lengths, axes=(-1,)), axes=(1, 2))
     if mask is not None and mask.dtype != "bool":
         refuse(
-            program,
+            seen,
             f"{what}: mask is {mask.type}, and with lengths a mask is bool; make one mask of both, and give no lengths",
         )
     return within if mask is None else ops.logical_and(mask, within)

@@ -22,13 +22,13 @@ _HERE: Final = {
     "linear": "layers.dense",
     "maxpool2d": "ops.max_pool",
     "multiheadattention": "layers.attention",
-    "sequential": "one layer behind the other: x = ops.relu(layers.dense(program, 'hidden', x, 32))",
+    "sequential": "one layer behind the other: x = ops.relu(layers.dense(x, 'hidden', 32))",
     "transformerencoderlayer": "layers.transformer_block",
 }
 
 
 _ARGUMENTS: Final = {
-    "activation": "write the operator around the layer, as in ops.relu(layers.dense(program, 'hidden', x, 32))",
+    "activation": "write the operator around the layer, as in ops.relu(layers.dense(x, 'hidden', 32))",
     "channels": "size",
     "dilation_rate": "dilation",
     "embedding_dim": "size",
@@ -47,7 +47,9 @@ _ARGUMENTS: Final = {
     "out_channels": "size",
     "out_features": "size",
     "output_dim": "size",
-    "p": "rate",
+    "numbers": "indices",
+    "p": "ratio",
+    "program": "leave it out: it is the program of the tensor",
     "strides": "stride",
     "units": "size",
     "use_bias": "bias",
@@ -57,6 +59,8 @@ _ARGUMENTS: Final = {
 def no_argument(name: str, known: Sequence[str]) -> str:
     """Return the replacement for an argument that a layer does not have."""
     meant = _ARGUMENTS.get(name, "")
+    if name == "p" and "dropout" in known:
+        meant = "dropout"
     if meant in known:
         return f"there is no argument {name!r}; here it is called {meant}"
     if " " in meant:

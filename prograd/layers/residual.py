@@ -11,29 +11,32 @@ from registry.settings import Number, require_within
 
 
 @layer
-def dropout(x: Value, rate: Number) -> Value:
-    """Return x with elements set to 0 with probability `rate`, or x itself outside training. No states.
+def dropout(x: Value, ratio: Number) -> Value:
+    """Return x with elements set to 0 with probability `ratio`, or x itself outside training. No states.
 
-    A `rate` that is a setting may differ in each run: then random numbers are drawn and compared with it.
+    A `ratio` that is a setting may differ in each run: then random numbers are drawn and compared with it.
     """
-    if isinstance(rate, Value):
-        require_within("dropout: rate", rate, Interval(0.0, 1.0, without_most=True))
-        return _dropout_by(x, rate)
-    return x if rate == 0 else ops.dropout(x, rate=rate)
+    if isinstance(ratio, Value):
+        require_within("dropout: ratio", ratio, Interval(0.0, 1.0, without_most=True))
+        return _dropout_by(x, ratio)
+    return x if ratio == 0 else ops.dropout(x, rate=ratio)
 
 
-def _dropout_by(x: Value, rate: Value) -> Value:
-    """Return dropout by a rate that is a tensor, composed of operators that also detect training."""
+def _dropout_by(x: Value, ratio: Value) -> Value:
+    """Return dropout by a ratio that is a tensor, composed of operators that also detect training."""
     one = x.block.constant("float32", 1.0)
     at_rest = ops.equal(ops.dropout(one, rate=0.5), 1.0)  # 0 or 2 in training, and unchanged elsewhere
     drawn = ops.uniform.on(x.block)(shape=x.shape, dtype="float32")
-    return ops.where(at_rest, x, ops.where(drawn < rate, 0.0, x / (1.0 - rate)))
+    return ops.where(at_rest, x, ops.where(drawn < ratio, 0.0, x / (1.0 - ratio)))
+
+
+_dropout = dropout  # the name is an argument below
 
 
 @layer
-def residual(x: Value, layer: Callable[[Value], Value], *, rate: Number = 0.0) -> Value:
+def residual(x: Value, layer: Callable[[Value], Value], *, dropout: Number = 0.0) -> Value:
     """Return the sum of x and `layer(x)`, with dropout: He et al., 2016. No states of its own.
 
-    x = layers.residual(x, lambda x: layers.dense(program, "more", x, 64))
+    x = layers.residual(x, lambda x: layers.dense(x, "more", 64))
     """
-    return x + dropout(layer(x), rate)
+    return x + _dropout(layer(x), dropout)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prograd import Program, Value, ops
+from prograd import Value, ops
 from prograd.layers.asked import channels, layer
 from prograd.layers.attention import attention
 from prograd.layers.dense import dense
@@ -15,9 +15,8 @@ from registry.settings import Number
 
 @layer
 def transformer_block(
-    program: Program,
-    name: str,
     x: Value,
+    name: str,
     heads: int,
     *,
     width: int = 0,
@@ -25,35 +24,33 @@ def transformer_block(
     lengths: Value | None = None,
     causal: bool = False,
     rotary: bool = False,
-    rate: Number = 0.0,
+    dropout: Number = 0.0,
     activation: Callable[[Value], Value] = ops.gelu,
 ) -> Value:
     """Return attention and two dense layers of x, with pre-normalisation and residuals: Xiong et al., 2020.
 
     Args:
-        program: declares states under `name.norm1`, `name.attention`, `name.norm2`, `name.forward1`, `name.forward2`.
+        x: sequences of floats [n, l, c]; their program declares states under `name.norm1`, `name.attention`,
+            `name.norm2`, `name.forward1` and `name.forward2`.
         name: name of the block.
-        x: sequences of floats [n, l, c].
         heads: number of attention heads.
         width: size of the first dense layer; 4 * c by default.
         mask: as in `attention`.
         lengths: as in `attention`.
         causal: as in `attention`.
         rotary: as in `attention`.
-        rate: dropout rate before each sum.
+        dropout: probability of dropout before each sum.
         activation: function between the dense layers.
     """
-    size = channels(program, f"transformer_block {name!r}", x, rank=3)
+    size = channels(f"transformer_block {name!r}", x, rank=3)
 
     def attend(x: Value) -> Value:
-        x = layer_norm(program, f"{name}.norm1", x)
-        return attention(
-            program, f"{name}.attention", x, heads, mask=mask, lengths=lengths, causal=causal, rotary=rotary
-        )
+        x = layer_norm(x, f"{name}.norm1")
+        return attention(x, f"{name}.attention", heads, mask=mask, lengths=lengths, causal=causal, rotary=rotary)
 
     def forward(x: Value) -> Value:
-        x = layer_norm(program, f"{name}.norm2", x)
-        x = activation(dense(program, f"{name}.forward1", x, width or 4 * size))
-        return dense(program, f"{name}.forward2", x, size)
+        x = layer_norm(x, f"{name}.norm2")
+        x = activation(dense(x, f"{name}.forward1", width or 4 * size))
+        return dense(x, f"{name}.forward2", size)
 
-    return residual(residual(x, attend, rate=rate), forward, rate=rate)
+    return residual(residual(x, attend, dropout=dropout), forward, dropout=dropout)

@@ -13,10 +13,35 @@ RENAMED: Final = {
 }
 """The replacement of each former function."""
 
+RENAMED_ARGUMENTS: Final = {
+    "layers.batch_norm": {"decay": "decay_scale"},
+    "layers.conv": {"bias_decay": "bias_decay_scale"},
+    "layers.conv_norm": {"decay": "norm_decay_scale"},
+    "layers.dense": {"bias_decay": "bias_decay_scale"},
+    "layers.dropout": {"rate": "ratio"},
+    "layers.embedding": {"numbers": "indices"},
+    "layers.group_norm": {"decay": "decay_scale"},
+    "layers.gru": {"rate": "dropout"},
+    "layers.layer_norm": {"decay": "decay_scale"},
+    "layers.lstm": {"rate": "dropout"},
+    "layers.residual": {"rate": "dropout"},
+    "layers.transformer_block": {"rate": "dropout"},
+    "ops.gru": {"rate": "dropout"},
+    "ops.lstm": {"rate": "dropout"},
+    "ops.rnn": {"rate": "dropout"},
+}
+"""By function, the replacement of each former argument."""
+
 
 def renamed(name: str) -> str:
     """Return a sentence that says the replacement of a former function; "" for any other name."""
     return f"{name} is now {RENAMED[name]}" if name in RENAMED else ""
+
+
+def renamed_argument(function: str, name: str) -> str:
+    """Return a sentence that says the replacement of a former argument; "" for any other name."""
+    new = RENAMED_ARGUMENTS.get(function, {}).get(name)
+    return f"{name} is now {new}" if new else ""
 
 
 class Renaming(type):

@@ -232,14 +232,14 @@ def rnn(
     hidden: Value | None = None,
     lengths: Value | None = None,
     bidirectional: bool = False,
-    rate: float = 0.0,
+    dropout: float = 0.0,
 ) -> tuple[Value, Value]:
     """Return the outputs and last states of plain recurrent layers; operands are those of `lstm` with one gate."""
 
     def layer(x: Value, w: list[Value], first: list[Value], mask: Value | None, reverse: bool) -> list[Value]:
         return [rnn_layer(matmul(x, w[0]) + (w[2] + w[3]), w[1], first[0], mask, reverse=reverse)]
 
-    y, [last] = _layers(x, list(weights), [hidden], lengths, bidirectional, rate, layer)
+    y, [last] = _layers(x, list(weights), [hidden], lengths, bidirectional, dropout, layer)
     return y, last
 
 
@@ -250,14 +250,14 @@ def gru(
     hidden: Value | None = None,
     lengths: Value | None = None,
     bidirectional: bool = False,
-    rate: float = 0.0,
+    dropout: float = 0.0,
 ) -> tuple[Value, Value]:
     """Return the outputs and last states of GRU layers; operands are those of `lstm` with three gates and no cell."""
 
     def layer(x: Value, w: list[Value], first: list[Value], mask: Value | None, reverse: bool) -> list[Value]:
         return [gru_layer(matmul(x, w[0]) + w[2], w[1], w[3], first[0], mask, reverse=reverse)]
 
-    y, [last] = _layers(x, list(weights), [hidden], lengths, bidirectional, rate, layer)
+    y, [last] = _layers(x, list(weights), [hidden], lengths, bidirectional, dropout, layer)
     return y, last
 
 
@@ -269,7 +269,7 @@ def lstm(
     cell: Value | None = None,
     lengths: Value | None = None,
     bidirectional: bool = False,
-    rate: float = 0.0,
+    dropout: float = 0.0,
 ) -> tuple[Value, Value, Value]:
     """Return the outputs of LSTM layers over x [n, t, c] at each step, and the last states h and c.
 
@@ -283,13 +283,13 @@ def lstm(
             last valid step, and the backward direction begins there.
         bidirectional: add a second network from the last step to the first; its result is concatenated to the first
             one's.
-        rate: dropout rate of the outputs of each layer but the last.
+        dropout: probability of dropout of the outputs of each layer but the last.
     """
 
     def layer(x: Value, w: list[Value], first: list[Value], mask: Value | None, reverse: bool) -> list[Value]:
         return list(lstm_layer(matmul(x, w[0]) + (w[2] + w[3]), w[1], first[0], first[1], mask, reverse=reverse))
 
-    y, [last_hidden, last_cell] = _layers(x, list(weights), [hidden, cell], lengths, bidirectional, rate, layer)
+    y, [last_hidden, last_cell] = _layers(x, list(weights), [hidden, cell], lengths, bidirectional, dropout, layer)
     return y, last_hidden, last_cell
 
 
@@ -304,7 +304,7 @@ def _layers(
 ) -> tuple[Value, list[Value]]:
     """Return the result of the last layer, and for each kind of state the last one of every layer and direction."""
     require(x.rank == 3, f"x has {x.rank} axes; sequences are [n, t, c]")
-    require(0 <= rate < 1, f"rate={rate} is not in [0, 1)")
+    require(0 <= rate < 1, f"dropout={rate} is not in [0, 1)")
     directions = 2 if bidirectional else 1
     count = len(weights) // 4
     fits = len(weights) > 0 and len(weights) % (4 * directions) == 0

@@ -28,7 +28,7 @@ from prograd import (
 def network() -> Program:
     program = Program("habits")
     x, label = program.input("x", "float32", ("batch", 4)), program.input("label", "int64", ("batch",))
-    y = layers.dense(program, "d", x, 3)
+    y = layers.dense(x, "d", 3)
     program.minimize(ops.softmax_cross_entropy(y, label), adam())
     program.metrics(accuracy=ops.accuracy(y, label))
     return program

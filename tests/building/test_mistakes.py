@@ -15,7 +15,7 @@ from prograd import Program, adam, layers, metrics, ops
 from runtime.__main__ import main as runtime
 
 X, Y = np.ones((64, 64), np.float32), np.zeros(64, np.int64)
-DENSE = "dense(program, name, x, size, bias, initial, bias_decay)"
+DENSE = "dense(x, name, size, bias, initial, bias_decay_scale)"
 
 
 class Given:
@@ -27,7 +27,7 @@ class Given:
         self.y: Any = self.p.input("y", "int64", ("batch",))
 
     def whole(self) -> Any:
-        logits = layers.dense(self.p, "d", self.x, 16)
+        logits = layers.dense(self.x, "d", 16)
         self.p.minimize(ops.softmax_cross_entropy(logits, self.y), adam(0.01))
         self.p.metrics(accuracy=metrics.accuracy(logits, self.y))
         self.p.outputs(logits=logits + ops.cast(ops.reshape(self.y, shape=("batch", 1)), dtype="float32"))
@@ -39,8 +39,8 @@ top: Any = prograd
 
 # fmt: off
 BUILDING: list[tuple[Callable[[Given], object], str]] = [
-    (lambda g: top.Sequential, "there is no 'Sequential' in prograd; write prograd.Program, and one layer after another: x = ops.relu(layers.dense(program, 'hidden', x, 32))"),
-    (lambda g: top.Module, "there is no 'Module' in prograd; write prograd.Program, and layers as functions: x = layers.dense(program, 'hidden', x, 32)"),
+    (lambda g: top.Sequential, "there is no 'Sequential' in prograd; write prograd.Program, and one layer after another: x = ops.relu(layers.dense(x, 'hidden', 32))"),
+    (lambda g: top.Module, "there is no 'Module' in prograd; write prograd.Program, and layers as functions: x = layers.dense(x, 'hidden', 32)"),
     (lambda g: top.Tensor, "there is no 'Tensor' in prograd; write program.input('x', 'float32', ('batch', 4)), or program.constant(1.0)"),
     (lambda g: top.nn, "there is no 'nn' in prograd; write prograd.layers for what has parameters, and prograd.ops for all else"),
     (lambda g: top.optim, "there is no 'optim' in prograd; write an optimizer itself, as prograd.adam or prograd.sgd"),
@@ -48,18 +48,18 @@ BUILDING: list[tuple[Callable[[Given], object], str]] = [
     (lambda g: top.Linear, "there is no 'Linear' in prograd; write layers.dense"),
     (lambda g: top.Dense, "there is no 'Dense' in prograd; write layers.dense"),
     (lambda g: lay.Dense, "there is no layer 'Dense'; write layers.dense"),
-    (lambda g: lay.dense(g.p, "d", g.x, units=3), "dense: there is no argument 'units'; here it is called size"),
-    (lambda g: lay.dense(g.p, "d", g.x, out_features=3), "dense: there is no argument 'out_features'; here it is called size"),
-    (lambda g: lay.dense(g.p, "d", g.x, 3, activation="relu"), "dense: there is no argument 'activation'; write the operator around the layer, as in ops.relu(layers.dense(program, 'hidden', x, 32))"),
-    (lambda g: lay.dense(g.p, "d", g.x, 3, in_features=64), "dense: there is no argument 'in_features'; leave it out: it is the last extent of x"),
-    (lambda g: lay.dense(g.p, "d", g.x, 3, biass=True), "dense: there is no argument 'biass'; did you mean 'bias'? There are program, name, x, size, bias, initial, bias_decay"),
-    (lambda g: lay.dense(g.p, "d", g.x), f"dense: missing a required argument: 'size'; its arguments are {DENSE}"),
-    (lambda g: lay.dense(g.p, "d", g.x, 3, 4), f"dense: too many positional arguments; its arguments are {DENSE}"),
-    (lambda g: lay.dense(g.x, "d", g.p, 3), "a layer is given the program, a name and a tensor, in this order; %x: float32[batch, 64] is no program"),
-    (lambda g: lay.dense(g.p, "d", X, 3), "dense 'd': x is a ndarray and not a tensor of the program; feed it as an input"),
-    (lambda g: lay.conv(g.p, "c", g.x, 3, kernel_size=3), "conv: there is no argument 'kernel_size'; here it is called window"),
-    (lambda g: lay.lstm(g.p, "c", g.x, hidden_size=3), "lstm: there is no argument 'hidden_size'; here it is called size"),
-    (lambda g: lay.layer_norm(g.p, "n", g.x, eps=1e-3), "layer_norm: there is no argument 'eps'; here it is called epsilon"),
+    (lambda g: lay.dense(g.x, "d", units=3), "dense: there is no argument 'units'; here it is called size"),
+    (lambda g: lay.dense(g.x, "d", out_features=3), "dense: there is no argument 'out_features'; here it is called size"),
+    (lambda g: lay.dense(g.x, "d", 3, activation="relu"), "dense: there is no argument 'activation'; write the operator around the layer, as in ops.relu(layers.dense(x, 'hidden', 32))"),
+    (lambda g: lay.dense(g.x, "d", 3, in_features=64), "dense: there is no argument 'in_features'; leave it out: it is the last extent of x"),
+    (lambda g: lay.dense(g.x, "d", 3, biass=True), "dense: there is no argument 'biass'; did you mean 'bias'? There are x, name, size, bias, initial, bias_decay_scale"),
+    (lambda g: lay.dense(g.x, "d"), f"dense: missing a required argument: 'size'; its arguments are {DENSE}"),
+    (lambda g: lay.dense(g.x, "d", 3, 4), f"dense: too many positional arguments; its arguments are {DENSE}"),
+    (lambda g: lay.dense("d", g.x, 3), "dense: the tensor comes first and then the name, as in layers.dense(x, 'hidden', 32)"),
+    (lambda g: lay.dense(X, "d", 3), "dense 'd': x is a ndarray and not a tensor of a program; feed it as an input"),
+    (lambda g: lay.conv(g.x, "c", 3, kernel_size=3), "conv: there is no argument 'kernel_size'; here it is called window"),
+    (lambda g: lay.lstm(g.x, "c", hidden_size=3), "lstm: there is no argument 'hidden_size'; here it is called size"),
+    (lambda g: lay.layer_norm(g.x, "n", eps=1e-3), "layer_norm: there is no argument 'eps'; here it is called epsilon"),
     (lambda g: g.p.minimize(adam(0.1), ops.mean(g.x)), "minimize: <Optimizer adam: beta1=0.9, beta2=0.999, epsilon=1e-08, decay=0.0> is not a tensor of a program"),
     (lambda g: g.p.minimize(ops.mean(g.x), "adam"), "minimize: 'adam' is not an optimizer; use one as sgd(0.1)"),
     (lambda g: adam(lr=0.1), "adam: there is no setting 'lr'; here it is called rate"),  # pyright: ignore

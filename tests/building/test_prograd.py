@@ -102,7 +102,7 @@ def test_a_file_that_hides_the_compiler_does_not_matter_to_who_only_runs(tmp_pat
 def test_the_line_of_an_op_that_a_layer_appends_is_the_users():
     program = prograd.Program()
     x = program.input("x", "float32", ("batch", 4))
-    prograd.layers.dense(program, "hidden", x, 3)
+    prograd.layers.dense(x, "hidden", 3)
     lines = {program.locations.text(op.location).partition(":")[0] for op in program.block.desc.ops}
     assert {Path(line).name for line in lines} == {"test_prograd.py"}
 

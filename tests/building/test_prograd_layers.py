@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from prograd import OpError, Program, Run, Value, adam, constant, layers, normal, ops
+from registry import Block
 
 Array = np.ndarray
 
@@ -54,10 +55,10 @@ def sigmoid(x: Array) -> Array:
 
 def test_dense_is_a_product_and_a_bias():
     x = drawn(3, 5, 4)
-    y, s = computed(lambda p, x: layers.dense(p, "d", x, 6), x)
+    y, s = computed(lambda p, x: layers.dense(x, "d", 6), x)
     assert shapes(s) == {"d.w": (4, 6), "d.b": (6,)}
     near(y, x @ s["d.w"] + s["d.b"])
-    y, s = computed(lambda p, x: layers.dense(p, "d", x, 6, bias=False), x.astype(np.float64))
+    y, s = computed(lambda p, x: layers.dense(x, "d", 6, bias=False), x.astype(np.float64))
     assert shapes(s) == {"d.w": (4, 6)}
     assert s["d.w"].dtype == np.float64
     near(y, x @ s["d.w"])
@@ -66,17 +67,17 @@ def test_dense_is_a_product_and_a_bias():
 def test_conv_slides_filters_over_signals_images_and_volumes():
     for axes in (1, 2, 3):
         x = drawn(2, *(7,) * axes, 4)
-        y, s = computed(lambda p, x: layers.conv(p, "c", x, 6, stride=2, groups=2, dilation=2), x)
+        y, s = computed(lambda p, x: layers.conv(x, "c", 6, stride=2, groups=2, dilation=2), x)
         assert shapes(s) == {"c.w": (*(3,) * axes, 2, 6), "c.b": (6,)}
         near(y, convolved(x, s["c.w"], stride=2, groups=2, dilation=2, padding=2) + s["c.b"])
 
 
 def test_conv_without_padding_and_with_a_window_of_an_even_extent():
     x = drawn(2, 6, 6, 3)
-    y, s = computed(lambda p, x: layers.conv(p, "c", x, 5, window=2, padding="none", bias=False), x)
+    y, s = computed(lambda p, x: layers.conv(x, "c", 5, window=2, padding="none", bias=False), x)
     assert shapes(s) == {"c.w": (2, 2, 3, 5)}
     near(y, convolved(x, s["c.w"]))
-    y, s = computed(lambda p, x: layers.conv(p, "c", x, 5, window=4, bias=False), x)
+    y, s = computed(lambda p, x: layers.conv(x, "c", 5, window=4, bias=False), x)
     near(y, convolved(np.pad(x, ((0, 0), (1, 2), (1, 2), (0, 0))), s["c.w"]))
 
 
@@ -100,7 +101,7 @@ def convolved(x: Array, w: Array, *, stride: int = 1, groups: int = 1, dilation:
 
 def test_conv_norm_is_conv_and_batch_norm():
     x = drawn(2, 5, 5, 3)
-    y, s = computed(lambda p, x: layers.conv_norm(p, "u", x, 4, stride=2), x)
+    y, s = computed(lambda p, x: layers.conv_norm(x, "u", 4, stride=2), x)
     assert shapes(s) == {"u.w": (3, 3, 3, 4), **dict.fromkeys(("u.scale", "u.bias", "u.mean", "u.variance"), (4,))}
     z = convolved(x, s["u.w"], stride=2, padding=1)
     near(y, (z - s["u.mean"]) / np.sqrt(s["u.variance"] + 1e-5) * s["u.scale"] + s["u.bias"])
@@ -109,7 +110,7 @@ def test_conv_norm_is_conv_and_batch_norm():
 def test_batch_norm_trains_by_the_batch_and_runs_its_statistics_along():
     program = Program()
     x = drawn(8, 3)
-    y = layers.batch_norm(program, "n", program.input("x", "float32", ("batch", 3)), momentum=0.75)
+    y = layers.batch_norm(program.input("x", "float32", ("batch", 3)), "n", momentum=0.75)
     program.fetch("y", y)
     program.minimize(ops.sum(y * y), adam(0.0))
     program.outputs(y=y)
@@ -123,25 +124,25 @@ def test_batch_norm_trains_by_the_batch_and_runs_its_statistics_along():
 
 def test_layer_norm_and_group_norm():
     x = drawn(2, 5, 6)
-    y, s = computed(lambda p, x: layers.layer_norm(p, "n", x), x)
+    y, s = computed(lambda p, x: layers.layer_norm(x, "n"), x)
     assert shapes(s) == {"n.scale": (6,), "n.bias": (6,)}
     near(y, normalised(x, (2,)) * s["n.scale"] + s["n.bias"])
-    y, s = computed(lambda p, x: layers.group_norm(p, "n", x, 3), x)
+    y, s = computed(lambda p, x: layers.group_norm(x, "n", 3), x)
     assert shapes(s) == {"n.scale": (6,), "n.bias": (6,)}
     near(y, normalised(x.reshape(2, 5, 3, 2), (1, 3)).reshape(x.shape) * s["n.scale"] + s["n.bias"])
 
 
 def test_embedding_and_positions():
     numbers = np.array([[1, 4, 0], [2, 2, 3]])
-    y, s = computed(lambda p, n: layers.embedding(p, "e", n, 5, 4), numbers)
+    y, s = computed(lambda p, n: layers.embedding(n, "e", 5, 4), numbers)
     assert shapes(s) == {"e.table": (5, 4)}
     near(y, s["e.table"][numbers])
 
     x = drawn(2, 3, 4)
-    y, s = computed(lambda p, x: layers.positions(p, "p", x), x)
+    y, s = computed(lambda p, x: layers.positions(x, "p"), x)
     assert shapes(s) == {"p.table": (3, 4)}
     near(y, x + s["p.table"])
-    y, s = computed(lambda p, x: layers.positions(p, "p", x, count=7), x)
+    y, s = computed(lambda p, x: layers.positions(x, "p", count=7), x)
     assert shapes(s) == {"p.table": (7, 4)}
     near(y, x + s["p.table"][:3])
 
@@ -150,12 +151,12 @@ def test_sinusoidal_positions_of_a_length_that_compiling_binds():
     x = drawn(2, 5, 4)
     angles = np.arange(5)[:, np.newaxis] / 100.0 ** (np.arange(0, 4, 2) / 4)
     expected = x + np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(5, 4)
-    y, s = computed(lambda p, x: layers.sinusoidal_positions(p, x, base=100.0), x)
+    y, s = computed(lambda p, x: layers.sinusoidal_positions(x, base=100.0), x)
     assert s == {}
     near(y, expected)
     program = Program()
     given = program.input("x", "float32", ("batch", "length", 4))
-    program.outputs(y=layers.sinusoidal_positions(program, given, base=100.0))
+    program.outputs(y=layers.sinusoidal_positions(given, base=100.0))
     near(Run(program.compile(batch=2, length=5).desc).predict(x)["y"], expected)
 
 
@@ -175,7 +176,7 @@ def attended(x: Array, seen: Array, s: dict[str, Array], name: str, heads: int, 
 def test_attention_of_a_sequence_to_itself_with_lengths_masks_and_order():
     x, n = 0.1 * drawn(2, 5, 6), np.array([5, 3])
     within = np.broadcast_to(np.arange(5) < n[:, np.newaxis, np.newaxis], (2, 5, 5))
-    y, s = computed(lambda p, x: layers.attention(p, "a", x, 2, lengths=p["n"], causal=True), x, n=n)
+    y, s = computed(lambda p, x: layers.attention(x, "a", 2, lengths=p["n"], causal=True), x, n=n)
     assert shapes(s) == {f"a.{w}": (6, 6) for w in ("q.w", "k.w", "v.w", "out.w")} | {
         f"a.{b}": (6,) for b in ("q.b", "k.b", "v.b", "out.b")
     }
@@ -183,10 +184,10 @@ def test_attention_of_a_sequence_to_itself_with_lengths_masks_and_order():
 
     mask = np.random.default_rng(2).random((2, 1, 5, 5)) < 0.7
     mask |= np.eye(5, dtype=bool)
-    y, s = computed(lambda p, x: layers.attention(p, "a", x, 3, mask=p["m"]), x, m=mask)
+    y, s = computed(lambda p, x: layers.attention(x, "a", 3, mask=p["m"]), x, m=mask)
     near(y, attended(x, x, s, "a", 3, mask[:, 0]))
     mask[..., 0] = True  # so that each place sees one
-    y, s = computed(lambda p, x: layers.attention(p, "a", x, 3, mask=p["m"], lengths=p["n"]), x, m=mask, n=n)
+    y, s = computed(lambda p, x: layers.attention(x, "a", 3, mask=p["m"], lengths=p["n"]), x, m=mask, n=n)
     near(y, attended(x, x, s, "a", 3, mask[:, 0] & within))
 
 
@@ -196,7 +197,7 @@ def test_attention_to_another_sequence_whose_lengths_compiling_binds():
     given = program.input("x", "float32", ("batch", "length", 6))
     seen = program.input("to", "float32", ("batch", "others", 3))
     lengths = program.input("n", "int64", ("batch",))
-    program.outputs(y=layers.attention(program, "a", given, 2, to=seen, lengths=lengths))
+    program.outputs(y=layers.attention(given, "a", 2, to=seen, lengths=lengths))
     run = Run(program.compile(batch=2, length=4, others=7).desc)
     states = {name: run.state[name] for name in run.state if name.startswith("a.")}
     within = np.broadcast_to(np.arange(7) < n[:, np.newaxis, np.newaxis], (2, 4, 7))
@@ -207,12 +208,12 @@ def test_rotary_attention_is_that_of_turned_queries_and_keys():
     x = 0.1 * drawn(2, 5, 4)
 
     def by_hand(program: Program, x: Value) -> Value:
-        q, k, v = (ops.unsqueeze(layers.dense(program, f"a.{w}", x, 4), axes=(1,)) for w in "qkv")
+        q, k, v = (ops.unsqueeze(layers.dense(x, f"a.{w}", 4), axes=(1,)) for w in "qkv")
         places = ops.range.on(program)(stop=5)
         q, k = ops.rotary_embedding(q, places), ops.rotary_embedding(k, places)
-        return layers.dense(program, "a.out", ops.squeeze(ops.scaled_dot_product_attention(q, k, v), axes=(1,)), 4)
+        return layers.dense(ops.squeeze(ops.scaled_dot_product_attention(q, k, v), axes=(1,)), "a.out", 4)
 
-    y, s = computed(lambda p, x: layers.attention(p, "a", x, 1, rotary=True), x)
+    y, s = computed(lambda p, x: layers.attention(x, "a", 1, rotary=True), x)
     expected, same = computed(by_hand, x)
     assert list(s) == list(same)
     np.testing.assert_array_equal(y, expected)
@@ -220,7 +221,7 @@ def test_rotary_attention_is_that_of_turned_queries_and_keys():
 
 def test_lstm_is_its_formulas_step_by_step():
     x = drawn(2, 4, 3)
-    y, s = computed(lambda p, x: layers.lstm(p, "r", x, 5)[0], x)
+    y, s = computed(lambda p, x: layers.lstm(x, "r", 5)[0], x)
     assert shapes(s) == {"r.input": (3, 20), "r.state": (5, 20), "r.input_bias": (20,), "r.state_bias": (20,)}
     h = c = np.zeros((2, 5))
     for t in range(4):
@@ -233,7 +234,7 @@ def test_lstm_is_its_formulas_step_by_step():
 
 def test_gru_is_its_formulas_step_by_step():
     x = drawn(2, 4, 3)
-    y, s = computed(lambda p, x: layers.gru(p, "r", x, 5)[0], x)
+    y, s = computed(lambda p, x: layers.gru(x, "r", 5)[0], x)
     assert shapes(s) == {"r.input": (3, 15), "r.state": (5, 15), "r.input_bias": (15,), "r.state_bias": (15,)}
     h = np.zeros((2, 5))
     for t in range(4):
@@ -248,7 +249,7 @@ def test_recurrent_layers_lie_under_numbers_and_the_way_back_beside_them():
     x, n = drawn(2, 4, 3), np.array([4, 2])
 
     def build(program: Program, x: Value) -> Value:
-        y, _, _ = layers.lstm(program, "r", x, 5, layers=2, bidirectional=True, lengths=program["n"], rate=0.5)
+        y, _, _ = layers.lstm(x, "r", 5, layers=2, bidirectional=True, lengths=program["n"], dropout=0.5)
         return y
 
     y, s = computed(build, x, n=n)
@@ -261,7 +262,7 @@ def test_recurrent_layers_lie_under_numbers_and_the_way_back_beside_them():
 
 def test_a_residual_is_the_sum_and_dropout_leaves_x_outside_training():
     x = drawn(2, 4)
-    y, s = computed(lambda p, x: layers.residual(x, lambda x: layers.dense(p, "d", x, 4), rate=0.5), x)
+    y, s = computed(lambda p, x: layers.residual(x, lambda x: layers.dense(x, "d", 4), dropout=0.5), x)
     near(y, x + x @ s["d.w"] + s["d.b"])
     y, _ = computed(lambda p, x: layers.dropout(x, 0.5), x)
     np.testing.assert_array_equal(y, x)
@@ -272,7 +273,7 @@ def test_a_residual_is_the_sum_and_dropout_leaves_x_outside_training():
 
 def test_a_transformer_block_is_attention_and_two_dense_layers_each_normalised_before():
     x, n = drawn(2, 5, 4), np.array([5, 2])
-    y, s = computed(lambda p, x: layers.transformer_block(p, "b", x, 2, lengths=p["n"], rate=0.1), x, n=n)
+    y, s = computed(lambda p, x: layers.transformer_block(x, "b", 2, lengths=p["n"], dropout=0.1), x, n=n)
     assert {name: shape for name, shape in shapes(s).items() if "attention" not in name} == {
         **dict.fromkeys(("b.norm1.scale", "b.norm1.bias", "b.norm2.scale", "b.norm2.bias", "b.forward2.b"), (4,)),
         "b.forward1.w": (4, 16),
@@ -290,11 +291,11 @@ def test_a_transformer_block_is_attention_and_two_dense_layers_each_normalised_b
 def test_every_state_of_a_layer_is_trained_and_decays_as_it_is_told():
     program = Program()
     x = program.input("x", "float32", ("batch", 6, 4))
-    x = layers.positions(program, "p", x, initial=normal(0.0, 1.0))
-    x = layers.transformer_block(program, "b", x, 2, causal=True)
-    x = layers.group_norm(program, "g", layers.conv(program, "c", x, 4, bias_decay=0.0), 2, decay=0.5)
-    x, _ = layers.gru(program, "r", layers.batch_norm(program, "n", x), 3, initial=constant(0.1))
-    y = layers.dense(program, "d", x[:, -1], 1)
+    x = layers.positions(x, "p", initial=normal(0.0, 1.0))
+    x = layers.transformer_block(x, "b", 2, causal=True)
+    x = layers.group_norm(layers.conv(x, "c", 4, bias_decay_scale=0.0), "g", 2, decay_scale=0.5)
+    x, _ = layers.gru(layers.batch_norm(x, "n"), "r", 3, initial=constant(0.1))
+    y = layers.dense(x[:, -1], "d", 1)
     trained = {w.name for w, _ in program.minimize(ops.mean(ops.square(y)), adam())}
     assert trained == {name for name, state in program.states.items() if state.trainable}
     scales = {name: state.decay_scale for name, state in program.states.items() if state.trainable}
@@ -307,7 +308,7 @@ def test_scopes_stand_before_names_of_states_and_of_what_is_computed():
     program = Program()
     x = program.input("x", "float32", ("batch", 4))
     with program.scope("encoder"), program.scope("first"):
-        y = layers.dense(program, "dense", x * 2.0, 4)
+        y = layers.dense(x * 2.0, "dense", 4)
         program.buffer("seen", ())
     z = ops.relu(y)
     assert [name for name in program.states if "." in name] == [
@@ -324,7 +325,7 @@ def test_a_scope_that_uses_states_again_has_a_network_twice():
     x, y = (program.input(name, "float32", ("batch", 4)) for name in "xy")
     for given in (x, y):
         with program.scope("twin", reuse=True):
-            z = layers.batch_norm(program, "norm", layers.dense(program, "dense", given, 3))
+            z = layers.batch_norm(layers.dense(given, "dense", 3), "norm")
             program.outputs(**{f"of_{given.name}": z})
     program.freeze("twin.*")  # there is no loss
     assert [name for name in program.states if name.startswith("twin")] == [
@@ -352,54 +353,50 @@ def refused(call: Callable[[Program], object]) -> str:
     ("call", "sentence"),
     [
         (
-            lambda p: layers.dense(p, "d", p["n"], 3),
+            lambda p: layers.dense(p["n"], "d", 3),
             "dense 'd': x is int64[batch], and a layer computes with floats; cast it first",
         ),
         (
-            lambda p: layers.dense(p, "d", np.zeros((2, 3)), 3),
-            "dense 'd': x is a ndarray and not a tensor of the program; feed it as an input",
-        ),
-        (
-            lambda p: layers.dense(p, "d", p["u"], 3),
+            lambda p: layers.dense(p["u"], "d", 3),
             "dense 'd': x is float32[batch, length], whose last extent is the symbol 'length'; states have known sizes",
         ),
         (
-            lambda p: layers.dense(p, "d", Program().input("x", "float32", (2, 3)), 3),
-            "dense 'd': %x: float32[2, 3] belongs to another program",
+            lambda p: layers.attention(p["x"], "a", 2, to=Program().input("x", "float32", (2, 3, 6))),
+            "attention 'a', to: %x: float32[2, 3, 6] belongs to another program",
         ),
         (
-            lambda p: layers.dense(p, "d", p["x"], 2.5),
+            lambda p: layers.conv(p["x"], "c", 3, window=(3, 3)),
+            "conv 'c': window=(3, 3) has 2 numbers, and x has 1 such axes: float32[batch, 4, 6]",
+        ),
+        (
+            lambda p: layers.dense(p["x"], "d", 2.5),
             "parameter 'd.w': the extent 2.5 is neither a size nor the name of a symbol",
         ),
         (
-            lambda p: [layers.dense(p, "d", p["x"], 3) for _ in range(2)],
+            lambda p: [layers.dense(p["x"], "d", 3) for _ in range(2)],
             "parameter 'd.w': the name is taken by another tensor of this program",
         ),
         (
-            lambda p: layers.conv(p, "c", p["u"], 3),
+            lambda p: layers.conv(p["u"], "c", 3),
             "conv 'c': x is float32[batch, length] and has 2 axes, not 3 or more: rows first, channels last",
         ),
-        (lambda p: layers.conv(p, "c", p["x"], 3, groups=4), "conv 'c': groups=4 does not divide 6 channels"),
+        (lambda p: layers.conv(p["x"], "c", 3, groups=4), "conv 'c': groups=4 does not divide 6 channels"),
         (
-            lambda p: layers.conv(p, "c", p["x"], 3, padding="valid"),
+            lambda p: layers.conv(p["x"], "c", 3, padding="valid"),
             "conv 'c': padding='valid' is neither 'same' nor 'none'",
         ),
         (
-            lambda p: layers.embedding(p, "e", "text", 3, 4),
-            "embedding 'e': x is a str and not a tensor of the program; feed it as an input",
-        ),
-        (
-            lambda p: layers.positions(p, "p", p["t"]),
+            lambda p: layers.positions(p["t"], "p"),
             "positions 'p': x is float32[batch, length, 6], whose length is a symbol; "
             "give count, the longest length there is",
         ),
         (
-            lambda p: layers.positions(p, "p", p["x"], count=3),
+            lambda p: layers.positions(p["x"], "p", count=3),
             "positions 'p': count=3 places are fewer than the 4 of x, which is float32[batch, 4, 6]",
         ),
-        (lambda p: layers.attention(p, "a", p["x"], 4), "attention 'a': heads=4 does not divide 6 channels"),
+        (lambda p: layers.attention(p["x"], "a", 4), "attention 'a': heads=4 does not divide 6 channels"),
         (
-            lambda p: layers.attention(p, "a", p["x"], 2, lengths=p["n"], mask=p["x"]),
+            lambda p: layers.attention(p["x"], "a", 2, lengths=p["n"], mask=p["x"]),
             "attention 'a': mask is float32[batch, 4, 6], and with lengths a mask is bool; "
             "make one mask of both, and give no lengths",
         ),
@@ -415,19 +412,47 @@ def test_what_a_layer_cannot_do_is_refused_with_the_line(call: Callable[[Program
 
 def test_a_state_that_is_used_again_has_the_type_that_it_had():
     def twice(program: Program) -> None:
-        layers.dense(program, "d", program["x"], 3)
+        layers.dense(program["x"], "d", 3)
         with program.scope("d", reuse=True):
             program.buffer("w", (6, 4))
 
     assert refused(twice) == "buffer 'd.w': it is there as a parameter float32[6, 3], and used again as float32[6, 4]"
 
 
-def test_who_gives_name_and_program_in_the_wrong_order_is_told():
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda p: layers.dense(np.zeros((2, 3)), "d", 3),
+            "dense 'd': x is a ndarray and not a tensor of a program; feed it as an input",
+        ),
+        (
+            lambda p: layers.embedding("text", "e", 3, 4),
+            "embedding 'e': x is a str and not a tensor of a program; feed it as an input",
+        ),
+        (
+            lambda p: layers.dense(Value(Block(), "x", p["x"].type), "d", 3),
+            "dense 'd': %x: float32[batch, 4, 6] belongs to a block without a program, so there is no place for states",
+        ),
+    ],
+)
+def test_what_is_no_tensor_of_a_program_is_refused(call: Callable[[Program], object], sentence: str):
     program = Program()
-    x = program.input("x", "float32", ("batch", 4))
+    program.input("x", "float32", ("batch", 4, 6))
     with pytest.raises(OpError) as caught:
-        layers.dense("d", program, x, 3)
-    assert str(caught.value) == "a layer is given the program, a name and a tensor, in this order; 'd' is no program"
+        call(program)
+    assert str(caught.value) == sentence
+
+
+def test_windows_strides_and_dilations_are_numbers_for_all_axes_or_for_each():
+    def weights(window: int | tuple[int, ...], stride: int | tuple[int, ...], dilation: int | tuple[int, ...]):
+        program = Program()
+        x = program.input("x", "float32", ("batch", 9, 9, 2))
+        y = layers.conv(x, "c", 3, window=window, stride=stride, dilation=dilation)
+        return program.block.types["c.w"].shape, y.shape
+
+    assert weights(3, 2, 1) == weights((3, 3), (2, 2), (1, 1)) == ((3, 3, 2, 3), ("batch", 5, 5, 3))
+    assert weights((1, 5), (1, 3), (1, 2)) == ((1, 5, 2, 3), ("batch", 9, 3, 3))
 
 
 def test_the_page_about_layers_runs_and_names_them_all():

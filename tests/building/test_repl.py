@@ -27,8 +27,8 @@ def network() -> Program:
     program = Program("digits")
     x, label = program.input("x", "float32", ("batch", 4)), program.input("label", "int64", ("batch",))
     with program.scope("encoder"):
-        x = layers.batch_norm(program, "norm", layers.dense(program, "hidden", x, 8))
-    y = layers.dense(program, "output", x, 3)
+        x = layers.batch_norm(layers.dense(x, "hidden", 8), "norm")
+    y = layers.dense(x, "output", 3)
     program.freeze("encoder.hidden.*")
     program.minimize(ops.softmax_cross_entropy(y, label), adam())
     program.outputs(y=y)
@@ -251,7 +251,7 @@ def test_notebooks_show_summaries():
 def test_averages_are_summed_up_with_the_layer_of_their_parameters():
     program = Program("averaged")
     x = program.input("x", "float32", ("rows", 3))
-    program.minimize(ops.mean(layers.dense(program, "net.out", x, 2)), sgd(0.1))
+    program.minimize(ops.mean(layers.dense(x, "net.out", 2)), sgd(0.1))
     program.average(0.9)
     row = next(line for line in program.summary().splitlines() if line.startswith("net.out"))
     assert row.split("  ", 1)[1].split() == ["w", "[3,", "2],", "b", "[2],", "average", "of", "2", "8", "0", "8"]

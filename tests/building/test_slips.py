@@ -21,7 +21,7 @@ def rows() -> dict[str, np.ndarray]:
 def network(**data: object) -> Program:
     program = Program("slips", seed=1)
     x, label = program.input("x", "float32", ("batch", 4)), program.input("label", "int64", ("batch",))
-    y = layers.dense(program, "d", x, 3)
+    y = layers.dense(x, "d", 3)
     program.minimize(ops.softmax_cross_entropy(y, label), adam())
     program.metrics(accuracy=ops.accuracy(y, label))
     program.outputs(y=y)
@@ -80,7 +80,9 @@ def test_compiler_check_looks_at_these_names_too(here: Path, capsys: pytest.Capt
     desc.run.evaluate.split = "tset"
     save(desc, "q.pb")
     assert compiler(["check", "q.pb"]) == 3
-    assert "q.pb: run: evaluate='tset' is no split of this program; did you mean 'test'?" in capsys.readouterr().err
+    assert (
+        "q.pb: training: evaluate='tset' is no split of this program; did you mean 'test'?" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
@@ -201,7 +203,7 @@ def test_a_run_without_anything_to_train_says_what_to_call():
 @pytest.mark.parametrize("reported", ["outputs", "metrics"])
 def test_training_a_program_without_minimize_says_what_to_call(reported: str, engine: str, tmp_path: Path):
     program = Program()
-    y = layers.dense(program, "d", program.input("x", "float32", ("batch", 4)), 2)
+    y = layers.dense(program.input("x", "float32", ("batch", 4)), "d", 2)
     entry = {"outputs": "predict", "metrics": "evaluate"}[reported]
     program.outputs(y=y) if reported == "outputs" else program.metrics(loss=ops.mean(y))
     program.compile(batch=2).save(tmp_path / "p.pb")

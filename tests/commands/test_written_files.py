@@ -22,7 +22,7 @@ MAINS = {"runtime": runtime, "compiler": compiler}
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program = Program("wide", seed=1)
     x = program.input("x", "float32", ("batch", 64))
-    program.outputs(y=layers.dense(program, "d", x, 256))
+    program.outputs(y=layers.dense(x, "d", 256))
     program.compile(batch=32).save(tmp_path / "wide.pb", force=True)
     np.save(tmp_path / "x.npy", np.ones((32, 64), np.float32))
     save(linear(), tmp_path)

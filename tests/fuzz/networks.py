@@ -61,7 +61,7 @@ def drawn(seed: int) -> Network:
     axes = tuple(range(1, rank + 1))
     classes = int(rng.integers(2, 12))
     end = [f"x = ops.{pick('mean', 'mean', 'sum', 'max')}(x, axes={axes})"] if axes else []
-    end.append(f"scores = layers.dense(program, 'out', x, {classes})")
+    end.append(f"scores = layers.dense(x, 'out', {classes})")
     loss = pick(
         "ops.softmax_cross_entropy(scores, label)",
         "ops.squared_error(scores, ops.tanh(scores * 0.5))",
@@ -84,7 +84,7 @@ def drawn(seed: int) -> Network:
 def rows(rng: np.random.Generator, number: int) -> list[str]:
     """A part of a network over rows [n, c]."""
     size, name = int(rng.choice(SIZES)) * int(rng.choice([1, 1, 4])), f"d{number}"
-    return _around(rng, name, f"layers.dense(program, '{name}', x, {size}{_bias(rng)})", "x.shape[-1]")
+    return _around(rng, name, f"layers.dense(x, '{name}', {size}{_bias(rng)})", "x.shape[-1]")
 
 
 def series(rng: np.random.Generator, number: int) -> list[str]:
@@ -94,12 +94,12 @@ def series(rng: np.random.Generator, number: int) -> list[str]:
     both = rng.random() < 0.3
     attending = f"heads={heads}, causal={rng.random() < 0.5}, rotary={rng.random() < 0.2 and size > 1}"
     options = [
-        f"layers.lstm(program, '{name}', x, {size}, bidirectional={both})[0]",
-        f"layers.gru(program, '{name}', x, {size}, bidirectional={both})[0]",
-        f"layers.attention(program, '{name}', layers.dense(program, '{name}in', x, {8 * heads}), {attending})",
-        f"layers.transformer_block(program, '{name}', layers.dense(program, '{name}in', x, {8 * heads}), {attending})",
-        f"layers.conv(program, '{name}', x, {size}, window={int(rng.choice([1, 2, 3]))}{_bias(rng)})",
-        f"layers.dense(program, '{name}', x, {size}{_bias(rng)})",
+        f"layers.lstm(x, '{name}', {size}, bidirectional={both})[0]",
+        f"layers.gru(x, '{name}', {size}, bidirectional={both})[0]",
+        f"layers.attention(layers.dense(x, '{name}in', {8 * heads}), '{name}', {attending})",
+        f"layers.transformer_block(layers.dense(x, '{name}in', {8 * heads}), '{name}', {attending})",
+        f"layers.conv(x, '{name}', {size}, window={int(rng.choice([1, 2, 3]))}{_bias(rng)})",
+        f"layers.dense(x, '{name}', {size}{_bias(rng)})",
         "ops.cumsum(x, axis=1) * 0.3",
         "ops.softmax(x, axis=-1)",
         "ops.transpose(ops.transpose(x, axes=(0, 2, 1)) * 1.5, axes=(0, 2, 1))",
@@ -116,14 +116,14 @@ def images(rng: np.random.Generator, number: int) -> list[str]:
     pool = "max_pool" if rng.random() < 0.5 else "avg_pool"
     edges = "(0, 1, 1, 0)"
     options = [
-        f"layers.conv(program, '{name}', x, {size}, window={window}, stride={stride}{_bias(rng)})",
-        f"layers.conv(program, '{name}', x, {size}, window={window}, dilation={dilation}{_bias(rng)})",
-        f"layers.conv(program, '{name}', x, x.shape[-1], window={window}, stride={stride}, groups=x.shape[-1])",
-        f"layers.conv(program, '{name}', x, 2 * x.shape[-1], window=3, groups=x.shape[-1])",
-        f"layers.conv_norm(program, '{name}', x, {size}, window={window}, stride={stride})",
+        f"layers.conv(x, '{name}', {size}, window={window}, stride={stride}{_bias(rng)})",
+        f"layers.conv(x, '{name}', {size}, window={window}, dilation={dilation}{_bias(rng)})",
+        f"layers.conv(x, '{name}', x.shape[-1], window={window}, stride={stride}, groups=x.shape[-1])",
+        f"layers.conv(x, '{name}', 2 * x.shape[-1], window=3, groups=x.shape[-1])",
+        f"layers.conv_norm(x, '{name}', {size}, window={window}, stride={stride})",
         f"ops.{pool}(x, window=(2, 2), stride=(2, 2), padding={edges})",
         f"ops.{pool}(x, window=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1))",
-        f"ops.concat(x, layers.conv(program, '{name}', x, {size}, window={window}), axis=3)",
+        f"ops.concat(x, layers.conv(x, '{name}', {size}, window={window}), axis=3)",
         "ops.pad(x, before=(0, 1, 0, 0), after=(0, 0, 2, 0), value=0.5)",
     ]
     return _around(rng, name, options[int(rng.integers(len(options)))], "x.shape[-1]")
@@ -132,7 +132,7 @@ def images(rng: np.random.Generator, number: int) -> list[str]:
 def _around(rng: np.random.Generator, name: str, call: str, size: str) -> list[str]:
     """The call, and what may stand around it: a norm, an activation, a sum with what came in, dropout."""
     lines = [f"x, was = {call}, x"]
-    norms = [f"layers.layer_norm(program, '{name}n', x)", f"layers.batch_norm(program, '{name}n', x)"]
+    norms = [f"layers.layer_norm(x, '{name}n')", f"layers.batch_norm(x, '{name}n')"]
     if rng.random() < 0.35:
         lines.append(f"x = {norms[int(rng.integers(2))]}")
     act = f"x = ops.{rng.choice(ACTIVATIONS)}(x)"

@@ -27,19 +27,19 @@ def files() -> Iterator[Path]:
 def mlp(program: Program) -> None:
     """Train three dense layers with dropout."""
     x, label = program.input("x", "float32", (ROWS, 200)), program.input("label", "int64", (ROWS,))
-    h = layers.dropout(ops.relu(layers.dense(program, "a", x, 256)), 0.2)
-    h = ops.gelu(layers.layer_norm(program, "n", layers.dense(program, "b", h, 131)))
+    h = layers.dropout(ops.relu(layers.dense(x, "a", 256)), 0.2)
+    h = ops.gelu(layers.layer_norm(layers.dense(h, "b", 131), "n"))
     _train(program, h, label, adam(1e-3))
 
 
 def images(program: Program) -> None:
     """Train convolutions of several kinds, with pooling."""
     x, label = program.input("x", "float32", (ROWS, 14, 13, 3)), program.input("label", "int64", (ROWS,))
-    h = ops.relu(layers.conv_norm(program, "a", x, 32, window=3))
+    h = ops.relu(layers.conv_norm(x, "a", 32, window=3))
     h = ops.max_pool2d(h, window=(2, 2), stride=(2, 2))
-    h = ops.relu(layers.conv(program, "b", h, 64, window=3))
-    h = ops.relu(layers.conv(program, "c", h, 64, window=3, groups=64))
-    h = layers.conv(program, "d", h, 96, window=1) + layers.conv(program, "e", h, 96, window=5, stride=1)
+    h = ops.relu(layers.conv(h, "b", 64, window=3))
+    h = ops.relu(layers.conv(h, "c", 64, window=3, groups=64))
+    h = layers.conv(h, "d", 96, window=1) + layers.conv(h, "e", 96, window=5, stride=1)
     h = ops.avg_pool2d(ops.silu(h), window=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1))
     _train(program, ops.mean(h, axes=(1, 2)), label, sgd(0.01))
 
@@ -59,8 +59,8 @@ def attending(program: Program) -> None:
     """Train two transformer blocks over tokens, one of them causal."""
     token, label = program.input("token", "int64", (ROWS, 128)), program.input("label", "int64", (ROWS,))
     h = ops.embedding(program.parameter("table", (9, 64)), token)
-    h = layers.transformer_block(program, "a", h, heads=4, causal=True, rotary=True)
-    h = layers.transformer_block(program, "b", h, heads=2, causal=False)
+    h = layers.transformer_block(h, "a", heads=4, causal=True, rotary=True)
+    h = layers.transformer_block(h, "b", heads=2, causal=False)
     _train(program, ops.mean(h, axes=(1,)), label, adamw(1e-3, decay=0.01))
 
 
@@ -106,6 +106,6 @@ def as_bytes(name: str) -> bytes:
 
 
 def _train(program: Program, h: object, label: object, optimizer: object) -> None:
-    scores = layers.dense(program, "out", h, 10)  # type: ignore[arg-type]
+    scores = layers.dense(h, "out", 10)  # type: ignore[arg-type]
     program.minimize(ops.softmax_cross_entropy(scores, label), optimizer)  # type: ignore[arg-type]
     program.outputs(p=ops.softmax(scores))

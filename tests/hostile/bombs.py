@@ -63,7 +63,7 @@ def scans(count: int) -> Program:
     program = Program("scans", seed=1)
     x = program.parameter("x", (4, 32, 16), zeros())
     for i in range(count):
-        x, *_ = layers.lstm(program, f"layer{i}", x, 16 + i)
+        x, *_ = layers.lstm(x, f"layer{i}", 16 + i)
     program.outputs(total=ops.sum(x))
     return program
 

@@ -169,7 +169,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     program = Program("digits", seed=1)
     x, y = program.input("image", "uint8", ("batch", 8, 8, 1)), program.input("label", "int64", ("batch",))
-    logits = layers.dense(program, "output", ops.reshape(ops.cast(x, dtype="float32"), shape=("batch", 64)), 2)
+    logits = layers.dense(ops.reshape(ops.cast(x, dtype="float32"), shape=("batch", 64)), "output", 2)
     program.minimize(ops.softmax_cross_entropy(logits, y), adam(program.setting("rate", 1e-3)))
     score = ops.softmax(logits)[:, 1]
     program.metrics(

@@ -95,8 +95,8 @@ def test_a_state_that_is_added_is_not_written_over_while_it_is_read():
 def test_a_prediction_has_no_pass_but_convolutions():
     program = Program()
     x = program.input("x", "float32", ("batch", 8, 8, 3))
-    h = ops.relu(layers.conv_norm(program, "one", x, 16))
-    z = layers.conv_norm(program, "two", h, 16)
+    h = ops.relu(layers.conv_norm(x, "one", 16))
+    z = layers.conv_norm(h, "two", 16)
     y = ops.relu(h + z)
     program.outputs(y=y)
     program.minimize(ops.mean(ops.square(y)), sgd(0.1))

@@ -37,14 +37,14 @@ class Network(torch.nn.Module):
 
 def built() -> Program:
     program = Program()
-    x = layers.embedding(program, "words", program.input("text", "int64", ("batch", 7)), 20, 8)
+    x = layers.embedding(program.input("text", "int64", ("batch", 7)), "words", 20, 8)
     with program.scope("encoder"):
         for i in range(2):
-            x = layers.transformer_block(program, f"block{i}", x, 2, width=16)
-    x, _, _ = layers.lstm(program, "rnn", x, 5, layers=2, bidirectional=True)
-    x, _ = layers.gru(program, "gru", x, 6)
-    x = layers.batch_norm(program, "norm", layers.conv(program, "conv", x, 4, groups=2))
-    program.outputs(y=layers.dense(program, "fc", layers.group_norm(program, "groups", x, 2), 3))
+            x = layers.transformer_block(x, f"block{i}", 2, width=16)
+    x, _, _ = layers.lstm(x, "rnn", 5, layers=2, bidirectional=True)
+    x, _ = layers.gru(x, "gru", 6)
+    x = layers.batch_norm(layers.conv(x, "conv", 4, groups=2), "norm")
+    program.outputs(y=layers.dense(layers.group_norm(x, "groups", 2), "fc", 3))
     program.freeze("*")  # there is no loss
     return program
 

@@ -23,7 +23,7 @@ def program() -> Program:
         built.input("a", "float32", ("n",)),
         built.input("y", "int64", ("n",)),
     )
-    scores = layers.dense(built, "out", ops.concat(x, a[:, None], axis=1), 2)
+    scores = layers.dense(ops.concat(x, a[:, None], axis=1), "out", 2)
     built.minimize(ops.softmax_cross_entropy(scores, y), sgd(0.1))
     built.outputs(scores=scores)
     return built

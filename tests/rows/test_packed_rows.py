@@ -129,7 +129,7 @@ def classifier(fed: str = "x") -> None:
     """A program for packed people, trained."""
     program = Program("people", seed=1)
     x, species = program.input("x", "float32", ("batch", 2)), program.input("species", "int64", ("batch",))
-    logits = layers.dense(program, "output", x, 3)
+    logits = layers.dense(x, "output", 3)
     program.minimize(ops.softmax_cross_entropy(logits, species), sgd(0.1))
     program.outputs(probabilities=ops.softmax(logits), guess=ops.argmax(logits, axis=1))
     program.data("rows.safetensors", splits={"train": "train"})

@@ -22,7 +22,7 @@ def weights(program, *shape):
 APART = {
     "elementwise": lambda p, x: ops.tanh(x * 2.0 + weights(p, 6)) - ops.maximum(x, 0.5),
     "where": lambda p, x: ops.where(x > 0.0, x, ops.exp(x)),
-    "dense": lambda p, x: ops.relu(layers.dense(p, "d", ops.flatten(x), 5)),
+    "dense": lambda p, x: ops.relu(layers.dense(ops.flatten(x), "d", 5)),
     "stacks": lambda p, x: ops.softmax(x @ weights(p, 6, 3), axis=-1),
     "in rows": lambda p, x: x @ ops.transpose(x, axes=(0, 2, 1)),
     "reductions": lambda p, x: ops.sum(x, axes=(1,)) / ops.max(x, axes=(-2,)) + ops.mean(x, axes=(1, 2))[:, None],
@@ -31,11 +31,11 @@ APART = {
     "norms": lambda p, x: ops.rms_norm(ops.layer_norm(x, axis=-1)[0], axis=-1)[0],
     "places": lambda p, x: ops.concat(x[:, ::-1], ops.pad(x, before=(0, 1, 0), after=(0, 0, 2))[:, 1:, :6], axis=1),
     "splits": lambda p, x: ops.add(*ops.split(x, sizes=(3, 3), axis=2)),
-    "images": lambda p, x: ops.max_pool2d(layers.conv(p, "c", x[..., None], 2), window=(2, 2), stride=(2, 2)),
-    "groups": lambda p, x: layers.group_norm(p, "g", x, groups=2),
-    "embedding": lambda p, x: layers.embedding(p, "e", ops.argmax(x, axis=-1), 6, 3),
-    "attention": lambda p, x: layers.attention(p, "a", x, heads=2, causal=True),
-    "recurrent": lambda p, x: ops.concat(layers.lstm(p, "l", x, 3)[0], layers.gru(p, "r", x, 2)[0], axis=-1),
+    "images": lambda p, x: ops.max_pool2d(layers.conv(x[..., None], "c", 2), window=(2, 2), stride=(2, 2)),
+    "groups": lambda p, x: layers.group_norm(x, "g", groups=2),
+    "embedding": lambda p, x: layers.embedding(ops.argmax(x, axis=-1), "e", 6, 3),
+    "attention": lambda p, x: layers.attention(x, "a", heads=2, causal=True),
+    "recurrent": lambda p, x: ops.concat(layers.lstm(x, "l", 3)[0], layers.gru(x, "r", 2)[0], axis=-1),
     "losses": lambda p, x: ops.squared_error(x, x * 0.5, reduction="none"),
 }  # fmt: skip
 """What keeps rows apart."""

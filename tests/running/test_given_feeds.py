@@ -17,7 +17,7 @@ HOW = "name the feed of each array, as in {'x': x, 'label': label}"
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     program = Program(seed=1)
     x, y = program.input("x", "float32", ("batch", 64)), program.input("y", "float32", ("batch", 4))
-    out = layers.dense(program, "d", x, 4)
+    out = layers.dense(x, "d", 4)
     program.minimize(ops.squared_error(out, y), sgd(0.1))
     program.outputs(out=out + y)
     program.compile(batch=32).save(tmp_path / "p.pb", force=True)

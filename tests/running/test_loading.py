@@ -21,8 +21,8 @@ def network() -> Run:
     program = Program("network")
     x = program.input("x", "float32", ("batch", 4))
     for i in range(2):
-        x = ops.tanh(layers.dense(program, f"trunk.layer{i}", x, 4))
-    program.outputs(y=layers.dense(program, "head", x, 2))
+        x = ops.tanh(layers.dense(x, f"trunk.layer{i}", 4))
+    program.outputs(y=layers.dense(x, "head", 2))
     return Run(program.compile(batch=1).desc)
 
 
@@ -193,9 +193,9 @@ def taken(build: Callable[[Program], None], tensors: dict[str, Array], folder: P
 def test_weights_of_dense_and_convolution_are_turned_and_norms_and_tables_are_not(tmp_path: Path):
     def build(program: Program) -> None:
         x = program.input("x", "float32", (1, 5, 5, 3))
-        x = layers.batch_norm(program, "features.1", layers.conv(program, "features.0", x, 4, groups=1))
-        layers.dense(program, "fc", ops.reshape(x, shape=(1, 100)), 2)
-        layers.embedding(program, "words", program.input("n", "int64", (1,)), 7, 7)
+        x = layers.batch_norm(layers.conv(x, "features.0", 4, groups=1), "features.1")
+        layers.dense(ops.reshape(x, shape=(1, 100)), "fc", 2)
+        layers.embedding(program.input("n", "int64", (1,)), "words", 7, 7)
 
     tensors = {
         "features.0.weight": drawn(4, 3, 3, 3),
@@ -221,8 +221,8 @@ def test_weights_of_dense_and_convolution_are_turned_and_norms_and_tables_are_no
 def test_recurrent_weights_are_found_by_layer_and_direction(tmp_path: Path):
     def build(program: Program) -> None:
         x = program.input("x", "float32", (1, 5, 3))
-        y, _, _ = layers.lstm(program, "net.rnn", x, 2, layers=2, bidirectional=True)
-        layers.gru(program, "gru", y, 2)
+        y, _, _ = layers.lstm(x, "net.rnn", 2, layers=2, bidirectional=True)
+        layers.gru(y, "gru", 2)
 
     tensors = {"gru.weight_ih_l0": drawn(6, 4), "gru.weight_hh_l0": drawn(6, 2)}
     tensors |= {"gru.bias_ih_l0": drawn(6), "gru.bias_hh_l0": drawn(6) + 1}
@@ -239,7 +239,7 @@ def test_recurrent_weights_are_found_by_layer_and_direction(tmp_path: Path):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_weights_of_16_bits_of_pytorch_are_widened(dtype: str, tmp_path: Path):
     def build(program: Program) -> None:
-        layers.dense(program, "fc", program.input("x", "float32", (1, 3)), 2)
+        layers.dense(program.input("x", "float32", (1, 3)), "fc", 2)
 
     weight = drawn(2, 3).astype(getattr(ml_dtypes, dtype, dtype))
     run = taken(build, {"fc.weight": weight, "fc.bias": np.ones(2, weight.dtype)}, tmp_path)
@@ -251,7 +251,7 @@ def test_an_encoder_of_pytorch_is_taken_by_one_rule(tmp_path: Path):
     def build(program: Program) -> None:
         x = program.input("x", "float32", (1, 5, 4))
         with program.scope("encoder"):
-            layers.transformer_block(program, "block0", x, 2, width=6)
+            layers.transformer_block(x, "block0", 2, width=6)
 
     at = "encoder.layers.0."
     tensors = {
@@ -281,7 +281,7 @@ def test_two_modules_are_taken_as_one_layer_by_rules_that_name_its_states(tmp_pa
     rename = {"conv1.": "stem.", "bn1.weight": "stem.scale", "bn1.bias": "stem.bias", "bn1.": "stem."}
 
     def build(program: Program) -> None:
-        layers.conv_norm(program, "stem", program.input("x", "float32", (1, 5, 5, 3)), 4)
+        layers.conv_norm(program.input("x", "float32", (1, 5, 5, 3)), "stem", 4)
 
     state = taken(build, tensors, tmp_path, rename=rename).state
     np.testing.assert_array_equal(state["stem.scale"], tensors["bn1.weight"])

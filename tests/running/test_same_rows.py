@@ -36,7 +36,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     prograd.data.write("rows.safetensors", ROWS, splits=SPLITS)
     program = Program("given", seed=1)
     x, y = program.input("x", "float32", ("n", 3)), program.input("y", "int64", ("n",))
-    scores = layers.dense(program, "out", x, 2)
+    scores = layers.dense(x, "out", 2)
     program.minimize(ops.softmax_cross_entropy(scores, y), sgd(0.1))
     program.metrics(accuracy=ops.accuracy(scores, y))
     program.data("rows.safetensors", splits={name: name for name in SPLITS}, shuffle=True)

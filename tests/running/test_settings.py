@@ -221,7 +221,7 @@ def built(make):
         (lambda p: by_value(p.setting("a", 0.0)), "by_value: limit: the setting 'a' is 0, which is not above 0"),
         (
             lambda p: layers.dropout(p.state("w"), p.setting("a", 1.0)),
-            "dropout: rate: the setting 'a' is 1, which is not from 0 on and below 1",
+            "dropout: ratio: the setting 'a' is 1, which is not from 0 on and below 1",
         ),
         (lambda p: adamw(0.1, decay=p.state("w")), "decay=%w: float32[2] is neither a number nor a setting"),
     ],

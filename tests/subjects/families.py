@@ -133,13 +133,13 @@ def statistics(program: Program) -> Value:
 
 def norms(program: Program) -> Value:
     x = rows_of(program, STEPS, 128)
-    x = layers.layer_norm(program, "layer", x)
+    x = layers.layer_norm(x, "layer")
     x, _ = ops.rms_norm(x, weights(program, "scale", 128))
-    return squared(layers.group_norm(program, "group", x, 8))
+    return squared(layers.group_norm(x, "group", 8))
 
 
 def batch_norm(program: Program) -> Value:
-    return squared(ops.relu(layers.batch_norm(program, "norm", rows_of(program, 16, 16, 64))))
+    return squared(ops.relu(layers.batch_norm(rows_of(program, 16, 16, 64), "norm")))
 
 
 def softmax(program: Program) -> Value:

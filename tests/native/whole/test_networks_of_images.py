@@ -15,33 +15,33 @@ ROWS = 8
 
 def residual(program: Program, x: Value) -> Value:
     """Two blocks, one with a projection."""
-    h = ops.relu(layers.conv_norm(program, "stem", x, 8))
-    y = layers.conv_norm(program, "two", ops.relu(layers.conv_norm(program, "one", h, 8)), 8)
+    h = ops.relu(layers.conv_norm(x, "stem", 8))
+    y = layers.conv_norm(ops.relu(layers.conv_norm(h, "one", 8)), "two", 8)
     h = ops.relu(h + y)
-    y = layers.conv_norm(program, "four", ops.relu(layers.conv_norm(program, "three", h, 12, stride=2)), 12)
-    return ops.relu(layers.conv_norm(program, "projection", h, 12, window=1, stride=2) + y)
+    y = layers.conv_norm(ops.relu(layers.conv_norm(h, "three", 12, stride=2)), "four", 12)
+    return ops.relu(layers.conv_norm(h, "projection", 12, window=1, stride=2) + y)
 
 
 def inverted(program: Program, x: Value) -> Value:
     """Expansion, channels by themselves, projection, and the addition around them."""
-    h = ops.relu6(layers.conv_norm(program, "stem", x, 4))
-    y = ops.relu6(layers.conv_norm(program, "wide", h, 16, window=1))
-    y = layers.conv(program, "own", y, 16, groups=16, bias=False)
-    y = ops.relu6(layers.batch_norm(program, "own.norm", y))
-    return h + layers.conv_norm(program, "narrow", y, 4, window=1)
+    h = ops.relu6(layers.conv_norm(x, "stem", 4))
+    y = ops.relu6(layers.conv_norm(h, "wide", 16, window=1))
+    y = layers.conv(y, "own", 16, groups=16, bias=False)
+    y = ops.relu6(layers.batch_norm(y, "own.norm"))
+    return h + layers.conv_norm(y, "narrow", 4, window=1)
 
 
 def biased(program: Program, x: Value) -> Value:
     """Convolutions with bias and activation, and pools."""
-    h = ops.avg_pool(ops.relu(layers.conv(program, "one", x, 6, window=5)), window=(2, 2), stride=(2, 2))
-    return ops.max_pool(ops.tanh(layers.conv(program, "two", h, 9, padding="none")), window=(2, 2), stride=(2, 2))
+    h = ops.avg_pool(ops.relu(layers.conv(x, "one", 6, window=5)), window=(2, 2), stride=(2, 2))
+    return ops.max_pool(ops.tanh(layers.conv(h, "two", 9, padding="none")), window=(2, 2), stride=(2, 2))
 
 
 @pytest.mark.parametrize("network", [residual, inverted, biased])
 def test_twenty_steps_and_a_prediction(network: Callable[[Program, Value], Value]):
     program = Program("images", seed=3)
     x, label = program.input("x", "float32", ("batch", 13, 13, 3)), program.input("label", "int64", ("batch",))
-    logits = layers.dense(program, "out", ops.mean(network(program, x), axes=(1, 2)), 5)
+    logits = layers.dense(ops.mean(network(program, x), axes=(1, 2)), "out", 5)
     loss = ops.softmax_cross_entropy(logits, label)
     program.minimize(loss, sgd(0.05))
     program.outputs(logits=logits)

@@ -36,9 +36,9 @@ def images() -> Program:
     """Its filter is packed; the scale of its batch norm and a softmax of a bias and a setting follow from states."""
     made = Program("prepacks", seed=4)
     x, label = made.input("x", "float32", ("batch", 13, 13, 3)), made.input("label", "int64", ("batch",))
-    h = ops.relu(layers.batch_norm(made, "norm", layers.conv(made, "conv", x, 6, window=3)))
+    h = ops.relu(layers.batch_norm(layers.conv(x, "conv", 6, window=3), "norm"))
     bias = ops.softmax(made.parameter("bias", (5,)) * made.setting("gain", 0.5))
-    logits = layers.dense(made, "out", ops.mean(h, axes=(1, 2)), 5) + bias
+    logits = layers.dense(ops.mean(h, axes=(1, 2)), "out", 5) + bias
     made.minimize(ops.softmax_cross_entropy(logits, label), sgd(0.5))
     made.outputs(logits=logits)
     return made
@@ -261,7 +261,7 @@ def test_two_runs_of_one_program_do_not_share_what_is_prepacked(desc):
 def recurrent() -> Program:
     made = Program("recurrent", seed=4)
     x = made.input("x", "float32", ("batch", 5, 24))
-    made.outputs(y=layers.lstm(made, "lstm", x, 40)[0])
+    made.outputs(y=layers.lstm(x, "lstm", 40)[0])
     return made
 
 
