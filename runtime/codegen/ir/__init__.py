@@ -18,11 +18,9 @@ from runtime.codegen.ir.types import DTYPES as DTYPES
 from runtime.codegen.ir.types import FLOAT16 as FLOAT16
 from runtime.codegen.ir.types import FLOAT32 as FLOAT32
 from runtime.codegen.ir.types import FLOAT64 as FLOAT64
-from runtime.codegen.ir.types import INT8 as INT8
 from runtime.codegen.ir.types import INT32 as INT32
 from runtime.codegen.ir.types import INT64 as INT64
 from runtime.codegen.ir.types import UINT8 as UINT8
-from runtime.codegen.ir.types import UINT16 as UINT16
 from runtime.codegen.ir.types import UINT32 as UINT32
 from runtime.codegen.ir.types import UINT64 as UINT64
 from runtime.codegen.ir.types import Type as Type

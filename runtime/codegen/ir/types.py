@@ -66,9 +66,7 @@ class Type:
 MASK: Final = Type("mask", 1)
 BOOL: Final = Type("unsigned", 8)
 """A bool in memory: a byte, 0 or 1."""
-INT8: Final = Type("signed", 8)
 UINT8: Final = Type("unsigned", 8)
-UINT16: Final = Type("unsigned", 16)
 INT32: Final = Type("signed", 32)
 UINT32: Final = Type("unsigned", 32)
 INT64: Final = Type("signed", 64)

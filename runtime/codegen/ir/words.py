@@ -130,15 +130,6 @@ def leading_zeros(x: Value) -> Value:
     return x.function.intrinsic("ctlz", x.type, x, no)
 
 
-def round_even(x: Value) -> Value:
-    """Round to the nearest integer, ties to even, for sizes below 2**22 (float32) or 2**51 (float64).
-
-    The sum with a large number has no bits for a fraction; not every target has an instruction.
-    """
-    large = 1.5 * 2.0 ** (23 if x.type.bits == 32 else 52)
-    return (x + large) - large
-
-
 def shuffle(a: Value, b: Value, lanes: Sequence[int]) -> Value:
     """Select lanes by number, from the lanes of a followed by those of b."""
     type, picks = a.type.of(len(lanes)), ", ".join(f"i32 {lane}" for lane in lanes)
