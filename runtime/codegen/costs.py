@@ -127,6 +127,9 @@ LINE_LOOP_CYCLES: Final = 10
 COPIED_VECTOR_CYCLES: Final = 2
 """Cycles of a vector of a line that is copied with its border."""
 
+SCATTERED_BYTE_CYCLES: Final = 0.25
+"""Cycles of a byte of a filter that is read from memory in panels, out of its order."""
+
 STREAMED_WEIGHT_CYCLES: Final = 0.4
 """Cycles of an element of a filter that is read from memory in order. Measured by a filter beyond the caches."""
 
@@ -173,6 +176,9 @@ SEPARATE_TAPS_GAIN: Final = 0.97
 
 TWO_TILE_SIZES_PENALTY: Final = 1.03
 """Slowdown of a loop nest with tiles of two sizes."""
+
+GROUPED_TILE_PENALTY: Final = 2.0
+"""Slowdown of tiles of a convolution in groups: they are narrow, and their sums are short."""
 
 WIDE_TILE_GAIN: Final = 1.1
 """Slowdown at which a tile of more vectors still pays, because its lines of results are longer."""

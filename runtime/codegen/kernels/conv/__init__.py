@@ -15,6 +15,7 @@ line_filter_gradient the gradient of a filter to few channels
 depthwise    channels by themselves: the convolution, and the gradient of its input
 depthwise_filter_gradient the gradient of their filter
 channel_multiplier channels by themselves that make several
+variants     the variants of a convolution and of its filter's gradient, by price
 taps         loops over what lies under a window
 pooling      maxima and means under a window
 pool_gradients  their gradients

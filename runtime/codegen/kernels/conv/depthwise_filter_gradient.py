@@ -44,13 +44,17 @@ class DepthwiseFilterGradient:
         self.parts = min(WANTED_ITEMS, self.blocks)
         self.border = Border.around(rows, columns, self.height, channels, channels)
 
+    @property
+    def cycles(self) -> float:
+        """Cycles of all taps."""
+        pixels = self.images * self.rows.pixels * self.columns.pixels
+        return pixels * len(self.taps) * -(-self.channels // self.lanes) * DEPTHWISE_TAP_CYCLES
+
     def steps(self) -> KernelSteps:
         """Parts, and what joins them."""
         item = self.element.bits // 8
-        pixels = self.images * self.rows.pixels * self.columns.pixels
-        cost = pixels * len(self.taps) * -(-self.channels // self.lanes) * DEPTHWISE_TAP_CYCLES
         join = reduction_step(self.element, self.lanes, self.size, self.parts)
-        steps = (KernelStep(self.part, self.parts, cost), join)
+        steps = (KernelStep(self.part, self.parts, self.cycles), join)
         return KernelSteps(steps, (self.parts * self.size * item,), (self.border.size * item,))
 
     def part(self, work: Work, start: Value, stop: Value) -> None:

@@ -35,20 +35,19 @@ class FilterGradient1x1:
         self.shape = shape.planned(target)
         self.vector = shape.element.of(shape.lanes)
         self.columns = shape.columns.pixels
-        self.lines = shape.images * shape.rows.pixels
-        self.height = min(max(BLOCK_PIXELS // self.columns, 1), self.lines)
-        self.blocks = -(-self.lines // self.height)
+        self.lines, self.height, self.blocks = _blocks(shape)
         self.parts = min(WANTED_ITEMS, self.blocks)
         self.tiles = sum(many for _, many in shares(self.shape.deep, self.shape.most))
         self.panel = self.height * self.columns * self.shape.width
+        self.cycles: float = shape.places * self.shape.cycles
 
-    @property
-    def is_wanted(self) -> bool:
-        """Whether there is enough for all units."""
-        shape = self.shape
+    @staticmethod
+    def applies(target: Target, shape: FilterGradient) -> bool:
+        """Return True for filters of one place in one group, whose places are enough for all work items."""
+        del target
         alone = all(side.window == 1 and side.before == 0 for side in (shape.rows, shape.columns))
         inside = all((side.pixels - 1) * side.stride < side.source for side in (shape.rows, shape.columns))
-        return alone and inside and shape.groups == 1 and shape.deep >= shape.lanes and self.blocks >= MIN_BLOCKS
+        return alone and inside and shape.groups == 1 and shape.deep >= shape.lanes and _blocks(shape)[2] >= MIN_BLOCKS
 
     def steps(self) -> KernelSteps:
         """Parts, and what joins them."""
@@ -145,3 +144,10 @@ class FilterGradient1x1:
         with f.when(~is_first):
             for at, tail, x in pixels:
                 f.store(f.load(pixel, at, shape.lanes, tail) + x, pixel, at, tail)
+
+
+def _blocks(shape: FilterGradient) -> tuple[int, int, int]:
+    """Return the lines of all images, the lines of a block, and the number of blocks."""
+    lines = shape.images * shape.rows.pixels
+    height = min(max(BLOCK_PIXELS // shape.columns.pixels, 1), lines)
+    return lines, height, -(-lines // height)

@@ -90,8 +90,13 @@ class FilterGradient:
         return min((way for way in ways if way.is_merged <= way.may_merge), key=lambda way: way.cycles)
 
     @property
+    def places(self) -> int:
+        """Places of the result, of all images."""
+        return self.images * self.rows.pixels * self.columns.pixels
+
+    @property
     def cycles(self) -> float:
-        """About so many for a place of the result."""
+        """Cycles for each place of the result."""
         tiles = [(size, count * self.turns) for size, count in self.tiles]
         cycles = sum(n * tile_step_cycles(r, self.vectors) for r, n in tiles)
         return (

@@ -14,7 +14,7 @@ from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import maximum, minimum
 from runtime.codegen.kernels.conv.axes import Axis, AxisPhase
 from runtime.codegen.kernels.conv.correlation import part_of
-from runtime.codegen.kernels.conv.plan import MAX_CHAIN_DEPTH, WANTED_ITEMS, ConvShape, cycles
+from runtime.codegen.kernels.conv.plan import MAX_CHAIN_DEPTH, WANTED_ITEMS, ConvShape, packed_filter_cycles
 from runtime.codegen.kernels.copies import copied, zeros
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
@@ -54,19 +54,17 @@ class Folded:
         self.by_panels = shape.filters > 2 * shape.source and self.panels >= WANTED_ITEMS // 2
         taps = sum(stop - start for start, stop in map(self._taps_of, range(self.rows.pixels)))
         pixels = self.rows.pixels * self.columns.pixels * -(-shape.wide // lanes)
-        self.cycles = shape.images * (taps * steps * shape.deep + pixels * self.columns.taps * FOLDED_PART_CYCLES)
+        products = taps * shape.deep * steps
+        parts = pixels * self.columns.taps * FOLDED_PART_CYCLES
+        self.cycles: float = shape.images * (products + parts) + packed_filter_cycles(element.bits, shape)
 
     @staticmethod
-    def takes(shape: ConvShape) -> bool:
-        """Whether there are such loops for it."""
+    def applies(target: Target, element: Type, shape: ConvShape) -> bool:
+        """Return True for windows of several columns that move pixel by pixel over one group."""
+        del target, element
         rows, columns = shape.rows, shape.columns
         steps = (rows.apart, rows.every, columns.step, columns.apart, columns.every)
         return shape.groups == 1 and shape.window[1] > 1 and steps == (1, 1, 1, 1, 1) and shape.deep <= MAX_CHAIN_DEPTH
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether they take less time than a tile of places; no size of a cache is asked, as sums depend on it."""
-        return self.cycles < cycles(self.target, self.element.bits, self.shape)
 
     def steps(self) -> KernelSteps:
         """One that copies the filter, unless that is done where a panel is needed, and one that computes."""

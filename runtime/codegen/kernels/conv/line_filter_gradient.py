@@ -55,18 +55,13 @@ class LineFilterGradient:
         self.cycles = self._cycles(tile_cycles(target, lanes, self.depth, filled))
 
     @staticmethod
-    def takes(shape: FilterGradient) -> bool:
-        """Whether there are such loops for it."""
+    def applies(target: Target, shape: FilterGradient) -> bool:
+        """Return True for windows that move pixel by pixel, and results of fewer channels than a vector has."""
+        del target
         columns = shape.columns
         return (
             shape.groups == columns.stride == columns.dilation == 1 and columns.window > 1 and shape.wide < shape.lanes
         )
-
-    def is_wanted(self, target: Target) -> bool:
-        """Whether they take less time than channels by themselves."""
-        shape = self.shape
-        pixels = shape.images * shape.rows.pixels * shape.columns.pixels
-        return self.cycles < pixels * shape.planned(target).cycles
 
     def steps(self) -> KernelSteps:
         """Parts, and what joins them."""

@@ -11,7 +11,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from runtime.codegen.costs import L2_PANEL_BYTES_PER_CYCLE, tile_step_cycles
+from runtime.codegen.costs import (
+    GROUPED_TILE_PENALTY,
+    L2_PANEL_BYTES_PER_CYCLE,
+    PACKED_ELEMENT_CYCLES,
+    SCATTERED_BYTE_CYCLES,
+    tile_step_cycles,
+)
 from runtime.codegen.kernels.conv.axes import Axis
 from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS
 from runtime.codegen.machine import NOMINAL_L1_BYTES, NOMINAL_L2_BYTES, Target
@@ -181,11 +187,19 @@ def _splits(shape: ConvShape) -> tuple[bool, bool, int]:
     return True, True, next((count for count in parts if shape.deep % count == 0), 1)
 
 
-def cycles(target: Target, bits: int, shape: ConvShape) -> float:
-    """About so many for all tiles, wherever they read from: what is chosen by it depends on no size of a cache."""
+def direct_cycles(target: Target, bits: int, shape: ConvShape) -> float:
+    """Return the cycles of all tiles, wherever they read from: a choice by them depends on no size of a cache."""
     lanes = target.lanes(bits)
     steps = min(_costs(target, lanes, shape, 0, one_row=False).values())
-    return steps * shape.taps * shape.deep * shape.groups
+    penalty = GROUPED_TILE_PENALTY if shape.groups > 1 else 1
+    return steps * shape.taps * shape.deep * shape.groups * penalty + packed_filter_cycles(bits, shape)
+
+
+def packed_filter_cycles(bits: int, shape: ConvShape) -> float:
+    """Return the cycles in which a filter is copied into panels, from memory if a second-level cache cannot hold it."""
+    nbytes = shape.filters * bits // 8
+    reads = nbytes * SCATTERED_BYTE_CYCLES if nbytes > NOMINAL_L2_BYTES else 0
+    return shape.filters * PACKED_ELEMENT_CYCLES + reads
 
 
 def _block(target: Target, lanes: int, shape: ConvShape, one_row: bool) -> ConvTile:

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, PARTIAL_SUM_CYCLES, STREAMED_WEIGHT_CYCLES, multiply_add_cycles
+from runtime.codegen.costs import (
+    PACKED_ELEMENT_CYCLES,
+    PARTIAL_SUM_CYCLES,
+    STREAMED_WEIGHT_CYCLES,
+    multiply_add_cycles,
+)
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels.conv.borders import Images
 from runtime.codegen.kernels.conv.correlation import Correlation, part_of
-from runtime.codegen.kernels.conv.plan import WANTED_ITEMS, ConvPlan, ConvShape
+from runtime.codegen.kernels.conv.plan import WANTED_ITEMS, ConvShape, plan_convolution
 from runtime.codegen.kernels.copies import zeros
-from runtime.codegen.kernels.matmul.plan import shares, tile_shape
+from runtime.codegen.kernels.matmul.plan import shares, tile_cycles, tile_shape
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
@@ -30,7 +35,8 @@ MAX_OUTPUT_PIXELS: Final = 64
 class Streamed:
     """The loops, forwards and with channels in one group."""
 
-    def __init__(self, target: Target, element: Type, shape: ConvShape, plan: ConvPlan) -> None:
+    def __init__(self, target: Target, element: Type, shape: ConvShape) -> None:
+        plan = plan_convolution(target, element.bits, shape)
         self.target, self.element, self.shape = target, element, shape
         self.lanes = plan.lanes
         self.vector = element.of(self.lanes)
@@ -47,17 +53,18 @@ class Streamed:
         self.size = self.places * shape.wide
         self.deep = shape.deep // pieces
         self.rows = min(WEIGHT_ROWS_TOGETHER, self.deep)
+        tiles = tile_cycles(target, self.lanes, self.places, shape.wide) * shape.taps * shape.deep
+        self.cycles: float = max(tiles, shape.filters * STREAMED_WEIGHT_CYCLES)
 
     @staticmethod
-    def is_wanted(shape: ConvShape, plan: ConvPlan) -> bool:
-        """Whether the filter is as large as that, and lies as it is read."""
-        pixels = shape.images * shape.rows.pixels * shape.columns.pixels
+    def applies(target: Target, element: Type, shape: ConvShape) -> bool:
+        """Return True if the filter is much larger than the images, and lies in memory as it is read."""
         return (
-            plan.by_panels
-            and not shape.is_filter_transposed
+            not shape.is_filter_transposed
             and shape.groups == 1
-            and pixels <= MAX_OUTPUT_PIXELS
+            and shape.images * shape.rows.pixels * shape.columns.pixels <= MAX_OUTPUT_PIXELS
             and shape.deep >= WEIGHT_ROWS_TOGETHER
+            and plan_convolution(target, element.bits, shape).by_panels
         )
 
     def steps(self) -> KernelSteps:

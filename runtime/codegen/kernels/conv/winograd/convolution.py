@@ -11,7 +11,7 @@ from runtime.codegen.costs import WINOGRAD_PENALTY
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import any_lane, is_nan, where
 from runtime.codegen.kernels.conv.correlation import part_of
-from runtime.codegen.kernels.conv.plan import WANTED_ITEMS, ConvShape
+from runtime.codegen.kernels.conv.plan import WANTED_ITEMS, ConvShape, packed_filter_cycles
 from runtime.codegen.kernels.conv.winograd.filters import TransformedFilters
 from runtime.codegen.kernels.conv.winograd.non_finite import NonFiniteTiles, written
 from runtime.codegen.kernels.conv.winograd.plan import is_taken, plan_winograd
@@ -31,13 +31,15 @@ class Winograd:
         self.filters, self.again = TransformedFilters(element, self.plan), NonFiniteTiles(element, self.plan)
 
     @staticmethod
-    def takes(element: Type, shape: ConvShape) -> bool:
-        """Whether there are such loops for it."""
+    def applies(target: Target, element: Type, shape: ConvShape) -> bool:
+        """Return True for 3 x 3 windows that move pixel by pixel over float32 images of one group."""
+        del target
         return is_taken(element.bits, shape)
 
-    def is_wanted(self, cycles: float) -> bool:
-        """Whether they take less time than what takes so many cycles."""
-        return self.plan.cycles * WINOGRAD_PENALTY < cycles
+    @property
+    def cycles(self) -> float:
+        """Cycles of all steps, of which the first reads the filter like those of other variants."""
+        return self.plan.cycles * WINOGRAD_PENALTY + packed_filter_cycles(self.element.bits, self.shape)
 
     def steps(self) -> KernelSteps:
         """What transforms the filters; the pixels, if several units need them; and what computes."""

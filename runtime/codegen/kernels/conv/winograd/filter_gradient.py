@@ -42,13 +42,15 @@ class WinogradFilterGradient:
         self.again = NonFiniteChannels(target, shape)
 
     @staticmethod
-    def takes(shape: FilterGradient) -> bool:
-        """Whether there are such loops for it."""
+    def applies(target: Target, shape: FilterGradient) -> bool:
+        """Return True for 3 x 3 windows that move pixel by pixel over float32 images of one group."""
+        del target
         return are_taken(shape)
 
-    def is_wanted(self, cycles: float) -> bool:
-        """Whether they take less time than what takes so many cycles."""
-        return self.plan.cycles * WINOGRAD_PENALTY < cycles
+    @property
+    def cycles(self) -> float:
+        """Cycles of all steps."""
+        return self.plan.cycles * WINOGRAD_PENALTY
 
     def steps(self) -> KernelSteps:
         """The operands are the input and the gradient of the result."""

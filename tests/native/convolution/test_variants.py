@@ -1,0 +1,95 @@
+"""Variants of convolutions: the cheapest that applies is taken, and depends on shape and instruction set only."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from native.building import HERE
+from native.made import check
+
+from registry import OPS
+from runtime.codegen.ir import FLOAT32
+from runtime.codegen.kernels.conv.axes import forward_axis
+from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
+from runtime.codegen.kernels.conv.plan import ConvShape
+from runtime.codegen.kernels.conv.variants import (
+    CONVOLUTIONS,
+    FILTER_GRADIENTS,
+    convolution_variant,
+    filter_gradient_variant,
+)
+from runtime.codegen.machine import INSTRUCTION_SETS, target
+
+CONVOLUTION_CASES = {
+    "Direct": (32, 16, 64, 64, 1, 1),
+    "Folded": (32, 28, 1, 6, 5, 1),
+    "OneChannelGroups": (32, 16, 96, 96, 3, 96),
+    "Streamed": (1, 7, 512, 512, 3, 1),
+    "Winograd": (32, 16, 128, 128, 3, 1),
+}
+"""Images, their size, channels of source and result, window, and groups, by the variant for AVX-512."""
+
+GRADIENT_CASES = {
+    "DirectFilterGradient": (32, 8, 24, 64, 5, 1),
+    "FilterGradient1x1": (32, 16, 64, 64, 1, 1),
+    "LineFilterGradient": (32, 28, 1, 6, 5, 1),
+    "OneChannelFilterGradient": (32, 16, 96, 96, 3, 96),
+    "WinogradFilterGradient": (32, 16, 64, 64, 3, 1),
+}
+
+
+def convolution_of(images: int, size: int, deep: int, wide: int, window: int, groups: int) -> ConvShape:
+    axis = forward_axis(size, window, 1, window // 2, 1, size)
+    return ConvShape(images, axis, axis, groups, deep // groups, wide // groups, (window, window), False)
+
+
+def gradient_of(images: int, size: int, deep: int, wide: int, window: int, groups: int, lanes: int) -> FilterGradient:
+    axis = FilterAxis(size, size, window, 1, window // 2, 1)
+    return FilterGradient(FLOAT32, images, axis, axis, groups, deep // groups, wide // groups, lanes)
+
+
+@pytest.mark.parametrize("name", CONVOLUTION_CASES)
+def test_a_convolution_takes_its_variant(name: str):
+    found = convolution_variant(target("avx512"), FLOAT32, convolution_of(*CONVOLUTION_CASES[name]))
+    assert type(found).__name__ == name
+
+
+@pytest.mark.parametrize("name", GRADIENT_CASES)
+def test_a_filter_gradient_takes_its_variant(name: str):
+    found = filter_gradient_variant(target("avx512"), gradient_of(*GRADIENT_CASES[name], 16))
+    assert type(found).__name__ == name
+
+
+def test_every_variant_is_taken_by_a_case():
+    assert {variant.__name__ for variant in CONVOLUTIONS} == set(CONVOLUTION_CASES)
+    assert {variant.__name__ for variant in FILTER_GRADIENTS} == set(GRADIENT_CASES)
+
+
+@pytest.mark.parametrize("instructions", INSTRUCTION_SETS)
+def test_no_variant_that_applies_is_cheaper_and_caches_do_not_matter(instructions: str):
+    here = target(instructions)
+    for l2_bytes in (256 << 10, 4 << 20):
+        machine = replace(here, l2_bytes=l2_bytes)
+        for case in CONVOLUTION_CASES.values():
+            shape = convolution_of(*case)
+            found = convolution_variant(machine, FLOAT32, shape)
+            prices = [v(here, FLOAT32, shape).cycles for v in CONVOLUTIONS if v.applies(here, FLOAT32, shape)]
+            assert found.cycles == min(prices)
+        for case in GRADIENT_CASES.values():
+            gradient = gradient_of(*case, here.lanes())
+            cheapest = filter_gradient_variant(machine, gradient)
+            prices = [v(here, gradient).cycles for v in FILTER_GRADIENTS if v.applies(here, gradient)]
+            assert cheapest.cycles == min(prices)
+
+
+@pytest.mark.parametrize("instructions", HERE)
+def test_a_channel_that_makes_several_vectors_is_convolved_in_tiles(instructions: str):
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(2, 12, 12, 2)).astype("f4"), rng.normal(size=(1, 1, 1, 258)).astype("f4")
+    here = target(instructions)
+    shape = convolution_of(2, 12, 2, 258, 1, 2)
+    assert type(convolution_variant(here, FLOAT32, shape)).__name__ == "Direct"
+    check(lambda x, w: OPS["conv2d"](x, w, groups=2), [x, w], here)
