@@ -1,7 +1,7 @@
-"""One axis of a convolution as places and taps: forwards, and backwards to the gradient of its input.
+"""One axis of a convolution as output positions and taps: forwards, and backwards to the gradient of its input.
 
-Both directions are one kind of loop: at place p, tap t reads the bordered source at `start + p * step + t * apart`.
-Backwards with a stride the places fall into phases, each of which sees every so manyth tap: no product with a zero.
+Both directions are one kind of loop: at position p, tap t reads the padded source at `start + p * step + t * apart`.
+Backwards with a stride, the positions form phases, each of which sees every stride-th tap: no product with a zero.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 
 class AxisPhase(NamedTuple):
-    """Places that see the same taps.
+    """Positions that see the same taps.
 
     Attributes:
-        first: where the first place is written; the others follow every `Axis.every`.
-        pixels: how many there are.
-        taps: how many each sees.
-        start: what the first tap of the first place reads.
-        filters: the place of the first tap in the filter.
-        onward: from there to that of the next tap.
+        first: the first position in the result; the others follow at a distance of `Axis.every`.
+        pixels: number of positions.
+        taps: number of taps of each.
+        start: index in the padded source of the first tap at the first position.
+        filters: index of the first tap in the filter.
+        onward: distance to the next tap in the filter.
     """
 
     first: int
@@ -34,12 +34,12 @@ class Axis(NamedTuple):
     """An axis of a convolution.
 
     Attributes:
-        source: how long the source is.
-        before: zeros in front of it; if negative, so much of it is left out.
-        step: from a place to the next, in the source.
-        apart: from a tap to the next, in the source.
-        every: from a place to the next of its phase, in the result.
-        phases: there is one forwards.
+        source: extent of the source.
+        before: number of zeros before the source; if negative, number of elements that are left out.
+        step: distance of successive positions in the source.
+        apart: distance of successive taps in the source.
+        every: distance of successive positions of a phase in the result.
+        phases: the phases; one if forwards.
     """
 
     source: int
@@ -51,31 +51,34 @@ class Axis(NamedTuple):
 
     @property
     def pixels(self) -> int:
-        """Of the longest phase."""
+        """Positions of the longest phase."""
         return max(phase.pixels for phase in self.phases)
 
     @property
     def fewest(self) -> int:
-        """Places of the shortest phase that has some."""
+        """Positions of the shortest non-empty phase."""
         return min(phase.pixels for phase in self.phases)
 
     def span(self, pixels: int) -> int:
-        """How much of the bordered source so many places see."""
+        """Return the extent of the padded source that `pixels` positions see."""
         return (pixels - 1) * self.step + max(p.start + max(p.taps - 1, 0) * self.apart + 1 for p in self.phases)
 
     @property
     def is_bordered(self) -> bool:
-        """Whether places see something that the source does not have, or not from its start."""
+        """True if positions see indices that the source does not have, or do not begin at its start."""
         return self.before != 0 or self.span(self.pixels) > self.source
 
 
 def forward_axis(source: int, window: int, stride: int, before: int, dilation: int, pixels: int) -> Axis:
-    """The axis of a convolution."""
+    """Return the axis of a convolution."""
     return Axis(source, before, stride, dilation, 1, (AxisPhase(0, pixels, window, 0, 0, 1),))
 
 
 def backward_axis(source: int, window: int, stride: int, before: int, dilation: int, pixels: int) -> Axis:
-    """The axis of the gradient of its input: the source is the gradient of the result, and places the input's."""
+    """Return the axis of the gradient of a convolution's input.
+
+    The source is the gradient of the result, and the positions are those of the input.
+    """
     together = gcd(stride, dilation)
     found = [_phase(p, window, stride, before, dilation, pixels) for p in range(min(stride, pixels))]
     least = min((phase.start for phase in found if phase.taps), default=0)
@@ -84,7 +87,7 @@ def backward_axis(source: int, window: int, stride: int, before: int, dilation: 
 
 
 def _phase(first: int, window: int, stride: int, before: int, dilation: int, pixels: int) -> AxisPhase:
-    """The phase of the input from `first` on; taps are those of the filter from its end."""
+    """Return the phase of the input that begins at `first`; the taps go through the filter from its end."""
     count = -(-(pixels - first) // stride)
     taps = [tap for tap in range(window) if (first + before - tap * dilation) % stride == 0]
     if not taps:

@@ -1,4 +1,4 @@
-"""Copies of images with borders of zeros around them, so that no loop asks where an image ends."""
+"""Copies of images with zeros around them, so that no loop has to test where an image ends."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from runtime.codegen.kernels.steps import ComputedOperand, Work
 
 
 class Images(NamedTuple):
-    """Images, or parts of them, where a convolution reads them.
+    """Images, or parts of them, as a convolution reads them.
 
     Attributes:
-        at: the first element.
-        image: elements from one to the next.
-        row: likewise, from row to row.
-        pixel: likewise, from pixel to pixel.
+        at: address of the first element.
+        image: stride of images in elements.
+        row: stride of rows.
+        pixel: stride of pixels.
     """
 
     at: Value
@@ -26,50 +26,50 @@ class Images(NamedTuple):
 
 
 def first_operand(work: Work) -> Value | ComputedOperand:
-    """The address of the source of a convolution, or how it is made."""
+    """Return the address of the source of a convolution, or the operand that is computed when it is copied."""
     source = work.computed_operand or work.inputs[0]
     assert source is not None, "a convolution has a source"
     return source
 
 
 def onward(source: Value | ComputedOperand, pixels: Index, channels: int) -> Value | ComputedOperand:
-    """So many pixels further."""
+    """Return the source from a later pixel on."""
     return source.onward(pixels) if isinstance(source, ComputedOperand) else source + pixels * channels
 
 
 class Extent(Protocol):
-    """One axis of an image, as a convolution goes along it."""
+    """One axis of an image under a window."""
 
     @property
     def source(self) -> int:
-        """Its length."""
+        """The extent of the axis."""
         ...
 
     @property
     def before(self) -> int:
-        """Zeros that are put before it."""
+        """The number of zeros before it."""
         ...
 
     @property
     def pixels(self) -> int:
-        """Where the filter stands."""
+        """The number of output positions."""
         ...
 
     def span(self, pixels: int) -> int:
-        """How much of it, with its border, so many places see."""
+        """Return the extent of the padded axis that `pixels` output positions see."""
         ...
 
 
 class Border(NamedTuple):
-    """How images are copied.
+    """A copy of images with zeros around them.
 
     Attributes:
-        rows, columns: of an image.
-        above, before: zeros that are put above and before it; what is negative is left out instead.
-        height, width: of a copy.
-        channels: that are copied.
-        between: elements from pixel to pixel of the image.
-        pixel: likewise, of the copy.
+        rows, columns: extents of an image.
+        above, before: number of zeros above and before it; if negative, number of elements that are left out.
+        height, width: extents of a copy.
+        channels: number of channels that are copied.
+        between: stride of pixels of the image, in elements.
+        pixel: stride of pixels of the copy.
     """
 
     rows: int
@@ -84,7 +84,7 @@ class Border(NamedTuple):
 
     @staticmethod
     def around(rows: Extent, columns: Extent, most_rows: int, channels: int, pixel: int) -> Border:
-        """For so many rows of places, with all their columns, of images that have these channels."""
+        """Return the copy for `most_rows` output rows, with all their columns, of images with these channels."""
         return Border(
             rows.source,
             columns.source,
@@ -113,7 +113,7 @@ def bordered(
     height: Index,
     vector: Type,
 ) -> Images:
-    """Copies of so many images: `height` rows, from the one at `first` of the image with its border."""
+    """Copy rows of `images` images: `height` rows, from row `first` of the padded image on."""
     line = border.width * border.pixel
     start, stop = max(border.before, 0), min(border.before + border.columns, border.width)
     inside = max(stop - start, 0)
@@ -147,7 +147,7 @@ def _pixels(f: Function, border: Border, source: Value | ComputedOperand, to: Va
 
 
 def write_computed(f: Function, source: ComputedOperand, to: Value, count: int, vector: Type, first: Index = 0) -> None:
-    """Write so many channels of a pixel, from the first one on."""
+    """Compute and write `count` channels of a pixel, from the first one on."""
     whole = count // vector.lanes * vector.lanes
     for i in f.range(0, whole, vector.lanes):
         f.store(source.read(source.first, first + i, vector.lanes), to, i)

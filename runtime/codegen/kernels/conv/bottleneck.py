@@ -1,10 +1,10 @@
-"""An inverted bottleneck, strip by strip: pixels get more channels, each of which is filtered by itself, then fewer.
+"""An inverted bottleneck, row tile by row tile: a 1x1 convolution to more channels, a depthwise one, and one to fewer.
 
-What has many channels is never in memory as a whole. A unit is some rows of places of an image; for them it makes the
-rows of wide pixels that their windows see in scratch of its thread, filters those, and makes the result of what that
-gives, while all of it is in near caches. Who goes on with the next unit of an image keeps the rows that both see.
+The wide images are never in memory as a whole. A work item is a range of output rows of an image. It computes the wide
+rows that their windows see in scratch of its thread, filters them, and computes the result from these, while all of it
+is in caches. A thread that continues with the next work item of an image keeps the rows that both need.
 
-Each convolution has the sums that it has by itself, so no bit depends on whether it is computed here.
+Each convolution has the same sums as by itself, so no bit depends on this fusion.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, prefetching
 from runtime.codegen.machine import Target
 
 CACHE_SHARE_OF_SCRATCH: Final = 8
-"""Scratch of a unit is at most one part in so many of the second cache, if a row of places takes no more."""
+"""Scratch of a work item takes at most this fraction of the second-level cache, unless one output row takes more."""
 
 
 class Parts(NamedTuple):
-    """What becomes of finished vectors, and where the operands lie.
+    """The operands and the epilogues of the convolutions.
 
     Attributes:
-        source: the address of the images.
-        filters: the addresses of the three filters.
-        widened, filtered: make of a vector what the next convolution reads.
-        finish: takes those of the result.
+        source: address of the images.
+        filters: addresses of the three filters.
+        widened, filtered: functions that compute the operand of the next convolution from a finished vector.
+        finish: function that takes vectors of the result.
     """
 
     source: Value
@@ -48,12 +48,12 @@ class Parts(NamedTuple):
 
 
 class _Panels(NamedTuple):
-    """How a filter of one place is read.
+    """A 1x1 filter as panels.
 
     Attributes:
         deep, wide: its rows and columns.
         size, width: pixels and columns of a tile.
-        packed: the number of the shared scratch that has its panels, if they are copied; else -1.
+        packed: number of the shared scratch with its panels, if they are copied; else -1.
     """
 
     deep: int
@@ -64,12 +64,12 @@ class _Panels(NamedTuple):
 
     @property
     def number(self) -> int:
-        """How many panels there are."""
+        """The number of panels."""
         return -(-self.wide // self.width)
 
 
 class _Panel(NamedTuple):
-    """One of them: where it lies, its first channel, and how many it has."""
+    """A panel: its operand, its first channel, and its number of channels."""
 
     of: _Panels
     right: Matrix
@@ -78,12 +78,12 @@ class _Panel(NamedTuple):
 
 
 class Bottleneck:
-    """The loops of three convolutions: of one place, of channels by themselves, of one place."""
+    """The loops of three convolutions: 1x1, depthwise, 1x1."""
 
     def __init__(
         self, target: Target, element: Type, shapes: tuple[ConvShape, ConvShape, ConvShape], *, invariant: bool
     ) -> None:
-        """`invariant` says that filters are the same from step to step, so that copying them costs nothing."""
+        """Plan the loops; `invariant` states that filters stay the same between steps, so copying them is free."""
         self.target, self.element = target, element
         self.widen, self.shape, self.narrow = shapes
         self.lanes = target.lanes(element.bits)
@@ -103,7 +103,7 @@ class Bottleneck:
 
     @staticmethod
     def takes(shapes: tuple[ConvShape, ConvShape, ConvShape]) -> bool:
-        """Whether these convolutions are such, and each of their sums is one chain."""
+        """Return True if these convolutions are a bottleneck, and each of their sums is one chain."""
         widen, shape, narrow = shapes
         alone = shape.deep == shape.wide == 1 and shape.groups > 1
         ends = (widen, narrow)
@@ -122,13 +122,13 @@ class Bottleneck:
         return rows == 1 or size * self.element.bits // 8 <= self.target.l2_bytes // CACHE_SHARE_OF_SCRATCH
 
     def _panels(self, shape: ConvShape, pixels: int, number: int) -> _Panels:
-        """Of a filter, for tiles of so many pixels at most; one panel is there already."""
+        """Return the panels of a filter, for tiles of at most `pixels` pixels; a single panel needs no copy."""
         size, vectors = tile_shape(self.target, self.lanes, pixels, shape.wide)
         width = vectors * self.lanes
         return _Panels(shape.deep, shape.wide, size, width, number if self.packs and shape.wide > width else -1)
 
     def steps(self, parts: Callable[[Work], Parts]) -> KernelSteps:
-        """One stage, and before it those that copy filters; operands are numbered one convolution after the other."""
+        """Return one kernel step, after those that copy filters; operands are numbered convolution by convolution."""
         cost = multiply_add_cycles(self.target, self.lanes, self.widen.steps + self.narrow.steps)
         cost += self.shape.steps / self.lanes * DEPTHWISE_TAP_CYCLES
         item = self.element.bits // 8
@@ -150,7 +150,7 @@ class Bottleneck:
         return KernelSteps(steps, tuple(size * item for _, size in packs), own)
 
     def _pack(self, parts: Callable[[Work], Parts], panels: _Panels, number: int) -> tuple[KernelStep, int]:
-        """What copies the filter of this number, and how many elements that makes; units are panels."""
+        """Return the kernel step that copies a numbered filter, and the size of the copy; work items are panels."""
 
         def write(work: Work, start: Value, stop: Value) -> None:
             f, to = work.f, work.shared_scratch(panels.packed, self.element)
@@ -173,7 +173,7 @@ class _Emission:
         self.depthwise = Depthwise(made.target, made.element, made.shape)
 
     def write(self, start: Value, stop: Value) -> None:
-        """Units are strips of images."""
+        """Write the kernel step; work items are row tiles of images."""
         f, made, rows = self.f, self.made, self.made.shape.rows
         before = made.shape.columns.before * made.channels
         end = before + made.inside * made.channels
@@ -192,7 +192,7 @@ class _Emission:
             self._narrow((image * rows.pixels + first) * made.shape.columns.pixels)
 
     def _rows(self, image: Value, top: Value, begin: Value) -> None:
-        """Wide pixels, from a row of the scratch on, whose first one is this row of the image."""
+        """Compute wide rows, from row `begin` of the scratch on; its row 0 is row `top` of the image."""
         f, made, columns = self.f, self.made, self.made.shape.columns
         source = made.shape.rows.source
         low = minimum(maximum(0 - top, begin), made.height)
@@ -212,7 +212,7 @@ class _Emission:
         self._panels(0, made.widening, widened)
 
     def _widened(self, pixel: Value, to: Value) -> FinishVector:
-        """What becomes of vectors of a row of wide pixels, the first of which has this number."""
+        """Return the epilogue for a row of wide pixels, the first of which has this number."""
 
         def finish(x: Value, i: Index, channel: Index, count: int) -> None:
             made_of = self.parts.widened(x, pixel + i, channel, count)
@@ -221,7 +221,7 @@ class _Emission:
         return finish
 
     def _filter(self, image: Value, first: Value) -> None:
-        """Channels by themselves, for rows of places from a first one on."""
+        """Compute the depthwise convolution for output rows from `first` on."""
         f, made, rows, columns = self.f, self.made, self.made.shape.rows, self.made.shape.columns
         [of_rows], [of_columns] = rows.phases, columns.phases
         before = (image * rows.pixels + first) * columns.pixels
@@ -238,7 +238,7 @@ class _Emission:
             self.depthwise.row(work, at, image, first, first + row, of_rows, of_columns)
 
     def _narrow(self, pixel: Value) -> None:
-        """The result at the places of the unit, from the first one on."""
+        """Compute the result at the pixels of the work item, from `pixel` on."""
 
         def finish(x: Value, i: Index, channel: Index, count: int) -> None:
             self.parts.finish(x, pixel + i, channel, count)
@@ -246,7 +246,7 @@ class _Emission:
         self._panels(2, self.made.narrowing, lambda of: self._pixels(of, self.filtered, self.made.places, finish))
 
     def _panels(self, number: int, panels: _Panels, go: Callable[[_Panel], None]) -> None:
-        """Panel by panel of the filter of this number."""
+        """Go through the panels of a numbered filter."""
         f, made = self.f, self.made
         for panel in f.range(0, panels.number):
             channel = f.index(panel) * panels.width
@@ -258,7 +258,7 @@ class _Emission:
                 go(_Panel(panels, right, channel, columns))
 
     def _pixels(self, panel: _Panel, left: Value, count: int, finish: FinishVector) -> None:
-        """What so many pixels from an address on become; a finished vector has the number of its pixel."""
+        """Compute `count` pixels from an address on; the epilogue gets the number of each pixel."""
         f, lanes, deep = self.f, self.made.lanes, panel.of.deep
         size = min(panel.of.size, count)
         depth, rows = [DepthLoop(deep, 1, panel.right.row)], [i * deep for i in range(size)]

@@ -1,7 +1,7 @@
-"""Channels by themselves that make several: the source with each channel as often as it makes one, then as others.
+"""Depthwise convolutions with several output channels for each input channel: the input is repeated channel by channel.
 
-What is flat in memory is repeated element by element, and the gradient of a source is added up likewise: the results of
-a channel lie beside each other.
+The results of an input channel are contiguous. Therefore a contiguous input is repeated element by element, and the
+gradient of an input is summed likewise.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from runtime.codegen.kernels.matmul.packing import pieces
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 
 ELEMENTS_PER_ITEM: Final = 4096
-"""Of a unit; whole vectors."""
+"""Elements of a work item; whole vectors."""
 
 
 Operand = tuple[int, int]
-"""The number of an operand, and how many elements it has."""
+"""The number of an operand, and its number of elements."""
 
 
 def with_repeated_channels(steps: KernelSteps, element: Type, lanes: int, source: Operand, times: int) -> KernelSteps:
-    """Stages that read an operand whose every element is there so many times."""
+    """Return kernel steps that read an operand with every element repeated `times` times."""
     number, scratch = source[0], len(steps.shared_scratch)
 
     def repeat(work: Work, start: Value, stop: Value) -> None:
@@ -47,7 +47,7 @@ def with_repeated_channels(steps: KernelSteps, element: Type, lanes: int, source
 
 
 def with_summed_channels(steps: KernelSteps, element: Type, lanes: int, size: int, times: int) -> KernelSteps:
-    """Stages whose result has so many elements, each of as many neighbours of what they make, in order."""
+    """Return kernel steps whose result has `size` elements, each the sum of `times` neighbours, in order."""
     scratch = len(steps.shared_scratch)
 
     def add(work: Work, start: Value, stop: Value) -> None:
@@ -70,7 +70,7 @@ def with_summed_channels(steps: KernelSteps, element: Type, lanes: int, size: in
 
 
 def _elements(f: Function, start: Value, stop: Value, size: int, lanes: int) -> Iterator[tuple[Value, int]]:
-    """Those of units: whole vectors, and elements alone, which have no lanes."""
+    """Give the elements of work items: whole vectors, and single elements, which have no lanes."""
     for item in f.range(start, stop):
         first = f.index(item) * ELEMENTS_PER_ITEM
         for i, many in pieces(f, minimum(size - first, ELEMENTS_PER_ITEM), lanes):
@@ -78,7 +78,7 @@ def _elements(f: Function, start: Value, stop: Value, size: int, lanes: int) -> 
 
 
 def _every(xs: Sequence[Value], first: int) -> Value:
-    """Of vectors on end, as many as there are from one lane of the first to the next one that is taken, those lanes."""
+    """Return every len(xs)-th lane of contiguous vectors, from one lane of the first on."""
     lanes, times = xs[0].type.lanes, len(xs)
     if not lanes:
         return xs[first]

@@ -1,7 +1,7 @@
-"""A convolution, or the gradient of its input: a product whose rows are places, and whose depth is taps and channels.
+"""A convolution, or the gradient of its input: a product whose rows are pixels and whose depth is taps and channels.
 
-A unit copies its part of the source with a border of zeros into scratch of its thread, and goes over it panel by panel
-of the filter. Where the filter is larger than the images, a unit is one panel of all of them instead.
+A work item copies its part of the source, padded with zeros, into scratch of its thread, and computes with it panel by
+panel of the filter. If the filter is larger than the images, a work item is one panel for all images instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from runtime.codegen.machine import Target
 
 
 class Region(NamedTuple):
-    """What a unit computes: images, places of an axis of rows, panels; from the first to before the last."""
+    """The part of the result that a work item computes: ranges of images, of output rows, and of panels."""
 
     images: tuple[Index, Index]
     rows: tuple[Index, Index]
@@ -31,7 +31,7 @@ class Region(NamedTuple):
 
 
 def correlation_steps(target: Target, element: Type, shape: ConvShape, plan: ConvPlan) -> KernelSteps:
-    """Stages that copy what all units read, and one that computes; the operands are the source and the filter."""
+    """Return the kernel steps: copies that all work items read, and the computation; operands are source and filter."""
     made = Correlation(element, shape, plan)
     item = element.bits // 8
     steps = multiply_add_cycles(target, plan.lanes, shape.steps)
@@ -73,17 +73,17 @@ class Correlation:
         channels = shape.groups * shape.deep
         self.border = Border.around(shape.rows, shape.columns, self.most_rows, channels, plan.pixel)
 
-    # What is copied.
+    # Copies.
 
     def pack(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are places of the filter in a panel."""
+        """Pack the filter; work items are its taps in a panel."""
         f, shape = work.f, self.shape
         for item in f.range(start, stop):
             panel, tap = f.index(item) // shape.taps, f.index(item) % shape.taps
             self._pack_tap(work, work.shared_scratch(0, self.element) + panel * self.panel_size, panel, tap)
 
     def copy(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are images."""
+        """Copy the images; work items are images."""
         f, border, source = work.f, self.border, work.inputs[0]
         assert source is not None, "a convolution has a source"
         image = border.rows * border.columns * border.between
@@ -101,7 +101,7 @@ class Correlation:
             packed_right(f, matrix, to, shape.deep, columns, width, shape.deep, self.vector)
 
     def _filter(self, work: Work, group: Index, tap: Index) -> Matrix:
-        """The matrix of a place of the filter, depth by channels of the result."""
+        """Return the matrix of a tap of the filter, depth by output channels."""
         f, shape, w = work.f, self.shape, work.inputs[1]
         assert w is not None, "a convolution has a filter"
         of_tap = f.index(tap) * (shape.groups * shape.deep * shape.wide)
@@ -109,10 +109,10 @@ class Correlation:
             return Matrix(w + (of_tap + group * shape.deep), 1, shape.groups * shape.deep)
         return Matrix(w + (of_tap + group * shape.wide), shape.groups * shape.wide)
 
-    # What is computed.
+    # Computation.
 
     def compute(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are parts of images, of their rows, and of panels."""
+        """Write the computation; work items are ranges of images, of their rows, and of panels."""
         f, plan = work.f, self.plan
         for item in f.range(start, stop):
             rest, panels = f.index(item) // plan.columns, part_of(f, self.panels, item % plan.columns, plan.columns)
@@ -124,7 +124,7 @@ class Correlation:
                 self._panel(work, at, region, f.index(panel))
 
     def _source(self, work: Work, region: Region) -> Images:
-        """The part of the source that a region sees, with its border."""
+        """Return the padded part of the source that a region sees."""
         f, border, plan = work.f, self.border, self.plan
         line = border.columns * border.between
         first = region.rows[0] * self.shape.rows.step
@@ -161,7 +161,7 @@ class Correlation:
 
 
 class _Chosen(NamedTuple):
-    """The fields of a phase whose number is known when the code runs."""
+    """The fields of a phase whose number is known at run time only."""
 
     first: Index
     pixels: Index
@@ -194,7 +194,7 @@ class _Tiles:
         self.left = at.at + group * made.shape.deep
 
     def write(self) -> None:
-        """All of them: the last of a line begins earlier, so that it is as large as the others."""
+        """Write all tiles; the last of a line begins earlier, so that it is as large as the others."""
         f, block, (first, stop) = self.f, self.plan.block, self.region.rows
         height = minimum(f.index(stop), self.rows.pixels) - first if self.plan.rows > 1 else self.rows.pixels
         for n in starts(f, self.region.images[1] - self.region.images[0], block.images):
@@ -217,7 +217,7 @@ class _Tiles:
         self._finish(lines(sums, len(pixels)), pixel, onward)
 
     def _finish(self, sums: list[list[Value]], pixel: Index, onward: list[int]) -> None:
-        """The vectors of places that are so far from the first one."""
+        """Pass the vectors of a tile to the epilogue; `onward` has the distances of its pixels from the first."""
         lanes, channels, finish = self.plan.lanes, self.shape.groups * self.shape.wide, self.work.finish
         vectors = [
             (far, v * lanes, min(lanes, self.columns - v * lanes), x)
@@ -233,7 +233,7 @@ class _Tiles:
             self.f.store(x, result, far * channels + c, tail)
 
     def _sums(self, left: Value, offsets: list[int]) -> list[Value]:
-        """The sums of a tile: each block of the depth is a chain, and they are added in order."""
+        """Return the sums of a tile: each block of the depth is a chain, and the chains are added in order."""
         f, vector = self.f, self.made.vector
         right = self.packed.at + (self.rows.filters * self.shape.window[1] + self.across.filters) * self._tap
         loops, cut = self._depth()
@@ -247,7 +247,10 @@ class _Tiles:
         return [f.load(total, i * vector.lanes, vector.lanes) for i in range(count)]
 
     def _ahead(self, left: Value, offsets: list[int]) -> list[Prefetch]:
-        """The places of the next tile, if they follow in memory: each lies apart, and no core sees that coming."""
+        """Return prefetches of the next tile's pixels, if they follow in memory.
+
+        The hardware prefetcher does not find them.
+        """
         shape, block, far = self.shape, self.plan.block, len(offsets) * self.at.pixel
         follows = block.images == block.rows == 1 and shape.columns.step == 1
         if shape.taps > 1 or self.plan.copies or shape.groups > 1 or not follows:
@@ -270,11 +273,11 @@ class _Tiles:
 
     @property
     def _tap(self) -> int:
-        """Elements from a place of the filter to the next."""
+        """Elements of a tap of the filter."""
         return self.shape.deep * self.packed.row
 
     def _depth(self) -> tuple[list[DepthLoop], int]:
-        """The loops of the depth, and how many of the first of them are cut."""
+        """Return the loops of the depth, and the number of leading loops that are split."""
         shape, at, (by_rows, by_columns, pieces) = self.shape, self.at, self.plan.splits
         rows = DepthLoop(self.rows.taps, shape.rows.apart * at.row, self.rows.onward * shape.window[1] * self._tap)
         columns = DepthLoop(self.across.taps, shape.columns.apart * at.pixel, self.across.onward * self._tap)
@@ -290,7 +293,7 @@ class _Tiles:
 
 
 def part_of(f: Function, total: int, number: Index, parts: int) -> tuple[Index, Index]:
-    """The first of so many things that belong to a part, and the one after its last."""
+    """Return the first of `total` things that belong to a part, and the one after the last."""
     if parts == 1:
         return 0, total
     return f.index(number) * total // parts, (f.index(number) + 1) * total // parts

@@ -1,8 +1,9 @@
-"""Convolutions of channels by themselves: vectors are channels, and places beside each other share what they read.
+"""Depthwise convolutions: vectors are channels, and neighbouring pixels share the inputs that they read.
 
-Forwards and back to the input it is one loop: a unit copies rows of an image with a border of zeros, and goes over the
-copy row by row, a few places with all their channels after the other. So it reads and writes memory in its order; to
-keep the weights of a vector of channels along all places would save loads, and touch a line of every pixel in turn.
+The convolution and the gradient of its input are one loop. A work item copies rows of an image, padded with zeros, and
+goes through the copy row by row, a few pixels with all their channels at a time. So it reads and writes memory in
+order. Keeping the weights of a vector of channels for all pixels would save loads, but touch one cache line of each
+pixel at a time.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from runtime.codegen.kernels.tiles import starts
 from runtime.codegen.machine import Target
 
 PIXELS_TOGETHER: Final = 4
-"""Places that are computed together."""
+"""Pixels that are computed together."""
 
 MIN_ITEMS: Final = 4
-"""So many at least, so that threads have something to share: each copies rows that others copy too."""
+"""Least number of work items, so that all threads have work; each copies rows that others copy too."""
 
 
 class Depthwise:
     """The loops, for groups of one channel each."""
 
     def __init__(self, target: Target, element: Type, shape: ConvShape, is_made: bool = False) -> None:
-        """`is_made` says that the source is made where it is copied."""
+        """Plan the loops; `is_made` states that the source is computed when it is copied."""
         self.element, self.shape = element, shape
         self.lanes = target.lanes(element.bits)
         self.vector = element.of(self.lanes)
@@ -46,14 +47,14 @@ class Depthwise:
         self.border = Border.around(rows, columns, self.most_rows, channels, channels)
 
     def steps(self) -> KernelSteps:
-        """One stage, whose units are parts of the rows of each image."""
+        """Return one kernel step, whose work items are ranges of the rows of each image."""
         shape = self.shape
         own = self.border.size * self.element.bits // 8 if self.is_copied else 64
         cost = shape.steps / self.lanes * DEPTHWISE_TAP_CYCLES
         return KernelSteps((KernelStep(self.compute, shape.images * self.parts, cost),), (), (own,))
 
     def compute(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are parts of images."""
+        """Write the kernel step; work items are parts of images."""
         f, shape = work.f, self.shape
         for item in f.range(start, stop):
             image = f.index(item) // self.parts
@@ -79,7 +80,7 @@ class Depthwise:
     def row(
         self, work: Work, at: Images, image: Value, first: Index, row: Index, rows: AxisPhase, columns: AxisPhase
     ) -> None:
-        """The places of a phase in a row, of a part that begins at the first one."""
+        """Compute the pixels of a phase in a row, of a part that begins at row `first`."""
         f, shape = work.f, self.shape
         height, width = (sum(phase.pixels for phase in axis.phases) for axis in (shape.rows, shape.columns))
         pixel = (image * height + rows.first + row * shape.rows.every) * width + columns.first
@@ -104,7 +105,7 @@ class Depthwise:
     def _weights(
         self, work: Work, c: Index, tail: int, rows: AxisPhase, columns: AxisPhase
     ) -> list[tuple[int, int, Value]]:
-        """Row and column of each tap of a phase, and its weights."""
+        """Return row, column and weights of each tap of a phase."""
         w = work.inputs[1]
         assert w is not None, "a convolution has a filter"
         across = self.shape.window[1]
@@ -132,7 +133,7 @@ class Depthwise:
 
 
 def vectors(f: Function, channels: int, lanes: int) -> Iterator[tuple[Index, int]]:
-    """The channels, a vector at a time: the first, and how many lanes count."""
+    """Give the channels as vectors: the first channel, and the number of lanes that count."""
     whole = channels // lanes * lanes
     for c in f.range(0, whole, lanes):
         yield c, lanes

@@ -1,6 +1,6 @@
-"""The gradient of the filter where channels are by themselves: sums of every tap in registers, along blocks of places.
+"""The gradient of a depthwise filter: the sums of every tap stay in registers for a block of pixels.
 
-A unit is a part of all images, whose sums are added to those of other parts at the end, in order.
+A work item is a part of all images; its sums are added to those of other parts at the end, in order.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.machine import Target
 
 BLOCK_PIXELS: Final = 256
-"""Places of a block, whose sums are one chain."""
+"""Pixels of a block, whose sums are one chain."""
 
 TAPS_IN_REGISTERS: Final = {32: 16, 16: 9}
-"""By number of registers, how many sums stay in them."""
+"""Number of sums that stay in registers, by number of registers."""
 
 
 class DepthwiseFilterGradient:
@@ -51,14 +51,14 @@ class DepthwiseFilterGradient:
         return pixels * len(self.taps) * -(-self.channels // self.lanes) * DEPTHWISE_TAP_CYCLES
 
     def steps(self) -> KernelSteps:
-        """Parts, and what joins them."""
+        """Return the kernel steps: the sums of parts, and their addition."""
         item = self.element.bits // 8
         join = reduction_step(self.element, self.lanes, self.size, self.parts)
         steps = (KernelStep(self.part, self.parts, self.cycles), join)
         return KernelSteps(steps, (self.parts * self.size * item,), (self.border.size * item,))
 
     def part(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are parts of all blocks of places."""
+        """Write the sums; work items are parts of all blocks of pixels."""
         f = work.f
         for item in f.range(start, stop):
             to = work.shared_scratch(0, self.element) + item * self.size

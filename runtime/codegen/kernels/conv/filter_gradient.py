@@ -1,8 +1,8 @@
-"""The gradient of a convolution's filter: a product whose rows are channels of the input, and whose depth is places.
+"""The gradient of a convolution's filter: a product whose rows are input channels, and whose depth is output pixels.
 
-A unit is a panel of channels of the result, and a part of all places, whose sums are added to those of other parts at
-the end, in order. The depth of a tile is a block of places small enough for near caches. Taps see different places,
-those that are not in the border; of few channels, tiles have several taps as rows, and read a copy with a border.
+A work item is a panel of output channels and a part of all pixels; its sums are added to those of other parts at the
+end, in order. The depth of a tile is a block of pixels that fits into the caches. Each tap sees other pixels, those
+outside of the border; for few channels, tiles have several taps as rows and read a padded copy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from runtime.codegen.machine import Target
 
 
 def filter_steps(target: Target, shape: FilterGradient) -> KernelSteps:
-    """The stages, whose operands are the input and the gradient of the result."""
+    """Return the kernel steps, whose operands are the input and the gradient of the result."""
     made, item = _Emission(shape.planned(target)), shape.element.bits // 8
     shape = made.shape
     steps = shape.size // shape.groups * shape.images * shape.rows.pixels * shape.columns.pixels
@@ -47,7 +47,7 @@ def filter_steps(target: Target, shape: FilterGradient) -> KernelSteps:
 
 
 class _Block(NamedTuple):
-    """A block of places where a unit reads it: images and rows, and the panel of the gradient."""
+    """A block of output pixels, as a work item reads it: images and rows, and the panel of the gradient."""
 
     first: Index
     images: Index
@@ -62,7 +62,7 @@ class _Emission:
         self.shape, self.vector = shape, shape.element.of(shape.lanes)
 
     def copy(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are images."""
+        """Copy the images; work items are images."""
         f, shape, source = work.f, self.shape, work.inputs[0]
         assert source is not None, "the input is there"
         pixels, channels = shape.rows.source * shape.columns.source, shape.groups * shape.deep
@@ -74,7 +74,7 @@ class _Emission:
                 copied(f, at, to + pixel * (shape.together * shape.pixel), channels, self.vector)
 
     def parts(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are panels in parts of all places."""
+        """Write the sums; work items are panels in parts of all pixels."""
         f, shape = work.f, self.shape
         for item in f.range(start, stop):
             part, panel = f.index(item) // shape.panels, f.index(item) % shape.panels
@@ -107,7 +107,7 @@ class _Emission:
                     begin = at + (image * shape.rows.pixels * pixels + pixel) * channels
                     copied(f, begin, to + (pixel * images + image) * shape.width, columns, self.vector)
         else:
-            for pixel in f.range(0, f.index(count) * height * pixels):  # several images are whole
+            for pixel in f.range(0, f.index(count) * height * pixels):  # several images are whole images
                 copied(f, at + pixel * channels, to + pixel * shape.width, columns, self.vector)
         return _Block(first, count, row, height, to, shape.width)
 
@@ -127,7 +127,7 @@ class _Emission:
                     f.store(f.load(pixel, at, shape.lanes, tail) + x, pixel, at, tail)
 
     def _places(self, sums: list[list[Value]], columns: int) -> Iterator[tuple[int, int, Value]]:
-        """How far from the first of a tile every vector lies, and how many lanes count."""
+        """Give the offset of every vector of a tile from its first one, and the number of lanes that count."""
         shape = self.shape
         for i, line in enumerate(sums):
             for v, x in enumerate(line):
@@ -137,7 +137,7 @@ class _Emission:
     def _rows(
         self, work: Work, seen: _Block, group: Value
     ) -> Iterator[tuple[Value, list[int], Index, Value, list[DepthLoop]]]:
-        """For each tile the address of its first row, how far from there rows are, their number, panel and depth."""
+        """Give, for each tile, the address of its first row, the offsets of rows, their number, panel and depth."""
         return self._merged(work, seen, group) if self.shape.is_merged else self._by_taps(work, seen, group)
 
     def _merged(
@@ -164,7 +164,7 @@ class _Emission:
             yield left, offsets, f.index(i) * line, seen.panel, depth
 
     def _seen(self, work: Work, seen: _Block) -> Images:
-        """What a block of places sees, with its border."""
+        """Return the padded part of the input that a block of pixels sees."""
         shape, border, source = self.shape, self.shape.border, work.inputs[0]
         assert source is not None, "the input is there"
         row = border.columns * border.between
@@ -218,7 +218,7 @@ class _Emission:
 
 
 def inside_of(f: Function, side: FilterAxis, tap: Index, first: Index, count: Index) -> tuple[Index, Index]:
-    """Of these places those at which a tap is inside of the image: the first, and how many."""
+    """Return the first and the number of these pixels at which a tap is inside of the image."""
     begins, ends = zip(*(side.seen(t) for t in range(side.window)), strict=True)
     begin, end = choice(f, tap, begins), choice(f, tap, ends)
     if isinstance(first, int) and isinstance(count, int) and isinstance(begin, int) and isinstance(end, int):
@@ -229,5 +229,5 @@ def inside_of(f: Function, side: FilterAxis, tap: Index, first: Index, count: In
 
 
 def seen_at(side: FilterAxis, tap: Index, pixel: Index) -> Index:
-    """Where in the image a tap looks at a place."""
+    """Return the index in the image that a tap sees at an output position."""
     return pixel * side.stride + tap * side.dilation - side.before

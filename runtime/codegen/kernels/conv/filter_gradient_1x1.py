@@ -1,8 +1,8 @@
-"""The gradient of a filter of one place: a product whose depth is all pixels.
+"""The gradient of a 1x1 filter: a product whose depth is all pixels.
 
-A unit goes over a part of them, block by block: pixels of both operands are copied in the order in which they lie in
-memory, and every tile of the filter reads the copies. Read where they are, each tile would touch a small part of every
-pixel, far from the next. The sums of parts are added at the end, in order.
+A work item goes through a part of the pixels, block by block. It copies pixels of both operands in the order of memory,
+and every tile of the filter reads the copies. Without them, each tile would read a small part of every pixel, far from
+the next. The sums of parts are added at the end, in order.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, lines, p
 from runtime.codegen.machine import Target
 
 MIN_BLOCKS: Final = 2 * WANTED_ITEMS
-"""So many at least; of fewer, units are panels of the filter."""
+"""Least number of blocks; with fewer, work items are panels of the filter."""
 
 
 class FilterGradient1x1:
-    """The loops, for filters of one place in one group."""
+    """The loops, for 1x1 filters in one group."""
 
     def __init__(self, target: Target, shape: FilterGradient) -> None:
         self.target = target
@@ -50,7 +50,7 @@ class FilterGradient1x1:
         return alone and inside and shape.groups == 1 and shape.deep >= shape.lanes and _blocks(shape)[2] >= MIN_BLOCKS
 
     def steps(self) -> KernelSteps:
-        """Parts, and what joins them."""
+        """Return the kernel steps: the sums of parts, and their addition."""
         shape, item = self.shape, self.shape.element.bits // 8
         steps = shape.size * self.lines * self.columns
         cost = multiply_add_cycles(self.target, shape.lanes, steps)
@@ -59,7 +59,7 @@ class FilterGradient1x1:
         return KernelSteps((KernelStep(self.part, self.parts, cost), join), (self.parts * shape.size * item,), own)
 
     def part(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are parts of all blocks."""
+        """Write the sums; work items are parts of all blocks."""
         f, shape = work.f, self.shape
         for item in f.range(start, stop):
             to = work.shared_scratch(0, shape.element) + item * shape.size
@@ -73,7 +73,7 @@ class FilterGradient1x1:
                         self._panel(work, f.index(panel), columns, line, count, to, f.index(number).equal(first))
 
     def _copy(self, work: Work, first: Value, count: Index) -> None:
-        """Copy lines of pixels of the input, and as panels those of the gradient."""
+        """Copy lines of pixels of the input, and panels of those of the gradient."""
         f, shape, x, dy = work.f, self.shape, first_operand(work), work.inputs[1]
         assert dy is not None, "the gradient of the result is there"
         pixels, panels = work.thread_scratch(0, shape.element), work.thread_scratch(1, shape.element)
@@ -117,7 +117,7 @@ class FilterGradient1x1:
             start, before = start + size * many, before + many
 
     def _ahead(self, work: Work, line: Value, number: Value) -> list[Prefetch]:
-        """The part of the next block that is asked for by the tile of this number."""
+        """Return prefetches of the next block, the share of a numbered tile."""
         shape, (x, dy) = self.shape, work.inputs
         assert dy is not None, "the gradient of the result is there"
         next_place = (line + self.height) * self.columns

@@ -1,4 +1,4 @@
-"""How the gradient of a convolution's filter is cut: tiles of rows of the filter, panels, and blocks of places."""
+"""The partition of the gradient of a filter: tiles of rows of the filter, panels, and blocks of pixels."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS, shares
 from runtime.codegen.machine import Target
 
 BLOCK_PIXELS: Final = 256
-"""Places in a block."""
+"""Pixels in a block."""
 
 MAX_MERGED_CHANNELS: Final = 16
-"""Below so many channels a tile may have rows for several taps."""
+"""Number of channels below which a tile may have rows of several taps."""
 
 
 MAX_BLOCK_IMAGES: Final = 32
-"""Images of a block whose lines are short, at most."""
+"""Upper bound on the images of a block with short lines."""
 
 MAX_SHORT_LINE_PIXELS: Final = 16
-"""Places of a line that is short."""
+"""Pixels of a line up to which it is short."""
 
 MIN_PACKED_FILTER_ROWS: Final = 256
-"""Rows of the filter: so many, and copying what they are multiplied with costs little."""
+"""Rows of the filter from which on copying the gradient costs little."""
 
 
 class FilterAxis(NamedTuple):
-    """An axis of the images: extents, and how the window goes along it."""
+    """An axis of the images: extents, and the parameters of the window."""
 
     source: int
     pixels: int
@@ -40,32 +40,32 @@ class FilterAxis(NamedTuple):
     dilation: int
 
     def seen(self, tap: int) -> tuple[int, int]:
-        """The first place at which a tap is inside of the image, and the one after the last."""
+        """Return the first position at which a tap is inside of the image, and the one after the last."""
         offset = self.before - tap * self.dilation
         first = max(-(-offset // self.stride), 0)
         stop = min((self.source - 1 + offset) // self.stride + 1, self.pixels)
         return min(first, self.pixels), max(stop, min(first, self.pixels))
 
     def span(self, pixels: int) -> int:
-        """How much of an image with its border so many places see."""
+        """Return the extent of a padded image that `pixels` output positions see."""
         return (pixels - 1) * self.stride + (self.window - 1) * self.dilation + 1
 
 
 @dataclass(frozen=True)
 class FilterGradient:
-    """The gradient of a filter: what it is of, and how it is cut.
+    """The gradient of a filter: its sizes and its partition.
 
     Attributes:
-        element: of all operands.
-        images: how many.
-        rows, columns: the axes of the images.
-        groups: of channels.
-        deep: channels of a group of the input.
-        wide: channels of a group of the result.
-        lanes: of a vector.
-        vectors: of a tile.
-        most: rows of a tile, at most.
-        is_merged: whether a tile has rows for several taps.
+        element: type of all operands.
+        images: number of images.
+        rows, columns: axes of the images.
+        groups: groups of channels.
+        deep: input channels of a group.
+        wide: output channels of a group.
+        lanes: lanes of a vector.
+        vectors: vectors of a tile.
+        most: upper bound on the rows of a tile.
+        is_merged: True if a tile has rows of several taps.
     """
 
     element: Type
@@ -81,7 +81,7 @@ class FilterGradient:
     is_merged: bool = False
 
     def planned(self, target: Target) -> FilterGradient:
-        """With the tile that takes the fewest cycles."""
+        """Return this gradient with the tile that takes the fewest cycles."""
         ways = [
             replace(self, vectors=vectors, most=most, is_merged=is_merged)
             for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items()
@@ -118,7 +118,7 @@ class FilterGradient:
 
     @property
     def panels(self) -> int:
-        """Of all groups."""
+        """Panels of all groups."""
         return self.groups * self.across
 
     @property
@@ -128,18 +128,18 @@ class FilterGradient:
 
     @property
     def line(self) -> int:
-        """Elements of a row of the filter, for a channel of the result."""
+        """Elements of a row of the filter, for one output channel."""
         return self.deep * self.columns.window
 
     @property
     def may_merge(self) -> bool:
-        """Whether taps may be rows of a tile together: those of whole rows of the filter, or a part of one row."""
+        """True if a tile may have rows of several taps: whole rows of the filter, or a part of one row."""
         in_parts = self.groups == self.columns.dilation == 1
         return self.deep < MAX_MERGED_CHANNELS and self.columns.window > 1 and (in_parts or self.line <= self.most)
 
     @property
     def tiles(self) -> list[tuple[int, int]]:
-        """Rows of tiles, and how many there are: of the filter or of a row of it if they are merged, else of a tap."""
+        """Rows of tiles and their numbers: of the filter or a row of it if taps are merged, else of a tap."""
         if not self.is_merged:
             return shares(self.deep, self.most)
         if self.line > self.most:
@@ -148,14 +148,14 @@ class FilterGradient:
 
     @property
     def turns(self) -> int:
-        """How often all tiles are made for a block of places."""
+        """Number of times that all tiles are computed for a block of pixels."""
         if not self.is_merged:
             return self.rows.window * self.columns.window
         return self.rows.window if self.line > self.most else 1
 
     @property
     def block(self) -> tuple[int, int]:
-        """Images and rows of places in a block."""
+        """Images and output rows in a block."""
         together = self.together
         if together > 1:
             return together, min(max(2 * BLOCK_PIXELS // (together * self.columns.pixels), 1), self.rows.pixels)
@@ -163,7 +163,7 @@ class FilterGradient:
 
     @property
     def whole_lines(self) -> tuple[int, int]:
-        """Whole images of so many places together as a block has, or else rows of one of them."""
+        """Whole images with as many pixels as a block has, or else rows of one image."""
         image = self.rows.pixels * self.columns.pixels
         if image <= BLOCK_PIXELS:
             return min(BLOCK_PIXELS // image, self.images), self.rows.pixels
@@ -171,14 +171,17 @@ class FilterGradient:
 
     @property
     def together(self) -> int:
-        """Images whose pixels of one place lie beside each other in a copy, so that no loop is short; 1 for no copy."""
+        """Number of images whose pixels at one position are contiguous in a copy; 1 for no copy.
+
+        The copy avoids short loops.
+        """
         if self.is_merged or self.columns.pixels > MAX_SHORT_LINE_PIXELS or self.turns == 1:
             return 1
         return max(count for count in range(1, MAX_BLOCK_IMAGES + 1) if self.images % count == 0)
 
     @property
     def packs(self) -> bool:
-        """Whether a panel of the gradient of the result is copied for each block of places."""
+        """True if a panel of the gradient is copied for each block of pixels."""
         if self.together > 1:
             return True
         rows, row = self.turns * sum(size * count for size, count in self.tiles), self.groups * self.wide
@@ -188,27 +191,27 @@ class FilterGradient:
 
     @property
     def pixel(self) -> int:
-        """Elements from a pixel to the next in such a copy, a little more than a power of two."""
+        """Stride of pixels in such a copy, slightly more than a power of two."""
         return self.groups * self.deep + self.lanes
 
     @property
     def blocks(self) -> int:
-        """How many blocks there are."""
+        """Number of blocks."""
         images, rows = self.block
         return -(-self.images // images) * -(-self.rows.pixels // rows)
 
     @property
     def parts(self) -> int:
-        """Of all blocks, whose sums are joined at the end."""
+        """Number of parts of all blocks; their sums are added at the end."""
         return min(-(-WANTED_ITEMS // self.panels), self.blocks)
 
     @property
     def is_bordered(self) -> bool:
-        """Whether taps see anything but the input."""
+        """True if taps see indices outside of the input."""
         return any(side.before or side.span(side.pixels) > side.source for side in (self.rows, self.columns))
 
     @property
     def border(self) -> Border:
-        """How a block of the input is copied."""
+        """The padded copy of a block of the input."""
         channels = self.groups * self.deep
         return Border.around(self.rows, self.columns, self.block[1], channels, channels)

@@ -1,8 +1,8 @@
-"""A convolution, or the gradient of its input, whose vectors hold what a row of the filter makes of a pixel.
+"""A convolution, or the gradient of its input, whose vectors hold the products of a pixel and a row of the filter.
 
-Every pixel of a line of the source is multiplied with a row of the filter, whose columns and channels lie side by side,
-and a place is then the sum of one part of each pixel under it. So nothing of the border is copied or multiplied, tiles
-are as large as lines allow, and six channels below five columns fill 30 of 32 lanes, where alone they fill 6 of 16.
+Every pixel of a line of the source is multiplied by a row of the filter, whose columns and channels are contiguous. An
+output pixel is the sum of one part of the products of each pixel below it. Thus no padding is copied or multiplied,
+tiles are as large as lines allow, and six channels in five columns fill 30 of 32 lanes instead of 6 of 16.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, starts, til
 from runtime.codegen.machine import Target
 
 MAX_PANEL_VECTORS: Final = 8
-"""In which a panel has a pixel."""
+"""Upper bound on the vectors of a pixel in a panel."""
 
 
 class Folded:
-    """The loops, where windows go on pixel by pixel.
+    """The loops, for windows with a stride of one.
 
     Attributes:
         share: channels of a panel.
-        panels: into which channels are divided.
-        pixel: elements that a panel makes of a pixel: its channels for all columns of the filter, in whole vectors.
-        margin: pixels of the scratch before the first of the source; there, and behind the last, all is 0.
+        panels: number of panels of channels.
+        pixel: elements of a pixel's products with a panel: its channels for all columns of the filter, in whole
+            vectors.
+        margin: pixels of the scratch before the first pixel of the source; these, and those after the last, are 0.
         across: pixels of the scratch.
     """
 
@@ -67,7 +68,7 @@ class Folded:
         return shape.groups == 1 and shape.window[1] > 1 and steps == (1, 1, 1, 1, 1) and shape.deep <= MAX_CHAIN_DEPTH
 
     def steps(self) -> KernelSteps:
-        """One that copies the filter, unless that is done where a panel is needed, and one that computes."""
+        """Return the kernel steps: a copy of the filter, unless work items copy their panels, and the computation."""
         shape, item = self.shape, self.element.bits // 8
         items = self.panels if self.by_panels else shape.images * self.parts
         compute = KernelStep(self.compute, items, self.cycles)
@@ -83,14 +84,14 @@ class Folded:
     # The filter.
 
     def pack(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are rows of the filter in a panel."""
+        """Pack the filter; work items are rows of the filter in a panel."""
         f, rows = work.f, self.shape.window[0]
         for item in f.range(start, stop):
             panel, row = f.index(item) // rows, f.index(item) % rows
             self._pack_row(work, work.shared_scratch(0, self.element) + panel * self._panel_size, panel, row)
 
     def _pack_row(self, work: Work, panel_at: Value, panel: Value, row: Value) -> None:
-        """For every channel of the source, all that it is multiplied with."""
+        """Pack, for every channel of the source, all of its factors."""
         f, shape, w = work.f, self.shape, work.inputs[1]
         assert w is not None, "a convolution has a filter"
         columns, row_size = self.columns_of_filter, shape.deep * self.pixel
@@ -116,7 +117,7 @@ class Folded:
     # The convolution.
 
     def compute(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are rows of places in an image, some together, or panels of all images."""
+        """Write the computation; work items are a few output rows of an image, or panels for all images."""
         f, shape = work.f, self.shape
         for item in f.range(start, stop):
             self._clear(f, work.thread_scratch(0, self.element))
@@ -133,7 +134,7 @@ class Folded:
                 self._rows(work, packed, image, f.index(panel), rows)
 
     def _clear(self, f: Function, products: Value) -> None:
-        """Pixels that the source does not have."""
+        """Clear the pixels that the source does not have."""
         end = self.margin + self.shape.columns.source
         zeros(f, products, self.margin * self.pixel, self.vector)
         zeros(f, products + end * self.pixel, (self.across - end) * self.pixel, self.vector)
@@ -150,7 +151,7 @@ class Folded:
                     self._fold(work, at, pixel + column, panel * self.share, count)
 
     def _multiply(self, work: Work, image: Value, row: Value, packed: Value) -> None:
-        """All pixels under a row of places with the rows of the filter, added over these and over channels."""
+        """Multiply all pixels below an output row by the rows of the filter, and add over rows and channels."""
         f, shape, source = work.f, self.shape, work.inputs[0]
         assert source is not None, "a convolution has a source"
         line = shape.columns.source * shape.deep
@@ -172,7 +173,7 @@ class Folded:
             self._tiles(work, left + i * over_rows.left, right + i * over_rows.right, [over_channels])
 
     def _tiles(self, work: Work, left: Value, right: Value, depth: list[DepthLoop]) -> None:
-        """What a line of pixels makes; where the depth is cut, added to what is there."""
+        """Compute the products of a line of pixels; parts of a split depth are added to the earlier ones."""
         f, shape, lanes = work.f, self.shape, self.vector.lanes
         rows = [i * shape.deep for i in range(self.rows_of_tile)]
         for j in range(0, self.pixel, self.width):
@@ -186,7 +187,7 @@ class Folded:
                         f.store(x if not self.is_cut else f.load(to, at, lanes) + x, to, at)
 
     def _fold(self, work: Work, at: Value, pixel: Value, first: Value, count: int) -> None:
-        """So many channels of a place, from the pixels under it, of which the first lies at this address."""
+        """Write `count` channels of an output pixel, from the products of the pixels below it."""
         f, lanes, columns = work.f, self.vector.lanes, self.columns
         for channel in range(0, count, lanes):
             seen = (
@@ -202,11 +203,11 @@ class Folded:
             else:
                 f.store(total, work.outputs[0] + (pixel * self.shape.wide + first), channel, tail)
 
-    # How it is cut.
+    # The partition.
 
     @property
     def columns_of_filter(self) -> int:
-        """How many there are."""
+        """Columns of the filter."""
         return self.shape.window[1]
 
     @property
@@ -215,7 +216,7 @@ class Folded:
         return self.shape.window[0] * self.shape.deep * self.pixel
 
     def _shares(self) -> list[int]:
-        """What a panel may have: all channels, or some vectors of them."""
+        """Return the possible channels of a panel: all, or some vectors of them."""
         lanes, wide = self.vector.lanes, self.shape.wide
         most = MAX_PANEL_VECTORS * lanes // self.columns_of_filter
         return [*range(lanes, min(most + 1, wide), lanes)] + [wide] * (wide <= max(most, lanes)) or [lanes]
@@ -224,13 +225,13 @@ class Folded:
         return tile_shape(self.target, self.vector.lanes, self.shape.columns.source, self.columns_of_filter * share)
 
     def _cycles(self, share: int) -> float:
-        """Of a step of the depth for a line of pixels."""
+        """Return the cycles of a step of the depth for a line of pixels."""
         line = self.columns_of_filter * share
         panels = -(-self.shape.wide // share)
         return panels * tile_cycles(self.target, self.vector.lanes, self.shape.columns.source, line)
 
     def _seen(self, pixel: int, taps: int) -> int:
-        """The pixel of the source behind the last one under so many taps."""
+        """Return the pixel of the source after the last one below `taps` taps."""
         return pixel + self.columns.start - self.shape.columns.before + taps
 
     def _taps_of(self, row: int) -> tuple[int, int]:
@@ -240,7 +241,7 @@ class Folded:
 
 
 def _taps(axis: Axis, phase: AxisPhase, row: Value) -> tuple[Value, Value]:
-    """The first tap at a place that is inside of the image, and the one after the last."""
+    """Return the first tap at an output position that is inside of the image, and the one after the last."""
     top = row * axis.step + (phase.start - axis.before)
     first = maximum(0 - top, 0)
     return first, maximum(minimum(axis.source - top, phase.taps), first)

@@ -1,8 +1,8 @@
-"""The gradient of a filter to few channels, whose vectors are the channels of a result below a row of the filter.
+"""The gradient of a filter with few output channels, whose vectors are the output channels of a row of the filter.
 
-A pixel is multiplied with the gradients of all places of a line that see it, which lie side by side: 6 channels below 5
-columns fill 30 of 32 lanes. Lines of the gradient are copied with zeros around them, and so are those of the input that
-a block sees, where the filter sees a border above or below. Sums of blocks are added in order, and so are parts.
+A pixel is multiplied by the gradients of all output pixels of a line that see it, which are contiguous: 6 channels in 5
+columns fill 30 of 32 lanes. Lines of the gradient are copied with zeros around them. So are the lines of the input that
+a block sees, if the window extends above or below the image. Sums of blocks, and of parts, are added in order.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from runtime.codegen.machine import Target
 
 
 class LineFilterGradient:
-    """The loops, for windows that go on pixel by pixel.
+    """The loops, for windows with a stride of one.
 
     Attributes:
         line: elements of a panel of the result: channels for all columns of the filter, in whole vectors.
-        margin: places before the first of a line of the gradient.
-        across: places of a line with all around it.
+        margin: pixels before the first of a line of the gradient.
+        across: pixels of a padded line.
         taps: rows of a filter in a tile, in parts.
-        channels: those of a tile, in parts.
+        channels: channels of a tile, in parts.
     """
 
     def __init__(self, target: Target, shape: FilterGradient) -> None:
@@ -64,7 +64,7 @@ class LineFilterGradient:
         )
 
     def steps(self) -> KernelSteps:
-        """Parts, and what joins them."""
+        """Return the kernel steps: the sums of parts, and their addition."""
         shape, item = self.shape, self.shape.element.bits // 8
         images, rows = self.block
         part = KernelStep(self.part, self.parts, self.cycles)
@@ -75,7 +75,7 @@ class LineFilterGradient:
         return KernelSteps((part, join), (self.parts * self.depth * self.line * item,), tuple(own))
 
     def _cycles(self, step: float) -> float:
-        """About so many for all, where all tiles together take a step for a pixel."""
+        """Return the estimated cycles of all tiles, which together take `step` for a pixel."""
         shape, across = self.shape, -(-self.line // self.width)
         tiles = sum(many for _, many in self.taps) * sum(many for _, many in self.channels) * across
         line = shape.columns.source * step + LINE_LOOP_CYCLES * tiles
@@ -86,7 +86,7 @@ class LineFilterGradient:
     # Parts.
 
     def part(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are parts of all blocks."""
+        """Write the sums; work items are parts of all blocks."""
         f, shape, (images, rows) = work.f, self.shape, self.block
         for item in f.range(start, stop):
             to = work.shared_scratch(0, shape.element) + f.index(item) * (self.depth * self.line)
@@ -96,11 +96,11 @@ class LineFilterGradient:
                 count = minimum(shape.images - image, images) if shape.images % images else images
                 height = minimum(shape.rows.pixels - row, rows) if shape.rows.pixels % rows else rows
                 at = self._seen(work, image, row, count, height)
-                self._copy(work, (image * shape.rows.pixels + row), f.index(count) * height)  # several images are whole
+                self._copy(work, (image * shape.rows.pixels + row), f.index(count) * height)  # several images are whole images
                 self._tiles(work, at, count, height, to)
 
     def _seen(self, work: Work, image: Value, row: Value, images: Index, rows: Index) -> Images:
-        """The lines of the input that a block sees."""
+        """Return the lines of the input that a block sees."""
         shape, border, source = self.shape, self._border, work.inputs[0]
         assert source is not None, "the input is there"
         line = border.columns * border.between
@@ -113,7 +113,7 @@ class LineFilterGradient:
         )
 
     def _copy(self, work: Work, first: Value, count: Index) -> None:
-        """Lines of the gradient."""
+        """Copy lines of the gradient."""
         f, shape, dy = work.f, self.shape, work.inputs[1]
         assert dy is not None, "the gradient of the result is there"
         pixels, wide, to = shape.columns.pixels, shape.wide, work.thread_scratch(0, shape.element)
@@ -144,7 +144,7 @@ class LineFilterGradient:
                         f.store(f.load(there, far, shape.lanes) + x, there, far)
 
     def _rows(self, f: Function, at: Images) -> Iterator[tuple[Value, Value, list[tuple[int, int]]]]:
-        """For each tile its first row, the address of its input, and how far its rows are from there, in both."""
+        """Give, for each tile, its first row, the address of its input, and the offsets of its rows in both."""
         deep, row = self.shape.deep, self.shape.rows.dilation * at.row
         for i, height in in_shares(f, self.taps):
             for c, width in in_shares(f, self.channels):
@@ -154,23 +154,23 @@ class LineFilterGradient:
 
     @property
     def _is_bordered(self) -> bool:
-        """Whether rows of the filter see more than the input has."""
+        """True if rows of the filter see rows that the input does not have."""
         rows = self.shape.rows
         return rows.before > 0 or rows.span(rows.pixels) > rows.source
 
     @property
     def _border(self) -> Border:
-        """How a block of the input is copied: with rows of zeros, and no columns."""
+        """The padded copy of a block of the input: rows of zeros, and no columns."""
         rows, channels = self.shape.rows, self.shape.deep
         columns = self.shape.columns.source
         return Border(
             rows.source, columns, rows.before, 0, rows.span(self.block[1]), columns, channels, channels, channels
         )
 
-    # What becomes of them.
+    # Addition of parts.
 
     def join(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are rows of the filter and channels of the input."""
+        """Add the parts; work items are rows of the filter and channels of the input."""
         f, shape = work.f, self.shape
         for item in f.range(start, stop):
             tap, channel = f.index(item) // shape.deep, f.index(item) % shape.deep

@@ -1,8 +1,8 @@
-"""How a convolution is cut: tiles of places and channels, units that threads share, and what is copied where.
+"""The partition of a convolution: tiles of pixels and channels, work items that threads share, and copies.
 
-Bits depend on where the depth is cut and on whether a unit is a panel of all images: such a convolution may have other
-loops (`streamed`). Both follow from shapes and the instruction set. The sizes of this CPU's caches decide only how many
-rows of an image a unit copies.
+Bits depend on the split of the depth, and on whether a work item is a panel for all images, because such a convolution
+may have other loops (`streamed`). Both follow from shapes and the instruction set. The sizes of this CPU's caches
+decide only the number of rows of an image that a work item copies.
 """
 
 from __future__ import annotations
@@ -23,41 +23,42 @@ from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS
 from runtime.codegen.machine import NOMINAL_L1_BYTES, NOMINAL_L2_BYTES, Target
 
 MAX_CHAIN_DEPTH: Final = 640
-"""The longest chain of multiply-adds, or else a row of the filter, or one of its places, or a part of its channels."""
+"""Upper bound on a chain of multiply-adds; a chain is a row of the filter, one of its taps, or a part of its channels.
+"""
 
 MIN_SPLIT_CHANNELS: Final = 64
-"""Channels that are not divided."""
+"""Number of channels up to which they are not split."""
 
 
 PIXELS_PER_ITEM: Final = 128
-"""Of the result in a unit: so many, and reading the filters once for them costs little."""
+"""Output pixels of a work item for which reading the filter once costs little."""
 
 WANTED_ITEMS: Final = 8
-"""Units, so that threads have something to share."""
+"""Number of work items that gives every thread a share."""
 
 
 CONFLICT_STRIDE_BYTES: Final = 2048
-"""Bytes from pixel to pixel at which the nearest cache keeps few of them."""
+"""Stride of pixels, in bytes, at which few of them fit into the first-level cache at a time."""
 
 
 MAX_TILES_PER_UNPACKED_PANEL: Final = 3
-"""Tiles that read a panel of the filter where it lies: to copy it would take longer."""
+"""Number of tiles up to which they read a panel of the filter in place, because a copy would take longer."""
 
 MAX_TILES_PER_UNPACKED_1X1_PANEL: Final = 96
-"""Likewise of a filter of one place, whose rows follow each other: and no thread waits for another one's copy."""
+"""The same for a 1x1 filter, whose rows are contiguous: no thread waits for the copy of another one."""
 
 
 class ConvShape(NamedTuple):
     """A convolution, forwards or backwards.
 
     Attributes:
-        images: how many.
-        rows, columns: the axes of the image.
-        groups: of channels.
-        deep: channels of a group of the source.
-        wide: channels of a group of the result.
+        images: number of images.
+        rows, columns: axes of the image.
+        groups: groups of channels.
+        deep: source channels of a group.
+        wide: result channels of a group.
         window: rows and columns of the filter.
-        is_filter_transposed: whether the filter is read with its channels in exchange.
+        is_filter_transposed: True if the channel axes of the filter are exchanged.
     """
 
     images: int
@@ -71,7 +72,7 @@ class ConvShape(NamedTuple):
 
     @property
     def taps(self) -> int:
-        """Of the filter."""
+        """Taps of the filter."""
         return self.window[0] * self.window[1]
 
     @property
@@ -92,7 +93,7 @@ class ConvShape(NamedTuple):
 
 
 class ConvTile(NamedTuple):
-    """A tile: images, rows and columns of places, and vectors of channels."""
+    """A tile: images, rows and columns of pixels, and vectors of channels."""
 
     images: int
     rows: int
@@ -101,17 +102,17 @@ class ConvTile(NamedTuple):
 
 
 class ConvPlan(NamedTuple):
-    """How a convolution is cut.
+    """The partition of a convolution.
 
     Attributes:
         block: the tile.
-        lanes: of a vector.
-        images, rows, columns: parts into which images, their rows, and panels of channels are divided.
-        by_panels: whether a unit is a panel of all images, and not a part of them.
-        copies: whether the source is copied.
-        packs: whether the filter is.
-        pixel: elements from pixel to pixel of the copy.
-        splits: into how many blocks the depth is cut, by rows of the filter, its columns, and its channels.
+        lanes: lanes of a vector.
+        images, rows, columns: numbers of parts of images, of their rows, and of panels of channels.
+        by_panels: True if a work item is a panel for all images, and not a part of them.
+        copies: True if the source is copied.
+        packs: True if the filter is copied.
+        pixel: stride of pixels of the copy, in elements.
+        splits: numbers of blocks of the depth, by rows of the filter, its columns, and its channels.
     """
 
     block: ConvTile
@@ -132,7 +133,7 @@ class ConvPlan(NamedTuple):
 
 
 def plan_convolution(target: Target, bits: int, shape: ConvShape, is_made: bool = False) -> ConvPlan:
-    """Cut a convolution of elements of so many bits; `is_made` says that its source is made where it is copied."""
+    """Return the partition of a convolution; `is_made` states that its source is computed when it is copied."""
     lanes, item = target.lanes(bits), bits // 8
     channels = shape.groups * shape.deep
     conflicts = channels * item % CONFLICT_STRIDE_BYTES == 0
@@ -203,16 +204,16 @@ def packed_filter_cycles(bits: int, shape: ConvShape) -> float:
 
 
 def _block(target: Target, lanes: int, shape: ConvShape, one_row: bool) -> ConvTile:
-    """The tile that takes the fewest cycles for each step of the depth."""
+    """Return the tile that takes the fewest cycles for each step of the depth."""
     panel = shape.taps * shape.deep * target.vector_bytes
     near = 0 if panel <= NOMINAL_L1_BYTES // 4 else target.vector_bytes / L2_PANEL_BYTES_PER_CYCLE
     costs = _costs(target, lanes, shape, near, one_row)
     return min(costs, key=lambda block: costs[block])
 
 
-@lru_cache(maxsize=1 << 10)  # a network has few different convolutions, each of which is asked for several times
+@lru_cache(maxsize=1 << 10)  # a network has few different convolutions, and each is asked for several times
 def _costs(target: Target, lanes: int, shape: ConvShape, near: float, one_row: bool) -> dict[ConvTile, float]:
-    """By tile the cycles that all tiles take for a step of the depth, of which each vector takes `near` to be read."""
+    """Return the cycles of all tiles for a step of the depth, by tile; reading a vector of the panel takes `near`."""
     costs: dict[ConvTile, float] = {}
     for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items():
         for images, rows, columns in _tile_extents(shape, most, one_row):
@@ -224,7 +225,7 @@ def _costs(target: Target, lanes: int, shape: ConvShape, near: float, one_row: b
 
 
 def _tile_extents(shape: ConvShape, most: int, one_row: bool) -> Iterator[tuple[int, int, int]]:
-    """Images, rows and columns of tiles of at most so many places."""
+    """Give images, rows and columns of tiles of at most `most` pixels."""
     for width in _sizes(shape.columns, most):
         yield 1, 1, width
         if one_row:
@@ -235,6 +236,6 @@ def _tile_extents(shape: ConvShape, most: int, one_row: bool) -> Iterator[tuple[
 
 
 def _sizes(axis: Axis, most: int) -> set[int]:
-    """Places of a tile along an axis, so that tiles are alike."""
+    """Return the extents of a tile along an axis that make all tiles alike."""
     fewest = -(-axis.pixels // most)
     return {min(-(-axis.pixels // parts), axis.fewest) for parts in (fewest, fewest + 1)}

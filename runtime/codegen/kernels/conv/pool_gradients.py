@@ -1,7 +1,7 @@
-"""Gradients of pools.
+"""The gradients of pooling.
 
-Where windows do not overlap and there is no border, the gradient is written window by window. Elsewhere that of a mean
-is gathered pixel by pixel, and that of maxima is added to whole images, as it is not known before where they are.
+If windows do not overlap and there is no border, the gradient is written window by window. Otherwise, that of a mean is
+gathered pixel by pixel, and that of maxima is added to whole images, because their positions are not known before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from runtime.codegen.kernels.steps import Work
 
 
 def mean_gradient_apart(pool: Pool, work: Work, image: Value, row: Value) -> None:
-    """Windows that do not overlap: each of their pixels gets the same share."""
+    """Write the gradient of means of windows that do not overlap: each of their pixels gets the same share."""
     f, dy = work.f, work.inputs[0]
     assert dy is not None, "the gradient is there"
     _clear(pool, work, image, row)
@@ -29,7 +29,7 @@ def mean_gradient_apart(pool: Pool, work: Work, image: Value, row: Value) -> Non
 
 
 def largest_gradient_apart(pool: Pool, work: Work, image: Value, row: Value) -> None:
-    """Windows that do not overlap: the pixel with the first of equal maxima gets it all."""
+    """Write the gradient of maxima of windows that do not overlap: the first of equal maxima gets all of it."""
     f, (x, dy) = work.f, work.inputs
     assert dy is not None, "the gradient is there"
     _clear(pool, work, image, row)
@@ -43,7 +43,7 @@ def largest_gradient_apart(pool: Pool, work: Work, image: Value, row: Value) -> 
 
 
 def largest_gradient(pool: Pool, work: Work, image: Value, row: Value) -> None:
-    """A whole image, for one vector of channels: `row` is its number."""
+    """Write the gradient of maxima of a whole image, for the vector of channels with the number `row`."""
     f, (x, dy), dx = work.f, work.inputs, work.outputs[0]
     assert dy is not None, "the gradient is there"
     c = row * pool.lanes
@@ -64,7 +64,7 @@ def largest_gradient(pool: Pool, work: Work, image: Value, row: Value) -> None:
 
 
 def mean_gradient(pool: Pool, work: Work, image: Value, row: Value) -> None:
-    """A row of pixels: each gathers from the places that see it."""
+    """Write the gradient of means for a row of pixels: each gathers from the output pixels that see it."""
     f, dy, dx = work.f, work.inputs[0], work.outputs[0]
     assert dy is not None, "the gradient is there"
     rows = seeing(f, pool.rows, row)
@@ -86,7 +86,7 @@ def _put(pool: Pool, work: Work, x: Value, source: Value, i: int, j: int, c: Ind
 def _winner(
     pool: Pool, f: Function, x: Value | None, source: Value, bounds: tuple[Bounds, Bounds], c: Index, count: Index
 ) -> Value:
-    """The number of the tap that has the maximum: of equal ones the first, of NaNs the last."""
+    """Return the number of the tap with the maximum: the first of equal ones, the last of NaNs."""
     number = Type("signed", pool.element.bits).of(pool.lanes)
     rows, columns = bounds
     first = _tap(pool, f, rows[0], columns[0], number)
@@ -109,7 +109,7 @@ def _number(pool: Pool, f: Function, i: Index, j: Index) -> Value:
 
 
 def _clear(pool: Pool, work: Work, image: Value, row: Value) -> None:
-    """Write zeros to all pixels from the first of a row of windows to before the next, if some are in none."""
+    """Clear all pixels from a row of windows to the next, if some are in no window."""
     f, rows, columns = work.f, pool.rows, pool.columns
     covered = (rows.stride * rows.pixels, columns.stride * columns.pixels)
     if covered == (rows.source, columns.source) and rows.window == rows.stride and columns.window == columns.stride:

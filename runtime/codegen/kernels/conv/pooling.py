@@ -1,4 +1,4 @@
-"""Maxima and means under a window: vectors are channels, units are rows of places."""
+"""Maxima and means of windows: vectors are channels, work items are output rows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Pool(NamedTuple):
     """A window that slides over images.
 
     Attributes:
-        element: of the images.
-        images: how many.
+        element: type of the images.
+        images: number of images.
         rows, columns: the axes.
-        channels: of the images.
-        lanes: of a vector.
-        counts_border: whether a mean is over places in the border too.
+        channels: channels of the images.
+        lanes: lanes of a vector.
+        counts_border: True if a mean includes positions outside of the image.
     """
 
     element: Type
@@ -35,18 +35,18 @@ class Pool(NamedTuple):
 
     @property
     def vector(self) -> Type:
-        """Of channels."""
+        """Type of a vector of channels."""
         return self.element.of(self.lanes)
 
     @property
     def is_apart(self) -> bool:
-        """Whether no two windows overlap, all lie inside of the image, and their taps are few."""
+        """True if no two windows overlap, all lie inside of the image, and they have few taps."""
         sides = (self.rows, self.columns)
         few = self.rows.window * self.columns.window <= MAX_UNROLLED_TAPS
         return few and all(side.stride >= side.window and is_inside(side) for side in sides)
 
     def steps(self, row: Callable[[Work, Value, Value], None], rows: int) -> KernelSteps:
-        """One stage, whose units are rows of each image, so many."""
+        """Return one kernel step, whose work items are `rows` rows of each image."""
 
         def write(work: Work, start: Value, stop: Value) -> None:
             for item in work.f.range(start, stop):
@@ -57,7 +57,7 @@ class Pool(NamedTuple):
         return KernelSteps((KernelStep(write, self.images * rows, cost),))
 
     def vectors(self, f: Function) -> Iterator[tuple[Index, int]]:
-        """The channels, a vector at a time: the first, and how many lanes count."""
+        """Give the channels as vectors: the first channel, and the number of lanes that count."""
         whole = self.channels // self.lanes * self.lanes
         for c in f.range(0, whole, self.lanes):
             yield c, self.lanes
@@ -65,21 +65,21 @@ class Pool(NamedTuple):
             yield whole, self.channels - whole
 
     def pixel(self, f: Function, image: Value, row: Index, column: Index) -> Value:
-        """How many elements lie before a pixel."""
+        """Return the offset of a pixel in elements."""
         return ((image * self.rows.source + row) * self.columns.source + column) * self.channels
 
     def place(self, f: Function, image: Value, row: Index, column: Index) -> Value:
-        """How many elements of the result lie before a place."""
+        """Return the offset of an output pixel in elements."""
         return ((image * self.rows.pixels + row) * self.columns.pixels + column) * self.channels
 
     def under(self, f: Function, row: Index, column: Index) -> tuple[Bounds, Bounds]:
-        """The taps of the window at a place that are inside of the image."""
+        """Return the taps of the window at an output pixel that are inside of the image."""
         return inside(f, self.rows, row), inside(f, self.columns, column)
 
     # Forwards.
 
     def largest(self, work: Work, image: Value, row: Value) -> None:
-        """Maxima of a row of places; NaN where there is one."""
+        """Write the maxima of an output row; NaN where the window has one."""
         f, (x, *_) = work.f, work.inputs
         for column, c, count, source in self.windows(work, image, row):
             fold = Fold(f, *self.under(f, row, column), [f.constant(self.vector, float("-inf"))])
@@ -88,7 +88,7 @@ class Pool(NamedTuple):
             f.store(fold.results[0], work.outputs[0] + self.place(f, image, row, column), c, count)
 
     def mean(self, work: Work, image: Value, row: Value) -> None:
-        """Means of a row of places."""
+        """Write the means of an output row."""
         f, (x, *_) = work.f, work.inputs
         for column, c, count, source in self.windows(work, image, row):
             fold = Fold(f, *self.under(f, row, column), [f.constant(self.vector, 0)])
@@ -98,7 +98,7 @@ class Pool(NamedTuple):
             f.store(fold.results[0] / divisor, work.outputs[0] + self.place(f, image, row, column), c, count)
 
     def selected(self, work: Work, image: Value, row: Value) -> None:
-        """What a second tensor has where the maxima of a row of places are."""
+        """Write the elements of a second tensor at the positions of the maxima of an output row."""
         f, (x, z) = work.f, work.inputs
         for column, c, count, source in self.windows(work, image, row):
             rows, columns = self.under(f, row, column)
@@ -110,10 +110,10 @@ class Pool(NamedTuple):
                 fold.carry([where(more, seen, most), where(more, other, taken)])
             f.store(fold.results[1], work.outputs[0] + self.place(f, image, row, column), c, count)
 
-    # Of use to the gradients too.
+    # Used by the gradients too.
 
     def windows(self, work: Work, image: Value, row: Value) -> Iterator[tuple[Index, Index, int, Value]]:
-        """Of a row of places the columns, first channels, lanes that count, and where the window begins."""
+        """Give columns, first channels, counts of lanes and offsets of the windows of an output row."""
         f = work.f
         for column in f.range(0, self.columns.pixels):
             source = self.source(f, image, row, column)
@@ -121,17 +121,17 @@ class Pool(NamedTuple):
                 yield column, c, count, source
 
     def source(self, f: Function, image: Value, row: Index, column: Index) -> Value:
-        """How many elements lie before the first tap at a place, which may be in the border."""
+        """Return the offset of the first tap at an output pixel, which may be outside of the image."""
         begin, left = row * self.rows.stride - self.rows.before, column * self.columns.stride - self.columns.before
         return self.pixel(f, image, begin, left)
 
     def seen(self, f: Function, x: Value | None, source: Value, i: Index, j: Index, c: Index, count: Index) -> Value:
-        """What a tap sees."""
+        """Return the vector that a tap sees."""
         assert x is not None, "pools have no absent operands"
         return f.load(x + source + (i * self.columns.source + j) * self.channels, c, self.lanes, count)
 
     def divisor(self, f: Function, row: Index, column: Index) -> Value:
-        """Over how many elements the mean at a place is, in a vector."""
+        """Return the number of elements in the mean at an output pixel, as a vector."""
         area = self.rows.window * self.columns.window
         if self.counts_border:
             return f.constant(self.vector, area)
@@ -143,5 +143,5 @@ class Pool(NamedTuple):
 
 
 def is_more(seen: Value, most: Value) -> Value:
-    """Lanes in which a tap has the maximum: it sees more than those before, or NaN."""
+    """Return a mask of the lanes in which a tap has the maximum so far: it sees more than earlier taps, or NaN."""
     return (seen > most) | is_nan(seen)

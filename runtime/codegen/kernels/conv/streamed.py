@@ -1,8 +1,8 @@
 """A convolution whose filter is much larger than its images: each weight is read once, in the order of memory.
 
-A unit has a part of the depth, such as one place of the filter, and where there are few of these a part of the result's
-channels. It takes some rows of its weights after the other, and adds what they give to the sums of all places, which
-wait in near caches; meanwhile it asks for the rows after them. Parts of the depth are added in order by a second stage.
+A work item has a part of the depth, such as one tap of the filter, and a part of the output channels if there are few
+taps. It takes some rows of its weights at a time, and adds their contributions to the sums of all pixels, which stay in
+the caches; meanwhile it prefetches the following rows. A second kernel step adds the parts of the depth in order.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefe
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 WEIGHT_ROWS_TOGETHER: Final = 64
-"""Of weights that are taken at once: those of a unit stay in the second cache while all places are gone through."""
+"""Rows of weights that are taken at a time: they stay in the second-level cache for all pixels."""
 
 MAX_OUTPUT_PIXELS: Final = 64
-"""Places of the result: of more, tiles read weights so often that copying them costs little."""
+"""Output pixels up to which these loops are used; with more, weights are read so often that copying them costs little.
+"""
 
 
 class Streamed:
@@ -68,7 +69,7 @@ class Streamed:
         )
 
     def steps(self) -> KernelSteps:
-        """What copies the images, what goes through the filter, and what adds the parts."""
+        """Return the kernel steps: the copy of the images, the products, and the addition of parts."""
         shape, item = self.shape, self.element.bits // 8
         steps = multiply_add_cycles(self.target, self.lanes, shape.steps)
         copy = (
@@ -82,7 +83,7 @@ class Streamed:
         return KernelSteps((*copy, compute, join), (*copied, self.parts * self.size * item))
 
     def compute(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are parts of the depth, and of each a part of the panels."""
+        """Write the products; work items are parts of the depth, and of each a part of the panels."""
         f = work.f
         for item in f.range(start, stop):
             part = f.index(item) // self.across
@@ -96,7 +97,7 @@ class Streamed:
             self._part(work, part, panels, sums)
 
     def _part(self, work: Work, part: Value, panels: tuple[Index, Index], sums: Value) -> None:
-        """All of a part: the places of the filter in it, and of each some rows after the other."""
+        """Compute a part: its taps of the filter, and some rows of each at a time."""
         f, shape, (down, right, pieces) = work.f, self.shape, self.cuts
         w, at = work.inputs[1], self._source(work)
         assert w is not None, "a convolution has a filter"
@@ -130,7 +131,7 @@ class Streamed:
         panels: tuple[Index, Index],
         sums: Value,
     ) -> None:
-        """Some rows of weights, panel by panel, for all places."""
+        """Compute the contributions of some rows of weights, panel by panel, to all pixels."""
         f, shape = work.f, self.shape
         for panel in f.range(*panels):
             ask = self._asking(f, weights + rows * shape.wide, panels, f.index(panel) - panels[0])
@@ -159,14 +160,14 @@ class Streamed:
         ]
 
     def _offset(self, at: Images, pixel: int) -> int:
-        """From what the first place reads to what this one does."""
+        """Return the distance between the operands of the first pixel and of this one."""
         rows, columns = self.shape.rows, self.shape.columns
         image, within = divmod(pixel, rows.pixels * columns.pixels)
         row, column = divmod(within, columns.pixels)
         return image * at.image + row * rows.step * at.row + column * columns.step * at.pixel
 
     def _asking(self, f: Function, at: Value, panels: tuple[Index, Index], number: Value) -> Prefetch:
-        """Asks, in the panel of this number of a unit, for its share of the rows from an address on."""
+        """Return the prefetch of the following rows, from an address on, in a numbered panel of a work item."""
         line, fewest = CACHE_LINE_BYTES * 8 // self.element.bits, self.panels // self.across
         turns, segment = max(self.rows // UNROLLED_DEPTH_STEPS, 1), fewest * self.width // line
         each = -(-self.rows * segment // (fewest * turns))
@@ -181,7 +182,7 @@ class Streamed:
         return ask
 
     def join(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are places."""
+        """Add the parts; work items are pixels."""
         f, wide = work.f, self.shape.wide
         for pixel in f.range(start, stop):
             sums = work.shared_scratch(int(self.plan.copies), self.element) + pixel * wide

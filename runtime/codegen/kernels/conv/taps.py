@@ -1,4 +1,4 @@
-"""What lies under a window: loops over taps, or over places, that carry values on."""
+"""Loops over the taps below a window, or over output positions, that carry values."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from runtime.codegen.ir.words import maximum, minimum
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis
 
 MAX_UNROLLED_TAPS: Final = 16
-"""Taps that are written one after the other."""
+"""Number of taps up to which a loop over them is unrolled."""
 
 Bounds = tuple[Index, Index]
-"""The first tap, place or pixel of an axis, and the one after the last."""
+"""The first tap, position or pixel of an axis, and the one after the last."""
 
 
 class Fold:
-    """A loop over rows and columns that carries values; a few known ones are written one after the other.
+    """A loop over rows and columns that carries values; few known iterations are unrolled.
 
         fold = Fold(f, rows, columns, [total])
         for i, j, [total] in fold:
@@ -26,7 +26,7 @@ class Fold:
         [total] = fold.results
 
     Attributes:
-        results: what was carried on last.
+        results: values of the last iteration.
     """
 
     def __init__(self, f: Function, rows: Bounds, columns: Bounds, carry: Sequence[Value] = ()) -> None:
@@ -34,7 +34,7 @@ class Fold:
         self.results = list(carry)
 
     def carry(self, values: list[Value]) -> None:
-        """Hand the values on."""
+        """Pass the values to the next iteration."""
         self.results = values
 
     def __iter__(self) -> Iterator[tuple[Index, Index, list[Value]]]:
@@ -55,12 +55,12 @@ class Fold:
 
 
 def is_inside(side: FilterAxis) -> bool:
-    """Whether windows see nothing of the border."""
+    """Return True if no window extends beyond the image."""
     return not side.before and (side.pixels - 1) * side.stride + side.window <= side.source
 
 
 def inside(f: Function, side: FilterAxis, pixel: Index) -> Bounds:
-    """The taps at a place that are inside of the image."""
+    """Return the taps at an output position that are inside of the image."""
     if is_inside(side):
         return 0, side.window
     begin = f.index(pixel) * side.stride - side.before
@@ -68,7 +68,7 @@ def inside(f: Function, side: FilterAxis, pixel: Index) -> Bounds:
 
 
 def seeing(f: Function, side: FilterAxis, pixel: Index) -> Bounds:
-    """The places at which some tap sees a pixel."""
+    """Return the output positions at which some tap sees a pixel."""
     at = f.index(pixel) + side.before
     first = maximum(at - (side.window - side.stride), 0) // side.stride
     return first, maximum(minimum(at // side.stride + 1, side.pixels), first)

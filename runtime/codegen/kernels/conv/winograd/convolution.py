@@ -1,8 +1,9 @@
-"""A convolution with filters of 3 x 3, or the gradient of its input, by Winograd's minimal filtering F(2 x 2, 3 x 3).
+"""A convolution with 3 x 3 filters, or the gradient of its input, by Winograd's minimal filtering F(2 x 2, 3 x 3).
 
-4 multiply-adds for a place, and a pair of channels, instead of 9. A unit has a block of tiles and a part of the panels
-of channels: it transforms the pixels of its tiles to 16 positions, multiplies at each of them the tiles with the panel,
-and transforms back while sums are in near caches. What is not finite is made again, place by place.
+It takes 4 multiply-adds for an output pixel and a pair of channels, instead of 9. A work item has a block of tiles and
+a part of the panels of channels. It transforms the pixels of its tiles to 16 positions, multiplies the tiles by the
+panel at each position, and transforms back while the sums are in the caches. Blocks with results that are not finite
+are computed again, pixel by pixel.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Winograd:
         return self.plan.cycles * WINOGRAD_PENALTY + packed_filter_cycles(self.element.bits, self.shape)
 
     def steps(self) -> KernelSteps:
-        """What transforms the filters; the pixels, if several units need them; and what computes."""
+        """Return the kernel steps: transforms of filters, of pixels if several work items read them, and the rest."""
         plan, item = self.plan, self.element.bits // 8
         several = plan.parts > 1
         transform = KernelStep(self.transform, plan.blocks * self._pieces, plan.of_pixels)
@@ -53,15 +54,15 @@ class Winograd:
         steps = (self.filters.step(), *[transform] * several, compute)
         return KernelSteps(steps, tuple(size * item for size in shared), tuple(size * item for size in own))
 
-    # What is transformed.
+    # Transforms.
 
     @property
     def _pieces(self) -> int:
-        """Units of a block whose pixels are transformed by a stage of their own."""
+        """Number of work items of a block whose pixels a kernel step of its own transforms."""
         return min(-(-WANTED_ITEMS // self.plan.blocks), self.plan.few)
 
     def transform(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are some of the tiles of a block."""
+        """Transform pixels; work items are some of the tiles of a block."""
         f, plan, pieces = work.f, self.plan, self._pieces
         for item in f.range(start, stop):
             block, piece = f.index(item) // pieces, f.index(item) % pieces
@@ -75,10 +76,10 @@ class Winograd:
         assert source is not None, "a convolution has a source"
         transform_pixels(work.f, self.plan.tiling, self.plan.laid, source, to, first, tiles)
 
-    # What is computed.
+    # Computation.
 
     def compute(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are blocks, and of each a part of the panels."""
+        """Write the computation; work items are blocks, and of each a part of the panels."""
         f, plan = work.f, self.plan
         bad = f.local()
         for item in f.range(start, stop):
@@ -102,7 +103,7 @@ class Winograd:
                     self.again.write(work, first, last, f.index(panel))
 
     def _multiply(self, work: Work, at: Value, panel: Value, columns: int, count: Index) -> None:
-        """The products of all positions with a panel."""
+        """Compute the products at all positions with a panel."""
         f, plan, deep = work.f, self.plan, self.shape.deep
         filters, sums = work.shared_scratch(0, self.element) + panel * plan.panel, work.thread_scratch(1, self.element)
         rows = [i * plan.tile for i in range(plan.rows)]
@@ -118,7 +119,7 @@ class Winograd:
                         f.store(x, to, i * plan.width + v * plan.lanes)
 
     def _asking(self, f: Function, following: Value, t: Index) -> Prefetch:
-        """Asks, in the tiles from the t-th on, for their share of the filters that are read next."""
+        """Return the prefetch of the filters that are read next, the share of the tiles from the t-th on."""
         plan, line = self.plan, CACHE_LINE_BYTES * 8 // self.element.bits
         tiles, turns = -(-plan.few // plan.rows), max(self.shape.deep // UNROLLED_DEPTH_STEPS, 1)
         each = -(-self.shape.deep * plan.width // (line * tiles * turns))
@@ -131,7 +132,7 @@ class Winograd:
         return ask
 
     def _finish(self, work: Work, panel: Value, columns: int, first: Index, count: Index) -> Value:
-        """The places of a block, from what a panel made of its tiles; whether all are finite."""
+        """Write the output pixels of a block from its products with a panel; return True if all are finite."""
         f, plan = work.f, self.plan
         zero = f.constant(self.vector, 0)
         loop = f.loop(0, count, 1, [zero])
@@ -145,7 +146,7 @@ class Winograd:
                 ]
                 results = of_sums(positions)
                 for i, j, pixel, exists in plan.tiling.outputs(tile):
-                    seen = f.fma(results[i][j], zero, seen)  # 0 times what is not finite is NaN
+                    seen = f.fma(results[i][j], zero, seen)  # 0 times infinity or NaN is NaN
                     written(work, plan, pixel, exists, panel * plan.width + v, columns - v, [results[i][j]])
             loop.carry([seen])
         return ~any_lane(is_nan(loop.results[0]))

@@ -1,7 +1,7 @@
-"""The gradient of a filter of 3 x 3 by Winograd's minimal filtering, turned around: F(3 x 3, 2 x 2).
+"""The gradient of a 3 x 3 filter by Winograd's minimal filtering, transposed: F(3 x 3, 2 x 2).
 
-At each of 16 positions the transformed pixels of all tiles are multiplied with the transformed gradients of their
-places and added over tiles; the sums become the gradient. What is not finite is made again, tap by tap.
+At each of 16 positions, the transformed pixels of all tiles are multiplied by the transformed gradients of their output
+pixels and summed over tiles; the sums become the gradient. Results that are not finite are computed again, tap by tap.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefe
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 WANTED_ITEMS: Final = 8
-"""Units of what is transformed, or transformed back."""
+"""Number of work items of the transforms."""
 
 
 class WinogradFilterGradient:
@@ -53,7 +53,7 @@ class WinogradFilterGradient:
         return self.plan.cycles * WINOGRAD_PENALTY
 
     def steps(self) -> KernelSteps:
-        """The operands are the input and the gradient of the result."""
+        """Return the kernel steps; the operands are the input and the gradient of the result."""
         plan, item = self.plan, self.plan.item
         cost = plan.cycles
         pixels, gradients = plan.laid.size * item, plan.gradients * item
@@ -65,7 +65,7 @@ class WinogradFilterGradient:
         multiply = KernelStep(self.multiply, plan.work_items, cost)
         return KernelSteps((transform, multiply), (pixels, gradients), (POSITIONS * plan.channels * plan.width * item,))
 
-    # Sums that stay near: units are parts of all tiles.
+    # Sums that stay in the caches: work items are parts of all tiles.
 
     @property
     def _sums(self) -> int:
@@ -73,7 +73,7 @@ class WinogradFilterGradient:
         return POSITIONS * self.shape.deep * self.shape.wide
 
     def add(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are parts: block by block, transformed and added to what is there."""
+        """Transform and multiply block by block, and add to the sums; work items are parts."""
         f, plan, wide = work.f, self.plan, self.shape.wide
         pixels, gradients = (work.thread_scratch(i, self.element) for i in range(2))
         each = plan.blocks // plan.parts
@@ -90,7 +90,7 @@ class WinogradFilterGradient:
                         self._multiply(f, pixels, gradients, f.index(panel), columns, count, at, wide, depth, is_first)
 
     def join(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are channels of the input: all parts added in order, and transformed back."""
+        """Add all parts in order and transform back; work items are input channels."""
         f, shape = work.f, self.shape
         bad, items = f.local(), min(WANTED_ITEMS, shape.deep)
         for item in f.range(start, stop):
@@ -111,10 +111,10 @@ class WinogradFilterGradient:
             total = total + f.load(at, part * self._sums, self.shape.lanes, tail)
         return total
 
-    # Sums that are many, of few tiles: units are channels of the input.
+    # Many sums of few tiles: work items are input channels.
 
     def transform(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are some of the tiles."""
+        """Transform all tiles; work items are some of them."""
         f, plan = work.f, self.plan
         pixels, gradients = (work.shared_scratch(i, self.element) for i in range(2))
         for item in f.range(start, stop):
@@ -122,7 +122,10 @@ class WinogradFilterGradient:
             self._transform(work, pixels, gradients, 0, tiles)
 
     def multiply(self, work: Work, start: Value, stop: Value) -> None:
-        """Units are channels of the input: by panels the sums of all tiles, transformed back while they are near."""
+        """Compute the sums of all tiles by panels, and transform them back from the caches.
+
+        Work items are input channels.
+        """
         f, plan, shape = work.f, self.plan, self.shape
         pixels, gradients, sums = (
             work.shared_scratch(0, self.element),
@@ -157,10 +160,10 @@ class WinogradFilterGradient:
             with f.when(f.load(bad).equal(1)):
                 self.again.write(work, begin, begin + plan.channels)
 
-    # What both do.
+    # Used by both.
 
     def _transform(self, work: Work, pixels: Value, gradients: Value, first: Index, tiles: tuple[Index, Index]) -> None:
-        """The pixels of these tiles of the block that begins with the first, and the gradients of their places."""
+        """Transform the pixels of some tiles of the block that begins with `first`, and their output gradients."""
         f, plan, shape, (x, dy) = work.f, self.plan, self.shape, work.inputs
         assert x is not None, "the input is there"
         assert dy is not None, "the gradient of the result is there"
@@ -195,7 +198,7 @@ class WinogradFilterGradient:
         position: int,
         is_first: Value | None,
     ) -> None:
-        """The sums over so many tiles of all positions; rows and positions of them are so far apart."""
+        """Compute the sums over `count` tiles at all positions; `row` and `position` are their strides."""
         plan, lanes = self.plan, self.shape.lanes
         depth = [DepthLoop(count, plan.laid.tile, plan.width)]
         for p in f.range(0, POSITIONS):
@@ -222,7 +225,7 @@ class WinogradFilterGradient:
                         f.store(f.load(at, far, lanes, tail) + x, at, far, tail)
 
     def _asking(self, f: Function, following: Value, c: Index) -> Prefetch:
-        """Asks, in the tile of channels from the c-th on, for its share of the gradients that are read next."""
+        """Return the prefetch of the gradients that are read next, the share of the channels from the c-th on."""
         plan, line = self.plan, CACHE_LINE_BYTES // self.plan.item
         turns = max(plan.most // UNROLLED_DEPTH_STEPS, 1)
         each = -(-plan.gradient // (line * turns * sum(many for _, many in plan.tiles_of_rows)))
@@ -235,12 +238,12 @@ class WinogradFilterGradient:
         return ask
 
     def _back(self, work: Work, sums: list[Value], pixel: Value, tail: int) -> Value:
-        """Write all taps of a vector of the gradient; whether they are finite."""
+        """Write all taps of a vector of the gradient; return a vector that is NaN in lanes that are not finite."""
         f, shape = work.f, self.shape
         zero = f.constant(self.vector, 0)
         seen = zero
         for i, line in enumerate(of_products([sums[k : k + TILE_PIXELS] for k in range(0, POSITIONS, TILE_PIXELS)])):
             for j, x in enumerate(line):
-                seen = f.fma(x, zero, seen)  # 0 times what is not finite is NaN
+                seen = f.fma(x, zero, seen)  # 0 times infinity or NaN is NaN
                 f.store(x, work.outputs[0] + pixel, (i * FILTER_TAPS + j) * shape.deep * shape.wide, tail)
         return ~any_lane(is_nan(seen))

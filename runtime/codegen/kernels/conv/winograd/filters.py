@@ -1,4 +1,4 @@
-"""Filters of Winograd's filtering: transformed to 16 positions, each in panels as the product reads them."""
+"""The filters of Winograd's filtering: transformed to 16 positions, each in panels as the product reads them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from runtime.codegen.kernels.steps import KernelStep, Prepack, Work
 from runtime.codegen.kernels.tiles import by_size
 
 DEPTH_VECTORS_PER_ITEM: Final = 4
-"""Of the depth, in a unit: turned filters are read along it, and single lines of memory take long to come."""
+"""Vectors of the depth in a work item: transposed filters are read along it, and single cache lines take long to load.
+"""
 
 
 class TransformedFilters:
-    """The stage that makes them in the first shared scratch, by panel, position, channel of the source.
+    """The kernel step that writes them to the first shared scratch, by panel, position and source channel.
 
     Attributes:
-        thread_elements: elements of scratch that a thread needs.
+        thread_elements: elements of scratch of a thread.
     """
 
     def __init__(self, element: Type, plan: WinogradPlan) -> None:
@@ -31,13 +32,13 @@ class TransformedFilters:
         self.thread_elements = POSITIONS * plan.width * self.rows if plan.shape.is_filter_transposed else 0
 
     def step(self) -> KernelStep:
-        """Units are some vectors of the depth of a panel."""
+        """Return the kernel step; work items are some vectors of the depth of a panel."""
         plan = self.plan
         prepack = None if self.thread_elements else Prepack((1,), (0,))
         return KernelStep(self.write, plan.panels * self.across, plan.of_filters, prepack=prepack)
 
     def write(self, work: Work, start: Value, stop: Value) -> None:
-        """All that a panel has for some channels of the source."""
+        """Write the part of a panel for some source channels."""
         f, plan = work.f, self.plan
         for item in f.range(start, stop):
             panel, part = f.index(item) // self.across, f.index(item) % self.across
@@ -47,7 +48,7 @@ class TransformedFilters:
                     fill(work, panel, part * self.rows, columns, rows)
 
     def _straight(self, work: Work, panel: Value, first: Value, columns: int, rows: int) -> None:
-        """Vectors are channels of the result."""
+        """Transform with vectors of result channels."""
         f, plan, w = work.f, self.plan, work.inputs[1]
         assert w is not None, "a convolution has a filter"
         line = w + (first * plan.shape.wide + panel * plan.width)
@@ -58,7 +59,7 @@ class TransformedFilters:
                 self._transformed(at, tail, to + (f.index(d) * plan.width + v), self._step)
 
     def _turned(self, work: Work, panel: Value, first: Value, columns: int, rows: int) -> None:
-        """Vectors are channels of the source, and turned around when they are transformed."""
+        """Transform with vectors of source channels, and transpose the results."""
         f, plan, w = work.f, self.plan, work.inputs[1]
         assert w is not None, "a convolution has a filter"
         memory_budget, size = work.thread_scratch(0, self.element), plan.width * self.rows
@@ -74,7 +75,7 @@ class TransformedFilters:
             packed_right(f, matrix, to + f.index(position) * self._step, rows, columns, plan.width, rows, self.vector)
 
     def _transformed(self, line: Value, count: int, to: Value, step: int) -> None:
-        """A vector of so many channels at every place of the filter; its positions are so many elements apart."""
+        """Transform a vector of `count` channels of every tap; `step` is the stride of the positions."""
         f, plan = line.function, self.plan
         taps = [
             [f.load(line, self._tap(i, j), plan.lanes, count) for j in range(FILTER_TAPS)] for i in range(FILTER_TAPS)
@@ -85,11 +86,11 @@ class TransformedFilters:
 
     @property
     def _step(self) -> int:
-        """Elements from a position to the next in a panel."""
+        """Stride of the positions in a panel, in elements."""
         return self.plan.shape.deep * self.plan.width
 
     def _tap(self, i: int, j: int) -> int:
-        """Where the filter has what these places of it multiply with."""
+        """Return the offset of the tap that is multiplied with these pixels of a window."""
         rows, columns = self.plan.shape.rows.phases[0], self.plan.shape.columns.phases[0]
         tap = (rows.filters + i * rows.onward) * FILTER_TAPS + columns.filters + j * columns.onward
         return tap * self.plan.shape.deep * self.plan.shape.wide

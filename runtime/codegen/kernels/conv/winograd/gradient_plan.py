@@ -1,7 +1,8 @@
-"""How the gradient of a filter by Winograd's filtering is cut, and what it costs.
+"""The partition and the cost of the gradient of a filter by Winograd's filtering.
 
-Where sums of all positions stay near, a unit has a part of all tiles, which it transforms block by block. Where they do
-not, and tiles are few, all tiles are transformed before, and a unit has some channels of the input.
+If the sums of all positions fit into the caches, a work item has a part of all tiles, which it transforms block by
+block. If they do not, and there are few tiles, all tiles are transformed before, and a work item has some input
+channels.
 """
 
 from __future__ import annotations
@@ -27,47 +28,47 @@ from runtime.codegen.kernels.matmul.plan import shares, tile_costs
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 BLOCK_TILE_CHANNELS: Final = 8192
-"""Pairs of a tile and a channel in a block, whose transformed pixels and gradients stay near with the sums."""
+"""Pairs of a tile and a channel in a block whose transformed pixels and gradients fit into the caches with the sums."""
 
 MIN_BLOCK_TILES: Final = 64
-"""Tiles of a block, though they be larger: sums are read and written once for each block."""
+"""Least number of tiles of a block, even if it is larger: sums are read and written once for each block."""
 
 MAX_BLOCK_TILES: Final = 128
-"""Tiles of a block: more save little time, and take scratch of each thread."""
+"""Upper bound on the tiles of a block: more save little time and take scratch of each thread."""
 
 MIN_SHARED_BLOCK_TILES: Final = 32
-"""Tiles of a block, if there are so few that threads would have nothing to share."""
+"""Tiles of a block, if there are so few that threads would have no work."""
 
 MAX_PRETRANSFORMED_TILES: Final = 512
-"""Tiles that are one block, if they are transformed before: a longer chain loses digits."""
+"""Upper bound on the tiles of one block that is transformed before: a longer chain loses digits."""
 
 MAX_PARTS: Final = 8
-"""Of all tiles, if sums are small; half as many of larger ones."""
+"""Number of parts of all tiles, if sums are small; half as many if they are larger."""
 
 
 MAX_ITEM_PIXEL_BYTES: Final = 1 << 20
-"""Bytes of the transformed pixels that a unit has, if they are transformed before."""
+"""Bytes of the transformed pixels of a work item, if they are transformed before."""
 
 MAX_ITEM_CHANNELS: Final = 64
-"""Of such a unit, at most."""
+"""Upper bound on the channels of such a work item."""
 
 ITEM_CHANNEL_MULTIPLE: Final = 16
-"""Channels of such a unit are a multiple of."""
+"""The channels of such a work item are a multiple of this number."""
 
 
 @dataclass(frozen=True)
 class FilterPlan:
-    """How it is cut.
+    """The partition of the gradient.
 
     Attributes:
-        shape: of which it is.
+        shape: sizes of the gradient.
         item: bytes of an element.
-        blocks: of tiles.
-        parts: of blocks, whose sums are added at the end.
-        channels: of the input, in a unit.
-        rows: channels of a tile, at most.
-        vectors: of a tile.
-        steps: cycles for each tile of the image that all products take at one position.
+        blocks: number of blocks of tiles.
+        parts: number of parts of blocks, whose sums are added at the end.
+        channels: input channels of a work item.
+        rows: upper bound on the channels of a tile.
+        vectors: vectors of a tile.
+        steps: cycles of all products at one position, for each tile of the image.
     """
 
     shape: FilterGradient
@@ -89,7 +90,7 @@ class FilterPlan:
 
     @property
     def is_near(self) -> bool:
-        """Whether sums of all positions stay near, and units are parts of all tiles."""
+        """True if the sums of all positions fit into the caches, so that work items are parts of all tiles."""
         return POSITIONS * self.shape.deep * self.shape.wide * self.item <= MAX_CACHED_FILTER_BYTES
 
     @property
@@ -109,41 +110,41 @@ class FilterPlan:
 
     @property
     def panels(self) -> int:
-        """Of the result's channels."""
+        """Panels of the result's channels."""
         return -(-self.shape.wide // self.width)
 
     @property
     def work_items(self) -> int:
-        """Into which the input's channels are divided."""
+        """Number of parts of the input channels."""
         return -(-self.shape.deep // self.channels)
 
     @property
     def tiles_of_rows(self) -> list[tuple[int, int]]:
-        """Sizes of tiles, and how many there are of each, in a unit."""
+        """Sizes of tiles, and their numbers, in a work item."""
         return shares(self.channels, self.rows)
 
     @property
     def laid(self) -> TransformedLayout:
-        """Transformed pixels: those of a unit's channels beside each other."""
+        """The layout of transformed pixels: those of the channels of a work item are contiguous."""
         line = CACHE_LINE_BYTES // self.item
         tile = self.channels + (line if self.channels * self.item % CONFLICT_STRIDE_BYTES == 0 else 0)
         return TransformedLayout(self.shape.deep, self.shape.lanes, tile, self.most * tile + line, self.channels)
 
     @property
     def gradient(self) -> int:
-        """Elements from a position to the next, of a panel of transformed gradients of the result."""
+        """Stride of the positions of a panel of transformed gradients, in elements."""
         return self.most * self.width + CACHE_LINE_BYTES // self.item
 
     @property
     def gradients(self) -> int:
-        """Elements of all of them."""
+        """Elements of all transformed gradients."""
         return self.panels * POSITIONS * self.gradient
 
-    # What it costs, in cycles.
+    # Cost, in cycles.
 
     @property
     def cycles(self) -> float:
-        """All of it."""
+        """The cycles of the whole gradient."""
         vectors = [-(-channels // self.shape.lanes) for channels in (self.shape.deep, self.shape.wide)]
         begun = self.blocks * (STEPS_PER_ADDED_TILE if self.is_near else STEPS_PER_TILE)
         products = POSITIONS * (self.tiling.tiles + begun) * self.steps
@@ -156,13 +157,13 @@ class FilterPlan:
 
     @property
     def of_tiles(self) -> float:
-        """To transform pixels and gradients."""
+        """The cycles of the transforms of pixels and gradients."""
         vectors = [-(-channels // self.shape.lanes) for channels in (self.shape.deep, self.shape.wide)]
         return self.tiling.tiles * (vectors[0] * PIXEL_TRANSFORM_CYCLES + vectors[1] * OUTPUT_TRANSFORM_CYCLES)
 
 
 def planned_filters(target: Target, shape: FilterGradient) -> FilterPlan:
-    """Cut the gradient of a filter."""
+    """Return the partition of the gradient of a filter."""
     item = shape.element.bits // 8
     one = FilterPlan(shape, item, 1, 1, shape.deep, 1, 1, 0)
     tiles = one.tiling.tiles
@@ -197,7 +198,7 @@ def planned_filters(target: Target, shape: FilterGradient) -> FilterPlan:
 
 
 def are_taken(shape: FilterGradient) -> bool:
-    """Whether a gradient is of this kind, and there is a way to cut it."""
+    """Return True if Winograd's filtering can compute a gradient, and there is a partition of it."""
     plain = shape.element.bits == 32 and shape.groups == 1 and _goes_on(shape.rows) and _goes_on(shape.columns)
     tiles = shape.images * -(-shape.rows.pixels // 2) * -(-shape.columns.pixels // 2)
     near = POSITIONS * shape.deep * shape.wide * shape.element.bits // 8 <= MAX_CACHED_FILTER_BYTES

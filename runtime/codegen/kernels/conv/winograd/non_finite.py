@@ -1,7 +1,8 @@
-"""What Winograd's filtering cannot give: places near which something is not finite, one product after the other.
+"""Output pixels that Winograd's filtering cannot compute: those near numbers that are not finite.
 
-Sums of pixels carry NaN and Inf to places that do not see them, and make NaN of Inf less Inf; a sum of large pixels may
-be too large where no result is. All of that shows in what is not finite at some place; then its block is made anew.
+Sums of pixels carry NaN and Inf to output pixels that do not see them, and make NaN of Inf - Inf; a sum of large pixels
+may overflow where the result does not. All of these show as an output pixel that is not finite. Then its block is
+computed again by ordinary sums of products.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class NonFiniteTiles:
     """The loops.
 
     Attributes:
-        filters: elements of the thread's first scratch, for a panel of the filter as it is.
-        pixels: elements of its second one, for the pixels that a tile sees.
+        filters: elements of the thread's first scratch, for a panel of the untransformed filter.
+        pixels: elements of its second scratch, for the pixels that a tile sees.
     """
 
     def __init__(self, element: Type, plan: WinogradPlan) -> None:
@@ -35,7 +36,7 @@ class NonFiniteTiles:
         self.pixels = TILE_PIXELS * TILE_PIXELS * plan.shape.deep
 
     def write(self, work: Work, first: Index, stop: Index, panel: Value) -> None:
-        """The places of tiles, from the first to before the last, in a panel of channels."""
+        """Compute the output pixels of a range of tiles in a panel of channels."""
         f, plan = work.f, self.plan
         for columns in by_size(f, plan.shape.wide, plan.width, panel):
             self._pack(work, panel, columns)
@@ -43,7 +44,7 @@ class NonFiniteTiles:
                 self._tile(work, plan.tiling.at(f.index(number)), panel, columns)
 
     def _pack(self, work: Work, panel: Value, columns: int) -> None:
-        """The filter, tap by tap as a tile of pixels meets them."""
+        """Pack the filter tap by tap, in the order in which a tile of pixels reads it."""
         f, plan, w = work.f, self.plan, work.inputs[1]
         assert w is not None, "a convolution has a filter"
         shape, to, size = plan.shape, work.thread_scratch(0, self.element), plan.shape.deep * plan.width
@@ -80,7 +81,7 @@ class NonFiniteTiles:
             written(work, plan, position, exists, panel * plan.width, columns, results[i * TILE_OUTPUTS + j])
 
     def _seen(self, at: Tile, down: Value, aside: Value, sums: list[Value]) -> list[Value]:
-        """Nothing where there is no pixel: in the gradient of the input what is not finite does not meet the border."""
+        """Return sums with 0 where there is no pixel: in the gradient of the input, no number meets the border."""
         top, left = self.plan.tiling.corner(at)
         found: list[Value] = []
         for (i, j), line in zip(
@@ -100,7 +101,7 @@ def written(
     columns: int,
     vectors: list[Value],
 ) -> None:
-    """What becomes of finished vectors of a place, from this channel on, if the place exists."""
+    """Pass finished vectors of an output pixel to the epilogue, from `channel` on, if the pixel exists."""
     if exists is not None:
         with work.f.when(exists):
             written(work, plan, pixel, None, channel, columns, vectors)

@@ -1,4 +1,4 @@
-"""The gradient of a filter for channels at which something is not finite: for each element a sum of products."""
+"""The gradient of a filter for channels with numbers that are not finite: a sum of products for each element."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NonFiniteChannels:
         self.width = tile_shape(target, shape.lanes, 1, shape.wide)[1] * shape.lanes
 
     def write(self, work: Work, first: Index, stop: Index) -> None:
-        """All that belongs to these channels of the input."""
+        """Compute the gradient for these input channels."""
         f, shape, (x, dy) = work.f, self.shape, work.inputs
         assert x is not None, "the input is there"
         assert dy is not None, "the gradient of the result is there"

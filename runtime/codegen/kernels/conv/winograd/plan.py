@@ -1,6 +1,7 @@
-"""How Winograd's filtering is cut: tiles of 2 x 2 places in blocks, panels of channels, units; and what it costs.
+"""The partition and the cost of Winograd's filtering: tiles of 2 x 2 output pixels in blocks, panels, and work items.
 
-No bit depends on a size of a cache, nor does which form is chosen; where there are NaN or Inf, blocks are seen in bits.
+No bit depends on the size of a cache, and neither does the choice of this algorithm. For NaN and Inf, the partition
+into blocks does show in the bits.
 """
 
 from __future__ import annotations
@@ -25,30 +26,30 @@ from runtime.codegen.kernels.matmul.plan import tile_cycles, tile_shape
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 BLOCK_PIXEL_BYTES: Final = 768 << 10
-"""Bytes of the transformed pixels of a block: they stay in the second cache with what is made of them."""
+"""Bytes of the transformed pixels of a block: they fit into the second-level cache with their products."""
 
 MIN_BLOCK_TILES: Final = 64
-"""Tiles of a block, though they be larger: transformed filters are read once for each block."""
+"""Least number of tiles of a block, even if it is larger: transformed filters are read once for each block."""
 
 MIN_SHARED_BLOCK_TILES: Final = 16
-"""Tiles of a block where images are few and filters stay near."""
+"""Least number of tiles of a block, if there are few images and the filters fit into the caches."""
 
 MAX_CACHED_FILTER_BYTES: Final = 1 << 20
-"""Bytes of transformed filters that stay near, so that to read them often costs little."""
+"""Bytes of transformed filters up to which they fit into the caches, so that reading them again costs little."""
 
 
 @dataclass(frozen=True)
 class WinogradPlan:
-    """How a convolution is cut.
+    """The partition of a convolution.
 
     Attributes:
-        shape: of which it is.
-        lanes: of a vector.
+        shape: the convolution.
+        lanes: lanes of a vector.
         item: bytes of an element.
-        blocks: of tiles, which are transformed and multiplied together.
-        rows: tiles that are multiplied at once.
+        blocks: number of blocks of tiles, each of which is transformed and multiplied together.
+        rows: number of tiles that are multiplied at once.
         width: channels of a panel.
-        steps: cycles for each channel of the source that all products of a block take at one position.
+        steps: cycles of all products of a block at one position, for each source channel.
     """
 
     shape: ConvShape
@@ -70,7 +71,7 @@ class WinogradPlan:
 
     @property
     def tiles(self) -> int:
-        """How many there are."""
+        """The number of tiles."""
         return self.tiling.tiles
 
     @property
@@ -85,36 +86,36 @@ class WinogradPlan:
 
     @property
     def panels(self) -> int:
-        """Of the result's channels."""
+        """Panels of the result's channels."""
         return -(-self.shape.wide // self.width)
 
     @property
     def parts(self) -> int:
-        """Into which panels are divided; a unit has one, of one block."""
+        """Number of parts of the panels; a work item has one part, for one block."""
         return 1 if self.is_near else min(-(-WANTED_ITEMS // self.blocks), self.panels)
 
     @property
     def is_near(self) -> bool:
-        """Whether transformed filters stay near, so that to read them once more costs little."""
+        """True if transformed filters fit into the caches, so that reading them again costs little."""
         return POSITIONS * self.shape.deep * self.shape.wide * self.item <= MAX_CACHED_FILTER_BYTES
 
-    # How the operands of the products lie: by positions a line of a cache more apart than need be, so that the 16
-    # vectors of a tile do not fall on each other in the nearest cache.
+    # The layout of the operands: positions are one cache line farther apart than necessary, so that the 16
+    # vectors of a tile do not compete for one set of the first-level cache.
 
     @property
     def tile(self) -> int:
-        """Elements from a tile of transformed pixels to the next."""
+        """Stride of tiles of transformed pixels, in elements."""
         deep = self.shape.deep
         return deep + (CACHE_LINE_BYTES // self.item if deep * self.item % CONFLICT_STRIDE_BYTES == 0 else 0)
 
     @property
     def position(self) -> int:
-        """Likewise from a position to the next."""
+        """Stride of their positions."""
         return self.most * self.tile + CACHE_LINE_BYTES // self.item
 
     @property
     def laid(self) -> TransformedLayout:
-        """Transformed pixels."""
+        """The layout of transformed pixels."""
         return TransformedLayout(self.shape.deep, self.lanes, self.tile, self.position, self.shape.deep)
 
     @property
@@ -124,7 +125,7 @@ class WinogradPlan:
 
     @property
     def sums(self) -> int:
-        """Elements from a position to the next, of the products of a block with a panel."""
+        """Stride of the positions of the products of a block with a panel, in elements."""
         return self.most * self.width + CACHE_LINE_BYTES // self.item
 
     @property
@@ -134,14 +135,14 @@ class WinogradPlan:
 
     @property
     def filters(self) -> int:
-        """Elements of all of them."""
+        """Elements of all transformed filters."""
         return self.panels * self.panel
 
-    # What it costs, in cycles.
+    # Cost, in cycles.
 
     @property
     def cycles(self) -> float:
-        """All of it."""
+        """The cycles of the whole convolution."""
         products = POSITIONS * (self.shape.deep + STEPS_PER_TILE) * self.blocks * self.steps
         read = 0 if self.is_near else self.blocks * self.filters * self.item / UNCACHED_FILTER_BYTES_PER_CYCLE
         results = self.tiles * -(-self.shape.wide // self.lanes) * OUTPUT_TRANSFORM_CYCLES
@@ -149,7 +150,7 @@ class WinogradPlan:
 
     @property
     def of_filters(self) -> float:
-        """To transform the filters."""
+        """The cycles of the transform of filters."""
         each = (
             CACHED_FILTER_TRANSFORM_CYCLES if self.is_near else UNCACHED_FILTER_TRANSFORM_CYCLES
         ) + TRANSPOSED_FILTER_CYCLES * self.shape.is_filter_transposed
@@ -157,12 +158,12 @@ class WinogradPlan:
 
     @property
     def of_pixels(self) -> float:
-        """To transform the pixels."""
+        """The cycles of the transform of pixels."""
         return self.tiles * -(-self.shape.deep // self.lanes) * PIXEL_TRANSFORM_CYCLES
 
 
 def plan_winograd(target: Target, bits: int, shape: ConvShape) -> WinogradPlan:
-    """Cut a convolution of elements of so many bits."""
+    """Return the partition of a convolution of elements of `bits` bits."""
     lanes, item = target.lanes(bits), bits // 8
     one = WinogradPlan(shape, lanes, item, 1, 1, lanes, 0)
     blocks = -(-one.tiles // max(BLOCK_PIXEL_BYTES // (POSITIONS * shape.deep * item), MIN_BLOCK_TILES))
@@ -177,7 +178,7 @@ def plan_winograd(target: Target, bits: int, shape: ConvShape) -> WinogradPlan:
 
 
 def is_taken(bits: int, shape: ConvShape) -> bool:
-    """Whether a convolution is of this kind; float64 is asked for its digits, some of which this costs."""
+    """Return True if Winograd's filtering can compute a convolution; for float64 it would lose too many digits."""
     return (
         bits == 32
         and shape.groups == 1

@@ -1,4 +1,4 @@
-"""Where the tiles of Winograd's filtering lie: the pixels that one sees, and its places in the result."""
+"""The tiles of Winograd's filtering: the pixels that a tile sees, and its output pixels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_OUT
 
 
 class ImageAxis(NamedTuple):
-    """An axis of images: how long it is, the zeros before it, and how many places of the result it has."""
+    """An axis of images: its extent, the zeros before it, and the number of output positions."""
 
     source: int
     before: int
@@ -20,7 +20,7 @@ class ImageAxis(NamedTuple):
 
     @property
     def tiles(self) -> int:
-        """Along it."""
+        """Number of tiles along the axis."""
         return -(-self.pixels // TILE_OUTPUTS)
 
 
@@ -33,11 +33,11 @@ class Tiling(NamedTuple):
 
     @property
     def tiles(self) -> int:
-        """How many there are."""
+        """The number of tiles."""
         return self.images * self.rows.tiles * self.columns.tiles
 
     def at(self, number: Value) -> Tile:
-        """The tile of this number."""
+        """Return the tile of a number."""
         image, within = (
             number // (self.rows.tiles * self.columns.tiles),
             number % (self.rows.tiles * self.columns.tiles),
@@ -45,15 +45,15 @@ class Tiling(NamedTuple):
         return Tile(image, within // self.columns.tiles * TILE_OUTPUTS, within % self.columns.tiles * TILE_OUTPUTS)
 
     def corner(self, at: Tile) -> tuple[Value, Value]:
-        """The row and column of the source at which what a tile sees begins."""
+        """Return row and column of the source at which the pixels of a tile begin."""
         return at.row - self.rows.before, at.column - self.columns.before
 
     def is_inside(self, row: Value, column: Value) -> Value:
-        """Whether the source has this pixel."""
+        """Return a mask that holds if the source has this pixel."""
         return (row >= 0) & (row < self.rows.source) & (column >= 0) & (column < self.columns.source)
 
     def pixels(self, f: Function, source: Value, channels: int, at: Tile) -> list[list[Value]]:
-        """The addresses of the pixels that a tile sees; of those that the source does not have, that of zeros."""
+        """Return the addresses of the pixels that a tile sees; zeros stand for pixels outside of the source."""
         rows, columns = self.rows.source, self.columns.source
         nothing, (top, left) = zeros_of(f, source, channels), self.corner(at)
         first = source + ((at.image * rows + top) * columns + left) * channels
@@ -65,7 +65,7 @@ class Tiling(NamedTuple):
         ]
 
     def outputs(self, at: Tile) -> Iterator[tuple[int, int, Value, Value | None]]:
-        """Rows and columns of a tile's places, their numbers in the result, and a condition if they may not exist."""
+        """Give rows and columns of a tile's output pixels, their numbers, and a condition if they may not exist."""
         high, wide = self.rows.pixels, self.columns.pixels
         first = (at.image * high + at.row) * wide + at.column
         for i, j in product(range(TILE_OUTPUTS), repeat=2):
@@ -75,12 +75,12 @@ class Tiling(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """One of all tiles.
+    """One of the tiles.
 
     Attributes:
-        image: its image.
-        row: of its first place in the result.
-        column: likewise.
+        image: number of its image.
+        row: row of its first output pixel.
+        column: column of that pixel.
     """
 
     image: Value
@@ -89,15 +89,15 @@ class Tile(NamedTuple):
 
 
 class TransformedLayout(NamedTuple):
-    """How transformed pixels of a block lie.
+    """The layout of transformed pixels of a block.
 
     Attributes:
-        channels: of a pixel.
-        lanes: of a vector.
-        tile: elements from a tile to the next.
-        position: from a position to the next.
-        contiguous_channels: channels that lie beside each other, a multiple of all lanes; the next ones lie behind all
-            positions.
+        channels: channels of a pixel.
+        lanes: lanes of a vector.
+        tile: stride of tiles, in elements.
+        position: stride of positions.
+        contiguous_channels: number of channels that are contiguous, a multiple of all lanes; the next ones follow after
+            all positions.
     """
 
     channels: int
@@ -108,7 +108,7 @@ class TransformedLayout(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Elements of all of them."""
+        """Elements of all transformed pixels."""
         return -(-self.channels // self.contiguous_channels) * POSITIONS * self.position
 
 
@@ -121,7 +121,7 @@ def transform_pixels(
     first: Index,
     tiles: tuple[Index, Index],
 ) -> None:
-    """Write the positions of these tiles of the block that begins with the first."""
+    """Write the positions of a range of tiles of the block that begins with tile `first`."""
     for t in f.range(*tiles):
         addresses = tiling.pixels(f, source, laid.channels, tiling.at(f.index(first) + t))
         at = to + f.index(t) * laid.tile
@@ -138,7 +138,7 @@ def transform_pixels(
 
 
 def vectors_of(f: Function, channels: int, lanes: int) -> Iterator[tuple[Index, int]]:
-    """Where vectors of channels begin, and how many lanes count."""
+    """Give the first channels of vectors, and the numbers of lanes that count."""
     whole = channels // lanes * lanes
     for c in f.range(0, whole, lanes):
         yield c, lanes
@@ -147,7 +147,7 @@ def vectors_of(f: Function, channels: int, lanes: int) -> Iterator[tuple[Index, 
 
 
 def zeros_of(f: Function, like: Value, count: int) -> Value:
-    """The address of so many zeros."""
+    """Return the address of `count` zeros."""
     assert like.type.element is not None, "it is an address of elements"
     size = count * like.type.element.bits // 8
     return f.cast(f.data(f"zeros_{size}", bytes(size)), like.type.element)

@@ -1,8 +1,8 @@
-"""The transforms of Winograd's minimal filtering F(2 x 2, 3 x 3), of vectors: only 0, 1 and 1/2 occur in them.
+"""The transforms of Winograd's minimal filtering F(2 x 2, 3 x 3), of vectors; their factors are 0, 1 and 1/2.
 
-4 x 4 pixels are seen by 2 x 2 places of the result. They and the filter become 16 positions, which are multiplied one
-by one and added over channels; the sums become the places. (Winograd, Arithmetic Complexity of Computations, 1980;
-Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016.)
+2 x 2 output pixels see 4 x 4 pixels. These and the filter become 16 positions, which are multiplied one by one and
+summed over channels; the sums become the output pixels. (Winograd, Arithmetic Complexity of Computations, 1980; Lavin
+and Gray, Fast Algorithms for Convolutional Neural Networks, 2016.)
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ TILE_PIXELS: Final = 4
 """Pixels of a tile along an axis, and positions."""
 
 POSITIONS: Final = TILE_PIXELS * TILE_PIXELS
-"""Of a tile."""
+"""Positions of a tile."""
 
 TILE_OUTPUTS: Final = 2
-"""Of the result, in a tile along an axis."""
+"""Output pixels of a tile along an axis."""
 
 FILTER_TAPS: Final = 3
-"""Of the filter along an axis."""
+"""Taps of the filter along an axis."""
 
 Rows = Sequence[Sequence[Value]]
 
 
 def of_pixels(d: Rows) -> list[list[Value]]:
-    """4 x 4 pixels at 16 positions, with 32 additions."""
+    """Transform 4 x 4 pixels to 16 positions, with 32 additions."""
     return _along_both(_pixels, d)
 
 
 def of_taps(g: Rows) -> list[list[Value]]:
-    """A filter of 3 x 3 at 16 positions."""
+    """Transform a 3 x 3 filter to 16 positions."""
     return _along_both(_taps, g)
 
 
 def of_sums(m: Rows) -> list[list[Value]]:
-    """16 positions as 2 x 2 places of the result, with 24 additions."""
+    """Transform 16 positions to 2 x 2 output pixels, with 24 additions."""
     return _along_both(_sums, m)
 
 
 def of_gradients(d: Rows) -> list[list[Value]]:
-    """The gradients of 2 x 2 places at 16 positions: `of_sums` turned around."""
+    """Transform the gradients of 2 x 2 output pixels to 16 positions: the transpose of `of_sums`."""
     return _along_both(_gradients, d)
 
 
 def of_products(u: Rows) -> list[list[Value]]:
-    """16 positions as the gradient of a filter of 3 x 3: `of_taps` turned around."""
+    """Transform 16 positions to the gradient of a 3 x 3 filter: the transpose of `of_taps`."""
     return _along_both(_products, u)
 
 
