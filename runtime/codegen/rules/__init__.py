@@ -1,42 +1,42 @@
-"""Forms: what an op is to the native engine, a family a file, named as the reference kernels' families.
+"""Lowering rules: how an operator becomes code, one family a file, named as the families of the reference kernels.
 
-rule        the kinds of forms, and the table of them by operator
-decomposition ops spelled with others
-pointwise   arithmetic, comparisons, choices
-elementary  exponentials, logarithms and their like
+rule        the kinds of rules, and the table of rules by operator
+decomposition rules that replace an op by several others
+pointwise   arithmetic, comparisons, selection
+elementary  exponentials, logarithms and similar functions
 activation  activations
-logic       bits, and what kind of number a float is
-rounding    to whole numbers; division with a remainder
-special     the error functions
-copy        casts
-fill        tensors made from nothing, triangles of matrices
+logic       bits, and classes of floats
+rounding    rounding to whole numbers; division with a remainder
+special     the error functions and the gamma functions
+copy        casts and broadcasts
+fill        tensors computed from indices alone, triangles of matrices
 random      random numbers, dropout
 update      sgd, momentum
-adam        Adam and its kin
+adam        Adam and similar updates
 adaptive    Adagrad, Adadelta, Lion, RMSprop
 products    products of matrices
 attention   attention and its gradient
 conv        convolutions and their gradients
-pool        maxima and means under windows, and their gradients
+pool        maxima and means of windows, and their gradients
 norm        softmax and batch normalisation
 layer_norm  layer, RMS and group normalisation
 statistics  variances, deviations, norms, logarithms of sums of powers
 loss        losses and accuracy
 recurrent   recurrent layers and their gradients
-ctc         the loss of labels without times, and its gradient
-order       where the largest and the smallest are
-one_hot     places of an axis that are named by numbers
-reductions  sums, products, means, extremes and truths along axes
-index       rows by numbers that are data: read, added to, counted
-lookup      what rows of indices name
-scatter     rows by several numbers each
+ctc         connectionist temporal classification, and its gradient
+order       indices of maxima and minima
+one_hot     one-hot vectors of indices
+reductions  sums, products, means, extremes and logical reductions along axes
+index       rows selected by index tensors: read, added to, counted
+lookup      positions that index tensors select
+scatter     rows selected by several indices each
 scan        running sums and products, linear recurrences
-sorting     sorting, the largest and the smallest
-radix_sort  long orders, digit by digit
-unfold      windows of images side by side, and back
+sorting     sorting, the largest and the smallest elements
+radix_sort  sorting of long rows, digit by digit
+unfold      windows of images as rows, and back
 shape       the same elements in another arrangement
 
-`RULES` is filled when this room is imported. What has no form runs as its NumPy kernel.
+`RULES` is filled when this package is imported. An op without a rule runs as its NumPy kernel.
 """
 
 from runtime.codegen.kernels.indices import ALL_AXES as ALL_AXES

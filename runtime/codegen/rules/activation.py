@@ -1,4 +1,4 @@
-"""Activations, in the terms of the reference kernels, so that what is not finite goes the same ways."""
+"""Activations, by the formulas of the reference kernels, so that NaN and infinities have the same results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def leaky_relu(x: Value, *, alpha: float) -> Value:
 
 
 def elu(x: Value, *, alpha: float, width: float = 1.0, slope: float = 1.0) -> Value:
-    """The line slope * x above 0, the curve alpha * expm1(x / width) below."""
+    """Return slope * x above 0 and alpha * expm1(x / width) below."""
     return where(x <= 0, math.expm1(minimum(x, 0.0) / width) * alpha, x * slope)
 
 
@@ -34,20 +34,23 @@ def celu(x: Value, *, alpha: float) -> Value:
 
 
 def gelu(x: Value, *, approximate: str) -> Value:
-    """By erfc, of the argument that the gradient gives it: where both are in one loop, it is computed once.
+    """Compute gelu by erfc of the argument that its gradient uses: if both are in one loop, it is computed once.
 
-    By tanh: through the sigmoid of twice the argument, which is half of 1 + tanh and precise where small.
+    The tanh form uses the sigmoid of twice the argument, which is (1 + tanh) / 2 and precise where it is small.
     """
     if approximate == "tanh":
         turned = (x * x * (-2 * 0.044715 * sqrt(2 / pi)) - 2 * sqrt(2 / pi)) * x
         return x / (math.exp(turned) + 1)
     share = math.erfc(x * -sqrt(0.5))
-    x = maximum(x, -50.0) if x.type.bits == 32 else x  # of -inf the kernel of float32 gives 0, that of float64 NaN
+    x = maximum(x, -50.0) if x.type.bits == 32 else x  # for -inf the kernel of float32 gives 0, that of float64 NaN
     return x * 0.5 * share
 
 
 def mish(x: Value) -> Value:
-    """With p = exp(x) * (exp(x) + 2), tanh(softplus(x)) is p / (p + 2): that is 1 long before p is infinite."""
+    """Return x * p / (p + 2) with p = exp(x) * (exp(x) + 2): p / (p + 2) is tanh(softplus(x)).
+
+    It is 1 for x far below those with an infinite p.
+    """
     e = math.exp(minimum(x, 30.0))
     p = (e + 2) * e
     return p / (p + 2) * x
@@ -76,7 +79,7 @@ def threshold(x: Value, *, threshold: float, value: float) -> Value:
 def glu(
     target: Target, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
 ) -> KernelSteps:
-    """The first half of each block of rows times the sigmoid of the second; a unit is a block."""
+    """Return the first half of each block of rows times the sigmoid of the second; a work item is a block."""
     [y] = outputs
     element, axis = DTYPES[y.dtype], attributes["axis"] % y.rank
     items, half = prod(y.static_shape[:axis]), prod(y.static_shape[axis:])

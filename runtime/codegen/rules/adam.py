@@ -1,4 +1,4 @@
-"""Adam and its kin: updates by the running means of the gradient and of its square."""
+"""Adam and similar updates, by running means of the gradient and of its square."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.codegen.rules.rule import pointwise
 from runtime.codegen.rules.update import decayed
 
 OPERANDS = {"float32", "float64", "int64"}
-"""Of parameters and their slots, and of the step."""
+"""The dtypes of parameters, their slots, and the step."""
 
 
 def adam(
@@ -82,32 +82,32 @@ def adam_scale(
 
 
 def coupled(w: Value, dw: Value, decay: float, *, decoupled: bool, **_: Any) -> Value:
-    """The gradient, with what shrinks the parameter unless that is done apart."""
+    """Return the gradient, with the weight decay unless it is decoupled."""
     return dw if decoupled else decayed(w, dw, decay)
 
 
 def shrunk(w: Value, *, decoupled: bool, kept: Value, **_: Any) -> Value:
-    """The parameter, after what shrinks it apart from the gradient."""
+    """Return the parameter, after a decoupled weight decay."""
     return w * kept if decoupled else w
 
 
 def moments(g: Value, m: Value, v: Value, beta1: float, beta2: float) -> tuple[Value, Value]:
-    """The running means of the gradient and of its square."""
+    """Return the running means of the gradient and of its square."""
     return follow(m, g, 1 - beta1), follow_square(v, g, beta2)
 
 
 def follow(old: Value, g: Value, share: float) -> Value:
-    """The old mean, moved by a share of the way to the gradient."""
+    """Return the mean, moved towards the gradient by a share of their difference."""
     return (g - old) * share + old
 
 
 def follow_square(old: Value, g: Value, kept: float) -> Value:
-    """The running mean of squares, of which so much is kept."""
+    """Return the running mean of squares, of which the share `kept` remains."""
     return old * kept + g * g * (1 - kept)
 
 
 def root_plus(square: Value, *, share: Value, epsilon: float, **_: Any) -> Value:
-    """The root of the mean of squares as if it were full; `share` is by what that is to be multiplied."""
+    """Return the root of the mean of squares times `share`, its bias correction, plus epsilon."""
     return sqrt(square) * share + epsilon
 
 
@@ -116,7 +116,7 @@ def along(w: Value, direction: Value, size: Value) -> Value:
 
 
 def corrections(*operands: Value | None, beta1: float, beta2: float, decay: float, **_: Any) -> Mapping[str, Value]:
-    """What becomes of the rate as the means fill up, and by what the root of that of the squares is multiplied."""
+    """Return the rate with the bias correction of the mean, and the factor of the root of the mean of squares."""
     rate, step = operands[-2:]
     assert rate is not None, "the rate is one number"
     assert step is not None, "the step is one number"
@@ -128,7 +128,7 @@ def corrections(*operands: Value | None, beta1: float, beta2: float, decay: floa
 
 
 def scheduled(*operands: Value | None, beta1: float, momentum_decay: float, **more: Any) -> Mapping[str, Value]:
-    """Likewise, for a share of the old mean that grows from step to step, and the product of all of them."""
+    """Return the corrections for a share of the old mean that grows each step, and the product of the shares."""
     product, rate, step = operands[-3:]
     assert product is not None, "the product is one number"
     assert rate is not None, "the rate is one number"
@@ -143,7 +143,7 @@ def scheduled(*operands: Value | None, beta1: float, momentum_decay: float, **mo
 
 
 def rectified(*operands: Value | None, beta2: float, **more: Any) -> Mapping[str, Value]:
-    """Likewise; and whether there are gradients enough for their squares to have a variance."""
+    """Return the corrections, and whether there are enough gradients for their squares to have a variance."""
     rate, step = operands[-2:]
     assert rate is not None, "the rate is one number"
     assert step is not None, "the step is one number"
@@ -159,7 +159,7 @@ def rectified(*operands: Value | None, beta2: float, **more: Any) -> Mapping[str
 
 
 def shares(*operands: Value | None, beta1: float, beta2: float, **_: Any) -> Mapping[str, Value]:
-    """How far the means have filled up."""
+    """Return the shares of gradients in the means."""
     step = operands[-1]
     assert step is not None, "the step is one number"
     t = convert(step, FLOAT64) + 1

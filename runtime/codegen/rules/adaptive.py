@@ -1,4 +1,4 @@
-"""Updates whose steps follow from what gradients were: Adagrad, Adadelta, Lion, and RMSprop's directions."""
+"""Updates whose steps depend on earlier gradients: Adagrad, Adadelta, Lion, and the directions of RMSprop."""
 
 from __future__ import annotations
 

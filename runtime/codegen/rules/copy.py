@@ -1,4 +1,4 @@
-"""Casts, and elements that are the same in many places."""
+"""Casts and broadcasts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def cast(x: Value, *, dtype: str) -> Value:
 
 
 def broadcast_to(x: Value, **_: object) -> Value:
-    return x  # whose places follow from its shape
+    return x  # the strides of the operand give the result
 
 
 pointwise("cast", cast, ALL_DTYPES)

@@ -1,7 +1,7 @@
-"""Connectionist temporal classification: a unit is a row of the batch, whose states are vectors, step after step.
+"""Connectionist temporal classification: a work item is a row of the batch, with vectors of states, step after step.
 
-The recursion is the reference kernel's: sums of logarithms, less the largest of the row at each step. States behind a
-row's labels and steps behind its length are left out. States lie with room around them that no path is in.
+The recursion is that of the reference kernel: sums of logarithms, less the maximum of the row at each step. States
+beyond a row's labels and steps beyond its length are left out. The states are padded with states that no path visits.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from runtime.codegen.machine import Target
 from runtime.codegen.rules.rule import RULES, CustomKernel
 
 EDGE, JUMP, EMITTED, WAYS, CLASSES, FRONTS = range(6)
-"""The thread's own memory: the recursion's values, 0 where a path may jump to a state, logarithms of its class, the
-next values, the classes of states, and the values of all steps."""
+"""Scratch of the thread: the values of the recursion, 0 where a path may jump to a state, logarithms of its class, the
+next values, the classes of states, and the values of all steps.
+"""
 
 LOWEST_FINITE: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
-"""The largest of a row is at least this: -inf less -inf would not be a number."""
+"""The least maximum of a row: -inf - -inf would be NaN."""
 
 
 Types = Sequence[TensorType | None]
 
 
 def ctc(target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> KernelSteps:
-    """The loss of each row."""
+    """Return the kernel steps of the loss of each row."""
 
     def row(lattice: _Lattice, number: Value) -> None:
         scale = lattice.forward(is_kept=False)
@@ -43,7 +44,7 @@ def ctc(target: Target, inputs: Types, outputs: Sequence[TensorType], attributes
 def ctc_gradient(
     target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
 ) -> KernelSteps:
-    """Minus dy times how probable each class is at each step."""
+    """Return the kernel steps of the gradient: -dy times the probability of each class at each step."""
 
     def row(lattice: _Lattice, number: Value) -> None:
         lattice.forward(is_kept=True)
@@ -76,7 +77,7 @@ def _steps(target: Target, inputs: Types, blank: int, order: Sequence[int], row:
 
 
 class _Lattice:
-    """The states of a row: blanks with its labels between them."""
+    """The states of a row: its labels, with blanks between them."""
 
     def __init__(
         self,
@@ -97,7 +98,7 @@ class _Lattice:
         self.classes, self.vector = work.thread_scratch(CLASSES, INT64), element.of(lanes)
 
     def begin(self, row: Value) -> None:
-        """Read lengths and labels, and be in the first blank."""
+        """Read lengths and labels, and start in the first blank."""
         f = self.f
         self.steps = self._length(self.input_lengths, row, self.all_steps)
         count = self._length(self.label_lengths, row, self.all_labels)
@@ -114,7 +115,7 @@ class _Lattice:
             self._label(row, f.index(i))
 
     def forward(self, is_kept: bool) -> Value:
-        """Go through the steps; gives what was subtracted, in float64."""
+        """Go through the steps; return the sum of the subtracted maxima, in float64."""
         f = self.f
         steps = f.loop(0, self.steps, 1, [f.constant(FLOAT64, 0)])
         for t, [scale] in steps:
@@ -130,32 +131,32 @@ class _Lattice:
         return steps.results[0]
 
     def loss(self, scale: Value) -> Value:
-        """Minus the logarithm of all ways that end in one of the last two states."""
+        """Return minus the logarithm of the sum of all paths that end in one of the last two states."""
         ends = [self.f.load(self.edge, self.last - i) for i in range(2)]
         largest = maximum(maximum(ends[0], ends[1]), LOWEST_FINITE[self.element.bits])
         total = math.log(math.exp(ends[0] - largest) + math.exp(ends[1] - largest))
         return convert(-(scale + convert(largest, FLOAT64) + convert(total, FLOAT64)), self.element)
 
     def backward(self, dy: Value) -> None:
-        """Go through the steps from the last one, after `forward`, with the ways from each state to an end."""
+        """Go through the steps from the last one, after `forward`, with the paths from each state to an end."""
         f, out = self.f, self.work.outputs[0] + self.row * (self.all_steps * self.every_class)
         spreads = is_nan(dy * 0.0) | self._has_nan()
         self._fill(out, 0.0, 0, self.all_steps * self.every_class)
         self._fill(self.edge, -inf, -self.lanes, self.wide + 2 * self.lanes)
         for i in range(2):
             f.store(f.constant(self.element, 0), self.edge, self.last - i)
-        f.store(f.constant(self.element, -inf), self.edge, -1)  # there may be no second of them
+        f.store(f.constant(self.element, -inf), self.edge, -1)  # there may be no second one
         for i in f.range(0, self.steps):
             t = self.steps - 1 - i
             self._shares(t, dy, out + t * self.every_class)
             self._back(t)
         with f.when(spreads):
-            for t in f.range(self.steps, self.all_steps):  # behind the row too
+            for t in f.range(self.steps, self.all_steps):  # also beyond the row's length
                 for j in f.range(0, self.states):
                     f.store(f.constant(self.element, nan), out + t * self.every_class, f.load(self.classes, j))
 
     def _has_nan(self) -> Value:
-        """Whether one of the recursion's values is not a number."""
+        """Return True, as a scalar, if a value of the recursion is NaN."""
         f = self.f
         most = f.loop(0, self.states, self.lanes, [f.constant(self.vector, -inf)])
         for j, [largest] in most:
@@ -170,7 +171,7 @@ class _Lattice:
             f.store(f.constant(self.element, number), at, i)
 
     def _shares(self, t: Value, dy: Value, out: Value) -> None:
-        """What the states of a step have of all paths, less in the gradient of their classes."""
+        """Subtract the shares of the states of a step in all paths from the gradient of their classes."""
         f, front = self.f, self.work.thread_scratch(FRONTS, self.element) + t * self.wide
         most = f.loop(0, self.states, self.lanes, [f.constant(self.vector, LOWEST_FINITE[self.element.bits])])
         for j, [largest] in most:
@@ -183,7 +184,7 @@ class _Lattice:
             share = math.exp(self._read(self.ways, j) - largest)
             f.store(share, self.ways, j)
             sums.carry([total + share])
-        whole = maximum(across(sums.results[0], lambda a, b: a + b), 1.0)  # less only where there is no path at all
+        whole = maximum(across(sums.results[0], lambda a, b: a + b), 1.0)  # it is less only if there is no path at all
         for j in f.range(0, self.states, self.lanes):
             f.store(self._read(self.ways, j) / whole * dy, self.ways, j)
         blanks = f.loop(0, self.last, 2, [0 - f.load(self.ways)])
@@ -193,7 +194,7 @@ class _Lattice:
             blanks.carry([blank - f.load(self.ways, f.index(j) + 2)])
         behind = where(
             self.last < 2 * self.all_labels, dy * 0.0, 0.0
-        )  # of states behind the labels: not 0 if dy is inf
+        )  # for states beyond the labels: not 0 if dy is infinite
         f.store(blanks.results[0] - behind, out, self.blank)
 
     def _back(self, t: Value) -> None:
@@ -210,7 +211,7 @@ class _Lattice:
         self._less_largest(ways.results[0], None)
 
     def _less_largest(self, most: Value, kept: Value | None) -> Value:
-        """The ways become the recursion's values, less their largest; those of a step may be kept."""
+        """Turn sums of paths into values of the recursion, less their maximum; the values of a step may be kept."""
         f = self.f
         largest = across(most, maximum)
         for j in f.range(0, self.states, self.lanes):
@@ -221,19 +222,19 @@ class _Lattice:
         return largest
 
     def _sum(self, *ways: Value) -> Value:
-        """The logarithm of the sum of their powers."""
+        """Return the logarithm of the sum of the exponentials."""
         peak = maximum(maximum(maximum(ways[0], ways[1]), ways[2]), LOWEST_FINITE[self.element.bits])
         total = math.exp_below(ways[0] - peak) + math.exp_below(ways[1] - peak) + math.exp_below(ways[2] - peak)
         return math.log(total) + peak
 
     def _emit(self, t: Value) -> None:
-        """The logarithms of the states' classes at a step."""
+        """Read the logarithms of the states' classes at a step."""
         at = self.line + t * self.every_class
         for j in self.f.range(0, self.states):
             self.f.store(self.f.load(at, self.f.load(self.classes, j)), self.emitted, j)
 
     def _label(self, row: Value, i: Value) -> None:
-        """A label becomes the class of a state, to which a path may jump from a label that differs."""
+        """Store a label as the class of a state; a path may jump to it if the label before differs."""
         f, index = self.f, i * 2 + 1
         assert self.labels is not None, "there are labels"
         label = convert(f.load(self.labels, row * self.all_labels + i), INT64)

@@ -1,12 +1,12 @@
-"""Ops spelled with others: what a composite form is written with.
+"""Decompositions: rules that replace an op by several others.
 
     def rms(c, x, *, axis, epsilon):
-        square = c.mean(c.each(squared, x), (axis,))
-        return c.each(scaled, x, c.each(inverse_root, square, epsilon=epsilon))
+        square = c.mean(c.elementwise(squared, x), (axis,))
+        return c.elementwise(scaled, x, c.elementwise(inverse_root, square, epsilon=epsilon))
 
-The parts are fused as if they stood in the block: what one pass over rows needs is one pass, what comes before or after
-may join. Expressions are functions of a module, not made anew for each op: two ops beside each other that begin alike,
-as softmax and cross entropy do, share what they have in common.
+The ops of a decomposition are fused like ops of the block, with each other and with the ops around them. Expressions
+are functions of a module, not created for each op. Therefore two neighbouring ops that begin alike, such as softmax and
+cross entropy, share their common ops.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from runtime.codegen.rules.rule import COMPUTED_DTYPES, RULES, Expression, Point
 
 
 class SymbolicTensor(NamedTuple):
-    """A tensor of a composition."""
+    """A tensor of a decomposition."""
 
     name: str
     type: TensorType
@@ -52,14 +52,14 @@ class DecomposedOp(NamedTuple):
 
 @dataclass
 class DecompositionBuilder:
-    """The parts of one op, while they are written.
+    """The ops of one decomposition under construction.
 
     Attributes:
-        stem: what names of parts begin with.
-        known: parts by how they were made, of this op and of those beside it that may be shared.
-        steps: ops that were written, in order.
-        views: tensors that are others, in another shape perhaps, and those.
-        types: of all new tensors.
+        stem: beginning of the names of tensors.
+        known: tensors by how they were computed, of this op and of neighbours that may share them.
+        steps: ops in order.
+        views: names of tensors that are views, and the tensors that they view.
+        types: types of all new tensors.
     """
 
     stem: str
@@ -72,7 +72,7 @@ class DecompositionBuilder:
     def elementwise(
         self, expression: Expression, *operands: SymbolicTensor, dtype: DTypeName | None = None, **attributes: Any
     ) -> SymbolicTensor:
-        """Element by element; operands broadcast, and the result is of this dtype or the first operand's."""
+        """Compute an expression element by element; the result has `dtype`, or the dtype of the first operand."""
         return self.of(Pointwise(expression, COMPUTED_DTYPES), *operands, dtype=dtype, **attributes)
 
     def of(
@@ -83,13 +83,13 @@ class DecompositionBuilder:
         shape: Sequence[int] | None = None,
         **attributes: Any,
     ) -> SymbolicTensor:
-        """Likewise, by a form that asks for more than its operands; the result may be of another shape."""
+        """Compute a pointwise rule, which may use indices; the result may have another shape."""
         shape = shape or np.broadcast_shapes(*(x.type.static_shape for x in operands))
         type = TensorType(dtype or operands[0].type.dtype, tuple(shape))
         return self._made_by(rule.expression, rule, operands, type, attributes)
 
     def reduce(self, name: str, x: SymbolicTensor, axes: Sequence[int], *, keepdims: bool = True) -> SymbolicTensor:
-        """What elements along axes become by the reduction of this name."""
+        """Reduce along axes by the reduction operator of this name."""
         rule = RULES[name]
         assert isinstance(rule, Reduction), f"{name} joins nothing"
         gone = {axis % x.type.rank for axis in axes}
@@ -98,11 +98,11 @@ class DecompositionBuilder:
         return self._made_by(name, rule, (x,), TensorType(x.type.dtype, shape), attributes)
 
     def mean(self, x: SymbolicTensor, axes: Sequence[int], *, keepdims: bool = True) -> SymbolicTensor:
-        """The mean along axes."""
+        """Return the mean along axes."""
         return self.reduce("mean", x, axes, keepdims=keepdims)
 
     def view(self, x: SymbolicTensor, shape: Sequence[int]) -> SymbolicTensor:
-        """The same elements in another shape."""
+        """Return the same elements in another shape."""
         key = ("view", x.name, tuple(shape))
         if key not in self.known:
             self.known[key] = self._part(TensorType(x.type.dtype, tuple(shape)))
@@ -132,24 +132,24 @@ class DecompositionBuilder:
         return part
 
 
-# Expressions that several compositions have.
+# Expressions that several decompositions use.
 
 
 def difference(x: Value, y: Value) -> Value:
-    """One less the other."""
+    """Subtract the second number from the first."""
     return x - y
 
 
 def product(x: Value, y: Value) -> Value:
-    """One times the other."""
+    """Multiply two numbers."""
     return x * y
 
 
 def total(x: Value, y: Value) -> Value:
-    """One and the other."""
+    """Add two numbers."""
     return x + y
 
 
 def squared(x: Value) -> Value:
-    """Times itself."""
+    """Return the square of a number."""
     return x * x

@@ -1,4 +1,4 @@
-"""Exponentials, logarithms and their like."""
+"""Exponentials, logarithms and similar functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors made from nothing but their places."""
+"""Tensors computed from their indices alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime.codegen.rules.rule import ALL_DTYPES, pointwise
 
 
 def full(*, value: float, dtype: str, indices: Indices, **_: Any) -> Value:
-    whole = int(value) if dtype in INTEGERS else value  # a fraction is dropped, as the reference engine does
+    whole = int(value) if dtype in INTEGERS else value  # drops a fraction, as the reference engine does
     return constant(indices.first.function, dtype, whole)
 
 
@@ -48,7 +48,7 @@ def triu(x: Value, *, offset: int, row: Indices, column: Indices) -> Value:
 
 
 def beyond(row: Indices, column: Indices, offset: int) -> Value:
-    """How far an element is to the right of a diagonal; one that is out of the matrix is as good as any other."""
+    """Return the distance of an element to the right of a diagonal; an offset outside of the matrix is limited."""
     return column.values() - (row.values() + max(-row.extent, min(offset, column.extent)))
 
 

@@ -1,7 +1,7 @@
-"""Elements by numbers that are data: rows read, added to and counted.
+"""Rows selected by index tensors: read, added to and counted.
 
-What is added to one place is added in the order of the indices, by one thread: units are ranges of places, and each
-goes over all indices. So no bit depends on threads, and sums are those of the reference kernel.
+One thread adds all updates of a row, in the order of the indices: work items are ranges of rows, and each goes through
+all indices. Therefore no bit depends on threads, and sums equal those of the reference kernel.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from runtime.codegen.rules.lookup import Lookup
 from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel
 
 WANTED_ITEMS: Final = 32
-"""Units, so that threads have something to share."""
+"""Number of work items that gives every thread a share."""
 
 MAX_INDEX_RANGES: Final = 8
-"""Of places that are added to: each goes over all indices."""
+"""Upper bound on the ranges of rows that are added to; each range goes through all indices."""
 
 MIN_SPLIT_ELEMENTS: Final = 1 << 15
-"""Elements to add, below which one range is enough."""
+"""Number of added elements below which one range is used."""
 
 Operands = Sequence[TensorType | None]
 Combine = Callable[[Value, Value], Value]
 
 
 class RowBlocks(NamedTuple):
-    """A tensor seen as rows: how many blocks of how many rows of how many elements."""
+    """A tensor as blocks of rows: the number of blocks, the rows of a block, and the elements of a row."""
 
     before: int
     size: int
@@ -44,20 +44,20 @@ class RowBlocks(NamedTuple):
 
 
 def row_blocks(type: TensorType, axis: int) -> RowBlocks:
-    """The tensor with the rows that lie along an axis."""
+    """Return the tensor as rows along an axis."""
     shape, axis = type.static_shape, axis % type.rank
     return RowBlocks(prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
 
 
 def present(inputs: Operands) -> list[TensorType]:
-    """The operands of an op that has no optional ones."""
+    """Return the operands of an op without optional ones."""
     return [x for x in inputs if x is not None]
 
 
 def read_rows(
     target: Target, element: Type, count: int, rows: RowBlocks, lookup: Lookup, indices: int = 1
 ) -> KernelSteps:
-    """In each block, the rows of the first operand that so many rows of indices name, one after the other."""
+    """Read, in each block, the rows of the first operand that `indices` rows of indices select, in order."""
     lanes = target.vector_bytes * 8 // element.bits
     outer = leading((rows.before, count), WANTED_ITEMS)
 
@@ -92,9 +92,9 @@ def reduce_rows(
     join: Combine,
     number: float | None = None,
 ) -> KernelSteps:
-    """In each block, the rows of the first operand, each joined with the updates whose row of indices names it.
+    """Combine, in each block, each row of the first operand with the updates whose indices select it.
 
-    With a number there are but indices: all begins as 0, and the number is joined.
+    With `number` the only operand is the indices: the result begins as 0, and the number is combined.
     """
     ranges = min(MAX_INDEX_RANGES if count * rows.after >= MIN_SPLIT_ELEMENTS else 1, rows.size)
     size = -(-rows.size // ranges)
@@ -124,7 +124,7 @@ def reduce_rows(
 
 
 class _ReducedRows:
-    """The rows of a result while updates are joined."""
+    """The rows of a result while updates are combined with them."""
 
     def __init__(self, work: Work, element: Type, rows: RowBlocks, number: float | None) -> None:
         self.f, self.rows, self.element, self.number = work.f, rows, element, number
@@ -132,7 +132,7 @@ class _ReducedRows:
         self.y = work.outputs[0]
 
     def begin(self, block: Index, first: Value, last: Value, lanes: int) -> None:
-        """What is there before."""
+        """Write the rows before any update."""
         f, rows = self.f, self.rows
         for index in f.range(first, last):
             at = (block * rows.size + f.index(index)) * rows.after
@@ -141,7 +141,7 @@ class _ReducedRows:
                 f.store(zero if self.x is None else f.load(self.x + at, j, many), self.y + at, j)
 
     def join(self, block: Index, index: Value, update: Value, lanes: int, join: Combine) -> None:
-        """Join an update to a row."""
+        """Combine an update with a row."""
         f, rows = self.f, self.rows
         to, source = self.y + (block * rows.size + index) * rows.after, update * rows.after
         for j, many in line(f, rows.after, lanes):

@@ -19,14 +19,14 @@ def layer_norm(
     axis: int,
     epsilon: float,
 ) -> tuple[SymbolicTensor, ...]:
-    """Each row by its own mean and deviation."""
+    """Normalise each row by its own mean and deviation."""
     return standardised(c, x, range(axis % x.type.rank, x.type.rank), scale, bias, epsilon)
 
 
 def rms_norm(
     c: DecompositionBuilder, x: SymbolicTensor, scale: SymbolicTensor | None = None, *, axis: int, epsilon: float
 ) -> tuple[SymbolicTensor, ...]:
-    """Each row by the root of the mean of its squares."""
+    """Divide each row by the root of the mean of its squares."""
     axes = range(axis % x.type.rank, x.type.rank)
     root = c.elementwise(inverse_root, c.mean(c.elementwise(squared, x), axes), epsilon=epsilon)
     y = c.elementwise(product, x, root) if scale is None else c.elementwise(scaled, x, root, scale)
@@ -42,7 +42,7 @@ def group_norm(
     groups: int,
     epsilon: float,
 ) -> tuple[SymbolicTensor, ...]:
-    """The channels of a group at all places of an image by their mean and deviation."""
+    """Normalise the channels of a group, at all pixels of an image, by their mean and deviation."""
     n, *indices, channels = x.type.static_shape
     by_group = c.view(x, (n, prod(indices), groups, channels // groups))
     scale, bias = (p and c.view(p, (groups, channels // groups)) for p in (scale, bias))
@@ -58,7 +58,7 @@ def standardised(
     bias: SymbolicTensor | None,
     epsilon: float,
 ) -> tuple[SymbolicTensor, SymbolicTensor, SymbolicTensor]:
-    """By mean and deviation along axes."""
+    """Normalise by mean and deviation along axes."""
     mean = c.mean(x, axes)
     root = c.elementwise(inverse_root, c.mean(c.elementwise(square_of_difference, x, mean), axes), epsilon=epsilon)
     more = [p for p in (scale, bias) if p is not None]
@@ -67,12 +67,12 @@ def standardised(
 
 
 def moved(x: Value, mean: Value, root: Value, bias: Value) -> Value:
-    """Normalised without a scale."""
+    """Return normalised elements without a scale."""
     return normalised(x, mean, root, bias=bias)
 
 
 def scaled(x: Value, root: Value, scale: Value) -> Value:
-    """By the row's factor and the column's."""
+    """Multiply by the factor of the row and the scale of the column."""
     return x * (root * scale)
 
 

@@ -1,4 +1,4 @@
-"""Bits, and what kind of number a float is."""
+"""Bits, and classes of floats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def right_shift(a: Value, b: Value) -> Value:
 
 
 def _within(a: Value, b: Value) -> Value:
-    """Lanes whose shift is one of the places of a number; LLVM says nothing of others."""
+    """Return a mask of lanes whose shift is less than the number of bits; LLVM leaves the others undefined."""
     return convert(b, b.type.of(0).bits_of("unsigned")) < a.type.bits
 
 

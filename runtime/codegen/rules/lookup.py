@@ -1,4 +1,4 @@
-"""Places that rows of indices name: read, looked at, and counted in row-major order."""
+"""Positions that rows of indices select, checked and counted in row-major order."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from runtime.codegen.kernels.steps import Work
 
 
 class Lookup(NamedTuple):
-    """What rows of indices name.
+    """The positions that rows of indices can select.
 
     Attributes:
-        extents: of the axes for which a row has a number each.
-        rows: of every batch, which has places of its own; 0 if there is but one.
+        extents: extents of the axes for which a row has an index each.
+        rows: rows of indices of every batch, which has positions of its own; 0 if there is one batch.
     """
 
     extents: tuple[int, ...]
     rows: int = 0
 
     def row_number(self, work: Work, indices: Value, row: Index) -> Value:
-        """The number of the place that a row names; the first one, and a refusal, where there is no such place."""
+        """Return the number of the position that a row selects.
+
+        It is the first one, and the runtime check fails, if an index is out of range.
+        """
         assert 0 not in self.extents, "there is no first place"
         f, width = work.f, len(self.extents)
         index = f.index(row) // self.rows if self.rows else f.index(0)

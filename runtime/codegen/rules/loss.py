@@ -13,13 +13,13 @@ from runtime.codegen.rules.order import first_place
 from runtime.codegen.rules.rule import COMPUTED_DTYPES, FLOAT_DTYPES, RULES, Decomposition, Pointwise, pointwise
 
 WHOLE = frozenset({"int32", "int64"})
-"""Of labels."""
+"""The dtypes of labels."""
 
 
 def softmax_cross_entropy(
     c: DecompositionBuilder, logits: SymbolicTensor, labels: SymbolicTensor, *, reduction: str
 ) -> SymbolicTensor:
-    """The logarithm of the sum of powers of distances from the largest, less that of the label."""
+    """Return log(sum(exp(far))) less the distance of the label, for distances from the maximum."""
     last = (logits.type.rank - 1,)
     label = named(c, labels, logits.type.static_shape[-1])
     far = c.elementwise(difference, logits, c.reduce("max", logits, last))
@@ -30,7 +30,7 @@ def softmax_cross_entropy(
 
 
 def accuracy(c: DecompositionBuilder, logits: SymbolicTensor, labels: SymbolicTensor) -> SymbolicTensor:
-    """The share of rows whose first largest logit is the label's."""
+    """Return the share of rows whose first maximum is at the label."""
     label = c.view(labels, (*labels.type.static_shape, 1))
     right = c.elementwise(is_same, first_place(c, logits, "max", -1), label, dtype="float32")
     return c.mean(right, range(right.type.rank))
@@ -39,12 +39,12 @@ def accuracy(c: DecompositionBuilder, logits: SymbolicTensor, labels: SymbolicTe
 def squared_error(
     c: DecompositionBuilder, prediction: SymbolicTensor, target: SymbolicTensor, *, reduction: str
 ) -> SymbolicTensor:
-    """The square of the distance, and what becomes of all of them."""
+    """Return squared differences, reduced."""
     return reduced(c, c.elementwise(square_of_difference, prediction, target), reduction)
 
 
 def sigmoid_cross_entropy(x: Value, target: Value, weights: Value | None = None) -> Value:
-    """With c = log(1 + exp(-|x|)): (1 - t) * (max(x, 0) + c) + t * (max(-x, 0) + c), where infinity times 0 is 0."""
+    """Return (1 - t) * (max(x, 0) + c) + t * (max(-x, 0) + c) with c = log(1 + exp(-|x|)), where infinity * 0 is 0."""
     curve = math.log1p(math.exp(-absolute(x)))
     rest = 1 - target
     no = where(rest.equal(0), 0.0, maximum(x, 0.0))
@@ -55,17 +55,17 @@ def sigmoid_cross_entropy(x: Value, target: Value, weights: Value | None = None)
 
 
 def chosen_at(x: Value, label: Value, *, index: Indices) -> Value:
-    """The element at the place of the label, 0 for others."""
+    """Return the element at the label's index, 0 elsewhere."""
     return where(index.values().equal(label), x, 0.0)
 
 
 def is_same(index: Value, label: Value) -> Value:
-    """1 where both are the same place."""
+    """Return 1 where both indices are equal."""
     return convert(convert(index, INT64).equal(convert(label, INT64)), FLOAT32)
 
 
 def reduced(c: DecompositionBuilder, losses: SymbolicTensor, reduction: str) -> SymbolicTensor:
-    """All losses, their sum or their mean."""
+    """Return all losses, their sum or their mean."""
     if reduction == "none":
         return losses
     return c.reduce(reduction, losses, range(losses.type.rank))

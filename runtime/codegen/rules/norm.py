@@ -10,13 +10,13 @@ from runtime.codegen.rules.rule import RULES, Decomposition
 
 
 def softmax(c: DecompositionBuilder, x: SymbolicTensor, *, axis: int) -> SymbolicTensor:
-    """Powers of the distance from the largest, over their sum."""
+    """Return exponentials of distances from the maximum, divided by their sum."""
     powers = c.elementwise(math.exp, c.elementwise(difference, x, c.reduce("max", x, (axis,))))
     return c.elementwise(product, powers, c.elementwise(inverse, c.reduce("sum", powers, (axis,))))
 
 
 def log_softmax(c: DecompositionBuilder, x: SymbolicTensor, *, axis: int) -> SymbolicTensor:
-    """That distance, less the logarithm of the sum of powers."""
+    """Return distances from the maximum, less the logarithm of the sum of their exponentials."""
     far = c.elementwise(difference, x, c.reduce("max", x, (axis,)))
     return c.elementwise(
         difference, far, c.elementwise(math.log, c.reduce("sum", c.elementwise(math.exp, far), (axis,)))
@@ -34,7 +34,7 @@ def batch_norm(
     momentum: float,
     epsilon: float,
 ) -> tuple[SymbolicTensor, ...]:
-    """Two passes for the statistics, and one that may go on with what follows."""
+    """Normalise by statistics of two passes; a third pass may be fused with later ops."""
     axes = range(x.type.rank - 1)
     mean = c.mean(x, axes, keepdims=False)
     variance = c.mean(c.elementwise(square_of_difference, x, mean), axes, keepdims=False)
@@ -46,29 +46,29 @@ def batch_norm(
 
 
 def inverse(x: Value) -> Value:
-    """One over it."""
+    """Return the reciprocal."""
     return 1 / x
 
 
 def inverse_root(square: Value, *, epsilon: float) -> Value:
-    """One over the root, a little more than the square under it."""
+    """Return the reciprocal of the root of square + epsilon."""
     return 1 / sqrt(square + epsilon)
 
 
 def square_of_difference(x: Value, y: Value) -> Value:
-    """Of the distance of both."""
+    """Return the square of the difference."""
     far = x - y
     return far * far
 
 
 def normalised(x: Value, mean: Value, root: Value, scale: Value | None = None, bias: Value | None = None) -> Value:
-    """In deviations from the mean, then scaled and moved."""
+    """Return the distance from the mean in deviations, scaled and shifted."""
     y = (x - mean) * (root if scale is None else root * scale)
     return y if bias is None else y + bias
 
 
 def blended(running: Value, batch: Value, *, momentum: float) -> Value:
-    """The running statistic, with the batch's share in it."""
+    """Return the running statistic, updated by that of the batch."""
     return running * momentum + batch * (1 - momentum)
 
 

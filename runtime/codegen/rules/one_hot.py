@@ -1,4 +1,4 @@
-"""Places of an axis that are named by numbers, one for each row."""
+"""One-hot vectors of indices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.codegen.rules.rule import COMPUTED_DTYPES, RULES, Decomposition, Po
 
 
 def one_hot(c: DecompositionBuilder, indices: SymbolicTensor, *, depth: int, dtype: DTypeName) -> SymbolicTensor:
-    """1 at the place that is named, 0 elsewhere."""
+    """Return 1 at the index and 0 elsewhere."""
     rule = Pointwise(one_at, COMPUTED_DTYPES, indices={"position": -1})
     shape = (*indices.type.static_shape, depth)
     return c.of(rule, named(c, indices, depth), shape=shape, dtype=dtype, as_dtype=dtype)
@@ -25,7 +25,7 @@ def named(c: DecompositionBuilder, indices: SymbolicTensor, extent: int) -> Symb
 
 
 def one_at(index: Value, *, position: Indices, as_dtype: str) -> Value:
-    """1 where the place is that of the index."""
+    """Return 1 where the position equals the index."""
     return convert(position.values().equal(index), register_type(as_dtype))
 
 
@@ -35,7 +35,7 @@ def narrow(index: Value, *, extent: int) -> Value:
 
 
 def outside(index: Value, *, extent: int) -> Value:
-    """Where there is no such place."""
+    """Return a mask of indices that are out of range."""
     return bits(index, UINT64 if index.type.bits == 64 else UINT32) >= extent
 
 

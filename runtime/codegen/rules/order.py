@@ -1,4 +1,4 @@
-"""Where the largest and the smallest are."""
+"""Indices of maxima and minima."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from runtime.codegen.rules.rule import COMPUTED_DTYPES, RULES, Decomposition, Po
 
 
 def argmax(c: DecompositionBuilder, x: SymbolicTensor, *, axis: int) -> SymbolicTensor:
-    """The first place of the largest, or of NaN."""
+    """Return the index of the first maximum, or of the first NaN."""
     return c.elementwise(wide, first_place(c, x, "max", axis), dtype="int64")
 
 
 def argmin(c: DecompositionBuilder, x: SymbolicTensor, *, axis: int) -> SymbolicTensor:
-    """The first place of the smallest, or of NaN."""
+    """Return the index of the first minimum, or of the first NaN."""
     return c.elementwise(wide, first_place(c, x, "min", axis), dtype="int64")
 
 
@@ -36,7 +36,7 @@ def place_if(x: Value, extreme: Value, *, index: Indices) -> Value:
 
 
 def wide(index: Value) -> Value:
-    """As int64."""
+    """Return the index as int64."""
     return convert(index, INT64)
 
 

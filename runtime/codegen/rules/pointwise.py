@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, choices."""
+"""Arithmetic, comparisons, selection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def clip(x: Value, min: Value | None = None, max: Value | None = None) -> Value:
 
 
 def sign(x: Value) -> Value:
-    return where(x > 0, 1, where(x < 0, -1, x + 0))  # NaN stays, and -0.0 + 0.0 is 0.0
+    return where(x > 0, 1, where(x < 0, -1, x + 0))  # keeps NaN, and -0.0 + 0.0 is 0.0
 
 
 def lerp(a: Value, b: Value, weight: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Maxima and means under sliding windows, and their gradients."""
+"""Maxima and means of sliding windows, and their gradients."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _forwards(choose: Callable[[Pool], Any]) -> PlanSteps:
 def _backwards(
     target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
 ) -> KernelSteps:
-    """The last operand is the gradient of the result; before it come the images of maxima."""
+    """Return the kernel steps of a gradient: the last operand is that of the result, after the images of maxima."""
     assert inputs[-1] is not None, "pools have no absent operands"
     pool, is_mean = _pool(target, outputs[0], inputs[-1], attributes), len(inputs) == 1
     if pool.is_apart:

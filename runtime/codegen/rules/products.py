@@ -9,7 +9,7 @@ from runtime.codegen.rules.rule import RULES, Factors, Product
 
 
 def matmul(a: Layout, b: Layout, transpose_a: bool, transpose_b: bool) -> Factors:
-    """The last two axes are the matrices', those before broadcast."""
+    """Return the loops of a product of the last two axes; leading axes broadcast."""
     (_, k), (row, depth_of_a) = ((x[-2:][::-1] if transpose_a else x[-2:]) for x in a)
     depth_of_b, column = b.strides[-2:][::-1] if transpose_b else b.strides[-2:]
     leading = max(len(a.shape), len(b.shape)) - 2
@@ -19,7 +19,7 @@ def matmul(a: Layout, b: Layout, transpose_a: bool, transpose_b: bool) -> Factor
 
 
 def outer_sum(a: Layout, b: Layout) -> Factors | None:
-    """All axes but the last are the depth."""
+    """Return the loops of a sum of outer products, whose depth is all axes but the last; None if it is not one axis."""
     depths = [Layout(x.shape[:-1], x.strides[:-1]).runs for x in (a, b)]
     if any(len(runs) > 1 for runs in depths):
         return None
@@ -28,7 +28,7 @@ def outer_sum(a: Layout, b: Layout) -> Factors | None:
 
 
 def _leading(x: Layout, rank: int) -> list[int]:
-    """Elements from one matrix to the next, for each of so many axes."""
+    """Return the strides of leading axes, in elements, for `rank` axes."""
     steps = Layout(x.shape[:-2], x.strides[:-2]).along(x.shape[:-2])
     return [0] * (rank - len(steps)) + [*steps]
 

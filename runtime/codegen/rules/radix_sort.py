@@ -1,7 +1,7 @@
-"""Long orders, digit by digit: numbers become keys without a sign, which are sorted by their bytes, the lowest first.
+"""Sorting of long rows, digit by digit: keys without a sign, sorted by their bytes, the lowest byte first.
 
-Each pass keeps the order of what has the same byte, so of equal elements the first comes first. A byte that all keys
-of a row have in common is passed over. NaN is larger than any number, and both zeros are equal. (Radix sort, H. Seward,
+Each pass keeps the order of keys with an equal byte, so the first of equal elements comes first. A byte that all keys
+of a row have in common is skipped. NaN is larger than any number, and both zeros are equal. (Radix sort, H. Seward,
 1954.)
 """
 
@@ -19,20 +19,23 @@ from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.rules.index import row_blocks
 
 DIGIT_VALUES: Final = 256
-"""Of a byte."""
+"""Number of values of a byte."""
 
 KEYS, PLACES, COUNTS = range(3)
-"""The thread's own memory: keys twice, their places twice, and how often each byte has each value."""
+"""Scratch of the thread: keys twice, their indices twice, and the number of keys for each value of each byte."""
 
 UNSIGNED: Final = {8: UINT8, 32: UINT32, 64: UINT64}
 SIGNED: Final = {32: INT32, 64: INT64}
-"""By the bits of an element."""
+"""Signed integer types by the bits of an element."""
 
 
 def all_of_order(
     x: TensorType, axis: int, count: int, largest: bool, outputs: tuple[int | None, int | None]
 ) -> KernelSteps:
-    """So many of every row along an axis; `outputs` are the numbers of the results for elements and for places."""
+    """Return the steps that order the first `count` elements of every row along an axis.
+
+    `outputs` are the numbers of the results for elements and for indices.
+    """
     rows, element = row_blocks(x, axis), DTYPES[x.dtype]
     digits = element.bits // 8
 
@@ -64,17 +67,17 @@ def all_of_order(
 
 
 class _Order:
-    """The keys of a row, and where each of them was."""
+    """The keys of a row, and the index of each."""
 
     def __init__(self, work: Work, element: Type, size: int, largest: bool) -> None:
         self.f, self.element, self.size, self.largest = work.f, element, size, largest
         self.keys = work.thread_scratch(KEYS, UNSIGNED[element.bits])
         self.index = DTYPES[index_dtype(size)]
         self.places, self.counts = work.thread_scratch(PLACES, self.index), work.thread_scratch(COUNTS, self.index)
-        self.half = self.f.local()  # which half of keys and places is in order so far
+        self.half = self.f.local()  # the half of keys and indices that is in order so far
 
     def begin(self, row: Value, step: int) -> None:
-        """Make the keys, and count the values of all their bytes."""
+        """Compute the keys, and count the values of all their bytes."""
         f, digits = self.f, self.element.bits // 8
         f.store(f.index(0), self.half)
         for i in f.range(0, digits * DIGIT_VALUES):
@@ -88,7 +91,7 @@ class _Order:
                 f.store(f.load(self.counts, at) + 1, self.counts, at)
 
     def sort(self, digit: int) -> None:
-        """Order keys by a byte, if it is not the same in all of them."""
+        """Order the keys by a byte, unless it is the same in all of them."""
         f = self.f
         one = self._byte(f.load(self.keys), digit)
         with f.when(f.load(self.counts, one).not_equal(self.size)):
@@ -111,15 +114,15 @@ class _Order:
             f.store(1 - half, self.half)
 
     def place(self, number: Index) -> Value:
-        """Where the element of this number in the order is."""
+        """Return the index of the element at this position of the order."""
         return convert(self.f.load(self.places, self.f.load(self.half) * self.size + number), INT64)
 
     def _byte(self, key: Value, digit: int) -> Value:
-        """Where it is counted."""
+        """Return the position of its counter."""
         return convert((key >> (8 * digit)) & (DIGIT_VALUES - 1), INT64) + digit * DIGIT_VALUES
 
     def _key(self, x: Value) -> Value:
-        """A number without a sign, in the order of elements."""
+        """Return an unsigned number in the order of elements."""
         unsigned, top = UNSIGNED[x.type.bits], x.type.bits - 1
         if x.type.kind == "unsigned":
             key = x

@@ -1,6 +1,7 @@
-"""Random numbers, and dropout: from the words of a stream, each at its own place, as the reference draws them.
+"""Random numbers and dropout: from the random bits of a stream, at the same indices as in the reference engine.
 
-Words come by four. Where a vector does not begin at such a four, those of two vectors are drawn and shifted.
+Philox gives blocks of four 32-bit words. If a vector does not begin at a block, the words of two vectors are computed
+and shifted.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from runtime.codegen.rules.rule import FLOAT_DTYPES, pointwise
 
 HALF_PI: Final = 1.5707963267948966
 SELU_LIMIT: Final = 1.7580993408473766
-"""What a SELU approaches on the negative side, with the sign changed."""
+"""The limit of SELU for negative numbers, with the sign changed."""
 
 
 class RandomSource(NamedTuple):
-    """What the words of a stream follow from, besides their places."""
+    """The arguments of the generator besides the block: seed, step and stream."""
 
     seed: Value
     step: Value
     stream: Value
 
     def words(self, block: Value, count: int) -> Value:
-        """So many, from a block on."""
+        """Return `count` words, from a block on."""
         return philox(self.seed, self.step, self.stream, block, count)
 
 
@@ -43,7 +44,7 @@ def source(*operands: Value | None, stream: Value, **_: Any) -> Mapping[str, Ran
 
 
 def drawn(source: RandomSource, indices: Indices, each: int, make: Callable[[Value], Value]) -> Value:
-    """What `make` makes of words, so many for each element, at these places."""
+    """Return the results of `make` for the random bits of elements, `each` words for every element."""
     grain, lanes = 4 // each, indices.lanes
     width = max(lanes, grain)
 
@@ -91,7 +92,7 @@ def normal(
     indices: Indices,
     **_: Any,
 ) -> Value:
-    """Elements 2 i and 2 i + 1 are the cosine and the sine of one angle, times one radius."""
+    """Return normal numbers: elements 2 i and 2 i + 1 are cosine and sine of one angle, times one radius."""
 
     def numbers(random_bits: Value) -> Value:
         if dtype == "float32":
@@ -165,7 +166,7 @@ def alpha_dropout(
 
 
 def are_below(share: float, source: RandomSource, indices: Indices) -> Value:
-    """Lanes whose word is in the lowest share of all words."""
+    """Return a mask of lanes whose random bits are in the lowest share of all values."""
     bound = int(share * 2.0**32)
     return drawn(
         source, indices, 1, lambda random_bits: random_bits < bound if bound < 2**32 else random_bits <= bound - 1
@@ -173,7 +174,7 @@ def are_below(share: float, source: RandomSource, indices: Indices) -> Value:
 
 
 def sine_and_cosine(t: Value) -> tuple[Value, Value]:
-    """Cosine and sine of an angle, in turns from 0 to 1."""
+    """Return cosine and sine of an angle, in turns from 0 to 1."""
     quarters = rint(t * 4)
     sine, cosine = near_zero((t * 4 - quarters) * HALF_PI)
     odd = quarters.equal(1) | quarters.equal(3)
@@ -182,28 +183,28 @@ def sine_and_cosine(t: Value) -> tuple[Value, Value]:
 
 
 def of_32_bits(x: Value) -> Value:
-    """Whole numbers below 2**32 as float64: as the last digits of one whose first digit is known."""
+    """Return integers below 2**32 as float64: they become the last digits of a float with a known exponent."""
     return bits(x | 0x4330000000000000, FLOAT64) - 2.0**52
 
 
 def of_24_bits(random_bits: Value) -> Value:
-    """The first bits of words as float64; as signed numbers that takes one instruction everywhere."""
+    """Return the first 24 bits of words as float64; every target converts signed integers in one instruction."""
     return convert(convert(random_bits >> 8, INT32), FLOAT64)
 
 
 def of_53_bits(random_bits: Value) -> Value:
-    """Whole numbers of 53 bits as float64: 27 of the first word of each pair, 26 of the second."""
+    """Return integers of 53 bits as float64: 27 bits of the first word of each pair, 26 of the second."""
     pairs = bits(random_bits, UINT64)
     return of_32_bits((pairs & 0xFFFFFFFF) >> 5) * 2.0**26 + of_32_bits(pairs >> 38)
 
 
 def words_per_element(dtype: str) -> int:
-    """How many words an element takes."""
+    """Return the number of random words of an element."""
     return 1 if dtype == "float32" else 2
 
 
 def random(name: str, expression: Callable[..., Value], dtypes: frozenset[str]) -> None:
-    """Declare the form of an operator whose last two operands are seed and step."""
+    """Declare the lowering rule of an operator whose last two operands are seed and step."""
     pointwise(name, expression, dtypes | {"int64"}, source, {"indices": ALL_AXES}, is_random=True)
 
 

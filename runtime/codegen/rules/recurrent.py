@@ -16,21 +16,24 @@ from runtime.codegen.machine import NOMINAL_L2_BYTES, Target
 from runtime.codegen.rules.rule import RULES, CustomKernel
 
 GATES = {"rnn_layer": 1, "gru_layer": 3, "lstm_layer": 4}
-"""Vectors of preactivations for one of states."""
+"""Number of vectors of preactivations for each vector of states."""
 
 MIN_ROW_BYTES_READ: Final = 512
-"""Bytes of a row of weights that are read at once, at least, where they are read in place: rows lie far apart, and with
-less at once a copy is faster. The more rows of the batch, and the smaller the registers, the less that is."""
+"""Least number of bytes of a row of weights that are read at once, if weights are read in place.
+
+Rows lie far apart, and with fewer bytes at once a copy is faster. More rows of the batch, and smaller registers, leave
+fewer bytes.
+"""
 
 MAX_CACHE_SHARE_OF_WEIGHTS: Final = 0.8
-"""Share of the nominal second-level cache that weights may take which are read in place in every time step."""
+"""Share of the nominal second-level cache up to which weights are read in place in every time step."""
 
 DTYPES_TAKEN = frozenset({"float32", "float64", "bool"})
-"""A mask is bool."""
+"""The dtypes of operands; a mask is bool."""
 
 
 def layer_of(target: Target, gates: int, states: TensorType, reverse: bool, features: int = 0) -> Layer:
-    """A layer whose results are states of this type."""
+    """Return the sizes of a layer whose results are states of this type."""
     rows, times, size = states.static_shape
     element = DTYPES[states.dtype]
     lanes = target.lanes(element.bits)
@@ -44,7 +47,7 @@ def layer_of(target: Target, gates: int, states: TensorType, reverse: bool, feat
 
 
 def forwards(gates: int, how: ForwardOptions | None = None, features: int = 0) -> CustomKernel:
-    """The form of a layer that goes forwards in this way."""
+    """Return the lowering rule of this variant of a layer."""
 
     def plan(
         target: Target,
@@ -58,7 +61,7 @@ def forwards(gates: int, how: ForwardOptions | None = None, features: int = 0) -
 
 
 def backwards(gates: int, how: BackwardOptions | None = None) -> CustomKernel:
-    """The form of a layer's gradient that is computed in this way."""
+    """Return the lowering rule of this variant of a layer's gradient."""
 
     def plan(
         target: Target,

@@ -1,4 +1,4 @@
-"""Sums, products, means, extremes and truths along axes."""
+"""Sums, products, means, extremes and logical reductions along axes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from runtime.codegen.rules.rule import COMPUTED_DTYPES, FLOAT_DTYPES, RULES, Red
 
 
 def wide_if_whole(element: Type) -> Type:
-    """Floats as they are, whole numbers and truths as int64."""
+    """Return the type of an accumulator: floats as they are, int64 for integers and bool."""
     return element if element.is_float else INT64
 
 
 def mean_of(total: Value, count: int) -> Value:
-    """The mean of a sum."""
+    """Return the mean from a sum."""
     return total / float(count)
 
 

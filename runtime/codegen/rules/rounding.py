@@ -1,4 +1,4 @@
-"""To whole numbers, and division with a remainder."""
+"""Rounding to whole numbers, and division with a remainder."""
 
 from __future__ import annotations
 

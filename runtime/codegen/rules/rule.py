@@ -1,9 +1,9 @@
-"""The kinds of forms, and the table of them by operator.
+"""The kinds of lowering rules, and the table of rules by operator.
 
     of_two("add", lambda a, b: a + b)
 
-A pointwise form is an expression of its operands, vectors of the same lanes or values alone, in the order of the op;
-an absent optional one is None. Attributes are keywords. It gives a value, or one for each output.
+A pointwise rule is an expression of its operands, vectors of equal lanes or scalars, in the order of the op; an absent
+optional one is None. Attributes are keywords. It returns a value, or one for each output.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from runtime.codegen.machine import Target
 Expression = Callable[..., Value | tuple[Value, ...]]
 
 RULES: Final[dict[str, Rule]] = {}
-"""Forms by the name of the operator."""
+"""Lowering rules by the name of the operator."""
 
 ALL_DTYPES: Final = frozenset(DTYPES)
 COMPUTED_DTYPES: Final = ALL_DTYPES - {"float16", "bfloat16"}
-"""Those that are computed in."""
+"""Dtypes of arithmetic."""
 FLOAT_DTYPES: Final = frozenset({"float32", "float64"})
 NUMERIC_DTYPES: Final = COMPUTED_DTYPES - {"bool"}
 
@@ -35,14 +35,14 @@ class Pointwise:
     """An op whose results are computed element by element.
 
     Attributes:
-        expression: of the operands, and of what `uniforms` gives and the attributes by name.
-        dtypes: of the operands for which there is code.
-        uniforms: what is computed once for all elements, by name, from attributes and operands that are alone; others
-            are None to it.
-        indices: what the expression is given by name as `Indices`: indices of the result's axes, counted from the last
-            one, -1; or ALL_AXES, one index for all of them.
-        is_random: whether `uniforms` is given the number of the op's random stream, as `stream`.
-        is_invalid: of the same as the expression, where there is a number that the op does not take.
+        expression: function of the operands, and by name of the results of `uniforms` and the attributes.
+        dtypes: supported dtypes of the operands.
+        uniforms: function that computes values for all elements once, by name, from attributes and scalar operands; it
+            gets None for the others.
+        indices: arguments of the expression that are `Indices`, by name: the number of an axis of the result, counted
+            from the last one, -1; or ALL_AXES, one index for all of them.
+        is_random: True if `uniforms` gets the number of the op's random stream, as `stream`.
+        is_invalid: function of the same arguments as the expression that returns a mask of numbers that the op refuses.
     """
 
     expression: Expression
@@ -55,7 +55,7 @@ class Pointwise:
     def once(
         self, operands: Sequence[Value | None], attributes: Mapping[str, Any], stream: Value | None = None
     ) -> dict[str, Any]:
-        """What the expression is given by name besides its operands: to be called outside of the loop."""
+        """Return the keyword arguments of the expression; call this outside of the loop."""
         if self.uniforms is None:
             return dict(attributes)
         alone = [x if x is not None and not x.type.lanes else None for x in operands]
@@ -63,18 +63,18 @@ class Pointwise:
         return {**attributes, **self.uniforms(*alone, **attributes, **more)}
 
     def of(self, operands: Sequence[Value | None], names: Mapping[str, Any]) -> tuple[Value, ...]:
-        """The results of these operands, one for each output; `names` is what `once` gave."""
+        """Return the results for these operands, one for each output; `names` is the result of `once`."""
         results = self.expression(*operands, **names)
         return results if isinstance(results, tuple) else (results,)
 
 
 class Factors(NamedTuple):
-    """A product as loops: the sum over the depth of left times right, for every element of the result.
+    """A product as loops: a sum over the depth of left times right, for every element of the result.
 
     Attributes:
-        depth: how long the sum is.
-        left: elements from one place to the next in the first operand, for every axis of the result and the depth.
-        right: likewise in the second one.
+        depth: length of the sum.
+        left: strides of the first operand, in elements, for every axis of the result and the depth.
+        right: strides of the second operand.
     """
 
     depth: int
@@ -87,8 +87,8 @@ class Product:
     """A sum over a depth of products of two operands.
 
     Attributes:
-        factors: from how they lie in memory and the attributes by name; None if there is no code for that.
-        dtypes: of the operands.
+        factors: function from layouts and attributes by name to the loops; None if there is no code for these layouts.
+        dtypes: supported dtypes of the operands.
     """
 
     factors: Callable[..., Factors | None]
@@ -96,19 +96,19 @@ class Product:
 
 
 def as_read(element: Type) -> Type:
-    """Joined as it is read; a bool as a byte."""
+    """Return the type of an accumulator: that of the operand, and a byte for a bool."""
     return BOOL if element.kind == "mask" else element
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """Elements along some axes joined into one.
+    """A reduction along some axes.
 
     Attributes:
-        reducer: how two become one.
-        dtypes: of the operand.
-        finish: the result from what is joined and how many elements it is of.
-        accumulator_type: the type in which elements are joined, from that in which an expression has them.
+        reducer: the function that combines two elements, and its identity.
+        dtypes: supported dtypes of the operand.
+        finish: function from the reduced value and the number of elements to the result.
+        accumulator_type: function from the type of an element in an expression to that of the accumulator.
     """
 
     reducer: Reducer
@@ -118,7 +118,7 @@ class Reduction:
 
 
 class PlanSteps(Protocol):
-    """How an op's work is divided."""
+    """A function that plans the kernel steps of an op."""
 
     def __call__(
         self,
@@ -127,7 +127,7 @@ class PlanSteps(Protocol):
         outputs: Sequence[TensorType],
         attributes: Mapping[str, Any],
     ) -> KernelSteps:
-        """The stages for operands and results of these types."""
+        """Return the kernel steps for operands and results of these types."""
         ...
 
 
@@ -136,17 +136,17 @@ class CustomKernel:
     """An op with loops of its own.
 
     Attributes:
-        plan: how its work is divided and written.
-        dtypes: of the operands.
-        supports: whether there is code for operands and results of these types and these attributes; else a NumPy
-            kernel
-            computes it. None of them is without elements.
-        takes_epilogue: whether its result, one of channels last, goes through `Work.finish`, so that pointwise ops may
-            follow; else no other op joins.
-        plan_with_prologue: its stages where its first operand is made as it is copied, see `Work.made`; None if it
-            copies nothing.
-        variant: what sets it apart from the form of the op, where a pass put it in its place.
-        joined: what the kernel computes besides the op, or instead of a part of it, where a pass joined ops with it.
+        plan: function that returns the kernel steps.
+        dtypes: supported dtypes of the operands.
+        supports: function that returns True if there is code for operands and results of these types and these
+            attributes; otherwise a NumPy kernel computes the op. All types are non-empty.
+        takes_epilogue: True if its result, with channels last, goes through `Work.finish`, so that pointwise ops may
+            follow; otherwise no other op joins the group.
+        plan_with_prologue: function that returns the kernel steps for a first operand that is computed when it is
+            copied, see `Work.computed_operand`; None if the kernel copies nothing.
+        variant: name of the variant, if a pass replaced the rule of the op.
+        joined: description of the ops that the kernel computes besides the op, or instead of a part of it, if a pass
+            joined ops with it.
     """
 
     plan: PlanSteps
@@ -164,13 +164,13 @@ class CustomKernel:
 
 @dataclass(frozen=True)
 class Decomposition:
-    """An op that is read as others.
+    """An op that is replaced by others.
 
     Attributes:
-        decompose: writes them: of a Composition, the operands as its parts and the attributes by name; gives the
-            results.
-        dtypes: of the operands.
-        supports: as of Loops.
+        decompose: function of a `DecompositionBuilder`, the operands as symbolic tensors and the attributes by name;
+            returns the results.
+        dtypes: supported dtypes of the operands.
+        supports: as in `CustomKernel`.
     """
 
     decompose: Callable[..., Any]
@@ -192,21 +192,21 @@ def pointwise(
     *,
     is_random: bool = False,
 ) -> None:
-    """Declare the form of an operator."""
+    """Declare the lowering rule of an operator."""
     RULES[name] = Pointwise(expression, frozenset(dtypes), uniforms, indices or {}, is_random)
 
 
 def of_one(name: str, expression: Callable[[Value], Value], dtypes: Collection[str] = COMPUTED_DTYPES) -> None:
-    """Declare the form of an operator with one operand and no attributes."""
+    """Declare the lowering rule of an operator with one operand and no attributes."""
     pointwise(name, expression, dtypes)
 
 
 def of_two(name: str, expression: Callable[[Value, Value], Value], dtypes: Collection[str] = COMPUTED_DTYPES) -> None:
-    """Declare the form of an operator with two operands and no attributes."""
+    """Declare the lowering rule of an operator with two operands and no attributes."""
     pointwise(name, expression, dtypes)
 
 
 def rule_of(operator: str, dtypes: Sequence[str]) -> Rule | None:
-    """The form of an operator for operands of these dtypes, if there is one."""
+    """Return the lowering rule of an operator for operands of these dtypes; None if there is none."""
     rule = RULES.get(operator)
     return rule if rule is not None and rule.dtypes.issuperset(dtypes) else None

@@ -1,4 +1,4 @@
-"""Running sums and products, and linear recurrences: along an axis one after the other, across the others at once."""
+"""Running sums and products, and linear recurrences: sequential along an axis, vectors across the others."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from runtime.codegen.rules.index import Combine, Operands, RowBlocks, present, r
 from runtime.codegen.rules.rule import COMPUTED_DTYPES, FLOAT_DTYPES, RULES, CustomKernel
 
 MAX_FLOAT32_STEPS: Final = 64
-"""Steps that are joined one by one in float32; more are joined in float64."""
+"""Number of steps up to which they are added in float32; longer sums are in float64."""
 
 
 Step = Callable[[Value, Callable[[int], Value]], tuple[Value, Value]]
-"""From what is carried, and what reads an operand there, to what is carried on and what is written."""
+"""From the carried value and a function that reads an operand, to the next carried value and the result."""
 
 
 def running(
@@ -64,7 +64,7 @@ def linear_scan(
 
 
 def along(target: Target, rows: RowBlocks, carried: Type, first: int, step: Step, reverse: bool) -> KernelSteps:
-    """A unit is a vector of columns of one block; it goes along the rows."""
+    """Return the kernel steps of a scan; a work item is a vector of columns of one block and goes along the rows."""
     lanes = target.lanes(carried.bits) if rows.after > 1 else 0
     whole, rest = divmod(rows.after, lanes) if lanes else (1, 0)
     vectors = whole + (rest > 0)
@@ -96,7 +96,7 @@ class _Scan:
     reverse: bool
 
     def columns(self, block: Value, column: Value, count: int) -> None:
-        """As many columns of a block as count."""
+        """Scan `count` columns of a block."""
         f, rows = self.work.f, self.rows
         tail = count if self.carried.lanes else None
         loop = f.loop(0, rows.size, 1, [f.constant(self.carried, self.first)])

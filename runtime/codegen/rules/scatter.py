@@ -1,4 +1,4 @@
-"""Rows by several numbers each: read, joined with what is there, and which of equal ones is the last."""
+"""Rows selected by several indices each: read, combined with updates, and the last of equal indices."""
 
 from __future__ import annotations
 
@@ -46,7 +46,11 @@ def scatter_nd(
 def is_last_index(
     target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
 ) -> KernelSteps:
-    """One thread notes for each place the last row that names it; then every row asks whether that is itself."""
+    """Return the steps of `is_last_index`.
+
+    One thread writes, for each position, the last row of indices that selects it; then every row compares itself with
+    it.
+    """
     [indices] = present(inputs)
     rows, lookup, count = named(attributes["shape"], indices, attributes["batch_axes"])
 
@@ -80,7 +84,7 @@ def has_places(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapp
 
 
 def named(shape: tuple[int, ...], indices: TensorType, batch_axes: int) -> tuple[RowBlocks, Lookup, int]:
-    """A tensor as the rows that indices name, how they name them, and how many there are of indices."""
+    """Return a tensor as rows that indices select, the lookup of these rows, and the number of index rows."""
     *counts, width = indices.static_shape
     after = batch_axes + width
     rows = RowBlocks(1, prod(shape[:after]), prod(shape[after:]))

@@ -1,4 +1,4 @@
-"""The same elements in another arrangement: transposed, sliced, padded, split, joined, repeated."""
+"""The same elements in another arrangement: transposed, sliced, padded, split, concatenated."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Sources = Sequence[Layout]
 Layers = list[list[Move]]
 Ints = tuple[int, ...]
 Moves = Callable[..., Layers]
-"""From how the operands lie and the types of results, and the attributes by name."""
+"""A function from the layouts of the operands, the types of results, and the attributes by name."""
 
 ALL_DTYPES: Final = frozenset(ITEM_BYTES)
 MAX_MOVES_PER_STEP: Final = 64
-"""Boxes in one function."""
+"""Upper bound on the boxes of one function."""
 
 MOVES: Final[dict[str, Moves]] = {}
-"""What ops that only move elements do, by operator."""
+"""The moves of ops that only move elements, by operator."""
 
 VIEW_OPS: Final[set[str]] = set()
 """Operators of which every result is one box of the operand's elements, so that others may read it in place."""
@@ -59,12 +59,12 @@ def moving(name: str, moves: Moves, *, is_view: bool = False) -> None:
 def moving_steps(
     target: Target, name: str, inputs: Sources, outputs: Types, attributes: Mapping[str, Any]
 ) -> KernelSteps:
-    """The stages of an op that moves elements, of operands that lie in memory in any way."""
+    """Return the kernel steps of an op that moves elements, for operands of any layout."""
     return move_steps(target, 8 * ITEM_BYTES[outputs[0].dtype], MOVES[name](inputs, outputs, **attributes))
 
 
 def as_they_are(inputs: Sequence[TensorType | None]) -> list[Layout]:
-    """Operands without gaps."""
+    """Return the layouts of contiguous operands."""
     return [Layout(x.static_shape, row_major(x.static_shape)) for x in inputs if x is not None]
 
 
@@ -115,17 +115,17 @@ def concat(xs: Sources, outputs: Types, *, axis: int) -> Layers:
 
 
 def whole(type: TensorType) -> Strided:
-    """All elements of the first result."""
+    """Return all elements of the first result."""
     return Strided(0, 0, row_major(type.static_shape))
 
 
 def moved(at: Iterable[int], steps: Iterable[int]) -> int:
-    """Elements from the first one to the one at this place."""
+    """Return the offset of an element, from the first one, by its index along each axis."""
     return sum(i * step for i, step in zip(at, steps, strict=True))
 
 
 def _window(whole: Ints, axes: Ints, starts: Ints, strides: Ints) -> Strided:
-    """A slice of what has these steps."""
+    """Return a slice of a tensor with these strides."""
     steps = [*whole]
     offset = sum(start * steps[axis] for axis, start in zip(axes, starts, strict=True))
     for axis, stride in zip(axes, strides, strict=True):
@@ -134,7 +134,10 @@ def _window(whole: Ints, axes: Ints, starts: Ints, strides: Ints) -> Strided:
 
 
 def _around(shape: Ints, before: Sequence[int], inner: Ints, bits: int) -> list[Move]:
-    """What is beside a box, as boxes: before and after it along every axis, as wide as it along the axes before."""
+    """Return the surroundings of a box as boxes: before and after it along every axis.
+
+    They are as wide as the box along earlier axes.
+    """
     steps, boxes = row_major(shape), list[Move]()
     for axis, (start, extent) in enumerate(zip(before, inner, strict=True)):
         for first, stop in ((0, start), (start + extent, shape[axis])):

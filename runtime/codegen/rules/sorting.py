@@ -1,6 +1,6 @@
-"""Sorting, and the largest or smallest elements with their places: a few of an order by insertion, more by digits.
+"""Sorting, and the largest or smallest elements with their indices: short orders by insertion, longer ones by digits.
 
-Of equal elements the first comes first, and NaN is larger than any number.
+The first of equal elements comes first, and NaN is larger than any number.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from runtime.codegen.rules.radix_sort import all_of_order
 from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel
 
 MAX_INSERTED_ELEMENTS: Final = 32
-"""Elements that are kept in order; more are sorted with all others."""
+"""Number of elements up to which they are inserted in order; more are sorted with all others."""
 
 MAX_VALUES_ONLY_ELEMENTS: Final = 24
-"""Elements of rows that are sorted without their places; NumPy sorts longer ones up to twice as fast."""
+"""Elements of rows up to which they are sorted without their indices; NumPy sorts longer ones up to twice as fast."""
 
 
 def first_of_order(
     target: Target, x: TensorType, axis: int, count: int, largest: bool, outputs: tuple[int | None, int | None]
 ) -> KernelSteps:
-    """So many of every row along an axis; `outputs` are the numbers of the results for elements and for places."""
+    """Return the steps that order the first `count` elements of every row along an axis, by insertion.
+
+    `outputs` are the numbers of the results for elements and for indices.
+    """
     rows, element = row_blocks(x, axis), DTYPES[x.dtype]
 
     def write(work: Work, start: Value, stop: Value) -> None:
@@ -53,14 +56,14 @@ def first_of_order(
 
 
 class _Kept:
-    """The first elements so far, in order, and their places."""
+    """The first elements so far, in order, and their indices."""
 
     def __init__(self, work: Work, element: Type, count: int, largest: bool, moving: Value) -> None:
         self.f, self.element, self.count, self.largest, self.moving = work.f, element, count, largest, moving
         self.elements, self.places = work.thread_scratch(0, element), work.thread_scratch(1, INT64)
 
     def insert(self, x: Value, index: Value) -> None:
-        """Put the element at a place of the row, which has had all before it, where it belongs, if it does."""
+        """Insert an element of the row, after all earlier ones, at its position in the order, if it belongs there."""
         f, last = self.f, self.count - 1
         belongs = (index < self.count) | self._is_before(x, f.load(self.elements, last))
         with f.when(belongs):
@@ -79,7 +82,7 @@ class _Kept:
             f.store(index, self.places, at)
 
     def _is_before(self, x: Value, other: Value) -> Value:
-        """Whether x comes before another one that was there before it."""
+        """Return True, as a scalar, if x comes before an element that was inserted earlier."""
         if not self.element.is_float:
             return x > other if self.largest else x < other
         if self.largest:
@@ -113,14 +116,14 @@ def all_in_order(
 def in_order(
     target: Target, x: TensorType, axis: int, count: int, largest: bool, outputs: tuple[int | None, int | None]
 ) -> KernelSteps:
-    """So many of every row, by whichever way is the shorter."""
+    """Return the steps that order the first `count` elements of every row, by the shorter way."""
     if count <= MAX_INSERTED_ELEMENTS:
         return first_of_order(target, x, axis, count, largest, outputs)
     return all_of_order(x, axis, count, largest, outputs)
 
 
 def keeps_few(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
-    """Elements of longer rows without their places are sorted by NumPy."""
+    """Return True for rows that are not too long; NumPy sorts elements of longer rows without their indices."""
     [x] = present(inputs)
     axis: int = attributes["axis"]
     return x.static_shape[axis] <= MAX_VALUES_ONLY_ELEMENTS

@@ -1,4 +1,4 @@
-"""The error function, what it leaves of 1, and the gamma functions."""
+"""The error functions and the gamma functions."""
 
 from __future__ import annotations
 

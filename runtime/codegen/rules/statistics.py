@@ -13,7 +13,7 @@ from runtime.codegen.rules.rule import RULES, Decomposition
 
 
 def logsumexp(c: DecompositionBuilder, x: SymbolicTensor, *, axes: tuple[int, ...], keepdims: bool) -> SymbolicTensor:
-    """By the distance from the largest, or from 0 where that is infinite."""
+    """Return the logarithm of the sum of exponentials, by distances from the maximum, or from 0 if it is infinite."""
     along = axes or range(x.type.rank)
     most = c.elementwise(if_finite, c.reduce("max", x, along))
     powers = c.elementwise(math.exp, c.elementwise(difference, x, most))
@@ -23,7 +23,7 @@ def logsumexp(c: DecompositionBuilder, x: SymbolicTensor, *, axes: tuple[int, ..
 def variance(
     c: DecompositionBuilder, x: SymbolicTensor, *, axes: tuple[int, ...], correction: float, keepdims: bool
 ) -> SymbolicTensor:
-    """The sum of squares of distances from the mean, over their number less the correction."""
+    """Return the sum of squared distances from the mean, divided by their number less the correction."""
     along = axes or range(x.type.rank)
     count = prod(x.type.static_shape[axis] for axis in along)
     squares = c.reduce("sum", c.elementwise(square_of_difference, x, c.mean(x, along)), along)
@@ -31,14 +31,14 @@ def variance(
 
 
 def standard_deviation(c: DecompositionBuilder, x: SymbolicTensor, **attributes: object) -> SymbolicTensor:
-    """Its root."""
+    """Return the root of the variance."""
     return c.elementwise(sqrt, variance(c, x, **attributes))  # pyright: ignore[reportArgumentType]: those of variance
 
 
 def norm(
     c: DecompositionBuilder, x: SymbolicTensor, *, ord: float, axes: tuple[int, ...], keepdims: bool
 ) -> SymbolicTensor:
-    """By the rule of its order."""
+    """Return the norm of the given order."""
     along = axes or range(x.type.rank)
     if ord == 2:
         return c.elementwise(sqrt, c.reduce("sum", c.elementwise(squared, x), along))
@@ -53,22 +53,22 @@ def norm(
 
 
 def if_finite(x: Value) -> Value:
-    """0 for what is infinite."""
+    """Return the number, or 0 if it is infinite."""
     return where(absolute(x).equal(inf), 0.0, x)
 
 
 def divided(x: Value, *, by: float) -> Value:
-    """By a number that may be 0."""
+    """Divide by a number that may be 0."""
     return x / by
 
 
 def counts(x: Value) -> Value:
-    """1 for what is not 0; NaN counts as NaN."""
+    """Return 1 for numbers that are not 0; NaN stays."""
     return where(x > 0, 1.0, x)
 
 
 def power(x: Value, *, by: float) -> Value:
-    """To a known power."""
+    """Raise to a constant power."""
     return math.pow(x, x.like(by))
 
 

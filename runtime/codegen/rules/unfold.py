@@ -1,4 +1,4 @@
-"""Windows of images side by side, and their sum back into images: box by box, one for each tap of the window."""
+"""Windows of images as rows, and their sum back into images: box by box, one for each tap of the window."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Ints = tuple[int, ...]
 
 
 class Tap(NamedTuple):
-    """One element of the window, and the places of the window where it lies within an image.
+    """One tap of the window, and the windows for which it lies within an image.
 
     Attributes:
-        extents: images, rows and columns of places, channels.
-        image: elements of an image before the first one under it, and from place to place.
-        windows: likewise of the windows side by side.
+        extents: images, rows and columns of windows, channels.
+        image: offset of the first element of the image below the tap, and its strides along the windows.
+        windows: the same for the rows of windows.
     """
 
     extents: Ints
@@ -37,7 +37,7 @@ class Tap(NamedTuple):
 def taps(
     images: Layout, windows: Layout, *, window: Ints, stride: Ints, padding: Ints, dilation: Ints, **_: object
 ) -> Iterator[Tap]:
-    """In row-major order, without those that lie beside the image everywhere."""
+    """Give the taps in row-major order, without those that are outside of the image everywhere."""
     n, *sizes, c = images.shape
     (n_step, *steps, c_step), (to_n, *to, to_c) = images.strides, windows.strides
     for at in product(*map(range, window)):
@@ -53,7 +53,10 @@ def taps(
 
 
 def _inside(size: int, indices: int, offset: int, stride: int) -> tuple[int, int, int]:
-    """Of places whose tap lies at offset + stride * place: the first within, where its tap lies, and how many are."""
+    """Return the first position whose tap is in the image, the index of that tap, and the number of positions.
+
+    The tap of position i has the index offset + stride * i.
+    """
     first = max(0, -(offset // stride))
     count = max(min(indices, (size - 1 - offset) // stride + 1) - first, 0)
     return first, offset + stride * first, count
@@ -69,7 +72,7 @@ def unfold(xs: Sequence[Layout], outputs: Sequence[TensorType], **attributes: An
 
 
 def fold(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> KernelSteps:
-    """A unit is an image; what its windows have of an element is added in the order of the taps."""
+    """Return the steps of `fold`; a work item is an image, whose elements are summed in the order of the taps."""
     [x], [y] = present(inputs), outputs
     element = DTYPES[y.dtype]
     images, windows = (Layout(shape, row_major(shape)) for shape in (y.static_shape, x.static_shape))
@@ -89,7 +92,7 @@ def fold(target: Target, inputs: Operands, outputs: Sequence[TensorType], attrib
 
 
 def _add(f: Function, tap: Tap, lanes: int, source: Value, to: Value, image: Value) -> None:
-    """What lies under a tap to an image."""
+    """Add the elements below a tap to an image."""
 
     def index(at: list[Index]) -> None:
         read = source + offset_of([image, *at], tap.windows[1])

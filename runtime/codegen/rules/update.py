@@ -20,7 +20,7 @@ def momentum(
 
 
 def decayed(w: Value, dw: Value, decay: float) -> Value:
-    """The gradient with what shrinks the parameter."""
+    """Return the gradient with the weight decay."""
     return w * decay + dw if decay else dw
 
 
