@@ -96,7 +96,9 @@ class LineFilterGradient:
                 count = minimum(shape.images - image, images) if shape.images % images else images
                 height = minimum(shape.rows.pixels - row, rows) if shape.rows.pixels % rows else rows
                 at = self._seen(work, image, row, count, height)
-                self._copy(work, (image * shape.rows.pixels + row), f.index(count) * height)  # several images are whole images
+                self._copy(
+                    work, (image * shape.rows.pixels + row), f.index(count) * height
+                )  # several images are whole images
                 self._tiles(work, at, count, height, to)
 
     def _seen(self, work: Work, image: Value, row: Value, images: Index, rows: Index) -> Images:
