@@ -1,4 +1,4 @@
-"""The nodes of a group at one place of its domain: operands are read once, results that are stored are written last."""
+"""The nodes of a group at one position of its domain: operands are read once, results are stored last."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from runtime.conversion import converted
 
 
 def counted(nodes: Sequence[Node], types: Mapping[str, TensorType], domain: Sequence[int]) -> dict[str, Strides]:
-    """The steps of the indices that these nodes ask for, as if they were operands."""
+    """Return the strides of the indices that these nodes use, as if they were operands."""
     shapes = [(node.rule, types[node.outputs[0]].static_shape) for node in nodes if isinstance(node.rule, Pointwise)]
     asked = {(axis, shape) for rule, shape in shapes for axis in rule.indices.values()}
     return {_index_of(axis, shape): _steps_of(axis, shape, domain) for axis, shape in asked}
 
 
 def _steps_of(axis: int, shape: Sequence[int], domain: Sequence[int]) -> Strides:
-    """Of a result that broadcasts to the domain."""
+    """Return the strides of a result that broadcasts to the domain."""
     if axis == ALL_AXES:
         return row_major(shape, domain)
     return tuple(int(i == len(domain) + axis and shape[axis] != 1) for i in range(len(domain)))
@@ -46,10 +46,10 @@ def body_of(
     """Return the body of some nodes of a group.
 
     Args:
-        work: what the kernel step is written with.
+        work: the arguments of the kernel step.
         kernel: the group.
         nodes: pointwise nodes, in order.
-        stored: the tensors that are written; everything that the group stores unless given.
+        stored: the tensors that are written; all that the group stores unless given.
         given: tensors whose values are passed to `Body.at`.
     """
     written = kernel.stored if stored is None else stored
@@ -57,12 +57,12 @@ def body_of(
 
 
 class Body:
-    """How a group computes and where its tensors lie.
+    """The computation of pointwise nodes, and the addresses of their tensors.
 
     Attributes:
-        f: where it is written.
+        f: the function under construction.
         nodes: the pointwise nodes, in order.
-        types: of their tensors.
+        types: types of their tensors.
         stored: the tensors that are written.
     """
 
@@ -77,9 +77,10 @@ class Body:
         given: Sequence[str] = (),
         refuse: Callable[[], None] | None = None,
     ) -> None:
-        """`indices` are the addresses of tensors; operands of one element are read here, before any loop.
+        """Read operands of one element, before any loop.
 
-        `given` are tensors whose values `at` is given; `refuse` says that there is a number that an op does not take.
+        `indices` are the addresses of tensors. `given` are tensors whose values `at` takes as arguments. `refuse`
+        writes that a runtime check failed.
         """
         self.refuse = refuse
         self.f, self.nodes, self.types, self.stored, self.places = f, nodes, types, stored, indices
@@ -92,7 +93,7 @@ class Body:
 
     @property
     def lanes(self) -> int:
-        """Of a vector whose widest elements fill a register; numbers that are alone, such as a step, take none."""
+        """Lanes of a vector whose widest elements fill a register; scalars, such as a step number, do not count."""
         names = {name for node in self.nodes for name in (*node.inputs, *node.outputs) if name} | set(self.stored)
         many = [self.types[name] for name in names if name not in self.singles and self.types[name].rank]
         bits = [DTYPES[type.dtype].bits for type in many]
@@ -106,14 +107,14 @@ class Body:
         count: int,
         given: Mapping[str, Value] | None = None,
     ) -> dict[str, Value]:
-        """The values of all tensors at a place, a vector along the last axis; what is stored is written.
+        """Return the values of all tensors at a position, a vector along the last axis; write those that are stored.
 
         Args:
-            steps: of every operand and of what is stored.
-            index: of the place.
-            lanes: of the vector; 0 for one element.
-            count: how many of them count.
-            given: values that are there already.
+            steps: strides of every operand and stored tensor.
+            index: index of the position.
+            lanes: lanes of the vector; 0 for one element.
+            count: number of lanes that count.
+            given: values that are already computed.
         """
         values = dict(given or {})
         for node, known in zip(self.nodes, self.known, strict=True):
@@ -132,19 +133,19 @@ class Body:
         return values
 
     def _look(self, refused: Value, count: int) -> None:
-        """Say so if one of the elements that count is refused."""
+        """Write that the check failed if one of the elements that count is refused."""
         assert self.refuse is not None, "a group that may refuse has words for that"
         with self.f.when(any_lane(refused & first(refused, count) if refused.type.lanes else refused)):
             self.refuse()
 
     def store(self, value: Value, name: str, steps: Sequence[int], index: Sequence[Index], count: int) -> None:
-        """Write a tensor's elements at a place."""
+        """Write a tensor's elements at a position."""
         position = self.places[name]
         kept = in_memory(value)
         self.f.store(kept, position + offset_of(index, steps), 0, count if kept.type.lanes else None)
 
     def load(self, name: str, steps: Sequence[int], index: Sequence[Index], lanes: int, count: int) -> Value:
-        """Read a tensor's elements at a place."""
+        """Read a tensor's elements at a position."""
         position = self.places[name] + offset_of(index, steps)
         if not lanes or not steps or steps[-1] == 0:
             return self._as_read(self.f.load(position), name)
@@ -183,7 +184,7 @@ class Body:
         return in_register(value, self.types[name].dtype)
 
     def _known(self, node: Node) -> dict[str, Any]:
-        """What the node's expression is given by name, computed before the loops."""
+        """Return the keyword arguments of the node's expression, computed before the loops."""
         assert isinstance(node.rule, Pointwise), f"{node.op.type} is not computed element by element"
         singles = [self.singles.get(name) for name in node.inputs]
         stream = self.f.load(self.places[stream_of(node.outputs[0])]) if node.rule.is_random else None
@@ -192,7 +193,7 @@ class Body:
     def _places(
         self, node: Node, steps: Mapping[str, Sequence[int]], index: Sequence[Index], lanes: int
     ) -> dict[str, Indices]:
-        """The indices that a node asks for."""
+        """Return the indices that a node uses."""
         assert isinstance(node.rule, Pointwise), f"{node.op.type} is not computed element by element"
         found: dict[str, Indices] = {}
         for name, axis in node.rule.indices.items():

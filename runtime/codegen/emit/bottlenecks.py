@@ -1,4 +1,4 @@
-"""Groups of an inverted bottleneck: three convolutions, and pointwise nodes behind each of them."""
+"""Groups of an inverted bottleneck: three convolutions, each followed by pointwise nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runtime.codegen.rules import CustomKernel, KernelSteps, Work
 
 
 def bottleneck_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
-    """A group whose nodes before its convolution are those of two others."""
+    """Return the kernel steps of a group whose prologue contains two other convolutions."""
     first, second, last = _convolutions(kernel)
     element = DTYPES[kernel.types[last[0].outputs[0]].dtype]
 
@@ -41,7 +41,7 @@ def bottleneck_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
 
 
 def _convolutions(kernel: GroupKernel) -> list[list[Node]]:
-    """Each convolution with the nodes behind it."""
+    """Return each convolution with the nodes after it."""
     found: list[list[Node]] = []
     for node in (*kernel.group.prologue, *kernel.group.nodes):
         if isinstance(node.rule, CustomKernel):
@@ -51,7 +51,7 @@ def _convolutions(kernel: GroupKernel) -> list[list[Node]]:
 
 
 class _Through:
-    """The nodes behind a convolution of the bottleneck that a vector of its result goes through."""
+    """The nodes after a convolution of the bottleneck, through which vectors of its result go."""
 
     def __init__(self, work: Work, kernel: GroupKernel, nodes: Sequence[Node], stored: Sequence[str]) -> None:
         convolution, *nodes = nodes
@@ -64,5 +64,5 @@ class _Through:
         }
 
     def vector(self, x: Value, index: Index, channel: Index, count: int) -> dict[str, Value]:
-        """The values of all nodes."""
+        """Return the values of all nodes."""
         return self.body.at(self.steps, [index, channel], x.type.lanes, count, {self.result: x})

@@ -1,7 +1,7 @@
-"""All groups as one object: equal stages of equal groups are one function, called with other addresses.
+"""All groups as one object: equal kernel steps of equal groups are one function, called with other addresses.
 
-A function takes the table of addresses of its group, the first unit and the one after the last, and the number of the
-thread: `void group(table, start, stop, thread)`.
+A function takes the table of addresses of its group, the first work item and the one after the last, and the number of
+the thread: `void group(table, start, stop, thread)`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ ADDRESS = 8
 """Bytes of an address."""
 
 MODULE_BYTES: Final = 1 << 20
-"""Text of a module after which the next group begins a new one. LLVM takes up to 24 bytes for each byte of text and a
-second for a MiB of it, so this bounds the memory of compiling and the time until a limit of time is seen."""
+"""Size of the text of a module after which the next group begins a new one.
+
+LLVM takes up to 24 bytes for each byte of text and a second for a MiB of it. Therefore this size bounds the memory of
+compilation, and the time until a time limit takes effect.
+"""
 
 
 class CodeSource(NamedTuple):
-    """The code of a step before it is compiled.
+    """The code of a step before compilation.
 
     Attributes:
-        modules: the functions, in modules that are written when they are asked for.
-        functions: by task and stage, the name of the function that computes it; complete after the last module.
+        modules: the functions, in modules that are written on demand.
+        functions: names of functions by group kernel and kernel step; complete after the last module.
     """
 
     modules: Iterator[Module]
@@ -38,7 +41,7 @@ class CodeSource(NamedTuple):
 def emit(
     target: Target, kernels: Sequence[GroupKernel], steps: Sequence[KernelSteps], module_bytes: float = MODULE_BYTES
 ) -> CodeSource:
-    """Write the functions of `kernels`, of which these are the stages, in modules of about `module_bytes` of text."""
+    """Write the functions of `kernels`, whose kernel steps are `steps`, in modules of about `module_bytes` of text."""
     functions: list[list[str]] = []
     return CodeSource(_modules(target, kernels, steps, module_bytes, functions), functions)
 

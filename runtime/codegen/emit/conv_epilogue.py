@@ -1,4 +1,4 @@
-"""Groups that begin with a convolution: its finished vectors go through the pointwise nodes before they are written."""
+"""Groups that begin with a convolution: vectors of its result go through the pointwise nodes before they are stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.codegen.rules import KernelSteps, Work
 
 
 def with_epilogue(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
-    """The stages of the convolution, of which the last computes its result."""
+    """Return the kernel steps of the convolution with the epilogue in the last one, which computes the result."""
     *before, last = steps.steps
 
     def write(work: Work, start: Value, stop: Value) -> None:
@@ -24,7 +24,7 @@ def with_epilogue(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
 
 
 class _Epilogue:
-    """The epilogue nodes that a vector of the result of a convolution goes through."""
+    """The epilogue nodes that vectors of the result of a convolution go through."""
 
     def __init__(self, work: Work, kernel: GroupKernel) -> None:
         convolution, *nodes = kernel.group.nodes

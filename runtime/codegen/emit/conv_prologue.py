@@ -1,4 +1,4 @@
-"""Groups whose convolution makes its first operand where it copies it: pointwise nodes go before what is copied."""
+"""Groups whose convolution computes its first operand when it copies it, by the pointwise nodes before it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runtime.codegen.rules import KernelStep, KernelSteps, Work
 
 
 def with_prologue(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
-    """The stages of the convolution, which find its first operand made."""
+    """Return the kernel steps of the convolution with its computed operand."""
     return steps._replace(steps=tuple(_step_with_prologue(kernel, kernel_step) for kernel_step in steps.steps))
 
 

@@ -1,15 +1,15 @@
-"""The function that makes a step: phases in order, the chunks of each by whoever is there.
+"""The function that runs a step: phases in order, the chunks of each on all threads.
 
-It is the same for all programs: what there is to do stands in two tables of words, of phases (the first chunk and how
-many) and of chunks (the function, its table of addresses, its first unit and the one after its last, and how many
-records on stands what the same thread does next; 0 for nothing).
+The function is the same for all programs. Its work is in two tables of words. The table of phases has the first chunk
+and the number of chunks of each. The table of chunks has the function, its table of addresses, its first work item and
+the one after its last, and the distance to the record that the same thread runs next; 0 for none.
 
-A phase is open while its claim word says so: `phase << 44 | taken from the end << 22 | taken from the start`. A thread
-takes a chunk by adding to that word; what it was before says which phase that was and which chunk is its own, so a
-thread that was late takes none twice and none of another phase. The caller takes from the start, helpers with odd
-numbers from the end: a thread gets nearly the same chunks in every step, and finds them in its caches. The caller goes
-on when all chunks are done; helpers are welcome, and never waited for unless they hold a chunk. A helper that finds
-none stays while phases are being made, however long one takes: nobody wakes who sleeps before the next call.
+A phase is open while its claim word has its number: `phase << 44 | taken from the end << 22 | taken from the start`. A
+thread claims a chunk by an addition to that word. The value before the addition tells the phase and the chunk, so a
+late thread claims no chunk twice and none of another phase. The caller claims from the start, helpers with odd numbers
+from the end: a thread gets nearly the same chunks in every step, and finds their data in its caches. The caller
+continues when all chunks are done. It waits for helpers only if they hold a chunk. A helper that finds no chunk stays
+while phases are running, however long one takes, because a sleeping helper is not woken before the next call.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from runtime.codegen.ir import INT64, UINT8, Function, Index, Module, Value, poi
 from runtime.codegen.ir.words import minimum, where
 
 SPINS_BEFORE_YIELD: Final = 4096
-"""Reads of the board, while the caller waits for the last chunk, before it yields its core."""
+"""Number of reads of the board, while the caller waits for the last chunk, before it yields its core."""
 
 PHASE_WORDS, CHUNK_WORDS, STEPS_WORDS, RECORD_WORDS = 2, CHUNK_COLUMNS, 4, 3
-"""Of a phase, of a chunk, of the head of a table of steps, and of each result in it."""
+"""Words of a phase, of a chunk, of the head of a table of steps, and of each result in it."""
 
 ROWS_WORDS, PLACE_WORDS = 3, 2
-"""Of the head of a table of rows that are read where they lie, and of each place that leads to them."""
+"""Words of the head of a table of rows that are read in place, and of each address that leads to them."""
 
 
 class _Claim(NamedTuple):
@@ -40,16 +40,15 @@ class _Claim(NamedTuple):
 def write_driver(module: Module) -> None:
     """Write five functions.
 
-    drive(board, phases, chunks, first phase, phase after the last, threads, yield): makes these phases, but none after
-    one in which a chunk found what its op refuses.
-    repeat(board, phases, chunks, first phase, phase after the last, threads, yield, steps): makes them many times.
-    help(board, phases, chunks, thread, yield, spins, yields): takes chunks until no phases were made for so long.
-    take_rows(table, start, stop, thread): a chunk, see `_take_rows`.
+    drive(board, phases, chunks, first phase, phase after the last, threads, yield): runs these phases, but none after
+    one in which a runtime check of a chunk failed. repeat(board, phases, chunks, first phase, phase after the last,
+    threads, yield, steps): runs them many times. help(board, phases, chunks, thread, yield, spins, yields): claims
+    chunks until no phase has run for that long. take_rows(table, start, stop, thread): a chunk, see `_take_rows`.
     point_at_rows(table, start, stop, thread): likewise, see `_point_at_rows`.
 
-    `yield` is the address of the system's function of that name, which takes nothing. `steps` is a table: how many
-    steps, then how many were made before one that an op refused; the word that has the position of a step's first row,
-    by how much that grows, how many results are kept, and for each of those where it is, where it is kept, its bytes.
+    `yield` is the address of the system's function of that name, without arguments. `steps` is a table: the number of
+    steps; the number of steps before the first failed check; the word with the position of a step's first row, and its
+    increment; the number of results that are kept, and the source, the destination and the bytes of each.
     """
     _drive(module)
     _repeat(module)
@@ -80,10 +79,10 @@ def _repeat(module: Module) -> None:
 
 
 def _take_rows(module: Module) -> None:
-    """Copy rows to where a step reads them: those at positions from that of the step's first row on.
+    """Copy rows to the operand of a step: those at positions from that of the step's first row on.
 
-    The table has the address of all rows, where they go, their numbers in order, the word that has the position of the
-    first, how many bytes are copied, and the bytes of a row.
+    The table has the address of all rows, the destination, the row numbers in order, the word with the position of the
+    first, the number of bytes to copy, and the bytes of a row.
     """
     f = module.function("take_rows", [pointer(INT64), INT64, INT64, INT64])
     table, start, stop, _ = f.arguments
@@ -102,10 +101,10 @@ def _take_rows(module: Module) -> None:
 
 
 def _point_at_rows(module: Module) -> None:
-    """Have groups read rows where they lie: from that of the step's first row on, in order.
+    """Let groups read rows in place: from that of the step's first row on, in order.
 
-    The table has the address of all rows, the word that has the position of the first, the bytes of a row, and for each
-    unit the address of a word of a group's table, and how many bytes from the first row on that is to lead to.
+    The table has the address of all rows, the word with the position of the first, the bytes of a row, and for each
+    work item the address of a word of a group's table, and its offset in bytes from the first row.
     """
     f = module.function("point_at_rows", [pointer(INT64), INT64, INT64, INT64])
     table, start, stop, _ = f.arguments
@@ -179,7 +178,7 @@ def _read(word: Value) -> _Claim:
 
 
 def _run(f: Function, chunks: Value, number: Index, thread: Value) -> None:
-    """Make a chunk, and what follows it."""
+    """Run a chunk and the records after it."""
     records = f.repeat([f.index(number)])
     for [index] in records:
         record = chunks + index * CHUNK_WORDS
@@ -190,7 +189,7 @@ def _run(f: Function, chunks: Value, number: Index, thread: Value) -> None:
 
 
 def _wait(f: Function, count: Value, most: Value, give_way: Value) -> None:
-    """Wait a moment; when that was often enough, let others have the core."""
+    """Wait a moment; after enough waits, yield the core."""
     waited = f.load(count) + 1
     f.store(waited, count)
     f.pause()

@@ -1,4 +1,4 @@
-"""Groups of pointwise nodes alone: loops over the domain, vectors along its last axis."""
+"""Groups of pointwise nodes only: loops over the domain, vectors along its last axis."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ VECTORS_PER_ITEM: Final = 16
 """Vectors in a work item of a group of one axis."""
 
 WANTED_ITEMS: Final = 32
-"""Units, so that threads have something to share."""
+"""Number of work items that gives every thread a share."""
 
 
 def element_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
-    """One stage, of stretches of the line or of places of the axes around it."""
+    """Return one kernel step, whose work items are ranges of the line, or positions of the other axes."""
     domain = kernel.group.domain
     steps = {name: kernel.strides(name, domain) for name in kernel.table}
     loops = nest(domain, steps | counted(kernel.group.nodes, kernel.types, domain))

@@ -1,4 +1,4 @@
-"""How the work of a group is divided, by the kind of its form."""
+"""The kernel steps of a group, by the kind of its lowering rule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from runtime.codegen.rules.shape import MOVES, moving_steps
 
 
 def steps_of(target: Target, kernel: GroupKernel) -> KernelSteps:
-    """The stages of a group that has a form; apart from others those that are made only when states have changed."""
+    """Return the kernel steps of a group with a lowering rule.
+
+    Those that run only when states have changed are separate.
+    """
     steps = _steps_of(target, kernel)
     if kernel.is_prepacked:
         scratch = frozenset(range(len(steps.shared_scratch) + len(steps.thread_scratch)))

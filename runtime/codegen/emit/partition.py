@@ -1,10 +1,11 @@
-"""How a product is divided for threads: along rows, columns or depth, so that each finds its part in its own caches.
+"""The partition of a product for threads, along rows, columns or depth, so that each finds its part in its own caches.
 
-What one core wrote is slow to read for another, so what is large has to stay where it is from product to product. Where
-that is the weights, which are read and written again in every step, parts are whole rows of the weights: halves of the
-depth forwards, rows of the result in the gradient of the weights, columns of it in the gradient of the input. Where
+A core reads slowly what another core has written, so large operands should stay in the same caches from product to
+product. If the weights are large, which are read and written in every step, parts are whole rows of the weights: halves
+of the depth forwards, rows of the result in the gradient of the weights, columns of it in the gradient of the input. If
 a batch has many more rows than a layer has inputs, parts are rows of the batch: rows of the result forwards and in the
-gradient of the input, halves of the depth in the gradient of the weights. What is larger than caches stays nowhere.
+gradient of the input, halves of the depth in the gradient of the weights. Operands larger than the caches stay in no
+cache.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ MAX_PARTS: Final = 8
 """Upper bound on the parts of one matrix; each part copies its own operands."""
 
 ENOUGH_MATRICES: Final = 8
-"""Matrices that are enough for all threads, whole."""
+"""Number of matrices that is enough for all threads without partitions."""
 
 
 def product_shape(kernel: GroupKernel) -> ProductShape:
-    """How a group's product is cut into matrices: neighbouring axes are one where all operands go on evenly."""
+    """Return the matrices of a group's product: neighbouring axes are merged where all operands are contiguous."""
     node, domain = kernel.group.nodes[0], kernel.group.domain
     assert isinstance(node.rule, Product), "only asked of groups that begin with one"
     factors = node.rule.factors(*(kernel.layout(name) for name in node.inputs), **node.attributes)
@@ -54,7 +55,9 @@ def product_shape(kernel: GroupKernel) -> ProductShape:
     steps |= counted(kernel.group.nodes, kernel.types, domain)
     steps |= {LEFT: factors.left[:-1], RIGHT: factors.right[:-1]}
     rows = nest(domain[:-1], {name: step[:-1] for name, step in steps.items()})
-    is_row = bool(rows.extents) and not rows.strides[RIGHT][-1]  # else the last axis has a right factor for each place
+    is_row = (
+        bool(rows.extents) and not rows.strides[RIGHT][-1]
+    )  # otherwise the last axis has a right factor for each position
     m, around = (rows.extents[-1], rows.extents[:-1]) if is_row else (1, rows.extents)
     kept = {name: (*step, *(() if is_row else (0,)), steps[name][-1]) for name, step in rows.strides.items()}
     left, right = (kept[LEFT][-2], factors.left[-1]), (factors.right[-1], kept[RIGHT][-1])
@@ -64,7 +67,7 @@ def product_shape(kernel: GroupKernel) -> ProductShape:
 
 
 def _transposed(shape: ProductShape) -> ProductShape:
-    """One column as a row, along which the left operand lies, if all that is read with it goes on evenly."""
+    """Return one column as a row along the left operand, if all tensors that are read with it allow that."""
     steps = {name: (*step[:-2], step[-1], step[-2]) for name, step in shape.loops.strides.items()}
     steps[LEFT], steps[RIGHT] = steps[RIGHT], steps[LEFT]
     if any(step[-1] not in (0, 1) for step in steps.values()):
@@ -75,7 +78,7 @@ def _transposed(shape: ProductShape) -> ProductShape:
 
 
 class Partition(NamedTuple):
-    """A product in parts; only of its columns or of its rows the last may be smaller than the others."""
+    """A product in parts; only the last of its columns and the last of its rows may be smaller than the others."""
 
     rows: Pieces
     columns: Pieces
@@ -83,17 +86,17 @@ class Partition(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Parts along the depth, rows and columns."""
+        """Numbers of parts along the depth, rows and columns."""
         return self.depth.pieces, self.rows.pieces, self.columns.pieces
 
     @property
     def parts(self) -> int:
-        """All of them."""
+        """The number of parts."""
         return prod(self.counts)
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
-        """Rows and columns of parts, each of them once."""
+        """Distinct rows and columns of parts."""
         rows, columns = {self.rows.size, self.rows.last}, {self.columns.size, self.columns.last}
         return [(m, n) for m in rows for n in columns]
 
@@ -105,9 +108,9 @@ def cost_of(target: Target, bits: int, shape: ProductShape) -> float:
 
 
 def partitioned(target: Target, bits: int, shape: ProductShape, matrices: int, *, halved: bool) -> Partition:
-    """Return the cheapest division of one matrix: into rows or columns, and along the depth if that is halved.
+    """Return the cheapest partition of one matrix: into rows or columns, and along the depth if `halved`.
 
-    No bit depends on cuts along rows and columns: an element is the same sum in every part.
+    No bit depends on a partition along rows and columns: an element is the same sum in every part.
     """
     m, n, k, lanes = shape.m, shape.n, shape.k, target.lanes(bits)
     wanted = min(int(cost_of(target, bits, shape) / MIN_SPLIT_CYCLES), MAX_PARTS) if matrices < ENOUGH_MATRICES else 1
@@ -144,5 +147,5 @@ def _cost_of_partition(target: Target, bits: int, shape: ProductShape, partition
 
 
 def plan_of(target: Target, bits: int, shape: ProductShape, m: int, n: int, k: int) -> MatmulPlan:
-    """How a part of these sizes is computed."""
+    """Return the plan for a part of these sizes."""
     return plan_product(target, bits, m, n, k, shape.left, shape.right)

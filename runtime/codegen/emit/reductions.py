@@ -1,14 +1,13 @@
-"""Groups that end with reductions: pointwise nodes, what they make joined along some axes, and what follows from that.
+"""Groups that end with reductions: pointwise nodes, reductions of their results along some axes, and nodes after these.
 
-A unit makes one result, or a few vectors of results that lie beside each other. Where there are few results of many
-elements, their first joined axis is cut into parts, and a unit joins the elements of a part; a second stage joins the
-parts in order. Where the last axis is joined, a vector holds as many partial results as it has lanes; where it is kept,
-every lane has a result of its own. Nodes of the shape of the results are computed with each of them as soon as it is
-there.
+A work item computes one result, or a few contiguous vectors of results. For few results of many elements, the first
+reduced axis is split into parts, and a work item reduces the elements of a part; a second kernel step reduces the parts
+in order. If the last axis is reduced, a vector holds as many partial results as it has lanes; if it is kept, every lane
+has a result of its own. Nodes of the shape of the results are computed with each result at once.
 
 All this follows from the shape of the operand, the axes and the width of a vector. The other nodes of the group have no
-influence on the order of additions: joined axes beside each other are one block, however the operands of those nodes
-lie, and the last axis, if it is joined, is a block of its own.
+influence on the order of additions: neighbouring reduced axes are one block, whatever the layouts of those nodes'
+operands are, and the last axis, if it is reduced, is a block of its own.
 """
 
 from __future__ import annotations
@@ -32,34 +31,34 @@ from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 from runtime.codegen.rules import KernelStep, KernelSteps, Reduction, RowTiles, Work, in_register, register_type
 
 PARALLEL_CHAINS: Final = 4
-"""Chains side by side: vectors of results, or rows."""
+"""Number of parallel chains: vectors of results, or rows."""
 
 PREFETCH_ROWS: Final = 16
 """Distance of prefetches in rows; reading a part of each row does not trigger the hardware prefetcher."""
 
 MIN_PREFETCHED_BYTES: Final = 1 << 20
-"""Bytes of operands that are asked for."""
+"""Least size of operands that are prefetched."""
 
 MIN_PART_ELEMENTS: Final = 1 << 13
-"""Elements of a part, at least."""
+"""Least number of elements of a part."""
 
 WANTED_ITEMS: Final = 32
-"""Units, so that threads have something to share."""
+"""Number of work items that gives every thread a share."""
 
 
 class ReductionShape(NamedTuple):
-    """How a group's reductions go over their elements.
+    """The loops of a group's reductions.
 
     Attributes:
-        reductions: the nodes whose results are stored, or read by what follows.
-        loops: over the domain.
+        reductions: the nodes whose results are stored or used in the group.
+        loops: loops over the domain.
         kept: axes of the results.
-        reduced: blocks of reduced axes that lie beside each other; what is reduced is counted through a block.
-        parallel_chains: chains side by side, where the last axis is kept.
-        lanes: of the vectors that are joined: as many as of what is joined fill a register.
-        results: of a reduction.
-        columns: of the last axis, if it is kept, in vectors or a few of them.
-        parts: of the first joined axis.
+        reduced: blocks of neighbouring reduced axes; one index counts through a block.
+        parallel_chains: number of parallel chains, if the last axis is kept.
+        lanes: lanes of the reduced vectors, for accumulators that fill a register.
+        results: results of a reduction.
+        columns: pieces of the last axis, if it is kept, of one or a few vectors.
+        parts: parts of the first reduced axis.
     """
 
     reductions: tuple[Node, ...]
@@ -74,13 +73,13 @@ class ReductionShape(NamedTuple):
 
     @property
     def work_items(self) -> tuple[int, ...]:
-        """Of the first stage: parts, places of kept axes but the last, and blocks of columns or that axis too."""
+        """Extents of the first step's work items: parts, then kept axes, the last of them in blocks of columns."""
         kept = [self.loops.extents[axis] for axis in self.kept]
         return (self.parts.pieces, *((*kept[:-1], self.columns.pieces) if self.columns else kept))
 
 
 def reduction_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
-    """One stage, or two if there are parts to be joined."""
+    """Return one kernel step, or two if parts have to be reduced."""
     shape = shape_of(target, kernel)
 
     def write(work: Work, start: Value, stop: Value) -> None:
@@ -105,7 +104,7 @@ def reduction_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
 
 
 def _row_tiles(kernel: GroupKernel, shape: ReductionShape) -> RowTiles | None:
-    """Parts of the first axis of the domain, if that is joined and each has as much of it."""
+    """Return the parts as row tiles, if they are equal ranges of the first axis of the domain."""
     parts = shape.parts
     if parts.pieces == 1 or parts.size != parts.last or 0 not in kernel.group.reduced_axes or shape.reduced[0][0] != 0:
         return None
@@ -115,7 +114,7 @@ def _row_tiles(kernel: GroupKernel, shape: ReductionShape) -> RowTiles | None:
 
 
 def shape_of(target: Target, kernel: GroupKernel) -> ReductionShape:
-    """The loops of a group's reductions, and how they are cut."""
+    """Return the loops of a group's reductions, and their parts."""
     domain, following = kernel.group.domain, following_of(kernel)
     wanted = {*kernel.stored, *(name for node in following for name in node.inputs)}
     reductions = tuple(n for n in kernel.group.nodes if isinstance(n.rule, Reduction) and n.outputs[0] in wanted)
@@ -136,7 +135,7 @@ def shape_of(target: Target, kernel: GroupKernel) -> ReductionShape:
     items, abreast = results, 1
     if kept and kept[-1] == len(extents) - 1:
         columns = _columns(extents[-1], lanes)
-        last = last_kept(domain, axes)  # however many axes of the loops that is
+        last = last_kept(domain, axes)  # regardless of its axes in the loops
         items, abreast = (
             results // last * _columns(last, lanes).pieces,
             _parallel_chains(_columns(last, lanes).size // lanes),
@@ -149,7 +148,7 @@ def shape_of(target: Target, kernel: GroupKernel) -> ReductionShape:
 
 
 def last_alone(domain: Sequence[int], axes: frozenset[int]) -> dict[str, Strides]:
-    """Return the steps of an operand that no nest merges the last axis for, if that is reduced; else nothing."""
+    """Return the strides of a pseudo-operand that keeps nests from merging the last axis, if that is reduced."""
     last = max((axis for axis, extent in enumerate(domain) if extent > 1), default=0)
     return {"the last axis": tuple(int(axis == last) for axis in range(len(domain)))} if last in axes else {}
 
@@ -184,7 +183,7 @@ def _parallel_chains(vectors: int) -> int:
 
 
 def kept_steps(domain: Sequence[int], axes: frozenset[int]) -> Strides:
-    """Of a result that is contiguous, whether or not it has axes for those that are joined."""
+    """Return the strides of a contiguous result, whether or not it has axes of extent 1 for the reduced ones."""
     steps, size = [0] * len(domain), 1
     for axis in reversed(range(len(domain))):
         if axis not in axes:
@@ -193,12 +192,12 @@ def kept_steps(domain: Sequence[int], axes: frozenset[int]) -> Strides:
 
 
 def following_of(kernel: GroupKernel) -> list[Node]:
-    """The nodes of the shape of the results."""
+    """Return the nodes of the shape of the results."""
     return [node for node in kernel.group.nodes if _follows(kernel, node)]
 
 
 def before_of(kernel: GroupKernel) -> list[Node]:
-    """The nodes of the shape of the operands, reductions included."""
+    """Return the nodes of the shape of the operands, reductions included."""
     return [node for node in kernel.group.nodes if not _follows(kernel, node)]
 
 
@@ -207,7 +206,7 @@ def _follows(kernel: GroupKernel, node: Node) -> bool:
 
 
 def _parts(extent: int, elements: int, items: int, multiple: int) -> Pieces:
-    """Parts of the first joined axis: enough for all threads, none too small, of equal size if that is near."""
+    """Return the parts of the first reduced axis: enough for all threads, none too small, equal if possible."""
     wanted = min(elements // MIN_PART_ELEMENTS, -(-WANTED_ITEMS // items), -(-extent // multiple))
     if wanted < 2 or items >= WANTED_ITEMS // 2:
         return Pieces(1, extent, extent)
@@ -217,7 +216,7 @@ def _parts(extent: int, elements: int, items: int, multiple: int) -> Pieces:
 
 
 def _even(total: int, most: int) -> int:
-    """Shares of at most so much, as equal as can be."""
+    """Return the size of shares of at most `most`, as equal as possible."""
     return -(-total // -(-total // most))
 
 
@@ -230,12 +229,12 @@ class EmittedReduction(NamedTuple):
 
 
 def reductions_of(kernel: GroupKernel, shape: ReductionShape) -> list[EmittedReduction]:
-    """The reductions of a group."""
+    """Return the reductions of a group."""
     return [reduction_of(kernel, node) for node in shape.reductions]
 
 
 def reduction_of(kernel: GroupKernel, node: Node) -> EmittedReduction:
-    """A node that is a reduction."""
+    """Return a reduction node with its rule and the type of its accumulator."""
     assert isinstance(node.rule, Reduction), f"{node.op.type} joins nothing"
     return EmittedReduction(
         node, node.rule, node.rule.accumulator_type(register_type(kernel.types[node.inputs[0]].dtype))
@@ -266,7 +265,7 @@ class _Reductions:
         self.steps = {name: (int(prod(kernel.types[name].static_shape) > 1),) for name in names if name}
 
     def item(self, item: Index) -> None:
-        """A stretch of results, of all elements or of a part of them."""
+        """Compute a work item: a range of results, of all elements or of a part of them."""
         shape = self.shape
         part, *at = _indices(self.f, item, shape.work_items)
         for first, size in piece(self.f, part, shape.parts):
@@ -277,7 +276,7 @@ class _Reductions:
                 self._stretch(at[:-1], part, first, size, column, columns)
 
     def reduced_parts(self, vector: Index) -> None:
-        """A vector of results, whose parts wait."""
+        """Reduce the parts of a vector of results."""
         lanes, parts = self.shape.lanes, self.shape.parts.pieces
         for i, count in piece(self.f, vector, pieces_of(self.shape.results, lanes)):
             waiting = [self.work.shared_scratch(k, of.accumulator) + i for k, of in enumerate(self.reductions)]
@@ -292,7 +291,7 @@ class _Reductions:
     def _stretch(
         self, kept: Sequence[Index], part: Index, first: Index, size: int, column: Index, columns: int
     ) -> None:
-        """Results that lie beside each other: as many as there are columns."""
+        """Compute `columns` contiguous results."""
         shape = self.shape
         indices = dict(zip(shape.kept, [*kept, column] if shape.columns else kept, strict=True))
         vectors = list(range(0, columns, shape.lanes))
@@ -312,7 +311,7 @@ class _Reductions:
                 self.f.store(total, to + (result + i), 0, count if total.type.lanes else None)
 
     def _finish(self, totals: Sequence[Value], at: Index, count: int) -> None:
-        """Results that lie beside each other, of each reduction, and what follows from them."""
+        """Finish contiguous results of each reduction, and compute the nodes after them."""
         values: dict[str, Value] = {}
         for of, element, total in zip(self.reductions, self.elements, totals, strict=True):
             result = convert(of.rule.finish(total, self.count), element)
@@ -344,7 +343,7 @@ class _Reductions:
         return down_rows(self.f, size, read, *self._ways(len(vectors)))
 
     def _at(self, at: Mapping[int, Index], block: Sequence[int], index: Index) -> Mapping[int, Index]:
-        """Return the index of every axis, with those of a block at a place of it."""
+        """Return the index of every axis, with those of a block at a position of it."""
         if len(block) == 1:
             return {**at, block[0]: index}
         extents = [self.shape.loops.extents[axis] for axis in block]
@@ -359,7 +358,7 @@ class _Reductions:
         vectors: Sequence[int],
         columns: int,
     ) -> list[Value]:
-        """Rows one by one, or a few abreast where they are short."""
+        """Reduce rows one by one, or a few in parallel if they are short."""
         abreast = self.shape.parallel_chains
 
         def rows(i: Index) -> list[Value]:
@@ -379,7 +378,7 @@ class _Reductions:
         return [by_pairs(chains[k::width], reducer) for k, reducer in enumerate(reducers)]
 
     def _ask_ahead(self, at: Mapping[int, Index], columns: int) -> None:
-        """Ask for what a later row has in these columns, of operands that lie beyond the near caches."""
+        """Prefetch these columns of a later row, of operands that do not fit into the caches."""
         index = [at.get(axis, 0) for axis in range(len(self.shape.loops.extents))]
         for name in self.far:
             position = self.work.addresses[name] + offset_of(index, self.shape.loops.strides[name])
@@ -388,7 +387,7 @@ class _Reductions:
 
     def _along(self, block: Sequence[int], at: Mapping[int, Index], first: Index, size: int) -> list[Value]:
         """Reduce vectors of the row as four parallel chains; lanes are reduced last."""
-        [axis] = block  # the last one
+        [axis] = block  # the last axis
 
         def read(i: Index, tail: int | None) -> list[Value]:
             return self._elements({**at, axis: first + i}, [0], self.shape.lanes if tail is None else tail)
@@ -396,12 +395,12 @@ class _Reductions:
         return in_lanes(self.f, size, read, *self._ways(1))
 
     def _ways(self, vectors: int) -> tuple[list[Reducer], list[Type]]:
-        """How each vector is joined, and as what."""
+        """Return the reducer and the type of each vector."""
         reducers = [of.rule.reducer for of in self.reductions] * vectors
         return reducers, [of.accumulator.of(self.shape.lanes) for of in self.reductions] * vectors
 
     def _elements(self, at: Mapping[int, Index], vectors: Sequence[int], columns: int) -> list[Value]:
-        """The operands at a place as they are joined: vectors from it on, of each all reductions."""
+        """Return the operands of all reductions at a position, for each vector."""
         shape, found = self.shape, list[Value]()
         for i in vectors:
             index = [at.get(axis, 0) for axis in range(len(shape.loops.extents))]
@@ -422,6 +421,6 @@ class _Reductions:
 
 
 def _indices(f: Function, item: Index, extents: Sequence[int]) -> list[Index]:
-    """The index for every axis; 0 where there is one place."""
+    """Return the index for every axis; 0 for axes of extent 1."""
     some = iter(unravelled(f, item, [extent for extent in extents if extent > 1]))
     return [next(some) if extent > 1 else 0 for extent in extents]

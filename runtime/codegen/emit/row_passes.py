@@ -1,4 +1,4 @@
-"""In how many passes a group goes over a row, and what each computes, keeps for a later one, or makes again."""
+"""The passes of a group over a row, and the nodes that each computes, keeps for a later one, or recomputes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from runtime.codegen.machine import Target
 from runtime.codegen.rules import Pointwise, Reduction
 
 MAX_RECOMPUTED_INSTRUCTIONS: Final = 6
-"""Instructions, loads too, that are less than a value written and read again."""
+"""Number of instructions, with loads, up to which recomputing is cheaper than writing and reading a value."""
 
 
 @dataclass
 class Pass:
-    """One turn over a row, and what follows it.
+    """A pass over a row, and the nodes after it.
 
     Attributes:
-        nodes: computed for every element, in order.
-        stored: what is written of them.
-        kept: what is kept of them in the thread's own memory.
-        taken: what an earlier pass kept.
-        reductions: what is joined.
-        after: nodes of one element for the row, computed when all is joined.
+        nodes: nodes computed for every element, in order.
+        stored: tensors that are written.
+        kept: values that are kept in scratch of the thread.
+        taken: values that an earlier pass kept.
+        reductions: reductions of the row.
+        after: nodes with one element for the row, computed after the reductions.
     """
 
     nodes: list[Node] = field(default_factory=list[Node])
@@ -38,13 +38,13 @@ class Pass:
 
 
 def passes_of(target: Target, kernel: GroupKernel, stored: Collection[str], again: bool = True) -> list[Pass]:
-    """The passes of a group.
+    """Return the passes of a group.
 
     Args:
-        target: what code is for.
+        target: the target of the code.
         kernel: the group.
-        stored: what is written.
-        again: whether what is cheap is made again instead of kept; if not, everything made is at hand in later passes.
+        stored: tensors that are written.
+        again: True if cheap values are recomputed instead of kept; if False, all values are available in later passes.
     """
     return _Passes(target, kernel, stored, again).passes
 
@@ -72,7 +72,7 @@ class _Passes:
             self._fill(number)
 
     def _place(self, node: Node) -> None:
-        """In which pass, at the earliest, a node is computed: what is of rows is there after its pass."""
+        """Assign a node to the earliest possible pass: values of rows are available after their pass."""
         level = 0
         for name in node.inputs:
             if name in self.level:
@@ -81,7 +81,7 @@ class _Passes:
         self.level.update(dict.fromkeys(node.outputs, level))
 
     def _fill(self, number: int) -> None:
-        """What a pass computes, from the last one back: what it takes, an earlier one has to keep."""
+        """Choose the nodes of a pass, from the last pass back: values that it takes, an earlier pass must keep."""
         one = self.passes[number]
         wanted = [*one.stored, *one.kept, *(node.inputs[0] for node in one.reductions)]
         needed: set[str] = set()
@@ -103,7 +103,7 @@ class _Passes:
             self._need(self.maker[name].inputs, number, one, needed)
 
     def _cost(self, name: str) -> int:
-        """Instructions that make a value again from what lies in memory."""
+        """Return the number of instructions that recompute a value from memory."""
         if name not in self.maker:
             return 1
         if name in self.of_rows:

@@ -1,7 +1,7 @@
-"""Strips: units that go through the rows of a batch in order, as do those of the groups before and after.
+"""Row tiles: work items that process the rows of a batch in order, as those of the groups before and after do.
 
-Who computes a strip of one layer may go on with the same strip of the next, and nobody has to wait: see
-`lowering.tiled_chains`. Here is what of a group's table such a strip reads its own rows of.
+A thread that computes a row tile of one layer may continue with the same tile of the next, without waiting: see
+`lowering.tiled_chains`. This module determines the tensors of a group's table of which a tile reads its own rows.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from runtime.codegen.lowering.group_kernel import GroupKernel
 
 
 def row_tiles_of_indices(kernel: GroupKernel, count: int, others: Iterable[str] = ()) -> RowTiles | None:
-    """So many equal stretches of the places of a group's domain in row-major order, if they write their own rows.
+    """Return `count` equal ranges of the positions of a group's domain in row-major order.
 
-    Of operands that have a place for each of the domain, or one for each of its first axes, they read their own rows;
-    and of these others.
+    Return None unless they write their own rows. They read their own rows of operands with a position for each of the
+    domain, or for each of its first axes, and of `others`.
     """
     if not kernel.group.domain or not all(_has_rows(kernel, name) for name in kernel.stored):
         return None
@@ -27,14 +27,14 @@ def row_tiles_of_indices(kernel: GroupKernel, count: int, others: Iterable[str] 
 
 
 def row_tiles(kernel: GroupKernel, count: int, rows: int, reads: Iterable[str]) -> RowTiles | None:
-    """So many equal strips of rows, that read their own rows of these tensors; none if there is one."""
+    """Return `count` equal row tiles that read their own rows of these tensors; None if there is one tile."""
     names = set(reads)
     indices = frozenset(i for i, name in enumerate(kernel.table) if name in names)
     return RowTiles(count, rows, indices) if count > 1 and indices else None
 
 
 def has_rows_apart(kernel: GroupKernel, name: str, rows: int, apart: int) -> bool:
-    """Whether a tensor has so many rows along its first axis, whose elements lie so far from those of the next."""
+    """Return True if a tensor has `rows` rows along its first axis, with a stride of `apart` elements."""
     type = kernel.types[name]
     return (
         bool(type.rank)
@@ -45,7 +45,7 @@ def has_rows_apart(kernel: GroupKernel, name: str, rows: int, apart: int) -> boo
 
 
 def _has_rows(kernel: GroupKernel, name: str) -> bool:
-    """Whether the first axis of a tensor is that of the domain."""
+    """Return True if the first axis of a tensor is that of the domain."""
     type, domain = kernel.types[name], kernel.group.domain
     of_rows = name in kernel.group.row_values and 0 not in kernel.group.reduced_axes
     return (

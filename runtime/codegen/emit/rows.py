@@ -1,7 +1,7 @@
-"""Groups that go over rows: a row is read, what is joined of it is used in it, and it is written, while it is near.
+"""Groups that process rows: a row is read, reduced, combined with its reductions and written while it is in the caches.
 
-Where a row is a few vectors, all that is made of it stays in registers from pass to pass. A longer one is read again,
-and values that are expensive to recompute wait in the thread's own memory.
+The values of a row of a few vectors stay in registers between passes. A longer row is read again, and scratch of the
+thread keeps values that are expensive to recompute.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from runtime.codegen.rules import KernelStep, KernelSteps, Reduction, Work, in_m
 from runtime.placement.alignment import aligned
 
 MAX_ELEMENT_BYTES: Final = 8
-"""Bytes of an element."""
+"""Bytes of the widest element."""
 
 REGISTER_SHARE_OF_ROW: Final = 4
-"""A row whose vectors are at most this part of the registers stays in them."""
+"""A row stays in registers if its vectors take at most this fraction of them."""
 
 
 class RowShape(NamedTuple):
-    """How a group goes over rows.
+    """The loops of a group over rows.
 
     Attributes:
-        loops: over the domain.
+        loops: loops over the domain.
         rows, columns: its axes.
-        lanes: of vectors: as many as of what is joined fill a register.
-        unrolled: whether a row stays in registers.
-        passes: over a row.
+        lanes: lanes of vectors, for accumulators that fill a register.
+        unrolled: True if a row stays in registers.
+        passes: passes over a row.
     """
 
     loops: Nest
@@ -57,7 +57,7 @@ class RowShape(NamedTuple):
 
 
 def row_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
-    """One stage: a unit is a row."""
+    """Return one kernel step; a work item is a row."""
     shape = shape_of(target, kernel)
 
     def write(work: Work, start: Value, stop: Value) -> None:
@@ -76,7 +76,7 @@ def row_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
 
 
 def shape_of(target: Target, kernel: GroupKernel) -> RowShape:
-    """The loops and passes of a group."""
+    """Return the loops and passes of a group."""
     domain, group = kernel.group.domain, kernel.group
     steps = {name: kernel.strides(name, domain) for name in kernel.table if name not in group.row_values}
     of_row = kept_steps(domain, group.reduced_axes)
@@ -112,7 +112,7 @@ class _Rows:
         return body_of(self.work, self.kernel, nodes, stored, made)
 
     def row(self, at: Sequence[Index]) -> None:
-        """One row, pass by pass."""
+        """Process one row, pass by pass."""
         position = dict(zip(self.shape.rows, at, strict=True))
         of_row: dict[str, Value] = {}
         vectors: dict[int, dict[str, Value]] = {}
@@ -148,7 +148,7 @@ class _Rows:
         vectors: dict[int, dict[str, Value]],
         reduced: Sequence[EmittedReduction],
     ) -> list[Value]:
-        """A pass over a row in registers."""
+        """Return the reductions of a pass over a row in registers."""
         shape, links = self.shape, list[list[Value]]()
         extent = shape.loops.extents[-1]
         for i in range(0, extent, shape.lanes):
@@ -163,7 +163,10 @@ class _Rows:
     def _over(
         self, number: int, index: Mapping[int, Index], wide: Mapping[str, Value], reduced: Sequence[EmittedReduction]
     ) -> list[Value]:
-        """A pass over a row in memory: loops over blocks of its axes but the last, which is done in vectors."""
+        """Return the reductions of a pass over a row in memory.
+
+        It loops over blocks of the row's axes, and has vectors along the last one.
+        """
         *outer, [last] = blocks_of(range(len(self.shape.loops.extents)), self.shape.rows)
         reducers = [of.rule.reducer for of in reduced]
         types = [of.accumulator.of(self.shape.lanes) for of in reduced]
@@ -190,7 +193,7 @@ class _Rows:
     def _line(
         self, extent: int, read: Callable[[Index, int | None], list[Value]], reducers: list[Reducer], types: list[Type]
     ) -> list[Value]:
-        """The last axis, in vectors; without reductions each is read, and that is all."""
+        """Return the reductions along the last axis, in vectors; without reductions, only compute."""
         if reducers:
             return in_lanes(self.f, extent, read, reducers, types)
         whole = extent // self.shape.lanes * self.shape.lanes
@@ -203,7 +206,7 @@ class _Rows:
     def _values(
         self, number: int, position: Mapping[int, Index], at: Sequence[Index], count: int, given: Mapping[str, Value]
     ) -> dict[str, Value]:
-        """All values of a pass at a place of the row; what is kept is written."""
+        """Return all values of a pass at a position of the row; write those that are kept."""
         shape, one, body = self.shape, self.shape.passes[number], self.bodies[number]
         indices = {**position, **dict(zip(shape.columns, at, strict=True))}
         index = [indices[axis] for axis in range(len(shape.loops.extents))]
@@ -229,5 +232,5 @@ class _Rows:
         return [convert(values[of.node.inputs[0]], of.accumulator) for of in reduced]
 
     def _filled(self, of: EmittedReduction, x: Value, count: int) -> Value:
-        """Lanes that do not count are neutral."""
+        """Return a vector with the identity in lanes that do not count."""
         return x if count == self.shape.lanes else where(first(x, count), x, of.rule.reducer.identity(x.type))
