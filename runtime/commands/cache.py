@@ -54,11 +54,12 @@ def _table(files: list[Kept]) -> list[str]:
     rows = [("    KiB", "last used       ", "for    ", "program")] if files else []
     for file in files:
         label, used = file.label, datetime.fromtimestamp(file.used, UTC)
-        what = ("", "not used: not whole, or not safe") if label is None else (label.instruction_set, label.program)
+        instructions, program = "", "not used: not whole, or not safe"
+        if label is not None:
+            instructions = sentence(label.instruction_set)
+            program = sentence(label.program or "every program") + " (tables)" * bool(label.kernels)
         kibibytes = f"{file.nbytes / 1024:7,.0f}"
-        rows.append(
-            (kibibytes, f"{used:%Y-%m-%d %H:%M}", f"{sentence(what[0]):<7}", sentence(what[1] or "every program"))
-        )
+        rows.append((kibibytes, f"{used:%Y-%m-%d %H:%M}", f"{instructions:<7}", program))
     return ["  ".join(row) for row in rows]
 
 
@@ -78,6 +79,7 @@ def _file_as_json(file: Kept) -> dict[str, Any]:
         "bytes": file.nbytes,
         "used": datetime.fromtimestamp(file.used, UTC).isoformat(timespec="seconds"),
         "whole": label is not None,
+        "holds": None if label is None else "tables" if label.kernels else "functions",
         "program": None if label is None else label.program,
         "instruction_set": None if label is None else label.instruction_set,
     }

@@ -28,6 +28,7 @@ from runtime.rows.rows import Rows, input_rows
 from runtime.runs.states import new_states
 from runtime.runs.stepper import Stepper
 from runtime.runs.workspaces import Lent, Workspaces
+from runtime.step import spills
 from runtime.target import TARGET
 
 
@@ -230,8 +231,8 @@ class Session:
 
     def _require_file(self, bound: BoundEntry) -> None:
         """Raise UsageError if a bound entry needs a file beside the arena, and no folder is given for it."""
-        if not self.engine.needs(bound).file:
-            return
+        if not any(map(spills, {op.type for op in bound.block.ops})) or not self.engine.needs(bound).file:
+            return  # a step without transfers is not lowered before it is prepared
         if self._spill is None:
             raise no_folder()
         if not self._spill.is_dir():

@@ -38,6 +38,14 @@ def test_it_lists_what_is_kept_the_last_used_first(folder, capsys):
     assert lines[-1] == f"KEPT files=4 bytes={total} most=268435456 folder={folder}"
 
 
+def test_the_tables_of_a_step_are_told_from_its_functions(folder, capsys):
+    keep(Entry(Label("f" * 64, "digits", "avx2", [], [100], "0" * 64), bytes(100)))
+    assert main(["cache"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith("  avx2     digits (tables)")
+    assert main(["cache", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kept"][0]["holds"] == "tables"
+
+
 def test_quiet_leaves_the_result_line(folder, capsys):
     assert main(["cache", "-q"]) == 0
     assert capsys.readouterr().out.startswith("KEPT files=4 ")
@@ -53,6 +61,7 @@ def test_as_json_it_says_the_same(folder, capsys):
         "bytes": (folder / f"{'0' * 64}.code").stat().st_size,
         "used": "2001-09-09T01:46:40+00:00",
         "whole": True,
+        "holds": "functions",
         "program": "digits",
         "instruction_set": "avx2",
     }

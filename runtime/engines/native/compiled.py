@@ -93,13 +93,18 @@ def compiled_code(
     except OSError:  # our sources are not in files
         return _compiled(write(), target, memory)
     kept = find(key)
-    code = None if kept is None or not fits(kept.label.functions) else loaded_entry(kept)
+    code = None if kept is None or kept.label.kernels or not fits(kept.label.functions) else loaded_entry(kept)
     if code is None:
         code = _compiled(write(), target, memory)._replace(key=key)
         sizes = list(map(len, code.objects))
         keep(Entry(Label(key, program, target.name, code.functions, sizes), b"".join(code.objects)))
-    memory.take_of_process(max(code.loaded.nbytes - UNCOUNTED_BYTES, 0), "its compiled code")
+    count_code(code.loaded, memory)
     return code
+
+
+def count_code(loaded: jit.Loaded, memory: MemoryLimit) -> None:
+    """Count the memory of code; raises ResourceLimit if it is too much."""
+    memory.take_of_process(max(loaded.nbytes - UNCOUNTED_BYTES, 0), "its compiled code")
 
 
 def loaded_entry(kept: Entry) -> Code | None:

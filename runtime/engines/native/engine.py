@@ -128,7 +128,7 @@ class NativeEngine:
         if not fetch and bound.number in self._known:
             return self._known[bound.number]
         options = self._step_options(bound)._replace(pinned=tuple(fetch))
-        step = StepCode(self._program.name, bound.block, self._target, options, self._options.memory)
+        step = self._step_code(self._program.name, bound, options)
         if not fetch:
             self._known[bound.number] = step
         return step
@@ -138,10 +138,11 @@ class NativeEngine:
         if bound.number not in self._known_instrumented:
             options = StepOptions(threads=self._options.threads, is_instrumented=True)
             name = f"{self._program.name} op by op"
-            self._known_instrumented[bound.number] = StepCode(
-                name, bound.block, self._target, options, self._options.memory
-            )
+            self._known_instrumented[bound.number] = self._step_code(name, bound, options)
         return self._known_instrumented[bound.number]
+
+    def _step_code(self, name: str, bound: BoundEntry, options: StepOptions) -> StepCode:
+        return StepCode(name, bound.block, bound.types, self._target, options, self._options.memory)
 
     def _step_options(self, bound: BoundEntry) -> StepOptions:
         memory_budget = None if bound.plan is None else bound.plan.arena_bytes

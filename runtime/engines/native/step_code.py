@@ -1,15 +1,27 @@
-"""The code of a step: lowered and compiled once, however often it is bound."""
+"""The code of a step: kept by an earlier run, or lowered, compiled and kept; once, however often it is bound.
+
+An entry of the cache that does not fit the block counts as absent, and so does one without its object files.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
+from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from prograd_proto.plugins import namespace_of
 from runtime.codegen.code import NativeCode
+from runtime.codegen.code_bounds import fits
+from runtime.codegen.code_bytes import from_bytes, to_bytes
 from runtime.codegen.machine import Target
 from runtime.engines.engine import Footprint
 from runtime.engines.native import jit
+from runtime.engines.native.cache.entries import find, keep
+from runtime.engines.native.cache.entry import Entry, Label
+from runtime.engines.native.cache.key import key_of
+from runtime.engines.native.compiled import Code, compiled_kernels, count_code, loaded_entry
 from runtime.memory.limit import NO_LIMIT, MemoryLimit, resident
 
 if TYPE_CHECKING:
@@ -36,55 +48,113 @@ class StepOptions(NamedTuple):
 
 
 class StepCode:
-    """The code of one block; threads may ask for it at once."""
+    """The code of one block: kept by an earlier run, or lowered now; threads may ask for it at once.
+
+    Attributes:
+        footprint: bytes that a step takes.
+    """
 
     def __init__(
         self,
         program: str,
         block: pb.BlockDesc,
+        types: Mapping[str, TensorType],
         target: Target,
         options: StepOptions,
         memory: MemoryLimit = NO_LIMIT,
     ) -> None:
-        """Lower the block; `program` is the name under which the code is kept."""
-        self._program, self.block, self._memory = program, block, memory
+        """Find the code of a block, or lower the block.
+
+        Args:
+            program: name under which the code is kept.
+            block: bound block.
+            types: types of its tensors.
+            target: machine that runs the code.
+            options: everything else that the code depends on.
+            memory: counts the memory of lowering, compiling and code.
+        """
+        self._program, self._memory, self._lock = program, memory, Lock()
+        self._lowered: Lowered | None = None
         before = resident()
-        self._lowered: Lowered | None = lowered(block, target, options)
+        self._key = step_key(block, target, options)
+        self._compiled = kept_step(self._key, block, types, target, options, memory) if self._key else None
+        if self._compiled is None:
+            self._lowered = lowered(block, target, options)
+            sizes = self._lowered.memory
+        else:
+            sizes, _ = self._compiled
         what = "the program, op by op," if options.is_instrumented else "the program, as it is lowered,"
         memory.take_of_process(max(resident() - before, 0), what)
-        sizes = self._lowered.memory
         self.footprint = Footprint(sizes.arena_bytes, sizes.file_bytes, packed=sizes.packed_bytes)
-        self._compiled: tuple[NativeCode, jit.Loaded] | None = None
-        self._lock = Lock()
 
     def compiled(self) -> tuple[NativeCode, jit.Loaded]:
-        """Return the code and its functions in memory; raises ResourceLimit if there is too little to compile."""
+        """Return the code without object files, and the functions of those in memory.
+
+        Raises ResourceLimit if there is too little memory to compile.
+        """
         with self._lock:
             if self._compiled is None:
-                self._compiled = self._made()
+                assert self._lowered is not None, "it is lowered until it is compiled"
+                self._compiled = compiled_step(self._lowered, self._program, self._memory, self._key)
                 self._lowered = None
             return self._compiled
 
-    def _made(self) -> tuple[NativeCode, jit.Loaded]:
-        assert self._lowered is not None, "it is lowered until it is compiled"
-        return compiled_step(self._lowered, self._program, self._memory)
+
+def step_key(block: pb.BlockDesc, target: Target, options: StepOptions) -> str:
+    """Return the key of a step among kept ones, or "" if it cannot be kept.
+
+    The code of a plugin is no part of the key, so steps with ops of plugins are lowered anew.
+    """
+    if any(namespace_of(op.type) for op in block.ops):
+        return ""
+    try:
+        return key_of(target, (b"step", block.SerializeToString(deterministic=True), repr(options).encode()))
+    except OSError:  # our sources are not in files
+        return ""
+
+
+def kept_step(
+    key: str,
+    block: pb.BlockDesc,
+    types: Mapping[str, TensorType],
+    target: Target,
+    options: StepOptions,
+    memory: MemoryLimit = NO_LIMIT,
+) -> tuple[NativeCode, jit.Loaded] | None:
+    """Return a step that an earlier run kept, with its functions in memory; None if there is none that fits."""
+    entry = find(key)
+    kernels = find(entry.label.kernels) if entry and entry.label.kernels else None
+    code = None if entry is None or kernels is None else from_bytes(entry.contents)
+    if code is None or kernels is None or not fits(code, block, types, options.pinned, target, options.threads):
+        return None
+    found = loaded_entry(kernels)
+    if found is None or not all(map(found.loaded.has, code.functions)):
+        return None
+    count_code(found.loaded, memory)
+    return code, found.loaded
 
 
 def compiled_step(
-    step: Lowered, program: str = "no program", memory: MemoryLimit = NO_LIMIT
+    step: Lowered, program: str = "no program", memory: MemoryLimit = NO_LIMIT, key: str = ""
 ) -> tuple[NativeCode, jit.Loaded]:
-    """Compile a lowered step, and return its code without object files, and the functions of those in memory."""
-    from runtime.codegen.assemble import CompiledKernels, native_code
-    from runtime.engines.native.compiled import compiled_kernels
+    """Compile a lowered step, and keep it under a key if there is one.
 
-    loaded: list[jit.Loaded] = []
+    Returns the code without object files, and the functions of those in memory.
+    """
+    from runtime.codegen.assemble import CompiledKernels, native_code
+
+    compiled: list[Code] = []
 
     def build(source: KernelSource) -> CompiledKernels:
-        code = compiled_kernels(program, source, memory)
-        loaded.append(code.loaded)
-        return CompiledKernels((), code.functions)
+        compiled.append(compiled_kernels(program, source, memory))
+        return CompiledKernels((), compiled[0].functions)
 
-    return native_code(step, build), loaded[0]
+    code = native_code(step, build)
+    [kernels] = compiled
+    if key and kernels.key:
+        contents = to_bytes(code)
+        keep(Entry(Label(key, program, step.target.name, [], [len(contents)], kernels.key), contents))
+    return code, kernels.loaded
 
 
 def lowered(block: pb.BlockDesc, target: Target, options: StepOptions) -> Lowered:

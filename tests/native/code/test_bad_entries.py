@@ -4,6 +4,7 @@ import os
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from tiers import one_in
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
+from runtime.codegen.code_bytes import from_bytes as from_step_bytes
+from runtime.codegen.code_bytes import to_bytes as to_step_bytes
 from runtime.engines.native.cache.entries import keep
 from runtime.engines.native.cache.entry import Entry, Label, from_bytes, to_bytes
 from runtime.engines.native.objects.elf import HEADER, UnknownObject, read_object
@@ -27,39 +30,62 @@ def folder(tmp_path, monkeypatch):
 
 
 def empty(entry):
-    return Entry(entry.label._replace(object_bytes=[0]), b"")
+    return Entry(entry.label._replace(part_bytes=[0]), b"")
 
 
-def without_objects(entry):
-    return Entry(entry.label._replace(object_bytes=[]), b"")
+def without_parts(entry):
+    return Entry(entry.label._replace(part_bytes=[]), b"")
 
 
 def halved(entry):
-    objects = entry.objects[: len(entry.objects) // 2]
-    return Entry(entry.label._replace(object_bytes=[len(objects)]), objects)
+    contents = entry.contents[: len(entry.contents) // 2]
+    return Entry(entry.label._replace(part_bytes=[len(contents)]), contents)
 
 
 def without_functions(entry):
-    return Entry(entry.label._replace(functions=[]), entry.objects)
+    return Entry(entry.label._replace(functions=[["missing"]] if entry.label.kernels else []), entry.contents)
 
 
 def of_other_functions(entry):
     functions = [["missing" for _ in names] for names in entry.label.functions]
-    return Entry(entry.label._replace(functions=functions), entry.objects)
+    return Entry(entry.label._replace(functions=functions), entry.contents.replace(b"group_0_0", b"group_0_9"))
 
 
 def of_other_lengths(entry):
-    return Entry(entry.label._replace(object_bytes=[len(entry.objects) - 1]), entry.objects)
+    return Entry(entry.label._replace(part_bytes=[len(entry.contents) - 1]), entry.contents)
 
 
 def of_other_types(entry):
-    return Entry(entry.label._replace(functions=7, object_bytes="all"), entry.objects)
+    return Entry(entry.label._replace(functions=7, part_bytes="all", kernels=[]), entry.contents)
+
+
+def of_other_kernels(entry):
+    """Steps whose functions are not kept, and functions that say that they are a step."""
+    return Entry(entry.label._replace(kernels="0" * 64), entry.contents)
 
 
 def without_section_headers(entry):
-    fields = list(HEADER.unpack_from(entry.objects))
+    if entry.label.kernels:
+        return entry
+    fields = list(HEADER.unpack_from(entry.contents))
     fields[12] = 0
-    return Entry(entry.label, HEADER.pack(*fields) + entry.objects[HEADER.size :])
+    return Entry(entry.label, HEADER.pack(*fields) + entry.contents[HEADER.size :])
+
+
+def changed_code(change):
+    """Change the value of a step, and no functions."""
+
+    def changed(entry):
+        if not entry.label.kernels:
+            return entry
+        contents = to_step_bytes(change(from_step_bytes(entry.contents)))
+        return Entry(entry.label._replace(part_bytes=[len(contents)]), contents)
+
+    return changed
+
+
+def doubled(name):
+    return changed_code(lambda code: replace(code, **{name: getattr(code, name) + 2**40}))
 
 
 def run(folder):
@@ -76,13 +102,17 @@ def run(folder):
         4,
         [
             empty,
-            without_objects,
+            without_parts,
             halved,
             without_functions,
             of_other_functions,
             of_other_lengths,
             of_other_types,
+            of_other_kernels,
             without_section_headers,
+            *map(doubled, ("words", "chunks", "phases", "tensors", "threads", "phase_count", "group_ops")),
+            changed_code(lambda code: replace(code, functions=("missing",) * len(code.functions))),
+            changed_code(lambda code: replace(code, feeds=())),
         ],
     ),
 )
@@ -109,7 +139,7 @@ def test_the_command_prints_nothing_that_acts_from_an_entry(folder, capsys):
 
 def test_sections_that_overlap_take_no_more_memory_than_the_object_has(folder):
     run(folder)
-    entry = next(found for path in folder.iterdir() if (found := from_bytes(path.read_bytes())) is not None)
+    entry = next(found for path in folder.iterdir() if not (found := from_bytes(path.read_bytes())).label.kernels)
     content = entry.parts()[0]
     fields = list(HEADER.unpack_from(content))
     at, count = fields[6], fields[12]

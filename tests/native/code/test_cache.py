@@ -25,6 +25,7 @@ from runtime.engines.native.cache.entry import Entry, Label, from_bytes, to_byte
 from runtime.engines.native.cache.folder import cache_folder
 from runtime.engines.native.cache.key import key_of
 from runtime.engines.native.cpu import this_machine
+from runtime.engines.native.step_code import StepOptions, step_key
 from runtime.entries import bound_entries
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners of files are those of POSIX")
@@ -70,7 +71,7 @@ def test_an_entry_with_any_byte_damaged_or_missing_is_ignored():
 
 def test_an_entry_that_is_whole_but_says_other_things_is_ignored():
     other = to_bytes(entry()).replace(b'"program"', b'"author"')
-    start = len(b"prograd compiled code 2\n")
+    start = len(b"prograd compiled code 3\n")
     assert from_bytes(other) is None
     rest = other[start + 32 :]
     rest = (int.from_bytes(rest[:8], "little") - 1).to_bytes(8, "little") + rest[8:]
@@ -277,11 +278,62 @@ def files_of(folder, *more):
     return {file.path.name for file in kept()} - before
 
 
-def test_code_for_one_thread_serves_several_and_what_is_watched_or_fetched_has_its_own(folder):
-    assert files_of(folder)
+def kinds_of(folder, *more):
+    """What a run of an example keeps besides what is kept already: tables, functions."""
+    new = files_of(folder, *more)
+    return {"tables" if file.label.kernels else "functions" for file in kept() if file.path.name in new}
+
+
+def test_functions_for_one_thread_serve_several_and_what_is_watched_or_fetched_has_its_own(folder):
+    assert kinds_of(folder, "--threads", "1") == {"functions", "tables"}
+    assert kinds_of(folder, "--threads", "2") == {"tables"}
+    assert kinds_of(folder, "--threads", "2", "--check-nan") == {"functions", "tables"}
     assert not files_of(folder, "--threads", "2")
-    assert files_of(folder, "--check-nan")
-    assert not files_of(folder)
+
+
+def test_the_key_of_a_step_depends_on_all_that_lowering_reads():
+    program = load(Path(__file__).parents[3] / "examples" / "linear_regression.pb")
+    train, *_ = (bound.block for entry in program.entries for bound in bound_entries(program, entry.name))
+    renamed = type(train)()
+    renamed.CopyFrom(train)
+    renamed.ops[0].random_stream += 1
+    plain, here = StepOptions(), target("avx2")
+    options = [
+        plain,
+        plain._replace(pinned=("loss",)),
+        plain._replace(threads=2),
+        plain._replace(memory_budget=4096),
+        plain._replace(prepacks=True),
+        plain._replace(is_instrumented=True),
+    ]
+    made = [step_key(train, here, each) for each in options]
+    made += [step_key(renamed, here, plain), step_key(train, replace(here, l2_bytes=1 << 20), plain)]
+    assert len(options) == 1 + len(StepOptions._fields)
+    assert len(set(made)) == len(made)
+    assert step_key(train, here, plain) == made[0]
+    renamed.ops[0].type = "plugin.op"
+    assert step_key(renamed, here, plain) == ""
+
+
+def test_a_second_run_neither_lowers_nor_writes_nor_imports_what_does(folder):
+    program = Path(__file__).parents[3] / "examples" / "linear_regression.pb"
+    script = (
+        "import sys; from runtime.__main__ import main\n"
+        f"code = main(['execute', {str(program)!r}, '--engine', 'native', '--threads', '2', '--steps', '5', '-q'])\n"
+        "print(code, *sorted(name for name in sys.modules if name.startswith('runtime.codegen.')))"
+    )
+
+    def run():
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        result, end = done.stdout.splitlines()[-2:]
+        return result.partition("state_sha256=")[2], end.split()
+
+    (first, [code, *imported]), (second, [again, *left]) = run(), run()
+    assert first == second
+    assert (code, again) == ("0", "0")
+    assert {"runtime.codegen.lower", "runtime.codegen.emit.code", "runtime.codegen.rules"} <= set(imported)
+    light = {"board", "code", "code_bounds", "code_bytes", "costs", "machine", "lowering", "lowering.chunks"}
+    assert set(left) <= {f"runtime.codegen.{name}" for name in light}
 
 
 def tasks_of_examples(here):

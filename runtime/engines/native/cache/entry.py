@@ -1,4 +1,8 @@
-"""An entry as a file: a first line, a checksum of all that follows, what the code is for as JSON, the object."""
+"""An entry as a file: a first line, a checksum of all that follows, a label in JSON, and contents.
+
+There are two kinds. One holds object files, with the names of their functions. The other holds a step without its
+object files, and names the entry that holds them: steps for different numbers of threads share it.
+"""
 
 from __future__ import annotations
 
@@ -10,45 +14,47 @@ from typing import Any, Final, NamedTuple, cast
 
 from runtime.codegen.machine import INSTRUCTION_SETS
 
-MAGIC: Final = b"prograd compiled code 2\n"
+MAGIC: Final = b"prograd compiled code 3\n"
 CHECKSUM_BYTES: Final = 32
 LENGTH_BYTES: Final = 8
 
 
 class Label(NamedTuple):
-    """What an entry is for.
+    """The description of an entry.
 
     Attributes:
-        key: of everything that the code depends on.
-        program: the name of the program for which it was compiled; empty for what all programs need.
-        instruction_set: by name.
-        functions: their names, for each task and stage.
-        object_bytes: the lengths of the objects, in their order.
+        key: hash of everything that the contents depend on.
+        program: name of the program for which it was compiled; empty for code that all programs need.
+        instruction_set: name of the instruction set.
+        functions: names of the functions of each group; empty for a step.
+        part_bytes: length of every part of the contents, in order.
+        kernels: for a step the key of the entry that holds its object files; else empty.
     """
 
     key: str
     program: str
     instruction_set: str
     functions: list[list[str]]
-    object_bytes: list[int]
+    part_bytes: list[int]
+    kernels: str = ""
 
 
 class Entry(NamedTuple):
-    """Compiled code and its label."""
+    """Contents and their label."""
 
     label: Label
-    objects: bytes
+    contents: bytes
 
     def parts(self) -> list[bytes]:
-        """Return the objects one by one."""
-        ends = list(accumulate(self.label.object_bytes))
-        return [self.objects[stop - size : stop] for stop, size in zip(ends, self.label.object_bytes, strict=True)]
+        """Return the object files, or the only part of a step."""
+        ends = list(accumulate(self.label.part_bytes))
+        return [self.contents[stop - size : stop] for stop, size in zip(ends, self.label.part_bytes, strict=True)]
 
 
 def to_bytes(entry: Entry) -> bytes:
     """The content of a file."""
     label = json.dumps(entry.label._asdict()).encode()
-    rest = b"".join((len(label).to_bytes(LENGTH_BYTES, "little"), label, entry.objects))
+    rest = b"".join((len(label).to_bytes(LENGTH_BYTES, "little"), label, entry.contents))
     return b"".join((MAGIC, sha256(rest).digest(), rest))
 
 
@@ -67,13 +73,14 @@ def from_bytes(content: bytes) -> Entry | None:
 
 
 def _is_label(label: Label, nbytes: int) -> bool:
-    """Return True if the fields have their types, and the lengths of the objects are those of `nbytes` in all."""
+    """Return True if the fields have their types, and the lengths of the parts are those of `nbytes` in all."""
     return (
-        all(isinstance(text, str) for text in cast("list[object]", [*label[:3]]))
+        all(isinstance(text, str) for text in cast("list[object]", [*label[:3], label.kernels]))
         and label.instruction_set in INSTRUCTION_SETS
         and _is_list(label.functions, lambda names: _is_list(names, lambda name: isinstance(name, str)))
-        and _is_list(label.object_bytes, lambda size: type(size) is int and size >= 0)
-        and sum(label.object_bytes) == nbytes
+        and _is_list(label.part_bytes, lambda size: type(size) is int and size >= 0)
+        and sum(label.part_bytes) == nbytes
+        and (not label.kernels or (label.functions, len(label.part_bytes)) == ([], 1))
     )
 
 
