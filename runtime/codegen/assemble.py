@@ -67,9 +67,9 @@ def native_code(step: Lowered, build: Callable[[KernelSource], CompiledKernels])
     keys, counts = [kernel.key.encode() for kernel in kernels], [len(each.all) for each in steps]
     objects, named = build(KernelSource(step.target, keys, counts, lambda: emit(step.target, kernels, steps)))
     functions = tuple(dict.fromkeys(name for names in named for name in names))
-    places, hosts = _Places(step), _host_ops(step)
-    words, table_starts = _tables(step, places)
-    types, layouts, tensors = _tensors(step, places)
+    symbols, hosts = _Symbols(step), _host_ops(step)
+    words, table_starts = _tables(step, symbols)
+    types, layouts, tensors = _tensors(step, symbols)
     phases, chunks, packing = _phases(step, functions, dict(zip(native, named, strict=True)))
     buffers, buffer_groups = _buffers(step)
     ops = _ops(step)
@@ -77,19 +77,19 @@ def native_code(step: Lowered, build: Callable[[KernelSource], CompiledKernels])
         target=step.target,
         threads=step.threads,
         functions=functions,
-        states=places.states,
-        constants=places.constants,
-        feeds=places.feeds(),
+        states=symbols.states,
+        constants=symbols.constants,
+        feeds=symbols.feeds(),
         arena_bytes=step.memory.arena_bytes,
         file_bytes=step.memory.file_bytes,
         packed_bytes=step.memory.packed_bytes,
         phase_count=step.phases.count,
         packing=packing,
         runtime_checks=tuple(i for i, steps in enumerate(step.steps) if steps.has_runtime_check),
-        late_updates=places.late_updates(),
+        late_updates=symbols.late_updates(),
         copied_fetches=tuple((fetch.name, fetch.tensor) for fetch in step.nodes.block.desc.fetches),
         hosts=hosts,
-        tensor_names=tuple(places.of),
+        tensor_names=tuple(symbols.of),
         types=types,
         layouts=layouts,
         buffer_names=tuple(buffer.name for buffer in step.memory.buffers),
@@ -119,7 +119,7 @@ def compiled_with(compile_module: Callable[[Module], bytes]) -> Callable[[Kernel
     return build
 
 
-class _Places:
+class _Symbols:
     """The bases of a step, and the place of every tensor.
 
     Attributes:
@@ -166,7 +166,7 @@ class _Places:
         )
 
     def _found(self) -> dict[str, tuple[int, int]]:
-        """Return all places; a view lies where its root does."""
+        """Return all symbols; a view lies where its root does."""
         nodes, memory = self._step.nodes, self._step.memory
         found = {tensor: (self._of_state[state], 0) for tensor, state in nodes.state_of.items()}
         found |= {name: (base, 0) for name, base in self._of_constant.items()}
@@ -183,14 +183,14 @@ class _Places:
         return found
 
 
-def _tables(step: Lowered, places: _Places) -> tuple[Array, Array]:
+def _tables(step: Lowered, symbols: _Symbols) -> tuple[Array, Array]:
     """Return the words of all groups, and where those of each group start."""
     words: list[tuple[int, int]] = []
     starts: list[int] = []
     for i, (kernel, steps) in enumerate(zip(step.kernels, step.steps, strict=True)):
         starts.append(len(words))
         if kernel is not None:
-            words += [places.of[name] for name in kernel.table]
+            words += [symbols.of[name] for name in kernel.table]
             words += [(NUMBER, node.op.random_stream) for node in kernel.streams]
             scratch = enumerate(step.memory.scratch[i])
             words += [(PACKED if number in steps.packed else ARENA, offset) for number, offset in scratch]
@@ -198,12 +198,12 @@ def _tables(step: Lowered, places: _Places) -> tuple[Array, Array]:
     return _array(words, 2), _array(starts)
 
 
-def _tensors(step: Lowered, places: _Places) -> tuple[tuple[TensorType, ...], tuple[tuple[int, ...], ...], Array]:
+def _tensors(step: Lowered, symbols: _Symbols) -> tuple[tuple[TensorType, ...], tuple[tuple[int, ...], ...], Array]:
     """Return the distinct types, the distinct strides, and the table of tensors."""
     types: dict[TensorType, int] = {}
     layouts: dict[tuple[int, ...], int] = {}
     rows: list[tuple[int, int, int, int]] = []
-    for name, (base, offset) in places.of.items():
+    for name, (base, offset) in symbols.of.items():
         type, view = step.nodes.types[name], step.nodes.views.get(name)
         layout = -1
         if view is not None:
