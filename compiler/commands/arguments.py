@@ -215,11 +215,11 @@ def _passes(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "passes",
-        "print the passes of `compile` and of `plan` in their order",
+        "print the passes of `compile`, of `plan` and of the native engine in their order",
         "With what each does, requires of the program and establishes, and why.",
         "compiler passes plan",
     )
-    verb.add_argument("tables", nargs="*", metavar="TABLE", help="compile or plan; else both")
+    verb.add_argument("tables", nargs="*", metavar="TABLE", help="compile, plan or native; else all")
     verb.add_argument("--json", action="store_true", help="print one JSON object instead of words")
     verb.add_argument("--markdown", action="store_true", help="the page docs/passes.md")
 

@@ -2,38 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 from compiler.passes.pass_table import Pass, PassTable
+from prograd_proto.pass_order import OrderedPass, reasons_of
 
 HEAD = """\
 # Passes
 
-Made by `compiler passes --markdown > docs/passes.md`; the tables in `compiler/passes/pipeline.py` and
-`compiler/planning/pipeline.py` are the place to edit. A pass requires facts of the program, establishes some and
-invalidates others; an order in which a required fact does not hold is refused when the table is imported. What a pass
-does in detail stands at the top of its file, which has its name.
+Made by `compiler passes --markdown > docs/passes.md`. The tables in `compiler/passes/pipeline.py`,
+`compiler/planning/pipeline.py` and `runtime/codegen/lowering/passes/pipeline.py` are the place to edit. A pass requires
+facts, establishes some and invalidates others; an order in which a required fact does not hold is refused when the
+table is imported. The details of a pass are at the top of its file, which has its name.
 """
 
 
-def passes_page(tables: Iterable[PassTable]) -> str:
+class LoweringPass(OrderedPass, Protocol):
+    """A pass by which an engine lowers a step."""
+
+    @property
+    def does(self) -> str:
+        """The first line of its docstring."""
+        ...
+
+    @property
+    def reasons(self) -> list[tuple[str, str, str]]:
+        """Its facts: "requires", "establishes" or "invalidates", the fact, and the reason."""
+        ...
+
+    @property
+    def applies_to(self) -> str:
+        """The steps that are lowered with it."""
+        ...
+
+
+class LoweringTable(Protocol):
+    """The passes by which an engine lowers a step."""
+
+    @property
+    def name(self) -> str:
+        """The name of the engine."""
+        ...
+
+    @property
+    def passes(self) -> Sequence[LoweringPass]:
+        """The passes in order."""
+        ...
+
+    @property
+    def given(self) -> Mapping[str, str]:
+        """The facts that hold before the first."""
+        ...
+
+    @property
+    def promises(self) -> Mapping[str, str]:
+        """The facts that hold after the last, and their purpose."""
+        ...
+
+
+AnyPass: TypeAlias = Pass | LoweringPass
+AnyTable: TypeAlias = PassTable | LoweringTable
+
+
+class Note(NamedTuple):
+    """A line about a pass besides its facts: an option with its value, or the steps that it applies to."""
+
+    word: str
+    what: str
+    meaning: str
+
+
+def passes_page(tables: Iterable[AnyTable]) -> str:
     """Return the page as Markdown."""
     return "\n".join([HEAD, *(line for table in tables for line in _table(table))])
 
 
-def _table(table: PassTable) -> Iterator[str]:
-    yield f"## compiler {table.name}\n"
+def heading(table: AnyTable) -> str:
+    """Return the verb or the engine that runs the passes of a table."""
+    return f"compiler {table.name}" if isinstance(table, PassTable) else f"lowering by the {table.name} engine"
+
+
+def facts_of(table: AnyTable) -> list[tuple[str, str, str]]:
+    """Return the facts of all passes of a table."""
+    return [row for each in table.passes for row in reasons_of(each)]
+
+
+def notes(each: AnyPass) -> list[Note]:
+    """Return the options of a pass of the compiler, or the kind of steps to which alone a lowering pass applies."""
+    if isinstance(each, Pass):
+        return [Note("option", f"{o.name}: {o.type_name} = {o.value}", o.meaning) for o in each.options.values()]
+    return [] if each.applies_to == "all steps" else [Note("applies to", each.applies_to, "")]
+
+
+def _table(table: AnyTable) -> Iterator[str]:
+    yield f"## {heading(table)}\n"
     yield "| pass | does |\n| --- | --- |"
-    yield from (f"| [`{each.name}`](#{each.name}) | {each.does} |" for each in table)
+    yield from (f"| [`{each.name}`](#{each.name}) | {each.does} |" for each in table.passes)
     yield ""
-    yield from (line for each in table for line in _pass(each))
-    yield f"What `compiler {table.name}` promises of the program that comes out:\n"
+    yield from (line for each in table.passes for line in _pass(each))
+    what = "the program that comes out" if isinstance(table, PassTable) else "the step"
+    yield f"What {_runner(table)} promises of {what}:\n"
     yield from (f"* *{fact}*: {why}" for fact, why in table.promises.items())
     yield ""
 
 
-def _pass(each: Pass) -> Iterator[str]:
+def _runner(table: AnyTable) -> str:
+    return f"`{heading(table)}`" if isinstance(table, PassTable) else heading(table)
+
+
+def _pass(each: AnyPass) -> Iterator[str]:
     yield f"### `{each.name}`\n\n{each.does}\n"
     yield from (f"* {word} *{fact}*: {why}" for word, fact, why in each.reasons)
-    yield from (f"* option `{o.name}: {o.type_name} = {o.value}`: {o.meaning}" for o in each.options.values())
+    for note in notes(each):
+        yield f"* {note.word} `{note.what}`: {note.meaning}" if note.meaning else f"* {note.word} {note.what} only"
     yield ""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from prograd_proto import program_pb2 as pb
+    from runtime.codegen.lowering.passes.pass_table import PassTable
     from runtime.engines.engine import Engine, EngineOptions
 
     EngineName = Literal["reference", "native", "native.avx512", "native.avx2", "native.sse2", "native.neon"]
@@ -60,6 +61,13 @@ def with_instructions(engine: str, instructions: str) -> str:
     from runtime.engines.native.cpu import instruction_sets
 
     return f"{engine}.{instructions}" if instructions in instruction_sets() else engine
+
+
+def lowering_passes() -> dict[str, PassTable]:
+    """Return the tables of the passes that engines lower a step by, by the name of the engine."""
+    from runtime.codegen.lowering.passes.pipeline import PASSES
+
+    return {PASSES.name: PASSES}
 
 
 def machine_peak(threads: int) -> float | None:

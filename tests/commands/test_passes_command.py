@@ -8,6 +8,7 @@ from compiler import Program, global_norm, momentum, ops
 from compiler.__main__ import main
 from compiler.passes.pipeline import PASSES
 from compiler.planning.pipeline import PLANNING
+from runtime.codegen.lowering.passes.pipeline import PASSES as LOWERING
 
 
 def run(capsys, *arguments: object) -> tuple[int, str, str]:
@@ -28,11 +29,23 @@ def test_a_table_is_printed_in_order_with_every_reason_on_a_line_of_its_own(caps
     assert max(map(len, lines)) <= 132
 
 
-def test_both_tables_are_printed_unless_one_is_named(capsys):
+def test_the_passes_of_lowering_are_printed_with_the_steps_that_they_apply_to(capsys):
+    code, out, _ = run(capsys, "passes", "native")
+    lines = out.splitlines()
+    heads = [line for line in lines if line[:2].strip().isdigit()]
+    assert (code, lines[0]) == (0, f"lowering by the native engine: {len(LOWERING.passes)} passes, in order")
+    assert heads == [f"{number:2} {each.name}: {each.does}" for number, each in enumerate(LOWERING, 1)]
+    assert lines.count("     applies to  instrumented steps") == 1
+    assert "   promises      memory        the engine binds offsets to addresses" in lines
+    assert max(map(len, lines)) <= 132
+
+
+def test_all_tables_are_printed_unless_one_is_named(capsys):
     _, compiles, _ = run(capsys, "passes", "compile")
     _, plans, _ = run(capsys, "passes", "plan")
-    _, both, _ = run(capsys, "passes")
-    assert both == f"{compiles}\n{plans}"
+    _, lowers, _ = run(capsys, "passes", "native")
+    _, together, _ = run(capsys, "passes")
+    assert together == f"{compiles}\n{plans}\n{lowers}"
     assert "   given         inference forms, nothing dead, bound, " in plans
 
 
@@ -42,7 +55,9 @@ def test_a_program_reads_the_same_as_json(capsys):
     assert {name: [each["name"] for each in table["passes"]] for name, table in tables.items()} == {
         "compile": PASSES.names,
         "plan": PLANNING.names,
+        "native": [each.name for each in LOWERING],
     }
+    assert {each["name"]: each["applies_to"] for each in tables["native"]["passes"]}["separate"] == "instrumented steps"
     keep_budget = tables["plan"]["passes"][1]
     assert keep_budget["requires"]["planned"] == "a block that is small enough stays as it is"
     assert keep_budget["options"][0] == {
@@ -57,7 +72,7 @@ def test_another_table_is_refused_in_a_sentence(capsys):
     assert run(capsys, "passes", "pan") == (
         2,
         "",
-        "compiler: there is no table of passes 'pan'; did you mean 'plan'?; there are compile and plan\n",
+        "compiler: there is no table of passes 'pan'; did you mean 'plan'?; there are compile, plan, native\n",
     )
 
 
