@@ -67,7 +67,7 @@ def measured(program, batch):
 
 
 def described(block):
-    """What keeping the budget costs: operations, repeated ops, moved bytes."""
+    """Return the cost of keeping the budget: operations, rematerialised ops, moved bytes."""
     costs, types = operations_of(BlockAnalysis(block)), {tensor.name: type_of(tensor) for tensor in block.tensors}
     again = [cost for cost, op in zip(costs, block.ops, strict=True) if op.recompute_of]
     moved = sum(types[op.outputs[0]].nbytes for op in block.ops if op.type in ("spill", "reload"))

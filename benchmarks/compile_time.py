@@ -39,7 +39,7 @@ def main():
 
 
 def units_for(build, units):
-    """How many units give the number of ops, by proportion."""
+    """Return the number of units that gives the number of ops, by proportion."""
     one, two = (len(build(n).compile(batch=32).desc.blocks[0].ops) for n in (units, 2 * units))
     return units + (OPS - one) * units // (two - one)
 

@@ -1,4 +1,4 @@
-"""What the runtime adds to each call of NumPy: a program of 100 additions of 100 elements, against a plain loop.
+"""Measure the runtime's overhead per call of NumPy: a program of 100 additions of 100 elements, against a plain loop.
 
     python benchmarks/dispatch.py
 
@@ -57,7 +57,7 @@ def step_of_program():
 
 
 def loop_of_numpy():
-    """The same additions, with two arrays for results that take turns."""
+    """Run the same additions with two alternating arrays for results."""
     x = np.linspace(0, 1, ELEMENTS, dtype=np.float32)
     buffers = [np.empty_like(x), np.empty_like(x)]
     calls = [(buffers[i % 2 - 1] if i else x, x, buffers[i % 2]) for i in range(OPS)]

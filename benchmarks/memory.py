@@ -1,4 +1,4 @@
-"""What each technique does to the memory of a training step, beside the ways of older planners.
+"""Measure the effect of each technique on the memory of a training step, beside the methods of older planners.
 
     python benchmarks/memory.py               a table
     python benchmarks/memory.py --markdown    for docs/memory.md

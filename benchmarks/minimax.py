@@ -31,7 +31,7 @@ def main(words: list[str]) -> None:
 
 
 def fits() -> dict[str, tuple[Function, Function, float, float, int, int]]:
-    """By name: function, weight of an error, interval, degree, and bits of the coefficients."""
+    """Map each name to its function, weight of an error, interval, degree, and bits of the coefficients."""
     half, root = 0.35, 0.02944
     return {
         "exp 32": (after_exp, share_of_expm1, -half, half, 5, 32),
@@ -76,7 +76,7 @@ def share_of_log(z: mpf) -> mpf:
 
 
 def after_long_log(z: mpf) -> mpf:
-    """What follows those two terms of log, divided by z**2."""
+    """Return the rest of log after its first two terms, divided by z**2."""
     return mpmath.fsum(2 * z**k / (2 * k + 5) for k in range(40))
 
 

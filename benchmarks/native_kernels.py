@@ -147,7 +147,7 @@ def multiplication(of: Target, m: int, n: int, k: int, layout: str, dtype: str) 
 
 
 def convolutions(of: Target) -> None:
-    """In all three directions; where a window is mostly border, less is multiplied than is counted."""
+    """Time all three directions; where most of a window is border, fewer multiplications run than are counted."""
     spin, spun = peak(of, "float32")
     print(f"\n{'convolution':36}{'GFLOP/s':>9}{'of peak':>9}{'quartiles':>13}")
     for n, side, deep, wide, window in CONVOLUTIONS:

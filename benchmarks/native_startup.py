@@ -1,4 +1,4 @@
-"""From the start of a process to its end with the native engine: without kept code, and with it.
+"""Measure a process with the native engine from start to end, with and without cached code.
 
     python benchmarks/native_startup.py
 

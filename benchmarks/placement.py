@@ -54,7 +54,7 @@ def main():
 
 
 def by_moves(show):
-    """Of more buffers than the exact search takes."""
+    """Place more buffers than the exact search accepts."""
     for count in (3_000, 28_500):
         buffers = [Buffer(f"b{i}", *span) for i, span in enumerate(any_sizes_at_any_time(count))]
         for moves in (0, 10_000, 100_000):

@@ -1,4 +1,4 @@
-"""What two threads gain and what the memory plan leaves them, and the gain of running a program that is built once.
+"""Measure the gain of two threads, the part that the plan allows, and the gain of a program built once.
 
     python benchmarks/schedule.py                the tables
     python benchmarks/schedule.py --markdown     as in docs/scheduling.md
@@ -178,7 +178,7 @@ def compare(compiled, entry, repeat, limit):
 
 
 def room(compiled):
-    """What memory leaves to two threads: all ops together through the time of two that wait for nothing but bytes.
+    """Return the gain that memory allows: the time of all ops over that of two threads that wait only for bytes.
 
     Beside the plan stand the one for two threads, and one in which no two buffers share memory; the plan's arena is 1.
     """
@@ -228,7 +228,7 @@ MATRICES = [[np.ones((256, 256), np.float32) for _ in range(3)] for _ in range(2
 
 
 def second_thread():
-    """How many times faster two threads are at work that is independent, now."""
+    """Return the speed-up of two threads on independent work at present."""
 
     def work(k):
         a, b, out = MATRICES[k]

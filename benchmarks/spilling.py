@@ -1,4 +1,4 @@
-"""What a budget costs in time, and saves in the memory of the process, with and without a file beside the arena.
+"""Measure the cost of a budget in time and its saving of process memory, with and without a spill file.
 
     python benchmarks/spilling.py FOLDER               a table; the file lies in that folder, which is to be on a disk
     python benchmarks/spilling.py FOLDER --markdown    for docs/memory.md

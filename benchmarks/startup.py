@@ -1,4 +1,4 @@
-"""From the start of a process to the end of the first training step of a 64-32-10 perceptron, Adam, batch 64.
+"""Measure the time from a process's start to its first training step: 64-32-10 perceptron, Adam, batch 64.
 
     python benchmarks/startup.py              the table
     python benchmarks/startup.py --imports    also the slowest imports of the runtime, by -X importtime
@@ -75,7 +75,7 @@ def write_program(folder):
 
 
 def seconds(command, folder):
-    """Of a fresh process."""
+    """Measure a fresh process."""
     start = perf_counter()
     process(command, folder)
     return perf_counter() - start

@@ -1,4 +1,4 @@
-"""What `families.py` times: operators beside their counterparts in PyTorch, on operands of the sizes of training."""
+"""Cases of `families.py`: operators beside their counterparts in PyTorch, with operands of training sizes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Case:
         return [np.array(self.turned(x, i), order="C") for i, x in enumerate(self.operands)]
 
     def turned(self, x: np.ndarray, number: int = 0) -> np.ndarray:
-        """What has the layout of that operand, in PyTorch's; a result is like the first if it has as many axes."""
+        """Convert to PyTorch's layout of that operand; a result has the layout of the first if its rank is equal."""
         match self.layout[number : number + 1]:
             case "x" if x.ndim == self.operands[number].ndim:
                 return np.moveaxis(x, -1, 1)

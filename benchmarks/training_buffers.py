@@ -1,4 +1,4 @@
-"""Buffers of synthetic training steps: what lives how long when a network of so many layers is trained.
+"""Buffers of synthetic training steps: lifetimes of tensors when a network of several layers is trained.
 
 A network is a list of layers (kind, inputs, output, bytes of its parameter, bytes of its scratch). `buffers_of` runs it
 forward, keeping what backward reads, then backward, and has the parameters updated at once or after everything.
@@ -88,7 +88,7 @@ def buffers_of(network, sizes, updates):
 
 
 def saved(kind, inputs, output, position):
-    """What the gradient of a layer's input reads of the forward pass."""
+    """Return the forward tensors that the gradient of a layer's input reads."""
     if kind in ("relu", "softmax"):
         return [output]
     if kind in ("norm", "gelu"):

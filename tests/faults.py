@@ -30,7 +30,7 @@ LAST = "step-0000000021.safetensors"
 
 
 class Outcome(NamedTuple):
-    """How a command ended, and what it said."""
+    """Exit code and output of a command."""
 
     code: int
     out: str

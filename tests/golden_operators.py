@@ -53,7 +53,7 @@ def wanted() -> set[tuple[str, int]]:
 
 
 def listed() -> set[tuple[str, int]]:
-    """What the files have, as they are, before any upgrade."""
+    """Return the contents of the files before any upgrade."""
     programs = [parse(read(str(path))) for path in sorted(CORPUS.glob("*.pb"))]
     tried = {entry.name.partition(" ")[0] for program in programs for entry in program.entries}
     return {(op.type, op.version) for program in programs for op in program.operators if op.type in tried}
@@ -75,7 +75,7 @@ def program_of(types: list[str]) -> pb.ProgramDesc:
 
 
 def tried_of(type: str) -> list[pb.BlockDesc]:
-    """Of the samples that are small, the first and the last, which are far apart as a rule; else the smallest."""
+    """Return the first and the last of the small samples, which usually differ most; else the smallest one."""
     blocks = [block_of(sample) for sample in SAMPLES if sample.op == type]
     small = [block for block in blocks if block.ByteSize() <= SMALL] or sorted(blocks, key=lambda b: b.ByteSize())[:1]
     return small[:1] if small[0] == small[-1] else [small[0], small[-1]]

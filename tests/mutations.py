@@ -233,7 +233,7 @@ def copied(value: Any) -> Any:
 
 
 def outcome(raw: bytes, folder: Path) -> str:
-    """What becomes of a file: the word for an error of ours, or "ran". Any other exception is a fault."""
+    """Return the kind of prograd's error for a file, or "ran". Any other exception is a fault."""
     path = folder / "mutated.pb"
     path.write_bytes(raw)
     try:

@@ -32,7 +32,7 @@ LONG = 60  # seconds after which one of them has gone astray
 
 
 class Found(NamedTuple):
-    """What was seen: predictions, steps that were made meanwhile, steps that predictions were of, and seconds."""
+    """Counts: predictions, concurrent steps, steps whose states were predicted, and seconds."""
 
     predictions: int
     steps: int
@@ -55,13 +55,13 @@ def compiled() -> Compiled:
 
 
 def rows() -> dict[str, Any]:
-    """Of one epoch."""
+    """Return the events of one epoch."""
     rng = np.random.default_rng(0)
     return {"x": rng.normal(size=(BATCH * STEPS, WIDTH)).astype(np.float32), "y": rng.integers(0, 4, BATCH * STEPS)}
 
 
 def look(count: int, threads: int, engine: str | None = None) -> Found:
-    """Predict so often from so many threads while another one trains; raises AssertionError for what is wrong."""
+    """Predict `count` times from `threads` threads while another one trains. Raise AssertionError for a fault."""
     program, data = compiled(), rows()
     inputs = [data["x"][i : i + 1 + 3 * i] for i in range(INPUTS)]
     alone = runtime.Run(program, engine=engine)

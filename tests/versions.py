@@ -88,7 +88,7 @@ def parsed() -> argparse.Namespace:
 
 
 def jobs(options: argparse.Namespace) -> list[Job]:
-    """What was asked for, or everything."""
+    """Return the requested versions, or all."""
     everything = not options.python and not options.numpy
     pythons = PYTHONS if everything else options.python or ()
     numpys = NUMPYS if everything else options.numpy or ()
@@ -96,7 +96,7 @@ def jobs(options: argparse.Namespace) -> list[Job]:
 
 
 def interpreters() -> dict[str, Path]:
-    """By minor version, a Python: of PATH, else the newest of pyenv's."""
+    """Map each minor version to a Python of PATH, else to the newest of pyenv."""
     found: dict[str, Path] = {}
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for minor in PYTHONS:
@@ -114,7 +114,7 @@ def number(version: str) -> tuple[int, ...]:
 
 
 def answers(path: Path, minor: str) -> bool:
-    """Whether it runs, which a shim of pyenv may not, and is that Python."""
+    """Return True if it runs, which a shim of pyenv may not, and is that Python."""
     done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     return done.returncode == 0 and f" {minor}." in done.stdout
 
@@ -138,7 +138,7 @@ def run(job: Job, python: Path, options: argparse.Namespace) -> str:
 
 
 def environment() -> dict[str, str]:
-    """That of CI: hypothesis tries the same examples each time."""
+    """Environment of CI, where hypothesis tries the same examples each time."""
     return os.environ | {"CI": "true"}
 
 

@@ -16,7 +16,7 @@ from subjects import SUBJECTS  # noqa: E402
 
 
 def stepper():
-    """What makes so many steps, and gives the last loss."""
+    """Return a function that runs a number of steps and returns the last loss."""
     subject, (family, _, kind) = SUBJECTS[SUBJECT], NAME.partition(".")
     match family:
         case "torch":

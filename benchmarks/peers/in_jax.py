@@ -93,14 +93,14 @@ class Layers:
 
 
 def shifted_products(x, w, stride):
-    """A convolution of channels by themselves, as the sum of nine products."""
+    """Compute a depthwise convolution as the sum of nine products."""
     h, width = x.shape[1:3]
     x = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
     return sum(x[:, i : i + h : stride, k : k + width : stride] * w[i, k, 0] for i in range(3) for k in range(3))
 
 
 def loss_of(subject, shifted):
-    """From trained weights, running statistics and rows to the loss and the new statistics."""
+    """Return the loss and the new statistics of trained weights, running statistics and rows."""
 
     def loss(trained, running, x, y):
         layers = Layers(trained | running, shifted)
@@ -128,7 +128,7 @@ def updated(subject, p, g, state):
 
 
 def kept(subject, p):
-    """What the optimizer begins with."""
+    """Return the initial state of the optimizer."""
 
     def zeros():
         return {name: jnp.zeros_like(value) for name, value in p.items()}
@@ -139,7 +139,7 @@ def kept(subject, p):
 
 
 def stepper(subject, threads, kind=""):
-    """What makes so many steps, and gives the last loss. The kinds: "" and "shifted"."""
+    """Return a function that runs a number of steps and returns the last loss. The kinds are "" and "shifted"."""
     values = {name: jnp.asarray(value) for name, value in initial(subject).items()}
     p = {name: value for name, value in values.items() if is_trained(name)}
     running = {name: value for name, value in values.items() if not is_trained(name)}

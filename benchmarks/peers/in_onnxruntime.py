@@ -9,7 +9,7 @@ from in_torch import model
 
 
 class Network(t.nn.Module):
-    """What the exporter takes: rows as they are, and logits."""
+    """Model that the exporter accepts: unchanged rows in, logits out."""
 
     def __init__(self, subject):
         super().__init__()
@@ -23,7 +23,7 @@ class Network(t.nn.Module):
 
 
 def predictor(subject, threads, example):
-    """From rows to logits, in a session with so many threads."""
+    """Return a function from rows to logits, in a session with `threads` threads."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "network.onnx")
         with t.no_grad():

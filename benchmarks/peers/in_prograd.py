@@ -80,7 +80,7 @@ class Layers:
 
 
 def program(subject):
-    """What trains it, and predicts with it."""
+    """Return the program that trains the subject and predicts with it."""
     made = Program("peer")
     x = made.input("x", "int64" if subject.words else "float32", ("batch", *subject.shape))
     if subject.words:
@@ -103,7 +103,7 @@ def session(subject, threads, engine="native", batch=None):
 
 
 def stepper(subject, threads, engine="native"):
-    """What makes so many steps, and gives the last loss."""
+    """Return a function that runs a number of steps and returns the last loss."""
     run = session(subject, threads, engine)
     data = dict(zip("xy", rows(subject), strict=True))
     events = run.events(data=data, epochs=10**6, ahead=64)
@@ -119,6 +119,6 @@ def stepper(subject, threads, engine="native"):
 
 
 def predictor(subject, threads, example):
-    """From rows to logits, as many rows at once as in the example."""
+    """Return a function from rows to logits, with the batch size of the example."""
     run = session(subject, threads, batch=len(example))
     return lambda x: run.predict(x)["y"]

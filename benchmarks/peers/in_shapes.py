@@ -4,7 +4,7 @@ import numpy as np
 
 
 class Shape(tuple):
-    """Of a row; the sum of two is that of each."""
+    """Shape of a row; a sum has the shape of its operands."""
 
     __slots__ = ()
 

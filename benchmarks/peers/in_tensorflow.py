@@ -59,7 +59,7 @@ class Layers:
 
 
 def stepper(subject, threads, kind=""):
-    """What makes so many steps with Adam, and gives the last loss."""
+    """Return a function that runs a number of steps with Adam and returns the last loss."""
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     values = {name: tf.Variable(value) for name, value in initial(subject).items()}

@@ -112,7 +112,7 @@ def model(subject, channels_last=False):
 
 
 def stepper(subject, threads, kind=""):
-    """What makes so many steps, and gives the last loss. The kinds: "", "channels-last" and "compile"."""
+    """Return a function that runs steps and returns the last loss. The kinds are "", "channels-last" and "compile"."""
     t.set_num_threads(threads)
     layers, inputs = model(subject, kind == "channels-last")
     layers.training = True

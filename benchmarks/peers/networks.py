@@ -56,7 +56,7 @@ def mobilenet(f, x):
 
 
 def resnet18(f, x):
-    """With a stem for small images; He et al., 2016."""
+    """Compute a ResNet-18 with a stem for small images: He et al., 2016."""
     x, inside = f.relu(f.batch_norm(f.conv(x, "stem", 64), "stem")), 64
     for i, (width, stride) in enumerate(((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1))):
         y = f.relu(f.batch_norm(f.conv(x, f"{i}.1", width, stride=stride), f"{i}.1"))

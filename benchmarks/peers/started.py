@@ -1,4 +1,4 @@
-"""What a program takes to start: processor time of a process with one step in it, and memory beside the plan."""
+"""Measure the start of a program: processor time of a process with one step in it, and memory beside the plan."""
 
 import os
 import re
@@ -25,7 +25,7 @@ class Started(NamedTuple):
 
 
 def started(name, threads, rounds):
-    """Of a subject; medians of so many rounds."""
+    """Measure a subject; return medians of `rounds` rounds."""
     subject = SUBJECTS[name]
     with TemporaryDirectory() as folder:
         file = Path(folder, "program.pb")

@@ -1,4 +1,4 @@
-"""What is compared, as data: networks with their rows, batches and optimizers, and the values that all begin with."""
+"""Subjects of the comparison: networks with rows, batches and optimizers, and initial values that all share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Subject:
 
     @property
     def classifies(self):
-        """Whether there are classes; else a number is predicted."""
+        """True if the subject predicts classes, not a number."""
         return self.classes > 1
 
 
@@ -76,7 +76,7 @@ def initial(subject):
 
 
 def is_trained(name):
-    """Whether an optimizer updates it."""
+    """Return True if an optimizer updates it."""
     return name.rsplit(".", 1)[-1] not in ("mean", "variance")
 
 

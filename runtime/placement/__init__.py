@@ -1,4 +1,4 @@
-"""From buffers to offsets in one arena: a pure function, and a check that no two buffers collide.
+"""Assign buffers to offsets in one arena by a pure function, and check that no two buffers collide.
 
 buffer     bytes that are needed during an interval of the clock
 placement  several algorithms to place buffers, until one reaches the lower bound; the algorithms are

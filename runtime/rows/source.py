@@ -60,7 +60,7 @@ class Iterated:
         """Go to a cursor; raise DataError for a position that does not exist, or that an iterator has passed."""
         numbers = cast(list[Any], cursor) if isinstance(cursor, list) else []
         if [type(number) for number in numbers] != [int, int] or min(numbers) < 0:
-            raise DataError("the checkpoint has another cursor than an iterator; go on with the source that it is of")
+            raise DataError("the checkpoint has another cursor than an iterator; resume with the source that wrote it")
         taken, used = numbers
         if [taken, used] < self.cursor:
             if self._make is None:

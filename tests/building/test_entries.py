@@ -1,4 +1,4 @@
-"""What an entry is fed and which of its fetches count rows, whatever the passes do to the blocks that run."""
+"""Feeds of entries and fetches that count rows, for any passes over the blocks that run."""
 
 from __future__ import annotations
 

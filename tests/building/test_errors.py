@@ -1,4 +1,4 @@
-"""What users are told: a bad call and its sentence, word for word, beginning with the line of the call."""
+"""Sentences of bad calls, word for word, beginning with the line of the call."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def rows(seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def evaluated(of: Callable[..., Any], data: dict[str, np.ndarray] | None = None, batch: int = 8) -> dict[str, Any]:
-    """What the metrics are that `of` makes of the tensors, over rows that do not fill the steps."""
+    """Return the metrics that `of` computes from the tensors, over rows that do not fill the steps."""
     data = rows() if data is None else data
     program = Program("judge")
     symbols = {name: program.input(name, array.dtype.name, ("batch", *array.shape[1:])) for name, array in data.items()}

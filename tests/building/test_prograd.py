@@ -74,7 +74,7 @@ def test_a_file_that_hides_a_package_is_named(name: str, tmp_path: Path):
     ["from prograd import Program, load", "import runtime; from prograd import Program", "import prograd.layers"],
 )
 def test_prograd_is_imported_in_a_clone_where_another_one_is_installed(code: str, tmp_path: Path):
-    """As after `pip install .`: the folder that Python looks in first has all packages but `prograd_proto`."""
+    """Import as after `pip install .`: the first folder on the path has all packages but `prograd_proto`."""
     root, ignore = Path(prograd.__file__).parents[1], shutil.ignore_patterns("__pycache__")
     for name in ("prograd", "compiler", "registry", "runtime"):
         shutil.copytree(root / name, tmp_path / "clone" / name, ignore=ignore)

@@ -17,7 +17,7 @@ Array = np.ndarray
 
 
 def computed(build: Callable[[Program, Value], Value], x: Array, **more: Array) -> tuple[Array, dict[str, Array]]:
-    """What a layer makes of x outside training, and its states, all of them drawn so that each matters."""
+    """Return a layer's result for x outside training, and its states, drawn so that each one matters."""
     program = Program(seed=3)
     given = program.input("x", str(x.dtype), ("batch", *x.shape[1:]))
     for name, array in more.items():

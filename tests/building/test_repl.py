@@ -1,4 +1,4 @@
-"""What a notebook or a prompt shows: signatures of operators, what things say of themselves, what may be completed."""
+"""Contents of notebooks and prompts: signatures of operators, representations, completions."""
 
 import copy
 import importlib

@@ -1,4 +1,4 @@
-"""What `compiler` and `runtime` have in common: words for all verbs, signals, streams, and how they end."""
+"""Common behaviour of `compiler` and `runtime`: options of all verbs, signals, streams, and exit codes."""
 
 from __future__ import annotations
 

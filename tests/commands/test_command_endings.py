@@ -1,4 +1,4 @@
-"""How the command `runtime` ends when it is stopped, limited or asked for what contradicts itself."""
+"""Endings of the command `runtime` when it is stopped, limited or given contradicting options."""
 
 import os
 import re

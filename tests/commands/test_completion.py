@@ -21,7 +21,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 @pytest.fixture
 def scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[tuple[str, str], Path]:
-    """By command and shell, the files of what the verb prints."""
+    """Map each command and shell to the file of the completions that the verb prints."""
     made = {}
     for command, main in MAINS.items():
         for shell in SHELLS:

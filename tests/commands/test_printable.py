@@ -1,4 +1,4 @@
-"""What a file says reaches no terminal, result line, table or picture as it stands."""
+"""Text from files is escaped before it reaches a terminal, result line, table or picture."""
 
 import csv
 import io

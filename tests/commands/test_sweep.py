@@ -211,7 +211,7 @@ def test_a_signal_that_interrupts_no_wait_ends_the_sweep_as_well(folder, moment)
 
 
 def _end_of(sweep: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """How it ended and what it said; nothing is left of it and its runs, however it ended."""
+    """Return exit code and output; check that the sweep and its runs leave no process."""
     try:
         out, err = sweep.communicate(timeout=60)
     finally:

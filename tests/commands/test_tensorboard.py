@@ -24,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def events(folder: str) -> Iterator[Any]:
-    """Of the one file of a folder: a record is its length, a checksum of that, the bytes, a checksum of them."""
+    """Return the records of a folder's only file: length, checksum of the length, bytes, checksum of the bytes."""
     event = pytest.importorskip("tensorboardX.proto.event_pb2").Event
     (path,) = Path(folder).glob("events.out.tfevents.*")
     data = path.read_bytes()

@@ -132,7 +132,7 @@ ZERO_BELOW: list[tuple[str, Callable[[Value], Value], list[float]]] = [
 def test_infinity_stays_above_a_slope_of_0(
     name: str, function: Callable[[Value], Value], expected: list[float], engine: str
 ):
-    """As in PyTorch, the result is x where x is positive, and slope * x elsewhere."""
+    """Return x where x is positive, and slope * x elsewhere, as PyTorch does."""
     program = Program("p")
     x = program.input("x", "float32", ("n", 7))
     program.outputs(y=function(x))

@@ -72,7 +72,7 @@ def require_kernels_agree(block: pb.BlockDesc):
 
 
 def arguments(signature: inspect.Signature, program: Program, rng: random.Random) -> tuple[list[Any], dict[str, Any]]:
-    """What a call may be given: an attribute at its default most of the time, an optional tensor at times."""
+    """Draw the arguments of a call: mostly default attributes, and sometimes an optional tensor."""
     operands: list[Any] = []
     given: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():

@@ -1,4 +1,4 @@
-"""How an operator is declared, called and differentiated; what a wrong declaration or call says."""
+"""Declaration, calls and gradients of an operator, and the errors of wrong declarations and calls."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def types_of(op: Op, case: Case) -> list[TensorType | None]:
 
 
 def other_shapes(shape: tuple[int, ...]) -> set[tuple[int, ...]]:
-    """Of every rank to five, and near this one."""
+    """Return shapes of every rank up to five, and shapes near this one."""
     near = {shape[1:], (5, *shape), (*shape, 1), (0, *shape[1:]), shape[::-1]}
     return near | {(), (1,), (0,), (2, 2), (3, 1, 2), (2, 2, 2, 2), (1, 2, 1, 2, 3)}
 
@@ -107,7 +107,7 @@ def combinations(usual: list[str | None]) -> Iterator[list[str | None]]:
 
 
 def says(rules: DtypeRules, operands: list[str | None], attributes: list[str | None]) -> bool:
-    """Whether operands may have these dtypes; more of a variadic input are like the last of it."""
+    """Return True if operands may have these dtypes; further operands of a variadic input are like its last."""
     before = [*in_places(rules, operands), *attributes]
     last = len(rules.operands) - 1
     more = [rules.operands[last].accepts(dtype, before) for dtype in operands[len(rules.operands) :]]
@@ -129,7 +129,7 @@ def inferred(op: Op, types: list[TensorType | None], attributes: dict) -> list[T
 
 
 def computed(op: Op, types: list[TensorType | None], attributes: dict) -> list[TensorType] | None:
-    """What the rule of the kernel gives, and the loader's rule that only movers take and give halves."""
+    """Return the result of the kernel's rule, under the loader's rule that only movers accept and return halves."""
     kernel = KERNELS[op.name]
     halves = any(type is not None and type.dtype in HALVES for type in types)
     try:

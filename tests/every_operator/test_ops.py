@@ -1,4 +1,4 @@
-"""What holds for every operator, tried on every sample: the two sides agree, and gradients are derivatives."""
+"""Properties of every operator, tested on every sample: the two sides agree, and gradients are derivatives."""
 
 import tracemalloc
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is compared with PyTorch is complete: seen without PyTorch, which the comparison itself needs."""
+"""Completeness of the comparison with PyTorch, tested without PyTorch."""
 
 import ast
 from pathlib import Path

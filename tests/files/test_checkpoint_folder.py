@@ -1,4 +1,4 @@
-"""Who may write into a folder of checkpoints, and what is never removed there."""
+"""Ownership of a folder of checkpoints, and files that are never removed from it."""
 
 import errno
 import hashlib

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "proto" / "prograd_proto" / "program.proto"
 
 Damage = list[tuple[int, bytes]]
-"""Positions and what stands there instead of a byte."""
+"""Positions, and the replacement of the byte at each."""
 
 
 @given(programs())
@@ -233,7 +233,7 @@ def small_program() -> pb.ProgramDesc:
 
 
 def refusal_of(raw: bytes) -> str:
-    """What `load` says of a file x.pb with these bytes."""
+    """Return the sentence of `load` for a file x.pb with these bytes."""
     Path("x.pb").write_bytes(raw)
     return load_error("x.pb")
 

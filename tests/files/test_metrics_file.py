@@ -66,7 +66,7 @@ def test_a_resumed_run_ends_with_the_file_of_an_uninterrupted_one(folder, monkey
 
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    """Let the run end hard, without a checkpoint, after so many steps are in the file."""
+    """Kill the run, without a checkpoint, after `steps` steps are in the file."""
     write = MetricsFile.write
 
     def stopping(self: MetricsFile, event: runtime.Event) -> None:
@@ -153,7 +153,7 @@ def test_a_longer_file_is_not_cut_off_for_want_of_a_checkpoint(folder, capsys, n
     assert execute("--metrics", name, "--checkpoint", "typing-error", "--every", 5, "--resume") == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
         f"runtime: {name}: there is no checkpoint yet, and the file has more than the 5 steps before the first one, "
-        "so it is of another run; name another file"
+        "so it belongs to another run; name another file"
     )
     assert Path(name).read_bytes() == before
 

@@ -1,4 +1,4 @@
-"""What is read is a regular file: a pipe, device, folder or loop of links is a sentence, whoever opens it."""
+"""Only regular files are read: a pipe, device, folder or loop of links is a sentence, for every reader."""
 
 import os
 import shutil

@@ -25,7 +25,7 @@ CUT = {"stop_gradient": slice(None), "batch_norm": slice(1, 3)}
 
 @dataclass(frozen=True)
 class Derivative:
-    """What a call of `gradients` or `minimize` has said: names of tensors of the block, None for a gradient of zeros.
+    """Result of `gradients` or `minimize`: names of tensors of the block, None for a gradient of zeros.
 
     Attributes:
         step: its place in the recipe.
@@ -83,7 +83,7 @@ class Building:
         return self.names[name]
 
     def array(self, name: str) -> np.ndarray:
-        """What the tensor of that name in the recipe holds."""
+        """Return the Value of the tensor with that name in the recipe."""
         return self.tape.arrays[self.names[name].name]
 
     def _give(self) -> None:

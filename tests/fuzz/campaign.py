@@ -22,7 +22,7 @@ Tried = Callable[[int], "Trial"]
 
 @dataclass
 class Trial:
-    """What came of one seed.
+    """Outcome of one seed.
 
     Attributes:
         counts: verdicts by judge and word, with the reason of those that are skipped; what a generator says of itself.

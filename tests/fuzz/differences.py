@@ -109,7 +109,7 @@ class Line:
         return self._sum()
 
     def has_kink(self) -> bool:
-        """Whether the derivatives from both sides stay apart, or another step gives something else altogether."""
+        """Return True if the one-sided derivatives differ, or another step size gives an unrelated result."""
         gaps = []
         for h in (1e-3, 1e-4, 1e-5, 1e-6):
             right, left = self.value(h) / h, -self.value(-h) / h
@@ -117,7 +117,7 @@ class Line:
         return gaps[-1] > 0.05 * max(gaps[0], 1e-2) or gaps[-2] > 0.3 * max(gaps[0], 1e-2)
 
     def noise(self) -> float:
-        """How far the derivative is off if all results are off in their last digits."""
+        """Return the error of the derivative if all results are off in their last digits."""
 
         def change(name: str, array: np.ndarray) -> None:
             if array.dtype.kind == "f":

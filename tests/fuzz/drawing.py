@@ -1,4 +1,4 @@
-"""What makers of arguments ask for: tensors of a shape and kind, from what there is or new ones.
+"""Tensors for makers of arguments: of a given shape and kind, existing or new.
 
 A kind is a range of numbers, see kinds.py. A tensor that is there is brought into the range by operators, so that
 programs get longer by it.

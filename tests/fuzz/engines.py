@@ -60,7 +60,7 @@ def stepped(
     threads: int = 1,
     nudged: np.random.Generator | None = None,
 ) -> Results:
-    """What so many steps fetch, and the states after them; `nudged` changes what they begin with."""
+    """Return the fetches of `steps` steps and the states after them; `nudged` changes the initial states."""
     with TemporaryDirectory() as folder:
         run = Run(copy_of(program), engine=engine, threads=threads, spill=folder)  # type: ignore[arg-type]
         known = {feed for bound in run.session.bindings(entry) for feed in bound.feeds}
@@ -78,7 +78,7 @@ def stepped(
 def _far(
     program: pb.ProgramDesc, entry: str, feeds: Mapping[str, np.ndarray], found: Results
 ) -> tuple[str, str] | None:
-    """Where the results are farther from the reference's than rounding explains, and what they are."""
+    """Return the results that differ from the reference by more than rounding explains."""
     steps = len(found) - 1
     wanted = stepped(program, entry, feeds, steps, "reference")
     share = max(TOLERANCE[name] for name in _floats(program))
@@ -96,7 +96,7 @@ def _floats(program: pb.ProgramDesc) -> set[str]:
 
 
 def takes_signs(program: pb.ProgramDesc) -> bool:
-    """Whether an optimizer goes by signs: a gradient that rounds to 0, or not quite, decides a whole step."""
+    """Return True if an optimizer uses signs, so that a gradient that rounds to 0 decides a whole step."""
     return any(op.type == "lion" for block in program.blocks for op in block.ops)
 
 

@@ -62,7 +62,7 @@ def generated(seed: int, *, wide: bool = False) -> Generated:
 
 
 def grow(draw: Draw, refused: Counter[str], count: int, among: tuple[str, ...] | None = None) -> None:
-    """Append so many calls of any function."""
+    """Append `count` calls of any function."""
     for _ in range(count):
         if len(draw.building.tape) > LONG:
             return
@@ -126,7 +126,7 @@ def finish(draw: Draw, refused: Counter[str]) -> None:
 
 
 def only_in_training(draw: Draw) -> set[str]:
-    """What the inference form of batch_norm does not give: its statistics, gradients, and what depends on them."""
+    """Return the results that batch_norm's inference form lacks: statistics, gradients, and their dependents."""
     steps = draw.building.recipe.steps
     of_norms = {name for step in steps if step.call == "batch_norm" for name in step.outputs}
     first = {name for step in steps if step.call == "batch_norm" for name in step.outputs[1:]}

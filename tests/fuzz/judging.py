@@ -28,7 +28,7 @@ def judged(
     *,
     symbol: bool = False,
 ) -> list[Verdict]:
-    """What all judges say; an exception is a verdict too. With `symbol` variants are of a symbol in place of a size."""
+    """Return the verdicts of all judges; an exception is a verdict too. With `symbol`, a symbol replaces a size."""
     rng = np.random.default_rng((seed, 1))
     found: list[Verdict] = []
     if "differences" in judges:
@@ -44,7 +44,7 @@ def judged(
 
 
 def same_numbers(building: Building, symbolic: Building) -> Verdict:
-    """Whether a symbol in place of a size changes a bit."""
+    """Return a verdict if a symbol in place of a size changes a bit."""
     for step in building.recipe.steps:
         for name in step.outputs:
             there = bool(name) and building.value(name) is not None
@@ -54,7 +54,7 @@ def same_numbers(building: Building, symbolic: Building) -> Verdict:
 
 
 def varied(building: Building, seed: int, chosen: Sequence[Variant]) -> list[Verdict]:
-    """What the variants give."""
+    """Return the verdicts of the variants."""
     if not chosen:
         return []
     if len(building.tape) > LONGEST:
@@ -88,7 +88,7 @@ def raised(judge: str, error: Exception) -> Verdict:
 
 
 def pick(seed: int, count: int) -> list[Variant]:
-    """All passes, and so many other variants; all of them if that is less than 0."""
+    """Return the variant with all passes and `count` others, or all variants for a negative count."""
     if count < 0:
         return list(VARIANTS)
     rng = np.random.default_rng((seed, 3))
@@ -97,7 +97,7 @@ def pick(seed: int, count: int) -> list[Variant]:
 
 
 def fails_again(recipe: Recipe, like: Verdict) -> bool:
-    """Whether the recipe, built anew, still fails in that way."""
+    """Return True if the recipe, built again, still fails in that way."""
     try:
         building = Building.of(recipe)
     except Exception as error:

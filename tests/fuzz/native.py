@@ -52,7 +52,7 @@ def tried(seed: int) -> Trial:
 
 
 def verdict_of(building: Building, seed: int, how: Variant | None = None) -> Verdict:
-    """What both engines make of a program, compiled in a way that the seed chooses."""
+    """Compare both engines on a program that is compiled in a way that the seed chooses."""
     rng = np.random.default_rng((seed, 4))
     chosen = how or HOW[max(0, int(rng.integers(-4, len(HOW))))]
     name = f"{engines.SAID} {chosen.name}".strip()
@@ -70,7 +70,7 @@ def verdict_of(building: Building, seed: int, how: Variant | None = None) -> Ver
 
 
 def fails_again(building: Building, like: Verdict) -> bool:
-    """Whether it fails in the same way."""
+    """Return True if it fails in the same way."""
     [how] = [variant for variant in HOW if f"{engines.SAID} {variant.name}".strip() == like.judge]
     found = verdict_of(building, 0, how)
     return (found.word, found.judge) == (like.word, like.judge) and (found.word != "raised" or found.what == like.what)

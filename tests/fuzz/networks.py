@@ -167,7 +167,7 @@ def compiled(network: Network) -> Compiled:
 
 
 def judged(network: Network) -> Verdict:
-    """What both engines make of it."""
+    """Compare both engines on it."""
     try:
         program = compiled(network).desc
     except (OpError, CompileError) as error:
@@ -190,7 +190,7 @@ def fed(network: Network) -> dict[str, np.ndarray]:
 
 
 def shrunk(network: Network, like: Verdict) -> Network:
-    """With as few lines as still fail in the same way."""
+    """Return the fewest lines that still fail in the same way."""
 
     def fails(candidate: Network) -> bool:
         try:

@@ -35,7 +35,7 @@ def tried(
 def main() -> None:
     parser = campaign.options(__doc__ or "")
     parser.add_argument("--variants", type=int, default=1, help="random ones for each program, besides all passes")
-    parser.add_argument("--thorough", type=int, default=10, help="every so many programs in all variants; 0 for none")
+    parser.add_argument("--thorough", type=int, default=10, help="try every N-th program in all variants; 0 for none")
     parser.add_argument("--judges", nargs="*", default=["differences", "torch"])
     given = parser.parse_args()
     campaign.quiet()

@@ -180,7 +180,7 @@ class Side:
         return [x * mask]
 
     def verdicts(self) -> Iterator[Verdict]:
-        """What came of all comparisons."""
+        """Outcome of all comparisons."""
         for at, reason in self.skipped:
             yield Verdict("skipped", "torch", f"step {at}", reason)
         for at, name in self.compared:
@@ -228,7 +228,7 @@ class Side:
         )
 
     def _of_gradients(self, at: int) -> bool:
-        """Whether the step, or one before it, differentiates: its result may be a gradient."""
+        """Return True if the step, or an earlier one, differentiates: its result may be a gradient."""
         return any(step.call in ("gradients", "minimize") for step in self.building.recipe.steps[: at + 1])
 
     def _narrow(self) -> bool:
@@ -238,7 +238,7 @@ class Side:
         )
 
     def _unsure(self, name: str) -> float:
-        """How far a tensor moves if the results of all ops are off in their last digits."""
+        """Return the error of a tensor if the results of all ops are off in their last digits."""
         if self._noise is None:
             self._noise = self._measured()
         return self._noise[self.building.value(name).name]

@@ -167,7 +167,7 @@ def _plain(x: Any) -> Any:
 
 
 def _tuples(x: Any) -> Any:
-    """What JSON has made of a step's parts."""
+    """Restore a step's parts from JSON."""
     if isinstance(x, list):
         return tuple(map(_tuples, x))
     if isinstance(x, dict):

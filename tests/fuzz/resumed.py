@@ -36,7 +36,7 @@ SAME = ("steps", "loss", "evaluate.loss", "state_sha256")
 
 @dataclass(frozen=True)
 class Trial:
-    """What is drawn for a run."""
+    """Random choices for a run."""
 
     seed: int
     rows: int
@@ -119,7 +119,7 @@ def build(trial: Trial) -> Program:
 
 
 def tried(trial: Trial, kills: int) -> str:
-    """What is wrong, "" if nothing is."""
+    """Return a description of the fault, or ""."""
     rng = np.random.default_rng((trial.seed, 2))
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -144,7 +144,7 @@ def tried(trial: Trial, kills: int) -> str:
 
 
 def differing(trial: Trial, folder: Path, training: list[int]) -> str:
-    """What the states of both runs say."""
+    """Compare the states of both runs."""
     one, other = load_file(folder / "undisturbed.safetensors"), load_file(folder / "killed.safetensors")
     for key, array in one.items():
         if array.tobytes() != other[key].tobytes():
@@ -162,7 +162,7 @@ def differing(trial: Trial, folder: Path, training: list[int]) -> str:
 def process(
     trial: Trial, folder: Path, name: str, threads: int, stored: bool, after: float = 0.0, go_on: bool = False
 ) -> tuple[int, dict[str, str], str]:
-    """A run in a process, which kills itself after so many seconds of training; its code, result line, and stderr."""
+    """Run in a process that is killed after `seconds` of training; return code, result line, and stderr."""
     arguments = ["execute", "p.pb", "--checkpoint", name, "--every", str(trial.every), "--threads", str(threads), "-q"]
     arguments += ["--engine", trial.engine, "--save", f"{name}.safetensors", "--force"] + ["--resume"] * go_on
     command = [sys.executable, __file__, "--child", json.dumps([arguments, stored, after])]

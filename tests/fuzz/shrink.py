@@ -12,7 +12,7 @@ Fails = Callable[[Recipe], bool]
 
 
 def shrunk(recipe: Recipe, fails: Fails, attempts: int = 600) -> Recipe:
-    """The smallest that is found with so many attempts."""
+    """Return the smallest failing recipe that is found in `attempts` attempts."""
     left = [attempts]
 
     def better(candidate: Recipe) -> bool:
@@ -99,7 +99,7 @@ def _fewer_gradients(step: Step, read: set[str]) -> Iterator[Step]:
 
 
 def _earlier_targets(recipe: Recipe) -> Iterator[Recipe]:
-    """What a target was made of is differentiated instead."""
+    """Differentiate the operands of a target instead."""
     made = {name: step for step in recipe.steps for name in step.outputs if step.call not in ("input", "gradients")}
     for at, step in enumerate(recipe.steps):
         for i, target in enumerate(step.operands[0] if step.call == "gradients" else ()):
@@ -110,7 +110,7 @@ def _earlier_targets(recipe: Recipe) -> Iterator[Recipe]:
 
 
 def _as_inputs(recipe: Recipe) -> Iterator[Recipe]:
-    """What a step gives is fed instead."""
+    """Feed the result of a step instead."""
     try:
         building = Building.of(recipe)
     except Exception:

@@ -1,4 +1,4 @@
-"""The same program with a symbol for the first extent of what is fed, where the compiler takes one."""
+"""Programs with a symbol for the first extent of their feeds, where the compiler accepts one."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Change = Callable[[str, np.ndarray], None]
 
 
 class Tape:
-    """What is known of a block that grows, or of one that is finished.
+    """Facts about a block under construction or a finished one.
 
     Attributes:
         arrays: every tensor by name.

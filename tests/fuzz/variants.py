@@ -1,4 +1,4 @@
-"""The same program compiled and run in other ways: each is to give the same bits.
+"""Other ways to compile and run a program, each of which must give the same bits.
 
 The reference is the program bound and nothing else, its ops one after the other with every tensor an array of its own.
 NaN stands for NaN here, whatever its sign and payload.
@@ -100,7 +100,7 @@ class Subject:
 
 
 def reference(program: pb.ProgramDesc, entry: str, feeds: Mapping[str, np.ndarray], steps: int) -> Results:
-    """What steps of an entry give without arena, plan or anything in place."""
+    """Return the results of an entry's steps without arena, plan or in-place ops."""
     block = bound_block(program, entry)
     states = States(program, Path())
     states.initialise()
@@ -140,7 +140,7 @@ class NotApplicable(Exception):
 
 
 def judge(subject: Subject, variant: Variant) -> Verdict:
-    """Whether all entries give the reference's bits."""
+    """Return True if all entries give the reference's bits."""
     try:
         program = variant.compile(subject)
     except NotApplicable as reason:
@@ -160,7 +160,7 @@ def judge(subject: Subject, variant: Variant) -> Verdict:
 
 
 def bits(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
-    """What is to be equal: all NaN are one."""
+    """Return the bytes to compare, with one NaN for all."""
     if array.dtype.kind == "f" and np.isnan(array).any():
         array = np.where(np.isnan(array), np.array(np.nan, array.dtype), array)
     return array.dtype.name, array.shape, array.tobytes()
@@ -223,7 +223,7 @@ def budgeted(subject: Subject, *, spill: bool = False) -> pb.ProgramDesc:
 
 
 def moved(subject: Subject) -> pb.ProgramDesc:
-    """With some values in the file, whether that helps or not."""
+    """Compile with some values in the spill file, even without benefit."""
     return spilled(subject.compiled, subject.choose, 1 + subject.choose(3))
 
 

@@ -1,4 +1,4 @@
-"""What a judge says."""
+"""Verdict of a judge."""
 
 from __future__ import annotations
 

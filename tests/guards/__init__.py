@@ -1,6 +1,6 @@
 """Programs run natively with every buffer between pages that nobody may touch.
 
-    pages        regions whose buffers end, or begin, at a forbidden page, with a pattern in what is left of their pages
+    pages        regions whose buffers end, or begin, at a forbidden page, with a pattern in the rest of their pages
     engine       the native engine with all memory of its code in such regions
     trials       one program natively in three ways, whose bits are compared
     programs     good programs: networks of ordinary sizes, and the files of the repository

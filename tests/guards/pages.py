@@ -1,6 +1,6 @@
 """Regions of memory whose buffers lie between pages that nobody may touch.
 
-A read or write behind the end of a buffer kills the process. What is left of its first page holds a pattern, so that
+A read or write behind the end of a buffer kills the process. The rest of its first page holds a pattern, so that
 `Region.require_untouched` finds a write before its begin. A region that guards begins does the opposite.
 """
 

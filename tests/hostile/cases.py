@@ -26,7 +26,7 @@ class Case(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is wrong, and with which call."""
+    """Fault, and the call that has it."""
 
     call: str
     what: str
@@ -61,7 +61,7 @@ def try_case(case: Case, folder: Path) -> tuple[list[Fault], dict[str, dict[obje
 
 
 def _damage(case: Case, folder: Path) -> Iterator[str]:
-    """What is left in the folder that should not be, or is not what it was."""
+    """Return files of the folder that are unexpected or changed."""
     for name in case.files:
         same = name.startswith(("points/", "m.")) or (folder / name).read_bytes() == case.files[name]
         if not same:

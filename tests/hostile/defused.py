@@ -49,7 +49,7 @@ noted(code)
 
 
 class Ending(NamedTuple):
-    """How a bomb ended.
+    """Outcome of a bomb.
 
     Attributes:
         code: the exit code, negative for a signal.

@@ -66,7 +66,7 @@ def main() -> int:
 
 
 class Results:
-    """What a number of cases came to."""
+    """Outcome of a number of cases."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -164,7 +164,7 @@ def _prepare() -> None:
 
 
 def _kind(call: str, what: str) -> str:
-    """What faults of one cause have in common: the call, the judgement, and the type of what was raised."""
+    """Return the key of faults with one cause: the call, the judgement, and the type of the exception."""
     judged = re.sub(r"^writes .*", "writes", what.partition(":")[0])
     raised = re.search(r"a fault of prograd itself, (\w+): (.{0,40})", what)
     return f"{call}: {judged} {re.sub(r'[0-9]+', 'N', ' '.join(raised.groups())) if raised else ''}"

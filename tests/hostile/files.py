@@ -32,7 +32,7 @@ SIZES = (0, 1, 2, 3, -1, 7, 1 << 31, 1 << 62, 1 << 63, 1 << 64, 10**20, True, 1.
 
 @cache
 def checkpoint() -> bytes:
-    """What two steps of a good program save."""
+    """Return the files that two steps of a good program save."""
     with TemporaryDirectory() as folder:
         furnish(Path(folder))
         path = Path(folder) / "s.safetensors"

@@ -39,7 +39,7 @@ _watching = False
 
 
 def watch_writes() -> None:
-    """From now on note every file that is opened for writing, made, renamed or removed; cannot be undone."""
+    """Record every file that is opened for writing, created, renamed or removed from now on; cannot be undone."""
     changes = {"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "shutil.move"}
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -90,7 +90,7 @@ def call(command: Callable[[list[str]], int], words: list[str]) -> tuple[int | s
 
 
 def faults(name: str, words: list[str], code: int | str, out: str, err: str, seconds: float) -> list[str]:
-    """What is wrong with how a call ended."""
+    """Return the fault of a call's ending."""
     quiet = "-q" in words or name != "runtime execute"
     found: list[str] = []
     if code not in CODES:
@@ -116,7 +116,7 @@ def faults(name: str, words: list[str], code: int | str, out: str, err: str, sec
 
 
 def strays(folder: Path) -> list[str]:
-    """What was written outside the folder since the last question."""
+    """Return the files written outside the folder since the last call."""
     real = os.path.realpath(folder)
     found = [path for path in _written if not f"{os.path.realpath(path)}/".startswith((f"{real}/", "/dev/null/"))]
     _written.clear()

@@ -26,7 +26,7 @@ def training_programs() -> tuple[bytes, ...]:
 
 @cache
 def programs() -> tuple[tuple[bytes, ...], ...]:
-    """By size: an op each, whole training runs, larger networks."""
+    """Return programs by size: single ops, whole training runs, larger networks."""
     networks, single = good_programs()[:2], good_programs()[2:]
     return single, training_programs(), networks
 

@@ -79,7 +79,7 @@ def verbs() -> list[Verb]:
 
 
 def parser_of(verb: Verb) -> argparse.ArgumentParser:
-    """What knows the options of a verb."""
+    """Return the parser of a verb's options."""
     return _parsers()[verb.name]
 
 

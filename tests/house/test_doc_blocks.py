@@ -158,7 +158,7 @@ def test_the_page_about_the_native_engine_writes_a_loop():
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What pages take for granted: a program that reports much, with a setting, its rows, and what was trained."""
+    """Create the files that pages assume: a program with a setting, its rows, and trained states."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PROGRAD_CACHE", str(tmp_path / "cache"))
     rng = np.random.default_rng(0)
@@ -186,7 +186,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def commands(page: Path) -> list[str]:
-    """What a page shows behind `$`, of several lines as one."""
+    """Return the commands that a page shows after `$`, with continued lines joined."""
     return [command.replace("\\\n", "") for command in COMMAND.findall(page.read_text(encoding="utf-8"))]
 
 

@@ -1,4 +1,4 @@
-"""What the pages say is so: commands, programs, links, paths, the reference, the page on adding an operator."""
+"""Tests of the pages: commands, programs, links, paths, the reference, the page on adding an operator."""
 
 import ast
 import os
@@ -228,7 +228,7 @@ def test_every_dependency_has_an_upper_bound():
 
 
 def python(folder: Path, *arguments: str, fails: bool = False) -> str:
-    """What a fresh interpreter prints in that folder; what lies there goes before what this one imports."""
+    """Return the output of a new interpreter in that folder, whose modules come first on the path."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(folder), str(folder / "proto"), *sys.path))}
     command = [sys.executable, "-W", "error", *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")

@@ -198,7 +198,7 @@ def test_a_circle_would_be_seen():
 
 
 def import_graph(*, later: bool) -> dict[str, set[str]]:
-    """By module, the modules that it imports at once, or also those that its functions import later."""
+    """Map each module to its imports at load time, optionally with those inside functions."""
     names = {path: _module(folder.parent, path) for folder, _ in ROOMS.values() for path in folder.rglob("*.py")}
     known = set(names.values())
     return {name: {m for m in _imported_modules(path, later) if m in known} - {name} for path, name in names.items()}

@@ -142,7 +142,7 @@ def test_the_commands_of_the_page_about_layers(here: Path):
 
 
 def test_the_commands_of_the_page_about_examples(here: Path):
-    """With one epoch in place of many; a script builds the very file that is committed."""
+    """Run with one epoch instead of many; a script builds exactly the committed file."""
     shutil.copytree(ROOT / "examples", "examples")
     for command in commands(ROOT / "examples/README.md"):
         name, *arguments = shlex.split(command.replace("--epochs 20", "--epochs 1"), comments=True)
@@ -158,7 +158,7 @@ def test_the_commands_of_the_page_about_examples(here: Path):
 
 
 def commands(page: Path) -> list[str]:
-    """What a page shows behind `$`, of several lines as one."""
+    """Return the commands that a page shows after `$`, with continued lines joined."""
     return [command.replace("\\\n", "") for command in COMMAND.findall(page.read_text(encoding="utf-8"))]
 
 

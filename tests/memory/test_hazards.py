@@ -1,4 +1,4 @@
-"""What may run at once: every hazard on memory is waited for, and every order that does so computes the same bits."""
+"""Concurrency: every hazard on memory is waited for, and all orders that do so compute the same bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be written over what: the law beside memory that is looked at cell by cell."""
+"""Rules of in-place writes, compared with a model of memory cell by cell."""
 
 from __future__ import annotations
 

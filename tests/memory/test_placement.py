@@ -184,7 +184,7 @@ def test_a_peak_without_holes_stays_so_when_the_rest_is_placed_around_it(seed: i
 
 
 def training_step(layers: int) -> list[Span]:
-    """What is kept for the backward pass, and what ops of both passes need for a moment."""
+    """Return buffers saved for the backward pass, and temporary buffers of both passes."""
     result: list[Span] = []
     for i in range(layers):
         up, down = 4 * i, 8 * layers - 4 * i
@@ -334,7 +334,7 @@ def test_every_placement_is_safe_and_never_claims_too_much(spans: list[Span], ef
 
 
 def test_an_instance_that_no_greedy_order_solves_is_placed_at_its_lower_bound():
-    """From the benchmarks of MiniMalloc, which allow it 1,048,576 bytes."""
+    """Buffers of a benchmark of MiniMalloc with a limit of 1,048,576 bytes."""
     buffers = instance("C.1048576.csv")
     placement = place(buffers, THOROUGH, alignment=1)
     check_placement(buffers, placement.offsets, placement.arena_bytes, alignment=1)

@@ -43,7 +43,7 @@ def run(module: Module, arrays: Sequence[np.ndarray]) -> None:
 
 
 def pointwise(target: Target, expressions, out: np.dtype, *xs: np.ndarray) -> list[np.ndarray]:
-    """What each expression of vectors gives for these elements, the last of them in a masked tail."""
+    """Return the result of each vector expression for these elements, the last ones in a masked tail."""
     lanes = target.lanes(8 * max(x.itemsize for x in xs))
     size = xs[0].size
 

@@ -47,7 +47,7 @@ class Made:
             self.desc.updates.add(tensor=value.name, state=f"new {value.name}")
 
     def groups(self, target: Target) -> list[str]:
-        """What is computed together."""
+        """Nodes that are computed together."""
         return [group.name for group in lowered(self.desc, (), target).groups]
 
     def native(self, target: Target, threads: int = 1, end: bool = True) -> list[np.ndarray]:

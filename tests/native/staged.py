@@ -39,7 +39,7 @@ def op_of(name: str, inputs: Sequence[np.ndarray], attributes: dict[str, Any]) -
 
 
 def expected(op: pb.OpDesc, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray]:
-    """What the reference kernel gives; None for operands that are absent."""
+    """Return the results of the reference kernel; absent operands are None."""
     kernel, attributes = KERNELS[op.type], attributes_of(op)
     made = kernel.rule(*(None if x is None else array_type(x) for x in inputs), **attributes)
     outputs, scratch = (list(map(garbage, types)) for types in (made.outputs, made.scratch))
@@ -57,7 +57,7 @@ def garbage(type: TensorType) -> np.ndarray:
 def staged(
     target: Target, block: pb.BlockDesc, inputs: Sequence[np.ndarray], end: bool = True, threads: int = 2
 ) -> list[np.ndarray]:
-    """What the op's stages give."""
+    """Return the results of the op's kernel steps."""
     [op] = block.ops
     nodes = with_additions(read_nodes(block))
     [group] = fused_groups(nodes)

@@ -68,7 +68,7 @@ def test_many_updates_are_shared_by_ranges_of_rows():
 
 
 def looked_up(engine: str, index: int, threads: int = 1) -> tuple[str, np.ndarray, np.ndarray]:
-    """What a run says of an index, and a state before and after."""
+    """Return the sentence of a run about an index, and a state before and after."""
     program = Program("looked up")
     table = program.parameter("table", (5, 3))
     rows = ops.gather(table, program.input("word", "int64", ("batch",)), axis=0)

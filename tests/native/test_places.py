@@ -26,7 +26,7 @@ NEAR = {"float32": 3e-7, "float64": 2e-15}
 
 
 def both(target, operands, make):
-    """What the tensors that `make(block, *operands)` gives are, beside what the reference kernels give."""
+    """Compare the tensors that `make(block, *operands)` returns with those of the reference kernels."""
     block, feeds = Block(streams=count(41)), {"seed": np.array(SEED), "step": np.array(STEP), **operands}
     values = [block.define(name, TensorType(x.dtype.name, x.shape)) for name, x in feeds.items()]
     made = list(make(block, *values[2:], *values[:2]))

@@ -98,7 +98,7 @@ def test_a_product_of_a_matrix_with_itself_is_cut_too():
 def test_parts_are_rows_of_what_is_large(
     batch: int, inside: int, outside: int, forwards: str, of_weights: str, of_input: str
 ):
-    """Of the weights, in a layer and in its two gradients, or of the batch."""
+    """Return the shapes of a layer and of its two gradients, for large weights or a large batch."""
     nest = Nest((), {})
     shapes = [
         (forwards, ProductShape(nest, batch, outside, inside, (inside, 1), (outside, 1))),

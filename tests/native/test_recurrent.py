@@ -62,7 +62,7 @@ def test_a_layer_and_its_gradient_compute_what_their_kernels_do(op: str, number:
 def compared(
     op: str, inputs: list[np.ndarray], mask: np.ndarray | None, attributes: dict[str, bool], number: int
 ) -> list[np.ndarray]:
-    """What the reference gives, after a look at what native code does."""
+    """Return the reference's results after a comparison with native code."""
     given = inputs if mask is None else [*inputs, mask]
     block = op_of(op, given, attributes)
     wanted = expected(block.ops[0], [*inputs, mask])

@@ -1,4 +1,4 @@
-"""What is computed again where it is read: the same bits as if it were stored, and only where that pays."""
+"""Recomputation in consumers: the same bits as stored values, and only where it pays."""
 
 import numpy as np
 import pytest
@@ -113,7 +113,7 @@ def test_a_state_that_is_read_again_is_not_written_over_before():
 
 @st.composite
 def blocks(draw):
-    """How each new value of a chain is made, of which values before it, and which are results."""
+    """Return the definition of each value of a chain by earlier values, and the results."""
     kinds = st.sampled_from(["mul", "sub", "relu", "greater", "where", "sum", "mean", "abs"])
     steps = draw(st.lists(st.tuples(kinds, *[st.integers(0, 1 << 20)] * 3), min_size=3, max_size=14))
     return steps, draw(st.lists(st.integers(0, 1 << 20), min_size=1, max_size=3)), draw(st.sampled_from([2, 128]))
@@ -151,7 +151,7 @@ def test_random_blocks(block):
 
 
 ONE_PLACE = {"stride": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1}
-"""A convolution of one place."""
+"""Compute a 1x1 convolution."""
 
 OPERANDS = {
     "one place": ((16, 16, 16, 24), (1, 1, 24, 37), ONE_PLACE),

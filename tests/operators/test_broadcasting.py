@@ -104,5 +104,5 @@ def added(a: tuple[int | str, ...], b: tuple[int | str, ...]) -> Value:
 
 
 def lent(index: tuple[int, ...], x: np.ndarray) -> tuple[int, ...]:
-    """Where the element of x lies that broadcasting lends to `index`."""
+    """Return the index of the element of x that broadcasting maps to `index`."""
     return tuple(0 if size == 1 else i for i, size in zip(index[len(index) - x.ndim :], x.shape, strict=True))

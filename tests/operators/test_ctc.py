@@ -15,7 +15,7 @@ from runtime.runs.run import Run
 
 
 def spelled(path: tuple[int, ...], blank: int) -> tuple[int, ...]:
-    """What a path says: neighbours merged, then blanks left out."""
+    """Return the labels of a path: equal neighbours merged, then blanks removed."""
     return tuple(label for label, _ in groupby(path) if label != blank)
 
 

@@ -27,7 +27,7 @@ def close(x: np.ndarray, y: np.ndarray):
 
 
 def random_matrices(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
-    """With no large diagonal, so that rows have to be exchanged."""
+    """Draw matrices without a dominant diagonal, so that rows must be exchanged."""
     return np.random.default_rng(1).normal(size=shape).astype(dtype)
 
 

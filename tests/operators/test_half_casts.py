@@ -29,12 +29,12 @@ def bits(array: np.ndarray) -> np.ndarray:
 
 
 def in_memory(array: np.ndarray) -> np.ndarray:
-    """As the runtime keeps it, which does not know of ml_dtypes."""
+    """Convert to the runtime's own dtype, which is independent of ml_dtypes."""
     return array.view(BFLOAT16) if array.dtype == ml_dtypes.bfloat16 else array
 
 
 def computed(function, *arrays: np.ndarray) -> list[np.ndarray]:
-    """What a program computes of arrays."""
+    """Return the results of a program for these arrays."""
     program = Program()
     values = [program.input(f"x{i}", x.dtype.name, x.shape) for i, x in enumerate(arrays)]
     made = function(*values)
@@ -287,7 +287,7 @@ def test_gradients_of_16_bit_tensors_are_float32_and_not_rounded(dtype):
         loss = loss + ops.sum(ops.square(ops.cast(part, dtype="float32")) * c)
 
     def build(x: Value) -> Value:
-        """The same in float32, where casts change nothing."""
+        """Compute the same in float32, where casts change nothing."""
         pieces = ops.split(ops.concat(x, ops.pad(x[1:], before=(1, 0), after=(0, 0))), sizes=(3, 5))
         total = ops.sum(ops.gather(x, i, axis=1) * c)
         for part in (

@@ -45,7 +45,7 @@ def naive_step(kind, x, h, c, weights):
 
 
 def naive(kind, x, weights, hidden, cell, lengths, directions):
-    """What a network gives at each step, and its last states."""
+    """Return the outputs of a network at each step, and its last states."""
     last_h, last_c = np.zeros_like(hidden), np.zeros_like(hidden)
     for layer in range(len(weights) // directions):
         made = np.zeros((*x.shape[:2], directions * hidden.shape[2]))

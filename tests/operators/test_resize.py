@@ -32,7 +32,7 @@ def kernel(mode, d):
 
 
 def row_of(old, at, mode):
-    """How much of each of `old` elements the place takes."""
+    """Return the weight of each of `old` elements in the result at this position."""
     row = np.zeros(old)
     for pixel in range(math.floor(at) - 2, math.floor(at) + 4):
         row[min(max(pixel, 0), old - 1)] += kernel(mode, abs(at - pixel))

@@ -19,7 +19,7 @@ PLACE = dict(seed=42, stream=1, step=0)
 
 
 def drawn(op, *arrays, seed=42, stream=1, step=0, **attributes):
-    """What the kernel of a random op gives."""
+    """Return the result of a random op's kernel."""
     block = Block()
     counters = [block.define(name, TensorType("int64", ())) for name in ("seed", "step")]
     operands = [block.define(f"x{i}", TensorType(x.dtype.name, x.shape)) for i, x in enumerate(arrays)]

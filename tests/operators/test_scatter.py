@@ -313,7 +313,7 @@ def test_convolution_is_a_product_with_windows_side_by_side():
 
 
 def made(function: Callable[[Block], Value]) -> np.ndarray:
-    """What an operator without operands makes."""
+    """Return the result of an operator without operands."""
     return evaluate(lambda x: function(x.block), np.zeros(()))
 
 

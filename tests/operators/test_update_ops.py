@@ -37,7 +37,7 @@ def updated(op, dtype="float64", shape=SHAPE, start=START, **attributes):
 
 
 def by_hand(update, memory):
-    """The same, element by element; `update` gives a new number from (w, dw, memory, rate, t) and changes memory."""
+    """Compute element by element; `update` returns a new number from (w, dw, memory, rate, t) and changes memory."""
     history = np.empty((STEPS, *SHAPE))
     for place in np.ndindex(SHAPE):
         w, own = float(START[place]), dict.fromkeys(memory, 0.0)

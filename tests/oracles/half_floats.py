@@ -22,7 +22,7 @@ def table(dtype: str) -> tuple[list[float], list[int]]:
 
 
 def number(dtype: str, bits: int) -> float:
-    """What 16 bits mean: a sign, 5 or 8 digits of the exponent, and the rest."""
+    """Return the value of 16 bits: a sign, 5 or 8 bits of the exponent, and the fraction."""
     fraction, bias = (10, 15) if dtype == "float16" else (7, 127)
     exponent, rest = divmod(bits, 1 << fraction)
     if exponent == 2 * bias + 1:

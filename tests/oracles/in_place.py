@@ -12,7 +12,7 @@ from runtime.operators import CONTRACTS
 
 
 def keeps_every_value(block: pb.BlockDesc) -> bool:
-    """Whether every op of a well-formed block, and the end of the step, finds the values that it reads."""
+    """Return True if every op of a well-formed block, and the end of the step, finds the values that it reads."""
     memory = _Memory(block)
     return all(memory.run(op) for op in block.ops) and memory.end()
 

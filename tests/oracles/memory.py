@@ -17,7 +17,7 @@ class Placed(NamedTuple):
 
 
 def is_safe(placed: Sequence[Placed], arena_bytes: int) -> bool:
-    """Whether all are aligned and inside, and no two share a byte at any time."""
+    """Return True if all are aligned and inside, and no two share a byte at any time."""
     inside = all(p.offset >= 0 and p.offset % 64 == 0 and p.offset + p.nbytes <= arena_bytes for p in placed)
     return inside and not any(collide(a, b) for a, b in combinations(placed, 2))
 

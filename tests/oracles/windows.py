@@ -14,7 +14,7 @@ Numbers = tuple[int, ...]
 
 
 def places(size: Numbers, window: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers) -> Numbers:
-    """How many places a window has along each axis, as far as it fits."""
+    """Return the number of positions of a window along each axis where it fits."""
     return tuple(
         (n + 2 * p - d * (w - 1) - 1) // s + 1
         for n, w, s, p, d in zip(size, window, stride, padding, dilation, strict=True)
@@ -22,7 +22,7 @@ def places(size: Numbers, window: Numbers, stride: Numbers, padding: Numbers, di
 
 
 def places_with_ceil(size: Numbers, window: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers) -> Numbers:
-    """How many places begin, one more than fit if it begins before the last padding."""
+    """Return the number of positions, one more than fit if it begins before the last padding."""
     found: list[int] = []
     for n, w, s, p, d in zip(size, window, stride, padding, dilation, strict=True):
         count = places((n,), (w,), (s,), (p,), (d,))[0]
@@ -78,7 +78,7 @@ def by_group(x: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
 def pool(
     x: np.ndarray, window: Numbers, attributes: Sequence[Numbers], of: Callable[[np.ndarray], float], *, ceil: bool
 ) -> np.ndarray:
-    """What `of` makes of the elements under the window at every place, which it is given without the padding."""
+    """Return the result of `of` for the elements under the window at every position, without the padding."""
     size = x.shape[1:-1]
     counts = (places_with_ceil if ceil else places)(size, window, *attributes)
     under: dict[Numbers, list[Numbers]] = {place: [] for place in product(*map(range, counts))}

@@ -1,4 +1,4 @@
-"""Effects: ops that touch what is no tensor run as often as they are written, and in that order, whatever passes do."""
+"""Effects: ops with effects run exactly as often as the program says, in order, after any passes."""
 
 from __future__ import annotations
 

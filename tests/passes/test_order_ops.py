@@ -45,7 +45,7 @@ def bound_of(block: pb.BlockDesc) -> int:
 
 
 def trained(block: pb.BlockDesc) -> list[int]:
-    """Where the updates of parameters are in the list of ops."""
+    """Return the positions of the updates of parameters in the list of ops."""
     return [i for i, op in enumerate(block.ops) if op.type == "momentum"]
 
 

@@ -1,4 +1,4 @@
-"""What is kept of a block while passes edit it is what the block says, and questions are answered once."""
+"""Block analyses agree with the block while passes edit it, and compute each answer once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS += ("names", "types", "parameter_names", "state_of", "updates", "ends")
 
 
 def network() -> Program:
-    """With what every pass has something to do with: dropout, statistics, constants, views, and an update."""
+    """Build a program on which every pass acts: dropout, statistics, constants, views, and an update."""
     program = Program()
     x = program.input("x", "float32", ("batch", 4, 4, 1))
     w, v = program.parameter("w", (3, 3, 1, 2)), program.parameter("v", (8, 3))

@@ -107,7 +107,7 @@ def test_the_backward_pass_of_an_op_uses_of_the_forward_pass_what_the_table_says
     block = BlockAnalysis(program.compile().desc.blocks[0])
 
     def is_used_backward(tensor: str) -> bool:
-        """Whether an op that helps to differentiate the op, and is no sum of contributions, uses the tensor."""
+        """Return True if a gradient op of the op, other than a sum of contributions, uses the tensor."""
         return any(block.ops[i].gradient_of == op for i in block.use_def.chains[tensor].uses if i < len(block.ops))
 
     assert {word for word, tensor in names.items() if is_used_backward(tensor)} == kept

@@ -39,7 +39,7 @@ KINDS = {torch.float64: "float64", torch.int64: "int64", torch.int32: "int32", t
 
 @dataclass
 class Outcome:
-    """What came of all samples of a peer."""
+    """Outcome of all samples of a peer."""
 
     compared: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
@@ -127,7 +127,7 @@ def _compare(
 
 @dataclass(frozen=True)
 class Pair:
-    """What should be equal: a Value of prograd and a tensor of PyTorch; None stands for zeros."""
+    """Pair that should be equal: a Value of prograd and a tensor of PyTorch; None stands for zeros."""
 
     what: str
     value: Value | None
@@ -237,7 +237,7 @@ def _flat(results: Any) -> list[Any]:
 
 
 def _refusing(function: Callable[[], Any]) -> Any:
-    """What the function gives; a sentence of prograd is the reason to leave the sample out."""
+    """Return the function's results; a prograd error is the reason to skip the sample."""
     try:
         return function()
     except (OpError, ExecutionError) as error:

@@ -13,7 +13,7 @@ from registry import OPS
 
 
 class Outcome(Protocol):
-    """What the page takes from the outcome of a comparison."""
+    """Fields of a comparison's outcome that the page uses."""
 
     compared: int
     second: int
@@ -21,7 +21,7 @@ class Outcome(Protocol):
 
 
 class Difference(Protocol):
-    """What the page takes from two training runs."""
+    """Fields of two training runs that the page uses."""
 
     loss: float
     parameters: float

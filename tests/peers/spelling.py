@@ -1,4 +1,4 @@
-"""What is compared with PyTorch: functions of PyTorch, with its names and defaults, spelled with operators of prograd.
+"""Functions of PyTorch, with its names and defaults, spelled with operators of prograd.
 
 A spelling takes the arguments of a sample, with a Value for each tensor, and gives the Values of the results in
 PyTorch's order. Nothing here imports PyTorch, so that the table can be looked at without it.

@@ -1,4 +1,4 @@
-"""What rows take beside their arrays is counted: their rounding, and their order by length."""
+"""Memory of rows beside their arrays is counted: rounding, and the order by length."""
 
 import tracemalloc
 from pathlib import Path

@@ -168,7 +168,7 @@ def test_what_is_wrong_with_a_source_is_one_sentence(path):
         "the iterator has given 3 batches already, and the run goes on after 1; give a function that makes it anew"
     )
     assert refused(data, lambda: source.seek("x")) == (
-        "the checkpoint has another cursor than an iterator; go on with the source that it is of"
+        "the checkpoint has another cursor than an iterator; resume with the source that wrote it"
     )
     assert refused(data, lambda: Iterated([first_rows(4)]).seek([2, 0])) == (
         "the iterator ends after 1 batches, and the run goes on after 2"

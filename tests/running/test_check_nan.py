@@ -147,7 +147,7 @@ def test_the_step_of_a_reproducer_is_that_step_to_the_bit(tmp_path_factory, prog
     folder = tmp_path_factory.mktemp("reproduced")
     x = np.random.default_rng(seed).normal(size=(18, 4))
     step = ops.cast(program.state("step"), dtype="float64")
-    program.fetch("odd", ops.log(at - 0.5 - step))  # finite for so many steps
+    program.fetch("odd", ops.log(at - 0.5 - step))  # finite for the first steps
     desc = program.compile(rows=3).desc
     run = runtime.Run(desc, folder, check_nan=True)
     error = failing(run, data={"x": x}, epochs=2)
@@ -165,7 +165,7 @@ def test_the_step_of_a_reproducer_is_that_step_to_the_bit(tmp_path_factory, prog
 
 
 def steps(events, count: int):
-    """The events up to the end of so many steps."""
+    """Return the events up to the end of `count` steps."""
     for event in events:
         yield event
         count -= isinstance(event, runtime.StepEnd)

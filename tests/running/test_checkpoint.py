@@ -29,7 +29,7 @@ def finished(path: Path, **options) -> runtime.Run:
 
 
 def stopped_after(path: Path, steps: int, **options) -> runtime.Run:
-    """A run that was left after so many steps."""
+    """Return a run that was left after `steps` steps."""
     run = runtime.load(path)
     for event in run.events(**options):
         if isinstance(event, runtime.StepEnd) and event.step == steps:

@@ -29,7 +29,7 @@ def words(count, *, seed, stream, step, first=0):
 
 
 def drawn(op, shape, *, seed=42, stream=1, step=0, x=None, **attributes):
-    """What the kernel of a random op gives."""
+    """Return the result of a random op's kernel."""
     block = Block()
     counters = [block.define(name, TensorType("int64", ())) for name in ("seed", "step")]
     operands = [] if x is None else [block.define("x", TensorType(x.dtype.name, x.shape))]

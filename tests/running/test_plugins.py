@@ -106,7 +106,7 @@ def swished(name: str = "swish") -> Program:
 
 
 def shell(folder: Path, site: Path, *arguments: str) -> tuple[int, str, str]:
-    """How a command ends in a process of its own, what it prints, and its errors."""
+    """Return the exit code, output and errors of a command in a new process."""
     path = os.pathsep.join((str(site), str(ROOT), str(ROOT / "proto")))
     environment = os.environ | {"PYTHONPATH": path}
     command = [sys.executable, "-W", "error", *arguments]

@@ -30,7 +30,7 @@ def lookup() -> Program:
 
 @pytest.fixture
 def followed(monkeypatch):
-    """How many predictions were made the long way."""
+    """Count predictions without the fast path."""
     calls = []
     whole = predictions.run_over
     monkeypatch.setattr(predictions, "run_over", lambda *args, **options: calls.append(1) or whole(*args, **options))

@@ -94,7 +94,7 @@ def test_tasks_have_every_op_once_and_wait_for_just_what_their_ops_wait_for(befo
 
 
 def reached(tasks: Tasks) -> list[set[int]]:
-    """By running them: the tasks that each one waits for, also indirectly. Fails if they wait for each other."""
+    """Return the tasks that each one waits for, also indirectly, by running them. Fail if they wait for each other."""
     missing = list(tasks.waits)
     earlier: list[set[int]] = [set() for _ in tasks.ops]
     ready = [i for i, count in enumerate(missing) if not count]

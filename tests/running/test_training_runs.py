@@ -91,7 +91,7 @@ CASES = [("linear", training) for training in TRAININGS] + [
 
 @dataclass(frozen=True)
 class Scales:
-    """What one parameter has of its own."""
+    """Options of one parameter."""
 
     rate: float = 1.0
     decay: float = 1.0

@@ -55,7 +55,7 @@ def renamed_shape(desc: pb.TensorDesc, *extents: int) -> None:
 
 
 def scratch_of(block: pb.BlockDesc) -> tuple[TensorType, ...]:
-    """What the kernel of w's update asks for."""
+    """Return the requirement of the kernel of w's update."""
     op, types = op_of(block, "momentum"), {tensor.name: type_of(tensor) for tensor in block.tensors}
     return REFERENCE.scratch(op.type, [types[name] for name in op.inputs], attributes_of(op))
 
@@ -714,7 +714,7 @@ def test_cut_short_files_are_refused_wherever_they_are_cut(tmp_path: Path):
 
 
 def test_an_op_like_others_is_checked_where_it_differs() -> None:
-    """What was found of one op is not believed of another one: neither of its attributes, nor of its operands."""
+    """Checks of one op are not reused for another one with other attributes or operands."""
     program = Program()
     y = program.input("x", "float32", ("n", 3))
     for i in range(4):

@@ -136,7 +136,7 @@ def bind(program: pb.ProgramDesc) -> None:
 
 
 def instructions(call: Callable[[], object]) -> int:
-    """How many instructions of Python a call takes."""
+    """Return the number of Python instructions of a call."""
     count = 0
 
     def trace(frame, event, _):

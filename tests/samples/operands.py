@@ -20,7 +20,7 @@ BOUNDS = {"positive": (0.5, 2.0), "inside": (-0.9, 0.9), "above": (1.5, 3.0)}
 
 @dataclass(frozen=True)
 class Operand:
-    """How to make one operand."""
+    """Recipe for one operand."""
 
     shape: tuple[int, ...]
     dtype: str = "float64"

@@ -1,4 +1,4 @@
-"""What tests try: programs, models and steps, and the short words with which tests make and run them.
+"""Subjects of tests: programs, models and steps, and short functions that build and run them.
 
 evaluate            a function of Values on arrays, and its gradient: for tests of single operators
 values              numbers for the values of a program under construction; derivatives of any order; lines of tests

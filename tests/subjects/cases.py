@@ -48,7 +48,7 @@ class Case:
 
     @property
     def made(self) -> Types:
-        """What the kernel's rule says."""
+        """Return the result of the kernel's rule."""
         types = [None if value is None else value.type for value in self.operands]
         return self.kernel.rule(*types, **attributes_of(self.desc))
 
@@ -142,7 +142,7 @@ def check_derivative(done: Differentiated):
 
 
 def takes_symbol(sample: Sample) -> bool:
-    """Whether the operator takes a symbol where the sample has the first extent of its first operand."""
+    """Return True if the operator accepts a symbol as the first extent of the sample's first operand."""
     try:
         return bool(batch_of(sample)) and bool(build(sample, batch="n"))
     except OpError:

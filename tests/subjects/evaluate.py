@@ -16,7 +16,7 @@ Function = Callable[..., Any]
 
 
 def evaluate(function: Function, *arrays: np.ndarray) -> Any:
-    """What the function's ops compute: an array, or a list of them if it gives several Values."""
+    """Return the results of the function's ops: an array, or a list of arrays for several Values."""
     block, values = block_of(arrays)
     return computed(block, function(*values), arrays)
 

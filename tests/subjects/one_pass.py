@@ -35,7 +35,7 @@ def block_after(name: str, build: Build, *inputs: tuple[str, tuple[int, ...]]) -
 
 
 def computed(program: pb.ProgramDesc, seed: int) -> dict[str, np.ndarray]:
-    """What the program gives for odd elements."""
+    """Return the program's results for odd elements."""
     block = bound_block(program, "predict")
     types = {t.name: (NAMES[t.dtype], tuple(dim.size for dim in t.shape.dims)) for t in block.tensors}
     fed: dict[str, np.ndarray] = {}

@@ -112,7 +112,7 @@ def refusal(port: int, *arguments: object, **options: object) -> tuple[int, str]
 
 
 def begun(port: int, length: int, sent: bytes) -> socket.socket:
-    """A connection on which a request of so many raw bytes was begun."""
+    """Return a connection with a started request of `length` raw bytes."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=LONG)
     head = ("POST /predict?fetch=y HTTP/1.1", f"Host: 127.0.0.1:{port}", f"Content-Type: {RAW}")
     connection.sendall("\r\n".join([*head, f"Content-Length: {length}", "", ""]).encode() + sent)
@@ -120,7 +120,7 @@ def begun(port: int, length: int, sent: bytes) -> socket.socket:
 
 
 def status_of(connection: socket.socket) -> int:
-    """Of the answer on a connection, which is closed afterwards."""
+    """Return the answer on a connection, which is closed afterwards."""
     with connection:
         return int(connection.recv(1 << 16)[9:12])
 

@@ -16,7 +16,7 @@ Choice = Callable[[int], int]
 
 
 def spilled(compiled: pb.ProgramDesc, choose: Choice, pairs: int = 1) -> pb.ProgramDesc:
-    """A compiled program, compiled again with so many pairs of spill and reload in each block that runs."""
+    """Compile a compiled program again with `pairs` pairs of spill and reload in each block that runs."""
 
     def insert(program: BlockAnalyses) -> None:
         for block in bound_blocks(program.desc):

@@ -73,7 +73,7 @@ class Stepper:
 
 
 class Oracle:
-    """The same steps with no arena, nothing in place and no schedule."""
+    """Run the same steps without arena, in-place ops and schedule."""
 
     def __init__(self, program: pb.ProgramDesc, states: Mapping[str, np.ndarray], entry: str = "train") -> None:
         self.states = {name: array.copy() for name, array in states.items()}

@@ -69,7 +69,7 @@ def define(block: Block, name: str, shape: tuple[int | str, ...] = (), dtype: st
 
 
 def here(lines: int = 0) -> str:
-    """The caller's file and line as a program's locations have it, so many lines further down."""
+    """Return the caller's file and line as in a program's locations, `lines` lines further down."""
     frame = sys._getframe(1)
     path = os.path.relpath(frame.f_code.co_filename)
     return f"{os.path.basename(path) if path.startswith('..') else path}:{frame.f_lineno + lines}"

@@ -170,7 +170,7 @@ class MetricsFile:
         if line.endswith(b"\n"):
             raise UsageError(
                 f"{self._path}: there is no checkpoint yet, and the file has more than the {first} steps before the "
-                "first one, so it is of another run; name another file"
+                "first one, so it belongs to another run; name another file"
             )
 
     def _event_and_step(self, line: bytes) -> tuple[str, float]:

@@ -1,4 +1,4 @@
-"""From a bound block to arrays in one arena and calls without arguments.
+"""Bind a block: create its arrays in one arena, and calls without arguments.
 
 1. Every op's rule gives its output and scratch types.
 2. Temporaries get an offset in the arena, or in the file beside it if they are spilled. Tensors of states are the

@@ -1,4 +1,4 @@
-"""How the operators are computed: for the runtime."""
+"""Kernels of the operators, for the runtime."""
 
 from __future__ import annotations
 

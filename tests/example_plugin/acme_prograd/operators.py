@@ -1,4 +1,4 @@
-"""What the operators are: for the compiler."""
+"""Declarations of the operators, for the compiler."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def some(d: Draw, low: int = 0, high: int = 4) -> Ref:
 
 
 def computed(d: Draw, low: int = 0, high: int = 4) -> Ref:
-    """Likewise, without half floats."""
+    """Draw the same without half floats."""
     return d.any(d.choice([d.dtypes, d.dtypes, d.dtypes, ALL]), low=low, high=high)
 
 

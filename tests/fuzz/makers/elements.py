@@ -150,5 +150,5 @@ def cast(d: Draw) -> None:
 
 @maker("cast")
 def cast_back(d: Draw) -> None:
-    """From halves, which nothing else computes with, and from whole numbers."""
+    """Cast from halves, which no other operator computes with, and from integers."""
     d.call("cast", d.any((*HALVES, *INTS, "bool") if d.halves else (*INTS, "bool")), dtype=d.floats())

@@ -24,7 +24,7 @@ def maker(*names: str) -> Callable[[Maker], Maker]:
 
 
 def each(names: str, make: Callable[[str], Maker]) -> None:
-    """The same maker for each of several operators."""
+    """Register the same maker for several operators."""
     for name in names.split():
         MAKERS.setdefault(name, []).append(make(name))
 

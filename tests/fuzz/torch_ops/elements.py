@@ -126,7 +126,7 @@ class Polygamma(torch.autograd.Function):
 
 
 class LogGamma(torch.autograd.Function):
-    """With the gradient above."""
+    """Compute the function with the gradient above."""
 
     @staticmethod
     def forward(ctx, x):

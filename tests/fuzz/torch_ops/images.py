@@ -116,7 +116,7 @@ def under(x, places, beyond):
 
 
 def ceiled(shape, window, stride, pairs, dilation):
-    """As many places as with ceil mode: the last one begins before the end of the image and its first padding."""
+    """Return the output extent of ceil mode: the last window begins before the end of the image and its padding."""
     counts = []
     for n, (a, b), d, w, s in zip(shape, pairs, dilation, window, stride, strict=True):
         count = -(-(n + a + b - d * (w - 1) - 1) // s) + 1

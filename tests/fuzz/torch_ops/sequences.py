@@ -70,7 +70,7 @@ def rnn_layer_gradient(x, r, h0, h, dh, mask=None, *, reverse=False):
 
 @spelled("gru_layer_gradient")
 def gru_layer_gradient(x, r, bias, h0, h, dh, mask=None, *, reverse=False):
-    """Of a = h_before @ r + bias too: what is added to it at each step has that gradient."""
+    """Return also the gradient of a = h_before @ r + bias, which each addend of a step has."""
     more = torch.zeros_like(x, requires_grad=True)
 
     def layer(x, more, h0):

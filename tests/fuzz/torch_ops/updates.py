@@ -1,4 +1,4 @@
-"""What optimizers do to a tensor, by their papers' formulas as PyTorch has them."""
+"""Updates of optimizers, by their papers' formulas as PyTorch has them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def moments(dw, m, v, beta1, beta2):
 
 
 def counted(beta, step):
-    """What divides a mean of so many steps, the counter being that of the steps before."""
+    """Return the divisor of a mean over step + 1 steps; `step` counts the earlier ones."""
     return 1 - beta ** (step.to(torch.float64) + 1)
 
 

@@ -1,4 +1,4 @@
-"""What compiling took: it is given back, and is there again for who compiles next."""
+"""Memory of compiling: it is released, and the next compilation still works."""
 
 import sys
 from pathlib import Path

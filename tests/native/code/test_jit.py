@@ -1,4 +1,4 @@
-"""From IR to code: what objects hold, and what is said where nothing can be compiled."""
+"""From IR to code: contents of objects, and errors where nothing can be compiled."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def test_an_object_is_the_same_bytes_each_time_and_runs_wherever_it_is_put(targe
 
 
 def strided(of, plain):
-    """Doubles every so manyth number of the first 8, and no others."""
+    """Return a function that doubles `count` numbers with a stride of `apart` elements."""
     module = Module(of, has_plain_loops=plain)
     f = module.function("strided", [pointer(FLOAT32), INT64, INT64])
     x, count, apart = f.arguments

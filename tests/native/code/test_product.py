@@ -86,7 +86,7 @@ def test_sums_are_chains_of_a_depth_in_order(target):
 
 
 def fused_chain(a, b):
-    """By products and sums of longer numbers, which are exact for these, rounded once."""
+    """Compute the product with wider numbers, which is exact for these, and round once."""
     total = np.zeros((a.shape[0], b.shape[1]), "f4")
     for x, y in zip(a.T, b, strict=True):
         total = (x[:, None].astype(np.longdouble) * y.astype(np.longdouble) + total).astype("f4")

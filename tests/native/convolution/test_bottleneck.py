@@ -1,4 +1,4 @@
-"""Inverted bottlenecks: what the reference computes, and the bits of the three convolutions by themselves."""
+"""Inverted bottlenecks: values of the reference, and bits of the three separate convolutions."""
 
 import numpy as np
 import pytest

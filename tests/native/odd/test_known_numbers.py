@@ -21,7 +21,7 @@ UNARY = {
 
 
 def by_both(function, number: float) -> tuple[np.ndarray, np.ndarray]:
-    """What the two engines give for ordinary and odd numbers beside a known one."""
+    """Results of both engines for ordinary and odd numbers beside a known one."""
     program = Program()
     x = program.input("x", "float32", (32, 64))
     program.outputs(y=function(x, number))

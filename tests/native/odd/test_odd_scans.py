@@ -50,7 +50,7 @@ def test_factors_that_overflow_together_make_no_infinity():
     ],
 )
 def test_the_gradient_of_a_running_product_has_its_limits(x: list[float], dx: list[float]):
-    """That of -inf is that of -n as n grows, in each place; docs/accuracy.md says what PyTorch gives."""
+    """Return for -inf the limit of -n as n grows, element by element; docs/accuracy.md has PyTorch's result."""
     np.testing.assert_array_equal(gradient(lambda x: OPS["cumprod"](x), np.array(x))[0], dx)
 
 

@@ -23,7 +23,7 @@ def residual(program: Program, x: Value) -> Value:
 
 
 def inverted(program: Program, x: Value) -> Value:
-    """Expansion, channels by themselves, projection, and the addition around them."""
+    """Append expansion, depthwise convolution, projection, and the addition around them."""
     h = ops.relu6(layers.conv_norm(x, "stem", 4))
     y = ops.relu6(layers.conv_norm(h, "wide", 16, window=1))
     y = layers.conv(y, "own", 16, groups=16, bias=False)

@@ -1,4 +1,4 @@
-"""What follows from states alone is made when they have changed: every way to change them, threads, memory, words."""
+"""Values derived from states alone are recomputed when states change: every way to change them, threads, memory."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -125,7 +125,7 @@ def test_predictions_follow_every_change_of_the_states(desc, change: Callable[..
 def test_a_change_that_nobody_notes_would_be_seen(
     desc, change: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """So each of the ways above is noted by what the test before tests."""
+    """Check that the previous test notices each of the ways above."""
     monkeypatch.setattr(StateLocks, "version", lambda self: 0)
     run = new(desc)
     predicted(run)
@@ -310,7 +310,7 @@ def test_bits_are_those_of_a_step_that_makes_all(name: str, threads: int):
 @every_target
 @pytest.mark.parametrize(("rows", "depth", "columns"), [(16, 300, 500), (33, 1000, 97), (150, 513, 40)])
 def test_products_of_some_rows_by_prepacked_weights(target: Target, rows: int, depth: int, columns: int):
-    """Of weights as they lie, and transposed; what follows, too."""
+    """Multiply by plain and by transposed weights, and by values derived from them."""
     made = Program("rows", seed=1)
     x = made.input("x", "float32", ("batch", depth))
     b = made.parameter("b", (columns,))

@@ -1,4 +1,4 @@
-"""The same elements in another arrangement."""
+"""Kernels that rearrange elements."""
 
 from __future__ import annotations
 

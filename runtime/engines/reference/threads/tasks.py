@@ -1,4 +1,4 @@
-"""From ops that depend on each other to tasks that are worth a thread.
+"""Combine dependent ops into tasks that are large enough for a thread.
 
 1. An op that waits for two ops, of which one waits for the other, waits for the later one only.
 2. Ops that can only run one after the other become one task. An op that takes next to no time joins its only
