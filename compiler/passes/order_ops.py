@@ -1,7 +1,8 @@
 """Pass: run the ops in the order that needs the least memory, among a few.
 
-1. An order is legal if every op runs after the ops that it reads from, an update after the earlier ops that read
-   the state it writes over, and ops with effects on one resource as these order them (`runtime.step.effects`).
+1. An order is legal under three conditions. Every op runs after the producers of its operands. An update runs after
+   the earlier readers of the state that it overwrites. Ops with effects on one resource keep their order
+   (`runtime.step.effects`).
 2. The candidates are the order of the source with every update as soon as it can run; just the order of the source;
    each op before the first one that needs it; and the ready op that frees the most bytes first, as in the list
    schedulers of compilers (Sethi, 1975, shows that the best order is NP-hard to find).

@@ -2,8 +2,8 @@
 
 1. A reload is inserted right before the first use of its value, where it takes the least memory. The runtime copies on
    a thread of its own, so every op between a reload and the first use hides some of its latency.
-2. Each reload, in their order, moves ahead of earlier ops as long as its value and what is live at them fit into the
-   budget, and until the ops in between cost `AHEAD` times the operations of the copy (`MOVING`).
+2. Reloads are visited in order. Each moves ahead of earlier ops while its value fits into the budget beside the values
+   that are live there. It stops when the ops in between cost `AHEAD` times the operations of the copy (`MOVING`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Pass: remove ops whose result already exists, by rules that keep every bit.
 
-1. The ops are visited in order. The first rule that applies to an op either names tensors with the bits of its
-   outputs, which replace them, or writes the op as another one that gives equal bits, to which rules apply in turn.
+1. The ops are visited in order. The first rule that applies to an op has one of two results. It names tensors with
+   the bits of the outputs, which replace them. Or it rewrites the op as another one with equal bits, to which rules
+   apply in turn.
 2. A rule looks at the op, at the ops behind its operands, and at constants. It holds for all elements that there are:
    NaN, infinities and -0.0 among them. (A signalling NaN, which no operator makes, may stay one that would be quieted.)
 3. Some rules are for all operators with a trait (`registry.traits`), also those of plugins; others are declared for

@@ -33,7 +33,7 @@ class Scope:
         return self.type(op.outputs[0])
 
     def inner(self, op: pb.OpDesc, *types: str) -> pb.OpDesc | None:
-        """Return the op that defines the first operand, if it is of one of these types."""
+        """Return the op that defines the first operand, if it has one of these types."""
         maker = self._maker(op.inputs[0])
         return maker if maker is not None and maker.type in types else None
 
