@@ -3,8 +3,8 @@
 1. Ops with effects on one resource are ordered by it. An op that reads the resource comes after the last op that wrote
    it. An op that writes it comes after that one and after all that have read since. All other ops may be reordered.
 2. An op with an observable effect is needed, whether or not any op reads its results.
-3. An op with an effect runs exactly once for each occurrence in the program. It is not merged with an equal one, not computed in
-   advance, and not rematerialised to save memory.
+3. An op with an effect runs exactly once for each occurrence in the program. It is not merged with an equal
+   one, not computed in advance, and not rematerialised to save memory.
 
 A confined effect is the exception to 1 and 2, and may be rematerialised. The op touches the resource only where its own
 tensors lie, so the readers of these tensors, and their bytes, order it.
