@@ -90,7 +90,22 @@ INDEXED_ROW_CYCLES: Final = 5.0
 SPREAD_ELEMENT_CYCLES: Final = 0.75
 """Cycles of an element of windows that are laid out or added up. Measured by an unfold."""
 
+READ_BYTE_CYCLES: Final = 0.125
+"""Cycles of a byte that is read from beyond the near caches, in order."""
+
+WRITTEN_BYTE_CYCLES: Final = 0.25
+"""Cycles of a byte that is written beyond the near caches; its cache line is read first."""
+
 # Loops over elements.
+
+INSTRUCTION_CYCLES: Final = 0.5
+"""Cycles of a vector instruction of a pointwise expression. Measured by polynomials."""
+
+KEPT_VECTOR_CYCLES: Final = 3.0
+"""Cycles in which a vector is stored in the first-level cache and loaded again."""
+
+STORED_VECTOR_CYCLES: Final = 12.0
+"""Cycles in which a vector is stored beyond the near caches and loaded again."""
 
 ELEMENT_CYCLES: Final = 0.15
 """Cycles of an element, for each node of a group and each of two operands. Measured by additions in cache."""
@@ -159,6 +174,9 @@ PART_GRADIENT_CYCLES: Final = 3
 
 # Effects on whole kernels, as factors of their cycles.
 
+SHARED_PANELS_GAIN: Final = 0.0625
+"""Share of a product's multiply-add cycles that panels shared by all work items save, against copies of each part."""
+
 CONFLICTING_ROWS_PENALTY: Final = 2.0
 """Slowdown of a product whose right operand is read in place, if its rows conflict in the first-level cache."""
 
@@ -193,6 +211,12 @@ STEPS_PER_ADDED_TILE: Final = 8
 """Steps of the depth that take as long as loading the sums of a tile, and storing them."""
 
 # Threads.
+
+PANEL_STEP_CYCLES: Final = 131_072
+"""Cycles of a kernel step that copies panels which all threads need: they wait for each other, and for the copies."""
+
+BROKEN_CHAIN_CYCLES: Final = 2048
+"""Cycles that a product loses if rows of its left operand are not in the cache of the thread that reads them."""
 
 CHUNK_CYCLES: Final = 125
 """Cycles in which a thread takes a chunk. Measured by a phase of many empty chunks."""

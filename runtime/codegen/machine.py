@@ -24,6 +24,9 @@ NOMINAL_L2_BYTES: Final = 2 << 20
 They are the same on every machine, so that bits are too: other values give other bits.
 """
 
+NOMINAL_LANES: Final = 16
+"""Assumed lanes of a vector, for decisions that set the order of additions on every instruction set."""
+
 
 @dataclass(frozen=True)
 class Target:

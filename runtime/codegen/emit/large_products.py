@@ -23,8 +23,8 @@ from runtime.codegen.kernels.matmul import MatmulPlan, Matrix, PrefetchedOperand
 from runtime.codegen.kernels.matmul.shape import (
     MIN_ITEM_COLUMNS,
     ProductShape,
-    is_large_shape,
     is_of_all_rows,
+    shares_panels,
 )
 from runtime.codegen.kernels.nest import Pieces, along, piece, pieces_of
 from runtime.codegen.lowering.group_kernel import GroupKernel
@@ -54,7 +54,7 @@ DEFERRED_ROWS_PER_ITEM: Final = 16
 def is_large(kernel: GroupKernel, shape: ProductShape) -> bool:
     """Return True if it pays to copy the right operand of a product first; halves of a depth copy none."""
     is_prepacked = kernel.group.nodes[0].inputs[_right_of(shape)] in kernel.invariant
-    return kernel.additions is Additions.CHAIN and is_large_shape(shape, is_prepacked=is_prepacked)
+    return kernel.additions is Additions.CHAIN and shares_panels(shape, is_prepacked=is_prepacked)
 
 
 def _right_of(shape: ProductShape) -> int:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from math import inf
 
+from runtime.codegen.costs import INSTRUCTION_CYCLES, KEPT_VECTOR_CYCLES
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.instructions import instructions
 from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import Pointwise, Reduction
-
-MAX_RECOMPUTED_INSTRUCTIONS: Final = 6
-"""Number of instructions, with loads, up to which recomputing is cheaper than writing and reading a value."""
 
 
 @dataclass
@@ -94,7 +92,7 @@ class _Passes:
             if name not in self.maker or name in self.of_rows or name in needed or name in one.taken:
                 continue
             level = self.level[name]
-            if level < number and not (self.again and self._cost(name) <= MAX_RECOMPUTED_INSTRUCTIONS):
+            if level < number and not (self.again and self._cycles(name) <= KEPT_VECTOR_CYCLES):
                 one.taken.append(name)
                 if name not in self.passes[level].kept:
                     self.passes[level].kept.append(name)
@@ -102,12 +100,12 @@ class _Passes:
             needed.update(self.maker[name].outputs)
             self._need(self.maker[name].inputs, number, one, needed)
 
-    def _cost(self, name: str) -> int:
-        """Return the number of instructions that recompute a value from memory."""
+    def _cycles(self, name: str) -> float:
+        """Return the cycles in which a vector of a value is recomputed from memory."""
         if name not in self.maker:
-            return 1
+            return INSTRUCTION_CYCLES  # a load
         if name in self.of_rows:
             return 0
         node = self.maker[name]
         own = instructions(self.target, node, self.kernel.types)
-        return MAX_RECOMPUTED_INSTRUCTIONS + 1 if own is None else own + sum(self._cost(x) for x in node.inputs if x)
+        return inf if own is None else own * INSTRUCTION_CYCLES + sum(self._cycles(x) for x in node.inputs if x)

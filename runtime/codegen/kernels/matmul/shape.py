@@ -5,7 +5,15 @@ from __future__ import annotations
 from math import prod
 from typing import Final, NamedTuple
 
+from runtime.codegen.costs import (
+    BROKEN_CHAIN_CYCLES,
+    MULTIPLY_ADDS_PER_CYCLE,
+    PACKED_ELEMENT_CYCLES,
+    PANEL_STEP_CYCLES,
+    SHARED_PANELS_GAIN,
+)
 from runtime.codegen.kernels.nest import Nest
+from runtime.codegen.machine import NOMINAL_LANES
 
 MIN_ROWS_PER_WEIGHT_ROW: Final = 2
 """The inputs of a layer, so many rows of a batch are more than its weights: these are read and written again."""
@@ -90,22 +98,6 @@ def is_halved(shape: ProductShape, bits: int) -> bool:
     return not shape.keeps_batch and kept * bits // 8 >= MIN_LOCALITY_BYTES and shape.k >= shape.m
 
 
-MIN_MULTIPLY_ADDS: Final = 1 << 26
-"""Multiply-adds: fewer do not wait for a stage that copies."""
-
-
-MIN_PREPACKED_MULTIPLY_ADDS: Final = 1 << 20
-"""Likewise, of a right operand that is prepacked: smaller ones go with their rows from layer to layer."""
-
-
-MIN_PREPACKED_ROWS: Final = 16
-"""Likewise: few rows take as long as reading the operand, wherever it lies."""
-
-
-MIN_ROWS: Final = 256
-"""So that a copy of the right operand is used often."""
-
-
 WHOLE_COLUMN_ROWS: Final = range(96, 513)
 """Of a gradient of weights whose units are columns of all rows."""
 
@@ -114,15 +106,21 @@ MIN_ITEM_COLUMNS: Final = 64
 """Of such a unit."""
 
 
-def is_large_shape(shape: ProductShape, *, is_prepacked: bool) -> bool:
-    """Return True if it pays to copy the right operand first; if that is prepacked, it costs nothing."""
-    work = shape.m * shape.n * shape.k
+def shares_panels(shape: ProductShape, *, is_prepacked: bool) -> bool:
+    """Return True if panels of the right operand that all work items share are cheaper than copies of every part.
+
+    The alternative is a partition whose parts copy their operands themselves. Panels save a share of the multiply-adds'
+    cycles, and need a kernel step, which lasts as long as its copy or as the threads wait for each other. Prepacked
+    panels need none, but the rows of the left operand leave the caches of their threads, which ends a tiled chain.
+    This choice sets the order of additions, so it prices the work for a nominal machine, not for a target.
+    """
     if prod(shape.loops.extents[:-2]) > 1:
         return False
+    multiply = shape.m * shape.n * shape.k / (NOMINAL_LANES * MULTIPLY_ADDS_PER_CYCLE)
+    copy, saved = shape.n * shape.k * PACKED_ELEMENT_CYCLES, multiply * SHARED_PANELS_GAIN
     if is_prepacked:
-        return work >= MIN_PREPACKED_MULTIPLY_ADDS and shape.m >= MIN_PREPACKED_ROWS
-    rows = shape.m >= MIN_ROWS or is_of_all_rows(shape)
-    return work >= MIN_MULTIPLY_ADDS and rows
+        return multiply >= copy and saved >= BROKEN_CHAIN_CYCLES  # else it waits for the operand, wherever it lies
+    return saved >= (PANEL_STEP_CYCLES if is_of_all_rows(shape) else max(PANEL_STEP_CYCLES, copy))
 
 
 def is_of_all_rows(shape: ProductShape) -> bool:

@@ -17,7 +17,7 @@ from math import prod
 from typing import NamedTuple
 
 from runtime.codegen.ir import DTYPES
-from runtime.codegen.kernels.matmul.shape import ProductShape, is_halved, is_large_shape
+from runtime.codegen.kernels.matmul.shape import ProductShape, is_halved, shares_panels
 from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.kernels.nest import Nest
 from runtime.codegen.lowering.lowered_block import LoweredBlock
@@ -69,7 +69,7 @@ class _Orders:
         if shape.n == 1 < shape.m:
             return Additions.LANES
         right = self._block.root[node.inputs[0 if shape.is_transposed else 1]]
-        if is_large_shape(shape, is_prepacked=right in self._invariant):
+        if shares_panels(shape, is_prepacked=right in self._invariant):
             return Additions.CHAIN
         bits = DTYPES[self._block.types[node.outputs[0]].dtype].bits
         return Additions.HALVES if is_halved(shape, bits) else Additions.CHAIN

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import inf, prod
 from typing import Final
 
 from prograd_proto import TensorType
+from runtime.codegen.costs import INSTRUCTION_CYCLES, READ_BYTE_CYCLES, STORED_VECTOR_CYCLES, WRITTEN_BYTE_CYCLES
 from runtime.codegen.lowering.fusion_legality import MAX_GROUP_NODES
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.instructions import instructions
@@ -26,12 +27,6 @@ from runtime.codegen.rules import CustomKernel, Pointwise, Product, Rule
 
 MIN_TENSOR_BYTES: Final = 1 << 14
 """Of a tensor: less than that stays in a near cache."""
-
-MAX_RECOMPUTED_INSTRUCTIONS: Final = 24
-"""Instructions for a vector, less than writing and reading one takes where it leaves the near caches."""
-
-WRITE_TO_READ_COST: Final = 2
-"""What writing a byte costs, in bytes that are read: its cache line is read first."""
 
 
 def recompute(block: LoweredBlock) -> LoweredBlock:
@@ -102,7 +97,8 @@ class _Recomputation:
         found = [plan for plan in plans if plan is not None]
         more = sum(self._bytes(root) for plan in found for root in plan.more)
         longer = {root for plan in found for root in plan.more if not self._lives(root, plan.group)}
-        if more >= size * (WRITE_TO_READ_COST + len(found)) or sum(map(self._bytes, longer)) > size:
+        stored = size * (WRITTEN_BYTE_CYCLES + len(found) * READ_BYTE_CYCLES)
+        if more * READ_BYTE_CYCLES >= stored or sum(map(self._bytes, longer)) > size:
             return False
         for plan in found:
             self._recompute(plan, name)
@@ -173,13 +169,13 @@ class _Recomputation:
 
     def _chain(self, name: str, group: Group) -> list[Node] | None:
         """The nodes of the group that make a tensor, in order, if they are few and cheap."""
-        wanted, cost = {name}, 0
+        wanted, cycles = {name}, 0.0
         chain: list[Node] = []
         for node in reversed(group.nodes):
             if wanted.isdisjoint(node.outputs) or self._is_kept(node.outputs[0]):
                 continue
-            cost += self._cost(node, name)
-            if cost > MAX_RECOMPUTED_INSTRUCTIONS:
+            cycles += self._cycles(node, name)
+            if cycles > STORED_VECTOR_CYCLES:
                 return None
             chain.insert(0, node)
             wanted.update(x for x in node.inputs if x)
@@ -193,10 +189,11 @@ class _Recomputation:
         """Whether a tensor is in memory because it is dear: others read it."""
         return root in self.products and bool(self.readers.get(root))
 
-    def _cost(self, node: Node, name: str) -> int:
+    def _cycles(self, node: Node, name: str) -> float:
+        """Cycles in which a node computes a vector again, to make a tensor; infinite if it has another shape."""
         alike = len(node.outputs) == 1 and self.types[node.outputs[0]].static_shape == self.types[name].static_shape
         count = self._count(node) if alike else None
-        return MAX_RECOMPUTED_INSTRUCTIONS + 1 if count is None else count
+        return inf if count is None else count * INSTRUCTION_CYCLES
 
     def _count(self, node: Node) -> int | None:
         """The instructions of a node; of those that are alike they are counted once."""
