@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from registry import Value as Value
     from registry import ops as ops
 
-_ROOMS = ("clipping", "initialisers", "metrics", "optimizers", "schedules", "trust_ratios")
+_MODULES = ("clipping", "initialisers", "metrics", "optimizers", "schedules", "trust_ratios")
 """Modules of compiler.train."""
 
 _FAMILIES = ("clipping", "initialisers", "optimizers", "trust_ratios")
@@ -65,7 +65,7 @@ def __getattr__(name: str) -> object:
         return __dir__()
     from importlib import import_module
 
-    if name in _ROOMS:
+    if name in _MODULES:
         return import_module(f"compiler.train.{name}")
     home = _HOMES.get(name) or _family_of(name)
     if not home:
@@ -80,7 +80,7 @@ def __dir__() -> list[str]:
     from importlib import import_module
 
     given = [name for family in _FAMILIES for name in import_module(f"compiler.train.{family}").__all__]
-    return sorted([*_HOMES, *_ROOMS, *given])
+    return sorted([*_HOMES, *_MODULES, *given])
 
 
 def _family_of(name: str) -> str:

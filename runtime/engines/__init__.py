@@ -6,7 +6,7 @@ around_step  the work of every engine around the ops of a step: feeds, copies of
 faults       errors of ops, with the op and the user's line named
 nan_watch    the search for NaN and Inf in every output of a step, and for their cause
 parts        the parts of a step, for profiles and traces
-room         the memory of a workspace and the file beside it, counted against the memory limit
+workspace_memory the memory of a workspace and the file beside it, counted against the memory limit
 spill_file   a memory-mapped file for the values that a plan moves out of memory and back
 step_start   copies of the states and feeds at the start of a step, restored after a failure
 native/      the engine that compiles code

@@ -194,7 +194,7 @@ def _checkpoints_of(
         if before is not None:
             before()
         position = standing.position
-        with session.states.turns.shared():
+        with session.states.locks.shared():
             path = folder.write(session.program, session.sha256, session.states, position)
         return CheckpointWritten(position.epoch + (position.step > 0), position.steps, path)
 

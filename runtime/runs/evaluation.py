@@ -67,15 +67,15 @@ def run_over(
     session.require_length(bindings[0])
     fetch = session.tensors(bindings[0], fetch)
     parts = steps_over(session, entry, rows, fetch)
-    with session.apart([bound for _, turns in parts for bound, _ in turns], fetch) as lent:
+    with session.apart([bound for _, shares in parts for bound, _ in shares], fetch) as lent:
         totals = Totals(scalar_fetches(bindings[0]))
         collected = _Collected(bindings[0], fetch, len(rows), session.memory)
-        for part, turns in parts:
-            _run_part(session, lent, part, turns, fetch, totals, collected, between)
+        for part, shares in parts:
+            _run_part(session, lent, part, shares, fetch, totals, collected, between)
         arrays, metrics = collected.result(len(rows)), totals.result()
     tables = {f.name: arrays[f.name] for f in bindings[0].block.fetches if f.name not in bindings[0].row_names}
     tables = {name: array for name, array in tables.items() if name not in metrics}
-    return Results(metrics, tables, arrays, sum(steps for _, turns in parts for _, steps in turns))
+    return Results(metrics, tables, arrays, sum(steps for _, shares in parts for _, steps in shares))
 
 
 def steps_over(
@@ -86,14 +86,14 @@ def steps_over(
     are_left = len(session.lengths(entry)) > 1 or len(rows) % first.rows or is_ragged(rows)
     row_wise = bool(are_left) and session.is_row_wise(first, fetch)
     parts = session.parts(entry, rows, apart=row_wise)
-    return [(part, _turns(part.bindings, len(part.rows), may_fill_up=row_wise)) for part in parts]
+    return [(part, _shares(part.bindings, len(part.rows), may_fill_up=row_wise)) for part in parts]
 
 
 def _run_part(
     session: Session,
     lent: Lent,
     part: Part,
-    turns: Sequence[tuple[BoundEntry, int]],
+    shares: Sequence[tuple[BoundEntry, int]],
     fetch: Sequence[str],
     totals: Totals,
     collected: _Collected,
@@ -101,14 +101,14 @@ def _run_part(
 ) -> None:
     """Make the steps of rows of one length, and collect their fetches."""
     rows = part.rows
-    count = sum(bound.rows * steps for bound, steps in turns)
+    count = sum(bound.rows * steps for bound, steps in shares)
     rows_of_steps = rows
     if count != len(rows):
         from runtime.rows.filled_up import filled_up  # needed only where rows remain: start-up time
 
         rows_of_steps = filled_up(rows, count)
     start = 0
-    for bound, steps in turns:
+    for bound, steps in shares:
         executor = lent.executor(bound, fetch)
         for _ in range(steps):
             between()
@@ -126,9 +126,9 @@ def _run_part(
             start += made
 
 
-def _turns(bindings: Sequence[BoundEntry], count: int, *, may_fill_up: bool) -> list[tuple[BoundEntry, int]]:
+def _shares(bindings: Sequence[BoundEntry], count: int, *, may_fill_up: bool) -> list[tuple[BoundEntry, int]]:
     """Return bindings with their numbers of steps for all rows, the larger ones first; DataError if rows remain."""
-    turns: list[tuple[BoundEntry, int]] = []
+    shares: list[tuple[BoundEntry, int]] = []
     rest = count
     for i, bound in enumerate(bindings):
         steps, rest = divmod(rest, bound.rows)
@@ -136,13 +136,13 @@ def _turns(bindings: Sequence[BoundEntry], count: int, *, may_fill_up: bool) -> 
         if may_fill_up and rest > max(smaller, bound.rows // WORTH):
             steps, rest = steps + 1, 0
         if steps:
-            turns.append((bound, steps))
+            shares.append((bound, steps))
     if not count:
         raise DataError(f"entry {bindings[0].name!r}: there are no rows")
     if rest:
         sizes = " or ".join(str(bound.rows) for bound in bindings)
         raise DataError(f"entry {bindings[0].name!r} takes {sizes} rows a step, and of {count} rows {rest} are left")
-    return turns
+    return shares
 
 
 class _Collected:

@@ -86,9 +86,9 @@ class OneStep:
     def _make(self, script: Script, feeds: Mapping[str, Array] | None, rows: Rows | None) -> dict[str, Array]:
         """Make a step with arrays as they are, or with rows."""
         session, bound = self._session, script.bound
-        turns = session.states.turns
-        turn: StateLock = turns.exclusive() if script.trains else turns.shared()
-        with turn, session.workspaces.lent([bound], script.fetch) as lent:
+        locks = session.states.locks
+        lock: StateLock = locks.exclusive() if script.trains else locks.shared()
+        with lock, session.workspaces.lent([bound], script.fetch) as lent:
             if not script.trains:
                 lent.reset()
             return _stepped(lent, script, feeds, rows)

@@ -111,16 +111,16 @@ def _script(session: Session, entry: str, feeds: Mapping[str, Array], arrays: Ma
     if not (by_row and fed and as_fed) or bound.block.updates or session.reads_length(bound):
         return None
     rows = session.rows(entry, feeds)
-    [(part, turns), *others] = steps_over(session, entry, rows)
+    [(part, shares), *others] = steps_over(session, entry, rows)
     if others or part.places is not None:
         return None
     steps: list[tuple[BoundEntry, int, int]] = []
-    for each, count in turns:
+    for each, count in shares:
         for _ in range(count):
             start = steps[-1][2] if steps else 0
             steps.append((each, start, min(start + each.rows, len(rows))))
     fetches = [(name, array.dtype, array.shape, array.nbytes) for name, array in arrays.items()]
-    return _Script(next(iter(feeds)), [each for each, _ in turns], steps, fetches)
+    return _Script(next(iter(feeds)), [each for each, _ in shares], steps, fetches)
 
 
 def fill(executor: Executor, feeds: Mapping[str, Array], start: int, count: int) -> None:
@@ -137,7 +137,7 @@ def _follow(session: Session, script: _Script, feeds: Mapping[str, Array]) -> di
         session.memory.take(nbytes, "the rows of a prediction")
         found[name] = np.empty(shape, dtype)
         session.memory.note(found[name])
-    with session.states.turns.shared(), session.workspaces.lent(script.bindings) as lent:
+    with session.states.locks.shared(), session.workspaces.lent(script.bindings) as lent:
         for bound, start, stop in script.steps:
             executor, count = lent.executor(bound), stop - start
             fill(executor, feeds, start, count)

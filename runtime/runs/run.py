@@ -265,7 +265,7 @@ class Run(metaclass=Renaming):
             )
         _require_known(call, options, TrainingOptions.__new__)
         asked = TrainingOptions(**options)
-        with self.states.turns.exclusive():
+        with self.states.locks.exclusive():
             self.standing.require_no_training(call)
             events = begin_training(self.session, self.standing, asked, between)
             self.standing.events = weakref.ref(events)
@@ -313,7 +313,7 @@ class Run(metaclass=Renaming):
         _require_path("save", path)
         require_form(path, ".safetensors", "states")
         self.states.require()
-        with self.states.turns.shared():
+        with self.states.locks.shared():
             write_checkpoint(path, self.program, self.sha256, self.states, self.position, force=force)
 
     def resume(self, path: Path_, *, change_settings: bool = False) -> None:
@@ -333,7 +333,7 @@ class Run(metaclass=Renaming):
         given = dict(self.settings.given)
         if not change_settings:
             self.settings.require_same(checkpoint.tensors, os.fspath(path))
-        with self.states.turns.exclusive():
+        with self.states.locks.exclusive():
             self.standing.position = resume(checkpoint, self.sha256, self.states)
             self.states.are_given(self.states.arrays)
             self.standing.done, self.standing.home = 0, os.path.realpath(checkpoint.path.parent)
@@ -365,7 +365,7 @@ class Run(metaclass=Renaming):
         _require_path("load", path)
         checkpoint = read_checkpoint(Path(path))
         patterns = [only] if isinstance(only, str) else only
-        with self.states.turns.exclusive():
+        with self.states.locks.exclusive():
             loaded = load_parameters(checkpoint, self.program, self.states.arrays, patterns, rename, layout)
             self.states.are_given(loaded.loaded)
             return loaded

@@ -213,11 +213,11 @@ class Session:
         """
         states = self.states
         if not self.trains(bindings[0]):
-            with states.turns.shared(), self.workspaces.lent(bindings, fetch) as lent:
+            with states.locks.shared(), self.workspaces.lent(bindings, fetch) as lent:
                 lent.reset()
                 yield lent
             return
-        with states.turns.exclusive(), self.workspaces.lent(bindings, fetch) as lent:
+        with states.locks.exclusive(), self.workspaces.lent(bindings, fetch) as lent:
             updated = {update.state for update in bindings[0].block.updates}
             names = updated | states.passing
             with self.memory.lent(sum(states.arrays[name].nbytes for name in names), "the copies of the states"):

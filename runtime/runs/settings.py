@@ -36,7 +36,7 @@ class Settings(Mapping[str, Number]):
     def __getitem__(self, name: str) -> Number:
         if name not in self._descs:
             raise KeyError(f"there is no setting {name!r}{closest_and_all(name, self._descs)}")
-        with self._states.turns.shared():
+        with self._states.locks.shared():
             return self._states.arrays[name].item()
 
     def __iter__(self) -> Iterator[str]:
@@ -48,7 +48,7 @@ class Settings(Mapping[str, Number]):
     def put(self, values: Mapping[str, object]) -> None:
         """Set settings to other values: all of them, or none and raise UsageError if one is not allowed."""
         checked = {name: checked_setting(self._descs, name, value) for name, value in values.items()}
-        with self._states.turns.exclusive():
+        with self._states.locks.exclusive():
             for name, number in checked.items():
                 self._states.arrays[name][...] = number
         self.given |= {name: self[name] for name in checked}

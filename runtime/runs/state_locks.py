@@ -116,26 +116,26 @@ class StateLocks:
 class _Exclusive:
     """The context of the exclusive lock: a class, as `_Shared`."""
 
-    __slots__ = ("_turns",)
+    __slots__ = ("_locks",)
 
-    def __init__(self, turns: StateLocks) -> None:
-        self._turns = turns
+    def __init__(self, locks: StateLocks) -> None:
+        self._locks = locks
 
     def __enter__(self) -> None:
-        self._turns.acquire_exclusive()
+        self._locks.acquire_exclusive()
 
     def __exit__(self, *error: object) -> None:
-        self._turns.release_exclusive()
+        self._locks.release_exclusive()
 
 
 class _Shared:
     """The context of the shared lock: a class, as a generator would slow down small predictions."""
 
-    def __init__(self, turns: StateLocks) -> None:
-        self._turns = turns
+    def __init__(self, locks: StateLocks) -> None:
+        self._locks = locks
 
     def __enter__(self) -> None:
-        self._turns.acquire_shared()
+        self._locks.acquire_shared()
 
     def __exit__(self, *error: object) -> None:
-        self._turns.release_shared()
+        self._locks.release_shared()

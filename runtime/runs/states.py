@@ -29,7 +29,7 @@ class States:
     """Every state of a program by name.
 
     `arrays` are the memory that steps update. `passing` are the names of the states that last an epoch. `sums` are the
-    names of the slots in which gradients accumulate for an update over several steps. `turns` is the lock on the
+    names of the slots in which gradients accumulate for an update over several steps. `locks` is the lock on the
     states: a thread that touches an array holds it. `were_given` tells that values were loaded or set, and `is_told`
     that the user was warned of those that were not. A file of initial values that cannot be read is an error when one
     of them is used, so a caller that replaces them all needs no file.
@@ -45,7 +45,7 @@ class States:
         self.nbytes = sum(array.nbytes for array in self.arrays.values())
         self.passing = frozenset(s.name for s in self._held if s.lifespan == pb.LIFESPAN_EPOCH)
         self.sums = tuple(s.name for s in self._held if s.slot == "gradient")
-        self.turns = StateLocks()
+        self.locks = StateLocks()
         self.were_given = False
         self.is_told = False
         self._program = program
@@ -98,7 +98,7 @@ class States:
 
     def sha256(self) -> str:
         """Return the hash of all states; see docs/format.md."""
-        with self.turns.shared():
+        with self.locks.shared():
             self.require()
             return state_sha256(
                 (name, array_type(array).dtype, array.shape, as_little(array).reshape(-1).view(np.uint8).data)

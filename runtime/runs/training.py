@@ -107,7 +107,7 @@ class Training:
                 if position.steps >= total or position.stopped or self._ended:
                     break
                 self._pause()
-                with self._states.turns.exclusive():
+                with self._states.locks.exclusive():
                     ends = self._steps_at_once() or self._step_if_rows_come()
                 yield ends
                 if self._plan.every and position.steps % self._plan.every == 0 and not self._is_at_end():
@@ -118,7 +118,7 @@ class Training:
                     _log.info("checkpoint %s", event.path)
             raise
         yield from self._write_checkpoint()
-        with self._states.turns.exclusive():
+        with self._states.locks.exclusive():
             self._say_what_waits()
             self._say_what_is_kept()
             self._restore_best()
@@ -223,7 +223,7 @@ class Training:
             epoch % plan.evaluate.every == 0 or position.steps == plan.steps or self._ended
         ):
             evaluation = self._do.evaluate(self._pause)
-        with self._states.turns.exclusive():
+        with self._states.locks.exclusive():
             events = self._closed(metrics, evaluation)
         yield events
         if plan.every is None or position.steps % plan.every == 0:

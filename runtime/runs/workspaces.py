@@ -122,7 +122,7 @@ class Workspaces:
 
 
 class _Lending:
-    """The context in which a workspace is lent: a class, as in `turns`."""
+    """The context in which a workspace is lent: a class, as in `state_locks`."""
 
     def __init__(self, workspaces: Workspaces, bindings: Sequence[BoundEntry], fetch: Sequence[str]) -> None:
         self._workspaces, self._asked = workspaces, (bindings, fetch)
@@ -159,7 +159,7 @@ class Lent:
         if key not in self._executors:
             try:
                 states = self._states_of(bound)
-                self._executors[key] = self.workspace.prepare(bound, states.arrays, fetch, states.turns.version)
+                self._executors[key] = self.workspace.prepare(bound, states.arrays, fetch, states.locks.version)
             except MemoryError:
                 raise ResourceLimit(f"entry {bound.name!r} needs more memory than there is") from None
         return self._executors[key]

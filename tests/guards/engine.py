@@ -26,7 +26,7 @@ from runtime.engines.native.engine import NativeEngine, NativeWorkspace
 from runtime.engines.native.executor import NativeExecutor
 from runtime.engines.native.jit import Loaded
 from runtime.engines.native.step_code import StepOptions, compiled_step, lowered
-from runtime.engines.room import Room
+from runtime.engines.workspace_memory import WorkspaceMemory
 from runtime.entries import BoundEntry
 from runtime.placement.alignment import aligned
 from runtime.runs import states as run_states
@@ -166,8 +166,8 @@ class GuardedWorkspace(NativeWorkspace):
         self, program: pb.ProgramDesc, options: EngineOptions, lower: Any, unfused: Any, packed: Any, guards: Guards
     ) -> None:
         super().__init__(program, options, lower, unfused, packed)
-        self._guarded_room = self._room = GuardedRoom(options, guards)
-        self._guarded_beside = self._beside = GuardedRoom(options, guards)
+        self._guarded = self._memory = GuardedMemory(options, guards)
+        self._guarded_beside = self._beside = GuardedMemory(options, guards)
 
     def prepare(
         self,
@@ -177,13 +177,13 @@ class GuardedWorkspace(NativeWorkspace):
         version: Version = unknown_version,
     ) -> NativeExecutor:
         """Lower, compile and bind the entry to regions of its own."""
-        self._guarded_room.layout = self._code(bound, fetch).layout
+        self._guarded.layout = self._code(bound, fetch).layout
         if self._options.check_nan:
             self._guarded_beside.layout = self._instrumented_code(bound).layout
         return super().prepare(bound, states, fetch, version)
 
 
-class GuardedRoom(Room):
+class GuardedMemory(WorkspaceMemory):
     """Memory in guarded regions; `layout` says what the next ones hold."""
 
     layout: Layout

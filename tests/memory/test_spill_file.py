@@ -241,9 +241,9 @@ def test_executors_share_the_file_and_a_larger_one_makes_a_larger_file(folder):
     assert run_.session.workspaces.file_bytes == plan_of(SPILLED, "train").file_bytes
     run_.evaluate("test")
     run_.step(rows)
-    assert [len(file) for file in run_.session.workspaces._all[0].workspace._room._files] in ([sizes[-1]], sizes)
+    assert [len(file) for file in run_.session.workspaces._all[0].workspace._memory._files] in ([sizes[-1]], sizes)
     assert run_.session.workspaces.file_bytes == sum(
-        len(file) for file in run_.session.workspaces._all[0].workspace._room._files
+        len(file) for file in run_.session.workspaces._all[0].workspace._memory._files
     )
     run_.close()
 

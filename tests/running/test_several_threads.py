@@ -326,41 +326,41 @@ def test_an_error_in_one_thread_leaves_the_others_their_turns(path):
 
 
 def test_who_waited_to_read_goes_before_the_next_that_changes():
-    turns = StateLocks()
+    locks = StateLocks()
     order = []
 
     def read():
-        with turns.shared():
+        with locks.shared():
             order.append("read")
 
     reader = threading.Thread(target=read)
-    with turns.exclusive():
+    with locks.exclusive():
         reader.start()
-        while not turns._queued:
+        while not locks._queued:
             time.sleep(0.001)
     for _ in range(3):  # as a training does, which asks again at once
-        with turns.exclusive():
+        with locks.exclusive():
             order.append("changed")
     reader.join(LONG)
     assert order == ["read", "changed", "changed", "changed"]
 
 
 def test_who_waits_to_change_goes_before_those_that_come_later_to_read():
-    turns = StateLocks()
+    locks = StateLocks()
     order = []
 
-    def act(turn, word):
-        with turn():
+    def act(lock, word):
+        with lock():
             order.append(word)
 
-    with turns.shared():
-        writer = threading.Thread(target=act, args=(turns.exclusive, "changed"))
+    with locks.shared():
+        writer = threading.Thread(target=act, args=(locks.exclusive, "changed"))
         writer.start()
-        while not turns._waiting:
+        while not locks._waiting:
             time.sleep(0.001)
-        reader = threading.Thread(target=act, args=(turns.shared, "read"))
+        reader = threading.Thread(target=act, args=(locks.shared, "read"))
         reader.start()
-        while not turns._queued:
+        while not locks._queued:
             time.sleep(0.001)
         assert order == []
     writer.join(LONG)

@@ -235,7 +235,7 @@ def test_many_requests_of_sixteen_clients_get_their_own_rows(run):
 def test_requests_that_wait_are_computed_together(run):
     with Serving(run) as server, ThreadPoolExecutor(8) as pool:
         server.predictor._is_quick = False
-        with run.states.turns.exclusive():
+        with run.states.locks.exclusive():
             first = pool.submit(ask, server.port, b"[[1, 2, 3]]")
             until(lambda: not server.predictor.waiting and server.predictor.computed == 1)
             others = [pool.submit(ask, server.port, json.dumps([[i, 0, 0]]).encode()) for i in range(6)]
@@ -254,7 +254,7 @@ def test_a_row_at_fault_is_that_of_its_own_request_alone():
     run.state["table"] = [10.0, 20.0, 30.0]
     with Serving(run) as server, ThreadPoolExecutor(8) as pool:
         server.predictor._is_quick = False
-        with run.states.turns.exclusive():
+        with run.states.locks.exclusive():
             pool.submit(ask, server.port, b"[0]")
             until(lambda: server.predictor.computed == 1)
             asked = [pool.submit(ask, server.port, json.dumps([i]).encode()) for i in (0, 7, 2)]
@@ -267,7 +267,7 @@ def test_a_row_at_fault_is_that_of_its_own_request_alone():
 
 def test_a_full_queue_is_said_at_once_and_loses_nothing(run):
     with Serving(run, queue=2, together=1) as server, ThreadPoolExecutor(8) as pool:
-        with run.states.turns.exclusive():
+        with run.states.locks.exclusive():
             asked = [pool.submit(ask, server.port, b"[[1, 0, 0]]")]
             until(lambda: server.predictor.computed == 1)
             asked += [pool.submit(ask, server.port, b"[[1, 0, 0]]") for _ in range(2)]
@@ -282,7 +282,7 @@ def test_a_full_queue_is_said_at_once_and_loses_nothing(run):
 
 def test_an_answer_and_a_body_have_their_time(run):
     with Serving(run, together=1, seconds=0.2) as server:
-        with run.states.turns.exclusive():
+        with run.states.locks.exclusive():
             waiting = begun(server.port, X.nbytes, X.tobytes())  # head and body at once, so the body is in time
             assert refusal_on(waiting) == (504, "there was no answer after 0.2 seconds")
         slow = begun(server.port, X.nbytes, X.tobytes()[:-1])
@@ -292,7 +292,7 @@ def test_an_answer_and_a_body_have_their_time(run):
 
 def test_who_leaves_while_waiting_makes_room(run):
     with Serving(run, queue=1, together=1) as server, ThreadPoolExecutor(2) as pool:
-        with run.states.turns.exclusive():
+        with run.states.locks.exclusive():
             first = pool.submit(ask, server.port, b"[[1, 0, 0]]")
             until(lambda: server.predictor.computed == 1)
             left = begun(server.port, X.nbytes, X.tobytes())
@@ -323,7 +323,7 @@ def test_bodies_are_bounded_one_by_one_and_in_all(run):
 
 def test_what_was_taken_is_answered_before_the_end(run):
     with ThreadPoolExecutor(4) as pool:
-        with Serving(run, together=1) as server, run.states.turns.exclusive():
+        with Serving(run, together=1) as server, run.states.locks.exclusive():
             asked = [pool.submit(ask, server.port, b"[[1, 0, 0]]") for _ in range(3)]
             until(lambda: server.predictor.computed + server.predictor.waiting == 3)
             server.stop()

@@ -215,10 +215,10 @@ class Function:
             yield i
 
     def loop(
-        self, start: Index, stop: Index, step: int = 1, carry: Sequence[Value] = (), *, turns: bool = False
+        self, start: Index, stop: Index, step: int = 1, carry: Sequence[Value] = (), *, is_nonempty: bool = False
     ) -> Loop:
-        """Return a loop that carries values between iterations, see `Loop`; `turns` promises at least one iteration."""
-        return Loop(self, start, stop, step, carry, turns)
+        """Return a loop that carries values, see `Loop`; `is_nonempty` promises at least one iteration."""
+        return Loop(self, start, stop, step, carry, is_nonempty)
 
     def repeat(self, carry: Sequence[Value]) -> Repetition:
         """Return a loop that continues while a condition holds; see `Repetition`."""

@@ -26,9 +26,9 @@ class Loop:
     """
 
     def __init__(
-        self, function: Function, start: Index, stop: Index, step: int, carry: Sequence[Value], turns: bool
+        self, function: Function, start: Index, stop: Index, step: int, carry: Sequence[Value], is_nonempty: bool
     ) -> None:
-        self._f, self._start, self._stop, self._step, self._turns = function, start, stop, step, turns
+        self._f, self._start, self._stop, self._step, self._is_nonempty = function, start, stop, step, is_nonempty
         self.results = list(carry)
         self._carried = False
 
@@ -39,7 +39,7 @@ class Loop:
 
     def __iter__(self) -> Iterator[tuple[Index, list[Value]]]:
         if not isinstance(self._start, int) or not isinstance(self._stop, int):
-            yield from self._tested_at_bottom() if self._turns else self._tested_at_top()
+            yield from self._tested_at_bottom() if self._is_nonempty else self._tested_at_top()
         elif self._start + self._step < self._stop:
             yield from self._tested_at_bottom()
         elif self._start < self._stop:
@@ -126,7 +126,7 @@ class Repetition:
         indices = [f.reserve() for _ in inside]
         first = self.results
         yield inside
-        assert self._again is not None, "the body does not say whether there is another turn"
+        assert self._again is not None, "the body does not say whether there is another iteration"
         latch = f.block
         f.line(f"br i1 {self._again.text}, label %{top}, label %{after}")
         for index, phi, a, b in zip(indices, inside, first, self.results, strict=True):

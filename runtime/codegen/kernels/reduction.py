@@ -72,13 +72,13 @@ def in_lanes(f: Function, count: int, read: Read, reducers: Sequence[Reducer], t
     """
     lanes = types[0].lanes
     vectors, tail = divmod(count, lanes)
-    turns, rest = divmod(vectors, PARALLEL_CHAINS)
+    rounds, rest = divmod(vectors, PARALLEL_CHAINS)
 
-    def turn(i: Index) -> list[Value]:
+    def round_of_chains(i: Index) -> list[Value]:
         return [x for c in range(PARALLEL_CHAINS) for x in read(i * (PARALLEL_CHAINS * lanes) + c * lanes, None)]
 
-    chains = down_rows(f, turns, turn, [*reducers] * PARALLEL_CHAINS, [*types] * PARALLEL_CHAINS)
-    starts = [(turns * PARALLEL_CHAINS + c) * lanes for c in range(rest)] + ([vectors * lanes] if tail else [])
+    chains = down_rows(f, rounds, round_of_chains, [*reducers] * PARALLEL_CHAINS, [*types] * PARALLEL_CHAINS)
+    starts = [(rounds * PARALLEL_CHAINS + c) * lanes for c in range(rest)] + ([vectors * lanes] if tail else [])
     for c, start in enumerate(starts):
         short = tail if start == vectors * lanes else None
         for j, (x, reducer) in enumerate(zip(read(start, short), reducers, strict=True), c * len(reducers)):

@@ -137,7 +137,7 @@ def _innermost(step: _Step, sums: list[Value], left: Value, right: Value, along:
         else along.iterations & -UNROLLED_DEPTH_STEPS
     )
     for start, stop, count in ((0, whole, UNROLLED_DEPTH_STEPS), (whole, along.iterations, 1)):
-        loop = step.f.loop(start, stop, count, sums, turns=along.has_whole_block and count > 1)
+        loop = step.f.loop(start, stop, count, sums, is_nonempty=along.has_whole_block and count > 1)
         for i, carried in loop:
             a, b = left + i * along.left, right + i * along.right
             if count == UNROLLED_DEPTH_STEPS:

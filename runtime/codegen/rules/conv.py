@@ -53,7 +53,7 @@ def convolution_with_prologue(
 def input_gradient(
     target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
 ) -> KernelSteps:
-    """Return the steps of the gradient of the input: a convolution of dy with the filter turned around."""
+    """Return the steps of the gradient of the input: a convolution of dy with the flipped filter."""
     dy, w = (_there(type) for type in inputs)
     shape = shape_of(dy, w, outputs[0], attributes, is_gradient=True)
     return convolution_variant(target, DTYPES[dy.dtype], shape).steps()

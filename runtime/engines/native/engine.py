@@ -23,7 +23,7 @@ from runtime.engines.native.prepacked import Prepacked
 from runtime.engines.native.random_bits import CompiledRandomBits
 from runtime.engines.native.step import bind_code
 from runtime.engines.native.step_code import StepCode, StepOptions, lowered
-from runtime.engines.room import Room
+from runtime.engines.workspace_memory import WorkspaceMemory
 from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit, UsageError
 from runtime.memory.limit import MemoryLimit
@@ -170,14 +170,17 @@ class NativeWorkspace:
         """
         self._program, self._options, self._prepacked = program, options, prepacked
         self._code, self._instrumented_code = code, instrumented_code
-        self._room, self._beside = Room(options.memory, options.spill), Room(options.memory, options.spill)
+        self._memory, self._beside = (
+            WorkspaceMemory(options.memory, options.spill),
+            WorkspaceMemory(options.memory, options.spill),
+        )
         self._helpers = Helpers(options.threads - 1)
         finalize(self, self._helpers.close)
 
     @property
     def footprint(self) -> Footprint:
         """The arena, the file beside it and all copies; and those of the ops that are looked at one by one."""
-        here, beside = self._room, self._beside
+        here, beside = self._memory, self._beside
         arena, file = here.arena_bytes + beside.arena_bytes, here.file_bytes + beside.file_bytes
         return Footprint(arena, file, here.copy_bytes + beside.copy_bytes)
 
@@ -189,7 +192,7 @@ class NativeWorkspace:
         version: Version = unknown_version,
     ) -> NativeExecutor:
         """Bind the code of the entry, which is compiled if it is not kept."""
-        options, memory = self._options, self._room
+        options, memory = self._options, self._memory
         step = self._code(bound, fetch)
         arena, file = _arena_and_file(memory, step)
         nbytes = step.footprint.packed
@@ -223,7 +226,7 @@ class NativeWorkspace:
         self._helpers.close()
 
 
-def _arena_and_file(memory: Room, step: StepCode) -> tuple[Array, Array | None]:
+def _arena_and_file(memory: WorkspaceMemory, step: StepCode) -> tuple[Array, Array | None]:
     """Return the memory of a step's temporaries, and that of its file if it has one."""
     own = step.footprint
     file = memory.file(own.file) if own.file else None

@@ -19,7 +19,7 @@ from runtime.dtypes import Array
 from runtime.engines.parts import Buffer
 from runtime.engines.reference.kernels import KERNELS
 from runtime.engines.reference.target import REFERENCE
-from runtime.engines.room import no_file
+from runtime.engines.workspace_memory import no_file
 from runtime.memory.aligned import address_ranges, aligned_bytes, view
 from runtime.placement.alignment import aligned
 from runtime.step import Touched, aliases_of, effects_of, places_of, scratch_of

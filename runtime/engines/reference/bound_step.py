@@ -8,7 +8,7 @@ from typing import NamedTuple
 from runtime.dtypes import Array
 from runtime.engines.around_step import Allocate, AroundStep, around_step
 from runtime.engines.reference.bind import BoundBlock, bind
-from runtime.engines.room import no_file
+from runtime.engines.workspace_memory import no_file
 from runtime.entries import BoundEntry
 from runtime.memory.aligned import aligned_bytes
 

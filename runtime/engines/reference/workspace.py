@@ -9,7 +9,7 @@ from runtime.dtypes import Array
 from runtime.engines.engine import EngineOptions, Footprint, Version, unknown_version
 from runtime.engines.reference.bound_step import Memory
 from runtime.engines.reference.executor import Manner, ReferenceExecutor, prepare
-from runtime.engines.room import Room
+from runtime.engines.workspace_memory import WorkspaceMemory
 from runtime.entries import BoundEntry
 
 
@@ -20,13 +20,13 @@ class ReferenceWorkspace:
         self._program = program
         threads = 1 if options.schedule == "fifo" else options.threads
         self._manner = Manner(threads, check_nan=options.check_nan)
-        self._room = Room(options.memory, options.spill)
+        self._memory = WorkspaceMemory(options.memory, options.spill)
         self._executors: list[ReferenceExecutor] = []
 
     @property
     def footprint(self) -> Footprint:
         """The bytes of one arena and one file, unless a later executor needed larger ones, and of all copies."""
-        return Footprint(self._room.arena_bytes, self._room.file_bytes, self._room.copy_bytes)
+        return Footprint(self._memory.arena_bytes, self._memory.file_bytes, self._memory.copy_bytes)
 
     def prepare(
         self,
@@ -37,7 +37,7 @@ class ReferenceWorkspace:
     ) -> ReferenceExecutor:
         """Place and bind the entry, with all look-ups; nothing is kept that depends on a version."""
         del version
-        memory = Memory(self._room.arena, self._room.file, self._room.copies)
+        memory = Memory(self._memory.arena, self._memory.file, self._memory.copies)
         executor = prepare(self._program, bound, states, fetch, self._manner, memory)
         self._executors.append(executor)
         return executor

@@ -26,7 +26,7 @@ class StateView(Mapping[str, Array]):
     def __init__(self, states: States) -> None:
         self._states = states
         self._arrays = states.arrays
-        self._turns = states.turns
+        self._locks = states.locks
 
     def __repr__(self) -> str:
         return "\n".join(["states", *(f"  {name}  {array_type(array)}" for name, array in self._arrays.items())])
@@ -38,7 +38,7 @@ class StateView(Mapping[str, Array]):
         """Return the HTML that a notebook shows: types and ranges."""
         from runtime.runs.shown.html_tables import described, table
 
-        with self._turns.shared():
+        with self._locks.shared():
             rows = [(name, *described(array)) for name, array in self._arrays.items()]
         unread = self._states.without_value
         return table(("state", "type", "value"), [(n, t, "not read" if n in unread else v) for n, t, v in rows])
@@ -46,7 +46,7 @@ class StateView(Mapping[str, Array]):
     def __getitem__(self, name: str) -> Array:
         state = self._found(name)
         self._states.require([name])
-        with self._turns.shared():
+        with self._locks.shared():
             return handed_out(state)
 
     def __setitem__(self, name: str, value: object) -> None:
@@ -55,7 +55,7 @@ class StateView(Mapping[str, Array]):
         if (array.dtype, array.shape) != (state.dtype, state.shape):
             here, given = array_type(state), array_type(array)
             raise DataError(f"the state {name!r} is {here}, the array given is {given}")
-        with self._turns.exclusive():
+        with self._locks.exclusive():
             np.copyto(state, array)
             if name not in ("seed", "total_steps"):
                 self._states.are_given([name])

@@ -162,7 +162,7 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, made: list[int]) -> None:
 def test_who_changes_states_and_predicts_in_one_turn_sees_the_change(desc):
     run = new(desc)
     before = predicted(run)
-    with run.states.turns.exclusive():
+    with run.states.locks.exclusive():
         np.testing.assert_array_equal(predicted(run), before)
         run.states.arrays["norm.bias"][...] = 3
         run.states.arrays["norm.scale"][...] = 2
@@ -192,7 +192,7 @@ def test_a_step_that_fetches_more_has_its_own(desc):
     [softmax] = [op.outputs[0] for op in bound.block.ops if op.type == "softmax"]
     for gain in (0.5, 2.0):
         run.set(gain=gain)
-        with run.states.turns.shared(), run.session.workspaces.lent([bound], [softmax]) as lent:
+        with run.states.locks.shared(), run.session.workspaces.lent([bound], [softmax]) as lent:
             executor = lent.executor(bound, [softmax])
             executor.feeds["x"][...] = IMAGES
             executor.step()
@@ -390,7 +390,7 @@ def test_it_counts_for_the_limit_of_memory_once_for_all_threads(desc):
     run.predict(IMAGES)
     packed = run.session.engine.needs(run.session.bindings("predict")[0]).packed
     assert 0 < packed < 1 << 16
-    with run.states.turns.shared(), run.session.workspaces.lent(run.session.bindings("predict")[:1]):
+    with run.states.locks.shared(), run.session.workspaces.lent(run.session.bindings("predict")[:1]):
         one = run.memory.taken
         with ThreadPoolExecutor(1) as pool:
             pool.submit(run.predict, IMAGES).result(60)

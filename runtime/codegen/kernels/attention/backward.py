@@ -41,18 +41,18 @@ def backward(
     q, k, v, _ = (x for x in operands if x is not None)
     heads = heads_of(target, q, k, v, mask, attributes["causal"], attributes["scale"])
 
-    turns = heads.of_group * -(-heads.blocks // heads.together)
+    batches = heads.of_group * -(-heads.blocks // heads.together)
     groups = heads.images * heads.groups
-    parts = min(turns, -(-WANTED_ITEMS // groups)) if groups < WANTED_ITEMS else 1
+    parts = min(batches, -(-WANTED_ITEMS // groups)) if groups < WANTED_ITEMS else 1
 
     def write(work: Work, start: Value, stop: Value) -> None:
         f, gradients = work.f, _Gradients(work, heads, parts)
         for item in f.range(start, stop):
             part, group = f.index(item) // groups, f.index(item) % groups
-            gradients.turn(group, f.index(item))
-            for turn in f.range(part * turns // parts, (part + 1) * turns // parts):
-                number = turn % (turns // heads.of_group) * heads.together if heads.blocks > heads.together else 0
-                head = group * heads.of_group + turn // (turns // heads.of_group)
+            gradients.begin_group(group, f.index(item))
+            for batch in f.range(part * batches // parts, (part + 1) * batches // parts):
+                number = batch % (batches // heads.of_group) * heads.together if heads.blocks > heads.together else 0
+                head = group * heads.of_group + batch // (batches // heads.of_group)
                 gradients.write(group, head, number, f.index(item))
 
     weights = heads.together * heads.rows * heads.row
@@ -78,7 +78,7 @@ class _Gradients:
         self.keys, self.values, self.weights, self.gradients, self.line = own
         self.finite, self.word, self.most = self.f.local(), self.f.local(), self.f.local()
 
-    def turn(self, group: Value, item: Value) -> None:
+    def begin_group(self, group: Value, item: Value) -> None:
         """Begin a head of keys and values: pack both, and set this item's sums of their gradients to 0."""
         f, heads = self.f, self.heads
         of_keys, of_values = heads.keys * heads.depth, heads.keys * heads.width

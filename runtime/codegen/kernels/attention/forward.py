@@ -36,7 +36,7 @@ def forward(
             head, number = item // heads.blocks, item % heads.blocks
             is_new = number.equal(0) if heads.of_group == 1 else (item % (heads.blocks * heads.of_group)).equal(0)
             with f.when(is_new | item.equal(start)):
-                results.turn(head // heads.of_group)
+                results.begin_group(head // heads.of_group)
             for block in blocks_of(work, heads, head, number):
                 results.write(head, block)
 
@@ -57,7 +57,7 @@ class _Results:
         )
         self.finite, self.word = self.f.local(), self.f.local()
 
-    def turn(self, group: Value) -> None:
+    def begin_group(self, group: Value) -> None:
         """Begin a group of heads: pack its keys and values."""
         heads = self.heads
         write_panels(self.work, heads, self.k + group * (heads.keys * heads.depth), heads.depth, self.panels)

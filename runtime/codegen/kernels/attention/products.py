@@ -138,11 +138,11 @@ def _tile(
     """Return the sums of a tile; parts of the depth are added in order."""
     vector = heads.element.of(heads.lanes)
     if most <= MAX_CHAIN_DEPTH:
-        return tile(f, left, right, rows, columns, vector, depth, turns=isinstance(depth, int))
+        return tile(f, left, right, rows, columns, vector, depth, has_whole_block=isinstance(depth, int))
     across = -(-columns // heads.lanes)
     loop = f.loop(0, depth, MAX_CHAIN_DEPTH, [f.constant(vector, 0)] * (rows * across))
     for p, totals in loop:
         part = minimum(f.index(depth) - p, MAX_CHAIN_DEPTH)
-        sums = tile(f, left.moved(0, p), right.moved(p, 0), rows, columns, vector, part, turns=False)
+        sums = tile(f, left.moved(0, p), right.moved(p, 0), rows, columns, vector, part, has_whole_block=False)
         loop.carry([a + b for a, b in zip(totals, (x for row in sums for x in row), strict=True)])
     return [loop.results[r * across : (r + 1) * across] for r in range(rows)]

@@ -97,7 +97,7 @@ class FilterGradient:
     @property
     def cycles(self) -> float:
         """Cycles for each place of the result."""
-        tiles = [(size, count * self.turns) for size, count in self.tiles]
+        tiles = [(size, count * self.repetitions) for size, count in self.tiles]
         cycles = sum(n * tile_step_cycles(r, self.vectors) for r, n in tiles)
         return (
             cycles
@@ -147,7 +147,7 @@ class FilterGradient:
         return [(size * self.line, count) for size, count in shares(self.rows.window, self.most // self.line)]
 
     @property
-    def turns(self) -> int:
+    def repetitions(self) -> int:
         """Number of times that all tiles are computed for a block of pixels."""
         if not self.is_merged:
             return self.rows.window * self.columns.window
@@ -175,7 +175,7 @@ class FilterGradient:
 
         The copy avoids short loops.
         """
-        if self.is_merged or self.columns.pixels > MAX_SHORT_LINE_PIXELS or self.turns == 1:
+        if self.is_merged or self.columns.pixels > MAX_SHORT_LINE_PIXELS or self.repetitions == 1:
             return 1
         return max(count for count in range(1, MAX_BLOCK_IMAGES + 1) if self.images % count == 0)
 
@@ -184,7 +184,7 @@ class FilterGradient:
         """True if a panel of the gradient is copied for each block of pixels."""
         if self.together > 1:
             return True
-        rows, row = self.turns * sum(size * count for size, count in self.tiles), self.groups * self.wide
+        rows, row = self.repetitions * sum(size * count for size, count in self.tiles), self.groups * self.wide
         return self.panels > 1 and (
             rows >= MIN_PACKED_FILTER_ROWS or row * self.element.bits // 8 % CONFLICT_STRIDE_BYTES == 0
         )

@@ -169,12 +169,12 @@ class Streamed:
     def _asking(self, f: Function, at: Value, panels: tuple[Index, Index], number: Value) -> Prefetch:
         """Return the prefetch of the following rows, from an address on, in a numbered panel of a work item."""
         line, fewest = CACHE_LINE_BYTES * 8 // self.element.bits, self.panels // self.across
-        turns, segment = max(self.rows // UNROLLED_DEPTH_STEPS, 1), fewest * self.width // line
-        each = -(-self.rows * segment // (fewest * turns))
+        iterations, segment = max(self.rows // UNROLLED_DEPTH_STEPS, 1), fewest * self.width // line
+        each = -(-self.rows * segment // (fewest * iterations))
         begin = at + panels[0] * self.width
 
         def ask(i: Index) -> None:
-            first = (number * turns + i // UNROLLED_DEPTH_STEPS) * each
+            first = (number * iterations + i // UNROLLED_DEPTH_STEPS) * each
             for far in range(each):
                 at = first + far
                 f.prefetch(begin, at // segment * self.shape.wide + at % segment * line)

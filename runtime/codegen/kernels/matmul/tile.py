@@ -21,17 +21,17 @@ def tile(
     vector: Type,
     depth: Index,
     *,
-    turns: bool = True,
+    has_whole_block: bool = True,
     along: Callable[[Index], None] | None = None,
 ) -> Sums:
     """Return the sums of products of `rows` rows of the left operand with `columns` columns of the right one.
 
     The rows of the right operand are contiguous; the last vector of a row may be partial. A depth that is not a
-    constant is at least `UNROLLED_DEPTH_STEPS`, or `turns` is False. `along` is called with the first of every
-    `UNROLLED_DEPTH_STEPS` steps.
+    constant is at least `UNROLLED_DEPTH_STEPS`, or `has_whole_block` is False. `along` is called with the first of
+    every `UNROLLED_DEPTH_STEPS` steps.
     """
     assert depth == 0 or right.column == 1, f"columns are {right.column} apart"
     assert left.prologue is right.prologue is as_it_is, "computed operands are packed"
-    offsets, loop = [i * left.row for i in range(rows)], tiles.DepthLoop(depth, left.column, right.row, turns)
+    offsets, loop = [i * left.row for i in range(rows)], tiles.DepthLoop(depth, left.column, right.row, has_whole_block)
     sums = tiles.tile(f, left.at, offsets, right.at, columns, vector, [loop], [along] if along else ())
     return tiles.lines(sums, rows)

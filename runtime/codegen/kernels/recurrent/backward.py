@@ -27,7 +27,7 @@ from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.kernels.tiles import by_size
 from runtime.codegen.math import tanh
 
-TURNED, SUMS, STATE, CELL = 2, 3, 4, 5
+TRANSPOSED, SUMS, STATE, CELL = 2, 3, 4, 5
 """Shared scratch after that of the gates: transposed weights; the sums of all parts, before a step and after; and the
 gradients of the first state and cell on their way, unless they are results.
 """
@@ -83,8 +83,8 @@ class Backward:
     def steps(self) -> KernelSteps:
         """Return the kernel steps: weights, gates and time steps."""
         layer, first = self.layer, self.how.first
-        turned = self.parts * layer.gates * self.part * self.panels * self.width
-        steps = [KernelStep(self.turn, self.parts, turned * PACKED_ELEMENT_CYCLES)]
+        transposed = self.parts * layer.gates * self.part * self.panels * self.width
+        steps = [KernelStep(self.transpose, self.parts, transposed * PACKED_ELEMENT_CYCLES)]
         is_again = layer.gates > 1 and not self.how.kept
         steps += self.again.steps() if is_again else []
         firsts = [step * self.parts for step in range(layer.times)]
@@ -100,14 +100,14 @@ class Backward:
         on_the_way = [] if first else [layer.rows * layer.states] * 2
         shared = (
             *(self.again.scratch_size if is_again else (0, 0)),
-            turned,
+            transposed,
             2 * self.parts * self.sums_size,
             *on_the_way,
         )
         own = max(layer.rows * self._apart(self.part), layer.sums_size if is_again else 0)
         return KernelSteps(tuple(steps), tuple(max(size * layer.item, 64) for size in shared), (own * layer.item,))
 
-    def turn(self, work: Work, start: Value, stop: Value) -> None:
+    def transpose(self, work: Work, start: Value, stop: Value) -> None:
         """Write the kernel step that transposes weights and prepares the sums that the first time step reads.
 
         Work items are parts.
@@ -117,7 +117,7 @@ class Backward:
             for states in by_size(f, layer.states, self.part, f.index(item)):
                 for gate in range(layer.gates):
                     source = Matrix(address(work, 1) + item * self.part + gate * layer.states, 1, layer.wide)
-                    to = self._turned(work, f.index(item)) + gate * states * self.width
+                    to = self._transposed(work, f.index(item)) + gate * states * self.width
                     depth = layer.gates * states
                     packed_right(f, source, to, states, layer.states, self.width, depth, layer.vector)
             self._begin(work, f.index(item))
@@ -172,7 +172,7 @@ class Backward:
         depth, left = layer.gates * states, work.thread_scratch(0, layer.element)
         to = self._sums(work, step + 1) + part * self.sums_size
         for panel in f.range(0, self.panels):
-            weights = self._turned(work, part) + panel * (depth * self.width)
+            weights = self._transposed(work, part) + panel * (depth * self.width)
             here = to + panel * (layer.rows * self.width)
             panels = packed(weights, self.vectors, layer.lanes)
             product(f, left, layer.rows, self._apart(states), panels, states_in_blocks(depth), layer.vector, here)
@@ -290,8 +290,8 @@ class Backward:
             if gate == 2 and biases.needs_new(layer, self.how.sums):
                 f.store(shown[0], to, biases.NEW_GATE_BLOCK * index.states, at.tail)
 
-    def _turned(self, work: Work, part: Value) -> Value:
-        return work.shared_scratch(TURNED, self.layer.element) + part * (
+    def _transposed(self, work: Work, part: Value) -> Value:
+        return work.shared_scratch(TRANSPOSED, self.layer.element) + part * (
             self.layer.gates * self.part * self.panels * self.width
         )
 

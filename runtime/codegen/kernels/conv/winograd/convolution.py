@@ -121,9 +121,9 @@ class Winograd:
     def _asking(self, f: Function, following: Value, t: Index) -> Prefetch:
         """Return the prefetch of the filters that are read next, the share of the tiles from the t-th on."""
         plan, line = self.plan, CACHE_LINE_BYTES * 8 // self.element.bits
-        tiles, turns = -(-plan.few // plan.rows), max(self.shape.deep // UNROLLED_DEPTH_STEPS, 1)
-        each = -(-self.shape.deep * plan.width // (line * tiles * turns))
-        begin = following + f.index(t) // plan.rows * (turns * each * line)
+        tiles, iterations = -(-plan.few // plan.rows), max(self.shape.deep // UNROLLED_DEPTH_STEPS, 1)
+        each = -(-self.shape.deep * plan.width // (line * tiles * iterations))
+        begin = following + f.index(t) // plan.rows * (iterations * each * line)
 
         def ask(i: Index) -> None:
             for far in range(each):

@@ -227,9 +227,9 @@ class WinogradFilterGradient:
     def _asking(self, f: Function, following: Value, c: Index) -> Prefetch:
         """Return the prefetch of the gradients that are read next, the share of the channels from the c-th on."""
         plan, line = self.plan, CACHE_LINE_BYTES // self.plan.item
-        turns = max(plan.most // UNROLLED_DEPTH_STEPS, 1)
-        each = -(-plan.gradient // (line * turns * sum(many for _, many in plan.tiles_of_rows)))
-        begin = following + f.index(c) // min(size for size, _ in plan.tiles_of_rows) * (turns * each * line)
+        iterations = max(plan.most // UNROLLED_DEPTH_STEPS, 1)
+        each = -(-plan.gradient // (line * iterations * sum(many for _, many in plan.tiles_of_rows)))
+        begin = following + f.index(c) // min(size for size, _ in plan.tiles_of_rows) * (iterations * each * line)
 
         def ask(i: Index) -> None:
             for far in range(each):

@@ -44,7 +44,7 @@ class TransformedFilters:
             panel, part = f.index(item) // self.across, f.index(item) % self.across
             for columns in by_size(f, plan.shape.wide, plan.width, panel):
                 for rows in by_size(f, plan.shape.deep, self.rows, part):
-                    fill = self._turned if plan.shape.is_filter_transposed else self._straight
+                    fill = self._transposed if plan.shape.is_filter_transposed else self._straight
                     fill(work, panel, part * self.rows, columns, rows)
 
     def _straight(self, work: Work, panel: Value, first: Value, columns: int, rows: int) -> None:
@@ -58,7 +58,7 @@ class TransformedFilters:
                 at, tail = line + (f.index(d) * plan.shape.wide + v), min(plan.lanes, columns - v)
                 self._transformed(at, tail, to + (f.index(d) * plan.width + v), self._step)
 
-    def _turned(self, work: Work, panel: Value, first: Value, columns: int, rows: int) -> None:
+    def _transposed(self, work: Work, panel: Value, first: Value, columns: int, rows: int) -> None:
         """Transform with vectors of source channels, and transpose the results."""
         f, plan, w = work.f, self.plan, work.inputs[1]
         assert w is not None, "a convolution has a filter"

@@ -19,7 +19,7 @@ def no_file(nbytes: int = 0) -> NoReturn:
     raise no_folder()
 
 
-class Room:
+class WorkspaceMemory:
     """The memory that a workspace has allocated.
 
     Attributes:
