@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from runtime.placement import Buffer
@@ -21,6 +23,7 @@ class Memory(NamedTuple):
         arena_bytes: size of the arena.
         file_bytes: size of the file.
         packed_bytes: size of the memory of prepacked operands.
+        bodies: by id of an op that has blocks, the offset of the arena of each of them in the arena around it.
     """
 
     stored: list[list[str]]
@@ -33,6 +36,7 @@ class Memory(NamedTuple):
     arena_bytes: int
     file_bytes: int
     packed_bytes: int
+    bodies: Mapping[int, Sequence[int]] = MappingProxyType({})
 
 
 NO_MEMORY: Final = Memory([], {}, {}, {}, {}, [], [], 0, 0, 0)
@@ -41,3 +45,8 @@ NO_MEMORY: Final = Memory([], {}, {}, {}, {}, [], [], 0, 0, 0)
 def scratch_names(group: int, count: int) -> list[str]:
     """Return the names of a group's scratch among buffers; no tensor has a space in its name."""
     return [f"{number} of group {group}" for number in range(count)]
+
+
+def body_names(op: int, count: int) -> list[str]:
+    """Return the names of the arenas of an op's blocks among buffers; no tensor has a space in its name."""
+    return [f"{number} of op {op}" for number in range(count)]

@@ -3,7 +3,8 @@
 1. A tensor is stored if another group, a host op or the end of the step reads it.
 2. A tensor that overwrites a state has the memory of the state; see `lowering.in_place`.
 3. A prepacked tensor has memory of its own, which no other tensor shares.
-4. Tensors that are read in a phase and those that are written in it have overlapping lifetimes, because the groups of
+4. The arena of a block inside an op is scratch of the op. Such a block has been placed before, in an arena of its own.
+5. Tensors that are read in a phase and those that are written in it have overlapping lifetimes, because the groups of
    a phase are computed in any order.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.memory import Memory, scratch_names
+from runtime.codegen.lowering.memory import Memory, body_names, scratch_names
 from runtime.codegen.lowering.nodes import Nodes
 from runtime.codegen.lowering.phases import Phases
 from runtime.codegen.rules import KernelSteps
@@ -48,6 +49,8 @@ def _memory(block: LoweredBlock) -> Memory:
         (spilled if spills(group.nodes[0].op.type) else buffers).extend(outputs)
         sized = zip(scratch, sizes, strict=True)
         buffers += [Buffer(name, size, first, last + 1) for name, size in sized if name not in packed]
+        bodies = [item for node in group.nodes if node.op.id in block.bodies for item in _arenas(block, node.op.id)]
+        buffers += [Buffer(name, size, first, last + 1) for name, size in bodies if size]
     offsets, arena_bytes = _placed(buffers)
     in_file, file_bytes = _placed(spilled, PAGE) if spilled else ({}, 0)
     return Memory(
@@ -64,7 +67,14 @@ def _memory(block: LoweredBlock) -> Memory:
         aligned(arena_bytes),
         file_bytes,
         packed_bytes,
+        {op: [offsets.get(name, 0) for name, _ in _arenas(block, op)] for op in block.bodies},
     )
+
+
+def _arenas(block: LoweredBlock, op: int) -> list[tuple[str, int]]:
+    """Return the names of the arenas of the blocks inside an op, with their bytes."""
+    bodies = block.bodies[op]
+    return [(name, body.memory.arena_bytes) for name, body in zip(body_names(op, len(bodies)), bodies, strict=True)]
 
 
 def _packed(

@@ -1,0 +1,185 @@
+"""The table of the passes of lowering, the snapshots that they leave, and blocks inside ops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from subjects.steps import bound_block
+
+from compiler import Program, adam, ops
+from prograd_proto import program_pb2 as pb
+from prograd_proto.tensor_types import TensorType, tensor_desc
+from runtime.codegen.explain import explained
+from runtime.codegen.lower import lowered
+from runtime.codegen.lowering.lowered_block import LoweredBlock
+from runtime.codegen.lowering.passes.pass_table import Pass, PassTable
+from runtime.codegen.lowering.passes.pipeline import PASSES
+from runtime.engines.native.cpu import this_machine
+from runtime.engines.native.host import scratch_of_node
+
+SQUARE = TensorType("float32", (64, 64))
+
+
+def lowered_block(
+    block: pb.BlockDesc, threads: int = 2, is_instrumented: bool = False, blocks: list[pb.BlockDesc] | None = None
+) -> LoweredBlock:
+    return lowered(block, (), this_machine(), scratch_of_node, threads, is_instrumented, blocks=blocks or [])
+
+
+def perceptron() -> pb.BlockDesc:
+    program = Program("perceptron")
+    x = h = program.input("x", "float32", ("batch", 64))
+    for i in range(3):
+        h = ops.tanh(h @ program.parameter(f"w{i}", (64, 64)) + program.parameter(f"b{i}", (64,)))
+    program.minimize(ops.mean(ops.square(ops.softmax(h) - x)), adam(0.1))
+    return bound_block(program.compile(batch=128).desc)
+
+
+def without(name: str) -> tuple[Pass, ...]:
+    return tuple(each for each in PASSES if each.name != name)
+
+
+# The table.
+
+
+def test_every_pass_has_the_name_of_its_file_and_says_what_it_does_in_a_line():
+    for each in PASSES:
+        assert each.function.__module__.rpartition(".")[2] == each.name
+        assert each.does.endswith(".")
+
+
+@pytest.mark.parametrize("each", [*PASSES], ids=lambda each: each.name)
+def test_no_pass_can_be_left_out_unless_all_facts_that_it_establishes_are_optional(each: Pass):
+    wanted = {fact for other in PASSES for fact in other.requires} | PASSES.promises.keys()
+    if wanted.isdisjoint(each.establishes):
+        assert PassTable("native", without(each.name), PASSES.promises)
+    else:
+        with pytest.raises(ValueError, match=r"^native: |^native promises "):
+            PassTable("native", without(each.name), PASSES.promises)
+
+
+def test_a_wrong_order_is_refused_with_the_reason():
+    names = [each.name for each in PASSES]
+    i = names.index("prepack")
+    passes = [*PASSES]
+    passes[i], passes[i + 1] = passes[i + 1], passes[i]
+    with pytest.raises(ValueError, match="requires 'phases'") as error:
+        PassTable("native", passes, PASSES.promises)
+    assert str(error.value) == (
+        "native: place requires 'phases' (lifetimes are counted in phases), which prepack, before it, invalidates "
+        "(prepacked kernel steps belong to no phase); put schedule between"
+    )
+
+
+def test_the_order_is_checked_for_instrumented_steps_too():
+    everywhere = [replace(each, applies_to="ordinary steps") if each.name == "separate" else each for each in PASSES]
+    with pytest.raises(ValueError, match=r"^native: partition requires 'groups' \(a group becomes one kernel\), "):
+        PassTable("native", everywhere, PASSES.promises)
+
+
+# Snapshots.
+
+
+def lines_after_each_pass(block: LoweredBlock) -> Iterator[tuple[str, LoweredBlock, list[str]]]:
+    for name, snapshot in PASSES.snapshots(block.unlowered()):
+        yield name, snapshot, list(explained(snapshot))
+
+
+@pytest.mark.parametrize("is_instrumented", [False, True])
+def test_no_pass_edits_the_states_before_it(is_instrumented: bool):
+    states = list(lines_after_each_pass(lowered_block(perceptron(), is_instrumented=is_instrumented)))
+    assert len({tuple(lines) for _, _, lines in states}) > len(states) / 2
+    for name, snapshot, lines in states:
+        assert list(explained(snapshot)) == lines, name
+
+
+def test_the_last_snapshot_is_the_lowered_block():
+    block = lowered_block(perceptron())
+    assert list(explained(block, "chunk")) == list(explained(block))
+
+
+def test_equal_kernels_have_the_kernel_steps_of_the_first_one():
+    block = lowered_block(perceptron())
+    first: dict[str, int] = {}
+    for i, kernel in enumerate(block.kernels):
+        assert kernel is not None
+        same = first.setdefault(kernel.key, i)
+        assert block.steps[i] is block.steps[same]
+        if same == i:
+            assert block.plans[kernel.key].kernel is kernel
+    assert len(first) < len(block.kernels)
+
+
+# Blocks inside ops.
+
+
+def body(name: str, inner: int | None = None) -> pb.BlockDesc:
+    """A block of two products and an activation, whose ops may have a block inside."""
+    desc = pb.BlockDesc(results=[f"{name}.result"])
+    desc.parameters.add(tensor=name, argument=0)
+    desc.tensors.extend(tensor_desc(f"{name}{suffix}", SQUARE) for suffix in ("", ".square", ".tanh", ".result"))
+    desc.ops.add(id=1, type="matmul", inputs=[name, name], outputs=[f"{name}.square"])
+    for attribute in ("transpose_a", "transpose_b"):
+        desc.ops[0].attributes.add(name=attribute, bool_value=False)
+    desc.ops.add(id=2, type="tanh", inputs=[f"{name}.square"], outputs=[f"{name}.tanh"])
+    desc.ops.add(id=3, type="neg", inputs=[f"{name}.tanh"], outputs=[f"{name}.result"])
+    if inner is not None:
+        desc.ops[2].blocks.append(inner)
+    return desc
+
+
+def around() -> tuple[pb.BlockDesc, list[pb.BlockDesc]]:
+    """A block whose last op has two blocks, of which the second has one inside."""
+    outer = body("x")
+    outer.parameters[0].state = "state of x"
+    outer.ops[2].blocks.extend([0, 1])
+    return outer, [body("a"), body("b", inner=2), body("c")]
+
+
+def test_a_block_inside_an_op_is_lowered_like_any_other():
+    outer, blocks = around()
+    block = lowered_block(outer, blocks=blocks)
+    assert [group.name for group in block.groups] == ["matmul+tanh", "neg"]
+    assert block.groups[1].is_host
+    first, second = block.bodies[3]
+    assert [group.name for group in first.groups] == ["matmul+tanh+neg"]
+    assert [group.name for group in second.groups] == ["matmul+tanh", "neg"]
+    [innermost] = second.bodies[3]
+    for inside in (first, second, innermost):
+        assert inside.chunks
+        assert inside.memory.stored[-1] == inside.desc.results
+        assert inside.nodes.feeds == [inside.desc.parameters[0].tensor]
+
+
+def test_the_arena_of_a_block_inside_an_op_lies_in_the_arena_around_it():
+    outer, blocks = around()
+    block = lowered_block(outer, blocks=blocks)
+    spans = [
+        (offset, offset + inside.memory.arena_bytes)
+        for offset, inside in zip(block.memory.bodies[3], block.bodies[3], strict=True)
+    ]
+    spans += [(offset, offset + SQUARE.nbytes) for offset in block.memory.offsets.values()]
+    spans.sort()
+    assert len(spans) == 4  # the operand and the result of the op, and both arenas
+    assert all(stop <= start for (_, stop), (start, _) in pairwise(spans))
+    assert spans[-1][1] <= block.memory.arena_bytes
+    assert block.bodies[3][1].memory.arena_bytes > block.bodies[3][0].memory.arena_bytes  # it has one inside
+
+
+@pytest.mark.parametrize("is_instrumented", [False, True])
+def test_a_block_inside_an_op_is_printed_below_it_after_each_pass(is_instrumented: bool):
+    outer, blocks = around()
+    block = lowered_block(outer, is_instrumented=is_instrumented, blocks=blocks)
+    for each in PASSES.of_step(is_instrumented):
+        lines = list(explained(block, each.name))
+        at = next(i for i, line in enumerate(lines) if "NumPy  " in line)
+        assert lines[at + 1].strip() == "block 1 of neg"
+        assert "block 2 of neg" in map(str.strip, lines)
+        alone = list(explained(lowered_block(blocks[0], is_instrumented=is_instrumented), each.name))
+        assert [line.strip() for line in lines[at + 2 : at + 2 + len(alone)]] == [line.strip() for line in alone]
