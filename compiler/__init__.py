@@ -5,6 +5,7 @@ from compiler import Program, adam, ops, warmup_cosine
 build         programs, tensors, states and data, as messages from the first call on
 train         gradients, updates, learning rates, clipping and initial values, appended by `minimize`
 passes        the passes of `compile`: their table, and one file a pass
+frontends     imports of models of other frameworks
 analyses      questions about a block: graphs, costs, lifespans, reports
 planning      the passes of `plan`: memory budgets, spilled values, space for threads
 data          rows packed from tables, arrays, images and text
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from compiler.build.program import Program as Program
     from compiler.errors import CompileError as CompileError
     from compiler.errors import LimitError as LimitError
+    from compiler.frontends.torch import from_torch as from_torch
     from compiler.train import clipping as clipping
     from compiler.train import initialisers as initialisers
     from compiler.train import metrics as metrics
@@ -53,6 +55,7 @@ _NAMES = {
     "compiler.build.plugins": "use_plugin",
     "compiler.build.program": "Program",
     "compiler.errors": "CompileError LimitError",
+    "compiler.frontends.torch": "from_torch",
     "compiler.train.backward": "gradients",
     "compiler.train.schedules": "warmup_cosine",
     "registry": "OpError Value ops",

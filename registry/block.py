@@ -163,6 +163,21 @@ class Block:
         if all(name in self.weak or name in constants for name in inputs):
             self.weak.update(value.name for value in outputs)
 
+    def at(self, location: int | None) -> None:
+        """Give the next ops that location number, until it is None: then the user's current line is theirs."""
+        self._location = location
+
+    def named(self, value: Value, name: str) -> Value:
+        """Return the result of the last op under another name; raise OpError if the name is taken."""
+        if name in self.types:
+            raise OpError(f"the name {name!r} is taken by another tensor of this program")
+        self.desc.ops[-1].outputs[list(self.desc.ops[-1].outputs).index(value.name)] = name
+        tensor = self.tensors.pop(value.name)
+        tensor.name = name
+        self.tensors[name] = tensor
+        self.types[name] = self.types.pop(value.name)
+        return Value(self, name, value.type)
+
     def location(self) -> int:
         """Return the location number of the next op."""
         return self._locate() if self._location is None else self._location

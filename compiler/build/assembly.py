@@ -52,6 +52,7 @@ def assembled(built: Built) -> pb.ProgramDesc:
     Raises CompileError for a parameter that is never trained, or if the program computes nothing.
     """
     program = pb.ProgramDesc(states=built.states.values())
+    _leave_idle_of_modules(program, built)
     _require_trained(built)
     if built.updates:
         program.blocks.append(_training_block(built))
@@ -67,8 +68,16 @@ def assembled(built: Built) -> pb.ProgramDesc:
     return program
 
 
+def _leave_idle_of_modules(program: pb.ProgramDesc, built: Built) -> None:
+    """Mark parameters of an imported module as not trained if no loss depends on them, as a module may have such."""
+    for state in program.states:
+        if state.HasField("imported") and state.name not in built.updates:
+            state.trainable = False
+
+
 def _require_trained(built: Built) -> None:
-    idle = [name for name, state in built.states.items() if state.trainable and name not in built.updates]
+    ours = {name: state for name, state in built.states.items() if not state.HasField("imported")}
+    idle = [name for name, state in ours.items() if state.trainable and name not in built.updates]
     if idle and built.updates:
         raise CompileError(
             f"no loss trains the parameter{'s' if len(idle) > 1 else ''} {', '.join(map(repr, idle))}; "

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compiler.analyses.memory_report import MemoryReport
+from compiler.build.brought_arrays import Arrays, file_of_arrays, write_arrays
 from compiler.build.columns import data_files, require_columns
 from compiler.build.last_batch import Sizes, each, in_order, row_symbol, sizes_of, with_last_batch
 from compiler.build.other_words import no_attribute_of_compiled
@@ -44,6 +45,7 @@ class Compiled:
         self.desc = desc
         self._passes = passes
         self._planned: tuple[int | None, int, bool, float | None] | None = None
+        self.arrays: Arrays = {}
 
     def __str__(self) -> str:
         return to_text(self.desc)
@@ -98,7 +100,8 @@ class Compiled:
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the program file, whole or not at all. An identical file at `path` is left as it is.
 
-        The files that the program names must be beside it: their sizes and hashes become part of the program. If the
+        Initial values that an import brought are written beside it. Other files that the program names must be there:
+        their sizes and hashes become part of the program. If the
         program trains on the rows left at the end of an epoch, a step for them is added, and existing plans are
         renewed.
 
@@ -113,6 +116,7 @@ class Compiled:
         if not isinstance(path, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise CompileError(f"save: the path of a file is text or a Path, not {type(path).__name__}")
         path = Path(path)
+        write_arrays(self.arrays, path.parent, force=force)
         self._complete(path.parent)
         if force or not is_saved(self.desc, path):
             save(self.desc, path, force=force)
@@ -120,7 +124,7 @@ class Compiled:
     def beside(self, folder: str | os.PathLike[str]) -> pb.ProgramDesc:
         """Return the program as saved into that folder; without its data if the file is missing."""
         other = Compiled(copy_of(self.desc))
-        other._planned = self._planned
+        other._planned, other.arrays = self._planned, self.arrays
         if not all((Path(folder) / name).is_file() for name in data_files(self.desc, Path(folder))):
             other.desc.ClearField("data")
         other._complete(Path(folder))
@@ -139,7 +143,12 @@ class Compiled:
         rows = set(data_files(self.desc, folder))
         names = rows | {s.external.path for s in self.desc.states if s.WhichOneof("initial") == "external"}
         del self.desc.files[:]
-        self.desc.files.extend(_file_desc(folder, name, is_rows=name in rows) for name in sorted(names))
+        self.desc.files.extend(
+            _file_desc(folder, name, is_rows=name in rows)
+            if name not in self.arrays or (folder / name).exists()
+            else file_of_arrays(name, self.arrays[name])
+            for name in sorted(names)
+        )
         require_columns(self.desc, folder)
 
 

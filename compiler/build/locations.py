@@ -24,8 +24,11 @@ class Locations:
     def here(self) -> int:
         """Return the number of the innermost line outside the compiler, the registry and the layers."""
         key = _line_outside(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]: the documented way to the caller's frame
-        if key is None:
-            return 0
+        return 0 if key is None else self.number(*key)
+
+    def number(self, path: str, line: int) -> int:
+        """Return the number of a line of a file."""
+        key = path, line
         if key not in self._numbers:
             self.texts.append(_text(key))
             self._numbers[key] = len(self.texts)

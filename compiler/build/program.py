@@ -76,6 +76,8 @@ class Program(metaclass=Renaming):
         self.seed = seed
         self.data_desc: pb.DataDesc | None = None
         self.run_desc: pb.RunDesc | None = None
+        self.arrays: dict[str, dict[str, Any]] = {}  # by path and key: initial values that `save` writes beside it
+        self.outputs_of_module: list[str] = []  # names of an imported module's results
         self.locations = Locations()
         self._run_line = ""
         self._opened = Opened()
@@ -536,7 +538,9 @@ class Program(metaclass=Renaming):
             with Located(lambda: self._run_line):
                 require_names(program)
                 settle_best(program.run, self._reports.best)
-            return compile_program(program, self._opened.sizes(program) | sizes, passes=passes)
+            compiled = compile_program(program, self._opened.sizes(program) | sizes, passes=passes)
+            compiled.arrays = self.arrays
+            return compiled
 
     if not TYPE_CHECKING:  # hidden from type checkers, which know the methods
 

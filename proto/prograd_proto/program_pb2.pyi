@@ -162,7 +162,7 @@ class Shape(_message.Message):
     def __init__(self, dims: _Optional[_Iterable[_Union[Dim, _Mapping]]] = ...) -> None: ...
 
 class StateDesc(_message.Message):
-    __slots__ = ("name", "dtype", "shape", "kind", "slot_of", "slot", "trainable", "rate_scale", "decay_scale", "lifespan", "op", "external")
+    __slots__ = ("name", "dtype", "shape", "kind", "slot_of", "slot", "trainable", "rate_scale", "decay_scale", "lifespan", "op", "external", "imported")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     SHAPE_FIELD_NUMBER: _ClassVar[int]
@@ -175,6 +175,7 @@ class StateDesc(_message.Message):
     LIFESPAN_FIELD_NUMBER: _ClassVar[int]
     OP_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_FIELD_NUMBER: _ClassVar[int]
+    IMPORTED_FIELD_NUMBER: _ClassVar[int]
     name: str
     dtype: DType
     shape: Shape
@@ -187,7 +188,16 @@ class StateDesc(_message.Message):
     lifespan: Lifespan
     op: OpDesc
     external: ExternalTensor
-    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Union[Shape, _Mapping]] = ..., kind: _Optional[_Union[StateKind, str]] = ..., slot_of: _Optional[str] = ..., slot: _Optional[str] = ..., trainable: bool = ..., rate_scale: _Optional[float] = ..., decay_scale: _Optional[float] = ..., lifespan: _Optional[_Union[Lifespan, str]] = ..., op: _Optional[_Union[OpDesc, _Mapping]] = ..., external: _Optional[_Union[ExternalTensor, _Mapping]] = ...) -> None: ...
+    imported: ImportedTensor
+    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Union[Shape, _Mapping]] = ..., kind: _Optional[_Union[StateKind, str]] = ..., slot_of: _Optional[str] = ..., slot: _Optional[str] = ..., trainable: bool = ..., rate_scale: _Optional[float] = ..., decay_scale: _Optional[float] = ..., lifespan: _Optional[_Union[Lifespan, str]] = ..., op: _Optional[_Union[OpDesc, _Mapping]] = ..., external: _Optional[_Union[ExternalTensor, _Mapping]] = ..., imported: _Optional[_Union[ImportedTensor, _Mapping]] = ...) -> None: ...
+
+class ImportedTensor(_message.Message):
+    __slots__ = ("names", "axes")
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    AXES_FIELD_NUMBER: _ClassVar[int]
+    names: _containers.RepeatedScalarFieldContainer[str]
+    axes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, names: _Optional[_Iterable[str]] = ..., axes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ExternalTensor(_message.Message):
     __slots__ = ("path", "key")

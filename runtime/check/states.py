@@ -35,6 +35,12 @@ def _check_state(operators: Operators, state: pb.StateDesc, types: dict[str, Ten
     lasts = state.lifespan in (pb.LIFESPAN_ALWAYS, pb.LIFESPAN_EPOCH)
     require(lasts, f"its lifespan {state.lifespan} is neither always nor epoch")
     require(not state.slot_of or state.slot_of in types, f"it is a slot of {state.slot_of!r}, which is no state")
+    if state.HasField("imported"):
+        axes, rank = list(state.imported.axes), len(types[state.name].shape)
+        require(
+            sorted(axes) == list(range(rank)), f"its imported axes {axes} are not those of a tensor with {rank} axes"
+        )
+        require("__metadata__" not in state.imported.names, "no file could hold its imported name __metadata__")
     match state.WhichOneof("initial"):
         case "op":
             counters = {name: types[name] for name in COUNTERS}

@@ -47,14 +47,20 @@ def write_safetensors(
 
     Nothing is copied. For errors see `write_output`.
     """
-    names, header = safetensors_header({name: array_type(array) for name, array in tensors.items()}, metadata)
 
     def write(file: BinaryIO) -> None:
-        file.write(header)
-        for name in names:
-            file.write(as_little(tensors[name]).reshape(-1).view(np.uint8).data)
+        for part in safetensors_parts(tensors, metadata):
+            file.write(part)
 
     write_output(path, write, force=force)
+
+
+def safetensors_parts(tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> Generator[bytes | memoryview]:
+    """Yield the bytes of a safetensors file: its header, then each array."""
+    names, header = safetensors_header({name: array_type(array) for name, array in tensors.items()}, metadata)
+    yield header
+    for name in names:
+        yield as_little(tensors[name]).reshape(-1).view(np.uint8).data
 
 
 def has_safetensors(path: str | os.PathLike[str], tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> bool:

@@ -81,10 +81,13 @@ def load_parameters(
     others = states.keys() - {*mine} | {str(n) for key in ("slots", "counters") for n in about.get(key, ())} - {*mine}
     there = _renamed(path, [n for n in tensors if n not in others and not is_of_run(n)], rename or {})
     wanted = _matching(mine, only) if only else mine
-    sources = {name: _source(path, name, there, layout) for name in wanted}
+    imported = {state.name: state.imported for state in program.states if state.HasField("imported")}
+    sources = {name: _source(path, name, there, layout, imported.get(name)) for name in wanted}
     taken = {there[source.tensor] for source in sources.values()}
     left = [tensor for tensor in there.values() if tensor not in taken]
-    left = [tensor for tensor in left if layout != "torch" or not tensor.endswith(IGNORED)]
+    if layout == "torch":
+        tied = {name for tensor in imported.values() for name in tensor.names}
+        left = [name for name in left if not name.endswith(IGNORED) and name not in tied]
     if left and not only:
         raise DataError(f"{path}: the tensor {left[0]!r} is no state of the program{closest(left[0], mine)}")
     arrays = {name: source.arranged(tensors[there[source.tensor]]) for name, source in sources.items()}
@@ -137,9 +140,14 @@ def _matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
-def _source(path: Path, state: str, there: Collection[str], layout: Layout) -> Source:
-    """Return the source of a state: under its own name, or under that of PyTorch."""
-    tried = [Source(state, turned=False), *(torch_sources(state) if layout == "torch" else ())]
+def _source(
+    path: Path, state: str, there: Collection[str], layout: Layout, imported: pb.ImportedTensor | None
+) -> Source:
+    """Return the source of a state: under its own name, or under that of PyTorch or of the module it came from."""
+    if imported is not None and layout == "torch":
+        tried = [Source(name, turned=False, axes=tuple(imported.axes)) for name in imported.names]
+    else:
+        tried = [Source(state, turned=False), *(torch_sources(state) if layout == "torch" else ())]
     found = next((source for source in tried if source.tensor in there), None)
     if found is None:
         other = f", nor {tried[1].tensor!r}" if len(tried) > 1 else ""

@@ -136,6 +136,7 @@ class Run(metaclass=Renaming):
         data: Path_ | None = None,
         settings: Mapping[str, float] | None = None,
     ) -> None:
+        arrays = getattr(program, "arrays", {})  # initial values that an import brought, and no file has yet
         program = program if isinstance(program, pb.ProgramDesc) else _compiled(program).beside(folder)
         for name, value in (("threads", threads), ("max_memory", max_memory)):
             if not (value is None or isinstance(value, MemoryLimit) or hasattr(value, "__index__")):
@@ -154,6 +155,7 @@ class Run(metaclass=Renaming):
         self._one_step = OneStep(self.session)
         self.program, self.memory, self.states = program, memory, self.session.states
         self.settings = Settings(program, self.states)
+        self.states.brought = arrays
         self.states.initialise(seed)
         self.settings.put(settings or {})
 
@@ -304,8 +306,11 @@ class Run(metaclass=Renaming):
             raise UsageError("set: a setting is given by name, as in set(rate=0.01)")
         self.settings.put(values)
 
-    def save(self, path: Path_, *, force: bool = False) -> None:
+    def save(self, path: Path_, *, layout: Layout = "prograd", force: bool = False) -> None:
         """Write all states, and the position of the run, to a safetensors file that `resume` and `load` read.
+
+        With layout="torch", write only the tensors of the module that the program was imported from, with its names and
+        axes, for load_state_dict.
 
         Raises UsageError if the file exists and not `force`, or if its name stands for another format, as in "x.pt";
         for other errors see `write_output`.
@@ -313,6 +318,12 @@ class Run(metaclass=Renaming):
         _require_path("save", path)
         require_form(path, ".safetensors", "states")
         self.states.require()
+        if layout != "prograd":
+            from runtime.runs.imported import write_imported
+
+            with self.states.locks.shared():
+                write_imported(path, self.program, self.states.arrays, layout, force=force)
+            return
         with self.states.locks.shared():
             write_checkpoint(path, self.program, self.sha256, self.states, self.position, force=force)
 

@@ -50,6 +50,7 @@ class States:
         self.is_told = False
         self._program = program
         self._folder = folder
+        self.brought: Mapping[str, Mapping[str, Array]] = {}  # by path and key, in place of files beside the program
         self._memory = memory
         self._outside: dict[str, Array] = {}  # initial values from files
         self._unread: dict[str, str] = {}  # by state, the reason why its file gave none
@@ -141,6 +142,10 @@ class States:
         states = [s for s in self._held if s.WhichOneof("initial") == "external"]
         for path in sorted({state.external.path for state in states}):
             ours = [state for state in states if state.external.path == path]
+            if path in self.brought:
+                values = self.brought[path]
+                self._outside |= {state.name: self._fitting(state, values[state.external.key]) for state in ours}
+                continue
             try:
                 with verified(self._program, self._folder, path, self._memory) as reader:
                     tensors = read_arrays(self._folder / path, reader, [state.external.key for state in ours])

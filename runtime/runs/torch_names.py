@@ -54,12 +54,15 @@ class Source(NamedTuple):
     tensor: str
     turned: bool
     third: int | None = None
+    axes: tuple[int, ...] = ()
 
     def arranged(self, array: Array) -> Array:
         """Return the part of the tensor that is a state, with the axes of prograd: window, in, out."""
         if self.third is not None:
             size = len(array) // 3
             array = array[self.third * size : (self.third + 1) * size]
+        if len(self.axes) == array.ndim > 0:
+            return np.transpose(array, self.axes)
         if not self.turned or array.ndim < 2:
             return array
         return np.transpose(array, (*range(2, array.ndim), 1, 0))

@@ -39,6 +39,10 @@ OF_RUNTIME_IN_ONE_FILE = {
         "runtime.files.tensor_files",
     ): "rows are counted in the file that the runtime reads",
     ("compiler/build/columns.py", "runtime.files.tensor_files"): "so are its columns",
+    (
+        "compiler/build/brought_arrays.py",
+        "runtime.files.tensor_files",
+    ): "initial values that an import brought are a file that the runtime reads",
     ("compiler/build/columns.py", "runtime.errors"): "and what is wrong with them is said as the runtime says it",
     ("compiler/build/last_batch.py", "runtime.errors"): "and what is wrong with it is said as the runtime says it",
     ("compiler/commands/show_engine.py", "runtime.engines.choice"): "an engine says how it computes a step",

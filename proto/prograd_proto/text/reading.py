@@ -222,6 +222,18 @@ class Reader:
         line.expect(",", "key")
         state.external.key = line.name()
 
+    def _imported(self, line: Line) -> None:
+        state = self._owner
+        if not isinstance(state, pb.StateDesc):
+            raise ProgramError("this line belongs to a state, and none stands before it")
+        refuse_second("tensor of a model", state.HasField("imported"))
+        state.imported.SetInParent()
+        if line.accept("axes"):
+            while line.next.isdecimal():
+                state.imported.axes.append(line.integer())
+        while line.accept(","):
+            state.imported.names.append(line.name())
+
     def _op(self, line: Line) -> None:
         owner = self._owner
         if owner is None:
@@ -367,6 +379,7 @@ class Reader:
         "keep": _keep,
         "state": _state,
         "external": _external,
+        "imported": _imported,
         "entry": _entry,
         "binding": _binding,
         "plan": _plan,

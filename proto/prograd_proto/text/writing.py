@@ -142,6 +142,9 @@ def state_lines(state: pb.StateDesc, locations: Locations) -> Iterator[str]:
             yield f"  external {name(state.external.path)}, key {name(state.external.key)}"
         case _:
             pass
+    if state.HasField("imported"):
+        axes = " ".join(map(str, state.imported.axes))
+        yield joined(f"  imported{f' axes {axes}' if axes else ''}", *map(name, state.imported.names))
 
 
 def usual_scale(state: pb.StateDesc) -> str:

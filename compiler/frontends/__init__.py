@@ -1,0 +1,9 @@
+"""Front ends: models of other frameworks as programs.
+
+They call the builder as a user does; they know no passes, and passes do not know them.
+
+arranged   tensors whose axes lie in another order than the model's, so that permutations and views need no ops
+extents    extents of axes as products of a number and symbols
+report     what a model has that prograd has not, told at once
+torch      modules of PyTorch
+"""

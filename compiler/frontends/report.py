@@ -1,0 +1,45 @@
+"""The report of what a model has that prograd has not: every problem at once, with its place and the number of uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Problem(NamedTuple):
+    """A node of a model that cannot be imported.
+
+    Attributes:
+        operator: its operator.
+        reason: why not.
+        module: the path of the module that calls it.
+        line: the line of the model's source; "" if it is unknown.
+    """
+
+    operator: str
+    reason: str
+    module: str
+    line: str
+
+
+def table(problems: Sequence[Problem]) -> list[tuple[str, str, int, str, str]]:
+    """Return for each operator and reason the number of its uses, and the module and line of the first."""
+    first: dict[tuple[str, str], Problem] = {}
+    uses: dict[tuple[str, str], int] = {}
+    for problem in problems:
+        key = problem.operator, problem.reason
+        first.setdefault(key, problem)
+        uses[key] = uses.get(key, 0) + 1
+    return [(key[0], key[1], uses[key], first[key].module, first[key].line) for key in first]
+
+
+def told(problems: Sequence[Problem]) -> str:
+    """Return one sentence for each operator that cannot be imported."""
+    rows = table(problems)
+    count = f"{len(rows)} operator{'s' if len(rows) != 1 else ''}"
+    lines = [
+        f"{operator}, used {uses} time{'s' if uses != 1 else ''}, first in {module or 'the module'}"
+        f"{f' at {line}' if line else ''}: {reason}"
+        for operator, reason, uses, module, line in rows
+    ]
+    return f"{count} cannot be imported: " + "; ".join(lines)

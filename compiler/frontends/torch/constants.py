@@ -1,0 +1,118 @@
+"""Constants of an exported graph: values that depend on no input, computed by PyTorch while the module is imported.
+
+A mask or a list of positions may depend on the size of a batch. So a constant is computed for several sizes of each
+symbol. It is constant if it has equal elements along the axes of symbols, and the same for every size.
+"""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, arranged, expanded
+from compiler.frontends.extents import Extent
+from registry import Block, Value, ops
+
+TRIALS: Final = 2
+"""Number of sizes of each symbol for which constants are computed."""
+
+MINUS_INFINITY: Final = -1e30
+"""Additive masks that are at most this exclude an element."""
+
+Store = Callable[[Any], Value]
+"""A function that puts an array of NumPy into the program."""
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A tensor that depends on no input.
+
+    Attributes:
+        trials: its elements as PyTorch's tensors, for each trial of the symbols.
+        shape: its extents.
+        store: puts its elements into the program.
+    """
+
+    trials: tuple[Any, ...]
+    shape: tuple[Extent, ...]
+    store: Store
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> str:
+        """The name of the element type."""
+        return str(self.trials[0].dtype).removeprefix("torch.")
+
+    def tensor(self, block: Block) -> Arranged:
+        """Return the constant as a tensor of the program; raise CompileError if its elements depend on a size."""
+        cut = [self._without_repeats(trial) for trial in self.trials]
+        if all(trial.shape == cut[0].shape and bool((trial == cut[0]).all()) for trial in cut[1:]):
+            return expanded(arranged(self.store(cut[0].numpy())), self.shape)
+        if all(_is_range(trial) for trial in cut) and cut[0].ndim == self.rank:
+            return self._counted(block)
+        raise CompileError(
+            f"a constant {self.dtype}[{', '.join(map(str, self.shape))}] depends on the size of a symbol in a way that "
+            "no program can state; import the module without that symbol"
+        )
+
+    def mask_kind(self) -> Literal["", "none", "causal"]:
+        """Return "none" for a mask of attention that excludes nothing, "causal" for a lower triangle, else ""."""
+        if all(bool(self._attended(trial).all()) for trial in self.trials):
+            return "none"
+        square = all(trial.ndim >= 2 and trial.shape[-1] == trial.shape[-2] for trial in self.trials)
+        if square and all(
+            bool((self._attended(trial) == self._attended(trial).new_ones(trial.shape).tril()).all())
+            for trial in self.trials
+        ):
+            return "causal"
+        return ""
+
+    def counted_from_front(self, size: int) -> Constant:
+        """Return indices that may be negative as indices that count from the front."""
+        if all(bool((trial >= 0).all()) for trial in self.trials):
+            return self
+        return replace(self, trials=tuple(trial + (trial < 0) * size for trial in self.trials))
+
+    def _attended(self, trial: Any) -> Any:
+        """Return True for the elements that a mask lets through; an additive mask has 0 there."""
+        if self.dtype == "bool":
+            return trial
+        if not bool(((trial == 0) | (trial <= MINUS_INFINITY)).all()):
+            return trial.new_zeros(()).bool().expand(trial.shape)
+        return trial == 0
+
+    def _without_repeats(self, trial: Any) -> Any:
+        """Return the elements with extent 1 along axes on which they are equal."""
+        for axis in range(trial.ndim):
+            first = trial.narrow(axis, 0, 1) if trial.shape[axis] else trial
+            if trial.shape[axis] > 1 and bool((trial == first).all()):
+                trial = first
+        return trial.contiguous()
+
+    def _counted(self, block: Block) -> Arranged:
+        """Return first, first + step ... along the axis of a symbol."""
+        flat = self.trials[0].reshape(-1)
+        first, step = int(flat[0]), int(flat[1] - flat[0])
+        shape = tuple(extent.plain() for extent in self.shape)
+        axis = next(i for i, extent in enumerate(shape) if extent != 1)
+        steps = ops.cumsum(ops.full.on(block)(shape=shape, value=step, dtype="int64"), axis=axis, exclusive=True)
+        counted = steps + first if first else steps
+        return arranged(counted if self.dtype == "int64" else ops.cast(counted, dtype=self.dtype))  # pyright: ignore[reportArgumentType]: of a tensor
+
+
+def _is_range(trial: Any) -> bool:
+    """Return True if the elements rise by equal whole steps along the one axis that is not 1."""
+    wide = [extent for extent in trial.shape if extent != 1]
+    if len(wide) != 1 or trial.dtype.is_floating_point or wide[0] < 2:
+        return False
+    flat = trial.reshape(-1)
+    return bool((flat[1:] - flat[:-1] == flat[1] - flat[0]).all())

@@ -1,0 +1,75 @@
+"""torch.export of a module in training mode, down to the operators that the front end knows."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compiler.errors import CompileError
+from compiler.frontends.torch.operators import OPERATORS
+
+
+def exported(torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mapping[str, Mapping[int, str]]) -> Any:
+    """Return the graph of a module that is called with these example tensors, as an ExportedProgram.
+
+    Names of `inputs` are those of the arguments of forward; other names are positions. Raises CompileError if the
+    module cannot be exported.
+    """
+    args, keywords = _arguments(module, inputs)
+    auto = torch.export.Dim.AUTO
+
+    def dynamic(name: str) -> dict[int, Any]:
+        return dict.fromkeys(symbols.get(name, {}), auto)
+
+    names = list(inputs)
+    shapes = (
+        (tuple(dynamic(name) for name in names) if args else {name: dynamic(name) for name in names})
+        if symbols
+        else None
+    )
+    was_training = {name: child.training for name, child in module.named_modules()}
+    module.train()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            graph = torch.export.export(module, args, keywords, dynamic_shapes=shapes)
+            return decomposed(torch, graph)
+    except Exception as error:  # what torch raises here is of many classes
+        raise CompileError(f"torch.export cannot export {type(module).__name__}: {_first_line(error)}") from error
+    finally:
+        for name, child in module.named_modules():
+            child.training = was_training[name]
+
+
+def decomposed(torch: Any, graph: Any) -> Any:
+    """Return the graph in functional form, with operators that the table lacks split up where torch can."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        graph = graph.run_decompositions({})
+        missing = {node.target for node in graph.graph.nodes if node.op == "call_function" and _is_missing(node)}
+        table = torch.export.default_decompositions() if missing else {}
+        wanted = {op: table[op] for op in missing if op in table}
+        return graph.run_decompositions(wanted) if wanted else graph
+
+
+def _is_missing(node: Any) -> bool:
+    return hasattr(node.target, "namespace") and str(node.target) not in OPERATORS
+
+
+def _arguments(module: Any, inputs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return positional and keyword arguments: keywords if all names are names of arguments."""
+    import inspect
+
+    parameters = inspect.signature(module.forward).parameters
+    if all(name in parameters for name in inputs):
+        return (), dict(inputs)
+    return tuple(inputs.values()), {}
+
+
+def _first_line(error: Exception) -> str:
+    lines: Sequence[str] = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,192 @@
+"""An exported graph, node by node, as ops of a program."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged
+from compiler.frontends.extents import Extent
+from compiler.frontends.report import Problem
+from compiler.frontends.torch.constants import Constant, Store
+from compiler.frontends.torch.operators import OPERATORS, SEES_CONSTANTS
+from compiler.frontends.torch.operators.call import Call, Result
+from compiler.frontends.torch.peepholes import folded
+from compiler.frontends.torch.places import module_path, problem_of
+from compiler.frontends.torch.sizes import Sizes
+from prograd_proto import ProgramError
+from registry import Block
+
+IGNORED: Final = {
+    "aten._assert_tensor_metadata.default",
+    "aten._assert_scalar.default",
+    "aten._assert_async.msg",
+    "aten.sym_constrain_range_for_size.default",
+    "aten.sym_constrain_range.default",
+}
+"""Checks of the export, which compute nothing."""
+
+NEVER_CONSTANT: Final = {"aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default",
+                         "aten.empty_permuted.default"}  # fmt: skip
+"""Operators whose results have no elements that count."""
+
+
+@dataclass
+class Walk:
+    """The state of an import: the values of the nodes seen so far, and what could not be imported.
+
+    Attributes:
+        block: the block that ops are appended to.
+        sizes: the symbols of the export.
+        store: puts the elements of a constant into the program.
+        values: for each node, by name, a tensor, a constant, a size or a tuple of these.
+        problems: the nodes that have no counterpart.
+    """
+
+    block: Block
+    sizes: Sizes
+    store: Store
+    locate: Callable[[Any], int]
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+    def walk(self, graph: Any) -> Sequence[Any]:
+        """Append ops for all nodes in order; return the values of the output."""
+        outputs: Sequence[Any] = ()
+        for node in graph.nodes:
+            if node.op == "output":
+                outputs = [self._operand(x) for x in node.args[0]]
+            elif node.op == "call_function":
+                self.values[node.name] = self._called(node)
+        return outputs
+
+    def _called(self, node: Any) -> Any:
+        if node.target is operator.getitem:
+            whole = self._operand(node.args[0])
+            return None if whole is None else whole[node.args[1]]
+        if not hasattr(node.target, "namespace"):
+            return self.sizes.value(node.meta["val"])
+        name = str(node.target)
+        if name in IGNORED:
+            return None
+        if name == "aten.sym_size.int":
+            return self.sizes.value(node.meta["val"])
+        operands = [self._operand(x) for x in (*node.args, *node.kwargs.values())]
+        if any(_is_missing(x) for x in operands):
+            return MISSING
+        if self._is_constant(node, name, operands):
+            return self._computed(node)
+        return self._mapped(node, name)
+
+    def _operand(self, x: Any) -> Any:
+        if hasattr(x, "op") and hasattr(x, "users"):
+            return self.values[x.name]
+        if isinstance(x, list | tuple):
+            return [self._operand(each) for each in x]
+        return x
+
+    def _is_constant(self, node: Any, name: str, operands: Sequence[Any]) -> bool:
+        if name in NEVER_CONSTANT or any("nondeterministic" in str(tag) for tag in node.target.tags):
+            return False
+        return not any(_has_tensor(x) for x in operands)
+
+    def _computed(self, node: Any) -> Any:
+        """Return the results of a node as PyTorch computes them, for every trial of the symbols."""
+        made = [
+            node.target(*self._trial(node.args, i), **self._trial(node.kwargs, i)) for i in range(self.sizes.trials)
+        ]
+        if isinstance(made[0], tuple | list):
+            results = self._results(node)
+            return tuple(
+                Constant(tuple(each), result.shape, self.store) for *each, result in zip(*made, results, strict=True)
+            )
+        if not hasattr(made[0], "shape"):
+            return made[0]
+        return Constant(tuple(made), self._results(node)[0].shape, self.store)
+
+    def _trial(self, x: Any, number: int) -> Any:
+        if isinstance(x, Mapping):
+            return {key: self._trial(value, number) for key, value in x.items()}
+        if isinstance(x, list | tuple):
+            return [self._trial(each, number) for each in x]
+        if hasattr(x, "op") and hasattr(x, "users"):
+            return self._trial_of(self.values[x.name], number)
+        return x
+
+    def _trial_of(self, x: Any, number: int) -> Any:
+        if isinstance(x, Constant):
+            return x.trials[number]
+        return self.sizes.in_trial(x, number) if isinstance(x, Extent) else x
+
+    def _results(self, node: Any) -> tuple[Result, ...]:
+        values = node.meta["val"]
+        listed = values if isinstance(values, tuple | list) else (values,)
+        return tuple(
+            Result(str(value.dtype).removeprefix("torch."), self.sizes.shape(value.shape))
+            for value in listed
+            if value is not None
+        )
+
+    def _mapped(self, node: Any, name: str) -> Any:
+        mapping = OPERATORS.get(name)
+        if mapping is None:
+            self.problems.append(problem_of(name, node, "has no counterpart"))
+            return MISSING
+        self.block.prefix = _scope(node)
+        self.block.at(self.locate(node))
+        try:
+            call = Call(self.block, self._results(node))
+            args = [self._given(self._operand(x), name) for x in node.args]
+            more = {key: self._given(self._operand(x), name) for key, x in node.kwargs.items() if key not in PLACES}
+            special = folded(node, self.values, call)
+            return mapping(call, *args, **more) if special is None else special
+        except ProgramError as error:
+            self.problems.append(problem_of(name, node, str(error)))
+            return MISSING
+        finally:
+            self.block.prefix = ""
+            self.block.at(None)
+
+    def _given(self, x: Any, name: str) -> Any:
+        if isinstance(x, Constant):
+            return x if name in SEES_CONSTANTS else x.tensor(self.block)
+        if isinstance(x, list):
+            return [self._given(each, name) for each in x]
+        return x.number if isinstance(x, Extent) and not x.symbols else x
+
+
+PLACES: Final = {"device", "layout", "pin_memory", "memory_format", "dtype", "requires_grad", "non_blocking", "copy"}
+"""Keywords that say where and how a tensor is stored; dtypes are those of the result."""
+
+MISSING: Final = object()
+"""The value of a node that could not be imported, and of all that depend on it."""
+
+
+def _is_missing(x: Any) -> bool:
+    return x is MISSING or (isinstance(x, list) and any(map(_is_missing, x)))
+
+
+def _has_tensor(x: Any) -> bool:
+    if isinstance(x, list | tuple):
+        return any(map(_has_tensor, x))
+    return isinstance(x, Arranged)
+
+
+def _scope(node: Any) -> str:
+    """Return the prefix of names within the innermost module of a node."""
+    path = module_path(node)
+    return f"{path}." if path else ""
+
+
+def require_complete(problems: Sequence[Problem]) -> None:
+    """Raise CompileError that lists all problems, unless there are none."""
+    if problems:
+        from compiler.frontends.report import told
+
+        raise CompileError(told(problems))

@@ -1,0 +1,222 @@
+"""from_torch: a module of PyTorch as a program that trains it."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from compiler.build.program import Program
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, expanded, ordered, transposed
+from compiler.frontends.extents import Extent
+from compiler.frontends.report import Problem
+from compiler.frontends.torch.constants import TRIALS, Constant
+from compiler.frontends.torch.graph import MISSING, Walk
+from compiler.frontends.torch.initial_values import InitialValues
+from compiler.frontends.torch.places import source_line
+from compiler.frontends.torch.sizes import Sizes
+from compiler.frontends.torch.states import declared, order_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import NUMBERS
+from registry import Value, ops
+
+Layout = Literal["torch", "prograd"]
+
+
+def import_graph(
+    program: Program,
+    graph: Any,
+    inputs: Sequence[str],
+    names: Mapping[str, list[str]],
+    symbols: Mapping[str, Mapping[int, str]],
+    layout: Layout,
+) -> tuple[dict[str, Value], list[Problem]]:
+    """Append the ops of an exported graph; return its outputs by name, and what could not be imported."""
+    return _Import(program, graph, inputs, names, symbols, layout).outputs()
+
+
+class _Import:
+    """One import: placeholders, nodes, outputs and updates of an exported graph."""
+
+    def __init__(
+        self,
+        program: Program,
+        graph: Any,
+        inputs: Sequence[str],
+        names: Mapping[str, list[str]],
+        symbols: Mapping[str, Mapping[int, str]],
+        layout: Layout,
+    ) -> None:
+        self.program, self.graph, self.layout, self.names = program, graph, layout, names
+        self.symbols = symbols
+        self.values = InitialValues(program, f"{program.name}.weights.safetensors")
+        self.stored: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
+        self.placeholders = {node.name: node for node in graph.graph.nodes if node.op == "placeholder"}
+        fed = [spec.arg.name for spec in graph.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
+        self.inputs = dict(zip(fed, inputs, strict=True))
+        self.sizes = self._sizes()
+        self.walk = Walk(program.block, self.sizes, self._store, self._locate)
+        self.mutated = {
+            spec.target: spec.arg.name
+            for spec in graph.graph_signature.output_specs
+            if spec.kind.name == "BUFFER_MUTATION"
+        }
+        self.states: dict[str, Arranged] = {}
+        self.nodes = {
+            spec.target: self.placeholders[spec.arg.name]
+            for spec in graph.graph_signature.input_specs
+            if spec.target in names and spec.arg.name in self.placeholders
+        }
+
+    def outputs(self) -> tuple[dict[str, Value], list[Problem]]:
+        for spec in self.graph.graph_signature.input_specs:
+            self.walk.values[spec.arg.name] = self._input(spec)
+        results = self.walk.walk(self.graph.graph)
+        specs = self.graph.graph_signature.output_specs
+        made: list[Any] = []
+        for spec, value in zip(specs, results, strict=True):
+            if spec.kind.name == "BUFFER_MUTATION" and spec.target in self.states:
+                self._update(spec.target, value)
+            elif spec.kind.name == "USER_OUTPUT":
+                made.append(value)
+        if self.walk.problems:
+            return {}, self.walk.problems
+        return self._named(made), []
+
+    def _sizes(self) -> Sizes:
+        names: dict[str, str] = {}
+        hints: dict[str, int] = {}
+        for spec in self.graph.graph_signature.input_specs:
+            if spec.kind.name != "USER_INPUT" or spec.arg.name not in self.placeholders:
+                continue
+            name = spec.arg.name
+            value = self.placeholders[name].meta.get("val")
+            for axis, symbol in self.symbols.get(self.inputs[name], {}).items():
+                size = value.shape[axis]
+                expression = getattr(getattr(size, "node", None), "expr", None)
+                if expression is None or not expression.is_Symbol:
+                    raise CompileError(
+                        f"the module fixes axis {axis} of {self.inputs[name]} at {size}; leave out the "
+                        f"symbol {symbol!r}, or make the module independent of that size"
+                    )
+                names[str(expression)] = symbol
+                hints[symbol] = int(size.node.hint)
+        trials = [{symbol: hint + k for symbol, hint in hints.items()} for k in range(TRIALS if hints else 1)]
+        return Sizes(names, trials)
+
+    def _input(self, spec: Any) -> Any:
+        kind, name = spec.kind.name, spec.arg.name
+        if name not in self.placeholders:
+            return spec.arg.value  # a number or None
+        node = self.placeholders[name]
+        if kind == "USER_INPUT":
+            return self._fed(name, node) if hasattr(node.meta.get("val"), "shape") else node.meta.get("val")
+        tensor = self._tensor(spec)
+        if kind == "PARAMETER":
+            return self._state(spec.target, tensor, trainable=bool(tensor.requires_grad))
+        is_counter = spec.target in self.mutated and not tensor.dtype.is_floating_point
+        if kind == "BUFFER" and spec.target.endswith("num_batches_tracked") and is_counter:
+            return Constant((tensor,) * self.sizes.trials, tuple(map(Extent, tensor.shape)), self._store)
+        if spec.target in self.mutated or (kind == "BUFFER" and tensor.dtype.is_floating_point and spec.persistent):
+            return self._state(spec.target, tensor, trainable=None)
+        return Constant((tensor,) * self.sizes.trials, tuple(map(Extent, tensor.shape)), self._store)
+
+    def _tensor(self, spec: Any) -> Any:
+        if spec.kind.name == "PARAMETER" or (spec.kind.name == "BUFFER" and spec.persistent):
+            return self.graph.state_dict[spec.target]
+        return self.graph.constants[spec.target]
+
+    def _fed(self, name: str, node: Any) -> Arranged:
+        value = node.meta["val"]
+        dtype = str(value.dtype).removeprefix("torch.")
+        if dtype not in NUMBERS:
+            raise CompileError(f"the input {name} is {dtype}, which prograd has not")
+        shape = [extent.plain() for extent in self.sizes.shape(value.shape)]
+        order = self._channels_last(len(shape), dtype)
+        fed = self.program.input(self.inputs[name], dtype, [shape[i] for i in order])  # pyright: ignore[reportArgumentType]: one of those
+        return transposed(fed, [order.index(i) for i in range(len(order))])
+
+    def _channels_last(self, rank: int, dtype: str) -> list[int]:
+        """Return the order of the axes of images that are inputs or outputs."""
+        images = self.layout == "prograd" and rank in (4, 5) and dtype in ("float32", "float64", "uint8")
+        return [0, *range(2, rank), 1] if images else list(range(rank))
+
+    def _state(self, name: str, tensor: Any, *, trainable: bool | None) -> Arranged:
+        tied = self.names.get(name, [name])
+        first = next((other for other in tied if other in self.states), None)
+        if first is not None:
+            self.states[name] = self.states[first]
+            return self.states[first]
+        order = order_of([self.nodes[other] for other in tied if other in self.nodes], tensor.ndim)
+        self.states[name] = declared(self.program, name, tensor, order, self.values, trainable=trainable)
+        others = [other for other in tied if other != name]
+        self.program.states[name].imported.CopyFrom(pb.ImportedTensor(names=[name, *others], axes=order))
+        return self.states[name]
+
+    def _update(self, name: str, value: Any) -> None:
+        state = self.states[name]
+        new = value.tensor(self.program.block) if isinstance(value, Constant) else value
+        if new is MISSING:
+            return
+        order = self.program.states[name].imported.axes
+        self.program.update(state.value, ordered(expanded(new, state.shape), list(order)))
+
+    def _store(self, array: Any) -> Value:
+        """Return an array as a constant of the program, or as a buffer if it is large."""
+        key = str(array.dtype), array.shape, array.tobytes()
+        if key not in self.stored:
+            self.stored[key] = self._new_constant(array)
+        return self.stored[key]
+
+    def _new_constant(self, array: Any) -> Value:
+        dtype = str(array.dtype)
+        if array.size == 1:
+            block, number = self.program.block, array.reshape(-1)[0].item()
+            value = block.constant(dtype, float(number) if dtype.startswith("float") else int(number))
+            return value if not array.ndim else ops.reshape(value, shape=array.shape)
+        if array.nbytes <= 65536:
+            small = pb.SmallTensor(dtype=NUMBERS[dtype], shape=array.shape, data=array.tobytes())
+            return ops.constant.on(self.program.block)(value=small)
+        name = f"constant_{len(self.stored)}"
+        return self.program.buffer(name, array.shape, self.values.add(name, array), dtype=dtype)  # pyright: ignore[reportArgumentType]: one of those
+
+    def _locate(self, node: Any) -> int:
+        path, line = source_line(node)
+        return self.program.locations.number(path, line) if path else 0
+
+    def _named(self, results: list[Any]) -> dict[str, Value]:
+        """Return the outputs by the names of the module's results, as tensors of those names."""
+        spec = self.graph.call_spec.out_spec
+        names = _names(spec, len(results))
+        made: dict[str, Value] = {}
+        for name, result in zip(names, results, strict=True):
+            if result is None or isinstance(result, int | float | Extent):
+                continue
+            tensor = result.tensor(self.program.block) if isinstance(result, Constant) else result
+            value = ordered(tensor, self._channels_last(tensor.rank, tensor.dtype))
+            made[name] = self.program.block.named(ops.identity(value), self._free(name))
+        return made
+
+    def _free(self, name: str) -> str:
+        name = re.sub(r"\W", "_", name)
+        while name in self.program.block.types or name in self.program.states:
+            name += "_"
+        return name
+
+
+def _names(spec: Any, count: int) -> list[str]:
+    """Return a name for each leaf of the module's result: keys of mappings, output, or output with a number."""
+    pytree = importlib.import_module("torch.utils._pytree")
+    paths = pytree.tree_flatten_with_path(spec.unflatten(list(range(count))))[0]
+    keys = [
+        "_".join(str(getattr(part, "key", getattr(part, "idx", getattr(part, "name", part)))) for part in path)
+        for path, _ in paths
+    ]
+    if count == 1 and not keys[0]:
+        return ["output"]
+    return [f"output{key}" if key[:1].isdigit() else key for key in keys]

@@ -1,0 +1,24 @@
+"""Initial values that a program brings: kept in memory while it is built, and written beside it when it is saved."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.build.program import Program
+from compiler.train.initialisers import FromFile, from_file
+
+
+class InitialValues:
+    """Arrays that become the initial values of states, in one file beside the program."""
+
+    def __init__(self, program: Program, path: str) -> None:
+        self._path = path
+        self._arrays = program.arrays.setdefault(path, {})
+
+    def add(self, name: str, array: Any) -> FromFile:
+        """Keep an array under the name of its state."""
+        self._arrays[name] = array
+        return from_file(self._path, name)

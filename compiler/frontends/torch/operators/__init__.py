@@ -1,0 +1,57 @@
+"""The operators of ATen in terms of prograd's: a table by family, named like those of the registry.
+
+A mapping is a function of the `Call` and the operands of an ATen operator. It appends ops and returns the results.
+
+call        the call of an operator, and mappings made of functions
+activation  activation functions
+attention   scaled_dot_product_attention
+conv        convolutions
+criteria    losses
+fill        filled tensors
+index       embeddings, gathers and scatters
+linalg      products of matrices
+norm        normalisation and softmax
+pointwise   arithmetic, comparisons, functions, casts
+pool        pooling
+random      dropout and random numbers
+recurrent   LSTM, GRU and plain recurrent layers
+reduce      reductions, running sums, sorting
+resize      resampling of images
+shape       views, permutations, slices, pieces, padding
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from compiler.frontends.torch.operators import (
+    activation,
+    attention,
+    conv,
+    criteria,
+    fill,
+    index,
+    linalg,
+    norm,
+    pointwise,
+    pool,
+    random,
+    recurrent,
+    reduce,
+    resize,
+    shape,
+)
+from compiler.frontends.torch.operators.call import Mapping
+
+FAMILIES: Final = (
+    activation, attention, conv, criteria, fill, index, linalg, norm, pointwise, pool, random, recurrent, reduce,
+    resize, shape,
+)  # fmt: skip
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    name: mapping for family in FAMILIES for name, mapping in family.OPERATORS.items()
+}
+"""All mappings by the name of ATen's operator with its overload."""
+
+SEES_CONSTANTS: Final = attention.SEES_CONSTANTS | index.SEES_CONSTANTS
+"""Operators whose mappings are given constants as they are; to the others they are tensors."""

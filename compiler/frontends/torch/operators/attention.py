@@ -1,0 +1,76 @@
+"""Attention, which stays one operator."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from compiler.frontends.arranged import Arranged, arranged, expanded, ordered, plain, viewed
+from compiler.frontends.extents import ONE, Extent, product
+from compiler.frontends.torch.constants import Constant
+from compiler.frontends.torch.operators.call import Call, Mapping, cast_to
+from registry import Value, ops
+from registry.shapes import size_known
+
+
+def _attention(
+    call: Call,
+    q: Arranged,
+    k: Arranged,
+    v: Arranged,
+    mask: Arranged | Constant | None = None,
+    rate: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Arranged:
+    """Return the attention of [..., h, l, d]; axes before the heads are a batch.
+
+    A mask that masks nothing is left out, and a lower triangle is `causal`.
+    """
+    if isinstance(mask, Constant):
+        kind = mask.mask_kind()
+        is_causal, mask = is_causal or kind == "causal", None if kind else mask.tensor(call.block)
+    heads = Extent.of(q.shape[-3].plain()) if q.rank > 3 else ONE
+    batch = product(q.shape[:-3] if q.rank > 3 else q.shape[:-2])
+    rows = Extent(1, batch.symbols) if not batch.is_plain else batch
+    more = batch.over(rows)
+    assert more is not None
+    four = [viewed(x, (rows, more.times(x.shape[-3] if x.rank > 3 else ONE), *x.shape[-2:])) for x in (q, k, v)]
+    if isinstance(mask, Arranged):
+        mask = mask if mask.dtype == "bool" else cast_to(mask, call.dtype)
+        if more != ONE:
+            whole = expanded(mask, (batch, heads, *mask.shape[-2:]))
+            mask = viewed(whole, (rows, more.times(heads), *mask.shape[-2:]))
+    given = None if mask is None else ordered(mask, range(mask.rank), broadcast=False)
+    values = [plain(x) for x in four]
+    if rate:
+        return viewed(_dropped(values, given, rate, is_causal, scale), call.shape)
+    y = ops.scaled_dot_product_attention(values[0], values[1], values[2], given, causal=is_causal, scale=scale or 0.0)
+    return viewed(arranged(y), call.shape)
+
+
+def _dropped(values: list[Value], mask: Value | None, rate: float, causal: bool, scale: float | None) -> Arranged:
+    """Return attention with dropout of the probabilities, which the operator does not have."""
+    q, k, v = values
+    groups = size_known(q.shape[1], "heads") // size_known(k.shape[1], "heads")
+    if groups > 1:
+        k, v = (ops.repeat(x, count=groups, axis=1) for x in (k, v))
+    depth = size_known(q.shape[-1], "the size of a query")
+    scores = ops.matmul(q * (depth**-0.5 if scale is None else scale), k, transpose_b=True)
+    if mask is not None:
+        scores = ops.where(mask, scores, -math.inf) if mask.dtype == "bool" else scores + mask
+    if causal:
+        ones = ops.full.on(q.block)(shape=scores.shape[-2:], value=1.0, dtype="bool")
+        scores = ops.where(ops.tril(ones), scores, -math.inf)
+    return arranged(ops.matmul(ops.dropout(ops.softmax(scores), rate=rate), v))
+
+
+SEES_CONSTANTS: Final = {"aten.scaled_dot_product_attention.default"}
+"""Operators whose mappings look at the elements of constants."""
+
+OPERATORS: Final[dict[str, Mapping]] = {"aten.scaled_dot_product_attention.default": _attention}

@@ -1,0 +1,130 @@
+"""The call of an ATen operator that is being imported, and what its mapping needs besides the operands."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.frontends.arranged import Arranged, arranged, plain, pointwise
+from compiler.frontends.extents import Extent
+from prograd_proto.dtypes import FLOATS, DTypeName
+from registry import Block, Value, ops
+
+
+@dataclass(frozen=True)
+class Result:
+    """The type of a result, as torch.export states it."""
+
+    dtype: str
+    shape: tuple[Extent, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of an ATen operator.
+
+    Attributes:
+        block: the block that ops are appended to.
+        results: the types of its results.
+    """
+
+    block: Block
+    results: tuple[Result, ...]
+
+    @property
+    def dtype(self) -> DTypeName:
+        """The dtype of the first result."""
+        return self.results[0].dtype  # type: ignore
+
+    @property
+    def shape(self) -> tuple[Extent, ...]:
+        """The shape of the first result."""
+        return self.results[0].shape
+
+
+Mapping = Callable[..., Any]
+"""A function of a call and the operands of an ATen operator, which appends ops and returns the results."""
+
+Operand = Arranged | float
+
+
+def unary(function: Callable[..., Value], **attributes: Any) -> Mapping:
+    """Return the mapping of a function of one tensor; operands behind it are the defaults of ATen."""
+    return lambda call, x, *rest, **more: pointwise(
+        lambda v: function(v, **attributes), cast_to(x, call.dtype if call.dtype in FLOATS else x.dtype)
+    )
+
+
+def attributes_of(function: Callable[..., Value], *names: str) -> Mapping:
+    """Return the mapping of a function of one tensor whose further operands are attributes of these names."""
+
+    def mapped(call: Call, x: Arranged, *rest: Any, **more: Any) -> Arranged:
+        given = {**dict(zip(names, rest, strict=False)), **{n: v for n, v in more.items() if n in names}}
+        return pointwise(lambda v: function(v, **given), x)
+
+    return mapped
+
+
+def binary(function: Callable[..., Value]) -> Mapping:
+    """Return the mapping of a function of two operands that are promoted to the dtype of the result."""
+    return lambda call, a, b, **more: pointwise(function, *promoted((a, b), call.dtype))
+
+
+def comparison(function: Callable[..., Value]) -> Mapping:
+    """Return the mapping of a comparison, whose operands are promoted to a common dtype."""
+    return lambda call, a, b: pointwise(function, *promoted((a, b), common_dtype(a, b)))
+
+
+def logical(function: Callable[..., Value]) -> Mapping:
+    """Return the mapping of a function of truth values."""
+    return lambda call, *xs: pointwise(function, *promoted(xs, "bool"))
+
+
+def promoted(operands: Sequence[Operand], dtype: str) -> list[Operand]:
+    """Return the operands in a dtype; numbers adopt it by themselves."""
+    return [cast_to(x, dtype) if isinstance(x, Arranged) else _number(x, dtype) for x in operands]
+
+
+def _number(x: float, dtype: str) -> float:
+    return x if dtype in FLOATS or dtype == "bool" else int(x)
+
+
+def common_dtype(*operands: Operand) -> str:
+    """Return the dtype that PyTorch compares tensors and numbers in."""
+    tensors = [x.dtype for x in operands if isinstance(x, Arranged)]
+    ranked = max(tensors, key=_RANKS.index)
+    fractions = any(
+        not isinstance(x, Arranged) and isinstance(x, float) and x != int(x) for x in operands if _is_finite(x)
+    )
+    return "float32" if fractions and ranked not in FLOATS else ranked
+
+
+def _is_finite(x: Operand) -> bool:
+    return not isinstance(x, float) or x - x == 0
+
+
+_RANKS = ("bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+
+
+def cast_to(x: Arranged, dtype: str) -> Arranged:
+    """Return x in another dtype."""
+    return x if x.dtype == dtype else pointwise(lambda v: ops.cast(v, dtype=dtype), x)  # pyright: ignore[reportArgumentType]: a dtype
+
+
+def on_plain(function: Callable[..., Value | Sequence[Value]]) -> Mapping:
+    """Return the mapping of a function of tensors in the order and with the extents of the model."""
+
+    def mapped(call: Call, *operands: Any, **more: Any) -> Any:
+        made = function(call, *(plain(x) if isinstance(x, Arranged) else x for x in operands), **more)
+        return arranged(made) if isinstance(made, Value) else tuple(map(arranged, made))
+
+    return mapped
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """Return an axis counted from the front."""
+    return axis % rank if rank else 0

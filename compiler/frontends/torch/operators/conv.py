@@ -1,0 +1,141 @@
+"""Convolutions: activations and weights with channels last."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from compiler.frontends.arranged import Arranged, arranged, ordered, squeezed, transposed, unsqueezed
+from compiler.frontends.torch.operators.call import Call, Mapping
+from registry import Value, ops
+
+
+def last(x: Arranged) -> Value:
+    """Return images [n, c, ...] of the model with channels last."""
+    return ordered(x, (0, *range(2, x.rank), 1))
+
+
+def first(y: Value) -> Arranged:
+    """Return a tensor with channels last as one whose channels are axis 1 of the model."""
+    return transposed(y, (0, y.rank - 1, *range(1, y.rank - 1)))
+
+
+def filters(w: Arranged) -> Value:
+    """Return filters [o, c, ...] of the model as [..., c, o]."""
+    return ordered(w, (*range(2, w.rank), 1, 0))
+
+
+def numbers(given: int | Sequence[int], axes: int) -> tuple[int, ...]:
+    """Return a number for each axis."""
+    listed = (given,) if isinstance(given, int) else tuple(given)
+    return listed * axes if len(listed) == 1 else listed
+
+
+def _conv(
+    call: Call,
+    x: Arranged,
+    w: Arranged,
+    bias: Arranged | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | str = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Arranged:
+    axes = w.rank - 2
+    if x.rank == axes + 1:  # without a batch
+        made = _conv(call, unsqueezed(x, 0), w, bias, stride, padding, dilation, groups)
+        return squeezed(made, [0])
+    dilation = numbers(dilation, axes)
+    window = [extent.number for extent in w.shape[2:]]
+    y = ops.conv(
+        last(x),
+        filters(w),
+        stride=numbers(stride, axes),
+        padding=_padding(padding, window, dilation),
+        dilation=dilation,
+        groups=groups,
+    )
+    return first(y if bias is None else y + ordered(bias, (0,)))
+
+
+def _padding(given: int | Sequence[int] | str, window: Sequence[int], dilation: Sequence[int]) -> tuple[int, ...]:
+    if given == "valid":
+        given = 0
+    if isinstance(given, str):  # "same"
+        more = [step * (size - 1) for step, size in zip(dilation, window, strict=True)]
+        return (*(n // 2 for n in more), *(n - n // 2 for n in more))
+    return numbers(given, len(window))
+
+
+def _conv_transpose(
+    call: Call,
+    x: Arranged,
+    w: Arranged,
+    bias: Arranged | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+) -> Arranged:
+    axes = w.rank - 2
+    y = ops.conv_transpose(
+        last(x),
+        filters(w),
+        stride=numbers(stride, axes),
+        padding=numbers(padding, axes),
+        output_padding=numbers(output_padding, axes),
+        dilation=numbers(dilation, axes),
+        groups=groups,
+    )
+    return first(y if bias is None else y + ordered(bias, (0,)))
+
+
+def _convolution(
+    call: Call,
+    x: Arranged,
+    w: Arranged,
+    bias: Arranged | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Arranged:
+    if transposed:
+        return _conv_transpose(call, x, w, bias, stride, padding, output_padding, groups, dilation)
+    return _conv(call, x, w, bias, stride, padding, dilation, groups)
+
+
+def _im2col(call: Call, x: Arranged, window: Any, dilation: Any, padding: Any, stride: Any) -> Arranged:
+    """Return windows as [n, c * h * w, count]: torch.nn.functional.unfold."""
+    edges = numbers(padding, 2)
+    y = ops.unfold(
+        last(x),
+        window=numbers(window, 2),
+        stride=numbers(stride, 2),
+        padding=(*edges, *edges),
+        dilation=numbers(dilation, 2),
+    )
+    n, rows, columns, size = y.shape
+    channels = x.shape[1].number
+    assert isinstance(size, int)
+    assert isinstance(rows, int)
+    assert isinstance(columns, int)
+    y = ops.reshape(y, shape=(n, rows * columns, size // channels, channels))
+    y = ops.reshape(ops.transpose(y, axes=(0, 3, 2, 1)), shape=(n, size, rows * columns))
+    return arranged(y)
+
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    **{f"aten.conv{n}d.{form}": _conv for n in (1, 2, 3) for form in ("default", "padding")},
+    "aten.convolution.default": _convolution,
+    "aten.conv_transpose1d.default": _conv_transpose,
+    "aten.conv_transpose2d.input": _conv_transpose,
+    "aten.conv_transpose3d.input": _conv_transpose,
+    "aten.im2col.default": _im2col,
+}

@@ -1,0 +1,96 @@
+"""Losses."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from compiler.frontends.arranged import Arranged, arranged, ordered, plain
+from compiler.frontends.torch.operators.call import Call, Mapping, cast_to
+from registry import Value, ops
+
+REDUCTIONS: Final = ("none", "mean", "sum")
+"""PyTorch's numbers of reductions."""
+
+
+def cross_entropy(
+    call: Call,
+    logits: Arranged,
+    target: Arranged,
+    weights: Arranged | None = None,
+    reduction: int = 1,
+    ignored: int = -100,
+    smoothing: float = 0.0,
+) -> Arranged:
+    """Return the cross entropy of logits [n, c, ...], whose classes are axis 1."""
+    scores = _classes_last(logits)
+    given = _classes_last(target) if target.rank == logits.rank else plain(target)
+    if target.rank == logits.rank:
+        given = ops.cast(given, dtype=scores.dtype) if given.dtype != scores.dtype else given
+    return arranged(
+        ops.cross_entropy(
+            scores,
+            given,
+            None if weights is None else plain(weights),
+            smoothing=smoothing,
+            ignored=ignored,
+            reduction=REDUCTIONS[reduction],
+        )
+    )
+
+
+def _classes_last(x: Arranged) -> Value:
+    return plain(x) if x.rank <= 2 else ordered(x, (0, *range(2, x.rank), 1))
+
+
+def _nll(
+    call: Call, x: Arranged, target: Arranged, weights: Any = None, reduction: int = 1, ignored: int = -100
+) -> Arranged:
+    given = None if weights is None else plain(weights)
+    return arranged(ops.nll(_classes_last(x), plain(target), given, ignored=ignored, reduction=REDUCTIONS[reduction]))
+
+
+def _distance(function: Any, *names: str) -> Mapping:
+    """Return the mapping of a loss of a prediction and a target; `names` are attributes behind the reduction."""
+
+    def mapped(call: Call, x: Arranged, target: Arranged, reduction: int = 1, *rest: float) -> Arranged:
+        given = dict(zip(names, rest, strict=False))
+        y = function(plain(x), plain(cast_to(target, x.dtype)), reduction=REDUCTIONS[reduction], **given)
+        return arranged(y)
+
+    return mapped
+
+
+def _binary(call: Call, x: Arranged, target: Arranged, weights: Any = None, reduction: int = 1) -> Arranged:
+    given = None if weights is None else plain(weights)
+    return arranged(ops.binary_cross_entropy(plain(x), plain(target), given, reduction=REDUCTIONS[reduction]))
+
+
+def _binary_with_logits(
+    call: Call, x: Arranged, target: Arranged, weights: Any = None, positive: Any = None, reduction: int = 1
+) -> Arranged:
+    given = [None if w is None else plain(w) for w in (weights, positive)]
+    y = ops.binary_cross_entropy_with_logits(plain(x), plain(target), *given, reduction=REDUCTIONS[reduction])
+    return arranged(y)
+
+
+def _kl(call: Call, x: Arranged, target: Arranged, reduction: int = 1, *, log_target: bool = False) -> Arranged:
+    y = ops.kl_divergence(plain(x), plain(target), logarithmic=log_target, reduction=REDUCTIONS[reduction])
+    return arranged(y)
+
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    "aten.cross_entropy_loss.default": cross_entropy,
+    "aten.nll_loss.default": _nll,
+    "aten.nll_loss_nd.default": _nll,
+    "aten.nll_loss_forward.default": lambda call, *operands: (_nll(call, *operands), None),
+    "aten.mse_loss.default": _distance(ops.squared_error),
+    "aten.l1_loss.default": _distance(ops.absolute_error),
+    "aten.smooth_l1_loss.default": _distance(ops.smooth_l1, "beta"),
+    "aten.huber_loss.default": _distance(ops.huber, "delta"),
+    "aten.binary_cross_entropy.default": _binary,
+    "aten.binary_cross_entropy_with_logits.default": _binary_with_logits,
+    "aten.kl_div.default": _kl,
+}

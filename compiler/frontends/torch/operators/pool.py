@@ -1,0 +1,108 @@
+"""Pooling: windows, adaptive sizes, and means over whole images."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, squeezed, unsqueezed
+from compiler.frontends.torch.operators.call import Call, Mapping
+from compiler.frontends.torch.operators.conv import first, last, numbers
+from registry import Value, ops
+
+
+def _batched(x: Arranged, axes: int, function: Any) -> Arranged:
+    """Return the result of a function of values with channels last; a batch is added if there is none."""
+    if x.rank == axes + 1:
+        return squeezed(first(function(last(unsqueezed(x, 0)))), [0])
+    return first(function(last(x)))
+
+
+def _max_pool(axes: int) -> Mapping:
+    def mapped(
+        call: Call,
+        x: Arranged,
+        window: int | Sequence[int],
+        stride: int | Sequence[int] = (),
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        ceil_mode: bool = False,
+    ) -> Arranged:
+        def function(v: Value) -> Value:
+            return ops.max_pool(
+                v,
+                window=numbers(window, axes),
+                stride=numbers(stride or window, axes),
+                padding=numbers(padding, axes),
+                dilation=numbers(dilation, axes),
+                ceil_mode=ceil_mode,
+            )
+
+        return _batched(x, axes, function)
+
+    return mapped
+
+
+def _with_indices(axes: int) -> Mapping:
+    pool = _max_pool(axes)
+    return lambda call, *operands: (pool(call, *operands), None)
+
+
+def _avg_pool(axes: int) -> Mapping:
+    def mapped(
+        call: Call,
+        x: Arranged,
+        window: int | Sequence[int],
+        stride: int | Sequence[int] = (),
+        padding: int | Sequence[int] = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Arranged:
+        if divisor_override is not None:
+            raise CompileError(f"avg_pool with divisor_override={divisor_override} is not imported")
+
+        def function(v: Value) -> Value:
+            return ops.avg_pool(
+                v,
+                window=numbers(window, axes),
+                stride=numbers(stride or window, axes),
+                padding=numbers(padding, axes),
+                ceil_mode=ceil_mode,
+                count_include_pad=count_include_pad,
+            )
+
+        return _batched(x, axes, function)
+
+    return mapped
+
+
+def _adaptive(function: Any, axes: int) -> Mapping:
+    def mapped(call: Call, x: Arranged, size: int | Sequence[int | None]) -> Arranged:
+        asked = [size] * axes if isinstance(size, int) else list(size)
+        asked = [x.shape[x.rank - axes + i].number if n is None else n for i, n in enumerate(asked)]
+        if all(n == 1 for n in asked):
+            name = "max" if function is ops.adaptive_max_pool else "mean"
+            return _batched(x, axes, lambda v: getattr(ops, name)(v, axes=tuple(range(1, v.rank - 1)), keepdims=True))
+        return _batched(x, axes, lambda v: function(v, size=tuple(asked)))
+
+    return mapped
+
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    **{f"aten.max_pool{n}d.default": _max_pool(n) for n in (1, 2, 3)},
+    **{f"aten.max_pool{n}d_with_indices.default": _with_indices(n) for n in (2, 3)},
+    **{f"aten.avg_pool{n}d.default": _avg_pool(n) for n in (1, 2, 3)},
+    **{f"aten.adaptive_avg_pool{n}d.default": _adaptive(ops.adaptive_avg_pool, n) for n in (1, 2, 3)},
+    "aten._adaptive_avg_pool2d.default": _adaptive(ops.adaptive_avg_pool, 2),
+    **{
+        f"aten.adaptive_max_pool{n}d.default": (lambda pool: lambda *operands: (pool(*operands), None))(
+            _adaptive(ops.adaptive_max_pool, n)
+        )
+        for n in (1, 2, 3)
+    },
+}

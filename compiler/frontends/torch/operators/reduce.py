@@ -1,0 +1,144 @@
+"""Reductions along axes of the model, running sums and positions of extremes."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from compiler.frontends.arranged import Arranged, like, single, squeezed, viewed, with_broadcast
+from compiler.frontends.extents import ONE, product
+from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, cast_to
+from registry import Value, ops
+
+Reduction = Callable[[Value, tuple[int, ...]], Value]
+"""A function of a value and axes of it, which keeps them with extent 1."""
+
+
+def reduced(function: Reduction, x: Arranged, dims: int | Sequence[int] | None, keepdim: bool = False) -> Arranged:
+    """Return a reduction along axes of the model; along all axes without `dims`."""
+    asked = [dims] if isinstance(dims, int) else list(dims) if dims else list(range(x.rank))
+    axes = sorted({axis_of(d, x.rank) for d in asked})
+    if x.rank == 0:
+        return x
+    x, places = _held(x, axes)
+    y = function(x.value, tuple(places))
+    made = Arranged(y, x.axes, tuple(ONE if i in axes else extent for i, extent in enumerate(x.shape)))
+    return made if keepdim else squeezed(made, axes)
+
+
+def _held(x: Arranged, axes: Sequence[int]) -> tuple[Arranged, list[int]]:
+    """Return x with these axes in full, and all axes of its value that hold them."""
+    x = with_broadcast(x, axes)
+    if any(not x.axes[axis] for axis in axes):
+        return single(x, axes)
+    return x, [place for axis in axes for place in x.axes[axis]]
+
+
+def _of(function: Any) -> Mapping:
+    def mapped(call: Call, x: Arranged, dims: Any = None, keepdim: bool = False, **more: Any) -> Arranged:
+        x = cast_to(x, call.dtype) if call.dtype.startswith("float") else x
+        return reduced(lambda v, axes: function(v, axes=axes, keepdims=True), x, dims, keepdim)
+
+    return mapped
+
+
+def _sum(call: Call, x: Arranged, dims: Any = None, keepdim: bool = False, **more: Any) -> Arranged:
+    x = cast_to(x, call.dtype)
+    return cast_to(reduced(lambda v, axes: ops.sum(v, axes=axes, keepdims=True), x, dims, keepdim), call.dtype)
+
+
+def _truth(function: Any) -> Mapping:
+    def mapped(call: Call, x: Arranged, dims: Any = None, keepdim: bool = False) -> Arranged:
+        return reduced(lambda v, axes: function(v, axes=axes, keepdims=True), cast_to(x, "bool"), dims, keepdim)
+
+    return mapped
+
+
+def _extreme(values: Any, positions: Any) -> Mapping:
+    def mapped(call: Call, x: Arranged, dim: int, keepdim: bool = False) -> tuple[Arranged, Arranged]:
+        best = reduced(lambda v, axes: values(v, axes=axes, keepdims=True), x, dim, keepdim)
+        return best, _position(positions)(call, x, dim, keepdim)
+
+    return mapped
+
+
+def _position(function: Any) -> Mapping:
+    def mapped(call: Call, x: Arranged, dim: int | None = None, keepdim: bool = False) -> Arranged:
+        if dim is None:
+            x, dim = viewed(x, (product(x.shape),)), 0
+        keep = lambda v, axes: ops.unsqueeze(function(v, axis=axes[0]), axes=axes)  # noqa: E731 - as in the table
+        x, _ = single(x, [axis_of(dim, x.rank)])
+        return reduced(keep, x, dim, keepdim)
+
+    return mapped
+
+
+def _variance(function: Any) -> Mapping:
+    def mapped(
+        call: Call, x: Arranged, dims: Any = None, correction: Any = 1, keepdim: bool = False, **more: Any
+    ) -> Arranged:
+        less = 1.0 if correction is None else float(correction)
+        return reduced(lambda v, axes: function(v, axes=axes, correction=less, keepdims=True), x, dims, keepdim)
+
+    return mapped
+
+
+def _variance_and_mean(call: Call, x: Arranged, dims: Any = None, **more: Any) -> tuple[Arranged, Arranged]:
+    mean = _of(ops.mean)(call, x, dims, more.get("keepdim", False))
+    return _variance(ops.variance)(call, x, dims, **more), mean
+
+
+def _scan(function: Any) -> Mapping:
+    def mapped(call: Call, x: Arranged, dim: int, **more: Any) -> Arranged:
+        if call.dtype.startswith("float"):
+            x = cast_to(x, call.dtype)
+        x, [place] = single(x, [axis_of(dim, x.rank)])
+        return cast_to(like(x, function(x.value, axis=place)), call.dtype)
+
+    return mapped
+
+
+def _sorted(call: Call, x: Arranged, dim: int = -1, descending: bool = False, **more: Any) -> tuple[Arranged, Arranged]:
+    x, [place] = single(x, [axis_of(dim, x.rank)])
+    made = [function(x.value, axis=place, descending=descending) for function in (ops.sort, ops.argsort)]
+    return like(x, made[0]), like(x, made[1])
+
+
+def _topk(call: Call, x: Arranged, k: int, dim: int = -1, largest: bool = True, *rest: Any) -> tuple[Arranged, ...]:
+    x, [place] = single(x, [axis_of(dim, x.rank)])
+    made = ops.topk(x.value, k=k, axis=place, largest=largest)
+    return tuple(Arranged(y, x.axes, call.shape) for y in made)
+
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    "aten.sum.default": _sum,
+    "aten.sum.dim_IntList": _sum,
+    "aten.mean.default": _of(ops.mean),
+    "aten.mean.dim": _of(ops.mean),
+    "aten.amax.default": _of(ops.max),
+    "aten.amin.default": _of(ops.min),
+    "aten.max.default": _of(ops.max),
+    "aten.min.default": _of(ops.min),
+    "aten.max.dim": _extreme(ops.max, ops.argmax),
+    "aten.min.dim": _extreme(ops.min, ops.argmin),
+    "aten.argmax.default": _position(ops.argmax),
+    "aten.argmin.default": _position(ops.argmin),
+    "aten.prod.default": _of(ops.prod),
+    "aten.prod.dim_int": _of(ops.prod),
+    "aten.any.default": _truth(ops.any),
+    "aten.any.dim": _truth(ops.any),
+    "aten.any.dims": _truth(ops.any),
+    "aten.all.default": _truth(ops.all),
+    "aten.all.dim": _truth(ops.all),
+    "aten.logsumexp.default": _of(ops.logsumexp),
+    "aten.var.correction": _variance(ops.variance),
+    "aten.std.correction": _variance(ops.standard_deviation),
+    "aten.var_mean.correction": _variance_and_mean,
+    "aten.cumsum.default": _scan(ops.cumsum),
+    "aten.cumprod.default": _scan(ops.cumprod),
+    "aten.sort.default": _sorted,
+    "aten.topk.default": _topk,
+}

@@ -1,0 +1,370 @@
+"""Rearrangements: views, permutations, slices, pieces, padding."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import (
+    Arranged,
+    arranged,
+    expanded,
+    like,
+    ordered,
+    permuted,
+    plain,
+    single,
+    squeezed,
+    transposed,
+    unsqueezed,
+    viewed,
+)
+from compiler.frontends.extents import ONE, Extent
+from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, on_plain, promoted
+from registry import ops
+
+
+def _view(call: Call, x: Arranged, *rest: Any, **more: Any) -> Arranged:
+    return viewed(x, call.shape)
+
+
+def _permute(call: Call, x: Arranged, dims: Sequence[int]) -> Arranged:
+    return permuted(x, [axis_of(d, x.rank) for d in dims])
+
+
+def _transpose(call: Call, x: Arranged, a: int = 0, b: int = 1) -> Arranged:
+    order = list(range(x.rank))
+    if x.rank > 1:
+        i, j = axis_of(a, x.rank), axis_of(b, x.rank)
+        order[i], order[j] = order[j], order[i]
+    return permuted(x, order)
+
+
+def _squeeze(call: Call, x: Arranged, dims: int | Sequence[int] | None = None) -> Arranged:
+    asked = range(x.rank) if dims is None else [dims] if isinstance(dims, int) else dims
+    return squeezed(x, [axis_of(d, x.rank) for d in asked if x.shape[axis_of(d, x.rank)] == ONE])
+
+
+def _unsqueeze(call: Call, x: Arranged, dim: int) -> Arranged:
+    return unsqueezed(x, axis_of(dim, x.rank + 1))
+
+
+def _expand(call: Call, x: Arranged, *rest: Any, **more: Any) -> Arranged:
+    return expanded(x, call.shape)
+
+
+def sliced(x: Arranged, axis: int, start: int, stop: int, step: int = 1) -> Arranged:
+    """Return the positions range(start, stop, step) along an axis of the model."""
+    if x.held(axis) == ONE and x.shape[axis] != ONE:  # broadcast, so all positions are equal
+        count = max(0, -(-(stop - start) // step))
+        return expanded(x, (*x.shape[:axis], Extent(count), *x.shape[axis + 1 :]))
+    x, [place] = single(x, [axis])
+    key: list[Any] = [slice(None)] * x.value.rank
+    key[place] = slice(start, stop, step)
+    y = x.value[tuple(key)]
+    return Arranged(y, x.axes, (*x.shape[:axis], Extent.of(y.shape[place]), *x.shape[axis + 1 :]))
+
+
+def _slice(
+    call: Call, x: Arranged, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Arranged:
+    axis = axis_of(dim, x.rank)
+    if call.shape == x.shape and step == 1:
+        return x
+    size = x.shape[axis]
+    if size.symbols:
+        raise CompileError(f"a slice of an axis with {size} elements needs a number; import without that symbol")
+    first, last, _ = slice(start, end, step).indices(size.number)
+    return sliced(x, axis, first, last, step)
+
+
+def _select(call: Call, x: Arranged, dim: int, index: int) -> Arranged:
+    axis = axis_of(dim, x.rank)
+    size = x.shape[axis]
+    if size.symbols and x.held(axis) != ONE and index != 0:
+        raise CompileError(f"element {index} of an axis with {size} elements; import without that symbol")
+    at = index if size.symbols else index % size.number
+    return squeezed(sliced(x, axis, at, at + 1), [axis])
+
+
+def split(x: Arranged, sizes: Sequence[int], axis: int) -> list[Arranged]:
+    """Return consecutive pieces along an axis of the model."""
+    x, [place] = single(x, [axis])
+    parts = [x.value] if len(sizes) == 1 else ops.split(x.value, sizes=tuple(sizes), axis=place)
+    return [
+        Arranged(y, x.axes, (*x.shape[:axis], Extent(n), *x.shape[axis + 1 :]))
+        for y, n in zip(parts, sizes, strict=True)
+    ]
+
+
+def _split(call: Call, x: Arranged, sizes: Any = None, dim: int = 0, **more: Any) -> tuple[Arranged, ...]:
+    axis = axis_of(dim, x.rank)
+    return tuple(split(x, [result.shape[axis].plain() for result in call.results], axis))  # pyright: ignore[reportArgumentType]: numbers
+
+
+def _unbind(call: Call, x: Arranged, dim: int = 0) -> tuple[Arranged, ...]:
+    axis = axis_of(dim, x.rank)
+    return tuple(squeezed(piece, [axis]) for piece in split(x, [1] * x.shape[axis].number, axis))
+
+
+def _cat(call: Call, xs: Sequence[Arranged], dim: int = 0) -> Arranged:
+    xs = [x for x in xs if x.rank == len(call.shape) or x.shape != (Extent(0),)]
+    axis = axis_of(dim, len(call.shape))
+    xs = [x for x in promoted(xs, call.dtype) if isinstance(x, Arranged)]
+    if len(xs) == 1:
+        return xs[0]
+    lead = max(xs, key=lambda x: x.value.rank)
+    order = _order(lead)
+    inverse = [order.index(i) for i in range(len(order))]
+    y = ops.concat(*(ordered(x, order) for x in xs), axis=inverse[axis])
+    return transposed(y, inverse)
+
+
+def _order(x: Arranged) -> list[int]:
+    """Return the axes of the model in the order in which they lie, the slowest first."""
+    return sorted(range(x.rank), key=lambda i: (min(x.axes[i], default=-1), i))
+
+
+def _stack(call: Call, xs: Sequence[Arranged], dim: int = 0) -> Arranged:
+    axis = axis_of(dim, len(call.shape))
+    return _cat(call, [unsqueezed(x, axis) for x in xs], axis)
+
+
+def pad(x: Arranged, widths: Sequence[tuple[int, int]], value: float) -> Arranged:
+    """Return x with elements of `value` before and after each axis of the model; negative widths cut."""
+    for axis, (before, after) in enumerate(widths):
+        if before < 0 or after < 0:
+            x = sliced(x, axis, max(0, -before), x.shape[axis].number - max(0, -after))
+    wide = [axis for axis, (before, after) in enumerate(widths) if before > 0 or after > 0]
+    if not wide:
+        return x
+    x, places = single(x, wide)
+    before, after = [0] * x.value.rank, [0] * x.value.rank
+    for axis, place in zip(wide, places, strict=True):
+        before[place], after[place] = (max(0, n) for n in widths[axis])
+    y = ops.pad(x.value, before=tuple(before), after=tuple(after), value=value)
+    shape = list(x.shape)
+    for axis, place in zip(wide, places, strict=True):
+        shape[axis] = Extent.of(y.shape[place])
+    return Arranged(y, x.axes, tuple(shape))
+
+
+def _widths(x: Arranged, numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the widths of every axis from PyTorch's list, which begins with the last axis."""
+    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+    return [(0, 0)] * (x.rank - len(pairs)) + pairs[::-1]
+
+
+def _pad(
+    call: Call, x: Arranged, numbers: Sequence[int], mode: Any = "constant", value: float | None = None
+) -> Arranged:
+    if not isinstance(mode, str):
+        mode, value = "constant", mode
+    widths = _widths(x, numbers)
+    if mode == "constant":
+        return pad(x, widths, value or 0.0)
+    function = {"reflect": ops.pad_reflect, "replicate": ops.pad_edge, "circular": ops.pad_wrap}[mode]
+    x, places = single(x, range(x.rank))
+    before, after = [0] * x.value.rank, [0] * x.value.rank
+    for axis, place in enumerate(places):
+        before[place], after[place] = widths[axis]
+    y = function(x.value, before=tuple(before), after=tuple(after))
+    return Arranged(y, x.axes, tuple(Extent.of(y.shape[place]) for place in places))
+
+
+def _roll(call: Call, x: Arranged, shifts: Sequence[int], dims: Sequence[int] = ()) -> Arranged:
+    if not dims:
+        flat = viewed(x, (Extent(_count(x)),))
+        return viewed(arranged(ops.roll(plain(flat), shifts=(int(shifts[0]),), axes=(0,))), x.shape)
+    x, places = single(x, [axis_of(d, x.rank) for d in dims])
+    return like(x, ops.roll(x.value, shifts=tuple(shifts), axes=tuple(places)))
+
+
+def _count(x: Arranged) -> int:
+    made = 1
+    for extent in x.shape:
+        made *= extent.number
+    return made
+
+
+def _flip(call: Call, x: Arranged, dims: Sequence[int]) -> Arranged:
+    x, places = single(x, [axis_of(d, x.rank) for d in dims])
+    return like(x, ops.flip(x.value, axes=tuple(places)))
+
+
+def _repeat(call: Call, x: Arranged, counts: Sequence[int]) -> Arranged:
+    """Return copies along each axis: a new axis of copies before each, broadcast and merged."""
+    x = expanded(x, (*(ONE,) * (len(counts) - x.rank), *x.shape))
+    wide = x
+    for axis in reversed(range(len(counts))):
+        if call.shape[axis] != x.shape[axis]:
+            wide = unsqueezed(wide, axis)
+            copies = call.shape[axis].over(x.shape[axis])
+            if copies is None:
+                raise CompileError(f"an axis of {x.shape[axis]} elements is repeated to {call.shape[axis]}")
+            wide = expanded(wide, (*wide.shape[:axis], copies, *wide.shape[axis + 1 :]))
+    return viewed(wide, call.shape)
+
+
+def _repeat_interleave(call: Call, x: Arranged, count: int, dim: int | None = None, **more: Any) -> Arranged:
+    if dim is None:
+        x, dim = viewed(x, (Extent(_count(x)),)), 0
+    axis = axis_of(dim, x.rank)
+    wide = unsqueezed(x, axis + 1)
+    return viewed(expanded(wide, (*wide.shape[: axis + 1], Extent(count), *wide.shape[axis + 2 :])), call.shape)
+
+
+def _triangle(name: str) -> Mapping:
+    return on_plain(lambda call, x, offset=0: getattr(ops, name)(x, offset=offset))
+
+
+def _slice_scatter(
+    call: Call, x: Arranged, y: Arranged, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Arranged:
+    axis = axis_of(dim, x.rank)
+    if y.shape == x.shape:
+        return y
+    first, last, step = slice(start, end, step).indices(x.shape[axis].number)
+    if step != 1:
+        raise CompileError(f"slice_scatter with a step of {step} is not imported")
+    parts = [sliced(x, axis, 0, first)] if first else []
+    parts.append(y)
+    parts += [sliced(x, axis, last, x.shape[axis].number)] if last < x.shape[axis].number else []
+    return _cat(call, parts, axis)
+
+
+def _select_scatter(call: Call, x: Arranged, y: Arranged, dim: int, index: int) -> Arranged:
+    axis = axis_of(dim, x.rank)
+    at = index % x.shape[axis].number
+    return _slice_scatter(call, x, unsqueezed(y, axis), axis, at, at + 1)
+
+
+def _copy_into(call: Call, x: Arranged, y: Arranged, *rest: Any) -> Arranged:
+    [made] = promoted((y,), x.dtype)
+    assert isinstance(made, Arranged)
+    return expanded(made, x.shape)
+
+
+def _pixel_shuffle(call: Call, x: Arranged, factor: int) -> Arranged:
+    n, c, h, w = x.shape
+    f = Extent(factor)
+    over = c.over(f.times(f))
+    assert over is not None
+    x = viewed(x, (n, over, f, f, h, w))
+    return viewed(permuted(x, (0, 1, 4, 2, 5, 3)), call.shape)
+
+
+def _pixel_unshuffle(call: Call, x: Arranged, factor: int) -> Arranged:
+    n, c, h, w = x.shape
+    f = Extent(factor)
+    x = viewed(x, (n, c, Extent(h.number // factor), f, Extent(w.number // factor), f))
+    return viewed(permuted(x, (0, 1, 3, 5, 2, 4)), call.shape)
+
+
+def _channel_shuffle(call: Call, x: Arranged, groups: int) -> Arranged:
+    n, c, *rest = x.shape
+    x = viewed(x, (n, Extent(groups), Extent(c.number // groups), *rest))
+    return viewed(permuted(x, (0, 2, 1, *range(3, x.rank))), call.shape)
+
+
+def _movedim(call: Call, x: Arranged, source: int | Sequence[int], target: int | Sequence[int]) -> Arranged:
+    sources = [axis_of(d, x.rank) for d in ([source] if isinstance(source, int) else source)]
+    targets = [axis_of(d, x.rank) for d in ([target] if isinstance(target, int) else target)]
+    order = [i for i in range(x.rank) if i not in sources]
+    for at, axis in sorted(zip(targets, sources, strict=True)):
+        order.insert(at, axis)
+    return permuted(x, order)
+
+
+def _diagonal(call: Call, x: Arranged, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Arranged:
+    axes = axis_of(dim1, x.rank), axis_of(dim2, x.rank)
+    return arranged(ops.diagonal(plain(x), offset=offset, axes=axes))
+
+
+def _unfold(call: Call, x: Arranged, dim: int, size: int, step: int) -> Arranged:
+    """Return the windows along an axis, with a new last axis within each."""
+    axis = axis_of(dim, x.rank)
+    count = call.shape[axis].number
+    taps = [unsqueezed(sliced(x, axis, i, i + step * (count - 1) + 1, step), x.rank) for i in range(size)]
+    return _cat(call, taps, x.rank)
+
+
+def _meshgrid(call: Call, xs: Sequence[Arranged], indexing: str = "ij") -> tuple[Arranged, ...]:
+    made: list[Arranged] = []
+    for number, (x, result) in enumerate(zip(xs, call.results, strict=True)):
+        axis = {0: 1, 1: 0}.get(number, number) if indexing == "xy" else number
+        for _ in range(axis):
+            x = unsqueezed(x, 0)
+        while x.rank < len(result.shape):
+            x = unsqueezed(x, x.rank)
+        made.append(expanded(x, result.shape))
+    return tuple(made)
+
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    "aten.view.default": _view,
+    "aten.reshape.default": _view,
+    "aten._unsafe_view.default": _view,
+    "aten._reshape_alias.default": _view,
+    "aten.view_copy.default": _view,
+    "aten.flatten.using_ints": _view,
+    "aten.unflatten.int": _view,
+    "aten.view_as.default": _view,
+    "aten.reshape_as.default": _view,
+    "aten.ravel.default": _view,
+    "aten.permute.default": _permute,
+    "aten.transpose.int": _transpose,
+    "aten.t.default": _transpose,
+    "aten.numpy_T.default": lambda call, x: permuted(x, range(x.rank)[::-1]),
+    "aten.mT.default": lambda call, x: _transpose(call, x, -2, -1),
+    "aten.swapaxes.default": _transpose,
+    "aten.movedim.int": _movedim,
+    "aten.movedim.intlist": _movedim,
+    "aten.squeeze.default": _squeeze,
+    "aten.squeeze.dim": _squeeze,
+    "aten.squeeze.dims": _squeeze,
+    "aten.unsqueeze.default": _unsqueeze,
+    "aten.expand.default": _expand,
+    "aten.expand_as.default": _expand,
+    "aten.broadcast_to.default": _expand,
+    "aten.slice.Tensor": _slice,
+    "aten.narrow.default": lambda call, x, dim, start, length: _slice(call, x, dim, start, start + length),
+    "aten.select.int": _select,
+    "aten.split.Tensor": _split,
+    "aten.split.sizes": _split,
+    "aten.split_with_sizes.default": _split,
+    "aten.chunk.default": _split,
+    "aten.tensor_split.sections": _split,
+    "aten.unsafe_chunk.default": _split,
+    "aten.unbind.int": _unbind,
+    "aten.cat.default": _cat,
+    "aten.concat.default": _cat,
+    "aten.stack.default": _stack,
+    "aten.constant_pad_nd.default": _pad,
+    "aten.pad.default": _pad,
+    "aten.reflection_pad1d.default": lambda call, x, numbers: _pad(call, x, numbers, "reflect"),
+    "aten.reflection_pad2d.default": lambda call, x, numbers: _pad(call, x, numbers, "reflect"),
+    "aten.replication_pad1d.default": lambda call, x, numbers: _pad(call, x, numbers, "replicate"),
+    "aten.replication_pad2d.default": lambda call, x, numbers: _pad(call, x, numbers, "replicate"),
+    "aten.roll.default": _roll,
+    "aten.flip.default": _flip,
+    "aten.repeat.default": _repeat,
+    "aten.tile.default": _repeat,
+    "aten.repeat_interleave.self_int": _repeat_interleave,
+    "aten.tril.default": _triangle("tril"),
+    "aten.triu.default": _triangle("triu"),
+    "aten.slice_scatter.default": _slice_scatter,
+    "aten.select_scatter.default": _select_scatter,
+    "aten.copy.default": _copy_into,
+    "aten.pixel_shuffle.default": _pixel_shuffle,
+    "aten.pixel_unshuffle.default": _pixel_unshuffle,
+    "aten.channel_shuffle.default": _channel_shuffle,
+    "aten.diagonal.default": _diagonal,
+    "aten.unfold.default": _unfold,
+    "aten.meshgrid.indexing": _meshgrid,
+    "aten.meshgrid.default": _meshgrid,
+}

@@ -1,0 +1,29 @@
+"""The place of a node of an exported graph: its module, and its line of the module's source."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from compiler.frontends.report import Problem
+
+
+def problem_of(operator: str, node: Any, reason: str) -> Problem:
+    """Return the problem of a node."""
+    path, line = source_line(node)
+    return Problem(operator, reason, module_path(node), f"{path.rpartition('/')[2]}:{line}" if path else "")
+
+
+def module_path(node: Any) -> str:
+    """Return the path of the innermost module that a node was traced in; "" for the whole."""
+    stack = node.meta.get("nn_module_stack") or {}
+    return next(reversed([path for path, _ in stack.values()]), "")
+
+
+def source_line(node: Any) -> tuple[str, int]:
+    """Return file and number of the innermost line of the source that made a node; ("", 0) if it is unknown."""
+    found = re.findall(r'File "(.+?)", line (\d+)', node.meta.get("stack_trace") or "")
+    return (found[-1][0], int(found[-1][1])) if found else ("", 0)
