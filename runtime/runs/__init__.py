@@ -24,7 +24,6 @@ overtime           the end of a run that goes on after it was asked to end
 interrupts         the handling of signals: at once while nothing is under way, else between two steps
 
 loading            parameters and buffers from a file: all or some, by its names or by those of PyTorch
-imported           the states of an imported program as the tensors of its model
 torch_names        the position of the states of layers in a state dict of PyTorch
 reproducer         a failed step as a program of its own
 run_record         a run in a small JSON file: its inputs, results and machine

@@ -319,7 +319,7 @@ class Run(metaclass=Renaming):
         require_form(path, ".safetensors", "states")
         self.states.require()
         if layout != "prograd":
-            from runtime.runs.imported import write_imported
+            from runtime.runs.torch_names import write_imported
 
             with self.states.locks.shared():
                 write_imported(path, self.program, self.states.arrays, layout, force=force)

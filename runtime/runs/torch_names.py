@@ -13,17 +13,23 @@ A layer of prograd has names of its own for its states, and for each this says w
                     out            out_proj
     transformer     attention      self_attn
                     forward1, 2    linear1, linear2
+
+States of an imported module know its names and axes themselves.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
+from runtime.errors import UsageError
+from runtime.files.tensor_files import write_safetensors
 
 IGNORED: Final = "num_batches_tracked"
 """Last word of the name of a counter in state dicts that no layer needs."""
@@ -92,3 +98,33 @@ def _recurrent(modules: list[str], word: str) -> str:
     numbered = re.fullmatch(r"layer([0-9]+)", modules[-1]) if modules else None
     layer, path = (numbered[1], modules[:-1]) if numbered else ("0", modules)
     return ".".join([*path, f"{word}_l{layer}{'_reverse' if back else ''}"])
+
+
+def write_imported(
+    path: str | os.PathLike[str],
+    program: pb.ProgramDesc,
+    arrays: Mapping[str, Array],
+    layout: str,
+    *,
+    force: bool,
+) -> None:
+    """Write the tensors of a model under its names and with its axes; a tied tensor is written under each name.
+
+    Raises UsageError for an unknown layout, or if no state was imported; for other errors see `write_output`.
+    """
+    if layout != "torch":
+        raise UsageError(f"layout={layout!r} is not one of prograd, torch")
+    tensors = {
+        name: _of_model(arrays[state.name], state.imported.axes)
+        for state in program.states
+        if state.HasField("imported") and state.name in arrays
+        for name in state.imported.names
+    }
+    if not tensors:
+        raise UsageError("layout='torch': no state of this program was imported from a module")
+    write_safetensors(path, tensors, {}, force=force)
+
+
+def _of_model(array: Array, axes: Any) -> Array:
+    """Return a state with the axes of the model."""
+    return np.ascontiguousarray(np.transpose(array, np.argsort(axes))) if len(axes) == array.ndim > 0 else array
