@@ -44,14 +44,21 @@ def _attention(
     if isinstance(mask, Arranged):
         mask = mask if mask.dtype == "bool" else cast_to(mask, call.dtype)
         if more != ONE:
-            whole = expanded(mask, (batch, heads, *mask.shape[-2:]))
-            mask = viewed(whole, (rows, more.times(heads), *mask.shape[-2:]))
+            mask = _over_heads(mask, rows, more, heads)
     given = None if mask is None else ordered(mask, range(mask.rank), broadcast=False)
     values = [plain(x) for x in four]
     if rate:
         return viewed(_dropped(values, given, rate, is_causal, scale), call.shape)
     y = ops.scaled_dot_product_attention(values[0], values[1], values[2], given, causal=is_causal, scale=scale or 0.0)
     return viewed(arranged(y), call.shape)
+
+
+def _over_heads(mask: Arranged, rows: Extent, more: Extent, heads: Extent) -> Arranged:
+    """Return a mask of [rows * more, heads, l, s] as [rows, more * heads, l, s]."""
+    mask = expanded(mask, ((ONE,) * (4 - mask.rank) + mask.shape))
+    count = ONE if mask.held(0) == ONE else rows
+    whole = expanded(mask, (count.times(more), heads, *mask.shape[2:]))
+    return viewed(whole, (count, more.times(heads), *mask.shape[2:]))
 
 
 def _dropped(values: list[Value], mask: Value | None, rate: float, causal: bool, scale: float | None) -> Arranged:
