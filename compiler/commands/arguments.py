@@ -9,6 +9,7 @@ from typing import Any
 from compiler.commands.data_arguments import add_pack, add_show, with_verbs_of_two_words
 from runtime.command_line.parsing import add_completion, add_old_word, add_verb, new_parser, parsed
 from runtime.command_line.values import duration, one_of, positive, positive_size, size, threads
+from runtime.engines.choice import ENGINES
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -47,7 +48,7 @@ def _show(verbs: Any) -> None:
     )  # fmt: skip
     verb.add_argument("--order", action="store_true", help="of every forward op, when it and what belongs to it runs")
     verb.add_argument(
-        "--engine", metavar="{reference,native,native.avx512,native.avx2,native.sse2,native.neon}",
+        "--engine", metavar=f"{{{','.join(ENGINES)}}}",
         help="how this engine computes a step: groups, phases, memory",
     )  # fmt: skip
     verb.add_argument("--ir", action="store_true", help="with --engine: the code that it compiles, as LLVM reads it")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.errors import UsageError
 
@@ -59,13 +59,40 @@ class Target:
 
 V3: Final = "+avx,+avx2,+f16c,+fma"
 
+V4: Final = f"{V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
+V3_REQUIRED: Final = ("AVX2", "FMA3", "F16C")
+V4_REQUIRED: Final = ("AVX512F", "AVX512BW", "AVX512CD", "AVX512DQ", "AVX512VL", *V3_REQUIRED)
+
+
+class InstructionSet(NamedTuple):
+    """A row of the table of instruction sets.
+
+    Attributes:
+        architecture: name of the architecture.
+        required: features of CPU and system, as NumPy names them.
+        features: the same, as LLVM names them.
+        tune: a CPU of this kind, as LLVM names it.
+        vector_bytes: size of a vector register.
+        registers: number of vector registers.
+        fma: True if a multiply-add is one instruction that rounds once.
+    """
+
+    architecture: str
+    required: tuple[str, ...]
+    features: str
+    tune: str
+    vector_bytes: int
+    registers: int
+    fma: bool
+
+
 INSTRUCTION_SETS: Final = {
-    "avx512": ("x86_64", f"{V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl", "skylake-avx512", 64, 32, True),
-    "avx2": ("x86_64", V3, "haswell", 32, 16, True),
-    "sse2": ("x86_64", "+sse2", "nehalem", 16, 16, False),
-    "neon": ("aarch64", "+neon,+fp-armv8", "neoverse-n1", 16, 32, True),
+    "avx512": InstructionSet("x86_64", V4_REQUIRED, V4, "skylake-avx512", vector_bytes=64, registers=32, fma=True),
+    "avx2": InstructionSet("x86_64", V3_REQUIRED, V3, "haswell", vector_bytes=32, registers=16, fma=True),
+    "sse2": InstructionSet("x86_64", ("SSE2",), "+sse2", "nehalem", vector_bytes=16, registers=16, fma=False),
+    "neon": InstructionSet("aarch64", ("ASIMD",), "+neon,+fp-armv8", "neoverse-n1", 16, registers=32, fma=True),
 }
-"""Architecture, LLVM's features and tuning, bytes and number of vector registers, and presence of an FMA, by name."""
+"""The instruction sets by name, the best of an architecture first. `runtime/engines/choice.py` lists the names too."""
 
 
 LLVM_SYSTEMS: Final = {
@@ -83,13 +110,6 @@ def target(name: str, system: str = sys.platform) -> Target:
     """Return the target of an instruction set, with caches of ordinary size; raise UsageError if there is none."""
     if name not in INSTRUCTION_SETS:
         raise UsageError(f"there is no instruction set {name!r}; there are {', '.join(INSTRUCTION_SETS)}")
-    architecture, features, tune, vector_bytes, registers, fma = INSTRUCTION_SETS[name]
-    return Target(
-        name,
-        f"{architecture}-{LLVM_SYSTEMS.get(system, LLVM_SYSTEMS['linux'])}",
-        features,
-        tune,
-        vector_bytes,
-        registers,
-        fma,
-    )
+    found = INSTRUCTION_SETS[name]
+    triple = f"{found.architecture}-{LLVM_SYSTEMS.get(system, LLVM_SYSTEMS['linux'])}"
+    return Target(name, triple, found.features, found.tune, found.vector_bytes, found.registers, found.fma)

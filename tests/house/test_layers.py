@@ -48,6 +48,7 @@ OF_RUNTIME_IN_ONE_FILE = {
     ("compiler/commands/show_engine.py", "runtime.engines.choice"): "an engine says how it computes a step",
     ("compiler/commands/show_engine.py", "runtime.engines.engine"): "an engine is asked with options",
     ("compiler/commands/show_engine.py", "runtime.entries"): "of an entry bound to sizes",
+    ("compiler/commands/arguments.py", "runtime.engines.choice"): "an option lists the engines by name",
     ("compiler/commands/passes.py", "runtime.engines.choice"): "an engine says by which passes it lowers a step",
     ("compiler/commands/engine_arenas.py", "runtime.engines.choice"): "an engine says how much memory a step takes",
     ("compiler/commands/engine_arenas.py", "runtime.engines.engine"): "an engine is asked with options",

@@ -1,4 +1,4 @@
-"""What this machine is: the instruction sets that its CPU and system have, and the sizes of its caches."""
+"""This machine: the instruction sets that its CPU and system support, and the sizes of its caches."""
 
 from __future__ import annotations
 
@@ -8,23 +8,14 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Final
 
 from runtime.codegen.machine import INSTRUCTION_SETS, Target, target
 from runtime.engines.engine import Unavailable
 
-REQUIRED_FEATURES: Final = {
-    "avx512": ("AVX512F", "AVX512BW", "AVX512CD", "AVX512DQ", "AVX512VL", "AVX2", "FMA3", "F16C"),
-    "avx2": ("AVX2", "FMA3", "F16C"),
-    "sse2": ("SSE2",),
-    "neon": ("ASIMD",),
-}
-"""NumPy's names of what a CPU and its system must have, best instruction set first."""
-
 
 @cache
 def this_machine(instructions: str = "") -> Target:
-    """The target of this machine with these instructions, or its best one; raises Unavailable if there is none."""
+    """Return this machine's target, with these or its best instructions; raise Unavailable if it has none."""
     found = instruction_sets()
     if instructions and found and instructions not in found:
         raise Unavailable(
@@ -37,22 +28,22 @@ def this_machine(instructions: str = "") -> Target:
 
 
 def instruction_sets() -> list[str]:
-    """Those that this machine can run, the best first."""
+    """Return the instruction sets that this machine can run, the best first."""
     return usable(cpu_features(), platform.machine())
 
 
 def usable(features: Mapping[str, bool], machine: str) -> list[str]:
-    """The instruction sets that a CPU with these features can run, the best first."""
+    """Return the instruction sets that a CPU with these features can run, the best first."""
     architecture = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine.lower(), machine.lower())
     return [
         name
-        for name, needs in REQUIRED_FEATURES.items()
-        if INSTRUCTION_SETS[name][0] == architecture and all(features.get(need) for need in needs)
+        for name, each in INSTRUCTION_SETS.items()
+        if each.architecture == architecture and all(features.get(feature) for feature in each.required)
     ]
 
 
 def cpu_features() -> Mapping[str, bool]:
-    """What this CPU has and its system saves, as NumPy found when it was imported."""
+    """Return the features of CPU and system that NumPy found when it was imported."""
     return getattr(import_module("numpy._core._multiarray_umath"), "__cpu_features__", {})  # as numpy.show_runtime()
 
 

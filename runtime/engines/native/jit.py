@@ -213,7 +213,7 @@ def _assembled(module: Module) -> tuple[Any, Any]:
 
 
 def _machine(target: Target) -> Any:
-    llvm, architecture = _llvm(), INSTRUCTION_SETS[target.name][0]
+    llvm, architecture = _llvm(), INSTRUCTION_SETS[target.name].architecture
     if architecture != llvm.get_process_triple().partition("-")[0]:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()

@@ -44,7 +44,7 @@ def test_the_result_line_names_the_set_and_its_bits_are_those_of_a_machine_that_
 ):
     asked = trained(capsys, f"native.{name}")
     assert (asked["engine"], asked["instructions"]) == ("native", name)
-    features = dict.fromkeys(cpu.REQUIRED_FEATURES[name], True)
+    features = dict.fromkeys(INSTRUCTION_SETS[name].required, True)
     monkeypatch.setattr(cpu, "cpu_features", lambda: features)
     cpu.this_machine.cache_clear()
     narrow = trained(capsys, "native")
