@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from compiler.build.well_formed import well_formed
 from compiler.commands.chosen_entry import chosen_binding, chosen_entry
 from compiler.errors import UsageError
-from runtime.engines.choice import make_engine
+from runtime.engines.choice import make_views
 from runtime.engines.engine import EngineOptions
 from runtime.entries import bound_entries
 
@@ -24,7 +24,7 @@ def engine_text(options: argparse.Namespace) -> Iterator[str]:
     entry = chosen_entry(options.program, program, options.entry)
     _, binding = chosen_binding(options.program, program, options.entry, options.bind)
     bound = next(b for b in bound_entries(program, entry.name) if b.number == binding.block)
-    engine, _ = make_engine(options.engine, program, EngineOptions(threads=options.threads))
+    engine = make_views(options.engine, program, EngineOptions(threads=options.threads))
     if options.ir:
         yield engine.code(bound)
     else:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from prograd_proto import program_pb2 as pb
     from runtime.codegen.lowering.passes.pass_table import PassTable
-    from runtime.engines.engine import Engine, EngineOptions
+    from runtime.engines.engine import Engine, EngineOptions, Views
 
     EngineName = Literal["reference", "native", "native.avx512", "native.avx2", "native.sse2", "native.neon"]
     Make = Callable[[pb.ProgramDesc, EngineOptions], Engine]
@@ -42,6 +42,22 @@ def make_engine(name: str | None, program: pb.ProgramDesc, options: EngineOption
         hint = closest(asked, ENGINES) or f"; the engines are {', '.join(ENGINES)}"
         raise UsageError(f"{'' if name else f'{VARIABLE}: '}there is no engine {asked!r}{hint}")
     return ENGINES[asked](program, options), ""
+
+
+def make_views(name: str | None, program: pb.ProgramDesc, options: EngineOptions) -> Views:
+    """Return the descriptions of steps by the engine of that name; it need not run on this machine.
+
+    Raises errors as `make_engine` does.
+    """
+    asked = name or os.environ.get(VARIABLE) or ""
+    engine, _, instructions = asked.partition(".")
+    if engine != "native" or asked not in ENGINES:
+        return make_engine(name, program, options)[0]
+    if options.threads > 1:
+        _require_threads(options.threads)
+    from runtime.engines.native.views import views_for
+
+    return views_for(program, options, instructions)
 
 
 def _require_threads(threads: int) -> None:

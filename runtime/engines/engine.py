@@ -215,7 +215,22 @@ class Workspace(Protocol):
         ...
 
 
-class Engine(Protocol):
+class Views(Protocol):
+    """Descriptions of the steps of one program by an engine; the machine need not be able to run them."""
+
+    def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:
+        """Yield lines that describe how it computes a step, or the state of the step after one of its passes.
+
+        Raises UsageError if it has no such pass.
+        """
+        ...
+
+    def code(self, bound: BoundEntry) -> str:
+        """Return the text that it compiles for a step; raise UsageError if it compiles nothing."""
+        ...
+
+
+class Engine(Views, Protocol):
     """An engine for the steps of one program.
 
     Several threads may call it at once. One thread may use an executor while another one is prepared.
@@ -241,17 +256,6 @@ class Engine(Protocol):
 
         `file` is 0 if and only if the step needs no file.
         """
-        ...
-
-    def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:
-        """Yield lines that describe how it computes a step, or the state of the step after one of its passes.
-
-        Raises UsageError if it has no such pass.
-        """
-        ...
-
-    def code(self, bound: BoundEntry) -> str:
-        """Return the text that it compiles for a step; raise UsageError if it compiles nothing."""
         ...
 
     def workspace(self) -> Workspace:

@@ -25,7 +25,7 @@ from runtime.engines.native import step as native_step
 from runtime.engines.native.engine import NativeEngine, NativeWorkspace
 from runtime.engines.native.executor import NativeExecutor
 from runtime.engines.native.jit import Loaded
-from runtime.engines.native.step_code import StepOptions, compiled_step, lowered
+from runtime.engines.native.step_code import StepOptions, compiled_step, lowered, step_options
 from runtime.engines.workspace_memory import WorkspaceMemory
 from runtime.entries import BoundEntry
 from runtime.placement.alignment import aligned
@@ -133,7 +133,7 @@ class GuardedEngine(NativeEngine):
         )
 
     def _relaid(self, bound: BoundEntry, fetch: Sequence[str]) -> GuardedStep:
-        options = self._step_options(bound)._replace(pinned=tuple(fetch))
+        options = step_options(bound, self._options.threads)._replace(pinned=tuple(fetch))
         return GuardedStep(lowered(bound.block, self._target, options), self._guards.end)
 
     def _relaid_unfused(self, bound: BoundEntry) -> GuardedStep:

@@ -7,6 +7,7 @@ driver     runs the phases of a step
 helpers    threads that help with them
 prepacked  memory of what is derived from states alone, kept while they stay the same
 step_code  the code of a step: kept, or lowered and compiled, once however often it is bound
+views      descriptions of a step, which any machine prints for every instruction set
 step       code bound to memory: symbols become addresses
 repeated_steps many steps in one call
 row_input  how rows get into each of them

@@ -27,6 +27,16 @@ def this_machine(instructions: str = "") -> Target:
     return replace(target(instructions or found[0]), **caches(Path("/sys/devices/system/cpu/cpu0/cache")))
 
 
+def target_of(instructions: str = "") -> Target:
+    """Return the target of these instructions on this machine, or with ordinary caches if it lacks them.
+
+    Raises Unavailable if none are named and this machine has none.
+    """
+    if instructions and instructions not in instruction_sets():
+        return target(instructions)
+    return this_machine(instructions)
+
+
 def instruction_sets() -> list[str]:
     """Return the instruction sets that this machine can run, the best first."""
     return usable(cpu_features(), platform.machine())

@@ -22,7 +22,7 @@ from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.prepacked import Prepacked
 from runtime.engines.native.random_bits import CompiledRandomBits
 from runtime.engines.native.step import bind_code
-from runtime.engines.native.step_code import StepCode, StepOptions, lowered
+from runtime.engines.native.step_code import StepCode, StepOptions, step_options
 from runtime.engines.workspace_memory import WorkspaceMemory
 from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit, UsageError
@@ -30,8 +30,8 @@ from runtime.memory.limit import MemoryLimit
 from runtime.philox import use_random_bits_by
 
 if TYPE_CHECKING:
-    from runtime.codegen.lower import Lowered
     from runtime.engines.native.instrumented import InstrumentedStep
+    from runtime.engines.native.views import NativeViews
 
 COMPILER_BYTES: Final = 96 << 20
 """Memory for LLVM and the module that it compiles, counted if code is kept too: a limit means the same each time."""
@@ -65,11 +65,10 @@ class NativeEngine:
     math = "exact"
 
     def __init__(self, program: pb.ProgramDesc, options: EngineOptions, instructions: str = "") -> None:
-        """Of the sets of instructions that this machine has, code is for the best one, unless one is named.
+        """Generate code for the best instruction set of this machine, or for `instructions`.
 
-        Raises Unavailable where nothing can be compiled, UsageError for what it does not have.
-
-        Raises ResourceLimit where there is too little memory to compile.
+        Raises Unavailable where nothing can be compiled, UsageError for an option that it lacks, ResourceLimit where
+        there is too little memory to compile.
         """
         jit.require_available()
         options.memory.take_of_process(COMPILER_BYTES, "LLVM, which compiles it,")
@@ -95,27 +94,26 @@ class NativeEngine:
         return Footprint(own.arena + beside.arena, own.file + beside.file, packed=own.packed)
 
     def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:
-        """Yield the groups of a step, or what there is after a pass of lowering."""
-        from runtime.codegen.explain import explained
-
-        threads = f"{self._options.threads} thread{'s' * (self._options.threads > 1)}"
-        yield f"{bound.name} by the native engine, {self._target.name}, {threads}"
-        yield from explained(self._lowered(bound), after)
+        """Yield the groups of a step, or its state after a pass of lowering."""
+        return self._views().explain(bound, after)
 
     def code(self, bound: BoundEntry) -> str:
         """Return LLVM's IR."""
-        from runtime.codegen.explain import code_of
+        return self._views().code(bound)
 
-        return code_of(self._lowered(bound))
+    def _views(self) -> NativeViews:
+        from runtime.engines.native.views import NativeViews
+
+        return NativeViews(self._program, self._options, self._target)
 
     def workspace(self) -> NativeWorkspace:
-        """A new one."""
+        """Return a new workspace."""
         return NativeWorkspace(self._program, self._options, self._code, self._instrumented_code, self._prepacked_of)
 
     def _prepacked_of(
         self, bound: BoundEntry, fetch: Sequence[str], states: Mapping[str, Array], nbytes: int
     ) -> Prepacked:
-        """What all threads share that make the same steps with the same states."""
+        """Return the memory that all threads share that run the same steps with the same states."""
         read = [states[p.state].ctypes.data for p in bound.block.parameters if p.WhichOneof("source") == "state"]
         key = bound.number, tuple(sorted(fetch)), tuple(read)
         with self._lock:
@@ -127,7 +125,7 @@ class NativeEngine:
         """Return the code of an entry: made once for its own fetches, and again each time that more are asked for."""
         if not fetch and bound.number in self._known:
             return self._known[bound.number]
-        options = self._step_options(bound)._replace(pinned=tuple(fetch))
+        options = step_options(bound, self._options.threads)._replace(pinned=tuple(fetch))
         step = self._step_code(self._program.name, bound, options)
         if not fetch:
             self._known[bound.number] = step
@@ -142,14 +140,8 @@ class NativeEngine:
         return self._known_instrumented[bound.number]
 
     def _step_code(self, name: str, bound: BoundEntry, options: StepOptions) -> StepCode:
-        return StepCode(name, bound.block, bound.types, self._target, options, self._options.memory)
-
-    def _step_options(self, bound: BoundEntry) -> StepOptions:
-        memory_budget = None if bound.plan is None else bound.plan.arena_bytes
-        return StepOptions(threads=self._options.threads, memory_budget=memory_budget, prepacks=True)
-
-    def _lowered(self, bound: BoundEntry) -> Lowered:
-        return lowered(bound.block, self._target, self._step_options(bound))
+        memory, blocks = self._options.memory, self._program.blocks
+        return StepCode(name, bound.block, bound.types, self._target, options, memory, blocks)
 
 
 class NativeWorkspace:

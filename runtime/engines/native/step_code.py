@@ -5,7 +5,7 @@ An entry of the cache that does not fit the block counts as absent, and so does 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +22,7 @@ from runtime.engines.native.cache.entries import find, keep
 from runtime.engines.native.cache.entry import Entry, Label
 from runtime.engines.native.cache.key import key_of
 from runtime.engines.native.compiled import Code, compiled_kernels, count_code, loaded_entry
+from runtime.entries import BoundEntry
 from runtime.memory.limit import NO_LIMIT, MemoryLimit, resident
 
 if TYPE_CHECKING:
@@ -47,6 +48,12 @@ class StepOptions(NamedTuple):
     is_instrumented: bool = False
 
 
+def step_options(bound: BoundEntry, threads: int) -> StepOptions:
+    """Return the options of a step that is not instrumented."""
+    memory_budget = None if bound.plan is None else bound.plan.arena_bytes
+    return StepOptions(threads=threads, memory_budget=memory_budget, prepacks=True)
+
+
 class StepCode:
     """The code of one block: kept by an earlier run, or lowered now; threads may ask for it at once.
 
@@ -62,6 +69,7 @@ class StepCode:
         target: Target,
         options: StepOptions,
         memory: MemoryLimit = NO_LIMIT,
+        blocks: Sequence[pb.BlockDesc] = (),
     ) -> None:
         """Find the code of a block, or lower the block.
 
@@ -72,14 +80,15 @@ class StepCode:
             target: machine that runs the code.
             options: everything else that the code depends on.
             memory: counts the memory of lowering, compiling and code.
+            blocks: blocks of the program, to which ops refer by number.
         """
         self._program, self._memory, self._lock = program, memory, Lock()
         self._lowered: Lowered | None = None
         before = resident()
-        self._key = step_key(block, target, options)
+        self._key = step_key(block, target, options, blocks)
         self._compiled = kept_step(self._key, block, types, target, options, memory) if self._key else None
         if self._compiled is None:
-            self._lowered = lowered(block, target, options)
+            self._lowered = lowered(block, target, options, blocks)
             sizes = self._lowered.memory
         else:
             sizes, _ = self._compiled
@@ -100,15 +109,17 @@ class StepCode:
             return self._compiled
 
 
-def step_key(block: pb.BlockDesc, target: Target, options: StepOptions) -> str:
+def step_key(block: pb.BlockDesc, target: Target, options: StepOptions, blocks: Sequence[pb.BlockDesc] = ()) -> str:
     """Return the key of a step among kept ones, or "" if it cannot be kept.
 
     The code of a plugin is no part of the key, so steps with ops of plugins are lowered anew.
     """
-    if any(namespace_of(op.type) for op in block.ops):
+    read = [block, *blocks] if any(op.blocks for op in block.ops) else [block]
+    if any(namespace_of(op.type) for each in read for op in each.ops):
         return ""
+    parts = [b"step", repr(options).encode(), *(each.SerializeToString(deterministic=True) for each in read)]
     try:
-        return key_of(target, (b"step", block.SerializeToString(deterministic=True), repr(options).encode()))
+        return key_of(target, parts)
     except OSError:  # our sources are not in files
         return ""
 
@@ -157,7 +168,7 @@ def compiled_step(
     return code, kernels.loaded
 
 
-def lowered(block: pb.BlockDesc, target: Target, options: StepOptions) -> Lowered:
+def lowered(block: pb.BlockDesc, target: Target, options: StepOptions, blocks: Sequence[pb.BlockDesc] = ()) -> Lowered:
     """Return a block lowered for this engine, whose host ops run as NumPy kernels."""
     from runtime.codegen import lower
     from runtime.engines.native.host import scratch_of_node
@@ -171,4 +182,5 @@ def lowered(block: pb.BlockDesc, target: Target, options: StepOptions) -> Lowere
         options.is_instrumented,
         options.memory_budget,
         prepacks=options.prepacks,
+        blocks=blocks,
     )

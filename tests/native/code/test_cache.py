@@ -311,6 +311,9 @@ def test_the_key_of_a_step_depends_on_all_that_lowering_reads():
     assert len(options) == 1 + len(StepOptions._fields)
     assert len(set(made)) == len(made)
     assert step_key(train, here, plain) == made[0]
+    renamed.ops[0].blocks.append(1)
+    with_body = [step_key(renamed, here, plain, blocks) for blocks in ((train,), (train, train))]
+    assert len({*made, *with_body}) == len(made) + 2
     renamed.ops[0].type = "plugin.op"
     assert step_key(renamed, here, plain) == ""
 

@@ -1,5 +1,7 @@
 """`compiler show --engine`: a step as an engine computes it, after any of its passes, and the code."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,13 @@ pytest.importorskip("llvmlite", reason="the native engine is an extra")
 from subjects.commands import run_compiler as command
 
 from compiler import Program, adam, ops
+from prograd_proto.files import load
 from runtime.codegen.lowering.passes.pipeline import PASSES
+from runtime.codegen.machine import INSTRUCTION_SETS, target
+from runtime.engines.choice import make_engine
+from runtime.engines.engine import EngineOptions
+from runtime.engines.native import cpu
+from runtime.entries import bound_entries
 
 NAMES = [each.name for each in PASSES.of_step(is_instrumented=False)]
 
@@ -89,3 +97,45 @@ def test_what_makes_no_sense_is_refused(
 ):
     code, _, err = command(capsys, "show", program, *options)
     assert (code, err) == (2, f"compiler: {sentence}\n")
+
+
+@pytest.fixture
+def no_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine that has code for no instruction set, and no LLVM."""
+    monkeypatch.setattr(cpu.platform, "machine", lambda: "riscv64")
+    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+    cpu.this_machine.cache_clear()
+    yield
+    cpu.this_machine.cache_clear()
+
+
+@pytest.mark.parametrize("instructions", INSTRUCTION_SETS)
+@pytest.mark.parametrize("view", [[], ["--ir"], ["--after", "fuse"], ["--after", next(reversed(NAMES))]])
+@pytest.mark.usefixtures("no_cpu")
+def test_every_view_is_shown_for_every_instruction_set_on_any_machine(
+    instructions: str, view: list[str], program: Path, capsys: pytest.CaptureFixture[str]
+):
+    code, printed, err = command(capsys, "show", program, "--engine", f"native.{instructions}", "--threads", 2, *view)
+    assert (code, err) == (0, "")
+    architecture = target(instructions).triple.partition("-")[0]
+    wanted = f'target triple = "{architecture}-' if "--ir" in view else f"train by the native engine, {instructions}, 2"
+    assert printed.startswith(wanted)
+    assert len(printed.splitlines()) > 10
+
+
+@pytest.mark.usefixtures("no_cpu")
+def test_without_a_named_instruction_set_a_machine_that_has_none_is_refused(
+    program: Path, capsys: pytest.CaptureFixture[str]
+):
+    code, _, err = command(capsys, "show", program, "--engine", "native")
+    assert (code, err) == (2, "compiler: the native engine has no code for this CPU, riscv64\n")
+
+
+def test_what_is_shown_for_this_machine_is_what_its_engine_shows(program: Path, capsys: pytest.CaptureFixture[str]):
+    """One of the two needs a machine that runs the code, and the caches of this one."""
+    _, printed, _ = command(capsys, "show", program, "--engine", "native", "--threads", 1, "--ir")
+    [bound] = bound_entries(load(program), "train")
+    engine, _ = make_engine("native", load(program), EngineOptions())
+    assert printed.strip() == engine.code(bound).strip()
+    _, printed, _ = command(capsys, "show", program, "--engine", "native", "--threads", 1)
+    assert printed.splitlines() == list(engine.explain(bound))
