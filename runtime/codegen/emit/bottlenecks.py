@@ -9,8 +9,7 @@ from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.kernels.conv.bottleneck import Bottleneck, Parts
 from runtime.codegen.kernels.nest import Strides
 from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.lowering.nodes import Node
-from runtime.codegen.lowering.passes.merge_bottlenecks import shape_of_convolution
+from runtime.codegen.lowering.nodes import Node, convolution_of
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import CustomKernel, KernelSteps, Work
 
@@ -35,7 +34,7 @@ def bottleneck_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
         widened, filtered = between(first, second[0].inputs[0]), between(second, last[0].inputs[0])
         return Parts(source, (a, b, c), widened, filtered, finish)
 
-    shapes = [shape_of_convolution(nodes[0], kernel.types) for nodes in (first, second, last)]
+    shapes = [convolution_of(nodes[0], kernel.types) for nodes in (first, second, last)]
     invariant = all(nodes[0].inputs[1] in kernel.invariant for nodes in (first, second, last))
     return Bottleneck(target, element, (shapes[0], shapes[1], shapes[2]), invariant=invariant).steps(parts)
 

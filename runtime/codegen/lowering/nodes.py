@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -9,8 +10,10 @@ from typing import NamedTuple
 from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
+from runtime.codegen.kernels.conv.plan import ConvShape
 from runtime.codegen.lowering.view import View
 from runtime.codegen.rules import CustomKernel, Rule
+from runtime.codegen.rules.conv import shape_of
 
 
 class Additions(Enum):
@@ -78,3 +81,9 @@ class Nodes:
     ends: set[str]
     views: dict[str, View] = field(default_factory=dict[str, "View"])
     additions: dict[str, Additions] = field(default_factory=dict[str, Additions])
+
+
+def convolution_of(node: Node, types: Mapping[str, TensorType]) -> ConvShape:
+    """Return the sizes of a convolution."""
+    source, filter = (types[name] for name in node.inputs[:2])
+    return shape_of(source, filter, types[node.outputs[0]], node.attributes)

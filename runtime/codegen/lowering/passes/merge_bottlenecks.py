@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from prograd_proto import TensorType
 from runtime.codegen.kernels.conv.bottleneck import Bottleneck
-from runtime.codegen.kernels.conv.plan import ConvShape
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Node, Nodes
-from runtime.codegen.rules.conv import shape_of
+from runtime.codegen.lowering.nodes import Nodes, convolution_of
 
 
 def merge_bottlenecks(block: LoweredBlock) -> LoweredBlock:
@@ -36,17 +33,11 @@ def with_bottlenecks(block: Nodes, groups: Sequence[Group]) -> list[Group]:
         three = _before(block, group, maker, readers)
         if three is None or not taken.isdisjoint(three):
             continue
-        shapes = [shape_of_convolution(other.nodes[0], block.types) for other in three]
+        shapes = [convolution_of(other.nodes[0], block.types) for other in three]
         if Bottleneck.takes((shapes[0], shapes[1], shapes[2])):
             taken.update(three)
             found[group] = _merged(three)
     return [found.get(group, group) for group in groups if group in found or group not in taken]
-
-
-def shape_of_convolution(node: Node, types: Mapping[str, TensorType]) -> ConvShape:
-    """What a convolution goes over."""
-    source, filter = (types[name] for name in node.inputs[:2])
-    return shape_of(source, filter, types[node.outputs[0]], node.attributes)
 
 
 def _before(
