@@ -30,7 +30,7 @@ from runtime.codegen.code import (
 from runtime.codegen.emit.code import CodeSource, emit
 from runtime.codegen.ir import Module
 from runtime.codegen.lower import Lowered
-from runtime.codegen.lowering.chunks import Chunk, ItemRange, chunks_of, item_ranges
+from runtime.codegen.lowering.chunks import Chunk, ItemRange, item_ranges
 from runtime.codegen.lowering.memory import scratch_names
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
@@ -220,7 +220,7 @@ def _phases(
     number = {name: i for i, name in enumerate(functions)}
     numbers = {group: [number[name] for name in names] for group, names in named.items()}
     packing = _packing(step)
-    phases = [*chunks_of(step.steps, step.phases, step.threads), *_chunks_per_group(step), *packing]
+    phases = [*step.chunks, *_chunks_per_group(step), *packing]
     counts = _array([len(phase) for phase in phases])
     table = np.stack([np.cumsum(counts) - counts, counts], axis=1)
     chunks = _records([chunk for phase in phases for chunk in phase], numbers)
