@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from prograd_proto import program_pb2 as pb
+from runtime.codegen.emit.evaluations import evaluations
 from runtime.codegen.emit.group_steps import steps_of
 from runtime.codegen.lowering.lowered_block import HostScratch, LoweredBlock, LoweringOptions, unlowered
 from runtime.codegen.lowering.passes.pipeline import PASSES
@@ -41,5 +42,7 @@ def lowered(
             and after every change of the states.
         blocks: the blocks of the program, which ops with blocks refer to by number.
     """
-    options = LoweringOptions(target, steps_of, host_scratch, threads, is_instrumented, memory_budget, prepacks)
+    options = LoweringOptions(
+        target, steps_of, evaluations, host_scratch, threads, is_instrumented, memory_budget, prepacks
+    )
     return PASSES.applied(unlowered(desc, pinned, options, blocks))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from runtime.codegen.emit.bottlenecks import bottleneck_steps
 from runtime.codegen.emit.conv_epilogue import with_epilogue
-from runtime.codegen.emit.conv_prologue import with_prologue
 from runtime.codegen.emit.elements import element_steps
 from runtime.codegen.emit.matrix_vector import column_steps
+from runtime.codegen.emit.producer import with_prologue
 from runtime.codegen.emit.products import product_steps
 from runtime.codegen.emit.reductions import reduction_steps
 from runtime.codegen.emit.rows import row_steps

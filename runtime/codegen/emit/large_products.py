@@ -17,9 +17,18 @@ from typing import Final
 
 from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, UPDATED_ELEMENT_CYCLES
 from runtime.codegen.emit.body import body_of
-from runtime.codegen.emit.partition import LEFT, RIGHT, cost_of, plan_of
+from runtime.codegen.emit.partition import cost_of, plan_of
+from runtime.codegen.emit.producer import ProductOperands
 from runtime.codegen.ir import DTYPES, Index, Value
-from runtime.codegen.kernels.matmul import MatmulPlan, Matrix, PrefetchedOperand, packed_right, plan_rows, product
+from runtime.codegen.kernels.matmul import (
+    MatmulPlan,
+    Matrix,
+    Operand,
+    PrefetchedOperand,
+    packed_right,
+    plan_rows,
+    product,
+)
 from runtime.codegen.kernels.matmul.shape import (
     MIN_ITEM_COLUMNS,
     ProductShape,
@@ -66,7 +75,7 @@ def large_steps(target: Target, kernel: GroupKernel, shape: ProductShape) -> Ker
     """A stage that copies and one that multiplies; or one that multiplies, and one of what follows, if much does."""
     element = DTYPES[kernel.types[kernel.group.nodes[0].outputs[0]].dtype]
     item = element.bits // 8
-    blocks = _blocks(target, element.bits, shape)
+    blocks = partition_of_large(target, element.bits, shape)
     plan, copies, rows = blocks.plan, _copies(shape, blocks.plan), pieces_of(shape.m, DEFERRED_ROWS_PER_ITEM)
 
     def copy(work: Work, start: Value, stop: Value) -> None:
@@ -102,7 +111,8 @@ def _copies(shape: ProductShape, plan: MatmulPlan) -> Pieces:
     return pieces_of(shape.k, gcd(plan.depth, ROWS_COPIED_TOGETHER) if plan.depths > 1 else ROWS_COPIED_TOGETHER)
 
 
-def _blocks(target: Target, bits: int, shape: ProductShape) -> _Columns | _Blocks:
+def partition_of_large(target: Target, bits: int, shape: ProductShape) -> _Columns | _Blocks:
+    """Return how the result of a large product is partitioned."""
     return _Columns(target, bits, shape) if is_of_all_rows(shape) else _Blocks(target, bits, shape)
 
 
@@ -143,7 +153,7 @@ class _Blocks:
         self.apart = self.columns.size + self.plan.lanes
 
     def _plan(self, target: Target, bits: int, shape: ProductShape, columns: int) -> MatmulPlan:
-        return plan_rows(target, bits, self.rows.size, columns, shape.k, shape.left, shape.right)
+        return plan_rows(target, bits, self.rows.size, columns, shape.k, shape.left, shape.right, shape.computed[0])
 
     def _least(self, columns: int) -> int:
         return min(columns, self.columns.size)
@@ -169,8 +179,7 @@ class _Emission:
         node, nodes = kernel.group.nodes[0], kernel.group.nodes[1:]
         self.result, self.element = node.outputs[0], DTYPES[kernel.types[node.outputs[0]].dtype]
         self.body = body_of(work, kernel, nodes, given=node.outputs)
-        indices = [work.addresses[name] for name in node.inputs]
-        self.left, self.right = indices[::-1] if shape.is_transposed else indices
+        self.operands = ProductOperands(work, kernel, shape)
         self.wait = _sums_wait(kernel, shape, blocks.plan)
 
     def copy(self, number: Value, copies: Pieces) -> None:
@@ -182,7 +191,7 @@ class _Emission:
     def _panel(self, column: Index, columns: int) -> None:
         """A copy of some columns of the right operand, one block of the depth after the other."""
         f, plan, depths = self.work.f, self.blocks.plan, pieces_of(self.shape.k, self.blocks.plan.depth)
-        right = Matrix(self.right + self.shape.loops.offset(RIGHT, []), *self.shape.right)
+        right = self.operands.right([])
         for part in f.range(0, depths.pieces):
             for p, depth in piece(f, part, depths):
                 to, vector = self._lies(p, column), self.element.of(plan.lanes)
@@ -191,7 +200,7 @@ class _Emission:
     def _stretch(self, p: Index, depth: int) -> None:
         """A copy of some whole rows of the right operand, all of one block of the depth."""
         f, plan, shape = self.work.f, self.blocks.plan, self.shape
-        right = Matrix(self.right + shape.loops.offset(RIGHT, []), *shape.right).moved(p, 0)
+        right = self.operands.right([]).moved(p, 0)
         inside = f.index(p) % plan.depth
         to = self._lies(f.index(p) - inside, 0) + inside * plan.width
         packed_right(f, right, to, depth, shape.n, plan.width, plan.depth, self.element.of(plan.lanes))
@@ -216,8 +225,8 @@ class _Emission:
         def finished(x: Value, i: Index, j: Index, count: int) -> None:
             self.body.at(shape.loops.strides, [row + i, column + j], plan.lanes, count, {self.result: x})
 
-        left = Matrix(self.left + shape.loops.offset(LEFT, []), *shape.left).moved(row, 0)
-        right = Matrix(self.right + shape.loops.offset(RIGHT, []), *shape.right).moved(0, column)
+        left = self.operands.left([]).moved(row, 0)
+        right = self.operands.right([]).moved(0, column)
         product(
             work.f,
             plan,
@@ -249,10 +258,15 @@ class _Emission:
             return Matrix(self.work.thread_scratch(1, self.element), self.blocks.apart)
         return Matrix(self.work.shared_scratch(0, self.element), self.blocks.apart).moved(row, column)
 
-    def _ahead(self, left: Matrix, right: Matrix, m: int, n: int) -> list[PrefetchedOperand]:
-        """Both operands; the next unit has the same rows, and the columns behind these."""
-        rows = Matrix(left.at, left.column)
-        return [PrefetchedOperand(rows, m, rows), PrefetchedOperand(right, n, right.moved(0, n))]
+    def _ahead(self, left: Operand, right: Operand, m: int, n: int) -> list[PrefetchedOperand]:
+        """Return the operands in memory; the next work item has the same rows, and the columns behind these."""
+        found: list[PrefetchedOperand] = []
+        if isinstance(left, Matrix):
+            rows = Matrix(left.at, left.column)
+            found.append(PrefetchedOperand(rows, m, rows))
+        if isinstance(right, Matrix):
+            found.append(PrefetchedOperand(right, n, right.moved(0, n)))
+        return found
 
     def _row(self, waiting: Matrix, row: Index, column: Index, columns: int) -> None:
         """What follows from a row of sums."""

@@ -9,17 +9,19 @@ products add in this order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from runtime.codegen.costs import DOT_PRODUCT_CYCLES
 from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.partition import LEFT, RIGHT, product_shape
+from runtime.codegen.emit.producer import ProductOperands
 from runtime.codegen.emit.row_tiles import has_rows_apart, row_tiles_of_indices
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.ir.words import lane, shuffle
-from runtime.codegen.kernels.matmul import Matrix
+from runtime.codegen.kernels.matmul import Matrix, Operand
 from runtime.codegen.kernels.matmul.shape import ProductShape
-from runtime.codegen.kernels.nest import offset_of, unravelled
+from runtime.codegen.kernels.nest import unravelled
 from runtime.codegen.kernels.reduction import SUM, in_lanes
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.machine import Target
@@ -63,12 +65,14 @@ class _Column:
         self.steps = {name: step[:-1] for name, step in shape.loops.strides.items()}
         beside = [step[-1] for name, step in self.steps.items() if name not in (LEFT, RIGHT)]
         self.goes_on = all(step in (0, 1) for step in beside)
-        self.left, self.right = (work.addresses[name] for name in node.inputs)
+        self.operands = ProductOperands(work, kernel, shape)
 
     def rows(self, at: Sequence[Index], row: Index, count: int) -> None:
         """Compute `count` rows from `row` on, at most one vector of them; `at` is the index along the batch axes."""
-        left = Matrix(self.left + offset_of(at, self.steps[LEFT]), *self.shape.left).moved(row, 0)
-        right = Matrix(self.right + offset_of(at, self.steps[RIGHT]), 1, self.shape.right[1])  # or it has but one row
+        left = self.operands.left([*at]).moved(row, 0)
+        right = self.operands.right([*at])
+        assert isinstance(right, Matrix), "only the left operand is computed"
+        right = replace(right, row=1)  # or it has but one row
         rows = [self._row(left.moved(i, 0), right) for i in range(count)]
         x = transposed_sum(rows + [self.f.constant(self.type, 0)] * (self.lanes - count))
         if self.goes_on:
@@ -77,7 +81,7 @@ class _Column:
         for i in range(count):
             self.body.at(self.steps, [*at, row + i], 0, 1, {self.result: lane(x, i)})
 
-    def _row(self, left: Matrix, right: Matrix) -> Value:
+    def _row(self, left: Operand, right: Matrix) -> Value:
         """Products of a row, joined to one vector."""
 
         def products(k: Index, tail: int | None) -> list[Value]:

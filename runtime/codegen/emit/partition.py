@@ -61,20 +61,34 @@ def product_shape(kernel: GroupKernel) -> ProductShape:
     m, around = (rows.extents[-1], rows.extents[:-1]) if is_row else (1, rows.extents)
     kept = {name: (*step, *(() if is_row else (0,)), steps[name][-1]) for name, step in rows.strides.items()}
     left, right = (kept[LEFT][-2], factors.left[-1]), (factors.right[-1], kept[RIGHT][-1])
-    shape = ProductShape(Nest((*around, m, domain[-1]), kept), m, domain[-1], factors.depth, left, right)
+    before = {name for other in kernel.group.prologue for name in other.outputs}
+    computed = node.inputs[0] in before, node.inputs[1] in before
+    shape = ProductShape(
+        Nest((*around, m, domain[-1]), kept), m, domain[-1], factors.depth, left, right, computed=computed
+    )
     is_column = domain[-1] == 1 < m and kernel.additions is not Additions.LANES
     return _transposed(shape) if is_column and left[0] == 1 != left[1] else shape
 
 
 def _transposed(shape: ProductShape) -> ProductShape:
     """Return one column as a row along the left operand, if all tensors that are read with it allow that."""
+    computed = shape.computed
     steps = {name: (*step[:-2], step[-1], step[-2]) for name, step in shape.loops.strides.items()}
     steps[LEFT], steps[RIGHT] = steps[RIGHT], steps[LEFT]
     if any(step[-1] not in (0, 1) for step in steps.values()):
         return shape
     loops = Nest((*shape.loops.extents[:-2], shape.n, shape.m), steps)
     (row, left), (right, column) = shape.left, shape.right
-    return ProductShape(loops, shape.n, shape.m, shape.k, (column, right), (left, row), is_transposed=True)
+    return ProductShape(
+        loops,
+        shape.n,
+        shape.m,
+        shape.k,
+        (column, right),
+        (left, row),
+        is_transposed=True,
+        computed=(computed[1], computed[0]),
+    )
 
 
 class Partition(NamedTuple):
@@ -148,4 +162,4 @@ def _cost_of_partition(target: Target, bits: int, shape: ProductShape, partition
 
 def plan_of(target: Target, bits: int, shape: ProductShape, m: int, n: int, k: int) -> MatmulPlan:
     """Return the plan for a part of these sizes."""
-    return plan_product(target, bits, m, n, k, shape.left, shape.right)
+    return plan_product(target, bits, m, n, k, shape.left, shape.right, shape.computed)

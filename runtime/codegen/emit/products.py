@@ -13,7 +13,8 @@ from typing import Final
 from runtime.codegen.costs import REMOTE_PARTIAL_SUM_CYCLES
 from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.large_products import is_large, large_steps
-from runtime.codegen.emit.partition import LEFT, RIGHT, Partition, cost_of, partitioned, plan_of, product_shape
+from runtime.codegen.emit.partition import Partition, cost_of, partitioned, plan_of, product_shape
+from runtime.codegen.emit.producer import ProductOperands
 from runtime.codegen.emit.row_tiles import has_rows_apart, row_tiles, row_tiles_of_indices
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.kernels.matmul import Matrix, product, stored
@@ -70,6 +71,8 @@ def product_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
 
 def _row_tiles(kernel: GroupKernel, shape: ProductShape, partition: Partition) -> RowTiles | None:
     """Parts that are rows of the batch: of the result, or along the depth of a gradient of weights."""
+    if shape.computed[1]:
+        return None
     inputs = kernel.group.nodes[0].inputs
     left, right = inputs[::-1] if shape.is_transposed else inputs
     if len(shape.loops.extents) > 2:
@@ -96,8 +99,7 @@ class _Emission:
         node = kernel.group.nodes[0]
         self.result = node.outputs[0]
         self.body = body_of(work, kernel, kernel.group.nodes[1:], given=node.outputs)
-        indices = [work.addresses[name] for name in node.inputs]
-        self.left, self.right = indices[::-1] if shape.is_transposed else indices
+        self.operands = ProductOperands(work, kernel, shape)
 
     def part(self, index: list[Index]) -> None:
         """A part at a place of the axes around a matrix, and along its depth, rows and columns."""
@@ -122,20 +124,20 @@ class _Emission:
             self.element,
             *size,
             depth,
-            Matrix(self.left + shape.loops.offset(LEFT, at), *shape.left).moved(row, part * depth),
-            Matrix(self.right + shape.loops.offset(RIGHT, at), *shape.right).moved(part * depth, column),
+            self.operands.left(at).moved(row, part * depth),
+            self.operands.right(at).moved(part * depth, column),
             stored(waiting) if in_parts else finished,
             partial=waiting if plan.depths > 1 else None,
             scratch=self.work.thread_scratch(0, self.element) if plan.scratch else None,
-            beside=[] if in_parts else [matrix.moved(row, column) for matrix in self._operands(at)],
+            beside=[] if in_parts else [matrix.moved(row, column) for matrix in self._beside(at)],
         )
 
-    def _operands(self, at: list[Index]) -> Iterator[Matrix]:
+    def _beside(self, at: list[Index]) -> Iterator[Matrix]:
         """Yield the operands of the nodes that have the shape of the result, such as weights that they update."""
         steps = self.shape.loops.strides
         for name in dict.fromkeys(name for node in self.body.nodes for name in node.inputs if name in steps):
             of_rows, of_columns = steps[name][-2:]
-            if of_columns == 1 and of_rows and self.work.addresses[name].type == self.left.type:
+            if of_columns == 1 and of_rows and self.work.addresses[name].type.element == self.element:
                 yield Matrix(self.work.addresses[name] + offset_of(at, steps[name]), of_rows)
 
     def _waiting(self, at: list[Index], part: Index) -> Value:

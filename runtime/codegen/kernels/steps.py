@@ -25,26 +25,29 @@ It may get a vector twice, if both are the same.
 """
 
 
-Read = Callable[[Index, Index, int], Value]
-"""Returns a vector of channels: of the pixel with this number, from this channel on, with this number of lanes."""
+Read = Callable[[Index, Index, int, int], Value]
+"""Computes a vector along a row, from the row, the first column, the lanes (0 for one element) and how many count."""
 
 
 class ComputedOperand(NamedTuple):
-    """An operand with channels last that is not in memory: the kernel computes it when it copies it.
+    """The producer slot of a kernel: an operand that is not in memory and is computed where the kernel packs it.
+
+    The operand is a tensor seen as a matrix: its last axis, such as channels, is the columns; all other axes, such as
+    pixels or rows of a batch, are the rows.
 
     Attributes:
-        read: function that computes a vector of it.
-        operands: addresses of the operands of that computation that have its shape.
-        first: number of its first pixel.
+        read: computes a vector of it.
+        operands: the addresses of tensors of the same shape that it is computed from.
+        first: the row at which it begins.
     """
 
     read: Read
     operands: Sequence[Value]
     first: Index = 0
 
-    def onward(self, pixels: Index) -> ComputedOperand:
-        """Return the operand from a later pixel on."""
-        return self._replace(first=self.first + pixels)
+    def onward(self, rows: Index) -> ComputedOperand:
+        """Return the operand that begins `rows` rows further on."""
+        return self._replace(first=self.first + rows)
 
 
 class Work(NamedTuple):
@@ -59,7 +62,7 @@ class Work(NamedTuple):
         addresses: addresses of all tensors of the group by name.
         fail_check: function that writes that a runtime check failed; see `KernelSteps.has_runtime_check`.
         finish: function that takes the result instead of memory, if an epilogue follows; see `FinishVector`.
-        computed_operand: the first operand, if the kernel computes it when it copies it.
+        computed_operand: the first operand, if the kernel computes it where it packs it.
     """
 
     f: Function

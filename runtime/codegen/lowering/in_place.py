@@ -35,7 +35,8 @@ def _may_be_lost(old: str, last: int, at: int, group: Group, block: Nodes) -> bo
     """Return True if the group at position `at` may overwrite the old value of a state, element by element."""
     if last != at:
         return last < at
-    return not (group.is_rows or group.takes_epilogue) and all(
+    is_packed = any(block.root.get(name) == old for node in group.prologue for name in node.inputs)
+    return not (is_packed or group.is_rows or group.takes_epilogue) and all(
         _element_by_element(node, name, group, block)
         for node in group.nodes
         for name in node.inputs

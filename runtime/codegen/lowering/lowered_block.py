@@ -36,6 +36,8 @@ class LoweringOptions(NamedTuple):
     Attributes:
         target: the machine that code is for.
         plan: function that partitions the work of a kernel.
+        evaluations: function that returns how often a kernel computes each element of the operand in its slot, or None
+            if it cannot; see `lowering.producers`.
         host_scratch: function that returns the scratch of a host op.
         threads: number of threads that compute.
         is_instrumented: True for a step that computes each op on its own and changes no state.
@@ -46,6 +48,7 @@ class LoweringOptions(NamedTuple):
 
     target: Target
     plan: Callable[[Target, GroupKernel], KernelSteps]
+    evaluations: Callable[[Target, GroupKernel], int | None]
     host_scratch: HostScratch
     threads: int = 1
     is_instrumented: bool = False

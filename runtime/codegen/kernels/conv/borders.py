@@ -150,6 +150,6 @@ def write_computed(f: Function, source: ComputedOperand, to: Value, count: int, 
     """Compute and write `count` channels of a pixel, from the first one on."""
     whole = count // vector.lanes * vector.lanes
     for i in f.range(0, whole, vector.lanes):
-        f.store(source.read(source.first, first + i, vector.lanes), to, i)
+        f.store(source.read(source.first, first + i, vector.lanes, vector.lanes), to, i)
     if tail := count - whole:
-        f.store(source.read(source.first, first + whole, tail), to, whole, tail)
+        f.store(source.read(source.first, first + whole, vector.lanes, tail), to, whole, tail)

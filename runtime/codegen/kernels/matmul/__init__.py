@@ -1,6 +1,6 @@
 """Products of matrices: one generator for all of them, `a @ b` with either transposed, alone or many.
 
-matrix    an operand: where it is, and its two strides
+matrix    an operand: in memory with two strides, or computed where it is packed
 shape     a product as matrices, and what its sizes decide
 plan      how a product is cut for registers and caches, from shapes and target
 tile      a tile of two matrices, by the micro-kernel of `kernels.tiles`
@@ -14,7 +14,9 @@ from runtime.codegen.kernels.matmul.loops import in_shares as in_shares
 from runtime.codegen.kernels.matmul.loops import in_tiles as in_tiles
 from runtime.codegen.kernels.matmul.loops import product as product
 from runtime.codegen.kernels.matmul.loops import stored as stored
+from runtime.codegen.kernels.matmul.matrix import ComputedMatrix as ComputedMatrix
 from runtime.codegen.kernels.matmul.matrix import Matrix as Matrix
+from runtime.codegen.kernels.matmul.matrix import Operand as Operand
 from runtime.codegen.kernels.matmul.packing import packed_right as packed_right
 from runtime.codegen.kernels.matmul.plan import MatmulPlan as MatmulPlan
 from runtime.codegen.kernels.matmul.plan import plan_product as plan_product

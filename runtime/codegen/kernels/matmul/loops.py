@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
-from runtime.codegen.kernels.matmul.matrix import Matrix
+from runtime.codegen.kernels.matmul.matrix import Matrix, Operand
 from runtime.codegen.kernels.matmul.packing import packed_left, packed_right
 from runtime.codegen.kernels.matmul.plan import MatmulPlan, shares
 from runtime.codegen.kernels.matmul.tile import Sums, tile
@@ -60,8 +60,8 @@ def product(
     m: int,
     n: int,
     k: int,
-    left: Matrix,
-    right: Matrix,
+    left: Operand,
+    right: Operand,
     epilogue: Epilogue | None,
     *,
     partial: Matrix | None = None,
@@ -79,8 +79,8 @@ def product(
         m: rows of the result.
         n: its columns.
         k: the depth.
-        left: m x k.
-        right: k x n.
+        left: m x k; packed by the plan if it is computed.
+        right: k x n; likewise, or there are panels.
         epilogue: what is done with every vector of the result, once; without one the result stays in `partial`.
         partial: m x n elements in which sums may wait; needed if the plan has more than one depth.
         scratch: `plan.scratch` elements; needed if that is not 0.
@@ -110,6 +110,8 @@ def product(
                 a = left.moved(i, p)
                 if plan.pack_left and scratch is not None:
                     a = packed_left(f, a, scratch, rows, part.depth, plan.apart, vector)
+                assert isinstance(a, Matrix), "computed operands are packed"
+                assert isinstance(b, Matrix), "computed operands are packed"
                 part.panels(a, b, i, rows, columns, by_panels=plan.pack_right or panels is not None)
 
 

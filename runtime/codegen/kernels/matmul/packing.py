@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import shuffle
-from runtime.codegen.kernels.matmul.matrix import Matrix
+from runtime.codegen.kernels.matmul.matrix import Matrix, Operand
 
 
 def packed_left(
-    f: Function, source: Matrix, to: Value, rows: int, depth: Index, apart: tuple[int, int], vector: Type
+    f: Function, source: Operand, to: Value, rows: int, depth: Index, apart: tuple[int, int], vector: Type
 ) -> Matrix:
     """A copy of `rows` rows, `depth` deep; rows are `apart` if they are contiguous in the source, else columns."""
     lanes = vector.lanes
@@ -33,7 +33,7 @@ def packed_left(
 
 
 def packed_right(
-    f: Function, source: Matrix, to: Value, depth: Index, columns: int, width: int, most: int, vector: Type
+    f: Function, source: Operand, to: Value, depth: Index, columns: int, width: int, most: int, vector: Type
 ) -> None:
     """Copy `depth` rows of `columns` columns as panels of `width` columns, each with room for `most` rows."""
     whole = columns // width * width
@@ -43,7 +43,7 @@ def packed_right(
         _panel(f, source.moved(0, whole), to + whole * most, depth, columns - whole, width, vector)
 
 
-def _panel(f: Function, source: Matrix, to: Value, depth: Index, columns: int, width: int, vector: Type) -> None:
+def _panel(f: Function, source: Operand, to: Value, depth: Index, columns: int, width: int, vector: Type) -> None:
     lanes = vector.lanes
     if source.column == 1:
         for p in f.range(0, depth):
@@ -58,7 +58,7 @@ def _panel(f: Function, source: Matrix, to: Value, depth: Index, columns: int, w
             f.store(source.element(p, j), to, p * width + j)
 
 
-def _squares(f: Function, source: Matrix, to: Value, columns: int, width: int, vector: Type) -> None:
+def _squares(f: Function, source: Operand, to: Value, columns: int, width: int, vector: Type) -> None:
     """Rows of a panel, as many as a vector has lanes, from contiguous columns; columns that are missing are 0."""
     for j in range(0, columns, vector.lanes):
         square = [source.along_column(0, c, vector.lanes) for c in range(j, min(j + vector.lanes, columns))]

@@ -74,16 +74,37 @@ class MatmulPlan(NamedTuple):
 
 
 def plan_product(
-    target: Target, bits: int, m: int, n: int, k: int, left: tuple[int, int], right: tuple[int, int]
+    target: Target,
+    bits: int,
+    m: int,
+    n: int,
+    k: int,
+    left: tuple[int, int],
+    right: tuple[int, int],
+    computed: tuple[bool, bool] = (False, False),
 ) -> MatmulPlan:
-    """Cut a product of m x k by k x n, of elements of so many bits, whose operands have these strides."""
+    """Partition a product of m x k by k x n for registers and caches.
+
+    Args:
+        target: the machine.
+        bits: of an element.
+        m: rows of the result.
+        n: its columns.
+        k: the depth.
+        left: strides of the left operand.
+        right: strides of the right operand.
+        computed: whether the left and the right operand are computed where they are packed, so that they are packed.
+    """
     item, lanes = bits // 8, target.lanes(bits)
     rows, vectors = tile_shape(target, lanes, m, n)
     width = vectors * lanes
     depths, depth = max(-(-k // MAX_CHAIN_DEPTH), 1), depth_of_block(k)
-    pack_right = k > 0 and (right[1] != 1 or (n > width and _worth_copying_right(m, right[0] * item)))
-    pack_left = pack_right and n >= 4 * width and m * k * item >= target.l2_bytes  # else it stays near
-    block_columns = _block(n, target.l2_bytes // 2 // (depth * item), width) if pack_right else width
+    pack_right = k > 0 and (computed[1] or right[1] != 1 or (n > width and _worth_copying_right(m, right[0] * item)))
+    is_far = pack_right and n >= 4 * width and m * k * item >= target.l2_bytes  # else it stays near
+    pack_left = is_far or (k > 0 and computed[0])
+    block_columns = n if pack_left else width  # a computed block is packed once for all columns
+    if pack_right:
+        block_columns = _block(n, target.l2_bytes // 2 // (depth * item), width)
     block_rows = _block(m, target.l2_bytes // 8 // (depth * item), rows) if pack_left else m
     return MatmulPlan(
         rows,
@@ -106,16 +127,32 @@ def depth_of_block(k: int) -> int:
 
 
 def plan_rows(
-    target: Target, bits: int, m: int, n: int, k: int, left: tuple[int, int], right: tuple[int, int]
+    target: Target,
+    bits: int,
+    m: int,
+    n: int,
+    k: int,
+    left: tuple[int, int],
+    right: tuple[int, int],
+    is_computed: bool = False,
 ) -> MatmulPlan:
-    """Cut some rows of a large product, whose right operand lies by panels already.
+    """Partition some rows of a large product, whose right operand is packed into panels already.
 
-    A left operand whose columns lie together is copied: its rows would fall on each other in the nearest cache.
+    A left operand is packed if its columns are contiguous, as its rows would evict each other from the nearest cache,
+    and if it is computed.
     """
     plan = plan_product(target, bits, m, n, k, left, right)
-    copies = left[1] != 1
-    memory_budget = _up((m + plan.lanes) * plan.depth, 16) if copies else 0
-    return plan._replace(block_rows=m, pack_left=copies, pack_right=False, left_scratch=memory_budget, right_scratch=0)
+    copies = left[1] != 1 or is_computed
+    scratch = m * (plan.depth + plan.lanes) if left[1] == 1 else (m + plan.lanes) * plan.depth
+    columns = n if is_computed and not plan.pack_right else plan.block_columns
+    return plan._replace(
+        block_rows=m,
+        block_columns=columns,
+        pack_left=copies,
+        pack_right=False,
+        left_scratch=_up(scratch, 16) if copies else 0,
+        right_scratch=0,
+    )
 
 
 def tile_shape(target: Target, lanes: int, m: int, n: int) -> tuple[int, int]:

@@ -40,6 +40,7 @@ class ProductShape(NamedTuple):
         left, right: the strides of its operands.
         is_transposed: whether these have changed places, and rows and columns with them: one column is computed as a
             row.
+        computed: whether the left and the right operand are computed where they are packed.
     """
 
     loops: Nest
@@ -49,6 +50,7 @@ class ProductShape(NamedTuple):
     left: tuple[int, int]
     right: tuple[int, int]
     is_transposed: bool = False
+    computed: tuple[bool, bool] = (False, False)
 
     @property
     def is_of_weights(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels import tiles
-from runtime.codegen.kernels.matmul.matrix import Matrix, as_it_is
+from runtime.codegen.kernels.matmul.matrix import Matrix
 
 Sums = list[list[Value]]
 """By row, the vectors of a tile."""
@@ -31,7 +31,6 @@ def tile(
     every `UNROLLED_DEPTH_STEPS` steps.
     """
     assert depth == 0 or right.column == 1, f"columns are {right.column} apart"
-    assert left.prologue is right.prologue is as_it_is, "computed operands are packed"
     offsets, loop = [i * left.row for i in range(rows)], tiles.DepthLoop(depth, left.column, right.row, has_whole_block)
     sums = tiles.tile(f, left.at, offsets, right.at, columns, vector, [loop], [along] if along else ())
     return tiles.lines(sums, rows)

@@ -10,34 +10,49 @@ but the product is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, prod
+from math import inf
 from typing import Final
 
-from prograd_proto import TensorType
-from runtime.codegen.costs import INSTRUCTION_CYCLES, READ_BYTE_CYCLES, STORED_VECTOR_CYCLES, WRITTEN_BYTE_CYCLES
+from runtime.codegen.costs import (
+    INSTRUCTION_CYCLES,
+    KEPT_VECTOR_CYCLES,
+    READ_BYTE_CYCLES,
+    STORED_VECTOR_CYCLES,
+    WRITTEN_BYTE_CYCLES,
+)
 from runtime.codegen.lowering.fusion_legality import MAX_GROUP_NODES
+from runtime.codegen.lowering.group_kernel import GroupKernel, kernel_of
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.instructions import instructions
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Node, Nodes
+from runtime.codegen.lowering.producers import can_produce, has_slot
 from runtime.codegen.machine import Target
-from runtime.codegen.rules import CustomKernel, Pointwise, Product, Rule
+from runtime.codegen.rules import Pointwise, Product, Rule
 
 MIN_TENSOR_BYTES: Final = 1 << 14
 """Of a tensor: less than that stays in a near cache."""
 
+FAR_TENSOR_BYTES: Final = 1 << 20
+"""Size of a tensor that leaves the second-level cache, so that writing and reading it takes time."""
+
+Evaluations = Callable[[Target, GroupKernel], int | None]
+"""Returns how often a group computes each element of the operand that its prologue makes; None if it cannot."""
+
 
 def recompute(block: LoweredBlock) -> LoweredBlock:
     """Compute cheap values again in the groups that read them, instead of storing them."""
-    nodes, groups = recomputed(block.target, block.nodes, block.groups)
+    nodes, groups = recomputed(block.target, block.nodes, block.groups, block.options.evaluations)
     return block._replace(nodes=nodes, groups=groups)
 
 
-def recomputed(target: Target, block: Nodes, groups: Sequence[Group]) -> tuple[Nodes, list[Group]]:
-    """Return the block with more tensors, and copies of the groups, of which some compute results of others again."""
-    remaking = _Recomputation(target, block, [_copy(group) for group in groups])
+def recomputed(
+    target: Target, block: Nodes, groups: Sequence[Group], evaluations: Evaluations
+) -> tuple[Nodes, list[Group]]:
+    """Return the block with more tensors, and copies of the groups, some of which compute tensors of others again."""
+    remaking = _Recomputation(target, block, [_copy(group) for group in groups], evaluations)
     for group in remaking.groups:
         while remaking.consider_all(group):
             pass  # what one tensor needs may be read by then for another one
@@ -46,11 +61,19 @@ def recomputed(target: Target, block: Nodes, groups: Sequence[Group]) -> tuple[N
 
 @dataclass
 class _Plan:
-    """How one group makes a tensor again: the nodes, and the roots that it has to read besides."""
+    """How one group computes a tensor again.
+
+    Attributes:
+        group: the group.
+        nodes: that compute the tensor.
+        more: roots that the group has to read besides those that it reads already.
+        evaluations: how often it computes each element.
+    """
 
     group: Group
     nodes: list[Node]
     more: set[str]
+    evaluations: int
 
 
 @dataclass
@@ -58,6 +81,7 @@ class _Recomputation:
     target: Target
     block: Nodes
     groups: list[Group]
+    evaluations: Evaluations
     names: dict[tuple[Group, str], str] = field(default_factory=dict[tuple[Group, str], str])
     counts: dict[tuple[object, ...], tuple[Rule, int | None]] = field(
         default_factory=dict[tuple[object, ...], tuple[Rule, int | None]]
@@ -100,6 +124,8 @@ class _Recomputation:
         stored = size * (WRITTEN_BYTE_CYCLES + len(found) * READ_BYTE_CYCLES)
         if more * READ_BYTE_CYCLES >= stored or sum(map(self._bytes, longer)) > size:
             return False
+        if not self._pays_packing(name, found):
+            return False
         for plan in found:
             self._recompute(plan, name)
         return True
@@ -121,11 +147,13 @@ class _Recomputation:
         nodes = self._chain(name, group)
         if nodes is None or len(nodes) + len(reader.nodes) > MAX_GROUP_NODES:
             return None
-        if not (self._takes_copies(reader, name) or self._has_prologue(reader, name, nodes)):
+        count = 1 if self._takes_copies(reader, name) else self._evaluations(reader, name, nodes)
+        if count is None:
             return None
         made = {node.outputs[0] for node in nodes}
         leaves = {self.root[x] for node in nodes for x in node.inputs if x and x not in made}
-        return _Plan(reader, nodes, {root for root in leaves - reader.reads if root not in self.block.constants})
+        more = {root for root in leaves - reader.reads if root not in self.block.constants}
+        return _Plan(reader, nodes, more, count)
 
     def _takes_copies(self, group: Group, name: str) -> bool:
         """Whether a group goes over such a domain once, and asks nobody what is wrong with what it reads."""
@@ -133,39 +161,29 @@ class _Recomputation:
         fits = group.domain == self.types[name].static_shape
         return fits and not (group.is_unfusible or group.product or refuses)
 
-    def _has_prologue(self, group: Group, name: str, nodes: Sequence[Node]) -> bool:
-        """Whether a group is a convolution that may make this operand, and no other one, of what these nodes read."""
-        node, *others = group.nodes
-        if not isinstance(node.rule, CustomKernel) or node.rule.plan_with_prologue is None or node.inputs[0] != name:
-            return False
-        if name in node.inputs[1:] or any(name in other.inputs for other in others) or group.prologue:
-            return False
-        type = self.types[name]
-        if not all(self._is_made_by_channels(other, type) for other in nodes):
-            return False
-        inputs, outputs = ([self.types[x] for x in names if x] for names in (node.inputs, node.outputs))
-        return node.rule.plan_with_prologue(self.target, inputs, outputs, node.attributes) is not None
+    def _evaluations(self, group: Group, name: str, nodes: Sequence[Node]) -> int | None:
+        """Return how often a group computes each element of the operand in its slot; None if it cannot."""
+        if group.prologue or not has_slot(group, name) or self._is_prepacked(nodes):
+            return None
+        if not can_produce(nodes, self.types[name], self.types, self.block.views):
+            return None
+        block, producing = replace(self.block, types=self.types, root=self.root), replace(group, prologue=[*nodes])
+        return self.evaluations(self.target, kernel_of(block, producing, ()))
 
-    def _is_made_by_channels(self, node: Node, type: TensorType) -> bool:
-        """Whether a node makes a tensor like this one, of others like it, or of numbers for channels or for all."""
-        rule, made = node.rule, self.types[node.outputs[0]]
-        if not isinstance(rule, Pointwise) or rule.uniforms or rule.indices or rule.is_random or rule.is_invalid:
-            return False
-        channels = type.static_shape[-1]
-        return made.static_shape == type.static_shape and all(
-            prod(read.static_shape) == 1
-            or (
-                x not in self.block.views
-                and read.dtype in (type.dtype, "bool")
-                and (
-                    read.static_shape == type.static_shape
-                    or read.static_shape[-1] == prod(read.static_shape) == channels
-                )
-            )
-            for x in node.inputs
-            if x
-            for read in [self.types[x]]
-        )
+    def _pays_packing(self, name: str, plans: Sequence[_Plan]) -> bool:
+        """Return True if products compute an operand once in all, or its memory costs more than to compute it again."""
+        again = sum(plan.evaluations for plan in plans if isinstance(plan.group.nodes[0].rule, Product)) - 1
+        if again < 1:
+            return True
+        cycles = KEPT_VECTOR_CYCLES + max(sum(self._cycles(node, name) for node in plan.nodes) for plan in plans)
+        saved = STORED_VECTOR_CYCLES - KEPT_VECTOR_CYCLES
+        return self._bytes(name) >= FAR_TENSOR_BYTES and again * cycles <= saved
+
+    def _is_prepacked(self, nodes: Sequence[Node]) -> bool:
+        """Return True if nodes compute the same in every step, so that `prepack` may take them out of it."""
+        made = {x for node in nodes for x in node.outputs}
+        read = {self.root[x] for node in nodes for x in node.inputs if x and x not in made}
+        return not self.block.block.desc.updates and read <= {*self.block.state_of, *self.block.constants}
 
     def _chain(self, name: str, group: Group) -> list[Node] | None:
         """The nodes of the group that make a tensor, in order, if they are few and cheap."""
@@ -252,7 +270,8 @@ class _Recomputation:
 
 
 def _copy(group: Group) -> Group:
-    return replace(group, nodes=list(group.nodes), reads=set(group.reads), row_values=set(group.row_values))
+    nodes, prologue = list(group.nodes), list(group.prologue)
+    return replace(group, nodes=nodes, prologue=prologue, reads=set(group.reads), row_values=set(group.row_values))
 
 
 def _roots(root: Mapping[str, str], names: Iterable[str]) -> set[str]:

@@ -1,0 +1,47 @@
+"""How often a group computes each element of the operand in its producer slot: once in each part that packs it."""
+
+from __future__ import annotations
+
+from math import prod
+
+from runtime.codegen.emit.large_products import is_large, partition_of_large
+from runtime.codegen.emit.partition import LEFT, RIGHT, partitioned, plan_of, product_shape
+from runtime.codegen.ir import DTYPES
+from runtime.codegen.kernels.matmul.shape import ProductShape
+from runtime.codegen.lowering.group_kernel import GroupKernel
+from runtime.codegen.lowering.nodes import Additions
+from runtime.codegen.machine import Target
+from runtime.codegen.rules import CustomKernel
+
+
+def evaluations(target: Target, kernel: GroupKernel) -> int | None:
+    """Return how often a group with a prologue computes each element of its operand; None if it cannot."""
+    node = kernel.group.nodes[0]
+    if isinstance(node.rule, CustomKernel):
+        inputs, outputs = ([kernel.types[x] for x in names if x] for names in (node.inputs, node.outputs))
+        can_make = node.rule.plan_with_prologue
+        return 1 if can_make and can_make(target, inputs, outputs, node.attributes) else None
+    shape = product_shape(kernel)
+    number = shape.computed.index(True)
+    columns = kernel.types[kernel.group.prologue[-1].outputs[0]].static_shape[-1]
+    *around, _, _ = shape.loops.strides[(LEFT, RIGHT)[number]]
+    strides = (shape.left, shape.right)[number]
+    if sorted(strides) != [1, columns] or any(step % columns for step in around):
+        return None
+    matrices = prod(extent for extent, step in zip(shape.loops.extents[:-2], around, strict=True) if not step)
+    parts = _parts(target, kernel, shape)[number]
+    return parts and parts * matrices
+
+
+def _parts(target: Target, kernel: GroupKernel, shape: ProductShape) -> tuple[int, int | None]:
+    """Return how many parts of a result compute each element of its left operand, and of its right one."""
+    bits = DTYPES[kernel.types[kernel.group.nodes[0].outputs[0]].dtype].bits
+    if kernel.additions is Additions.LANES:
+        return 1, None
+    if is_large(kernel, shape):
+        blocks = partition_of_large(target, bits, shape)
+        return blocks.columns.pieces * -(-blocks.columns.size // blocks.plan.block_columns), 1
+    around = prod(shape.loops.extents[:-2])
+    partition = partitioned(target, bits, shape, around, halved=kernel.additions is Additions.HALVES)
+    plan = plan_of(target, bits, shape, partition.rows.size, partition.columns.size, partition.depth.size)
+    return partition.columns.pieces * -(-partition.columns.size // plan.block_columns), partition.rows.pieces

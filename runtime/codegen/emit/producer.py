@@ -1,0 +1,77 @@
+"""The producer slot: operands of products and convolutions that the nodes of a prologue compute where they are packed.
+
+The operand is seen as a matrix whose columns are its last axis, and whose rows are all other axes. The prologue reads
+every tensor by two strides: from row to row and from column to column. So a tensor may have the shape of the operand,
+one element for each row, such as a statistic of a norm, or one element for each column, such as a scale.
+"""
+
+from __future__ import annotations
+
+from runtime.codegen.emit.body import body_of
+from runtime.codegen.emit.partition import LEFT, RIGHT
+from runtime.codegen.ir import Index, Value
+from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, Operand
+from runtime.codegen.kernels.matmul.shape import ProductShape
+from runtime.codegen.kernels.nest import offset_of
+from runtime.codegen.kernels.steps import ComputedOperand
+from runtime.codegen.lowering.group_kernel import GroupKernel
+from runtime.codegen.lowering.producers import row_strides
+from runtime.codegen.rules import KernelStep, KernelSteps, Work
+
+
+def with_prologue(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
+    """Return the kernel steps of a convolution that computes its first operand where it packs it."""
+    return steps._replace(steps=tuple(_step_with_prologue(kernel, kernel_step) for kernel_step in steps.steps))
+
+
+def _step_with_prologue(kernel: GroupKernel, kernel_step: KernelStep) -> KernelStep:
+    def write(work: Work, start: Value, stop: Value) -> None:
+        kernel_step.write(work._replace(computed_operand=_computed_operand(work, kernel)), start, stop)
+
+    return kernel_step._replace(write=write)
+
+
+def _computed_operand(work: Work, kernel: GroupKernel) -> ComputedOperand:
+    """Return the operand that the prologue of a group computes."""
+    nodes = kernel.group.prologue
+    result = nodes[-1].outputs[0]
+    shape = kernel.types[result].static_shape
+    body = body_of(work, kernel, nodes, ())
+    names = [name for name in dict.fromkeys(x for node in nodes for x in node.inputs) if name in work.addresses]
+    steps = {name: row_strides(kernel.layout(name), shape) for name in names}
+    assert all(steps.values()), "the prologue reads tensors by rows and columns"
+    strides = {name: step for name, step in steps.items() if step}
+
+    def read(row: Index, column: Index, lanes: int, count: int) -> Value:
+        return body.at(strides, [row, column], lanes, count)[result]
+
+    large = [name for name, step in strides.items() if step == (shape[-1], 1)]
+    return ComputedOperand(read, [work.addresses[name] for name in large])
+
+
+class ProductOperands:
+    """The operands of a product: matrices in memory, or the one that the prologue computes."""
+
+    def __init__(self, work: Work, kernel: GroupKernel, shape: ProductShape) -> None:
+        names = kernel.group.nodes[0].inputs
+        self._shape, self._types = shape, kernel.types
+        self._names = names[::-1] if shape.is_transposed else names
+        self._addresses = [work.addresses.get(name) for name in self._names]
+        self._computed = _computed_operand(work, kernel) if any(shape.computed) else None
+
+    def left(self, at: list[Index]) -> Operand:
+        """Return the left operand of the matrix at this index of the batch axes."""
+        return self._operand(0, LEFT, self._shape.left, at)
+
+    def right(self, at: list[Index]) -> Operand:
+        """Return the right operand of the matrix at this index of the batch axes."""
+        return self._operand(1, RIGHT, self._shape.right, at)
+
+    def _operand(self, number: int, name: str, strides: tuple[int, int], at: list[Index]) -> Operand:
+        address, loops = self._addresses[number], self._shape.loops
+        if address is not None:
+            return Matrix(address + loops.offset(name, at), *strides)
+        assert self._computed is not None, "an operand is in memory or computed"
+        columns = self._types[self._names[number]].static_shape[-1]
+        first = offset_of(at, [step // columns for step in loops.strides[name][:-2]])
+        return ComputedMatrix(self._computed.onward(first), *strides, is_transposed=strides[1] != 1)
