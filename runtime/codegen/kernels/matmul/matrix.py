@@ -72,7 +72,8 @@ class ComputedMatrix:
 
     def _computed(self, i: Index, j: Index, lanes: int, count: int) -> Value:
         i, j = self.i + i, self.j + j
-        return self.operand.read(*((j, i) if self.is_transposed else (i, j)), lanes, count)
+        row, column = (j, i) if self.is_transposed else (i, j)
+        return self.operand.read(self.operand.first + row, column, lanes, count)
 
 
 Operand = Matrix | ComputedMatrix

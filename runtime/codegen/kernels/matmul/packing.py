@@ -8,10 +8,14 @@ contiguous instead of its rows, squares of it are turned in registers on the way
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import shuffle
 from runtime.codegen.kernels.matmul.matrix import Matrix, Operand
+
+VECTORS_PER_ITERATION: Final = 4
+"""Vectors of a row of the left operand that one iteration packs."""
 
 
 def packed_left(
@@ -22,7 +26,7 @@ def packed_left(
     if source.column == 1:
         copy = Matrix(to, apart[0], 1)
         for i in f.range(0, rows):
-            for p, count in pieces(f, depth, lanes):
+            for p, count in pieces(f, depth, lanes, VECTORS_PER_ITERATION):
                 f.store(source.along_row(i, p, count), copy.at, i * copy.row + p)
         return copy
     copy = Matrix(to, 1, apart[1])
@@ -82,12 +86,14 @@ def transposed(square: list[Value]) -> list[Value]:
     return square
 
 
-def pieces(f: Function, count: Index, lanes: int) -> Iterator[tuple[Index, int]]:
-    """Starts and lanes: whole vectors, then elements alone, which have no lanes."""
+def pieces(f: Function, count: Index, lanes: int, together: int = 1) -> Iterator[tuple[Index, int]]:
+    """Yield starts and lanes of whole vectors, `together` in an iteration, then of elements, which have no lanes."""
     whole: Index = 0
-    if lanes:
-        whole = count // lanes * lanes if isinstance(count, int) else count & -lanes
-        for i in f.range(0, whole, lanes):
-            yield i, lanes
+    for size in dict.fromkeys((together, 1)) if lanes else ():
+        step, start = size * lanes, whole
+        whole = count // step * step if isinstance(count, int) else count & -step
+        for i in f.range(start, whole, step):
+            for part in range(size):
+                yield i + part * lanes, lanes
     for i in f.range(whole, count):
         yield i, 0

@@ -10,7 +10,7 @@ but the product is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
@@ -144,7 +144,7 @@ class _Recomputation:
         """How a group could make a tensor of an earlier one, if it reads it element by element."""
         if any(self.root[x] == name and x != name for node in reader.nodes for x in node.inputs if x):
             return None
-        nodes = self._chain(name, group)
+        nodes = self._chain(name, group, group.row_values if has_slot(reader, name) else ())
         if nodes is None or len(nodes) + len(reader.nodes) > MAX_GROUP_NODES:
             return None
         count = 1 if self._takes_copies(reader, name) else self._evaluations(reader, name, nodes)
@@ -185,23 +185,24 @@ class _Recomputation:
         read = {self.root[x] for node in nodes for x in node.inputs if x and x not in made}
         return not self.block.block.desc.updates and read <= {*self.block.state_of, *self.block.constants}
 
-    def _chain(self, name: str, group: Group) -> list[Node] | None:
-        """The nodes of the group that make a tensor, in order, if they are few and cheap."""
+    def _chain(self, name: str, group: Group, row_values: Collection[str]) -> list[Node] | None:
+        """Return the nodes of the group that compute a tensor, in order, if they are few and cheap.
+
+        They may read those of its row values; a group that reduces rows to such statistics has stored them by then.
+        """
         wanted, cycles = {name}, 0.0
         chain: list[Node] = []
         for node in reversed(group.nodes):
-            if wanted.isdisjoint(node.outputs) or self._is_kept(node.outputs[0]):
+            if wanted.isdisjoint(node.outputs) or self._is_kept(node.outputs[0]) or node.outputs[0] in row_values:
                 continue
             cycles += self._cycles(node, name)
             if cycles > STORED_VECTOR_CYCLES:
                 return None
             chain.insert(0, node)
             wanted.update(x for x in node.inputs if x)
-        made = {x for node in chain for x in node.outputs}
-        outputs = set(group.outputs)
-        return (
-            None if any(self.root[x] in outputs and not self._is_kept(self.root[x]) for x in wanted - made) else chain
-        )
+        missing = {self.root[x] for x in wanted - {x for node in chain for x in node.outputs}}
+        missing = missing.intersection(group.outputs).difference(row_values)
+        return chain if all(map(self._is_kept, missing)) else None
 
     def _is_kept(self, root: str) -> bool:
         """Whether a tensor is in memory because it is dear: others read it."""
