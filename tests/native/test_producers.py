@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
+from native.bound import lowered
 from native.building import every_target
 from native.made import Made, check
 
@@ -15,7 +16,6 @@ from registry.ops import matmul, outer_sum, relu
 from runtime.codegen.emit.code import emit
 from runtime.codegen.machine import Target, target
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.step import lowered
 
 NEAR = 2e-5
 """Relative to the largest element: long sums of numbers of both signs are smaller than what is added."""

@@ -5,7 +5,8 @@ group_steps the kernel steps of a group, by the kind of its lowering rule
 body        the nodes of a group at one position of its domain
 elements    groups of pointwise nodes only
 bottlenecks  groups of three convolutions in row tiles
-conv_prologue groups that begin with a convolution whose operand they compute
+producer    the operands that a product or convolution computes where it packs them
+evaluations how often it computes each element of them
 conv_epilogue groups that begin with a convolution
 products    groups that begin with a product
 partition   the partition of a product for threads

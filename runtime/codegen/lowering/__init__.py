@@ -7,6 +7,7 @@ view             the offset and strides of a tensor that is part of another one
 decompositions   the ops that replace an op by its decomposition
 groups           nodes that one loop nest computes
 fusion_legality  which nodes may be computed in one loop nest
+producers        which nodes may compute an operand where a product or convolution packs it
 instructions     the number of instructions of a pointwise node
 group_kernel     a group with operand numbers instead of names, so that equal groups are equal
 kernel_plans     kernel steps by the key of a kernel

@@ -1,11 +1,14 @@
-"""Remake: what is cheap to compute is computed again where it is read, instead of being written and read.
+"""Recompute: cheap values are computed again in the groups that read them, instead of being written and read.
 
-A tensor that pointwise nodes make out of others, such as the mask of an activation or deviations from a mean, leaves
-memory if all groups that read it element by element can make it again, and what they have to read for that is less
-than what writing and reading it costs. They read nothing that would otherwise not be in memory by then, but for as many
-bytes as the tensor itself took. A convolution that copies its first operand makes it while it does. A product is made
-once, so what others read of it too is as good as an operand: of the gradient of a layer norm that follows one, nothing
-but the product is stored.
+1. A tensor that pointwise nodes compute, such as the mask of an activation or deviations from a mean, leaves memory if
+   every group that reads it can compute it again, and if this reads fewer bytes than writing and reading the tensor
+   costs. Tensors that would otherwise be dead by then may take at most the bytes that the tensor took.
+2. A group that reads the tensor element by element computes it in its own loops.
+3. A product or a convolution that reads it as an operand computes it where it packs that operand, in its producer slot
+   (see `lowering.producers`). The nodes of the slot may read statistics of rows that the tensor's own group has
+   reduced, so that a norm before a product needs no pass over rows to write its result. Products compute each element
+   once in all. A tensor that exceeds the second-level cache may be computed again if that takes few instructions.
+4. The result of a product is never computed again. If another group reads it, it is stored and counts as an operand.
 """
 
 from __future__ import annotations
