@@ -5,7 +5,8 @@ cycles of one core; `CYCLE_NANOSECONDS` converts them. `benchmarks/costs.py` mea
 it beside the value in this file, with the ratio of the two.
 
 The parameters are constants of this file, and nothing is measured at run time: a price depends on shapes and on the
-instruction set only, so all machines with this instruction set take the same decisions and get the same bits.
+instruction set only, so all machines with this instruction set take the same decisions and get the same bits. Bounds,
+`MIN_…` and `MAX_…`, are chosen and not measured.
 """
 
 from __future__ import annotations
@@ -183,11 +184,11 @@ CONFLICTING_ROWS_PENALTY: Final = 2.0
 REMOTE_CACHE_PENALTY: Final = 1.3
 """Slowdown of a product that reads what another core wrote."""
 
-UNSPLIT_PENALTY: Final = 1.65
-"""Slowdown of a phase that waits for one work item, on two threads which share other work."""
+MAX_UNSPLIT_SLOWDOWN: Final = 1.65
+"""Bound on the slowdown of a phase that waits for one work item, on two threads which share other work."""
 
-LAST_PART_SHARE: Final = 0.1
-"""Share of a part's cycles during which other threads wait for the last part."""
+MAX_LAST_PART_SHARE: Final = 0.1
+"""Bound on the share of a part's cycles during which other threads wait for the last part."""
 
 SEPARATE_TAPS_GAIN: Final = 0.97
 """Cycles of a filter's gradient tap by tap, which omits the border, relative to tiles of several taps."""
@@ -198,8 +199,8 @@ TWO_TILE_SIZES_PENALTY: Final = 1.03
 GROUPED_TILE_PENALTY: Final = 2.0
 """Slowdown of tiles of a convolution in groups: they are narrow, and their sums are short."""
 
-WIDE_TILE_GAIN: Final = 1.1
-"""Slowdown at which a tile of more vectors still pays, because its lines of results are longer."""
+MAX_WIDE_TILE_SLOWDOWN: Final = 1.1
+"""Bound on the slowdown of a tile of more vectors, whose lines of results are longer."""
 
 WINOGRAD_PENALTY: Final = 1.1
 """Slowdown of Winograd's method by its passes over scratch memory, which its parts do not show."""

@@ -1,4 +1,4 @@
-"""Prices of kernels stand in one file."""
+"""Prices of kernels stand in one file, and a benchmark measures each of their parameters."""
 
 import ast
 import re
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-CODEGEN = Path(__file__).parents[2] / "runtime" / "codegen"
+ROOT = Path(__file__).parents[2]
+CODEGEN = ROOT / "runtime" / "codegen"
 
 FILES = [pytest.param(path, id=str(path.relative_to(CODEGEN))) for path in sorted(CODEGEN.rglob("*.py"))]
 
@@ -49,3 +50,22 @@ def test_a_time_elsewhere_would_be_seen():
     assert list(times_of("TAP_NANOSECONDS: Final = 0.3\n")) == ["TAP_NANOSECONDS"]
     assert list(times_of("step = KernelStep(write, 3, size * 0.2)\n")) == ["0.2"]
     assert list(times_of("cost = size * 0.5\n")) == ["0.5"]
+
+
+def test_a_benchmark_measures_every_parameter():
+    declared = [node for node in ast.parse((CODEGEN / "costs.py").read_text()).body if isinstance(node, ast.AnnAssign)]
+    names = {ast.unparse(node.target) for node in declared}
+    parameters = {name for name in names if not name.startswith(("MIN_", "MAX_"))}
+    assert measured_names((ROOT / "benchmarks" / "costs.py").read_text()) == parameters
+
+
+def measured_names(source: str) -> set[str]:
+    """Return the names that functions are registered for by the decorator `measures`."""
+    calls = [
+        decorator
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef)
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "measures"
+    ]
+    return {ast.literal_eval(argument) for call in calls for argument in call.args}

@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.costs import (
     CONFLICTING_ROWS_PENALTY,
-    LAST_PART_SHARE,
+    MAX_LAST_PART_SHARE,
+    MAX_UNSPLIT_SLOWDOWN,
     MIN_SPLIT_CYCLES,
     PACKED_ELEMENT_CYCLES,
     REMOTE_CACHE_PENALTY,
     RESULT_CYCLES,
     RIGHT_OPERAND_CYCLES,
-    UNSPLIT_PENALTY,
     multiply_add_penalty,
 )
 from runtime.codegen.emit.body import counted
@@ -156,7 +156,7 @@ def _cost_of_partition(target: Target, bits: int, shape: ProductShape, partition
     stays = shape.kept * bits // 8 < target.l2_bytes
     of_columns = stays and (shape.is_of_weights or shape.keeps_batch)
     strange = (partition.columns if of_columns else partition.rows).pieces > 1
-    waiting = UNSPLIT_PENALTY if partition.parts == 1 else 1 + LAST_PART_SHARE / partition.parts
+    waiting = MAX_UNSPLIT_SLOWDOWN if partition.parts == 1 else 1 + MAX_LAST_PART_SHARE / partition.parts
     return part * partition.parts * waiting * (REMOTE_CACHE_PENALTY if strange else 1)
 
 

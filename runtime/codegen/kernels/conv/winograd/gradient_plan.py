@@ -12,12 +12,12 @@ from typing import Final
 
 from runtime.codegen.costs import (
     GRADIENT_TRANSFORM_CYCLES,
+    MAX_WIDE_TILE_SLOWDOWN,
     OUTPUT_TRANSFORM_CYCLES,
     PART_GRADIENT_CYCLES,
     PIXEL_TRANSFORM_CYCLES,
     STEPS_PER_ADDED_TILE,
     STEPS_PER_TILE,
-    WIDE_TILE_GAIN,
 )
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
 from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES
@@ -190,7 +190,7 @@ def planned_filters(target: Target, shape: FilterGradient) -> FilterPlan:
         channels = next(count for count in range(most, 0, -ITEM_CHANNEL_MULTIPLE) if shape.deep % count == 0)
     costs = tile_costs(target, shape.lanes, channels, shape.wide)
     rows, vectors = max(
-        (tile for tile in costs if costs[tile] <= WIDE_TILE_GAIN * min(costs.values())),
+        (tile for tile in costs if costs[tile] <= MAX_WIDE_TILE_SLOWDOWN * min(costs.values())),
         key=lambda tile: tile[1],
     )
     steps = costs[rows, vectors] * -(-shape.deep // channels)
