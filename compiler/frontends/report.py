@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from compiler.aligned_text import columns
+
 
 class Problem(NamedTuple):
     """A node of a model that cannot be imported.
@@ -20,6 +22,29 @@ class Problem(NamedTuple):
     reason: str
     module: str
     line: str
+
+
+class Table:
+    """What cannot be imported, as a table: operator, uses, place of the first, reason.
+
+    Attributes:
+        rows: for each operator and reason: operator, reason, number of uses, module and line of the first.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.rows = table(problems)
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return "everything can be imported"
+        shown = [(operator, str(uses), module, line, reason) for operator, reason, uses, module, line in self.rows]
+        return "\n".join(columns(("operator", "uses", "first in", "at", "why"), shown, right=("uses",)))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 def table(problems: Sequence[Problem]) -> list[tuple[str, str, int, str, str]]:

@@ -109,6 +109,15 @@ def _gradients(
     return grads
 
 
+def reached_by_gradient(target: Value, inputs: Sequence[Value]) -> list[Value]:
+    """Return the inputs into which a gradient of the target flows, and append nothing."""
+    block = target.block
+    varies = _varying(block, inputs, set())
+    active = _active_ops(block, varies, {target.name})
+    reached = {name for desc in active for name in _gradient_inputs(block, desc)}
+    return [value for value in inputs if value.name in reached]
+
+
 def _names(values: Sequence[Value | None]) -> tuple[str, ...]:
     return tuple("" if value is None else value.name for value in values)
 

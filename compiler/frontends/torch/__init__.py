@@ -1,13 +1,15 @@
 """Modules of PyTorch as programs, through torch.export.
 
 from_torch      the function that users call
-import_module   placeholders, outputs and updates of an exported graph
+import_module   an exported graph as a program: placeholders, outputs and updates of buffers
 export          torch.export in training mode
 graph           the walk over the nodes
 operators       the operators of ATen in terms of prograd's
 peepholes       patterns of several nodes that one op computes
 constants       values that depend on no input
 states          parameters and buffers
+losses          losses of torch.nn
+optimizers      optimizers of torch.optim with their groups
 initial_values  their initial values, in a file beside the program
 sizes           PyTorch's symbols of sizes
 places          module and source line of a node

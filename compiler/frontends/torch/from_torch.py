@@ -1,64 +1,144 @@
-"""from_torch: what users call."""
+"""from_torch: a module of PyTorch, or an exported program, as a program that trains it."""
 
 # pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+# PyTorch is imported by name and has no types here.
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from compiler.build.program import Program
 from compiler.errors import CompileError
-from compiler.frontends.report import told
-from compiler.frontends.torch.export import exported
-from compiler.frontends.torch.import_module import import_graph
+from compiler.frontends.report import Problem, Table, told
+from compiler.frontends.torch.export import decomposed, exported
+from compiler.frontends.torch.import_module import Import, Layout
+from compiler.frontends.torch.losses import append_loss
+from compiler.frontends.torch.optimizers import minimize_by
 from compiler.frontends.torch.states import aliases
+from registry import Value
+
+Symbols = Mapping[str, Mapping[int, str]]
+"""By input and axis, the symbol of an extent."""
+
+
+@overload
+def from_torch(
+    module: Any,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    batch: str | None = None,
+    symbols: Symbols | None = None,
+    layout: Layout = "torch",
+    loss: Any = None,
+    optimizer: Any = None,
+    name: str | None = None,
+    seed: int = 0,
+    explain: Literal[False] = False,
+) -> Program: ...
+
+
+@overload
+def from_torch(
+    module: Any,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    batch: str | None = None,
+    symbols: Symbols | None = None,
+    layout: Layout = "torch",
+    loss: Any = None,
+    optimizer: Any = None,
+    name: str | None = None,
+    seed: int = 0,
+    explain: Literal[True],
+) -> Table: ...
 
 
 def from_torch(
     module: Any,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, Any] | None = None,
     *,
     batch: str | None = None,
-    symbols: Mapping[str, Mapping[int, str]] | None = None,
-    layout: Literal["torch", "prograd"] = "torch",
+    symbols: Symbols | None = None,
+    layout: Layout = "torch",
+    loss: Any = None,
+    optimizer: Any = None,
     name: str | None = None,
     seed: int = 0,
-) -> Program:
+    explain: bool = False,
+) -> Program | Table:
     """Return a program that computes what a module of PyTorch computes, with its parameters as initial values.
 
     `program["output"]` is the module's result; a module with several has `output0`, `output1` ... or the keys of its
     mapping, which `program.outputs_of_module` lists. The entry `predict` has them all.
 
     Args:
-        module: a torch.nn.Module. It is exported in training mode, and evaluation follows from that.
+        module: a torch.nn.Module, which is exported in training mode; evaluation follows from that. Or the result of
+            torch.export.export.
         inputs: example tensors, by the names of the arguments of `forward` or in their order; they become the
-            program's inputs.
+            program's inputs. An exported program has its own.
         batch: the symbol of axis 0 of every input that has as many elements there as the first. Examples of it have two
             rows or more. Without it, all sizes are those of the examples.
         symbols: by input and axis, further symbols, as in {"tokens": {1: "length"}}.
         layout: "prograd" takes images, of 4 or 5 axes, with channels last, and returns them so; "torch" as the module.
+        loss: a loss of torch.nn, which compares the first result with a new input `target`.
+        optimizer: an optimizer of torch.optim, which minimizes `loss`, or else the module's only scalar result.
         name: name of the program, by default that of the module's class.
         seed: seed of the program.
+        explain: return the table of what cannot be imported, and no program.
 
     Raises CompileError for a module that torch.export cannot export, or with operators that prograd lacks: all of them
     with their places.
     """
     torch = _torch()
-    if not isinstance(module, torch.nn.Module):
-        raise CompileError(f"from_torch: {module!r} is not a torch.nn.Module")
-    named = _inputs(torch, inputs)
-    chosen = _symbols(named, batch, symbols or {})
-    graph = exported(torch, module, named, chosen)
+    if layout not in ("torch", "prograd"):
+        raise CompileError(f"from_torch: layout={layout!r} is neither 'torch' nor 'prograd'")
+    if isinstance(module, torch.export.ExportedProgram):
+        graph, names, chosen = _exported_already(torch, module, inputs, batch, symbols or {})
+        owner = module.module()
+    elif isinstance(module, torch.nn.Module):
+        named = _inputs(torch, inputs)
+        names, chosen, owner = list(named), _symbols(named, batch, symbols or {}), module
+        graph = exported(torch, module, named, chosen)
+    else:
+        raise CompileError(f"from_torch: {module!r} is neither a torch.nn.Module nor an exported program")
     program = Program(name or type(module).__name__.lower(), seed=seed)
-    results, problems = import_graph(program, graph, list(named), aliases(module), chosen, layout)
+    imported = Import(program, graph, names, aliases(owner), chosen, layout)
+    results = imported.outputs()
+    if explain:
+        return Table(imported.problems)
+    _require_complete(imported.problems)
+    program.outputs_of_module = list(results)
+    _append_training(program, imported, results, owner, loss, optimizer)
+    return program
+
+
+def _append_training(
+    program: Program, imported: Import, results: Mapping[str, Value], module: Any, loss: Any, optimizer: Any
+) -> None:
+    scalars = [name for name, value in results.items() if value.rank == 0 and value.dtype.startswith("float")]
+    wide = {name: value for name, value in results.items() if name not in scalars}
+    if wide:
+        program.outputs(**wide)
+    number: Value | None = results[scalars[0]] if len(scalars) == 1 else None
+    if loss is not None:
+        first = next(iter(results))
+        number = append_loss(program, loss, imported.tensors[first], imported.buffer)
+        if optimizer is None:
+            raise CompileError("from_torch: loss= is minimized by optimizer=; give both, or build the loss with ops")
+    if optimizer is None:
+        return
+    if number is None:
+        raise CompileError(
+            f"from_torch: optimizer= needs a loss; the module has {len(scalars)} scalar results, so give loss="
+        )
+    minimize_by(program, number, optimizer, imported.states_of(module))
+
+
+def _require_complete(problems: list[Problem]) -> None:
     if problems:
         raise CompileError(f"from_torch: {told(problems)}")
-    program.outputs_of_module = list(results)
-    program.outputs(**results)
-    return program
 
 
 def _torch() -> Any:
@@ -68,8 +148,8 @@ def _torch() -> Any:
         raise CompileError('from_torch needs the package torch: pip install "prograd[torch]"') from None
 
 
-def _inputs(torch: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(inputs, Mapping) or not inputs:  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+def _inputs(torch: Any, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
+    if not isinstance(inputs, Mapping) or not inputs:
         raise CompileError(f"from_torch: inputs={inputs!r} is not a mapping of names to example tensors")
     for name, tensor in inputs.items():
         if not isinstance(tensor, torch.Tensor):
@@ -77,9 +157,7 @@ def _inputs(torch: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return dict(inputs)
 
 
-def _symbols(
-    inputs: Mapping[str, Any], batch: str | None, symbols: Mapping[str, Mapping[int, str]]
-) -> dict[str, dict[int, str]]:
+def _symbols(inputs: Mapping[str, Any], batch: str | None, symbols: Symbols) -> dict[str, dict[int, str]]:
     """Return for each input the symbols of its axes; raise CompileError for an axis that is not there or too short."""
     rows = next((tensor.shape[0] for tensor in inputs.values() if tensor.ndim), 0)
     made: dict[str, dict[int, str]] = {}
@@ -89,14 +167,42 @@ def _symbols(
         for axis, symbol in made[name].items():
             if not -tensor.ndim <= axis < tensor.ndim:
                 raise CompileError(
-                    f"from_torch: {symbols=} names axis {axis} of {name!r}, which has {tensor.ndim} axes"
+                    f"from_torch: axis {axis} of {name!r} has a symbol, and the example has {tensor.ndim} axes"
                 )
             if tensor.shape[axis] < 2:
                 raise CompileError(
                     f"from_torch: axis {axis} of the example {name!r} has {tensor.shape[axis]} elements; the symbol "
                     f"{symbol!r} needs an example with 2 or more"
                 )
+    _require_inputs(symbols, list(inputs))
+    return made
+
+
+def _exported_already(
+    torch: Any, graph: Any, inputs: Mapping[str, Any] | None, batch: str | None, symbols: Symbols
+) -> tuple[Any, list[str], dict[str, dict[int, str]]]:
+    """Return the graph in the form that is walked, the names of its inputs, and the symbols of those it keeps open."""
+    if inputs is not None:
+        raise CompileError("from_torch: an exported program has its own inputs; leave out inputs=")
+    try:
+        graph = decomposed(torch, graph)
+    except Exception as error:  # what torch raises here is of many classes
+        raise CompileError(f"from_torch: the exported program cannot be read: {error}") from error
+    signature = graph.graph_signature
+    fed = [spec.arg.name for spec in signature.input_specs if spec.kind.name == "USER_INPUT"]
+    values = {node.name: node.meta.get("val") for node in graph.graph.nodes if node.op == "placeholder"}
+    _require_inputs(symbols, fed)
+    made: dict[str, dict[int, str]] = {}
+    for name in fed:
+        sizes = getattr(values.get(name), "shape", ())
+        made[name] = dict(symbols.get(name, {}))
+        for axis, size in enumerate(sizes):
+            if not isinstance(size, int) and axis not in made[name]:
+                made[name][axis] = batch if batch and axis == 0 else str(size)
+    return graph, fed, made
+
+
+def _require_inputs(symbols: Symbols, inputs: list[str]) -> None:
     unknown = [name for name in symbols if name not in inputs]
     if unknown:
-        raise CompileError(f"from_torch: symbols names the input {unknown[0]!r}, which is not among {list(inputs)}")
-    return made
+        raise CompileError(f"from_torch: symbols names the input {unknown[0]!r}, which is not among {inputs}")

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged
 from compiler.frontends.extents import Extent
 from compiler.frontends.report import Problem
@@ -69,7 +68,7 @@ class Walk:
     def _called(self, node: Any) -> Any:
         if node.target is operator.getitem:
             whole = self._operand(node.args[0])
-            return None if whole is None else whole[node.args[1]]
+            return whole if whole is None or whole is MISSING else whole[node.args[1]]
         if not hasattr(node.target, "namespace"):
             return self.sizes.value(node.meta["val"])
         name = str(node.target)
@@ -79,6 +78,8 @@ class Walk:
             return self.sizes.value(node.meta["val"])
         operands = [self._operand(x) for x in (*node.args, *node.kwargs.values())]
         if any(_is_missing(x) for x in operands):
+            if name not in OPERATORS:
+                self.problems.append(problem_of(name, node, LACKING))
             return MISSING
         if self._is_constant(node, name, operands):
             return self._computed(node)
@@ -136,7 +137,7 @@ class Walk:
     def _mapped(self, node: Any, name: str) -> Any:
         mapping = OPERATORS.get(name)
         if mapping is None:
-            self.problems.append(problem_of(name, node, "has no counterpart"))
+            self.problems.append(problem_of(name, node, LACKING))
             return MISSING
         self.block.prefix = _scope(node)
         self.block.at(self.locate(node))
@@ -164,6 +165,9 @@ class Walk:
 PLACES: Final = {"device", "layout", "pin_memory", "memory_format", "dtype", "requires_grad", "non_blocking", "copy"}
 """Keywords that say where and how a tensor is stored; dtypes are those of the result."""
 
+LACKING: Final = "has no counterpart"
+"""Reason of a problem."""
+
 MISSING: Final = object()
 """The value of a node that could not be imported, and of all that depend on it."""
 
@@ -182,11 +186,3 @@ def _scope(node: Any) -> str:
     """Return the prefix of names within the innermost module of a node."""
     path = module_path(node)
     return f"{path}." if path else ""
-
-
-def require_complete(problems: Sequence[Problem]) -> None:
-    """Raise CompileError that lists all problems, unless there are none."""
-    if problems:
-        from compiler.frontends.report import told
-
-        raise CompileError(told(problems))

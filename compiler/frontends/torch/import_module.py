@@ -1,4 +1,4 @@
-"""from_torch: a module of PyTorch as a program that trains it."""
+"""An exported graph as a program: its placeholders, nodes, outputs and updates of buffers."""
 
 # pyright: basic
 # PyTorch is imported by name and has no types here, nor have the lambdas of a table.
@@ -28,20 +28,13 @@ from registry import Value, ops
 Layout = Literal["torch", "prograd"]
 
 
-def import_graph(
-    program: Program,
-    graph: Any,
-    inputs: Sequence[str],
-    names: Mapping[str, list[str]],
-    symbols: Mapping[str, Mapping[int, str]],
-    layout: Layout,
-) -> tuple[dict[str, Value], list[Problem]]:
-    """Append the ops of an exported graph; return its outputs by name, and what could not be imported."""
-    return _Import(program, graph, inputs, names, symbols, layout).outputs()
+class Import:
+    """One import.
 
-
-class _Import:
-    """One import: placeholders, nodes, outputs and updates of an exported graph."""
+    Attributes:
+        problems: the nodes that could not be imported.
+        tensors: the results of the module by name, with its axes.
+    """
 
     def __init__(
         self,
@@ -67,13 +60,29 @@ class _Import:
             if spec.kind.name == "BUFFER_MUTATION"
         }
         self.states: dict[str, Arranged] = {}
+        self.tensors: dict[str, Arranged] = {}
         self.nodes = {
             spec.target: self.placeholders[spec.arg.name]
             for spec in graph.graph_signature.input_specs
             if spec.target in names and spec.arg.name in self.placeholders
         }
 
-    def outputs(self) -> tuple[dict[str, Value], list[Problem]]:
+    @property
+    def problems(self) -> list[Problem]:
+        """The nodes that could not be imported."""
+        return self.walk.problems
+
+    def buffer(self, name: str, tensor: Any) -> Value:
+        """Return a buffer with a tensor as its initial value."""
+        return declared(self.program, name, tensor, range(tensor.ndim), self.values, trainable=None).value
+
+    def states_of(self, module: Any) -> dict[int, str]:
+        """Return the names of the states by the ids of a module's parameters."""
+        named = dict(module.named_parameters(remove_duplicate=False))
+        return {id(named[name]): x.value.name for name, x in self.states.items() if name in named}
+
+    def outputs(self) -> dict[str, Value]:
+        """Append the ops of the graph; return the results by name, none if there are problems."""
         for spec in self.graph.graph_signature.input_specs:
             self.walk.values[spec.arg.name] = self._input(spec)
         results = self.walk.walk(self.graph.graph)
@@ -84,9 +93,7 @@ class _Import:
                 self._update(spec.target, value)
             elif spec.kind.name == "USER_OUTPUT":
                 made.append(value)
-        if self.walk.problems:
-            return {}, self.walk.problems
-        return self._named(made), []
+        return {} if self.problems else self._named(made)
 
     def _sizes(self) -> Sizes:
         names: dict[str, str] = {}
@@ -198,6 +205,7 @@ class _Import:
             if result is None or isinstance(result, int | float | Extent):
                 continue
             tensor = result.tensor(self.program.block) if isinstance(result, Constant) else result
+            self.tensors[name] = tensor
             value = ordered(tensor, self._channels_last(tensor.rank, tensor.dtype))
             made[name] = self.program.block.named(ops.identity(value), self._free(name))
         return made

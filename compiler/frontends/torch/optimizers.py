@@ -1,0 +1,116 @@
+"""Optimizers of torch.optim with their groups of parameters."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from compiler.build.program import Program
+from compiler.errors import CompileError
+from compiler.train import optimizers
+from compiler.train.backward import reached_by_gradient
+from compiler.train.optimizers import Optimizer
+from registry import Value
+
+
+def minimize_by(program: Program, loss: Value, optimizer: Any, names: Mapping[int, str]) -> None:
+    """Append the updates of an optimizer of torch.optim.
+
+    Args:
+        program: the imported program.
+        loss: the number to minimize.
+        optimizer: its groups keep their rates, decays and further numbers; its state does not come along.
+        names: the states by the ids of the parameters.
+
+    Raises CompileError for an optimizer that prograd has not, or a parameter that is none of the module's.
+    """
+    made = [(group, _optimizer(optimizer, group)) for group in optimizer.param_groups]
+    members: list[tuple[list[Value], Optimizer]] = []
+    for group, own in made:
+        for parameter in group["params"]:
+            if id(parameter) not in names:
+                raise CompileError(f"optimizer: a parameter of shape {tuple(parameter.shape)} is none of the module's")
+        states = dict.fromkeys(names[id(parameter)] for parameter in group["params"])
+        trained = [program.state(name) for name in states if program.states[name].trainable]
+        members.append((reached_by_gradient(loss, trained), own))
+    members = [(values, own) for values, own in members if values]
+    if not members:
+        raise CompileError("optimizer: the loss depends on none of its parameters")
+    everything = [value for values, _ in members for value in values]
+    program.minimize(loss, members[0][1], everything, groups=members[1:])
+
+
+def _optimizer(optimizer: Any, group: Mapping[str, Any]) -> Optimizer:
+    name = type(optimizer).__name__
+    if name not in OPTIMIZERS:
+        raise CompileError(f"optimizer={name} is none of {', '.join(OPTIMIZERS)}; use program.minimize")
+    refused = [word for word in ("maximize", "dampening") if group.get(word)]
+    if refused:
+        raise CompileError(f"optimizer: {name} with {refused[0]}={group[refused[0]]} is not imported")
+    return OPTIMIZERS[name](group, rate=float(group["lr"]), decay=float(group.get("weight_decay", 0.0)))
+
+
+def _sgd(group: Mapping[str, Any], **both: float) -> Optimizer:
+    if not group["momentum"]:
+        return optimizers.sgd(both["rate"], decay=both["decay"])
+    return optimizers.momentum(
+        both["rate"], momentum=group["momentum"], nesterov=group["nesterov"], decay=both["decay"]
+    )
+
+
+def _adam(function: Any, *flags: str) -> Callable[..., Optimizer]:
+    """Return a variant of Adam; `flags` are attributes of the same name."""
+
+    def made(group: Mapping[str, Any], **both: Any) -> Optimizer:
+        beta1, beta2 = map(float, group["betas"])
+        if function is optimizers.adam and group.get("decoupled_weight_decay"):
+            return made_by(optimizers.adamw, beta1, beta2, group, both)
+        return made_by(function, beta1, beta2, group, both)
+
+    def made_by(function: Any, beta1: float, beta2: float, group: Mapping[str, Any], both: Any) -> Optimizer:
+        more = {flag: group[flag] for flag in flags}
+        return function(beta1=beta1, beta2=beta2, epsilon=group["eps"], **both, **more)
+
+    return made
+
+
+def _nadam(function: Any, *numbers: str) -> Callable[..., Optimizer]:
+    def made(group: Mapping[str, Any], **both: Any) -> Optimizer:
+        beta1, beta2 = map(float, group["betas"])
+        more = {number: group[number] for number in numbers}
+        decoupled = bool(group["decoupled_weight_decay"])
+        return function(beta1=beta1, beta2=beta2, epsilon=group["eps"], decoupled=decoupled, **both, **more)
+
+    return made
+
+
+def _rmsprop(group: Mapping[str, Any], **both: Any) -> Optimizer:
+    return optimizers.rmsprop(
+        alpha=group["alpha"], epsilon=group["eps"], momentum=group["momentum"], centred=group["centered"], **both
+    )
+
+
+def _adagrad(group: Mapping[str, Any], **both: Any) -> Optimizer:
+    initial = group["initial_accumulator_value"]
+    return optimizers.adagrad(rate_decay=group["lr_decay"], initial=initial, epsilon=group["eps"], **both)
+
+
+def _adadelta(group: Mapping[str, Any], **both: Any) -> Optimizer:
+    return optimizers.adadelta(rho=group["rho"], epsilon=group["eps"], **both)
+
+
+OPTIMIZERS: Final[dict[str, Callable[..., Optimizer]]] = {
+    "SGD": _sgd,
+    "Adam": _adam(optimizers.adam, "amsgrad"),
+    "AdamW": _adam(optimizers.adamw, "amsgrad"),
+    "Adamax": _adam(optimizers.adamax),
+    "NAdam": _nadam(optimizers.nadam, "momentum_decay"),
+    "RAdam": _nadam(optimizers.radam),
+    "RMSprop": _rmsprop,
+    "Adagrad": _adagrad,
+    "Adadelta": _adadelta,
+}
+"""By class of torch.optim, the function that makes ours from a group."""

@@ -1,0 +1,213 @@
+"""from_torch: names, losses, optimizers, dropout, layouts, and what it says of a module that it cannot import."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
+
+from safetensors.torch import load_file, save_file  # noqa: E402 - it needs PyTorch
+from torch import nn  # noqa: E402
+
+import prograd  # noqa: E402
+from compiler import CompileError  # noqa: E402
+from prograd import Run, adam, from_torch, ops  # noqa: E402
+from prograd_proto import type_of  # noqa: E402
+
+
+class Images(nn.Module):
+    """Convolution, normalisation, dropout, and a matrix of all channels and pixels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.drop = nn.Dropout(0.5)
+        self.head = nn.Linear(4 * 8 * 8, 5)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.norm(self.conv(image)))
+        return self.head(self.drop(x).flatten(1))
+
+
+@pytest.fixture
+def images() -> torch.Tensor:
+    return torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+
+
+def test_states_have_the_names_of_the_module_and_axes_of_prograd(images: torch.Tensor):
+    program = from_torch(Images(), {"image": images}, batch="batch")
+    shapes = {state.name: type_of(state).shape for state in program.states.values() if state.imported.names}
+    assert shapes["conv.weight"] == (3, 3, 3, 4)
+    assert shapes["head.weight"] == (256, 5)
+    assert set(shapes) == {*dict(Images().named_parameters()), "norm.running_mean", "norm.running_var"}
+
+
+def test_images_may_have_channels_last(images: torch.Tensor):
+    module = Images().eval()
+    run = Run(from_torch(module, {"image": images}, batch="batch", layout="prograd").compile(batch=6))
+    found = run.predict(images.permute(0, 2, 3, 1).numpy())["output"]
+    np.testing.assert_allclose(found, module(images).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_dropout_drops_in_training_and_not_in_predictions(images: torch.Tensor):
+    module = Images()
+    program = from_torch(module, {"image": images}, batch="batch", seed=1)
+    program.fetch("trained", ops.sum(program["output"]))
+    program.minimize(ops.mean(program["output"]), adam(0.0))
+    run = Run(program.compile(batch=6))
+    first, second = (run.step({"image": images.numpy()})["trained"] for _ in range(2))
+    assert first != second
+
+
+def test_weights_go_back_to_the_module(images: torch.Tensor, tmp_path: Path):
+    program = from_torch(Images(), {"image": images}, batch="batch")
+    label = program.input("label", "int64", ("batch",))
+    program.minimize(ops.softmax_cross_entropy(program["output"], label), adam(1e-2))
+    run = Run(program.compile(batch=6))
+    for _ in range(3):
+        run.step({"image": images.numpy(), "label": np.arange(6) % 5})
+    run.save(tmp_path / "trained.safetensors", layout="torch")
+    module = Images()
+    module.load_state_dict(load_file(tmp_path / "trained.safetensors"))
+    wanted = module.eval()(images).detach().numpy()
+    np.testing.assert_allclose(run.predict(images.numpy())["output"], wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_state_dict_is_read_by_the_names_and_axes_of_the_module(images: torch.Tensor, tmp_path: Path):
+    run = Run(from_torch(Images(), {"image": images}, batch="batch").compile(batch=6))
+    other = Images().eval()
+    save_file(other.state_dict(), tmp_path / "other.safetensors")
+    assert run.load(tmp_path / "other.safetensors", layout="torch").left == []
+    np.testing.assert_allclose(
+        run.predict(images.numpy())["output"], other(images).detach().numpy(), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_saving_writes_the_initial_values_beside_the_program(images: torch.Tensor, tmp_path: Path):
+    module = Images().eval()
+    from_torch(module, {"image": images}, batch="batch").compile(batch=6).save(tmp_path / "net.pb")
+    assert {path.name for path in tmp_path.iterdir()} == {"net.pb", "images.weights.safetensors"}
+    found = prograd.load(tmp_path / "net.pb").predict(images.numpy())["output"]
+    np.testing.assert_allclose(found, module(images).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def two_layers() -> nn.Module:
+    torch.manual_seed(2)
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+
+
+LOSSES = {
+    "labels": (
+        nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 0.5]), label_smoothing=0.1),
+        torch.tensor([0, 2, 1, 1]),
+    ),
+    "numbers": (nn.HuberLoss(delta=0.5), torch.linspace(-1, 1, 12).reshape(4, 3)),
+    "truths": (nn.BCEWithLogitsLoss(pos_weight=torch.tensor([1.0, 2.0, 3.0])), torch.eye(4, 3)),
+}
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+        lambda p: torch.optim.AdamW(p, lr=0.01, betas=(0.8, 0.99), weight_decay=0.1),
+        lambda p: torch.optim.RMSprop(p, lr=0.01, alpha=0.9, momentum=0.5),
+    ],
+)
+def test_five_steps_end_at_the_states_of_pytorch(kind: str, optimizer):
+    loss, target = LOSSES[kind]
+    module, x = two_layers(), torch.randn(4, 4, generator=torch.Generator().manual_seed(3))
+    biases = [p for p in module.parameters() if p.ndim == 1]
+    weights = [p for p in module.parameters() if p.ndim > 1]
+    theirs = optimizer([{"params": weights}, {"params": biases, "weight_decay": 0.0, "lr": 0.02}])
+    program = from_torch(module, {"input": x}, batch="batch", loss=loss, optimizer=theirs)
+    run = Run(program.compile(batch=4))
+    for _ in range(5):
+        found = run.step({"input": x.numpy(), "target": target.numpy()})["loss"]
+        theirs.zero_grad()
+        wanted = loss(module(x), target)
+        wanted.backward()
+        theirs.step()
+        np.testing.assert_allclose(found, wanted.item(), rtol=1e-5)
+    for name, parameter in module.named_parameters():
+        there = parameter.detach().numpy()
+        np.testing.assert_allclose(run.state[name], there.T if there.ndim > 1 else there, rtol=1e-4, atol=1e-6)
+
+
+class Sorted(nn.Module):
+    """Two operators that prograd lacks, one of them twice."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.qr(x)[0] + torch.linalg.qr(x + 1)[0] + torch.fft.fft(x).real
+
+
+def test_all_operators_without_counterpart_are_named_at_once():
+    with pytest.raises(CompileError) as error:
+        from_torch(Sorted(), {"x": torch.randn(4, 4)})
+    text = str(error.value)
+    assert "aten.linalg_qr.default, used 2 times, first in the module at test_from_torch.py:" in text
+    assert "has no counterpart" in text
+
+
+def test_a_table_explains_what_cannot_be_imported():
+    table = from_torch(Sorted(), {"x": torch.randn(4, 4)}, explain=True)
+    assert table.rows[0][:4] == ("aten.linalg_qr.default", "has no counterpart", 2, "")
+    assert str(table).splitlines()[0].split() == ["operator", "uses", "first", "in", "at", "why"]
+    assert str(from_torch(two_layers(), {"input": torch.zeros(2, 4)}, explain=True)) == "everything can be imported"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"module": 3}, "from_torch: 3 is neither a torch.nn.Module nor an exported program"),
+        ({"inputs": {}}, "from_torch: inputs={} is not a mapping of names to example tensors"),
+        ({"inputs": {"input": 3}}, "from_torch: the input 'input' is int, not a tensor of PyTorch"),
+        ({"layout": "NCHW"}, "from_torch: layout='NCHW' is neither 'torch' nor 'prograd'"),
+        ({"loss": nn.MSELoss()}, "from_torch: loss= is minimized by optimizer=; give both, or build the loss with ops"),
+        (
+            {"inputs": {"input": torch.zeros(1, 4)}, "batch": "batch"},
+            "from_torch: axis 0 of the example 'input' has 1 elements; the symbol 'batch' needs an example with 2 or "
+            "more",
+        ),
+        (
+            {"symbols": {"image": {0: "n"}}},
+            "from_torch: symbols names the input 'image', which is not among ['input']",
+        ),
+    ],
+)
+def test_wrong_arguments_get_one_sentence(arguments: dict, message: str):
+    with pytest.raises(CompileError) as error:
+        from_torch(**({"module": two_layers(), "inputs": {"input": torch.zeros(2, 4)}} | arguments))
+    assert str(error.value) == message
+
+
+class Tied(nn.Module):
+    """A table that is also the matrix of logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(7, 4)
+        self.head = nn.Linear(4, 7, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(self.words(tokens))
+
+
+def test_tied_weights_are_one_state_that_is_written_under_both_names(tmp_path: Path):
+    program = from_torch(Tied(), {"tokens": torch.zeros(2, 3, dtype=torch.int64)}, batch="batch")
+    assert [name for name, state in program.states.items() if state.imported.names] == ["words.weight"]
+    Run(program.compile(batch=2)).save(tmp_path / "tied.safetensors", layout="torch")
+    assert set(load_file(tmp_path / "tied.safetensors")) == {"words.weight", "head.weight"}
+
+
+def test_two_axes_may_have_symbols():
+    module = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    program = from_torch(module, {"src": torch.zeros(2, 5, 8)}, batch="batch", symbols={"src": {1: "length"}})
+    assert program["output"].shape == ("batch", "length", 8)
+    x = torch.randn(3, 7, 8)
+    found = Run(program.compile(batch=3, length=7)).predict(x.numpy())["output"]
+    np.testing.assert_allclose(found, module.train()(x).detach().numpy(), rtol=1e-4, atol=1e-5)
