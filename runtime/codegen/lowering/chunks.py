@@ -1,4 +1,4 @@
-"""Chunks: stretches of the units of a stage, as many as there is work for threads to share; no result depends on it."""
+"""Chunks: ranges of the work items of a kernel step, enough for threads to share; no result depends on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # an engine that binds compiled code shares rows by this file
     from runtime.codegen.rules import KernelStep, KernelSteps
 
 CHUNKS_PER_THREAD: Final = 4
-"""Chunks, so that a thread that comes late finds some left."""
+"""Number of chunks for each thread, so that a late thread finds some left."""
 
 Kind = TypeVar("Kind")
 
@@ -28,11 +28,11 @@ class ItemRange(NamedTuple):
 
 
 Chunk = tuple[ItemRange, ...]
-"""Stretches that one thread does one after the other."""
+"""Ranges that one thread computes one after the other."""
 
 
 def chunks_of(kernel_steps: Sequence[KernelSteps], phases: Phases, threads: int) -> list[list[Chunk]]:
-    """The chunks of every phase, in the order in which they are taken."""
+    """Return the chunks of every phase, in the order in which threads take them."""
     found: list[list[tuple[list[Chunk], float]]] = [[] for _ in range(phases.count)]
     chain_of = {i: chain for chain in phases.tiled_chains for i in chain}
     for i, steps in enumerate(kernel_steps):
@@ -49,7 +49,7 @@ def chunks_of(kernel_steps: Sequence[KernelSteps], phases: Phases, threads: int)
 
 
 def _merge_tiny(steps: Sequence[tuple[list[Chunk], float]]) -> list[tuple[list[Chunk], float]]:
-    """What has one chunk that takes next to no time is one chunk all together."""
+    """Merge kernel steps that have one chunk and take next to no time into one chunk."""
     tiny = [(chunks[0], cost) for chunks, cost in steps if len(chunks) == 1 and cost < MAX_MERGED_STEP_CYCLES]
     others = [(chunks, cost) for chunks, cost in steps if len(chunks) > 1 or cost >= MAX_MERGED_STEP_CYCLES]
     together = tuple(stretch for chunk, _ in tiny for stretch in chunk)
@@ -57,7 +57,7 @@ def _merge_tiny(steps: Sequence[tuple[list[Chunk], float]]) -> list[tuple[list[C
 
 
 def tiled_chunks(steps: Sequence[KernelSteps], chain: Sequence[int], threads: int) -> list[Chunk]:
-    """A chain of groups as a chunk for each thread: its share of the units of each."""
+    """Return a chain of groups as a chunk for each thread: its share of the work items of each group."""
     first = {i: steps[i].steps[0] for i in chain}
     return [
         tuple(
@@ -74,7 +74,7 @@ def tiled_chunks(steps: Sequence[KernelSteps], chain: Sequence[int], threads: in
 
 
 def item_ranges(kernel_step: KernelStep, threads: int) -> list[tuple[int, int]]:
-    """The units of a stage cut into chunks of nearly the same size."""
+    """Return the work items of a kernel step in ranges of nearly equal size."""
     cost = min(kernel_step.cost, threads * MIN_CHUNK_CYCLES) if kernel_step.prefers_ranges else kernel_step.cost
     return [
         (kernel_step.first + start, kernel_step.first + stop)
@@ -83,11 +83,12 @@ def item_ranges(kernel_step: KernelStep, threads: int) -> list[tuple[int, int]]:
 
 
 def in_order(steps: Sequence[tuple[list[Kind], float]]) -> list[Kind]:
-    """The chunks of a phase, whose stages take so many cycles: in the order in which they are taken.
+    """Return the chunks of a phase in the order in which threads take them.
 
-    Half of the threads take them from the start, half from the end, so the first halves of all stages come first and
-    the second halves last: in every phase a thread gets the same part of each. What cannot be shared is in the middle,
-    for whoever is done, unless it takes so long that others have to wait for it.
+    `steps` has the chunks of each kernel step, and its cycles. Half of the threads take chunks from the start, half
+    from the end. Therefore the first halves of all kernel steps come first and the second halves last: in every phase a
+    thread gets the same part of each. Chunks that cannot be shared are in the middle, for threads that are done, unless
+    they take so long that others would have to wait.
     """
     long = sum(cost for _, cost in steps) / 4
     placed: list[tuple[float, Kind]] = []
@@ -100,7 +101,7 @@ def in_order(steps: Sequence[tuple[list[Kind], float]]) -> list[Kind]:
 
 
 def split_items(items: int, cost: float, threads: int) -> list[tuple[int, int]]:
-    """So many units, which take so many cycles all together, as chunks."""
+    """Return ranges of `items` work items, which take `cost` cycles all together, as chunks."""
     count = min(items, threads * CHUNKS_PER_THREAD, round(cost / MIN_CHUNK_CYCLES)) if threads > 1 else 1
-    count -= count % threads if count > threads else 0  # the same for each
+    count -= count % threads if count > threads else 0  # the same number for each thread
     return list(pairwise(items * i // max(count, 1) for i in range(max(count, 1) + 1)))

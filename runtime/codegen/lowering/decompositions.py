@@ -1,4 +1,4 @@
-"""Composites: an op that is spelled with others becomes those."""
+"""Decompositions: an op whose rule is a decomposition becomes the ops of that."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from prograd_proto import Attribute, TensorType
 from runtime.codegen.rules import Decomposition, DecompositionBuilder, SymbolicTensor
 
 MAX_SHARING_DISTANCE: Final = 8
-"""Nodes within which parts are shared: to keep them longer may take more memory than to make them again."""
+"""Number of nodes within which ops are shared: keeping results longer may take more memory than recomputing them."""
 
 
 @dataclass
 class Decompositions:
-    """Spells the ops of a block, in order; what ops beside each other begin with alike is made once."""
+    """Decomposes the ops of a block, in order; common beginnings of neighbouring ops are computed once."""
 
     _known: dict[Any, SymbolicTensor] = field(default_factory=dict[Any, SymbolicTensor])
     _last: int = 0
@@ -29,7 +29,7 @@ class Decompositions:
         types: Mapping[str, TensorType],
         attributes: Mapping[str, Attribute],
     ) -> DecompositionBuilder:
-        """What stands in place of an op, after so many nodes; its results are views of parts."""
+        """Return the ops that replace an op after `position` nodes; its results are views of theirs."""
         if position - self._last > MAX_SHARING_DISTANCE:
             self._known.clear()
         composition = DecompositionBuilder(outputs[0], self._known)

@@ -1,9 +1,9 @@
-"""What may be computed in one nest of loops: element by element, or row by row.
+"""Fusion legality: the nodes that one loop nest may compute, element by element or row by row.
 
-Reductions of a group join the same axes. Where these are rows that lie in memory one after the other, and short enough
-to stay in a near cache, the group goes over a row as often as it must: what is joined may be used in it, for elements
-of the row and for what there is one of for each row. Elsewhere what is joined may be used in it for what has the same
-shape, such as the update of a bias whose gradient is a sum.
+The reductions of a group have the same axes. If the reduced axes are contiguous rows, short enough for the first-level
+cache, the group passes over a row as often as necessary: the group may use a reduction for elements of the row, and for
+nodes with one element for each row. Otherwise it may use a reduction only for nodes with the shape of the result, such
+as the update of a bias whose gradient is a sum.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ MAX_GROUP_NODES: Final = 64
 """Upper bound on the nodes of a group; larger groups spill registers."""
 
 MAX_ROW_ELEMENTS: Final = 1 << 14
-"""Elements of a row, of which a few values stay in a near cache; so many altogether are also for one thread."""
+"""Number of elements of a row up to which a few of its values stay in the first-level cache.
+
+A tensor with fewer elements in all is one thread's work.
+"""
 
 MIN_ROWS: Final = 8
-"""Rows, so that threads have something to share."""
+"""Least number of rows, so that all threads have work."""
 
 
 def axes_of(node: Node, rank: int) -> frozenset[int]:
-    """The axes that a reduction joins, counted from the first."""
+    """Return the axes of a reduction, counted from the first."""
     axes = cast("tuple[int, ...]", node.attributes["axes"]) or range(rank)
     return frozenset(axis % rank for axis in axes)
 
 
 def goes_over_rows(domain: Sequence[int], reduced: frozenset[int]) -> bool:
-    """Whether what is joined along these axes are rows that one thread goes over as often as it likes."""
+    """Return True if these axes reduce rows over which one thread may pass as often as necessary."""
     wide = [axis for axis, extent in enumerate(domain) if extent > 1]
     if not wide or wide[-1] not in reduced:
         return False
@@ -44,7 +47,7 @@ def goes_over_rows(domain: Sequence[int], reduced: frozenset[int]) -> bool:
 
 
 def can_join(group: Group, node: Node, domain: tuple[int, ...], block: Nodes) -> bool:
-    """Whether a node of a block may be computed with a group of which it reads something."""
+    """Return True if a node of a block may be computed with a group of which it reads a result."""
     if isinstance(node.rule, Reduction):
         return _can_reduce(group, node, domain, block)
     if group.takes_epilogue and not can_follow_convolution(group, node, block):
@@ -58,9 +61,9 @@ def can_join(group: Group, node: Node, domain: tuple[int, ...], block: Nodes) ->
 
 
 def can_follow_convolution(group: Group, node: Node, block: Nodes) -> bool:
-    """Whether a node may take the finished vectors of a convolution, of which a place and channels are known.
+    """Return True if a node may take the finished vectors of a convolution, with known pixel and channels.
 
-    Its operands are as large as the result, or there is one for each channel, or one.
+    Its operands are as large as the result, or have one element for each channel, or one.
     """
     rule = node.rule
     if not isinstance(rule, Pointwise) or rule.indices or rule.is_random or rule.is_invalid or rule.uniforms:
@@ -83,7 +86,7 @@ def can_follow_convolution(group: Group, node: Node, block: Nodes) -> bool:
 
 
 def _can_follow_in_rows(group: Group, node: Node, rule: Pointwise, domain: tuple[int, ...], block: Nodes) -> bool:
-    """Whether a node that reads what there is one of for each row may be computed row by row."""
+    """Return True if a node that reads values with one element for each row may be computed row by row."""
     row = tuple(1 if axis in group.reduced_axes else extent for axis, extent in enumerate(group.domain))
     read = group.row_values.intersection(node.inputs)
     if rule.uniforms is not None or any(block.types[name].static_shape != row for name in read):
@@ -94,9 +97,9 @@ def _can_follow_in_rows(group: Group, node: Node, rule: Pointwise, domain: tuple
 
 
 def _can_follow_reduction(group: Group, node: Node, rule: Pointwise, domain: tuple[int, ...], block: Nodes) -> bool:
-    """Whether a node may be computed with each result of a reduction as soon as that is there."""
+    """Return True if a node may be computed with each result of a reduction as soon as that is finished."""
     if domain == group.domain or rule.indices or rule.is_random or (rule.uniforms is not None and not domain):
-        return False  # what `before` gives follows from numbers that are there before the loops
+        return False  # `uniforms` needs numbers that are known before the loops
     made = set(group.outputs)
 
     def is_at_hand(name: str) -> bool:
@@ -117,12 +120,12 @@ def _can_reduce(group: Group, node: Node, domain: tuple[int, ...], block: Nodes)
 
 
 def is_long(node: Node) -> bool:
-    """Whether a node is so much code that it is not to be written for every vector of a tile."""
+    """Return True if a node is too much code to be written for every vector of a tile."""
     return isinstance(node.rule, Pointwise) and node.rule.is_random
 
 
 def can_fuse(a: Group, b: Group, block: Nodes) -> bool:
-    """Whether two groups, of which neither reads the other and some node reads both, may become one."""
+    """Return True if two groups may become one; neither reads the other, and some node reads both."""
     for one, other in ((a, b), (b, a)):
         if one.takes_epilogue and not all(can_follow_convolution(one, node, block) for node in other.nodes):
             return False
@@ -138,9 +141,9 @@ def can_fuse(a: Group, b: Group, block: Nodes) -> bool:
 
 
 def _widths(nodes: Sequence[Node], block: Nodes) -> int:
-    """Return how many sizes of elements reductions join: vectors of a group have as many lanes as of these elements.
+    """Return the number of element sizes that reductions accumulate: vectors have the lanes of these elements.
 
-    If nodes that a group has besides decided about lanes, they would decide about the order of additions.
+    If other nodes of a group decided about lanes, they would decide about the order of additions.
     """
     types = [
         node.rule.accumulator_type(register_type(block.types[node.inputs[0]].dtype))

@@ -1,4 +1,4 @@
-"""A group as it is emitted: names of its own instead of the block's, so that equal groups are equal text."""
+"""A group with operand numbers instead of the block's names, so that equal groups are equal code."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from runtime.codegen.rules import CustomKernel, KernelSteps, Pointwise, Product,
 from runtime.placement.alignment import aligned
 
 CHECK_WORDS: Final = 2
-"""Addresses behind the scratch of a group that may refuse: of the word of all groups, and of one of its own."""
+"""Number of addresses after the scratch of a group with a runtime check: the word of all groups, and a word of its own.
+"""
 
 
 @dataclass(frozen=True)
 class GroupKernel:
-    """What a function computes.
+    """The computation of a group's functions.
 
     Attributes:
         group: the nodes.
-        types: of all tensors of the block.
+        types: types of all tensors of the block.
         stored: the tensors that are written.
-        table: the tensors whose addresses the function is given, in order; after them the numbers of its random
-            streams, and its scratch.
-        constants: those of the block; of one element they are part of the code.
-        views: of what it reads, how those lie that are part of another tensor.
-        invariant: of what it reads, what is the same from step to step, where that is made use of.
-        is_prepacked: whether all of it is, so that all is made only when states have changed.
+        table: the tensors whose addresses the function gets, in order; the numbers of its random streams and its
+            scratch follow.
+        constants: constants of the block; those of one element are part of the code.
+        views: layouts of operands that are part of another tensor.
+        invariant: operands that are the same in every step, where the kernel makes use of that.
+        is_prepacked: True if all operands are, so that the kernel runs only when states have changed.
         additions: the order in which its product adds, if it has one.
     """
 
@@ -49,16 +50,16 @@ class GroupKernel:
     additions: Additions = Additions.CHAIN
 
     def layout(self, name: str) -> Layout:
-        """How a tensor lies in memory, from its own address on."""
+        """Return the layout of a tensor, from its own address on."""
         shape = self.types[name].static_shape
         return self.views[name].layout if name in self.views else Layout(shape, row_major(shape))
 
     def strides(self, name: str, domain: tuple[int, ...]) -> tuple[int, ...]:
-        """Elements from one place of a domain to the next, for a tensor that broadcasts to it."""
+        """Return the strides of a tensor that broadcasts to a domain."""
         return self.layout(name).along(domain)
 
     def work(self, f: Function, steps: KernelSteps) -> Work:
-        """What its stages are written with, in a function that takes the table and the number of its thread."""
+        """Return the arguments of its kernel steps, in a function that gets the table and the number of its thread."""
         table, thread = f.arguments[0], f.arguments[3]
         indices = {name: f.address_at(table, i, DTYPES[self.types[name].dtype]) for i, name in enumerate(self.table)}
         streams = enumerate(self.streams, len(self.table))
@@ -87,12 +88,15 @@ class GroupKernel:
 
     @cached_property
     def streams(self) -> list[Node]:
-        """The nodes that draw from a random stream; its number is no part of the code, so that others may share it."""
+        """The nodes that draw from a random stream.
+
+        The number of the stream is not part of the code, so that others may share the code.
+        """
         return [node for node in self.group.nodes if isinstance(node.rule, Pointwise) and node.rule.is_random]
 
     @cached_property
     def key(self) -> str:
-        """Equal for groups that are the same but for addresses."""
+        """A key that is equal for groups that differ only in addresses."""
         number = {name: str(i) for i, name in enumerate(self.table)}
         before = [name for node in self.group.prologue for name in node.outputs]
         made = {name: f"m{i}" for i, name in enumerate([*self.group.outputs, *before])}
@@ -119,7 +123,7 @@ class GroupKernel:
 
 
 def stream_of(name: str) -> str:
-    """Where a tensor is drawn: the name of the place that has the number of its stream."""
+    """Return the name of the entry of the table with the number of the stream from which a tensor is drawn."""
     return f"stream of {name}"  # no tensor has a space in its name
 
 

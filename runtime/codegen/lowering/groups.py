@@ -1,4 +1,4 @@
-"""Groups: nodes that are computed by one loop nest, so that values pass between them in registers."""
+"""Groups: nodes that one loop nest computes, so that values between them stay in registers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Group:
     """Nodes that are computed together.
 
     Attributes:
-        domain: the extents of the loops: the shape of the results, or of what is reduced.
-        nodes: in the order in which each element is computed; a product is the first, a reduction the last. One
-            without a form is alone.
-        reads: the roots of the tensors that it takes from memory.
-        rank: where it stands among the groups.
-        reduced_axes: the axes that its reductions join; all join the same.
-        row_values: tensors that it makes with one element for each row of those axes.
-        prologue: nodes that make the first operand of its convolution: pointwise ones where that is copied, or those of
-            the two other convolutions of a bottleneck, see `lowering.merge_bottlenecks`.
+        domain: extents of the loops: the shape of the results, or of the operand of a reduction.
+        nodes: nodes in the order in which each element is computed; a product is the first, a reduction the last. A
+            node without a lowering rule is a group by itself.
+        reads: roots of the tensors that it reads from memory.
+        rank: its position among the groups.
+        reduced_axes: axes of its reductions, which all reduce the same.
+        row_values: tensors that it computes with one element for each row of those axes.
+        prologue: nodes that compute the first operand of its convolution: pointwise ones where that is copied, or those
+            of the two other convolutions of a bottleneck, see `lowering.merge_bottlenecks`.
     """
 
     domain: tuple[int, ...]
@@ -43,44 +43,44 @@ class Group:
 
     @property
     def product(self) -> Node | None:
-        """The product or convolution that it begins with, if there is one."""
+        """The product or convolution with which it begins, if there is one."""
         return self.nodes[0] if isinstance(self.nodes[0].rule, Product) or self.takes_epilogue else None
 
     @property
     def is_reduced(self) -> bool:
-        """Whether something is joined in it."""
+        """True if it has a reduction."""
         return any(isinstance(node.rule, Reduction) for node in self.nodes)
 
     @property
     def is_rows(self) -> bool:
-        """Whether it goes over rows, one after the other, more than once if need be: see `goes_over_rows`."""
+        """True if it processes rows, in as many passes as necessary: see `goes_over_rows`."""
         return self.is_reduced and goes_over_rows(self.domain, self.reduced_axes)
 
     @property
     def is_host(self) -> bool:
-        """Whether a NumPy kernel computes it."""
+        """True if a NumPy kernel computes it."""
         return self.nodes[0].rule is None
 
     @property
     def is_unfusible(self) -> bool:
-        """Whether it is one node that no other joins, and that writes all its results."""
+        """True if it is one node that no other joins, and that writes all its results."""
         rule = self.nodes[0].rule
         return rule is None or (isinstance(rule, CustomKernel) and not rule.takes_epilogue)
 
     @property
     def takes_epilogue(self) -> bool:
-        """Whether it begins with a node that has loops of its own, whose finished vectors others may take."""
+        """True if it begins with a custom kernel whose finished vectors other nodes may take."""
         rule = self.nodes[0].rule
         return isinstance(rule, CustomKernel) and rule.takes_epilogue
 
     @property
     def name(self) -> str:
-        """What it computes, in short."""
+        """The types of its ops."""
         return "+".join(op.type for op in self.ops)
 
     @property
     def label(self) -> str:
-        """What it computes, in words: its nodes, the parts of a decomposition together, and its prologue."""
+        """The names of its nodes, with the parts of a decomposition together, and its prologue."""
         if not self.prologue:
             return _label(self.nodes)
         if any(isinstance(node.rule, CustomKernel) for node in self.prologue):
@@ -89,7 +89,7 @@ class Group:
 
     @property
     def ops(self) -> list[pb.OpDesc]:
-        """The ops of the block that it has a part of, in order."""
+        """The ops of the block of which it computes at least a part, in order."""
         return list({id(node.op): node.op for node in (*self.prologue, *self.nodes)}.values())
 
 
@@ -103,6 +103,6 @@ def _label(nodes: Sequence[Node]) -> str:
 
 
 def domain_of(block: Nodes, node: Node) -> tuple[int, ...]:
-    """The extents of the loops of a node: the shape of its results, or of what it reduces."""
+    """Return the extents of the loops of a node: the shape of its results, or of the operand of a reduction."""
     name = node.inputs[0] if isinstance(node.rule, Reduction) else node.outputs[0] if node.outputs else ""
     return block.types[name].static_shape if name else ()

@@ -1,4 +1,4 @@
-"""How many instructions a pointwise node is for a vector, counted by writing them."""
+"""The number of instructions of a pointwise node for a vector, counted by writing them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.codegen.rules import Pointwise, register_type
 
 
 def instructions(target: Target, node: Node, types: Mapping[str, TensorType]) -> int | None:
-    """Of the node's expression; None if it takes more than its operands and attributes."""
+    """Return the number of instructions of the node's expression; None if it has other arguments than operands."""
     rule = node.rule
     if not isinstance(rule, Pointwise) or rule.uniforms or rule.indices or rule.is_invalid:
         return None

@@ -1,12 +1,13 @@
-"""Phases: what may be computed at the same time. Between two of them all threads have to be done.
+"""Phases: groups that may be computed concurrently. Between two phases, all threads wait for each other.
 
-Groups keep their order: a group is in the phase of the one before it, or in the first later one that it may be in. So
-what the order of the block keeps small, such as a program that recomputes, stays small. A group of several stages is in
-as many phases. A host op is in a phase alone. Groups of a chain follow each other in one phase, strip by strip.
+Groups keep their order: a group is in the phase of the one before it, or in the first later one that is possible.
+Therefore the peak of memory that the order of the block achieves, such as that of a program that rematerialises, stays
+low. A group of several kernel steps is in as many phases. A host op is in a phase by itself. Groups of a tiled chain
+follow each other in one phase, row tile by row tile.
 
-What is computed at the same time is alive at the same time. So one thread, which gains nothing by it, has every group
-in phases of its own; and for several a group waits for the next phase where all would else take more room than there
-is, if that is more than a little.
+Tensors that are computed at the same time are live at the same time. Therefore for one thread, which gains nothing by
+concurrency, every group has phases of its own. For several threads, a group moves to the next phase if the memory would
+exceed the limit otherwise, unless that is little.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from runtime.codegen.lowering.nodes import Nodes
 from runtime.placement.alignment import aligned
 
 NEGLIGIBLE_BYTES: Final = 448 << 10
-"""Bytes of memory: to save some of so few is not worth that threads wait for each other."""
+"""Bytes of memory that are too few to make threads wait for each other."""
 
 
 @dataclass(frozen=True)
 class Phases:
-    """When everything is computed.
+    """The phases of all groups.
 
     Attributes:
-        first: by group, the phase of its first stage; the others follow it one by one.
-        last: by group, the phase of its last stage.
-        count: how many phases there are.
-        tiled_chains: groups in one phase of which each goes on with the strips of those before it: see
+        first: by group, the phase of its first kernel step; the others follow one by one.
+        last: by group, the phase of its last kernel step.
+        count: number of phases.
+        tiled_chains: groups in one phase, each of which continues with the row tiles of those before it: see
             `lowering.tiled_chains`.
-        peak_bytes: bytes that are alive at the same time, at most, as far as they can be told before they are placed.
+        peak_bytes: upper bound on the live bytes, as far as it is known before placement.
     """
 
     first: list[int]
@@ -57,17 +58,16 @@ def phases_of(
     memory_budget: int | None,
     chains: Sequence[Sequence[int]] = (),
 ) -> Phases:
-    """The phases of groups of so many stages.
+    """Return the phases of groups.
 
     Args:
-        block: of the groups.
-        groups: in order.
-        steps: of each, how many; 0 of those that are prepacked.
-        in_state: the tensors that are written over a state.
-        scratch: bytes that each group needs besides what it makes.
-        threads: that compute.
-        memory_budget: bytes that all may take for several threads, if they can do with it; None for as many as they
-            like.
+        block: the block of the groups.
+        groups: the groups, in order.
+        steps: number of kernel steps of each; 0 if it is prepacked.
+        in_state: tensors that overwrite a state.
+        scratch: bytes of each group's scratch.
+        threads: number of threads that compute.
+        memory_budget: bytes for several threads, if they can do with less than without a limit; None for no limit.
         chains: groups that may follow each other in one phase.
     """
     live = _Live(block, groups, steps, in_state, scratch)
@@ -85,11 +85,11 @@ def _split(
     limit: float,
     chains: Sequence[Sequence[int]],
 ) -> Phases:
-    """The phases, of which none has several groups that take more bytes than a limit."""
+    """Return the phases if none may have several groups that take more bytes than the limit."""
     chain_of = {i: number for number, chain in enumerate(chains) for i in chain}
-    made_in: dict[str, int] = {}  # by root, the chain whose strips make it
+    made_in: dict[str, int] = {}  # by root, the chain whose row tiles compute it
     tensor_of = {state: tensor for tensor, state in block.state_of.items()}
-    made: dict[str, int] = {}  # by root, the last phase of the group that makes it
+    made: dict[str, int] = {}  # by root, the last phase of the group that computes it
     read: dict[str, int] = {}  # by root, the last phase in which it is read
     first: list[int] = []
     last: list[int] = []
@@ -97,7 +97,7 @@ def _split(
     for i, (group, length) in enumerate(zip(groups, steps, strict=True)):
         written = [tensor_of[in_state[name]] for name in group.outputs if in_state.get(name) in tensor_of]
         chain = chain_of.get(i, -1)
-        if not length:  # it is in none
+        if not length:  # it is in no phase
             first.append(here)
             last.append(here - 1)
             continue
@@ -121,17 +121,17 @@ def _split(
 
 
 def _together(chains: Sequence[Sequence[int]], first: Sequence[int]) -> list[list[int]]:
-    """The chains, each as parts that are in one phase."""
+    """Return the chains, split into parts that are in one phase."""
     phases = (dict.fromkeys(first[i] for i in chain) for chain in chains)
     parts = [[i for i in chain if first[i] == phase] for chain, of in zip(chains, phases, strict=True) for phase in of]
     return [part for part in parts if len(part) > 1]
 
 
 class _Live:
-    """Bytes of what is alive in a phase, while groups get theirs in order.
+    """The live bytes of a phase, while groups are assigned in order.
 
     Attributes:
-        peak_bytes: in any phase so far.
+        peak_bytes: maximum over all phases so far.
     """
 
     def __init__(
@@ -162,23 +162,23 @@ class _Live:
         self._forget()
 
     def again(self) -> _Live:
-        """From the start."""
+        """Return it, reset to the first phase."""
         self._forget()
         return self
 
     def with_group(self, i: int) -> int:
-        """Bytes of this phase if the group were in it."""
+        """Return the bytes of this phase with the group in it."""
         return self._now + self._begins[i] + self._scratch[i]
 
     def begin(self, i: int, phase: int, last: Sequence[int]) -> None:
-        """A new phase, whose first group is this one; of those before it, what is done by then is alive no more."""
+        """Begin a phase with this group, and free the tensors that are dead by then."""
         while self._done < i and last[self._done] < phase:
             self._kept -= self._ends[self._done]
             self._done += 1
         self._now = self._kept + sum(self._scratch[j] for j in range(self._done, i) if last[j] >= phase)
 
     def add(self, i: int) -> None:
-        """One more group."""
+        """Add a group to the phase."""
         self._now, self._kept = self.with_group(i), self._kept + self._begins[i]
         self.peak_bytes = max(self.peak_bytes, self._now)
 

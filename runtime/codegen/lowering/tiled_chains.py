@@ -1,12 +1,12 @@
-"""Chains: groups whose units are strips of the same rows, and need nothing of each other but those rows.
+"""Tiled chains: groups whose work items are row tiles of the same rows, which depend on nothing else of each other.
 
-Who computed a strip of one group goes on with that of the next, which lies in its caches, and waits for nobody: all are
-in one phase. So a network of small layers is computed by each thread for its rows of the batch, forwards and back, up
-to the sums over all rows, which are joined after that.
+A thread that computed a row tile of one group continues with that of the next group, whose data are in its caches, and
+waits for no other thread: all groups are in one phase. So each thread computes a network of small layers for its rows
+of the batch, forwards and back, up to the sums over all rows, which follow.
 
-A group joins the chain of an earlier one if what stands between the two makes nothing that it reads; it then stands
-beside the others of its chain. What reads nothing of the chain, such as a look at labels, may stand before it. What
-updates states does so in a later stage, or is in no chain.
+A group joins the chain of an earlier one if no group between the two computes an operand of it; it then moves next to
+the others of its chain. A group that reads nothing of the chain, such as one that reads labels, may move before it.
+Updates of states are in a later kernel step, or in no chain.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from runtime.codegen.lowering.nodes import Nodes
 from runtime.codegen.rules import KernelSteps, RowTiles
 
 MAX_GROUPS_BETWEEN: Final = 16
-"""Groups that may stand between two of a chain."""
+"""Upper bound on the groups between two of a chain."""
 
 
 Tables = Sequence[Sequence[str]]
-"""Of each group the tensors that it reads and writes, as its strips count them."""
+"""For each group, the tensors that it reads and writes, as its row tiles count them."""
 
 
 class TiledChain(NamedTuple):
-    """Positions of groups: those of a chain, and those that stand between them and may stand before them."""
+    """Positions of groups: those of a chain, and those between them that may move before it."""
 
     links: list[int]
     moved_before: list[int]
@@ -37,7 +37,7 @@ class TiledChain(NamedTuple):
 def tiled_chains(
     block: Nodes, groups: Sequence[Group], tables: Tables, steps: Sequence[KernelSteps], threads: int
 ) -> list[TiledChain]:
-    """The chains of at least two groups for so many threads."""
+    """Return the chains of at least two groups that run on `threads` threads."""
     search = _Search(block, groups, tables, steps, threads)
     found: list[TiledChain] = []
     taken: set[int] = set()
@@ -51,7 +51,7 @@ def tiled_chains(
 
 
 def chained_order(count: int, chains: Sequence[TiledChain]) -> list[int]:
-    """The positions of so many groups in an order in which those of each chain stand together."""
+    """Return the positions of `count` groups in an order in which those of each chain are neighbours."""
     begins = {chain.links[0]: [*chain.moved_before, *chain.links] for chain in chains}
     taken = {i for moved in begins.values() for i in moved}
     return [i for first in range(count) for i in begins.get(first, () if first in taken else (first,))]
@@ -67,7 +67,7 @@ class _Search:
         self._old = {block.root[u.tensor]: tensor_of.get(u.state, "") for u in updates}
 
     def row_tiles_of(self, i: int) -> RowTiles | None:
-        """The strips of a group, if each thread gets as many of them, and they update no state."""
+        """Return the row tiles of a group, if each thread gets as many of them, and they update no state."""
         steps = self._steps[i].steps
         row_tiles = steps[0].row_tiles if steps else None
         if row_tiles is None or row_tiles.parts % self._threads or row_tiles.rows % self._threads:
@@ -76,11 +76,11 @@ class _Search:
         return None if updates else row_tiles
 
     def chain_from(self, first: int, taken: set[int]) -> TiledChain:
-        """The group at this position, and those that go on with its strips."""
+        """Return the chain of the group at this position and those that continue with its row tiles."""
         chain, before, row_tiles = [first], list[int](), self.row_tiles_of(first)
         assert row_tiles is not None, "only asked of what has strips"
-        made: dict[str, bool] = {}  # by root, whether strips have it: else it is there after this phase
-        read = set[str]()  # by what stands between
+        made: dict[str, bool] = {}  # by root, True if row tiles compute it; otherwise it is complete after this phase
+        read = set[str]()  # by groups between
         self._make(first, made)
         left = MAX_CHAIN_CYCLES - self._steps[first].steps[0].cost
         for i in range(first + 1, len(self._groups)):
@@ -99,7 +99,7 @@ class _Search:
         return TiledChain(chain, self._wanted(chain, before))
 
     def _wanted(self, chain: Sequence[int], before: Sequence[int]) -> list[int]:
-        """Those that make something that the chain reads."""
+        """Return the groups that compute operands of the chain."""
         read = {name for i in chain for name in self._groups[i].reads}
         found: list[int] = []
         for i in reversed(before):
@@ -112,7 +112,7 @@ class _Search:
         made.update(dict.fromkeys(self._groups[i].outputs, len(self._steps[i].steps) == 1))
 
     def _goes_on(self, i: int, rows: int, made: Mapping[str, bool], read: set[str]) -> bool:
-        """Whether the strips of a group read the rows of theirs that strips of the chain made, and some of them."""
+        """Return True if row tiles of a group read rows of the chain, and only those that the same tile computed."""
         row_tiles, group = self.row_tiles_of(i), self._groups[i]
         if row_tiles is None or row_tiles.rows != rows or made.keys().isdisjoint(group.reads):
             return False

@@ -1,4 +1,4 @@
-"""An access: how a tensor lies that is part of another one's memory."""
+"""A view: the position of a tensor that is part of another one's memory."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from runtime.dtypes import Array
 
 
 class View(NamedTuple):
-    """Where the elements of a tensor are.
+    """The position of the elements of a tensor.
 
     Attributes:
-        root: whose memory it is.
-        offset: elements of the root before its first one.
-        layout: its shape and steps from there on.
+        root: the tensor whose memory it has.
+        offset: offset of its first element in the root, in elements.
+        layout: its shape and strides.
     """
 
     root: str
@@ -24,7 +24,7 @@ class View(NamedTuple):
     layout: Layout
 
     def of(self, root: Array) -> Array:
-        """The elements as an array, given those of the root."""
+        """Return the elements as an array, from those of the root."""
         shape, steps = self.layout
         part = root.reshape(-1)[self.offset :]
         return as_strided(part, shape, [step * root.itemsize for step in steps])

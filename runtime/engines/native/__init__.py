@@ -5,21 +5,21 @@ executor   a bound entry, ready to step
 instrumented the ops of a step one by one, each checked for NaN, before the step
 driver     runs the phases of a step
 helpers    threads that help with them
-prepacked  memory of what is derived from states alone, kept while they stay the same
+prepacked  memory of values derived from states alone, kept while the states stay the same
 step_code  the code of a step: kept, or lowered and compiled, once however often it is bound
 views      descriptions of a step, which any machine prints for every instruction set
 step       code bound to memory: symbols become addresses
 repeated_steps many steps in one call
-row_input  how rows get into each of them
+row_input  the input of rows into each of these steps
 feeds_in_place feeds that a step reads in the caller's arrays
 peak       floating-point operations per second of this machine
 host       NumPy kernels for ops without a lowering rule
-runtime_checks numbers that an op rejects, found by compiled code, and the error that says so
-cpu        what this machine is: its instruction sets and the sizes of its caches
+runtime_checks numbers that an op rejects, found by compiled code, and their errors
+cpu        this machine: its instruction sets and the sizes of its caches
 compiled   functions of a step: kept by an earlier run, or compiled and kept
 cache/     a package of its own: compiled code in the user's cache folder
-jit        from IR to functions that can be called
-release_memory memory that compiling took
+jit        from IR to callable functions
+release_memory release of memory that compiling took
 objects/   a package of its own: objects of compiled code, read and made callable without LLVM
 random_bits random bits for callers that draw many outside of steps
 """

@@ -1,4 +1,4 @@
-"""The driver of a step: what makes the phases of its tables, with whoever helps."""
+"""The driver of a step: it runs the phases of its tables, with the help of other threads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ YIELDS_BEFORE_SLEEP: Final = 1024
 
 
 class Driver:
-    """Makes phases; one thread at a time drives, any others may help.
+    """Runs phases; one thread at a time drives, any others may help.
 
     Attributes:
         phases: the table of phases.
@@ -36,9 +36,10 @@ class Driver:
     """
 
     def __init__(self, target: Target, threads: int, phases: Array, chunks: Array, alarm: Array, alive: object) -> None:
-        """Phases and chunks are tables as `codegen.emit.driver` has them; `alive` keeps what they lead to.
+        """Keep tables of phases and chunks, in the format of `codegen.emit.driver`.
 
-        The first word of `alarm` is 0 while no chunk found what its op refuses.
+        `alive` keeps the memory to which they refer. The first word of `alarm` is 0 unless a runtime check of a chunk
+        failed.
         """
         code = driver_code(target)
         self._repeat: Callable[..., None] = code.function("repeat", 8)
@@ -53,25 +54,25 @@ class Driver:
         self._threads = threads
 
     def drive(self, first: int, last: int) -> None:
-        """Make the phases from a first one to before a last one."""
+        """Run the phases from `first` to before `last`."""
         self._drive(*self._tables, first, last, self._threads, give_way())
 
     def repeat(self, first: int, last: int, steps: Array) -> None:
-        """Make these phases many times, by a table as `codegen.emit.driver` has it."""
+        """Run these phases many times, by a table in the format of `codegen.emit.driver`."""
         self._repeat(*self._tables, first, last, self._threads, give_way(), steps.ctypes.data)
 
     def help(self, thread: int) -> None:
-        """On another thread: take chunks of what is driven, until nothing was driven for a while."""
+        """Claim chunks of driven phases on another thread, until none was driven for a while."""
         self._help(*self._tables, thread, give_way(), SPINS_BEFORE_YIELD, YIELDS_BEFORE_SLEEP)
 
     def welcome(self, helpers: bool) -> None:
-        """Whether helpers may stay, or are to leave as soon as they have no chunk."""
+        """Let helpers stay, or let them leave as soon as they find no chunk."""
         self._board[STOP] = not helpers
 
 
 @cache
 def give_way() -> int:
-    """The address of the system's function that lets other threads have the core; it takes nothing."""
+    """Return the address of the system's function that yields the core; it has no arguments."""
     library = ctypes.CDLL("kernel32") if sys.platform == "win32" else ctypes.CDLL(None)
     function = library.SwitchToThread if sys.platform == "win32" else library.sched_yield
     address = ctypes.cast(function, ctypes.c_void_p).value
@@ -81,11 +82,11 @@ def give_way() -> int:
 
 @cache
 def driver_code(target: Target) -> Loaded:
-    """The functions of the driver, which are the same for all programs."""
+    """Return the functions of the driver, which are the same for all programs."""
     return own_code(target, "driver", _write, ("drive", "help", "repeat"))
 
 
 def _write(module: Module) -> None:
-    from runtime.codegen.emit.driver import write_driver  # here, as kept code is not written
+    from runtime.codegen.emit.driver import write_driver  # imported here because cached code is not written
 
     write_driver(module)

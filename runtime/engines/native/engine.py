@@ -1,4 +1,4 @@
-"""The native engine: groups of ops as compiled functions, and NumPy kernels for what has no form."""
+"""The native engine: groups of ops as compiled functions, and NumPy kernels for ops without a lowering rule."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from runtime.engines.native.views import NativeViews
 
 COMPILER_BYTES: Final = 96 << 20
-"""Memory for LLVM and the module that it compiles, counted if code is kept too: a limit means the same each time."""
+"""Memory for LLVM and the module that it compiles, also counted for cached code: a limit always means the same."""
 
 BYTES_PER_OP: Final = 12 << 10
 """Upper bound on the memory that an op takes when it is lowered, and on its code; 4 to 6 KiB were measured."""
 
 UNPLANNED_ADDRESSES: Final = 32 << 20
-"""Address space for what Python allocates between the choice of an engine and the end of compiling."""
+"""Address space for Python's allocations between the choice of an engine and the end of compiling."""
 
 
 _Steps = tuple[int, tuple[str, ...], tuple[int, ...]]
-"""The number of a block, what is fetched besides, and where the states lie."""
+"""The number of a block, the additional fetches, and the addresses of the states."""
 
 
 def has_room(program: pb.ProgramDesc, memory: MemoryLimit) -> bool:
-    """Return True if the limits of memory leave the room that it takes to compile the program, and to run it."""
+    """Return True if the memory limits allow to compile the program and to run it."""
     arenas = [binding.plan.arena_bytes for entry in program.entries for binding in entry.bindings]
     own = sum(type_of(state).nbytes for state in held(program)) + max(arenas, default=0)
     own += BYTES_PER_OP * sum(len(block.ops) for block in program.blocks)

@@ -32,11 +32,11 @@ class NativeExecutor:
         require_prepacked: Callable[[Call], None] | None = None,
         owned: Sequence[Array] = (),
     ) -> None:
-        """`locations` are the lines that ops name; `watch` is called before each step, with the feeds of the step.
+        """Keep the parts of the step.
 
-        `owned` is what steps may write.
-
-        `require_prepacked` is called before a step with a function that prepacks, and calls it if nothing is prepacked.
+        `locations` are the lines that ops name. `watch` is called before each step, with the feeds of the step. `owned`
+        is the memory that steps may write. `require_prepacked` is called before a step with a function that prepacks,
+        and calls it if nothing is prepacked.
         """
         self._locations, self._compiled, self._helpers = locations, compiled, helpers
         self._watch, self._require_prepacked = watch, require_prepacked
@@ -67,14 +67,14 @@ class NativeExecutor:
         return [Buffer(*buffer) for buffer in self._compiled.code.group_buffers()]
 
     def step(self) -> None:
-        """Make all segments."""
+        """Run all segments."""
         if self._is_one_call:
             self._call()
         else:
             self._make(self._compiled.segments, self._compiled.run)
 
     def step_with(self, feeds: Mapping[str, Array]) -> None:
-        """Make all segments; if all is one call of compiled code, feeds are read where they lie."""
+        """Run all segments; if all is one call of compiled code, it reads feeds in place."""
         if not self._is_one_call:
             for name, out in self.feeds.items():
                 out[...] = feeds[name]
@@ -89,7 +89,7 @@ class NativeExecutor:
             self._led.end(led)
 
     def profile_step(self) -> list[Spell]:
-        """A step, group by group, with the time that each took."""
+        """Run a step group by group, and return the time of each."""
         spells: list[Spell] = []
 
         def timed(segment: Segment) -> None:
@@ -101,7 +101,7 @@ class NativeExecutor:
         return spells
 
     def repeated(self, rows: InMemory, fetches: Sequence[str]) -> Repeat | None:
-        """If all of a step is compiled; see `runtime.engines.native.repeated_steps`."""
+        """Return a function for many steps, if a step is compiled as a whole; see `repeated_steps`."""
         if self._watch is not None:
             return None
         from runtime.engines.native.repeated_steps import repeated_steps
@@ -117,16 +117,16 @@ class NativeExecutor:
         return steps
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: there is nothing to end."""
 
     def _prepack(self) -> None:
         with self._helpers.helping(self._compiled.driver):
             self._compiled.prepack()
 
     def _call(self, arrays: Callable[[], Mapping[str, Array]] | None = None) -> None:
-        """Make the only segment, around which NumPy computes nothing: as `_make` does, in half the time.
+        """Run the only segment, with no NumPy ops around it: as `_make` does, in half the time.
 
-        `arrays` gives those of all tensors, where they are not those of the compiled step.
+        `arrays` returns those of all tensors, if they are not those of the compiled step.
         """
         for call in self._before:
             call()
@@ -154,7 +154,7 @@ class NativeExecutor:
                 call()
 
     def _named(self, segment: Segment, run: Call) -> None:
-        """Run it; an error names the op."""
+        """Run it; errors name the op."""
         try:
             run()
         except CheckFailed as refused:

@@ -1,7 +1,7 @@
-"""Feeds that a step reads where they lie: the tables of its groups are led to them for as long as the step takes.
+"""Feeds that a step reads in the caller's arrays: the tables of its groups point there for the duration of the step.
 
-A feed is copied to its own place in the arena instead where the end of the step reads it, and where its array is not
-contiguous or shares memory with a state or the arena, which the step may write over.
+A feed is copied into the arena instead if the end of the step reads it, if its array is not contiguous, or if it shares
+memory with a state or the arena, which the step may overwrite.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class FeedsInPlace:
     """The feeds of one compiled step."""
 
     def __init__(self, compiled: CompiledStep, feeds: Mapping[str, Array], owned: Sequence[Array]) -> None:
-        """`owned` is the memory that the step may write: its arena and the states."""
+        """Keep the feeds; `owned` is the memory that the step may write: its arena and the states."""
         self._compiled, self._feeds = compiled, feeds
         self._table = compiled.words
         self._owned = _spans(owned)
         self._words = dict(self._words_of_feeds())
 
     def lead(self, given: Mapping[str, Array]) -> list[str]:
-        """Have the next step read these arrays, and return the names of those that it reads where they lie."""
+        """Let the next step read these arrays, and return the names of those that it reads in place."""
         led: list[str] = []
         table = self._table
         for name, out in self._feeds.items():
@@ -61,7 +61,7 @@ class FeedsInPlace:
         return led
 
     def end(self, led: Sequence[str]) -> None:
-        """Lead the tables back to the arena."""
+        """Point the tables to the arena again."""
         table = self._table
         for name in led:
             for position, address in self._words[name].home:

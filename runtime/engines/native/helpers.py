@@ -1,7 +1,8 @@
-"""Threads that help to make steps: asleep when there are none, awake for a moment after each.
+"""Threads that help to run steps: asleep between steps, except for a moment after each.
 
-A step needs none of them: whoever is late takes what is left, if anything is. So they are woken when a step begins, and
-not waited for; and on a machine that is busy with something else, the thread that makes the step does what they do not.
+A step does not need them: a late helper claims the remaining chunks, if there are any. Therefore they are woken when a
+step begins, and no thread waits for them. On a busy machine, the thread of the step computes the chunks that helpers do
+not.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from runtime.engines.native.driver import Driver
 
 
 class Helpers:
-    """So many threads, which begin when they are first needed."""
+    """A number of threads, which start when they are first needed."""
 
     def __init__(self, count: int) -> None:
         self._helpers = [_Helper(number + 1) for number in range(count)]
         self._driver: Driver | None = None
 
     def helping(self, driver: Driver) -> _Helping:
-        """Have them help with what this driver makes meanwhile."""
+        """Return a context in which they help this driver."""
         return _Helping(self, driver)
 
     def begin(self, driver: Driver) -> None:
-        """Have them begin."""
+        """Wake them for a driver."""
         if driver is not self._driver:
             if self._driver is not None:
                 self._driver.welcome(False)
@@ -33,7 +34,7 @@ class Helpers:
             helper.call(driver)
 
     def end(self) -> None:
-        """Call them no more."""
+        """Let them sleep again."""
         for helper in self._helpers:
             helper.called = False
 
@@ -46,7 +47,7 @@ class Helpers:
 
 
 class _Helping:
-    """The context in which they help: a class, as a generator takes half as long as a small step."""
+    """The context in which they help: a class, because a generator takes half as long as a small step."""
 
     __slots__ = ("_driver", "_helpers")
 
@@ -63,11 +64,11 @@ class _Helping:
 class _Helper:
     """One thread.
 
-    It says that it sleeps before it looks whether it is called, and who calls does so before looking whether it sleeps:
-    one of them sees the other, so no call is missed.
+    It announces its sleep before it checks whether it is called, and a caller calls before it checks for sleep: one of
+    them sees the other, so no call is missed.
 
     Attributes:
-        called: whether a driver is at work.
+        called: True while a driver is at work.
     """
 
     def __init__(self, number: int) -> None:
@@ -102,7 +103,7 @@ class _Helper:
             self._help()
 
     def _help(self) -> None:
-        """Help once, and as long as it is called again meanwhile."""
+        """Help once, and again as long as a driver has called meanwhile."""
         again = True
         while again and (driver := self._driver) is not None:
             self._sleeps = False

@@ -33,7 +33,10 @@ class InstrumentedStep:
         locations: Sequence[str],
         helpers: Helpers,
     ) -> None:
-        """`compiled` is instrumented; `feeds` are by name the array of the step itself and the one read here."""
+        """Keep the parts of the step.
+
+        `compiled` is instrumented; `feeds` are by name the array of the step itself and the one that is read here.
+        """
         self._compiled, self._locations = compiled, locations
         self._feeds = list(feeds.values())
         self._watch = NanWatch(_ops(compiled, helpers), start)

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from runtime.codegen.ir import Module
 
 OPTIMIZATION_LEVEL: Final = 1
-"""Of the code generator: 0 is twice as slow to run, 2 and 3 take longer to compile and give the same speed."""
+"""Optimisation level of the code generator: with 0 the code is half as fast; 2 and 3 only take longer to compile."""
 
 BASE_CPUS: Final = {"x86_64": "x86-64", "aarch64": "generic"}
-"""What LLVM starts from; the features of the target are all that is added."""
+"""The base CPU of each architecture; only the features of the target are added."""
 
 
 LIBRARY_BYTES: Final = 68 << 20
@@ -92,20 +92,20 @@ def _require_address_space(text_bytes: int) -> None:
 
 
 def compiled(module: Module) -> bytes:
-    """The module as an object file for its target, see `compiled_of_several`; what LLVM took is given back."""
+    """Return the module as an object file for its target, and release LLVM's memory; see `compiled_of_several`."""
     content = compiled_of_several(module)
     give_back()
     return content
 
 
 def compiled_of_several(module: Module) -> bytes:
-    """The module as an object file for its target, where others follow, and `give_back` after the last.
+    """Return the module as an object file for its target; call `give_back` after the last of several modules.
 
-    Raises Unavailable where LLVM is not installed, ResourceLimit where there is no room for it.
+    Raise Unavailable if LLVM is not installed, ResourceLimit if there is too little memory.
 
-    How loops count addresses LLVM finds out by a search ("loop strength reduction") that takes 0.4 of all its time: the
-    nests of convolutions, attention and recurrent layers are many, with an address for each element of a tile. Nothing
-    is gained by it there; short loops of small networks run up to 5 % faster.
+    LLVM determines how loops count addresses by a search ("loop strength reduction") that takes 0.4 of its total time:
+    the nests of convolutions, attention and recurrent layers are many, with an address for each element of a tile. The
+    search gains nothing for these; short loops of small networks run up to 5 % faster.
     """
     parsed, machine = _assembled(module)
     with _searching(module.has_plain_loops):
@@ -113,7 +113,7 @@ def compiled_of_several(module: Module) -> bytes:
 
 
 def assembly(module: Module) -> str:
-    """The module as text that people read, for its target."""
+    """Return the module as assembly text for its target."""
     parsed, machine = _assembled(module)
     with _searching(module.has_plain_loops):
         return str(machine.emit_assembly(parsed))
@@ -121,7 +121,7 @@ def assembly(module: Module) -> str:
 
 @contextmanager
 def _searching(searches: bool) -> Generator[None]:
-    """Whether loop strength reduction searches: LLVM has one switch for all who use it in this process."""
+    """Turn the search of loop strength reduction on or off; LLVM has one switch for the whole process."""
     with _SWITCH:
         if not searches:
             _llvm().set_option("prograd", "-disable-lsr")
@@ -166,11 +166,11 @@ class Loaded:
     """Code in memory, for as long as this object lives.
 
     Attributes:
-        nbytes: of its memory.
+        nbytes: size of its memory.
     """
 
     def __init__(self, find: Callable[[str], int | None], memory: object, nbytes: int) -> None:
-        """`find` gives the address of a function, or nothing; the code is there as long as `memory`."""
+        """Keep `find`, which returns the address of a function or None; the code exists as long as `memory`."""
         self._find = find
         self._memory = memory
         self.nbytes = nbytes
@@ -180,23 +180,23 @@ class Loaded:
         return bool(self._find(name))
 
     def address(self, name: str) -> int:
-        """Where a function begins."""
+        """Return the address of a function."""
         found = self._find(name)
         assert found, f"there is no function {name}"
         return found
 
     def function(self, name: str, arguments: int) -> Callable[..., None]:
-        """A function of so many addresses, or whole numbers of 64 bits."""
+        """Return a function of `arguments` addresses or 64-bit integers."""
         call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arguments)(self.address(name))
         call.loaded = self  # type: ignore[attr-defined]  # the code stays as long as its caller
         return call
 
 
 def _loaded_by_llvm(objects: Sequence[bytes], target: Target) -> Loaded:
-    """What `load` gives, for an object that has something that our reader does not know, as calls of the C library."""
+    """Return the result of `load` for an object that our reader does not know, loaded by LLVM."""
     llvm = _llvm()
     empty = llvm.parse_assembly(f'target triple = "{target.triple}"\n')
-    engine = llvm.create_mcjit_compiler(empty, _machine(target))  # which is from now on the engine's
+    engine = llvm.create_mcjit_compiler(empty, _machine(target))  # it belongs to the engine from now on
     for content in objects:
         engine.add_object_file(llvm.ObjectFileRef.from_data(content))
     engine.finalize_object()
@@ -224,10 +224,10 @@ def _machine(target: Target) -> Any:
 
 @cache
 def _llvm() -> Any:
-    """LLVM, imported when something has to be compiled: it takes 50 ms and 50 MB, and need not be installed."""
+    """Import LLVM when code has to be compiled: this takes 50 ms and 50 MB, and LLVM may not be installed."""
     try:
         llvm = import_module("llvmlite.binding")
-    except (ImportError, OSError) as error:  # not installed; or built for another system
+    except (ImportError, OSError) as error:  # not installed, or built for another system
         sentence = f'the native engine needs llvmlite (pip install "prograd[native]"): {error}'
         raise Unavailable(sentence, "no_llvmlite") from None
     llvm.initialize_native_target()

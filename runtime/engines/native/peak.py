@@ -1,4 +1,4 @@
-"""How fast this machine multiplies and adds: what products are measured against."""
+"""The peak rate of multiply-adds of this machine, with which products are compared."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from runtime.engines.native.cpu import this_machine
 
 ITERATIONS: Final = 1_000_000
 MEASUREMENTS: Final = 9
-"""Times, of which the fastest counts: what else the machine does is no part of its peak."""
+"""Number of measurements, of which the fastest counts, because other processes are not part of the peak."""
 
 
 def peak(threads: int) -> float:
-    """Multiplications and additions a second of so many threads together, in float32; raises Unavailable."""
+    """Return the peak rate of `threads` threads in float32, in operations per second; raise Unavailable."""
     jit.require_available()
     target = this_machine()
     chains = 12 if target.registers == 16 else 24
@@ -42,7 +42,7 @@ def peak(threads: int) -> float:
 
 
 def _loop(target: Target, chains: int) -> Module:
-    """Multiply-adds that depend on nothing but the one before in their own chain."""
+    """Return a loop of multiply-adds that depend only on the one before in their own chain."""
     module = Module(target)
     f = module.function("spin", [pointer(INT64)])
     x, lanes = f.cast(f.arguments[0], FLOAT32), target.lanes()

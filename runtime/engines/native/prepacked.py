@@ -1,8 +1,8 @@
-"""What an entry that predicts makes of the states alone: it lies in memory of its own, good until the states change.
+"""Values that a prediction derives from states alone, in memory of their own, valid until the states change.
 
-All threads that make steps of the entry share it. Who needs it asks for the version of the states; where that is not
-the one that it was made of, or is unknown, it is made before the step. Who changes the states waits until nobody reads
-them any more, and so nobody reads what is made anew.
+All threads that make steps of the entry share them. Each asks for the version of the states; if it is not the version
+of the values, or is unknown, they are computed before the step. A thread that changes states waits for its exclusive
+lock, so no thread reads values while they are computed again.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from runtime.memory.limit import MemoryLimit
 
 
 class Prepacked:
-    """The memory of what is prepacked, and the version of the states that it was made of.
+    """The memory of prepacked values, and the version of the states from which they were computed.
 
     Attributes:
         memory: aligned bytes.
     """
 
     def __init__(self, nbytes: int, account: MemoryLimit) -> None:
-        """Raises ResourceLimit if so many bytes do not fit into the limit."""
+        """Allocate the memory; raise ResourceLimit if it does not fit into the limit."""
         account.take(nbytes, "what is prepacked of its states")
         finalize(self, account.give_back, nbytes).atexit = False
         self.memory = aligned_bytes(nbytes)
@@ -32,12 +32,12 @@ class Prepacked:
         self._made: int | None = None
 
     def require(self, version: Version, make: Callable[[], object]) -> None:
-        """Have it as these states ask for; `make` makes it. A thread that finds another one at it waits."""
+        """Ensure that the values belong to the present states; `make` computes them. Other threads wait meanwhile."""
         wanted = version()
         if wanted is not None and wanted == self._made:
             return
         with self._lock:
             if wanted is None or wanted != self._made:
-                self._made = None  # until it is whole
+                self._made = None  # until it is complete
                 make()
                 self._made = wanted

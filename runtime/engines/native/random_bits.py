@@ -1,4 +1,4 @@
-"""Random words by compiled code: for who draws many outside of steps, such as initial values and the order of rows."""
+"""Random bits by compiled code, for callers that draw many outside of steps, such as initial values and row orders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from runtime.codegen.ir import Module
 
 MIN_COMPILED_WORDS: Final = 1 << 20
-"""Of so many words NumPy makes the first: where the code is not kept, it takes as long to compile."""
+"""Number of words up to which NumPy draws them: compiling the code takes as long, unless it is cached."""
 
 
 class CompiledRandomBits:
@@ -27,7 +27,7 @@ class CompiledRandomBits:
         self._fill: Callable[..., None] | None = None
 
     def __call__(self, out: Array, seed: int, stream: int, step: int, first: int) -> bool:
-        """Fill `out` with the words of a stream from a block on; False if that is left to NumPy."""
+        """Fill `out` with the words of a stream from a block on; return False if that is left to NumPy."""
         self._asked += out.size
         if self._asked < MIN_COMPILED_WORDS:
             return False
@@ -39,12 +39,12 @@ class CompiledRandomBits:
 
 @cache
 def random_bits_code(target: Target) -> Loaded:
-    """The function words(out, blocks, seed, stream, step, first block)."""
+    """Return the function words(out, blocks, seed, stream, step, first block)."""
     return own_code(target, "words", _write, ("words",))
 
 
 def _write(module: Module) -> None:
-    from runtime.codegen.ir import INT64, UINT32, pointer  # here, as kept code is not written
+    from runtime.codegen.ir import INT64, UINT32, pointer  # imported here because cached code is not written
     from runtime.codegen.math import philox
 
     f = module.function("words", [pointer(UINT32), *[INT64] * 5])

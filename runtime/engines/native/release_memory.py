@@ -1,7 +1,7 @@
-"""Memory that compiling took and a step does not need: given back before what the step needs comes on top.
+"""Release of memory that compiling took and a step does not need, before the step allocates its own.
 
-Two kinds, on Linux: what LLVM freed and the C library keeps; and the pages of LLVM's own code, some 50 MiB, which lie
-in a file and are read from there again if there is something else to compile.
+There are two kinds, on Linux: memory that LLVM freed and the C library keeps; and the pages of LLVM's own code, some 50
+MiB, which the system reads from their file again if more is compiled.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from contextlib import suppress
 from typing import Final
 
 MADV_DONTNEED: Final = 4
-"""What Linux calls MADV_DONTNEED: of pages of a file that nobody changed, nothing is lost."""
+"""Linux's MADV_DONTNEED: unchanged pages of a file lose nothing."""
 
 LIBRARY: Final = "libllvmlite"
 
 
 def give_back() -> None:
-    """After compiling; where the system has no words for it, nothing is done."""
+    """Release memory after compiling; do nothing on systems without such calls."""
     if sys.platform != "linux":
         return
     library = ctypes.CDLL(None)
-    with suppress(AttributeError):  # musl has none
+    with suppress(AttributeError):  # musl has no such function
         library.malloc_trim(ctypes.c_size_t(0))
     with suppress(AttributeError, OSError):
         for start, stop in _code_of(LIBRARY):
@@ -30,7 +30,7 @@ def give_back() -> None:
 
 
 def _code_of(name: str) -> list[tuple[int, int]]:
-    """Where the code of a library lies in memory; it is never written, as the rest of a library may be."""
+    """Return the address ranges of the code of a library, which is never written, unlike its data."""
     found: list[tuple[int, int]] = []
     with open("/proc/self/maps") as maps:
         for line in maps:

@@ -1,7 +1,7 @@
-"""Many steps in one call: the rows of each are taken, and its results kept, by compiled code.
+"""Many steps in one call: compiled code takes the rows of each step and keeps its results.
 
-Only for a step that is compiled as a whole, with rows in memory: no op is left to NumPy, every state is updated in
-place, and what is fetched needs no conversion.
+This is for steps that are compiled as a whole, with rows in memory: no op is left to NumPy, every state is updated in
+place, and no fetch needs a conversion.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from runtime.engines.native.step import CompiledStep
 def repeated_steps(
     compiled: CompiledStep, around: AroundStep, rows: InMemory, fetches: Sequence[str]
 ) -> RepeatedSteps | None:
-    """Steps with these rows, of which these fetches are kept; None if each has to be made by itself."""
+    """Return steps with these rows that keep these fetches; None if each step must be run by itself."""
     if len(compiled.segments) != 1 or compiled.segments[0].host is not None or around.before or around.updates:
         return None
     raw = {name: compiled.arrays[tensor] for name, tensor in compiled.code.copied_fetches}
     if not fetches and compiled.code.runtime_checks:
-        return None  # nothing would say how many steps were made
+        return None  # nothing would tell the number of steps
     if any(name not in raw or raw[name].dtype != around.fetches[name].dtype for name in fetches):
         return None
     sources = {name: rows.columns.get(name, rows.whole.get(name)) for name in around.feeds}
@@ -42,7 +42,7 @@ def _fits(source: Array | None, feed: Array) -> bool:
 
 
 class RepeatedSteps:
-    """Steps of one executor with rows that stay."""
+    """Steps of one executor with fixed rows."""
 
     def __init__(self, compiled: CompiledStep, around: AroundStep, rows: InMemory, raw: Mapping[str, Array]) -> None:
         self._after, self._runtime_checks = around.after, compiled.runtime_checks
@@ -69,11 +69,11 @@ class RepeatedSteps:
 
     @property
     def driver(self) -> Driver:
-        """What makes the steps."""
+        """The driver of the steps."""
         return self._driver
 
     def _driver_of(self, compiled: CompiledStep, feeds: Mapping[str, Array], rows: InMemory) -> Driver:
-        """One whose first phase takes the rows."""
+        """Return a driver whose first phase takes the rows."""
         taken = row_input(compiled.code, compiled.words, feeds, rows, self._position, self._batch)
         records = in_order(taken.steps)
         phases, chunks = compiled.driver.phases[: self._count], compiled.driver.chunks.copy()

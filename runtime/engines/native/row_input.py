@@ -1,7 +1,7 @@
-"""How rows get into a step, as chunks of a phase before the others: they are copied, or read where they lie.
+"""The input of rows into a step, as chunks of a first phase: rows are copied, or read in place.
 
-Rows that lie in the order in which they are taken need no copy: the tables of the groups that read them are led to the
-first of them. Others are copied to where the feed lies, by their numbers; so are those that the end of a step reads.
+Rows that are contiguous in the order of use need no copy: the tables of the groups that read them point to the first of
+them. Other rows are copied to the feed by their numbers; so are rows that the end of a step reads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runtime.engines.engine import InMemory
 from runtime.engines.native.driver import driver_code
 
 Record = tuple[int, int, int, int]
-"""A chunk as the driver has it: a function, its table, its first unit and the one after its last."""
+"""A chunk in the driver's format: a function, its table, its first work item and the one after its last."""
 
 
 class RowInput(NamedTuple):
@@ -57,7 +57,7 @@ def row_input(
 
 
 def _is_in_order(numbers: Array) -> bool:
-    """Whether each row follows the one before it."""
+    """Return True if each row follows the one before it."""
     if len(numbers) < 2 or numbers[1] != numbers[0] + 1:
         return len(numbers) < 2
     return bool((np.diff(numbers) == 1).all())
@@ -74,7 +74,7 @@ class _Chunks:
         self.alive: list[Array] = [self._nought]
 
     def point(self, name: str, words: Array, positions: list[int]) -> None:
-        """Lead these words of tables to the rows; see `point_at_rows` in `codegen.emit.driver`."""
+        """Point these words of tables to the rows; see `point_at_rows` in `codegen.emit.driver`."""
         feed, column = self._feeds[name], self._rows.columns.get(name)
         moved = [int(words[position]) - feed.ctypes.data for position in positions]
         if column is None:

@@ -1,7 +1,7 @@
-"""Numbers that an op rejects, such as the index of no row, found by compiled code; and the error that says so.
+"""Numbers that an op rejects, such as an index out of range, found by compiled code; and their errors.
 
-Code cannot raise. It sets a word, and no phase begins after that. Then the reference kernels compute the ops of the
-group again in memory of their own, and the one that rejects the number raises what it raises in the reference engine.
+Code cannot raise errors. It sets a word, and no later phase begins. Then the reference kernels compute the ops of the
+group again in memory of their own, and the one that rejects the number raises the error of the reference engine.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class RuntimeChecks:
     """
 
     def __init__(self, code: NativeCode, block: pb.BlockDesc) -> None:
-        """Keep what the ops of a group are."""
+        """Keep the code and the block, which determine the ops of a group."""
         self._code, self._block = code, block
         self.words: Array = np.zeros(1 + code.group_count, np.int64)
 
     @property
     def any_failed(self) -> bool:
-        """Whether any check failed."""
+        """Return True if any check failed."""
         return bool(self.words[0])
 
     def clear(self) -> None:

@@ -36,7 +36,7 @@ class Tensors(Mapping[str, Array]):
     """The tensors of a step that have memory, as arrays; each is made when it is first asked for."""
 
     def __init__(self, code: NativeCode, memory: Mapping[int, Array]) -> None:
-        """`memory` has the bytes of every base but those of numbers and checks."""
+        """Keep `memory`, which has the bytes of every base but those of numbers and checks."""
         self._code, self._memory = code, memory
         self._known: dict[str, Array] = {}
 

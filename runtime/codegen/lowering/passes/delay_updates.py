@@ -1,4 +1,4 @@
-"""Order: updates of states stand after the last group that reads the old value, so that they may be written over it."""
+"""Order: updates of states move behind the last group that reads the old value, so that they may overwrite it."""
 
 from __future__ import annotations
 

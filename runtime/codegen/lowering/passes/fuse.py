@@ -31,7 +31,7 @@ from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.codegen.rules import Pointwise, Reduction
 
 MAX_FUSION_DISTANCE: Final = 4
-"""Groups that may lie between a node and the group that computes it although it does not have to."""
+"""Upper bound on the groups between a node and the group that computes it, if it does not have to."""
 
 
 def fuse(block: LoweredBlock) -> LoweredBlock:
@@ -90,7 +90,7 @@ class _Fusion:
                 self.readers.setdefault(name, []).append(group)
 
     def _joined(self, node: Node, domain: tuple[int, ...]) -> Group | None:
-        """The group that takes the node in, where it has to stand for that; None if there is none."""
+        """Return the group that takes the node, moved to the required position; None if there is none."""
         if not isinstance(node.rule, Pointwise | Reduction):
             return None
         makers = dict.fromkeys(self.maker[name] for name in self._operands(node) if name in self.maker)
@@ -104,18 +104,21 @@ class _Fusion:
         return self._merged(movable) if movable else None
 
     def _may_wait(self, group: Group, domain: tuple[int, ...]) -> bool:
-        """Whether a group may be computed where the node stands; what it joins, if not by rows, is not kept so long."""
+        """Return True if a group may be computed at the position of the node.
+
+        Reductions, except of rows, are not kept so long.
+        """
         return (group.domain == domain or group.is_rows) and not self._is_needed_later(group)
 
     def _is_worth_it(self, node: Node, domain: tuple[int, ...], group: Group) -> bool:
-        """Whether computing the node that early saves more than reading one number again for each row."""
+        """Return True if computing the node early saves more than reading one number again for each row."""
         if domain != group.domain or any(self.maker.get(x) is group and x not in group.row_values for x in node.inputs):
             return True
         later = (other for other in reversed(self.groups) if other.rank > group.rank)
         return next(islice(later, MAX_FUSION_DISTANCE, None), None) is None
 
     def _are_there(self, roots: set[str], group: Group) -> bool:
-        """Whether these tensors are made by the group, or before it; what can be is moved there for that."""
+        """Return True if the group, or groups before it, compute these tensors; groups that can are moved there."""
         makers = {self.maker[name] for name in roots if name in self.maker} - {group}
         late = [maker for maker in makers if maker.rank > group.rank]
         if any(maker.is_host or self._needs(maker, group.rank) for maker in late):
@@ -126,14 +129,14 @@ class _Fusion:
         return all(maker.rank < group.rank for maker in late)
 
     def _needs(self, group: Group, rank: float) -> bool:
-        """Whether the group reads what is made as late as that."""
+        """Return True if the group reads a tensor that is computed at this rank or later."""
         return any(self.maker[name].rank >= rank for name in group.reads if name in self.maker)
 
     def _operands(self, node: Node) -> Iterable[str]:
         return (self.block.root[name] for name in node.inputs if name)
 
     def _fits(self, group: Group, node: Node, domain: tuple[int, ...]) -> bool:
-        """Whether the node may be computed with the group, element by element."""
+        """Return True if the node may be computed with the group, element by element."""
         if group.is_unfusible or len(group.nodes) >= MAX_GROUP_NODES:
             return False
         if group.product and (is_long(node) or self._is_for_a_sum(group, node)):
@@ -144,16 +147,16 @@ class _Fusion:
         return can_join(group, node, domain, self.block)
 
     def _is_for_a_sum(self, group: Group, node: Node) -> bool:
-        """Whether a node makes something of a product's result that is joined and nothing else."""
+        """Return True if a node computes an operand of reductions only, from a product's result."""
         return group.product is group.nodes[-1] and self.only_joined.issuperset(node.outputs)
 
     def _is_needed_later(self, group: Group) -> bool:
-        """Whether something that stands after the group reads what it makes."""
+        """Return True if a group after this one reads its results."""
         readers = (reader for name in group.outputs for reader in self.readers.get(name, ()))
         return any(reader.rank > group.rank for reader in readers)
 
     def _merged(self, groups: list[Group]) -> Group:
-        """One group, at the end, of several that nothing reads so far; what cannot be one stays apart, before it."""
+        """Merge groups that nothing reads so far at the end; groups that cannot be merged stay separate, before it."""
         first = next((group for group in groups if group.product), groups[0])
         for group in groups:
             if group is first:
@@ -165,14 +168,14 @@ class _Fusion:
         return self._placed_last(first)
 
     def _with(self, group: Group, others: Iterable[Group]) -> Group:
-        """A group that stays where it is, and those that stand before it for it alone."""
+        """Return a group that stays at its position, merged with the groups that are before it for it alone."""
         for other in others:
             if can_fuse(group, other, self.block) and group.reads.isdisjoint(other.outputs):
                 self._unite(group, other)
         return group
 
     def _unite(self, group: Group, other: Group) -> None:
-        """Take the nodes of another group, of which this one reads nothing."""
+        """Take the nodes of another group, of which this group reads nothing."""
         del self.groups[other]
         group.nodes += other.nodes
         group.reduced_axes |= other.reduced_axes

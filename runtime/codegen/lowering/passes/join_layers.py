@@ -1,14 +1,15 @@
-"""Layers: recurrent ones with what is around them, where that saves computing something twice, or reading zeros.
+"""Layers: recurrent layers are joined with the ops around them, where that avoids recomputing a value or reading zeros.
 
-1. A gradient whose layer is in the block too is given what that keeps for it: gates, instead of computing them again,
-   and cells, in the order in which it reads them. They take the room of what they are made of.
-2. It is not given gradients that are known to be 0: of cells, or of all states but the last one. Those of the first
-   state and cell are left out if nobody reads them. It sums those of preactivations, for biases, while it makes them.
-3. A layer makes the product of its features itself if nobody else reads that: step by step, with that of its states.
-   For few rows it does not, since it goes through all weights in every step. The order of additions is that of the
-   product before the layer, so no bit depends on which of them makes it.
-4. Where only the last step of a layer is read, it writes no other.
-5. What nobody reads then is left out.
+1. A gradient whose layer is in the block reads vectors that the layer keeps for it: gates, instead of recomputing them,
+   and cells, in the order in which it reads them. They take the memory of their operands.
+2. It does not read gradients that are known to be 0: of cells, or of all states but the last one. Those of the first
+   state and cell are left out if nothing reads them. It sums those of preactivations, for biases, while it computes
+   them.
+3. A layer computes the product of its features itself if nothing else reads that: step by step, with that of its
+   states. For few rows it does not, because it reads all weights in every step. The order of additions is that of the
+   product before the layer, so no bit depends on this choice.
+4. If only the last step of a layer is read, it writes no other.
+5. Nodes that nothing reads then are left out.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ from runtime.codegen.rules import CustomKernel
 from runtime.codegen.rules.recurrent import GATES, backwards, forwards, layer_of
 
 MIN_FEATURE_ROWS: Final = 8
-"""Of a layer that makes the product of its features."""
+"""Least number of rows of a layer that computes the product of its features."""
 
 BIAS_SUM_ATTRIBUTES: Final = {"axes": (0, 1), "keepdims": False}
 """The attributes of a sum for a bias."""
 
 MAX_SUMMED_ROWS: Final = 256
-"""That a gradient sums in one chain, before it adds those of steps: longer chains lose digits."""
+"""Upper bound on the rows that a gradient sums in one chain, before it adds those of steps: longer chains lose digits.
+"""
 
 COPYING_OPS: Final = frozenset({"spill", "reload"})
 """Ops whose result has the elements of their operand."""
@@ -56,7 +58,7 @@ def with_layers(block: Nodes, target: Target) -> Nodes:
 
 
 def _gates(node: Node) -> int:
-    """Of the layer that a node is, or is the gradient of; 0 if it is neither."""
+    """Return the number of gates of the layer that a node is, or is the gradient of; 0 if it is neither."""
     return GATES.get(node.op.type.removesuffix("_gradient"), 0) if isinstance(node.rule, CustomKernel) else 0
 
 
@@ -68,7 +70,7 @@ def _renamed(block: Nodes, same: Mapping[str, str]) -> Nodes:
 
 
 class Features(NamedTuple):
-    """What is added to the product of states, as a product: features, their weights, and a bias or ""."""
+    """The term that is added to the product of states, as a product: features, their weights, and a bias or ""."""
 
     x: str
     weights: str
@@ -137,7 +139,7 @@ class _Layers:
         return found
 
     def _readers_of_copies(self, name: str) -> list[int]:
-        """Return the positions of the nodes that read a tensor, or what is reloaded of it after a spill."""
+        """Return the positions of the nodes that read a tensor, or its reloaded copy after a spill."""
         readers: list[int] = []
         for i in self._readers(name):
             node = self.nodes[i]
@@ -146,7 +148,7 @@ class _Layers:
         return readers
 
     def _last(self, name: str, node: Node) -> str:
-        """What a gradient of states has in their last step, if it is 0 in all others; else ""."""
+        """Return the gradient of the last step's states, if that of all others is 0; else ""."""
         maker = self._made_by(name, "unslice")
         if maker is None:
             return ""
@@ -161,7 +163,7 @@ class _Layers:
         return maker is not None and maker.attributes["value"] == 0
 
     def _kept(self, node: Node, gates: int) -> str:
-        """The name of what the layer of a gradient keeps for it; "" if it is not in the block."""
+        """Return the name of the vectors that the layer of a gradient keeps for it; "" if it is not in the block."""
         layer = self.maker.get(node.inputs[OPERANDS[gates].states])
         if gates not in KEPT_VECTORS or layer is None or not self._is_layer_of(self.nodes[layer], node, gates):
             return ""
@@ -203,7 +205,7 @@ class _Layers:
             self._put(i, node._replace(rule=rule, inputs=tuple(inputs), outputs=tuple(outputs)))
 
     def _is_read_at_end(self, name: str, reverse: bool) -> bool:
-        """Whether of all states only those of the last step are read."""
+        """Return True if only the states of the last step are read."""
         _, times, size = self.types[name].static_shape
         last, each = (0 if reverse else times - 1) * size, times * size
         if name in self.block.ends:
@@ -219,7 +221,7 @@ class _Layers:
         return True
 
     def _features(self, i: int, gates: int) -> Features | None:
-        """What a layer may multiply itself instead of reading it."""
+        """Return the product that a layer may compute itself instead of reading it; None if it may not."""
         node = self.nodes[i]
         x, rows = node.inputs[0], self.types[node.inputs[0]].static_shape[0]
         if self._readers(x) != [i] or rows < MIN_FEATURE_ROWS:
@@ -231,11 +233,11 @@ class _Layers:
         if product is None or len(self._readers(x)) != 1 or any(product.attributes.values()):
             return None
         features = Features(product.inputs[0], product.inputs[1], bias)
-        is_chain = self.block.additions[x] is Additions.CHAIN  # as the layer adds
+        is_chain = self.block.additions[x] is Additions.CHAIN  # the order in which the layer adds
         return features if is_chain and self._suits(features, gates, self.types[x]) else None
 
     def _suits(self, features: Features, gates: int, type: TensorType) -> bool:
-        """Whether the operands are of the shapes that the layer's product takes, and all weights stay near."""
+        """Return True if the layer's product takes operands of these shapes, and all weights fit into the cache."""
         x, weights = (self.types[name] for name in features[:2])
         wide = type.static_shape[-1]
         if any(name in self.block.views for name in features) or x.rank != 3 or weights.rank != 2:
@@ -248,12 +250,12 @@ class _Layers:
     # The block.
 
     def _made_by(self, name: str, op: str) -> Node | None:
-        """The node that makes a tensor, if it is of this op, and nobody needs its result at the end."""
+        """Return the node that computes a tensor, if it is of this op, and the end of the block does not read it."""
         maker = self.nodes.get(self.maker.get(name, -1))
         return maker if maker is not None and maker.op.type == op and name not in self.block.ends else None
 
     def _readers(self, name: str) -> list[int]:
-        """The positions of the nodes that read a tensor or a view of it."""
+        """Return the positions of the nodes that read a tensor or a view of it."""
         root = self.block.root
         return [i for i, node in self.nodes.items() if any(x and root.get(x, x) == name for x in node.inputs)]
 
@@ -261,7 +263,7 @@ class _Layers:
         return name in self.block.ends or bool(self._readers(name))
 
     def _put(self, i: int, node: Node) -> None:
-        """Put a node in the place of another one, and leave out what nobody reads then."""
+        """Put a node in the place of another one, and leave out nodes that nothing reads then."""
         before, self.nodes[i] = self.nodes[i].inputs, node
         for name in before:
             self._leave_out(name)
@@ -271,7 +273,7 @@ class _Layers:
         node = self.nodes.get(maker)
         if node is None or node.rule is None or any(self._is_read(made) for made in node.outputs):
             return
-        if maker in self.ahead:  # its gradient reads what it keeps
+        if maker in self.ahead:  # its gradient reads the vectors that it keeps
             return
         del self.nodes[maker]
         for operand in node.inputs:

@@ -1,7 +1,7 @@
-"""Inverted bottlenecks: groups of three convolutions that follow each other become one, if nothing else reads between.
+"""Inverted bottlenecks: three successive convolutions become one group, if nothing else reads between them.
 
-What has many channels, such as four times those of what goes in and comes out, then never is in memory; see
-`convolution.bottleneck`.
+The images with many channels, such as four times those of the operand and the result, are then never in memory; see
+`kernels.conv.bottleneck`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def with_bottlenecks(block: Nodes, groups: Sequence[Group]) -> list[Group]:
 def _before(
     block: Nodes, group: Group, maker: Mapping[str, Group], readers: Mapping[str, list[Group]]
 ) -> list[Group] | None:
-    """Three convolutions, this one the last, of which each reads the one before it and nothing else does."""
+    """Return three convolutions, this one the last, each of which alone reads the one before; None otherwise."""
     three = [group]
     while len(three) < 3 and _is_plain(three[0]):
         source = three[0].nodes[0].inputs[0]
@@ -63,7 +63,7 @@ def _is_plain(group: Group) -> bool:
 
 
 def _merged(three: Sequence[Group]) -> Group:
-    """One group, where the last stands."""
+    """Return one group, at the position of the last."""
     *first, last = three
     before = [node for group in first for node in group.nodes]
     made = {name for node in before for name in node.outputs}

@@ -1,12 +1,12 @@
-"""Additions: the order in which each product adds, set by the program alone.
+"""Additions: the order in which each product adds, determined by the program alone.
 
-An element of a product is a sum along the depth. It is added up as one chain of blocks, as two halves of the depth that
-threads compute apart, or in the lanes of a vector where the result has one column: see `Additions`. Which of these it
-is follows from the shapes of the operands, and from the axes along which they would lie if nothing were copied: the
-search for that goes back through views, transposes, slices, and tensors that were moved to a file and back. Fetches,
-memory plans and other readers decide whether such an operand is really copied, and what is computed in one group with
-the product; so strides and loops of the code that is written decide nothing here. For results of one column the op
-alone decides, and operands that do not lie as it says are copied: see `lowering.resolve_views`.
+An element of a product is a sum along the depth. It is one chain of blocks, or two halves of the depth that threads
+compute separately, or it is computed in the lanes of a vector if the result has one column: see `Additions`. The choice
+follows from the shapes of the operands, and from the axes along which they would be contiguous if nothing were copied:
+the search for these goes back through views, transposes, slices, and tensors that were moved to a file and back.
+Fetches, memory plans and other readers decide whether such an operand is really copied, and which nodes are in a group
+with the product; therefore strides and loops of the generated code decide nothing here. For results of one column, the
+op alone decides, and operands with another layout are copied: see `lowering.resolve_views`.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def with_additions(block: Nodes) -> Nodes:
 
 
 class _Sides(NamedTuple):
-    """The axes along which the operands of a product lie, if nothing is copied.
+    """The axes along which the operands of a product are contiguous, if nothing is copied.
 
     Attributes:
-        left_along_depth: whether elements of a row of the left operand lie beside each other.
-        right_along_rows: whether elements of a row of the right operand do.
+        left_along_depth: True if elements of a row of the left operand are contiguous.
+        right_along_rows: True if elements of a row of the right operand are.
     """
 
     left_along_depth: bool
@@ -75,7 +75,7 @@ class _Orders:
         return Additions.HALVES if is_halved(shape, bits) else Additions.CHAIN
 
     def _shape(self, node: Node) -> ProductShape:
-        """Return a product as matrices: rows of all axes along which the right operand is the same are one axis."""
+        """Return a product as matrices; axes along which the right operand is the same become one axis of rows."""
         types, domain = self._block.types, self._block.types[node.outputs[0]].static_shape
         factors = self._factors(node, *(_plain(types[name].static_shape) for name in node.inputs))
         assert factors is not None, "operands without gaps are always taken"
@@ -92,7 +92,10 @@ class _Orders:
         return ProductShape(Nest((matrices, m, n), {}), m, n, k, left, right)
 
     def _sides(self, node: Node, m: int, n: int, k: int) -> _Sides:
-        """Return how operands lie that are read where they are, or those that no product could read there as copies."""
+        """Return the axes along which operands are contiguous that are read in place.
+
+        Operands that no product could read in place count as copies.
+        """
         types = self._block.types
         plain = [_plain(types[name].static_shape) for name in node.inputs]
         moved = [self._layout(name) for name in node.inputs]
@@ -111,7 +114,7 @@ class _Orders:
         return node.rule.factors(*operands, **node.attributes)
 
     def _layout(self, name: str) -> Layout:
-        """Return how a tensor lies in the memory of the one that it is a part of, however far back that is."""
+        """Return the layout of a tensor in the memory of the one that it is a part of, through any number of views."""
         shape, maker = self._block.types[name].static_shape, self._maker.get(self._block.root.get(name, name))
         if maker is None or (maker.rule is None and maker.op.type not in COPYING_OPS):
             return _plain(shape)
@@ -133,7 +136,7 @@ def _plain(shape: Sequence[int]) -> Layout:
 
 
 def _invariant(block: Nodes) -> set[str]:
-    """Return the roots that follow from states and constants alone, where no step changes a state."""
+    """Return the roots that are derived from states and constants alone, if no step changes a state."""
     if block.block.desc.updates:
         return set()
     invariant = {*block.state_of, *block.constants}

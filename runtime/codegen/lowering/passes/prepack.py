@@ -1,14 +1,13 @@
-"""Prepack: what follows from states and constants alone is made when they have changed, not in every step.
+"""Prepack: values derived from states and constants alone are computed when these have changed, not in each step.
 
-Only in entries that update no state, such as those that predict: there every step reads the same weights. Two things
-are made so. A group that reads nothing else, such as a weight that is transposed or the scale of a batch norm, is
-prepacked as a whole: nothing is left of it in a step. Of others those stages are that say so, `KernelStep.prepack`:
-weights
-in panels, filters transformed. What they leave has memory of its own, in which nothing else lies, ever; all threads
-that make steps of an entry read the same.
+This applies to entries that update no state, such as predictions, where every step reads the same weights. A group that
+reads nothing else, such as a transposed weight or the scale of a batch norm, is prepacked as a whole: it leaves the
+step. Of other groups, the kernel steps with `KernelStep.prepack` are prepacked: packed weights, transformed filters.
+Their results have memory of their own, which nothing else shares; all threads that make steps of an entry read the
+same.
 
-It has to be worth its memory: it is kept if the part of a step's time that it saves is not far less than the part of
-the step's memory that it takes. What has to be made in every step is divided as if nothing were known of its operands.
+The time that prepacking saves must be worth its memory: the share of a step's time must not be far less than the share
+of the step's memory. Kernel steps that stay in the step are partitioned as if all operands changed.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from runtime.placement.alignment import aligned
 from runtime.step import spills
 
 ALWAYS_PREPACKED_BYTES: Final = 1 << 16
-"""Bytes that need not be worth anything."""
+"""Always prepack operands up to this size in bytes."""
 
 MIN_TIME_SAVED_PER_STATE_BYTES: Final = 0.01
-"""The part of a step's time that has to be saved by as many bytes as all states that the step reads."""
+"""Least share of a step's time that as many bytes as all states that the step reads must save."""
 
 
 def prepack(block: LoweredBlock) -> LoweredBlock:

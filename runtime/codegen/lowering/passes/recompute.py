@@ -36,7 +36,7 @@ from runtime.codegen.machine import Target
 from runtime.codegen.rules import Pointwise, Product, Rule
 
 MIN_TENSOR_BYTES: Final = 1 << 14
-"""Of a tensor: less than that stays in a near cache."""
+"""Least size of a tensor that is recomputed; smaller tensors stay in the first-level cache."""
 
 FAR_TENSOR_BYTES: Final = 1 << 20
 """Size of a tensor that leaves the second-level cache, so that writing and reading it takes time."""
@@ -58,7 +58,7 @@ def recomputed(
     remaking = _Recomputation(target, block, [_copy(group) for group in groups], evaluations)
     for group in remaking.groups:
         while remaking.consider_all(group):
-            pass  # what one tensor needs may be read by then for another one
+            pass  # another tensor may need operands that are read by then
     return remaking.result()
 
 
@@ -102,18 +102,18 @@ class _Recomputation:
         self.products = {node.outputs[0] for node in firsts if isinstance(node.rule, Product)}
 
     def result(self) -> tuple[Nodes, list[Group]]:
-        """All groups that still make something."""
+        """Return the block and all groups that still compute something."""
         for group in reversed(self.groups):
             self._forget_unread(group)
         return replace(self.block, types=self.types, root=self.root), [g for g in self.groups if g.nodes]
 
     def consider_all(self, group: Group) -> bool:
-        """Take out of memory what pays of what a group makes; whether there was something."""
+        """Recompute the results of a group for which this pays; return True if there was one."""
         names = [x.outputs[0] for x in reversed(group.nodes) if isinstance(x.rule, Pointwise) and len(x.outputs) == 1]
         return sum(self.consider(name, group) for name in names) > 0
 
     def consider(self, name: str, group: Group) -> bool:
-        """Take a tensor out of memory, if that pays; whether it did."""
+        """Recompute a tensor if this pays; return True if it did."""
         size = self._bytes(name)
         if not size or name in self.block.ends or not self.readers.get(name):
             return False
@@ -134,17 +134,17 @@ class _Recomputation:
         return True
 
     def _bytes(self, root: str) -> int:
-        """Of a tensor that is not always in a near cache."""
+        """Return the size of a tensor that does not stay in the first-level cache; 0 for others."""
         size = self.types[root].nbytes
         return size if size >= MIN_TENSOR_BYTES else 0
 
     def _lives(self, root: str, group: Group) -> bool:
-        """Whether a tensor is in memory when a group runs, whatever that reads."""
+        """Return True if a tensor is in memory when a group runs, whatever the group reads."""
         last = max((self.rank[other] for other in self.readers.get(root, ())), default=-1)
         return root in self.block.ends or root in self.block.state_of or last >= self.rank[group]
 
     def _plan(self, name: str, group: Group, reader: Group) -> _Plan | None:
-        """How a group could make a tensor of an earlier one, if it reads it element by element."""
+        """Return the nodes by which a group could recompute a tensor of an earlier one; None if it cannot."""
         if any(self.root[x] == name and x != name for node in reader.nodes for x in node.inputs if x):
             return None
         nodes = self._chain(name, group, group.row_values if has_slot(reader, name) else ())
@@ -159,7 +159,7 @@ class _Recomputation:
         return _Plan(reader, nodes, more, count)
 
     def _takes_copies(self, group: Group, name: str) -> bool:
-        """Whether a group goes over such a domain once, and asks nobody what is wrong with what it reads."""
+        """Return True if a group goes over such a domain once, and has no runtime check of its operands."""
         refuses = any(isinstance(node.rule, Pointwise) and node.rule.is_invalid for node in group.nodes)
         fits = group.domain == self.types[name].static_shape
         return fits and not (group.is_unfusible or group.product or refuses)
@@ -208,17 +208,17 @@ class _Recomputation:
         return chain if all(map(self._is_kept, missing)) else None
 
     def _is_kept(self, root: str) -> bool:
-        """Whether a tensor is in memory because it is dear: others read it."""
+        """Return True if a tensor is in memory because it is expensive and others read it."""
         return root in self.products and bool(self.readers.get(root))
 
     def _cycles(self, node: Node, name: str) -> float:
-        """Cycles in which a node computes a vector again, to make a tensor; infinite if it has another shape."""
+        """Return the cycles in which a node recomputes a vector for a tensor; infinite if it has another shape."""
         alike = len(node.outputs) == 1 and self.types[node.outputs[0]].static_shape == self.types[name].static_shape
         count = self._count(node) if alike else None
         return inf if count is None else count * INSTRUCTION_CYCLES
 
     def _count(self, node: Node) -> int | None:
-        """The instructions of a node; of those that are alike they are counted once."""
+        """Return the number of instructions of a node; equal nodes are counted once."""
         assert node.rule is not None, "what is in no group of its own has a form"
         key = id(node.rule), tuple([x and self.types[x].dtype for x in node.inputs]), repr(node.attributes)
         if key not in self.counts:
@@ -226,7 +226,7 @@ class _Recomputation:
         return self.counts[key][1]
 
     def _recompute(self, plan: _Plan, name: str) -> None:
-        """Put copies of the nodes, under names of their own, before those of the group."""
+        """Put copies of the nodes, with new names, before those of the group."""
         reader, new = plan.group, dict[str, str]()
         is_operand = reader.product is not None or reader.is_unfusible
         for node in plan.nodes:
@@ -246,7 +246,7 @@ class _Recomputation:
         self._read(reader, reader.reads - {name} | plan.more)
 
     def _read(self, group: Group, roots: set[str]) -> None:
-        """Have a group read these, and nothing else."""
+        """Let a group read these roots and no others."""
         for root in group.reads - roots:
             self.readers[root].discard(group)
         for root in roots - group.reads:
@@ -254,7 +254,7 @@ class _Recomputation:
         group.reads = roots
 
     def _forget_unread(self, group: Group) -> None:
-        """Take out the nodes of a group that nothing reads any more."""
+        """Remove the nodes of a group that nothing reads any more."""
         if group.is_unfusible:
             return
         read = {name for name in group.outputs if name in self.block.ends or self.readers.get(name)}

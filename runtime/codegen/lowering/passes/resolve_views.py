@@ -1,12 +1,13 @@
-"""Accesses: ops that only pick elements out of a tensor become how others read that.
+"""Views: ops that only pick elements of a tensor become offsets and strides of their readers.
 
-1. Ops in order. The operand lies in some root, from an offset on, with a step for each axis; so does each result.
-2. If everything that reads a result, or a view of it, can read it where it is without losing speed, the op is left out.
-   Else it stays, and copies: out of whatever its operand lies in.
+1. Ops are visited in order. The operand is a view of a root, with an offset and a stride for each axis; so is each
+   result.
+2. If all readers of a result, and of its views, can read it in place without loss of speed, the op is left out.
+   Otherwise it stays, and copies from the view that is its operand.
 
-What reads along its last axis wants elements beside each other there, 16 bytes of them for each that reads them and
-no more than a cache line: to gather them costs more than a copy does. A product takes operands whose elements are
-beside each other along either axis. A NumPy kernel, and what has loops of its own, takes a tensor without gaps.
+A reader along the last axis needs contiguous elements there, 16 bytes of them for each reader but at most a cache line:
+gathering them costs more than a copy. A product takes operands with contiguous elements along either axis. NumPy
+kernels and custom kernels take contiguous tensors.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from runtime.codegen.rules.rule import Factors
 from runtime.codegen.rules.shape import MOVES, VIEW_OPS
 
 LEAST_BYTES, MOST_BYTES = 16, 64
-"""Beside each other, of what is read in gaps, for each that reads it, and in all: each pays for the gaps what a copy
-would pay once, but a cache line is as good as any more."""
+"""Least contiguous bytes of a tensor with gaps: for each reader, and in all.
+
+Each reader pays for the gaps what a copy would pay once; a whole cache line is as good as more.
+"""
 
 
 def resolve_views(block: LoweredBlock) -> LoweredBlock:
@@ -57,7 +60,7 @@ class _Views:
         return replace(self.block, nodes=nodes, root=root, views=self.found)
 
     def _is_view(self, node: Node) -> bool:
-        """Whether others can read the results of a node where its operand is; then that is noted."""
+        """Note the views, and return True, if all readers can read the results of a node in place."""
         if node.op.type not in VIEW_OPS or node.rule is None:
             return False
         operand = self._view(node.inputs[0])
@@ -80,7 +83,10 @@ class _Views:
         return self.found.get(name) or View(self.block.root[name], 0, Layout(shape, row_major(shape)))
 
     def _views(self, name: str, found_view: View) -> dict[str, View] | None:
-        """A tensor and its views of other shapes; None if one of them has to be moved for that, or the end reads it."""
+        """Return a tensor and its views of other shapes.
+
+        Return None if one of them must be moved, or if the end of the block reads the tensor.
+        """
         if name in self.block.ends:
             return None
         views: dict[str, View] = {}
@@ -92,7 +98,7 @@ class _Views:
         return views
 
     def _suits(self, name: str, view: View) -> bool:
-        """Whether all that reads this tensor can read it there."""
+        """Return True if all readers of this tensor can read it in place."""
         readers = self.readers.get(name, [])
         least = min(LEAST_BYTES * len(readers), MOST_BYTES)
         return view.layout.is_plain or all(self._reads(*reader, view.layout, least) for reader in readers)
@@ -118,26 +124,26 @@ class _Views:
 
 
 def _is_contiguous(factors: Factors, plain: Factors, domain: tuple[int, ...]) -> bool:
-    """Whether a product finds elements beside each other in both factors, and is of no more matrices than else."""
+    """Return True if a product finds contiguous elements in both operands, and has no more matrices than before."""
     (row, _, depth), (_, column, depth_of_right) = factors.left[-3:], factors.right[-3:]
     beside = 1 in (row, depth) and 1 in (column, depth_of_right)
     return beside and _loops_around(factors, domain) <= _loops_around(plain, domain)
 
 
 def _keeps_column(factors: Factors, plain: Factors) -> bool:
-    """Return True if operands of a product of one column lie along the axes along which they would lie as copies."""
+    """Return True if operands of a product of one column are contiguous along the same axes as copies."""
     is_left = (factors.left[-1] == 1) == (plain.left[-1] == 1)
     return is_left and (factors.depth == 1 or factors.right[-1] == 1)
 
 
 def _loops_around(factors: Factors, domain: tuple[int, ...]) -> int:
-    """Of a product, besides the rows of one matrix."""
+    """Return the number of matrices of a product."""
     steps = {"left": factors.left[:-2], "right": factors.right[:-2], "result": row_major(domain)[:-1]}
     return prod(nest(domain[:-1], steps).extents[:-1])
 
 
 def _has_contiguous_runs(layout: Layout, domain: tuple[int, ...], least: int) -> bool:
-    """Whether a nest over a domain finds the elements beside each other, so many at least."""
+    """Return True if a nest over a domain finds at least `least` contiguous elements."""
     loops = nest(domain, {"operand": layout.along(domain), "result": row_major(domain)})
     if not loops.extents:
         return True

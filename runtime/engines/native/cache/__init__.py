@@ -1,7 +1,7 @@
-"""Compiled code in the user's cache folder: never trusted, bounded, and no error whatever is wrong with it.
+"""Compiled code in the user's cache folder: never trusted, bounded, and never a cause of errors.
 
-key      what code depends on, as one number
-entry    a file: what the code is for, its functions, the object
-folder   where the files are, and whether folder and files are safe to use
-entries  entries read, written and left out again
+key      the hash of everything that code depends on
+entry    a file: the description of the code, its functions, the object
+folder   the paths of files, and whether folder and files are safe to use
+entries  entries read, written and removed
 """

@@ -1,4 +1,4 @@
-"""Entries of the cache: found, kept, listed and left out again. Whatever is wrong, nothing is found and all goes on."""
+"""Entries of the cache: found, kept, listed and removed. Any fault counts as an absent entry."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from runtime.engines.native.cache.folder import (
 )
 
 MAX_CACHE_BYTES: Final = 256 << 20
-"""Of all files; the least recently used go first."""
+"""Upper bound on the size of all files; the least recently used are removed first."""
 
 ABANDONED_SECONDS: Final = 3600.0
-"""After which a file that is not finished belongs to no process any more."""
+"""Age from which on an unfinished file belongs to no process any more."""
 
 
 class Kept(NamedTuple):
     """A file of the cache.
 
     Attributes:
-        path: where it is.
-        nbytes: of the file.
-        used: when it was last written or read, in seconds since 1970.
+        path: its path.
+        nbytes: its size.
+        used: time of the last write or read, in seconds since 1970.
     """
 
     path: Path
@@ -41,13 +41,13 @@ class Kept(NamedTuple):
 
     @property
     def label(self) -> Label | None:
-        """What it is for; None if it is not finished, damaged or unsafe, and so not used."""
+        """Description of the entry; None if the file is unfinished, damaged or unsafe, and so not used."""
         entry = _read(self.path)
         return entry.label if entry else None
 
 
 def find(key: str) -> Entry | None:
-    """The entry of a key; None if there is none that can be used."""
+    """Return the entry of a key; None if there is no usable one."""
     folder = _safe_folder()
     if folder is None:
         return None
@@ -58,7 +58,7 @@ def find(key: str) -> Entry | None:
 
 
 def keep(entry: Entry, most_bytes: int = MAX_CACHE_BYTES) -> None:
-    """Write an entry, and remove those that there is no room for any more."""
+    """Write an entry, and remove old entries beyond the bound."""
     content = to_bytes(entry)
     folder = cache_folder()
     if folder is None or len(content) > most_bytes:
@@ -72,7 +72,7 @@ def keep(entry: Entry, most_bytes: int = MAX_CACHE_BYTES) -> None:
 
 
 def kept() -> list[Kept]:
-    """All files of the cache, the most recently used first; raises OSError if the folder cannot be read."""
+    """Return all files of the cache, the most recently used first; raise OSError if the folder cannot be read."""
     folder = cache_folder()
     if folder is None or not folder.is_dir():
         return []
@@ -80,7 +80,7 @@ def kept() -> list[Kept]:
 
 
 def clear() -> list[Kept]:
-    """Remove all files of the cache, and no others; what was removed. Raises OSError for one that cannot be."""
+    """Remove all files of the cache, and no others; return them. Raise OSError for a file that cannot be removed."""
     files = kept()
     for file in files:
         file.path.unlink(missing_ok=True)
@@ -124,5 +124,5 @@ def _make_room(folder: Path, most_bytes: int) -> None:
         abandoned = file.path.name.endswith(UNFINISHED) and file.used < time() - ABANDONED_SECONDS
         total += file.nbytes
         if abandoned or total > most_bytes:
-            with suppress(OSError):  # another process removed it, or nobody may
+            with suppress(OSError):  # another process removed it, or it cannot be removed
                 file.path.unlink()

@@ -52,14 +52,14 @@ class Entry(NamedTuple):
 
 
 def to_bytes(entry: Entry) -> bytes:
-    """The content of a file."""
+    """Return the content of a file."""
     label = json.dumps(entry.label._asdict()).encode()
     rest = b"".join((len(label).to_bytes(LENGTH_BYTES, "little"), label, entry.contents))
     return b"".join((MAGIC, sha256(rest).digest(), rest))
 
 
 def from_bytes(content: bytes) -> Entry | None:
-    """The entry in the content of a file; None for what is not whole, or no such file."""
+    """Return the entry in the content of a file; None if it is damaged or no such file."""
     start = len(MAGIC) + CHECKSUM_BYTES
     rest = content[start:]
     if not content.startswith(MAGIC) or content[len(MAGIC) : start] != sha256(rest).digest():
@@ -67,7 +67,7 @@ def from_bytes(content: bytes) -> Entry | None:
     at = LENGTH_BYTES + int.from_bytes(rest[:LENGTH_BYTES], "little")
     try:
         label = Label(**json.loads(rest[LENGTH_BYTES:at]))
-    except (ValueError, TypeError, RecursionError):  # whole, but written by something else
+    except (ValueError, TypeError, RecursionError):  # whole, but written by another program
         return None
     return Entry(label, rest[at:]) if _is_label(label, len(rest) - at) else None
 

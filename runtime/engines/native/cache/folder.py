@@ -1,7 +1,7 @@
-"""The cache folder and its files: where they are, whether they are ours alone, and how they are read and written.
+"""The cache folder and its files: paths, ownership, reading and writing.
 
-A folder or file is used only if it belongs to us and nobody else may write it, and is no symbolic link. On Windows the
-user's own folder is what keeps others away.
+A folder or file is used only if it belongs to the user, no other user may write it, and it is no symbolic link. On
+Windows the user's own folder keeps other users away.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | get
 
 
 def cache_folder() -> Path | None:
-    """Where compiled code is kept; None if it is not to be kept."""
+    """Return the folder of compiled code; None if code is not cached."""
     if "PROGRAD_CACHE" in os.environ:
         named = os.environ["PROGRAD_CACHE"]
         return Path(named) if named else None
     try:
         return _users_folder() / "prograd"
-    except RuntimeError:  # nobody knows where the user is at home
+    except RuntimeError:  # the user's home is unknown
         return None
 
 
@@ -42,12 +42,15 @@ def _users_folder() -> Path:
 
 
 def why_unsafe(folder: Path) -> str | None:
-    """Why nothing in the folder is used, to stand after its name; None if it may be used. Raises OSError without it."""
+    """Return the reason not to use the folder, as the end of a sentence; None if it may be used.
+
+    Raise OSError if there is no such folder.
+    """
     return _why_unsafe(os.lstat(folder), stat.S_ISDIR, "folder")
 
 
 def read_file(path: Path) -> bytes | None:
-    """The content of a file in a folder that was looked at; None if it is not there, or unsafe."""
+    """Return the content of a file in a checked folder; None if it is absent or unsafe."""
     try:
         number = os.open(path, os.O_RDONLY | NO_LINK)
         with open(number, "rb") as file:
@@ -60,13 +63,13 @@ def read_file(path: Path) -> bytes | None:
 
 
 def mark_used(path: Path) -> None:
-    """Let a file be one of the last to go."""
-    with suppress(OSError):  # of a disk that can only be read
+    """Mark a file as recently used."""
+    with suppress(OSError):  # a read-only disk
         os.utime(path)
 
 
 def write_file(path: Path, content: bytes) -> bool:
-    """Put a file into a folder that was looked at, whole or not at all; whether it is there."""
+    """Write a file into a checked folder, whole or not at all; return True if it is there."""
     part = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{UNFINISHED}")
     try:
         number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, 0o600)
@@ -77,7 +80,7 @@ def write_file(path: Path, content: bytes) -> bool:
         except OSError:
             part.unlink(missing_ok=True)
             return False
-    except OSError:  # there is no room, or nothing may be written: nothing is kept
+    except OSError:  # the disk is full or read-only: the file is not kept
         return False
     return True
 

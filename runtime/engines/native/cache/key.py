@@ -1,4 +1,4 @@
-"""What code depends on, as one number: what it computes, what it is for, and who wrote and compiled it."""
+"""The hash of everything that code depends on: computation, target, and the sources and compiler that wrote it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import runtime
 from runtime.codegen.machine import Target
 
 OURS = (runtime.__path__, prograd_proto.__path__)
-"""The folders whose sources decide what code is written."""
+"""The folders whose sources determine the code."""
 
 
 def key_of(target: Target, parts: Sequence[bytes]) -> str:
-    """The key of the code for a target of what these parts say, 64 hexadecimal digits.
+    """Return the key of the code for a target, from these parts: 64 hexadecimal digits.
 
-    Raises OSError where our own sources cannot be read.
+    Raise OSError if our own sources cannot be read.
     """
     total = sha256()
     for part in (_writer().encode(), _compiler().encode(), repr(target).encode(), *parts):
@@ -30,7 +30,7 @@ def key_of(target: Target, parts: Sequence[bytes]) -> str:
 
 @cache
 def _writer() -> str:
-    """A hash of our own sources, so that nobody runs code that other sources wrote."""
+    """Return a hash of our own sources, so that no code of other sources runs."""
     total = sha256()
     for folders in OURS:
         for folder in folders:
@@ -52,7 +52,7 @@ def _sources(folder: str) -> Iterator[str]:
 
 @cache
 def _compiler() -> str:
-    """The version of llvmlite, from its files: to import it takes what a kept object is to save."""
+    """Return the version of llvmlite, from its files: importing it takes the time that a cached object is to save."""
     spec = find_spec("llvmlite")
     folders = [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
     files = [path for folder in folders for path in (folder / "_version.py", *sorted((folder / "binding").glob("*")))]

@@ -1,12 +1,12 @@
 """Objects of compiled code: read, laid out and made callable without LLVM.
 
 elf          relocatable files of the format ELF: sections, symbols, relocations
-image        the sections of an object as they lie in memory, with relocations applied
-relocations  what a relocation writes, for each kind that position-independent code has
+image        the sections of an object in the layout of memory, with relocations applied
+relocations  the computation of a relocated word, for each kind that position-independent code has
 pages        memory for code: written first, then executable, never both
-posix        pages of Linux, macOS and their like
+posix        pages of Linux, macOS and similar systems
 windows      pages of Windows
 
 Objects are ELF on every system: LLVM writes it for macOS and Windows too, with their calling conventions, so there is
-one reader. What it does not know it refuses, and LLVM loads the object.
+one reader. It refuses unknown contents, and LLVM then loads the object.
 """

@@ -1,6 +1,6 @@
 """Relocatable files of the format ELF, of 64 bits, for x86-64 and aarch64: sections, symbols, relocations.
 
-System V Application Binary Interface, chapters 4 and 5. Every offset is looked at before it is used.
+System V Application Binary Interface, chapters 4 and 5. Every offset is checked before it is used.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ WRITTEN, LOADED, EXECUTED = 1, 2, 4
 """Flags of sections."""
 
 GLOBAL: Final = 1
-"""The binding of a symbol that others may ask for."""
+"""Binding of a symbol that other files may use."""
 
 
 class UnknownObject(Exception):
-    """An object that has something that is not known here."""
+    """An object with contents that this reader does not know."""
 
 
 class Section(NamedTuple):
-    """A part of an object that lies in memory when it is loaded.
+    """A part of an object that is loaded into memory.
 
     Attributes:
-        number: its own.
-        executed: whether it is code; read-only data otherwise.
-        alignment: in bytes, of where it begins.
+        number: number of the section.
+        executed: True for code, False for read-only data.
+        alignment: alignment of its first byte, in bytes.
         content: its bytes.
     """
 
@@ -60,14 +60,14 @@ class Section(NamedTuple):
 
 
 class Object(NamedTuple):
-    """What a relocatable file says.
+    """The contents of a relocatable file.
 
     Attributes:
-        machine: the architecture, as triples name it.
-        sections: those that lie in memory.
-        symbols: of the type SYMBOL, in the order in which relocations count them.
-        names: the numbers of the symbols that can be asked for.
-        relocations: of the type RELOCATION, by the number of the section that they change.
+        machine: architecture, as triples name it.
+        sections: the loaded sections.
+        symbols: array of type SYMBOL, in the order in which relocations number them.
+        names: numbers of the symbols that other files may use.
+        relocations: arrays of type RELOCATION, by the number of the section that they change.
     """
 
     machine: str
@@ -78,7 +78,7 @@ class Object(NamedTuple):
 
 
 def read_object(content: bytes) -> Object:
-    """The object of these bytes; raises Refused for what it does not know, and for what is no such object."""
+    """Return the object of these bytes; raise UnknownObject for unknown contents and for other files."""
     machine, headers = _headers(content)
     symbols, names = _symbols(content, headers)
     return Object(machine, _sections(content, headers), symbols, names, _relocations(content, headers))

@@ -1,7 +1,7 @@
-"""The sections of an object as they lie in memory, with relocations applied.
+"""The sections of an object in the layout of memory, with relocations applied.
 
-Code comes first, read-only data from the next multiple of 64 KiB on, which is a page everywhere. The image is the same
-wherever it lies, as long as it begins a page.
+Code comes first, then read-only data from the next multiple of 64 KiB on, which is a page on every system. The image is
+the same at every address that begins a page.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ WORD: Final = 4
 
 
 class Image(NamedTuple):
-    """Code and what it reads.
+    """Code and the data that it reads.
 
     Attributes:
         content: all bytes.
-        code_bytes: how many of them, from the first, are executed.
-        addresses: of functions by name, from the begin of the image.
+        code_bytes: number of leading bytes that are executed.
+        addresses: offsets of functions in the image by name.
     """
 
     content: bytes
@@ -33,7 +33,10 @@ class Image(NamedTuple):
 
 
 def image_of(object: Object) -> Image:
-    """The image of an object; raises Refused for a relocation that is not known, or leads out of the image."""
+    """Return the image of an object.
+
+    Raise UnknownObject for an unknown relocation, and for one that leads out of the image.
+    """
     starts, code_bytes, size = _places(object)
     image = np.zeros(size, np.uint8)
     for section in object.sections:
@@ -51,7 +54,7 @@ def image_of(object: Object) -> Image:
 
 
 def _places(object: Object) -> tuple[dict[int, int], int, int]:
-    """Where each section begins, by its number; the end of code, and of everything."""
+    """Return the offset of each section by its number, the end of code, and the end of the image."""
     code, code_bytes = _one_after_the_other([section for section in object.sections if section.executed], 0)
     data, end = _one_after_the_other([section for section in object.sections if not section.executed], code_bytes)
     return code | data, code_bytes, max(end, PAGE)
@@ -70,7 +73,7 @@ def _up(size: int, alignment: int) -> int:
 
 
 def _symbols(object: Object, starts: dict[int, int]) -> Array:
-    """Where each symbol is; -1 for one that is not in the image."""
+    """Return the offset of each symbol; -1 if it is not in the image."""
     base = np.full(1 << 16, -1, np.int64)
     base[list(starts)] = list(starts.values())
     found = base[object.symbols["section"]]

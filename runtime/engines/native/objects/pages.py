@@ -1,7 +1,8 @@
 """Memory for code: written first, then executable, never both.
 
-macOS on arm64 lets a process that is not hardened change what pages allow, as Linux and Windows do. A hardened one,
-and any process that SELinux or a filter of system calls keeps from it, is refused: then nothing native runs.
+macOS on arm64 lets a process that is not hardened change the protection of pages, as Linux and Windows do. A hardened
+process is refused, and so is one that SELinux or a filter of system calls restricts: then the native engine is not
+available.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ class Pages:
     """An image in memory, for as long as this object lives.
 
     Attributes:
-        start: the address of its first byte.
-        nbytes: the length of the image.
+        start: address of its first byte.
+        nbytes: length of the image.
     """
 
     def __init__(self, image: Image) -> None:
-        """Raises Unavailable where the system forbids executable memory."""
+        """Map the image; raise Unavailable if the system forbids executable memory."""
         self.nbytes = len(image.content)
         self._memory, self.start = map_pages(self.nbytes)
         ctypes.memmove(self.start, image.content, len(image.content))
@@ -35,5 +36,5 @@ class Pages:
 
 
 def check_executable() -> None:
-    """Raises Unavailable where the system forbids executable memory."""
+    """Raise Unavailable if the system forbids executable memory."""
     Pages(Image(bytes(PAGE), PAGE, {}))

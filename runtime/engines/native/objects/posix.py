@@ -1,4 +1,4 @@
-"""Pages of Linux, macOS and their like."""
+"""Pages of Linux, macOS and similar systems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXECUTE: Final = 4
 
 
 def map_pages(size: int) -> tuple[object, int]:
-    """New pages to be written, for as long as the object lives, and the address of the first."""
+    """Return new writable pages, for as long as the object lives, and the address of the first."""
     memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE)
     return memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
@@ -27,7 +27,7 @@ def allow(start: int, size: int, *, executed: bool) -> None:
         reason = os.strerror(ctypes.get_errno())
         sentence = f"the native engine needs memory that can be executed, and this system forbids it: {reason}"
         raise Unavailable(sentence, "no_executable_memory")
-    if executed and sys.platform == "darwin":  # Linux sees to it itself when pages become executable
+    if executed and sys.platform == "darwin":  # Linux does this itself when pages become executable
         _system().sys_icache_invalidate(ctypes.c_void_p(start), ctypes.c_size_t(size))
 
 

@@ -1,7 +1,7 @@
-"""What a relocation writes into its word of four bytes, for each kind that position-independent code has.
+"""The computation of a relocated word of four bytes, for each kind that position-independent code has.
 
 System V ABI, AMD64 supplement, table 4.9; ELF for the Arm 64-bit architecture, section 5.7. All of them are distances,
-or the place within a page of 4 KiB: they are the same wherever the image lies.
+or offsets within a page of 4 KiB: they are the same at every address of the image.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from runtime.dtypes import Array
 from runtime.engines.native.objects.elf import UnknownObject
 
 Kind = Callable[[Array, Array, Array], Array]
-"""From the words as they are, what the relocations lead to, and where the words lie: the words as they have to be."""
+"""From the present words, their targets and their addresses, to the relocated words."""
 
 
 def _distance(words: Array, to: Array, at: Array) -> Array:
-    """A number of bytes, as a word."""
+    """Return the distance in bytes, as a word."""
     return _within(to - at, 32)
 
 
 def _branch(words: Array, to: Array, at: Array) -> Array:
-    """A number of instructions, in the low 26 bits."""
+    """Return the word with the distance in instructions, in the low 26 bits."""
     return _set(words, _within(_scaled(to - at, 2), 26), 0, 26)
 
 
 def _page(words: Array, to: Array, at: Array) -> Array:
-    """A number of pages: two bits from bit 29, nineteen from bit 5."""
+    """Return the word with the distance in pages: two bits from bit 29, nineteen from bit 5."""
     pages = _within((to >> 12) - (at >> 12), 21)
     return _set(_set(words, pages, 29, 2), pages >> 2, 5, 19)
 
 
 def _in_page(shift: int, words: Array, to: Array, at: Array) -> Array:
-    """A place in a page, in units of what is read there, in twelve bits from bit 10."""
+    """Return the word with the offset in a page, in units of the loaded type, in twelve bits from bit 10."""
     return _set(words, _scaled(to & 4095, shift), 10, 12)
 
 
 KINDS: Final[dict[tuple[str, int], Kind]] = {
     ("x86_64", 2): _distance,  # PC32
-    ("x86_64", 4): _distance,  # PLT32: what is called is in the object itself
+    ("x86_64", 4): _distance,  # PLT32: the called function is in the object itself
     ("aarch64", 261): _distance,  # PREL32
     ("aarch64", 275): _page,  # ADR_PREL_PG_HI21
     ("aarch64", 277): partial(_in_page, 0),  # ADD_ABS_LO12_NC
@@ -54,7 +54,7 @@ KINDS: Final[dict[tuple[str, int], Kind]] = {
     ("aarch64", 286): partial(_in_page, 3),  # LDST64_ABS_LO12_NC
     ("aarch64", 299): partial(_in_page, 4),  # LDST128_ABS_LO12_NC
 }
-"""By architecture and number."""
+"""Functions by architecture and number of the kind."""
 
 
 def _within(values: Array, bits: int) -> Array:

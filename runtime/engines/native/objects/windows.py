@@ -1,4 +1,4 @@
-"""Pages of Windows. This has not run: no machine with Windows was at hand."""
+"""Pages of Windows. This code has never run: no machine with Windows was available."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RELEASE: Final = 0x8000
 
 
 class _Reserved:
-    """Pages that are given back when this is dropped."""
+    """Pages that are released with this object."""
 
     def __init__(self, size: int) -> None:
         self.address: int | None = _system().VirtualAlloc(None, size, COMMIT_AND_RESERVE, READ_AND_WRITE)
@@ -27,7 +27,7 @@ class _Reserved:
 
 
 def map_pages(size: int) -> tuple[object, int]:
-    """New pages to be written, for as long as the object lives, and the address of the first."""
+    """Return new writable pages, for as long as the object lives, and the address of the first."""
     reserved = _Reserved(size)
     if not reserved.address:
         raise MemoryError(f"there are no {size} bytes of memory for code")
