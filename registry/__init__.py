@@ -10,6 +10,7 @@ value          a tensor of a block under construction, with Python's operators; 
 block          a block that ops are appended to
 settings       checks of numbers that may be settings
 shapes         checks and rules about shapes; `windows` has those of convolution and pooling
+control        conditions and loops: functions that become blocks inside ops
 gradients      append the ops that compute gradients
 traits         facts about an op that passes ask for
 spelled        functions that append existing operators; `composite` has their gradients

@@ -16,6 +16,7 @@ from prograd_proto.elements import pack
 from prograd_proto.settings import Interval
 from prograd_proto.tensor_types import tensor_desc, type_of
 from registry.errors import OpError
+from registry.table import OPS
 from registry.value import Value
 
 
@@ -75,10 +76,83 @@ class Block:
         self._gradient_of = 0
         self.prefix = ""  # prefix of the names of tensors that forward ops compute
         self._stage: pb.Stage = pb.STAGE_FORWARD
+        self.root = self  # the block of an entry, in which all others lie
+        self.parent: Block | None = None
+        self.what = ""  # of a block inside an op: the op, for messages
+        self.active = self  # of a root: the block that calls append to
+        self.bodies: list[pb.BlockDesc] = []  # of a root: the blocks inside ops, by the numbers that ops give them
+        self.captured: dict[str, Value] = {}  # of a block inside an op: outer tensors, by the tensor that has each here
+        self.counter: Callable[[], Value] | None = None  # of the body of a loop: the number of the iteration
+        self._drawing_step: Value | None = None
 
     def value(self, name: str) -> Value:
         """Return the tensor of that name; raise KeyError if the block has none."""
         return Value(self, name, self.types[name])
+
+    @contextmanager
+    def inside(self, what: str) -> Generator[Block]:
+        """Yield a new block for the inside of an op of this one; until it is left, all calls append to it."""
+        inner = Block(locate=self._locate, location_text=self.location_text, streams=self._streams)
+        inner.root, inner.parent, inner.what = self.root, self, what
+        inner.settings, inner.prefix, inner._stage = self.settings, self.prefix, self._stage
+        inner._location = self._location
+        before, self.root.active = self.root.active, inner
+        try:
+            yield inner
+        finally:
+            self.root.active = before
+
+    def taken(self, value: Value) -> Value:
+        """Return the tensor in this block that stands for a value of this or an outer block.
+
+        Raises OpError for a value of another program, or of a block that this one does not lie in.
+        """
+        if value.block is self:
+            return value
+        if value.block.root is not self.root:
+            raise OpError(f"{value!r} belongs to another program")
+        if self.parent is None:
+            raise OpError(f"{value!r} exists only inside {value.block.what}; let its function return it")
+        outer = self.parent.taken(value)
+        for name, captured in self.captured.items():
+            if captured.name == outer.name:
+                return self.value(name)
+        inner = self.argument(outer.name, outer.type)
+        self.captured[inner.name] = outer
+        if outer.name in self.parent.weak:
+            self.weak.add(inner.name)
+        return inner
+
+    def argument(self, name: str, type: TensorType) -> Value:
+        """Return a new tensor that stands for an argument; its name is free, its parameter is declared later."""
+        while name in self.types:
+            name += "_"
+        return self.define(name, type)
+
+    def drawing_step(self) -> Value:
+        """Return the step that random ops draw by: in the body of a loop, another one for each iteration."""
+        if self.parent is None:
+            return self.state("step")
+        if self._drawing_step is None:
+            outer = self.parent.drawing_step()
+            step = self.taken(outer)
+            self._drawing_step = step if self.counter is None else OPS["iteration_step"](step, self.counter())
+        return self._drawing_step
+
+    def copied(self, numbers: Sequence[int]) -> list[int]:
+        """Return the numbers of copies of blocks inside ops, and of the blocks inside them."""
+        return [self.keep(self.root.bodies[number], copy=True) for number in numbers]
+
+    def keep(self, body: pb.BlockDesc, *, copy: bool = False) -> int:
+        """Return the number of a block for the inside of an op; with `copy` that of a copy."""
+        bodies, kept = self.root.bodies, body
+        if copy:
+            kept = pb.BlockDesc()
+            kept.CopyFrom(body)
+            for op in kept.ops:
+                op.blocks[:] = self.copied(op.blocks)
+        bodies.append(kept)
+        return len(bodies) - 1
 
     def define(self, name: str, type: TensorType) -> Value:
         """Describe a new tensor; raise OpError if the name is taken."""
@@ -151,6 +225,8 @@ class Block:
 
     def state(self, name: str) -> Value:
         """Return the tensor that stands for a state of the program; raise OpError outside a program."""
+        if self.parent is not None:
+            return self.taken(self.parent.state(name))
         if self._state is None:
             raise OpError(f"the state {name!r} exists only inside a Program")
         return self._state(name)

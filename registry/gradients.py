@@ -11,6 +11,7 @@ from prograd_proto.dtypes import REALS
 from registry.block import Block
 from registry.errors import OpError
 from registry.op import Op, find_op, rule_names
+from registry.table import CONTROL
 from registry.value import Value
 
 
@@ -54,6 +55,8 @@ def differentiate(block: Block, desc: pb.OpDesc, output_grads: Sequence[Value | 
     float. `output_grads` has a Value for each output, None where the loss does not depend on it. Raises OpError if the
     operator has no gradient rule or the rule breaks its contract.
     """
+    if desc.type in CONTROL:
+        return CONTROL[desc.type].differentiate(block, desc, output_grads)
     op = find_op(desc.type)
     if op.gradient_rule is None:
         raise OpError(f"{op.name}: {missing_rule(op)}")

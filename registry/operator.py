@@ -16,7 +16,7 @@ from prograd_proto.upgrades import declare_version
 from registry.block import Block
 from registry.errors import OpError
 from registry.signature import LARGEST, Signature, python_signature, read_signature, without_annotations
-from registry.table import OPS
+from registry.table import CONTROL, OPS
 from registry.traits import Traits
 from registry.value import STATE_MARK, Value
 
@@ -87,7 +87,7 @@ class Op(Generic[P, R]):
 
     def on(self, block: Block | HasBlock) -> Callable[P, R]:
         """Return the operator as a function that appends to that block or program, for ops without operands."""
-        target = block if isinstance(block, Block) else block.block
+        target = (block if isinstance(block, Block) else block.block).root.active
         return lambda *args, **kwargs: self._append(target, args, kwargs)
 
     def replay(self, random_stream: int) -> Callable[P, R]:
@@ -133,7 +133,7 @@ class Op(Generic[P, R]):
     def _block_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Block:
         for operand in (*args, *kwargs.values()):
             if isinstance(operand, Value):
-                return operand.block
+                return operand.block.root.active
         for operand in (*args, *(kwargs[name] for name in self.signature.inputs if name in kwargs)):
             if isinstance(operand, list | tuple):
                 raise OpError(f"{self.name}: the tensors are given one by one; those of a list as ops.{self.name}(*xs)")
@@ -176,7 +176,7 @@ class Op(Generic[P, R]):
     def _value(self, block: Block, position: int, operands: list[Any]) -> Value | None:
         operand, name = operands[position], self.signature.input_name(position)
         if operand is STATE_MARK:
-            operand = block.state(name)
+            operand = block.drawing_step() if self.random and name == "step" else block.state(name)
         elif not isinstance(operand, Value) and isinstance(operand, Real) and name in self.signature.numbers:
             number = int(operand) if isinstance(operand, Integral) else float(operand)
             operand = block.constant(self._dtype_for(operand, operands), number)
@@ -184,8 +184,7 @@ class Op(Generic[P, R]):
             return None
         if not isinstance(operand, Value):
             raise OpError(f"{name}={_not_a_tensor(operand)}")
-        if operand.block is not block:
-            raise OpError(f"{operand!r} belongs to another program")
+        operand = block.taken(operand)
         return self._as_beside(operand, name, operands) if operand.name in block.weak else operand
 
     def _as_beside(self, operand: Value, name: str, operands: list[Any]) -> Value:
@@ -256,6 +255,8 @@ def rule_names(rule: Callable[..., Any]) -> tuple[str, ...]:
 
 def find_op(name: str) -> Op[..., Any]:
     """Return the operator of that name; raise OpError that names the closest one."""
+    if name in CONTROL:
+        return cast("Op[..., Any]", CONTROL[name])
     if name not in OPS:
         family = [type for type in OPS if namespace_of(type) == namespace_of(name)]
         raise OpError(f"there is no operator {name!r}{closest(name, family) or plugin_hint([name])}")

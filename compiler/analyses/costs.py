@@ -11,18 +11,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from prograd_proto import TensorType
 from prograd_proto.blocks import BlockAnalysis, question
+from prograd_proto.control import COND, SCAN
 from runtime.step import is_transfer, is_view
 from runtime.step.arithmetic import declared_operations
 
 
-@question(of_each_op=True)
+@question(of_each_op=True, of_blocks=True)
 def operations_of(block: BlockAnalysis) -> list[int]:
-    """Return the operations of each op of a block with static types."""
+    """Return the operations of each op of a block with static types.
+
+    A loop counts its body once for each row, or for the bound of its trips; without a bound once.
+    """
     cost = {kind: operations(kind.op_type, kind.inputs, kind.outputs) for kind in dict.fromkeys(block.kinds)}
-    return [cost[kind] for kind in block.kinds]
+    return [
+        _of_control(block, i) if inside else cost[kind]
+        for i, (kind, inside) in enumerate(zip(block.kinds, block.blocks, strict=True))
+    ]
+
+
+def _of_control(block: BlockAnalysis, i: int) -> int:
+    kind = block.kinds[i]
+    inner = [sum(operations_of(body)) for body in block.sub_blocks(i)]
+    if kind.op_type == COND:
+        return max(inner)
+    attributes: dict[str, Any] = kind.attributes
+    return (attributes["length"][0] if kind.op_type == SCAN else attributes["max_trips"] or 1) * sum(inner)
 
 
 def operations(op_type: str, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> int:

@@ -14,7 +14,6 @@ from itertools import islice
 from math import inf
 
 from prograd_proto.blocks import BlockAnalysis, question
-from prograd_proto.blocks.walk import require_flat
 from runtime.placement import aligned
 from runtime.step import (
     chosen,
@@ -45,7 +44,7 @@ class StepGraph:
     fed: list[int] = field(default_factory=list[int])  # values that exist at the start
     value_of: dict[str, int] = field(default_factory=dict[str, int])  # by tensor
     becomes: dict[int, int] = field(default_factory=dict[int, int])  # new value of each updated state
-    once: set[int] = field(default_factory=set[int])  # ops with effects, which may be neither repeated nor removed
+    once: set[int] = field(default_factory=set[int])  # ops with effects or blocks, which are not repeated
 
     @cached_property
     def after(self) -> list[list[int]]:
@@ -143,11 +142,10 @@ class StepGraph:
         return most
 
 
-@question()
+@question(of_blocks=True)
 def step_graph(block: BlockAnalysis) -> StepGraph:
-    """Return the graph of a block with static types; raise ProgramError for a block with sub-blocks."""
-    require_flat(block, "a graph of a step")
-    outside = {*block.state_of, *made_outside(block)}
+    """Return the graph of a block with static types; an op that runs blocks is one op, whose scratch has their memory."""
+    outside = {*block.state_of, *block.arguments, *made_outside(block)}
     graph = _values(block, outside)
     value_of = graph.value_of
     becomes = {state: value_of[tensor] for state, tensor in block.updates.items()}
@@ -221,6 +219,7 @@ def _order_updates(graph: StepGraph) -> None:
 
 def _order_effects(block: BlockAnalysis, graph: StepGraph) -> None:
     """Let ops with effects on the same resource wait for each other."""
+    graph.once.update(i for i, inside in enumerate(block.blocks) if inside)
     effects = {type: effects_of(type) for type in set(block.op_types)}
     if not any(effects.values()):
         return

@@ -13,7 +13,7 @@ from compiler.analyses.lifespans import lifespan_of, lifespans_of
 from compiler.passes.plan_memory import block_buffers, plan_of, spilled_buffers
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import BlockAnalysis
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.blocks.stages import pass_of
 from runtime.placement import PAGE, Buffer, aligned, check_placement, planned_offsets
 from runtime.step import aliases_of
@@ -86,7 +86,7 @@ class StepMemory:
 
 def step_memory(program: pb.ProgramDesc, binding: pb.Binding) -> StepMemory:
     """Return the memory of a well-formed block that runs; raise ProgramError if the plan is not its own."""
-    block = BlockAnalysis(program.blocks[binding.block])
+    block = BlockAnalyses(program)[binding.block]
     buffers = block_buffers(block)
     plan = binding.plan if binding.plan.placements or not buffers else plan_of(block)
     placed = planned_offsets(plan.placements, buffers)

@@ -33,6 +33,7 @@ class Built:
         averages: averages by parameter.
         kept: entries of the file that was opened, if one was.
         differentiations: the differentiations, in order.
+        bodies: the blocks inside ops, by the numbers that ops give them.
     """
 
     block: pb.BlockDesc
@@ -44,6 +45,7 @@ class Built:
     averages: Mapping[str, Average]
     kept: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
     differentiations: Sequence[Differentiation] = ()
+    bodies: Sequence[pb.BlockDesc] = ()
 
 
 def assembled(built: Built) -> pb.ProgramDesc:
@@ -57,12 +59,15 @@ def assembled(built: Built) -> pb.ProgramDesc:
     if built.updates:
         program.blocks.append(_training_block(built))
         program.entries.add(name="train", source_block=0)
+        _add_bodies(program, program.blocks[-1], built.bodies)
     for name, outputs in built.entries.items():
         program.entries.add(name=name, source_block=len(program.blocks))
         part = _part_for(built, outputs) if name not in built.kept else _grown(built, built.kept[name], outputs)
-        part = with_gradients_of_forms(name, built.block, part, built.differentiations)
+        bodies = [*built.bodies]
+        part = with_gradients_of_forms(name, built.block, part, built.differentiations, bodies)
         averaged_parameters(part, name, built.averages)
         program.blocks.append(part)
+        _add_bodies(program, program.blocks[-1], bodies)
     if not program.entries:
         raise CompileError("the program computes nothing; minimize a loss, update a state or name outputs")
     return program
@@ -73,6 +78,16 @@ def _leave_idle_of_modules(program: pb.ProgramDesc, built: Built) -> None:
     for state in program.states:
         if state.HasField("imported") and state.name not in built.updates:
             state.trainable = False
+
+
+def _add_bodies(program: pb.ProgramDesc, block: pb.BlockDesc, bodies: Sequence[pb.BlockDesc]) -> None:
+    """Add copies of the blocks inside the ops of a block, one in another, each of them for one op."""
+    for op in block.ops:
+        for i, number in enumerate(op.blocks):
+            op.blocks[i] = len(program.blocks)
+            inner = program.blocks.add()
+            inner.CopyFrom(bodies[number])
+            _add_bodies(program, inner, bodies)
 
 
 def _require_trained(built: Built) -> None:

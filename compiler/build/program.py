@@ -562,6 +562,7 @@ class Program(metaclass=Renaming):
                 self._averages,
                 kept,
                 block.differentiations,
+                block.bodies,
             )
         )
         program.name, program.seed = self.name, self.seed

@@ -2,15 +2,18 @@
 
 1. A block's fetches, updates and results are needed.
 2. From the last op to the first: an op with a needed output or a visible effect is kept, and its inputs are needed.
-3. All other ops are dropped, with tensors and parameters that are no longer used, and their declarations.
+3. An op that runs blocks loses the outputs that nothing reads, with what only they need in its blocks; see
+   `prune_control`.
+4. All other ops are dropped, with tensors and parameters that are no longer used, and their declarations.
    The descriptions of tensors are put in the order of their definitions.
-4. The feeds of an entry are those that its source block reads. A block that runs keeps all of its feeds, even if
+5. The feeds of an entry are those that its source block reads. A block that runs keeps all of its feeds, even if
    its sizes and constants make some of them unused.
 """
 
 from __future__ import annotations
 
 from compiler.analyses.needed import needed
+from compiler.passes.prune_control import prune_control
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 
 
@@ -18,14 +21,17 @@ def eliminate_dead_ops(program: BlockAnalyses) -> None:
     """Drop ops that no fetch, update or result needs."""
     sources = program.sources
     for number in range(len(program)):
-        drop_dead_ops(program[number], feeds=number in sources)
+        drop_dead_ops(program[number], feeds=number in sources, inside=True)
 
 
-def drop_dead_ops(block: BlockAnalysis, *, feeds: bool = False) -> None:
+def drop_dead_ops(block: BlockAnalysis, *, feeds: bool = False, inside: bool = False) -> None:
     """Drop dead ops, tensors and parameters from a block; drop feeds only with `feeds`.
 
-    The parameters of a sub-block stay: its op passes operands by position.
+    The parameters of a sub-block stay: its op passes operands by position. With `inside`, the blocks inside its ops are
+    edited too; a reading that is only tried must leave them, as it shares them with the block itself.
     """
+    if inside and block.has_sub_blocks:
+        prune_control(block, drop_dead_ops)
     is_needed, read = needed(block)
     if not all(is_needed):
         block.keep_ops(is_needed)

@@ -71,7 +71,7 @@ def _leave(block: BlockAnalysis, frozen: Container[str], dropped: Container[str]
     after = needed(block)[0]
     _leave_norms(desc, [op for op, was, stays in zip(block.ops, before, after, strict=True) if was and not stays])
     block.forget()
-    drop_dead_ops(block)
+    drop_dead_ops(block, inside=True)
 
 
 def _leave_norms(block: pb.BlockDesc, dead: Sequence[pb.OpDesc]) -> None:

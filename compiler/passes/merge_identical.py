@@ -46,7 +46,7 @@ def merge_identical(program: BlockAnalyses, *, most_tried: int = 16) -> None:
         merged, before = _merge(block)
         if before is None:
             continue
-        stay = _that_stay(before, merged, most_tried)
+        stay = _that_stay(block, before, merged, most_tried)
         if stay:
             block.desc.CopyFrom(before)
             block.forget()
@@ -107,14 +107,14 @@ def _copy(op: pb.OpDesc) -> pb.OpDesc:
     return copy
 
 
-def _that_stay(block: pb.BlockDesc, merged: Set[int], most_tried: int) -> set[int]:
+def _that_stay(now: BlockAnalysis, block: pb.BlockDesc, merged: Set[int], most_tried: int) -> set[int]:
     """Return the ids of the merged ops that must stay unmerged to keep the peak low."""
     cheap = _cheap(block, merged)
     stay = set(cheap)
-    if not cheap or _peak(block) <= (least := _peak(block, stay)):
+    if not cheap or _peak(now, block) <= (least := _peak(now, block, stay)):
         return set()
     for number in cheap[:most_tried]:
-        need = _peak(block, stay - {number})
+        need = _peak(now, block, stay - {number})
         if need <= least:
             stay, least = stay - {number}, need
     return stay
@@ -148,10 +148,10 @@ def _makes_bytes(op: pb.OpDesc) -> bool:
     return op.type != "constant" and not is_view(op.type)
 
 
-def _peak(block: pb.BlockDesc, stay: Collection[int] = ()) -> int:
+def _peak(now: BlockAnalysis, block: pb.BlockDesc, stay: Collection[int] = ()) -> int:
     """Return the bytes of the block in its best order, with all identical ops merged but those of these ids."""
     copy = pb.BlockDesc()
     copy.CopyFrom(block)
-    trial = BlockAnalysis(copy)
+    trial = now.version(copy)
     _merge(trial, stay)
     return best_order(trial, step_graph(trial))[1]

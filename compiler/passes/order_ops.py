@@ -29,7 +29,7 @@ Candidate = Callable[[BlockAnalysis, StepGraph], Order]
 
 def order_ops(program: BlockAnalyses) -> None:
     """Put the ops into the order, among a few, that needs the least memory; updates follow their gradients."""
-    for block in program.bound:
+    for block in reversed(program.bound):  # the memory of an op includes that of the blocks inside it
         graph = step_graph(block)
         best, least = best_order(block, graph)
         early = with_updates_first(block, graph, best)

@@ -15,7 +15,6 @@ from typing import Final
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis, question
-from prograd_proto.blocks.walk import require_flat
 from runtime.placement import PAGE, QUICK, THOROUGH, Buffer, Effort, Placement, check_placement, place
 from runtime.step import aliases_of, buffers_of, scratch_of, spilled_of, spills
 from runtime.target import TARGET
@@ -62,10 +61,9 @@ def plan_from(block: BlockAnalysis, buffers: Sequence[Buffer], placed: Placement
     return plan
 
 
-@question(of_marks=True)
+@question(of_marks=True, of_blocks=True)
 def block_buffers(block: BlockAnalysis) -> list[Buffer]:
-    """Return the buffers of a static block, scratch included; raise ProgramError for one with sub-blocks."""
-    require_flat(block, "a plan of memory")
+    """Return the buffers of a static block; scratch is included, and the memory of blocks inside ops is scratch."""
     scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(block, TARGET)]
     return buffers_of(block, aliases_of(block), scratch)
 

@@ -3,7 +3,8 @@
 1. An entry whose source block updates no state, or only states that last an epoch, does not train.
 2. There, an op whose operator registers an inference form is replaced by what the form appends: dropout becomes
    its input, batch_norm normalises by its running statistics.
-3. Ops that are kept keep their ids and the names of their tensors; new ops get new ids.
+3. The blocks inside ops are rewritten likewise.
+4. Ops that are kept keep their ids and the names of their tensors; new ops get new ids.
 """
 
 from __future__ import annotations
@@ -20,11 +21,22 @@ from registry.op import Op, find_op, rule_names
 def use_inference_forms(program: BlockAnalyses) -> None:
     """Use inference forms in entries that update no lasting state: dropout becomes its input."""
     for entry in program.desc.entries:
-        block = program[entry.source_block]
-        has_forms = any(find_op(type).inference_rule for type in set(block.op_types))
-        if has_forms and not trains(program.desc, block.desc):
-            block.desc.CopyFrom(_rewritten(entry.name, block.desc))
-            block.forget()
+        if trains(program.desc, program[entry.source_block].desc):
+            continue
+        for number in program.with_sub_blocks([entry.source_block]):
+            block = program[number]
+            if any(find_op(type).inference_rule for type in set(block.op_types)):
+                block.desc.CopyFrom(_rewritten(entry.name, block.desc))
+                block.forget()
+
+
+def rewrite_bodies(entry: str, bodies: list[pb.BlockDesc], number: int) -> None:
+    """Give the ops of a block inside an op, and of the blocks inside it, their inference forms."""
+    for op in bodies[number].ops:
+        for inner in op.blocks:
+            rewrite_bodies(entry, bodies, inner)
+    if any(find_op(op.type).inference_rule for op in bodies[number].ops):
+        bodies[number] = _rewritten(entry, bodies[number])
 
 
 def _rewritten(entry: str, old: pb.BlockDesc) -> pb.BlockDesc:
@@ -49,6 +61,7 @@ def _rewritten(entry: str, old: pb.BlockDesc) -> pb.BlockDesc:
     block.desc.fetches.extend(
         pb.FetchDesc(name=f.name, tensor=present(entry, f.tensor, now), over=f.over) for f in old.fetches
     )
+    block.desc.results.extend(present(entry, name, now) for name in old.results)
     return block.desc
 
 

@@ -22,11 +22,12 @@ from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis, Kind
+from prograd_proto.control import ATTRIBUTES, BLOCKS, block_types, result_types
 from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.lifespans import trains
 from prograd_proto.spelling import nearest
 from registry.op import find_op
-from runtime.step import faults, runs_once
+from runtime.step import effects_of, faults, runs_once
 from runtime.target import TARGET
 
 T = TypeVar("T", int, str)
@@ -53,9 +54,12 @@ def verify(program: BlockAnalyses, known: set[bytes] | None = None) -> None:
 
 
 def digests(program: pb.ProgramDesc) -> list[bytes]:
-    """Return a digest of each block with everything that its rules check."""
+    """Return a digest of each block with everything that its rules check, the blocks inside its ops among it."""
     around = b"".join(state.SerializeToString() for state in program.states)
-    return [hashlib.sha256(around + block.SerializeToString()).digest() for block in program.blocks]
+    own = [block.SerializeToString() for block in program.blocks]
+    inner = [[number for op in block.ops for number in op.blocks if number < len(own)] for block in program.blocks]
+    parts = [around + text + b"".join(own[n] for n in numbers) for text, numbers in zip(own, inner, strict=True)]
+    return [hashlib.sha256(part).digest() for part in parts]
 
 
 def states_have_different_names(program: BlockAnalyses) -> Iterator[str]:
@@ -170,6 +174,11 @@ def types_are_as_inferred(program: BlockAnalyses, block: BlockAnalysis) -> Itera
     """Every op is known, has all its operands and attributes, and outputs of the types that inference gives."""
     well_formed: set[Kind] = set()
     for i, kind in enumerate(block.kinds):
+        if block.blocks[i]:
+            why = _why_not_control(block, i)
+            if why is not None:
+                yield f"{_op(block, i)}: {why}"
+            continue
         if kind in well_formed:
             continue
         why = _why_not(kind, block.inputs[i])
@@ -192,6 +201,22 @@ def _why_not(kind: Kind, operands: Sequence[str]) -> str | None:
     inferred = definition.infer_types(list(kind.inputs), attributes)
     if inferred != kind.outputs:
         return f"gives {', '.join(map(str, inferred))}, not {', '.join(map(str, kind.outputs))}"
+    return None
+
+
+def _why_not_control(block: BlockAnalysis, i: int) -> str | None:
+    """Return the reason why an op and the blocks inside it do not fit together; None if they do."""
+    kind = block.kinds[i]
+    kinds = {attribute.name: attribute_kind(attribute) for attribute in kind.messages}
+    if kinds != ATTRIBUTES[kind.op_type] or len(kinds) != len(kind.messages):
+        return f"it has the attributes {_shown([*kinds.items()])}"
+    try:
+        inner = [block_types(body.desc) for body in block.sub_blocks(i)]
+        inferred = result_types(kind.op_type, kind.inputs, kind.attributes, inner)
+    except ProgramError as error:
+        return str(error)
+    if inferred != kind.outputs:
+        return f"it gives {', '.join(map(str, inferred))}, not {', '.join(map(str, kind.outputs))}"
     return None
 
 
@@ -218,10 +243,20 @@ def sub_blocks_lie_inside_one_op(program: BlockAnalyses) -> Iterator[str]:
 
 
 def operators_take_their_sub_blocks(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
-    """No op has sub-blocks unless its operator takes them, and no operator does yet."""
+    """An op has sub-blocks if, and only if, its operator runs them."""
     for i, named in enumerate(block.blocks):
-        if named:
-            yield f"{_op(block, i)} has {'a sub-block' if len(named) == 1 else f'{len(named)} sub-blocks'}"
+        if bool(named) != (block.op_types[i] in BLOCKS):
+            how = "a sub-block" if len(named) == 1 else f"{len(named) or 'no'} sub-blocks"
+            yield f"{_op(block, i)} has {how}"
+
+
+def ops_inside_ops_have_no_effects(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
+    """No op in a block of another op has an effect besides its results."""
+    for i, named in enumerate(block.blocks):
+        for inner in block.sub_blocks(i) if named else ():
+            for j, op_type in enumerate(inner.op_types):
+                if effects_of(op_type):
+                    yield f"{_op(block, i)}: in a block of it {_op(inner, j)} has an effect"
 
 
 def parameters_have_the_states_types(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
@@ -284,6 +319,7 @@ BLOCK_RULES: tuple[BlockRule, ...] = (
     op_ids_are_unique,
     random_streams_are_separate,
     operators_take_their_sub_blocks,
+    ops_inside_ops_have_no_effects,
     types_are_as_inferred,
     parameters_have_the_states_types,
     states_are_updated_once,

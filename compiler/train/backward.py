@@ -14,8 +14,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
@@ -23,10 +25,12 @@ from prograd_proto.dtypes import REALS
 from prograd_proto.spelling import closest
 from registry import Block, Value, ops
 from registry.block import Differentiation
+from registry.control.paths import float_paths
 from registry.errors import Located
 from registry.gradients import carries_gradient, differentiate, missing_rule
 from registry.op import find_op
 from registry.ops.fill import gradient_like
+from registry.table import CONTROL
 
 
 def gradients(
@@ -65,7 +69,7 @@ def constants_of(block: Block, no_grad: Sequence[Value | str]) -> set[str]:
     for given in no_grad:
         if not isinstance(given, Value | str):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise CompileError(f"no_grad: {given!r} is neither a tensor nor the name of one")
-        if isinstance(given, Value) and given.block is not block:
+        if isinstance(given, Value) and given.block.root is not block.root:
             raise CompileError(f"no_grad: {given!r} belongs to another program")
         if isinstance(given, str) and given not in block.types:
             raise CompileError(f"no_grad: there is no tensor {given!r}{closest(given, block.types)}")
@@ -86,7 +90,10 @@ def _gradients(
         raise CompileError(
             f"gradients: {len(targets)} targets and {len(seeds)} seeds; give one seed, or None, for each"
         )
-    block = _common_block([*targets, *inputs, *(seed for seed in seeds if seed is not None)])
+    _common_block([*targets, *inputs, *(seed for seed in seeds if seed is not None)])
+    block = targets[0].block.root.active
+    targets, inputs = [block.taken(x) for x in targets], [block.taken(x) for x in inputs]
+    seeds = [None if seed is None else block.taken(seed) for seed in seeds]
     constants = constants_of(block, no_grad)
     for value in inputs:
         if value.name in constants:
@@ -188,7 +195,7 @@ class _Walk:
 
 def _common_block(values: Sequence[Value]) -> Block:
     for value in values:
-        if value.block is not values[0].block:
+        if value.block.root is not values[0].block.root:
             raise CompileError(f"{value!r} and {values[0]!r} belong to different programs")
         if value.dtype not in REALS:
             raise CompileError(f"{value!r} has no gradient: only tensors of floats do")
@@ -198,10 +205,19 @@ def _common_block(values: Sequence[Value]) -> Block:
 def _varying(block: Block, inputs: Sequence[Value], constants: set[str]) -> set[str]:
     varies = {value.name for value in inputs}
     for desc in block.desc.ops:
-        if any(name in varies for name in _gradient_inputs(block, desc)):
+        if desc.type in CONTROL:
+            varies |= _outputs_behind(block, desc, varies) - constants
+        elif any(name in varies for name in _gradient_inputs(block, desc)):
             floats = {name for name in desc.outputs if block.types[name].dtype in REALS}
             varies |= floats - constants
     return varies
+
+
+def _outputs_behind(block: Block, desc: pb.OpDesc, varies: set[str]) -> set[str]:
+    """Return the outputs of an op with blocks that have a path to an operand that varies."""
+    bits = sum(1 << i for i, name in enumerate(desc.inputs) if name in varies)
+    paths = float_paths(desc, block.root.bodies)
+    return {name for name, reached in zip(desc.outputs, paths, strict=True) if reached & bits}
 
 
 def _active_ops(block: Block, varies: set[str], targets: set[str]) -> list[pb.OpDesc]:
@@ -211,7 +227,7 @@ def _active_ops(block: Block, varies: set[str], targets: set[str]) -> list[pb.Op
     for desc in reversed(block.desc.ops):
         if not any(name in wanted for name in desc.outputs):
             continue
-        inputs = [name for name in _gradient_inputs(block, desc) if name in varies]
+        inputs = [name for name in _gradient_inputs(block, desc, wanted) if name in varies]
         if inputs:
             active.append(desc)
             wanted.update(inputs)
@@ -221,8 +237,15 @@ def _active_ops(block: Block, varies: set[str], targets: set[str]) -> list[pb.Op
     return active[::-1]
 
 
-def _gradient_inputs(block: Block, desc: pb.OpDesc) -> list[str]:
-    """Return the inputs with a gradient: outputs depend on them smoothly, as declared by the operator."""
+def _gradient_inputs(block: Block, desc: pb.OpDesc, wanted: Container[str] | None = None) -> list[str]:
+    """Return the inputs with a gradient: outputs depend on them smoothly, as declared by the operator.
+
+    Of an op with blocks those that one of the wanted outputs has a path to, by default any output.
+    """
+    if desc.type in CONTROL:
+        paths = zip(desc.outputs, float_paths(desc, block.root.bodies), strict=True)
+        bits = reduce(or_, [reached for name, reached in paths if wanted is None or name in wanted], 0)
+        return [name for i, name in enumerate(desc.inputs) if bits >> i & 1]
     op, inputs = find_op(desc.type), desc.inputs[:]
     if not op.differentiable:
         return [name for name in inputs if name and block.types[name].dtype in REALS]
@@ -230,6 +253,8 @@ def _gradient_inputs(block: Block, desc: pb.OpDesc) -> list[str]:
 
 
 def _faults(block: Block, desc: pb.OpDesc, wanted: set[str]) -> list[str]:
+    if desc.type in CONTROL:
+        return [f"{_line(block, desc)}{why}" for why in CONTROL[desc.type].faults(desc, block.root.bodies)]
     op = find_op(desc.type)
     if op.gradient_rule is None:
         cut = "cut the path with ops.stop_gradient"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.passes.use_inference_forms import inference_form, present
+from compiler.passes.use_inference_forms import inference_form, present, rewrite_bodies
 from compiler.train.backward import gradients
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
@@ -26,13 +26,19 @@ Now = dict[str, str | None]
 
 
 def with_gradients_of_forms(
-    entry: str, source: pb.BlockDesc, part: pb.BlockDesc, differentiations: Sequence[Differentiation]
+    entry: str,
+    source: pb.BlockDesc,
+    part: pb.BlockDesc,
+    differentiations: Sequence[Differentiation],
+    bodies: list[pb.BlockDesc],
 ) -> pb.BlockDesc:
     """Return the part that an entry needs, with gradients of inference forms; unchanged if it has none.
 
+    `bodies` has the blocks inside ops by number; new ones are appended.
+
     Raises CompileError if a form has no gradient, or the entry needs a result that only training has.
     """
-    forms = {op.id for op in source.ops if find_op(op.type).inference_rule is not None}
+    forms = {op.id for op in source.ops if has_inference_form(op, bodies)}
     if not any(op.gradient_of in forms for op in part.ops):
         return part
     wanted = _wanted(source, part, differentiations)
@@ -42,13 +48,14 @@ def with_gradients_of_forms(
         _define(block, tensors[parameter.tensor])
     block.state_tensors = {p.tensor for p in block.desc.parameters if p.WhichOneof("source") == "state"}
     block.next_id = 1 + max(op.id for op in source.ops)
+    block.bodies = bodies
     now: Now = {"": ""}
     waiting = [one for one in differentiations if not wanted.isdisjoint(one.results)]
     for op in source.ops:
         while waiting and waiting[0].first <= op.id:
             _differentiate(block, waiting.pop(0), now)
         if not wanted.isdisjoint(op.outputs):
-            _append(block, op, tensors, now)
+            _append(entry, block, op, tensors, now)
     for one in waiting:
         _differentiate(block, one, now)
     desc = block.desc
@@ -75,7 +82,14 @@ def _wanted(source: pb.BlockDesc, part: pb.BlockDesc, differentiations: Sequence
             return wanted
 
 
-def _append(block: Block, op: pb.OpDesc, tensors: dict[str, pb.TensorDesc], now: Now) -> None:
+def has_inference_form(op: pb.OpDesc, bodies: Sequence[pb.BlockDesc]) -> bool:
+    """Return True if an op, or one inside its blocks, has an inference form."""
+    if op.blocks:
+        return any(has_inference_form(inner, bodies) for number in op.blocks for inner in bodies[number].ops)
+    return find_op(op.type).inference_rule is not None
+
+
+def _append(entry: str, block: Block, op: pb.OpDesc, tensors: dict[str, pb.TensorDesc], now: Now) -> None:
     definition, inputs = find_op(op.type), [now.get(name, name) for name in op.inputs]
     there = [name for name in inputs if name is not None]
     if len(there) < len(inputs):
@@ -90,6 +104,9 @@ def _append(block: Block, op: pb.OpDesc, tensors: dict[str, pb.TensorDesc], now:
         copy = block.desc.ops.add()
         copy.CopyFrom(op)
         copy.inputs[:] = there
+        copy.blocks[:] = block.copied(op.blocks)
+        for number in copy.blocks:
+            rewrite_bodies(entry, block.bodies, number)
 
 
 def _differentiate(block: Block, one: Differentiation, now: Now) -> None:

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from registry.op import OPS
+from registry.table import CONTROL
 
 # ruff: noqa: F403 - a new op in a family is public without a further edit
 from registry.ops.activation import *
@@ -54,10 +55,15 @@ for _name in [name for name, thing in globals().items() if isinstance(thing, Mod
     del globals()[_name]  # removes family modules: ops.attention is the module
 globals().update(OPS, **SPELLED)  # removes imports named like an operator, such as `math.prod`
 
+from registry.control import cond as cond  # noqa: E402 - after the modules of families, one of which is named scan
+from registry.control import map as map  # noqa: E402
+from registry.control import scan as scan  # noqa: E402
+from registry.control import while_loop as while_loop  # noqa: E402
+
 
 def __dir__() -> list[str]:
     """Return the operators and functions that a notebook completes, without the imports of their modules."""
-    return sorted([*OPS, *SPELLED])
+    return sorted([*OPS, *SPELLED, *CONTROL, "map"])
 
 
 if not TYPE_CHECKING:  # type checkers know the names

@@ -40,6 +40,8 @@ def check_program(program: pb.ProgramDesc, target: Target) -> None:
     check_files(program)
     check_entries(program)
     states = {state.name: type_of(state) for state in program.states}
+    operators.owned.update(entry.source_block for entry in program.entries)
+    operators.owned.update(bound_blocks(program))
     for number in bound_blocks(program):
         try:
             check_block(operators, program.blocks[number], states)

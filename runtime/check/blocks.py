@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
+from prograd_proto.control import BlockTypes, block_types
 from runtime.check.names import check_size, check_unique, static_type
 from runtime.check.ops import Operators, check_op, described
 from runtime.contract import require
@@ -21,10 +22,38 @@ def check_block(operators: Operators, block: pb.BlockDesc, states: Mapping[str, 
         block: a block that a binding names.
         states: the types of all states.
     """
-    check_unique((tensor.name for tensor in block.tensors), "tensor")
-    types = {tensor.name: static_type(tensor) for tensor in block.tensors}
+    types = _check_tensors(block)
     require(not block.results, "it has results, which only a sub-block has")
     defined = _check_parameters(block, types, states)
+    _check_body(operators, block, types, defined)
+    _check_ends(block, defined, states)
+
+
+def check_inner_block(operators: Operators, number: int) -> BlockTypes:
+    """Return the types of a block inside an op; raise ProgramError with its first fault."""
+    block = operators.program.blocks[number]
+    try:
+        types = _check_tensors(block)
+        found = block_types(block)
+        check_unique((parameter.tensor for parameter in block.parameters), "parameter")
+        defined = {parameter.tensor: types[parameter.tensor] for parameter in block.parameters}
+        _check_body(operators, block, types, defined)
+        for name in block.results:
+            require(name in defined, f"it gives %{name}, which nothing defines")
+    except ProgramError as error:
+        raise ProgramError(f"block {number}: {error}") from None
+    return found
+
+
+def _check_tensors(block: pb.BlockDesc) -> dict[str, TensorType]:
+    check_unique((tensor.name for tensor in block.tensors), "tensor")
+    return {tensor.name: static_type(tensor) for tensor in block.tensors}
+
+
+def _check_body(
+    operators: Operators, block: pb.BlockDesc, types: Mapping[str, TensorType], defined: dict[str, TensorType]
+) -> None:
+    """Check the ops of a block, and add their outputs to the tensors that are defined."""
     scratch: set[str] = set()
     seen: set[int] = set()
     for op in block.ops:
@@ -38,7 +67,6 @@ def check_block(operators: Operators, block: pb.BlockDesc, states: Mapping[str, 
         if name not in defined and name not in scratch:
             raise ProgramError(f"%{name} is described, and nothing defines it")
     _check_in_place(operators, block)
-    _check_ends(block, defined, states)
 
 
 def _check_parameters(

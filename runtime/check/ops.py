@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 from prograd_proto import Attribute, ProgramError, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
+from prograd_proto.blocks import BlockAnalyses
+from prograd_proto.control import ATTRIBUTES, BLOCKS, MAX_DEPTH, BlockTypes, result_types
 from prograd_proto.dtypes import HALVES
 from prograd_proto.plugins import namespace_of, plugin_failed
 from prograd_proto.spelling import LONGEST, closest
@@ -44,6 +46,9 @@ class Operators:
         program: the program that is checked.
         target: the engine that the program is checked for.
         listed: the versions that the program lists, by operator.
+        blocks: the readings of the program's blocks.
+        owned: the blocks inside ops that were checked; no block belongs to two ops.
+        depth: how many blocks the op that is checked lies in.
         known: the results by operator, operand types and attributes. Most ops occur again, in evaluation and prediction
             and from layer to layer.
     """
@@ -51,6 +56,9 @@ class Operators:
     def __init__(self, program: pb.ProgramDesc, target: Target) -> None:
         """Begin with an empty table of results."""
         self.program, self.target = program, target
+        self.blocks = BlockAnalyses(program)
+        self.owned: set[int] = set()
+        self.depth = 0
         self.listed: dict[str, list[int]] = {}
         self.known: dict[tuple[str, Operands, bytes], Results] = {}
         for operator in program.operators:
@@ -81,13 +89,15 @@ def described(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
 
 
 def _check(operators: Operators, op: pb.OpDesc, types: Mapping[str, TensorType]) -> Results:
+    if op.type in BLOCKS:
+        return _check_control(operators, op, types)
     if op.type not in CONTRACTS:
         raise ProgramError(f"this runtime has no kernel {op.type!r}{_closest(op.type)}")
     contract = CONTRACTS[op.type]
-    _check_version(operators.listed.get(op.type, ()), op.type, contract)
-    require(op.location <= len(operators.program.locations), "its location is not in the table")
-    require(op.stage in STAGES, f"its stage {op.stage} is unknown")
-    require(not op.blocks, "it has sub-blocks, which no kernel of this runtime takes")
+    _check_version(operators.listed.get(op.type, ()), op.type, contract.version)
+    _check_marks(operators, op)
+    require(not op.blocks, "it has sub-blocks, which its kernel does not run")
+    require(not (operators.depth and contract.effects), "it has effects, and lies in a block of another op")
     require(bool(op.random_stream) == contract.random, "a random stream and a random kernel go together")
     _check_operands(op, contract, types)
     operands = tuple([types[name] if name else None for name in op.inputs])
@@ -102,19 +112,49 @@ def _check(operators: Operators, op: pb.OpDesc, types: Mapping[str, TensorType])
     return results
 
 
+def _check_marks(operators: Operators, op: pb.OpDesc) -> None:
+    require(op.location <= len(operators.program.locations), "its location is not in the table")
+    require(op.stage in STAGES, f"its stage {op.stage} is unknown")
+
+
+def _check_control(operators: Operators, op: pb.OpDesc, types: Mapping[str, TensorType]) -> Results:
+    """Return the results of an op that runs blocks, which are checked first."""
+    from runtime.check.blocks import check_inner_block  # it checks ops by this file
+
+    _check_version(operators.listed.get(op.type, ()), op.type, 1)
+    _check_marks(operators, op)
+    require(not op.random_stream, "it has a random stream; only the ops in its blocks draw")
+    for name in op.inputs:
+        require(name in types, f"it reads %{name}, which nothing defines before it")
+    attributes = attributes_of(op)
+    _check_kinds(op, ATTRIBUTES[op.type], attributes)
+    operands = [types[name] for name in op.inputs]
+    require(operators.depth < MAX_DEPTH, f"it lies in {MAX_DEPTH} blocks, one in another; there are at most as many")
+    operators.depth += 1
+    inner: list[BlockTypes] = []
+    for number in op.blocks:
+        require(number < len(operators.blocks), f"its block {number} does not exist")
+        require(number not in operators.owned, f"its block {number} belongs to another op or entry")
+        operators.owned.add(number)
+        inner.append(check_inner_block(operators, number))
+    operators.depth -= 1
+    outputs = result_types(op.type, operands, attributes, inner)
+    require(len(outputs) == len(op.outputs), f"its outputs are {len(op.outputs)}, those of its blocks {len(outputs)}")
+    analyses = [operators.blocks[number] for number in op.blocks]
+    return Results(outputs, operators.target.control_scratch(op.type, operands, attributes, analyses))
+
+
 def _results(op: pb.OpDesc, contract: Contract, operands: Operands, target: Target) -> Results:
     attributes = attributes_of(op)
-    _check_attributes(op, contract, attributes)
+    _check_kinds(op, contract.attributes, attributes)
     outputs = contract.outputs(*operands, **attributes)
     _check_halves(contract, operands, outputs)
     return Results(outputs, target.scratch(op.type, operands, attributes))
 
 
-def _check_version(listed: Sequence[int], type: str, contract: Contract) -> None:
-    if list(listed) != [contract.version]:
-        raise ProgramError(
-            f"the program lists versions {list(listed[:9])} of {type!r}, this runtime has {contract.version}"
-        )
+def _check_version(listed: Sequence[int], type: str, version: int) -> None:
+    if list(listed) != [version]:
+        raise ProgramError(f"the program lists versions {list(listed[:9])} of {type!r}, this runtime has {version}")
 
 
 def _check_operands(op: pb.OpDesc, contract: Contract, types: Mapping[str, TensorType]) -> None:
@@ -129,14 +169,12 @@ def _check_operands(op: pb.OpDesc, contract: Contract, types: Mapping[str, Tenso
             raise ProgramError(f"it reads %{name}, which nothing defines before it")
 
 
-def _check_attributes(op: pb.OpDesc, contract: Contract, attributes: Mapping[str, Attribute]) -> None:
+def _check_kinds(op: pb.OpDesc, declared: Mapping[str, str], attributes: Mapping[str, Attribute]) -> None:
     kinds = {attribute.name: attribute_kind(attribute) for attribute in op.attributes}
-    if len(kinds) != len(op.attributes) or kinds != contract.attributes:
-        unknown = [name for name in kinds if name not in contract.attributes]
-        hint = closest(unknown[0], contract.attributes) if unknown else ""
-        raise ProgramError(
-            f"it has the attributes {_shown(kinds)}, its kernel takes {_shown(contract.attributes)}{hint}"
-        )
+    if len(kinds) != len(op.attributes) or kinds != declared:
+        unknown = [name for name in kinds if name not in declared]
+        hint = closest(unknown[0], declared) if unknown else ""
+        raise ProgramError(f"it has the attributes {_shown(kinds)}, its kernel takes {_shown(declared)}{hint}")
     for name, kind in kinds.items():
         static = kind != "shape" or all(isinstance(extent, int) and extent >= 0 for extent in attributes[name])  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType, reportUnknownArgumentType]: the kind says that it is a shape
         require(static, f"its attribute {name!r} is no static shape")

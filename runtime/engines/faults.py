@@ -13,6 +13,14 @@ Explain = Callable[[str, NonFinite], NonFinite]
 """Function from the name of an op and the fault of its results to an error that describes the op's inputs."""
 
 
+def named(error: Exception, op: pb.OpDesc, locations: Sequence[str]) -> BaseException:
+    """Return the failure of an op inside another one, with the name of the inner op."""
+    try:
+        raise_named(error, op, locations)
+    except BaseException as result:
+        return result
+
+
 def raise_named(
     error: BaseException, op: pb.OpDesc, locations: Sequence[str], explain: Explain | None = None
 ) -> NoReturn:

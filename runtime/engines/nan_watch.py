@@ -43,7 +43,7 @@ class NanWatch:
 
     def __init__(self, ops: Sequence[WatchedOp], start: StepStart) -> None:
         self.start = start
-        self.calls = [_watched(op) for op in ops]
+        self.calls = [watched(op) for op in ops]
         self._ops = ops
 
     def explained(self, position: int, where: str, error: NonFinite) -> NonFinite:
@@ -63,7 +63,8 @@ class NanWatch:
         return NonFinite(f"{where}: {error}{inputs}", self.start.failed_step())
 
 
-def _watched(op: WatchedOp) -> Call:
+def watched(op: WatchedOp) -> Call:
+    """Return the call of an op, followed by a check of its outputs."""
     floats = [(name, a) for name, a in zip(op.desc.outputs, op.outputs, strict=True) if is_float(a)]
 
     def call() -> None:

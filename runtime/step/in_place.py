@@ -2,8 +2,8 @@
 
 1. The op has that output and that operand, and its kernel allows the pair.
 2. The two have one type. A view has the bytes of its operand, so nothing is written: for it the law ends here.
-3. Outside the arena no op overwrites a constant or a value that waits in the file. It overwrites a state only if the
-   block updates that state.
+3. Outside the arena no op overwrites a constant, a value that waits in the file or an argument of a block inside an
+   op, whose memory belongs to that op. It overwrites a state only if the block updates that state.
 4. The op reads the memory by that operand alone, and nothing reads it afterwards: no later op, no fetch, no update.
 5. No output overwrites two operands, and no operand is overwritten by two outputs.
 
@@ -85,6 +85,9 @@ class InPlaceLaw:
         block = self._block
         states = block.state_of.items()
         kept = {name: f"the state {state!r}, which stays" for name, state in states if state not in block.updates}
+        kept.update(
+            (name, f"the argument %{name}, which belongs to the op around the block") for name in block.arguments
+        )
         for name in made_outside(block):
             waits = spills(block.op_types[block.use_def.makers[name]])
             kept[name] = f"%{name}, which waits in the file" if waits else f"the constant %{name}"

@@ -21,11 +21,11 @@ def buffers_of(block: BlockAnalysis, aliases: Aliases, scratch: Sequence[Sequenc
     """Return the buffers of a bound block that belong in the arena, in the order of their definition.
 
     Args:
-        block: block with static types; tensors of states, constants and spilled tensors are left out.
+        block: block with static types; tensors of states, arguments, constants and spilled tensors are left out.
         aliases: the tensors that are one buffer, and those that live to the end.
         scratch: for each op, the names and bytes of its scratch arrays.
     """
-    outside = {*block.state_of, *made_outside(block)}
+    outside = {*block.state_of, *block.arguments, *made_outside(block)}
     start = {name: 0 for name in block.parameter_names if name not in outside}
     result: list[Buffer] = []
     for i, (row, outputs) in enumerate(zip(scratch, block.outputs, strict=True)):

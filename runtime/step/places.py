@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import BlockAnalysis
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from runtime.placement.alignment import ALIGNMENT, PAGE, aligned
 from runtime.placement.check import check_placement, planned_offsets
 from runtime.step.aliases import Aliases, aliases_of
@@ -50,11 +50,12 @@ def places_of(
 
 def check_plans(program: pb.ProgramDesc, target: Target) -> None:
     """Raise ProgramError, as `places_of` does, unless the target can use every plan of a checked program."""
+    analyses = BlockAnalyses(program)
     for entry in program.entries:
         for binding in entry.bindings:
             if not binding.plan.placements:
                 continue
-            block = BlockAnalysis(program.blocks[binding.block])
+            block = analyses[binding.block]
             try:
                 places_of(block, aliases_of(block), scratch_of(block, target), binding.plan)
             except ProgramError as error:

@@ -10,12 +10,21 @@ from prograd_proto.blocks import BlockAnalysis, question
 from runtime.step.target import Target
 
 
-@question(of_each_op=True)
+@question(of_each_op=True, of_blocks=True)
 def scratch_of(block: BlockAnalysis, target: Target) -> list[list[tuple[str, TensorType]]]:
     """Return the scratch arrays that the target's kernel asks for, for each op, named by the file if it names them."""
-    wanted = {kind: target.scratch(kind.op_type, kind.inputs, kind.attributes) for kind in dict.fromkeys(block.kinds)}
-    columns = enumerate(zip(block.kinds, block.scratch, strict=True))
-    return [_named(block, i, wanted[kind]) if named or wanted[kind] else [] for i, (kind, named) in columns]
+    flat = {kind for kind, inside in zip(block.kinds, block.blocks, strict=True) if not inside}
+    wanted = {kind: target.scratch(kind.op_type, kind.inputs, kind.attributes) for kind in flat}
+    rows: list[list[tuple[str, TensorType]]] = []
+    for i, (kind, named, inside) in enumerate(zip(block.kinds, block.scratch, block.blocks, strict=True)):
+        types = wanted[kind] if not inside else _of_control(block, i, target)
+        rows.append(_named(block, i, types) if named or types else [])
+    return rows
+
+
+def _of_control(block: BlockAnalysis, i: int, target: Target) -> tuple[TensorType, ...]:
+    kind = block.kinds[i]
+    return target.control_scratch(kind.op_type, kind.inputs, kind.attributes, block.sub_blocks(i))
 
 
 def is_scratch(name: str) -> bool:

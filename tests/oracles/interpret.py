@@ -3,7 +3,7 @@
 No arena, no plan, no in-place, no schedule. What a kernel may not read is filled with rubbish beforehand.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,19 +16,72 @@ RUBBISH = 0xAA
 
 
 def interpret(
-    block: pb.BlockDesc, feeds: Mapping[str, np.ndarray], rubbish: int | None = None
+    block: pb.BlockDesc,
+    feeds: Mapping[str, np.ndarray],
+    rubbish: int | None = None,
+    bodies: Sequence[pb.BlockDesc] = (),
 ) -> dict[str, np.ndarray]:
-    """Every tensor of the block by name, given those that no op defines."""
+    """Every tensor of the block by name, given those that no op defines; `bodies` has the blocks inside ops."""
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     arrays = dict(feeds)
     for name, array in arrays.items():
         assert types[name] == TensorType(array.dtype.name, array.shape), name
     for op in block.ops:
-        outputs = compute(op, [arrays[name] if name else None for name in op.inputs], rubbish)
+        inputs = [arrays[name] if name else None for name in op.inputs]
+        outputs = control(op, inputs, rubbish, bodies) if op.blocks else compute(op, inputs, rubbish)
         for name, array in zip(op.outputs, outputs, strict=True):
             assert types[name] == TensorType(array.dtype.name, array.shape), f"{op.type}: {name}"
             arrays[name] = array
     return arrays
+
+
+def control(
+    op: pb.OpDesc, inputs: list[np.ndarray], rubbish: int | None, bodies: Sequence[pb.BlockDesc]
+) -> list[np.ndarray]:
+    """The outputs of an op that runs blocks."""
+
+    def run(number: int, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+        block = bodies[op.blocks[number]]
+        given = {parameter.tensor: arguments[parameter.argument] for parameter in block.parameters}
+        found = interpret(block, given, rubbish, bodies)
+        return [found[name] for name in block.results]
+
+    attributes = attributes_of(op)
+    if op.type == "cond":
+        return run(0 if inputs[0] else 1, inputs[1:])
+    carries = attributes["carries"]
+    state, rows = inputs[:carries], list[list[np.ndarray]]()
+    if op.type == "while_loop":
+        shared, most = inputs[carries:], attributes["max_trips"]
+        while (not most or len(rows) < most) and run(0, [*state, *shared])[0]:
+            after = run(1, [*state, *shared])
+            state, made = after[:carries], after[carries:]
+            rows.append(made)
+        return [
+            *state,
+            np.array(len(rows), np.int64),
+            *_stacks(bodies[op.blocks[1]], carries, dict(enumerate(rows)), most),
+        ]
+    first, count, [length] = int(attributes["counted"]), attributes["rows"], attributes["length"]
+    trips = int(inputs[0]) if first else length
+    state, read = inputs[first : first + carries], inputs[first + carries : first + carries + count]
+    shared, given = inputs[first + carries + count :], dict[int, list[np.ndarray]]()
+    for i in reversed(range(trips)) if attributes["reverse"] else range(trips):
+        after = run(0, [*state, *(np.array(x[i]) for x in read), *shared])
+        state, given[i] = after[:carries], after[carries:]
+    return [*state, *_stacks(bodies[op.blocks[0]], carries, given, length)]
+
+
+def _stacks(
+    body: pb.BlockDesc, carries: int, rows: Mapping[int, Sequence[np.ndarray]], length: int
+) -> list[np.ndarray]:
+    """The rows of each further result, zeros where there was no iteration."""
+    types = {tensor.name: type_of(tensor) for tensor in body.tensors}
+    stacks = [np.zeros((length, *types[x].static_shape), types[x].dtype) for x in body.results[carries:]]
+    for i, row in rows.items():
+        for stack, value in zip(stacks, row, strict=True):
+            stack[i] = value
+    return stacks
 
 
 def compute(op: pb.OpDesc, inputs: list[np.ndarray | None], rubbish: int | None = None) -> list[np.ndarray]:

@@ -46,7 +46,7 @@ def block_of(arrays: tuple[np.ndarray, ...]) -> tuple[Block, list[Value]]:
 
 
 def computed(block: Block, result: Any, arrays: tuple[np.ndarray, ...]) -> Any:
-    known = interpret(block.desc, {f"x{i}": array for i, array in enumerate(arrays)})
+    known = interpret(block.desc, {f"x{i}": array for i, array in enumerate(arrays)}, bodies=block.bodies)
     if isinstance(result, Value):
         return known[result.name]
     return [None if value is None else known[value.name] for value in result]

@@ -20,7 +20,7 @@ def values_of(values: Sequence[Value], feeds: Mapping[str, np.ndarray | float]) 
     """The elements of each value, given those of inputs and states by tensor name."""
     block = values[0].block
     arrays = {name: np.asarray(array, block.types[name].dtype) for name, array in feeds.items()}
-    found = interpret(block.desc, arrays)
+    found = interpret(block.desc, arrays, bodies=block.bodies)
     return [found[value.name] for value in values]
 
 

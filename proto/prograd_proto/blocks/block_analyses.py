@@ -22,7 +22,7 @@ class BlockAnalyses:
     def __getitem__(self, number: int) -> BlockAnalysis:
         """Return the reading of the block of that number; raise IndexError if there is none."""
         if number not in self._blocks:
-            self._blocks[number] = BlockAnalysis(self.desc.blocks[number])
+            self._blocks[number] = BlockAnalysis(self.desc.blocks[number], self.__getitem__)
         return self._blocks[number]
 
     def __len__(self) -> int:

@@ -16,14 +16,17 @@ from prograd_proto.blocks.kinds import Kind
 from prograd_proto.blocks.questions import Answers
 from prograd_proto.blocks.use_def import UseDef
 from prograd_proto.dtypes import NUMBERS
+from prograd_proto.errors import ProgramError
 from prograd_proto.tensor_types import TensorType, shape_message, type_of
 
 
 class BlockAnalysis:
     """A block as columns with an element for each op, in order; readers must not edit them."""
 
-    def __init__(self, desc: pb.BlockDesc) -> None:
+    def __init__(self, desc: pb.BlockDesc, find: Callable[[int], BlockAnalysis] | None = None) -> None:
+        """Read a block; `find` returns the reading of the block of a number, for blocks inside ops."""
         self.desc = desc
+        self._find = find
         self.answers = Answers()
         self._kinds: dict[object, Kind] = {}
 
@@ -78,6 +81,18 @@ class BlockAnalysis:
         return [op.blocks[:] for op in self.ops]
 
     @cached_property
+    def has_sub_blocks(self) -> bool:
+        """True if an op has blocks inside it."""
+        return any(self.blocks)
+
+    def sub_blocks(self, i: int) -> list[BlockAnalysis]:
+        """Return the readings of the blocks inside op number i."""
+        numbers = self.blocks[i]
+        if numbers and self._find is None:
+            raise ProgramError(f"op {self.ids[i]} ({self.op_types[i]}) has blocks, and their program is not known here")
+        return [self._find(number) for number in numbers] if self._find is not None else []
+
+    @cached_property
     def kinds(self) -> list[Kind]:
         """The kinds; ops of one kind have one object; raises KeyError for a tensor without description."""
         types, kind = self.types, self._kind
@@ -125,6 +140,11 @@ class BlockAnalysis:
         return {p.tensor: p.state for p in self.parameters if p.WhichOneof("source") == "state"}
 
     @cached_property
+    def arguments(self) -> dict[str, int]:
+        """The positions of the arguments, by the tensors that stand for them."""
+        return {p.tensor: p.argument for p in self.parameters if p.WhichOneof("source") == "argument"}
+
+    @cached_property
     def updates(self) -> dict[str, str]:
         """The tensors of the states' new values, by state; the last one for a state that is updated twice."""
         return {update.state: update.tensor for update in self.desc.updates}
@@ -142,9 +162,13 @@ class BlockAnalysis:
 
     def copied_to(self, desc: pb.BlockDesc) -> BlockAnalysis:
         """Fill an empty message with a copy of this block, and return its reading."""
-        copy = BlockAnalysis(desc)
+        copy = BlockAnalysis(desc, self._find)
         copy.become(self)
         return copy
+
+    def version(self, desc: pb.BlockDesc) -> BlockAnalysis:
+        """Return the reading of another version of this block, whose ops have the same blocks inside them."""
+        return BlockAnalysis(desc, self._find)
 
     def become(self, other: BlockAnalysis) -> None:
         """Replace the content of the block by that of another one."""
@@ -152,7 +176,17 @@ class BlockAnalysis:
             return
         self.desc.CopyFrom(other.desc)
         self.forget()
-        for column in (*_READ, "kinds", "names", "types", "parameter_names", "state_of", "updates", "ends"):
+        for column in (
+            *_READ,
+            "kinds",
+            "names",
+            "types",
+            "parameter_names",
+            "state_of",
+            "arguments",
+            "updates",
+            "ends",
+        ):
             if column in other.__dict__:
                 self.__dict__[column] = other.__dict__[column].copy()
         self._kinds.update(other._kinds)
@@ -226,7 +260,7 @@ class BlockAnalysis:
 
     def ends_edited(self) -> None:
         """Read parameters, fetches, updates and results again, after an edit of the message."""
-        for column in ("parameters", "parameter_names", "state_of", "updates", "ends"):
+        for column in ("parameters", "parameter_names", "state_of", "arguments", "updates", "ends"):
             self.__dict__.pop(column, None)
         self._edited()
 
@@ -260,6 +294,7 @@ class BlockAnalysis:
 
     def _edited(self, answers: Answers | None = None) -> None:
         self.__dict__.pop("use_def", None)
+        self.__dict__.pop("has_sub_blocks", None)
         self.answers = answers or Answers()
 
 

@@ -5,7 +5,9 @@ An answer belongs to the reading of a block. A question declares which edits dro
 * by default, any edit;
 * an answer with an element for each op, which no order changes, survives a reordering: its elements move with their ops
   (`of_each_op`);
-* an answer survives changes to in-place marks unless it depends on them (`of_marks`).
+* an answer survives changes to in-place marks unless it depends on them (`of_marks`);
+* an answer that depends on the blocks inside ops is not kept where there are any (`of_blocks`): nothing reports their
+  edits to the block around them.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class Answers:
 
 
 def question(
-    *, of_each_op: bool = False, of_marks: bool = False
+    *, of_each_op: bool = False, of_marks: bool = False, of_blocks: bool = False
 ) -> Callable[[Callable[Concatenate[BlockAnalysis, P], T]], Callable[Concatenate[BlockAnalysis, P], T]]:
     """Keep the answers of a function of a `BlockAnalysis` with the reading; callers must not edit them.
 
@@ -55,6 +57,8 @@ def question(
     def declare(ask: Callable[Concatenate[BlockAnalysis, P], T]) -> Callable[Concatenate[BlockAnalysis, P], T]:
         @wraps(ask)
         def answer(block: BlockAnalysis, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            if of_blocks and block.has_sub_blocks:
+                return ask(block, *args, **kwargs)
             answers = block.answers
             known: dict[object, Any] = (
                 answers.of_each_op if of_each_op else answers.of_marks if of_marks else answers.others

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks.block_analysis import BlockAnalysis
+from prograd_proto.control import MAX_DEPTH
 from prograd_proto.errors import ProgramError
 
 
@@ -52,6 +53,8 @@ def _enter(
         raise ProgramError(f"{where}an op has the sub-block {number}, and the program has {count} blocks")
     if number in around:
         raise ProgramError(f"{where}an op has the sub-block {number}, inside which it lies itself")
+    if len(around) > MAX_DEPTH:
+        raise ProgramError(f"{where}its op lies in {MAX_DEPTH} blocks, one in another; there are at most as many")
     if number in found:
         return
     found[number] = None

@@ -190,7 +190,7 @@ class NativeWorkspace:
         nbytes = step.footprint.packed
         shared = self._prepacked(bound, fetch, states, nbytes) if nbytes else None
         packed = None if shared is None else shared.memory
-        compiled = bind_code(*step.compiled(), bound.block, states, arena, file, packed)
+        compiled = bind_code(*step.compiled(), bound.block, states, arena, file, packed, self._program)
         around = around_step(bound.block, compiled.arrays, states, fetch, memory.copies)
         watch = self._instrumented(bound, states, around.feeds) if options.check_nan else None
         invariant = None if shared is None else partial(shared.require, version)
@@ -207,7 +207,8 @@ class NativeWorkspace:
 
         step = self._instrumented_code(bound)
         arena, file = _arena_and_file(self._beside, step)
-        compiled = bind_code(*step.compiled(), bound.block, states, arena, file)
+        program = self._program
+        compiled = bind_code(*step.compiled(), bound.block, states, arena, file, program=program, check_nan=True)
         here = {feed.name: compiled.arrays[feed.tensor] for feed in compiled.code.feeds}
         start = StepStart(self._program, bound.block, states, here, self._beside.copies)
         pairs = {name: (feeds[name], array) for name, array in here.items()}

@@ -1,31 +1,59 @@
-"""Host ops: an op without a lowering rule runs as its NumPy kernel, between two phases, in the same arena."""
+"""Host ops: an op without a lowering rule runs as its NumPy kernel, between two phases, in the same arena.
+
+An op that runs blocks is a host op: the ops in its blocks run as NumPy kernels, in an arena that is scratch of the op.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto.control import BLOCKS
 from runtime.codegen.code import HostOp
 from runtime.dtypes import Array, array_type
+from runtime.engines.reference.bind import NOTHING as NOTHING
+from runtime.engines.reference.bind import Around as Around
+from runtime.engines.reference.bind import control_call
 from runtime.engines.reference.kernels import KERNELS
+from runtime.engines.reference.target import REFERENCE
 from runtime.memory.aligned import view
 
 if TYPE_CHECKING:
     from runtime.codegen.lowering.nodes import Node, Nodes
 
 
-def scratch_of_node(nodes: Nodes, node: Node) -> tuple[TensorType, ...]:
-    """Return the types of the arrays that the NumPy kernel of a node may overwrite while it runs."""
+def scratch_of_node(nodes: Nodes, node: Node, blocks: Sequence[pb.BlockDesc] = ()) -> tuple[TensorType, ...]:
+    """Return the types of the arrays that the NumPy kernel of a node may overwrite while it runs.
+
+    `blocks` are those of the program, to which ops refer by number.
+    """
     inputs = [nodes.types[name] if name else None for name in node.inputs]
+    if node.op.type in BLOCKS:
+        inner = [Around(blocks).find(number) for number in node.op.blocks]
+        return REFERENCE.control_scratch(node.op.type, inputs, node.attributes, inner)
     return KERNELS[node.op.type].scratch(inputs, node.attributes)
 
 
-def host_call(host: HostOp, op: pb.OpDesc, arrays: Mapping[str, Array], arena: Array) -> Callable[[], object]:
-    """Return a call that computes a host op."""
+def host_call(
+    host: HostOp, op: pb.OpDesc, arrays: Mapping[str, Array], arena: Array, around: Around = NOTHING
+) -> Callable[[], object]:
+    """Return a call that computes a host op; `around` has the blocks inside ops."""
+    if op.type in BLOCKS:
+        return _control_call(host, op, arrays, arena, around)
     kernel, attributes = KERNELS[op.type], attributes_of(op)
     inputs = [arrays[name] if name else None for name in host.inputs]
     types = kernel.scratch([None if x is None else array_type(x) for x in inputs], attributes)
     scratch = [view(arena, offset, type) for offset, type in zip(host.scratch, types, strict=True)]
     return kernel.bind(inputs, [arrays[name] for name in host.outputs], scratch, attributes, op.random_stream)
+
+
+def _control_call(
+    host: HostOp, op: pb.OpDesc, arrays: Mapping[str, Array], arena: Array, around: Around
+) -> Callable[[], object]:
+    inner = [around.find(number) for number in op.blocks]
+    inputs, outputs = [arrays[name] for name in host.inputs], [arrays[name] for name in host.outputs]
+    types = REFERENCE.control_scratch(op.type, [*map(array_type, inputs)], attributes_of(op), inner)
+    scratch = [view(arena, offset, type) for offset, type in zip(host.scratch, types, strict=True)]
+    return control_call(op, inputs, outputs, scratch, inner, around)

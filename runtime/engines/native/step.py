@@ -108,10 +108,14 @@ def bind_code(
     arena: Array,
     file: Array | None = None,
     packed: Array | None = None,
+    program: pb.ProgramDesc | None = None,
+    *,
+    check_nan: bool = False,
 ) -> CompiledStep:
     """Bind code to states, the arena, the file beside it and the memory of what is prepacked.
 
-    Memory that a step does not need may be absent. The same code may be bound several times.
+    Memory that a step does not need may be absent. The same code may be bound several times. `program` has the blocks
+    inside ops, whose ops check their outputs with `check_nan`.
     """
     memory = _memory(code, block, states, arena, file, packed)
     checks = RuntimeChecks(code, block)
@@ -126,7 +130,7 @@ def bind_code(
     phases = np.ascontiguousarray(code.phases)
     arrays = Tensors(code, memory)
     driver = Driver(code.target, code.threads, phases, chunks, checks.words, (loaded, words, *memory.values()))
-    hosts = _host_calls(code, block, arrays, arena) if code.hosts else []
+    hosts = _host_calls(code, block, arrays, arena, program, check_nan) if code.hosts else []
     return CompiledStep(
         code,
         block,
@@ -164,7 +168,15 @@ def _bytes_of(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
 
 
-def _host_calls(code: NativeCode, block: pb.BlockDesc, arrays: Mapping[str, Array], arena: Array) -> list[Call]:
-    from runtime.engines.native.host import host_call
+def _host_calls(
+    code: NativeCode,
+    block: pb.BlockDesc,
+    arrays: Mapping[str, Array],
+    arena: Array,
+    program: pb.ProgramDesc | None,
+    check_nan: bool,
+) -> list[Call]:
+    from runtime.engines.native.host import NOTHING, Around, host_call
 
-    return [host_call(host, block.ops[host.op], arrays, arena) for host in code.hosts]
+    around = NOTHING if program is None else Around(program.blocks, program.locations, check_nan)
+    return [host_call(host, block.ops[host.op], arrays, arena, around) for host in code.hosts]

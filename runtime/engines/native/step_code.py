@@ -6,6 +6,7 @@ An entry of the cache that does not fit the block counts as absent, and so does 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -177,7 +178,7 @@ def lowered(block: pb.BlockDesc, target: Target, options: StepOptions, blocks: S
         block,
         options.pinned,
         target,
-        scratch_of_node,
+        partial(scratch_of_node, blocks=blocks),
         options.threads,
         options.is_instrumented,
         options.memory_budget,

@@ -4,12 +4,14 @@
 2. Temporaries get an offset in the arena, or in the file beside it if they are spilled. Tensors of states are the
    states' own arrays, constants are the bytes of the program.
 3. Every op becomes a call with its arrays and attributes bound; views have nothing to compute.
+4. The blocks inside an op of control flow are bound likewise, to the arrays of its operands and to an arena in its
+   scratch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
@@ -56,10 +58,33 @@ class BoundBlock(NamedTuple):
         ]
 
 
+class Around(NamedTuple):
+    """What binding a block needs of the program and the run around it.
+
+    Attributes:
+        blocks: the blocks of the program, to which ops refer by number.
+        locations: the source lines to which ops refer.
+        check_nan: True if ops inside blocks check their outputs.
+    """
+
+    blocks: Sequence[pb.BlockDesc] = ()
+    locations: Sequence[str] = ()
+    check_nan: bool = False
+
+    def find(self, number: int) -> BlockAnalysis:
+        """Return the reading of a block by its number."""
+        return BlockAnalysis(self.blocks[number], self.find)
+
+
+NOTHING: Final = Around()
+"""No blocks and no checks: for a block whose ops have no blocks."""
+
+
 def bind(
     block: pb.BlockDesc,
     states: Mapping[str, Array],
     *,
+    around: Around = NOTHING,
     pinned: Sequence[str] = (),
     plan: pb.MemoryPlan | None = None,
     memory: Callable[[int], Array] = aligned_bytes,
@@ -70,39 +95,49 @@ def bind(
     Args:
         block: block with static types, from a program that `check_program` accepts.
         states: the program's states by name.
+        around: the program and the run.
         pinned: tensors that must keep their values to the end of a step, besides fetches and updates.
         plan: the compiler's offsets; used, after a check, unless tensors are pinned, which it does not know of.
         memory: returns at least the given number of aligned bytes for the arena.
         file: returns at least the given number of bytes for spilled tensors; not called if there are none.
     """
-    written = BlockAnalysis(block)
+    states_of = {p.tensor: states[p.state] for p in block.parameters if p.WhichOneof("source") == "state"}
+    return _bind(BlockAnalysis(block, around.find), states_of, around, pinned, plan, memory, file)
+
+
+def _bind(
+    written: BlockAnalysis,
+    outside: Mapping[str, Array],
+    around: Around,
+    pinned: Sequence[str] = (),
+    plan: pb.MemoryPlan | None = None,
+    memory: Callable[[int], Array] = aligned_bytes,
+    file: Callable[[int], Array] = no_file,
+) -> BoundBlock:
+    """Bind a block whose parameters have these arrays, except those that lie in the arena."""
+    block = written.desc
     scratch, aliases = scratch_of(written, REFERENCE), aliases_of(written, pinned)
     places = places_of(written, aliases, scratch, None if pinned else plan)
     arena = memory(places.arena_bytes)
     beside = file(places.file_bytes) if places.file_bytes else arena
     types = written.types | {name: type for row in scratch for name, type in row}
-    arrays = _outside(block, states)
+    arrays = dict(outside)
+    arrays.update(
+        (op.outputs[0], constant_array(op.attributes[0].tensor_value)) for op in block.ops if op.type == "constant"
+    )
     arrays.update((b.name, view(arena, offset, types[b.name])) for b, offset in places.in_arena)
     arrays.update((b.name, view(beside, offset, types[b.name])) for b, offset in places.in_file)
     for name, (root, _) in aliases.storage.items():
         if name not in arrays:
             arrays[name] = arrays[root].reshape(types[name].static_shape)
     ops = [
-        _bound(op, arrays, [name for name, _ in row])
+        _bound(op, arrays, [name for name, _ in row], written.sub_blocks(i) if written.blocks[i] else (), around)
         for i, (op, row) in enumerate(zip(block.ops, scratch, strict=True))
         if op.type != "constant" and i not in aliases.views
     ]
     root = {name: storage.root for name, storage in aliases.storage.items()}
     buffers = _buffers(places.in_arena, ops, root, 2 * len(block.ops))
     return BoundBlock(arrays, ops, buffers, places.arena_bytes, places.file_bytes)
-
-
-def _outside(block: pb.BlockDesc, states: Mapping[str, Array]) -> dict[str, Array]:
-    arrays = {p.tensor: states[p.state] for p in block.parameters if p.WhichOneof("source") == "state"}
-    for op in block.ops:
-        if op.type == "constant":
-            arrays[op.outputs[0]] = constant_array(op.attributes[0].tensor_value)
-    return arrays
 
 
 def _buffers(placed: Placed, ops: list[BoundOp], root: dict[str, str], end: int) -> list[Buffer]:
@@ -116,9 +151,43 @@ def _buffers(placed: Placed, ops: list[BoundOp], root: dict[str, str], end: int)
     return [Buffer(b.name, aligned(b.nbytes), users[b.name], b.start == 0, b.stop > end) for b, _ in placed]
 
 
-def _bound(op: pb.OpDesc, arrays: dict[str, Array], scratch_names: list[str]) -> BoundOp:
+def _bound(
+    op: pb.OpDesc, arrays: dict[str, Array], scratch_names: list[str], blocks: Sequence[BlockAnalysis], around: Around
+) -> BoundOp:
     scratch = [arrays[name] for name in scratch_names]
     inputs = [arrays[name] if name else None for name in op.inputs]
     outputs = [arrays[name] for name in op.outputs]
-    call = KERNELS[op.type].bind(inputs, outputs, scratch, attributes_of(op), op.random_stream)
-    return BoundOp(op, call, [array for array in inputs if array is not None], outputs, scratch, scratch_names)
+    present = [array for array in inputs if array is not None]
+    if blocks:
+        call = control_call(op, present, outputs, scratch, blocks, around)
+    else:
+        call = KERNELS[op.type].bind(inputs, outputs, scratch, attributes_of(op), op.random_stream)
+    return BoundOp(op, call, present, outputs, scratch, scratch_names)
+
+
+def control_call(
+    op: pb.OpDesc,
+    inputs: Sequence[Array],
+    outputs: Sequence[Array],
+    scratch: Sequence[Array],
+    blocks: Sequence[BlockAnalysis],
+    around: Around,
+) -> Call:
+    """Return the call of an op that runs blocks."""
+    from runtime.engines.reference.control import Body, ControlOp, bind_control  # few programs need it
+
+    def bind_body(block: BlockAnalysis, arguments: Mapping[int, Array], arena: Array) -> Body:
+        outside = {name: arguments[number] for name, number in block.arguments.items()}
+        bound = _bind(block, outside, around, memory=lambda nbytes: arena)
+        results = [bound.arrays[name] for name in block.desc.results]
+        return Body(_inner_calls(bound, around), [inner.desc for inner in bound.ops], results)
+
+    return bind_control(ControlOp(op, attributes_of(op), inputs, outputs, scratch, blocks, bind_body, around.locations))
+
+
+def _inner_calls(bound: BoundBlock, around: Around) -> list[Call]:
+    if not around.check_nan:
+        return [op.call for op in bound.ops]
+    from runtime.engines.nan_watch import WatchedOp, watched
+
+    return [watched(WatchedOp(op.desc, op.call, op.inputs, op.outputs)) for op in bound.ops]

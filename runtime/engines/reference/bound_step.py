@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from runtime.dtypes import Array
 from runtime.engines.around_step import Allocate, AroundStep, around_step
-from runtime.engines.reference.bind import BoundBlock, bind
+from runtime.engines.reference.bind import NOTHING, Around, BoundBlock, bind
 from runtime.engines.workspace_memory import no_file
 from runtime.entries import BoundEntry
 from runtime.memory.aligned import aligned_bytes
@@ -33,8 +33,10 @@ class BoundStep(NamedTuple):
     around: AroundStep
 
 
-def bind_step(bound: BoundEntry, states: Mapping[str, Array], fetch: Sequence[str], memory: Memory) -> BoundStep:
+def bind_step(
+    bound: BoundEntry, states: Mapping[str, Array], fetch: Sequence[str], memory: Memory, around: Around = NOTHING
+) -> BoundStep:
     """Place and bind an entry that also fetches the tensors named in `fetch`; its states are updated in the arrays."""
     block = bound.block
-    made = bind(block, states, pinned=fetch, plan=bound.plan, memory=memory.arena, file=memory.file)
+    made = bind(block, states, around=around, pinned=fetch, plan=bound.plan, memory=memory.arena, file=memory.file)
     return BoundStep(made, around_step(block, made.arrays, states, fetch, memory.copies))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import BlockAnalysis
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from runtime.address_space import is_limited
 from runtime.blas import take_buffer
 from runtime.engines.engine import EngineOptions, Footprint
@@ -37,7 +37,7 @@ class ReferenceEngine:
         to_file = any(spills(op.type) for op in bound.block.ops)
         if bound.plan is not None and bound.plan.placements:
             return Footprint(bound.plan.arena_bytes, bound.plan.file_bytes if to_file else 0)
-        block = BlockAnalysis(bound.block)
+        block = BlockAnalysis(bound.block, BlockAnalyses(self._program).__getitem__)
         places = places_of(block, aliases_of(block), scratch_of(block, REFERENCE))
         return Footprint(places.arena_bytes, places.file_bytes)
 

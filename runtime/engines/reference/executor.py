@@ -19,7 +19,7 @@ from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
 from runtime.engines.engine import Footprint, InMemory, Repeat
 from runtime.engines.parts import TRANSFERS, Part, Spell
-from runtime.engines.reference.bind import Call
+from runtime.engines.reference.bind import Around, Call
 from runtime.engines.reference.bound_step import BoundStep, Memory, bind_step
 from runtime.engines.reference.threads.in_order import Failure, InOrder, Way
 from runtime.entries import BoundEntry
@@ -55,7 +55,7 @@ def prepare(
     memory: Memory,
 ) -> ReferenceExecutor:
     """Place and bind an entry of a checked program; see `runtime.engines.engine.Workspace.prepare`."""
-    step = bind_step(bound, states, fetch, memory)
+    step = bind_step(bound, states, fetch, memory, Around(program.blocks, program.locations, manner.check_nan))
     watch = None
     if manner.check_nan:
         from runtime.engines.nan_watch import NanWatch, WatchedOp

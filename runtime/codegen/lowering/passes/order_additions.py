@@ -141,6 +141,7 @@ def _invariant(block: Nodes) -> set[str]:
         return set()
     invariant = {*block.state_of, *block.constants}
     for node in block.nodes:
-        if not CONTRACTS[node.op.type].random and all(block.root[x] in invariant for x in node.inputs if x):
+        is_known = node.op.type in CONTRACTS and not CONTRACTS[node.op.type].random
+        if is_known and all(block.root[x] in invariant for x in node.inputs if x):
             invariant.update(node.outputs)
     return invariant

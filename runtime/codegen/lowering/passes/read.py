@@ -62,7 +62,7 @@ class _Reader:
         self.root.update((name, name) for name in outputs)
         if op.type == "constant":
             self.constants[outputs[0]] = op
-        elif CONTRACTS[op.type].view:
+        elif op.type in CONTRACTS and CONTRACTS[op.type].view:
             self.root[outputs[0]] = self.root[inputs[0]]
         else:
             rule = _usable_rule(op, [self.types[x] if x else None for x in inputs], [self.types[x] for x in outputs])
