@@ -136,7 +136,8 @@ class Block:
         if self._drawing_step is None:
             outer = self.parent.drawing_step()
             step = self.taken(outer)
-            self._drawing_step = step if self.counter is None else OPS["iteration_step"](step, self.counter())
+            step = self._drawing_step = step if self.counter is None else OPS["iteration_step"](step, self.counter())
+            return step
         return self._drawing_step
 
     def copied(self, numbers: Sequence[int]) -> list[int]:

@@ -144,7 +144,10 @@ class StepGraph:
 
 @question(of_blocks=True)
 def step_graph(block: BlockAnalysis) -> StepGraph:
-    """Return the graph of a block with static types; an op that runs blocks is one op, whose scratch has their memory."""
+    """Return the graph of a block with static types.
+
+    An op that runs blocks is one op; their memory is its scratch.
+    """
     outside = {*block.state_of, *block.arguments, *made_outside(block)}
     graph = _values(block, outside)
     value_of = graph.value_of

@@ -62,8 +62,8 @@ def assembled(built: Built) -> pb.ProgramDesc:
         _add_bodies(program, program.blocks[-1], built.bodies)
     for name, outputs in built.entries.items():
         program.entries.add(name=name, source_block=len(program.blocks))
-        part = _part_for(built, outputs) if name not in built.kept else _grown(built, built.kept[name], outputs)
         bodies = [*built.bodies]
+        part = _part_for(built, outputs) if name not in built.kept else _grown(built, built.kept[name], outputs, bodies)
         part = with_gradients_of_forms(name, built.block, part, built.differentiations, bodies)
         averaged_parameters(part, name, built.averages)
         program.blocks.append(part)
@@ -136,14 +136,15 @@ def _part_for(built: Built, outputs: Outputs) -> pb.BlockDesc:
     return block
 
 
-def _grown(built: Built, kept: Kept, outputs: Outputs) -> pb.BlockDesc:
-    """Return the block of an opened entry with outputs added or replaced by name."""
+def _grown(built: Built, kept: Kept, outputs: Outputs, bodies: list[pb.BlockDesc]) -> pb.BlockDesc:
+    """Return the block of an opened entry with outputs added or replaced by name; new blocks are put into `bodies`."""
     desc = pb.BlockDesc()
     desc.CopyFrom(kept.block)
     if not outputs:
         return desc
     needed, updates = _needed_for(built, outputs)
     block = Block(desc)
+    block.bodies = bodies
     names = graft(block, part_for(built.block, needed), kept.names)
     there = {update.state for update in desc.updates}
     more = {state: block.value(names[value.name]) for state, value in updates.items() if state not in there}

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
@@ -39,7 +39,7 @@ def graft(block: Block, part: pb.BlockDesc, known: Mapping[str, str] | None = No
         found = makers.get(op.outputs[0])
         if found is None and all(name in block.types for name in op.outputs):  # a parameter there: an average, rounded
             names.update((name, name) for name in op.outputs)
-        elif found is not None and _same(found, op, names):
+        elif found is not None and _same(block, found, op, names):
             names.update(zip(op.outputs, found.outputs, strict=True))
             ids[op.id] = found.id
         else:
@@ -65,14 +65,37 @@ def _add_parameter(block: Block, parameter: pb.ParameterDesc, tensor: pb.TensorD
         block.state_tensors.add(parameter.tensor)
 
 
-def _same(there: pb.OpDesc, op: pb.OpDesc, names: Mapping[str, str]) -> bool:
+def _same(block: Block, there: pb.OpDesc, op: pb.OpDesc, names: Mapping[str, str]) -> bool:
     return (
         there.type == op.type
         and there.outputs[:] == op.outputs[:]
         and there.inputs[:] == [names[name] for name in op.inputs]
         and there.random_stream == op.random_stream
         and there.attributes[:] == op.attributes[:]
+        and _same_blocks(block.bodies, there.blocks, op.blocks)
     )
+
+
+def _same_blocks(bodies: Sequence[pb.BlockDesc], some: Sequence[int], others: Sequence[int]) -> bool:
+    """Return True if blocks inside ops are equal but for the numbers of the blocks inside them."""
+    return len(some) == len(others) and all(
+        one == other or _same_block(bodies, bodies[one], bodies[other]) for one, other in zip(some, others, strict=True)
+    )
+
+
+def _same_block(bodies: Sequence[pb.BlockDesc], one: pb.BlockDesc, other: pb.BlockDesc) -> bool:
+    inner = zip(one.ops, other.ops, strict=False)
+    if len(one.ops) != len(other.ops) or not all(_same_blocks(bodies, a.blocks, b.blocks) for a, b in inner):
+        return False
+    return _without_numbers(one) == _without_numbers(other)
+
+
+def _without_numbers(block: pb.BlockDesc) -> pb.BlockDesc:
+    copy = pb.BlockDesc()
+    copy.CopyFrom(block)
+    for op in copy.ops:
+        del op.blocks[:]
+    return copy
 
 
 def _add_op(
@@ -83,6 +106,7 @@ def _add_op(
     copy.id, copy.gradient_of = block.next_id, ids.get(op.gradient_of, 0)
     block.next_id += 1
     copy.inputs[:] = [names[name] for name in op.inputs]
+    copy.blocks[:] = block.copied(op.blocks)
     for i, name in enumerate(op.outputs):
         free = name
         while free in block.types:

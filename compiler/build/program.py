@@ -194,6 +194,7 @@ class Program(metaclass=Renaming):
     @_with_the_line
     def input(self, name: str, dtype: DTypeName, shape: Sequence[int | str]) -> Value:
         """Return a tensor that is fed at every step; extents that are strings are bound by `compile`."""
+        self._require_outside("input", "declare the input before the loop, and use it in its function")
         value = self._block.define(name, declared_type(f"input {name!r}", name, dtype, shape, self._names()))
         self._block.desc.parameters.add(tensor=name, feed=name)
         return value
@@ -318,6 +319,7 @@ class Program(metaclass=Renaming):
             raise OpError(
                 f"update: {state!r} is not a tensor of a program; program.state({state!r}) gives that of a name"
             )
+        self._require_outside("update", "let its function return the new value, and update the state with the result")
         if state.name not in self.states or state.block is not self._block:
             raise OpError(f"update: {state!r} is not a state of this program")
         self._require_own("update", value)
@@ -587,6 +589,7 @@ class Program(metaclass=Renaming):
         self.states = self._states.descs
         self.states.update((state.name, state) for state in desc.states)
         self._block = self._growing(training_block(desc))
+        self._block.bodies.extend(desc.blocks)  # ops of source blocks name the blocks inside them by these numbers
         self._block.settings.update(known_settings(desc.states))
         self._block.weak.update(self._block.settings)
         self._reports = Reports(self._block, self._new_total)
@@ -613,8 +616,17 @@ class Program(metaclass=Renaming):
     def _names(self) -> Container[str]:
         return ChainMap[str, Any](self.states, self._block.types)
 
+    def _require_outside(self, what: str, remedy: str) -> None:
+        """Raise OpError within a function that becomes a block inside an op."""
+        inside = self._block.active
+        if inside is not self._block:
+            raise OpError(f"{what}: this is {inside.what}, which only computes; {remedy}")
+
     def _require_own(self, what: str, value: Value) -> None:
         if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise OpError(f"{what}: {value!r} is not a tensor of a program")
+        self._require_outside(what, "call it after the loop, with what its function returns")
+        if value.block.root is self._block and value.block is not self._block:
+            raise OpError(f"{what}: {value!r} exists only inside {value.block.what}; let its function return it")
         if value.block is not self._block:
             raise OpError(f"{what}: {value!r} belongs to another program")

@@ -90,6 +90,8 @@ class Reports:
             value, over = self._totalled(name, value), "last"
         if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise OpError(f"{what}: {value!r} is neither a tensor of a program nor a metric")
+        if value.block.root is self._block and value.block is not self._block:
+            raise OpError(f"{value!r} exists only inside {value.block.what}; let its function return it")
         if value.block is not self._block:
             raise OpError(f"{what}: {value!r} belongs to another program")
         return value, over_number(what, over)

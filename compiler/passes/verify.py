@@ -243,7 +243,7 @@ def sub_blocks_lie_inside_one_op(program: BlockAnalyses) -> Iterator[str]:
 
 
 def operators_take_their_sub_blocks(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
-    """An op has sub-blocks if, and only if, its operator runs them."""
+    """No op has sub-blocks unless its operator runs them, and such an op has them."""
     for i, named in enumerate(block.blocks):
         if bool(named) != (block.op_types[i] in BLOCKS):
             how = "a sub-block" if len(named) == 1 else f"{len(named) or 'no'} sub-blocks"

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
@@ -244,8 +242,8 @@ def _gradient_inputs(block: Block, desc: pb.OpDesc, wanted: Container[str] | Non
     """
     if desc.type in CONTROL:
         paths = zip(desc.outputs, float_paths(desc, block.root.bodies), strict=True)
-        bits = reduce(or_, [reached for name, reached in paths if wanted is None or name in wanted], 0)
-        return [name for i, name in enumerate(desc.inputs) if bits >> i & 1]
+        found = [bits for name, bits in paths if wanted is None or name in wanted]
+        return [name for i, name in enumerate(desc.inputs) if any(bits >> i & 1 for bits in found)]
     op, inputs = find_op(desc.type), desc.inputs[:]
     if not op.differentiable:
         return [name for name in inputs if name and block.types[name].dtype in REALS]

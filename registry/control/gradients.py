@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
@@ -63,7 +64,7 @@ def cond_gradient(block: Block, desc: pb.OpDesc, output_grads: Sequence[Value | 
     for number in list(desc.blocks):
         body = bodies[number]
         joint = _copied(block, f"the gradient of {COND}", body, [x.type for x in operands])
-        with _appending(block, joint):
+        with _Appending(block, joint):
             seeds = [joint.block.argument(f"d{k}", output_grads[k].type) for k in live]  # pyright: ignore[reportOptionalMemberAccess]: live ones are there
             seeded = [(joint.names[body.results[k]], seed) for k, seed in zip(live, seeds, strict=True)]
             _differentiate(joint, seeded)
@@ -95,7 +96,7 @@ class _Loop:
 
     def __init__(self, block: Block, desc: pb.OpDesc, output_grads: Sequence[Value | None]) -> None:
         self.block, self.desc = block, desc
-        self.attributes = attributes_of(desc)
+        self.attributes: dict[str, Any] = attributes_of(desc)
         self.layout: Layout = layout_of(desc.type, self.attributes)
         self.body = block.root.bodies[desc.blocks[-1]]
         self.operands = [block.value(name) for name in desc.inputs[self.layout.first :]]
@@ -109,7 +110,7 @@ class _Loop:
     @property
     def length(self) -> int | str:
         """The rows of the loop, or their bound."""
-        return self.attributes["max_trips"] if self.desc.type == WHILE else self.attributes["length"][0]  # pyright: ignore[reportReturnType, reportIndexIssue]: the kinds of the attributes
+        return self.attributes["max_trips"] if self.desc.type == WHILE else self.attributes["length"][0]
 
     def gradients(self) -> list[Value | None]:
         """Append the ops and return the gradients of the op's operands."""
@@ -122,7 +123,7 @@ class _Loop:
         live_carries = [j for j in self.live if j < carries]
         live_rows = [k for k in self.live if k >= carries]
         shared = [i for i in self.wanted if i >= carries + rows]
-        with _appending(self.block, joint):
+        with _Appending(self.block, joint):
             back = {r: joint.block.argument(f"d{r}", self._seed_type(r)) for r in self.live}
             sums = {i: joint.block.argument(f"sum{i}", types[i].wide) for i in shared}
             _differentiate(joint, [(joint.names[self.body.results[r]], back[r]) for r in self.live])
@@ -185,7 +186,7 @@ class _Loop:
 
     def _saved(self, joint: _Joint, results: Sequence[str], given: set[str]) -> tuple[list[str], list[pb.OpDesc]]:
         """Return the tensors of the forward part that the loop gives as rows, and the ops of the gradient's body."""
-        ops, carries, rows = list(joint.block.desc.ops), self.layout.carries, self.layout.rows
+        ops, (_, carries, rows) = list(joint.block.desc.ops), self.layout
         forward, backward = ops[: joint.forward], ops[joint.forward :]
         invariant = {joint.arguments[i].name for i in range(carries + rows, len(self.operands))}
         again: list[pb.OpDesc] = []
@@ -210,7 +211,7 @@ class _Loop:
         """Let the loop give these tensors of the forward part as further rows, and return these."""
         if not saved:
             return []
-        carries, rows = self.layout.carries, self.layout.rows
+        carries = self.layout.carries
         results = [joint.names[name] for name in self.body.results]
         arguments = {joint.arguments[i].name: i for i in range(len(self.operands))}
         forward = joint.block.desc.ops[: joint.forward]
@@ -240,7 +241,7 @@ class _Loop:
         results: Sequence[str],
     ) -> list[Value]:
         """Append the scan in the opposite direction."""
-        shared = {**outside, **{name: value for name, value in joint.block.captured.items()}}
+        shared = {**outside, **joint.block.captured}
         made = {name for op in ops for name in op.outputs}
         arguments = [*carries, *(name for name in (*rows, *shared) if name not in made)]
         body = part_of(joint.block, ops, {name: i for i, name in enumerate(arguments)}, results)
@@ -271,7 +272,7 @@ def _copied(block: Block, what: str, body: pb.BlockDesc, types: Sequence[TensorT
     return _Joint(inner, len(inner.desc.ops), arguments, names)
 
 
-class _appending:  # noqa: N801: a context manager
+class _Appending:
     """A context in which calls append to a joint block."""
 
     def __init__(self, block: Block, joint: _Joint) -> None:

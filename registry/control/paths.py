@@ -22,7 +22,7 @@ Bits = int
 def float_paths(desc: pb.OpDesc, bodies: Sequence[pb.BlockDesc]) -> list[Bits]:
     """Return for each output of an op with blocks the positions of the operands that it has a path to."""
     blocks = [bodies[number] for number in desc.blocks]
-    first, carries, rows = layout_of(desc.type, attributes_of(desc))
+    first, carries, _ = layout_of(desc.type, attributes_of(desc))
     if desc.type == COND:
         one, other = (result_paths(block, bodies) for block in blocks)
         return [(a | b) << first for a, b in zip(one, other, strict=True)]

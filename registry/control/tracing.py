@@ -7,7 +7,6 @@ and layers as usual. It cannot update a state: what an iteration changes is a ca
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Real
 from typing import Any, Literal
 
 from prograd_proto import TensorType
@@ -23,7 +22,7 @@ Save = Literal["all", "carries"]
 
 
 def cond(predicate: Value, if_true: Callable[..., Any], if_false: Callable[..., Any], *operands: Any) -> Any:
-    """Return `if_true(*operands)` where the predicate is true, else `if_false(*operands)`; only one of them is computed.
+    """Return `if_true(*operands)` if the predicate is true, else `if_false(*operands)`; only one of them is computed.
 
     Args:
         predicate: a bool of rank 0. No gradient flows through it.
@@ -62,8 +61,8 @@ def scan(
         xs: the tensors whose rows, along axis 0, the steps read.
         length: the number of steps, if there are no rows to read.
         reverse: True to begin with the last row; row i of the result belongs to row i of `xs`.
-        save: what a step leaves for the gradient: "all" tensors that it reads, or the "carries", from which the gradient
-            computes the step again.
+        save: what a step leaves for the gradient: "all" tensors that it reads, or the "carries", from which the
+            gradient computes the step again.
 
     Returns:
         The last carry, in the form of `first`, and for each y its rows of all steps on axis 0.
@@ -159,7 +158,7 @@ def _flat(tree: Any) -> list[Any]:
 
 def _given(what: str, body: Block, result: Any, like: Any) -> Value:
     """Return a result as a tensor of a block; a number becomes a constant of the type of a tensor of rank 0."""
-    if isinstance(result, Real) and not isinstance(result, bool) and isinstance(like, Value) and like.rank == 0:
+    if isinstance(result, int | float) and not isinstance(result, bool) and isinstance(like, Value) and like.rank == 0:
         return body.constant(like.dtype, float(result))
     [value] = leaves(what, result)
     return body.taken(value)

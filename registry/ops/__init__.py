@@ -7,7 +7,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from registry.op import OPS
-from registry.table import CONTROL
 
 # ruff: noqa: F403 - a new op in a family is public without a further edit
 from registry.ops.activation import *
@@ -50,6 +49,7 @@ from registry.ops.transfer import *
 from registry.ops.unfold import *
 from registry.ops.update import *
 from registry.spelled import SPELLED
+from registry.table import CONTROL
 
 for _name in [name for name, thing in globals().items() if isinstance(thing, ModuleType)]:
     del globals()[_name]  # removes family modules: ops.attention is the module
