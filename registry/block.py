@@ -96,9 +96,15 @@ class Block:
         inner.root, inner.parent, inner.what = self.root, self, what
         inner.settings, inner.prefix, inner._stage = self.settings, self.prefix, self._stage
         inner._location = self._location
-        before, self.root.active = self.root.active, inner
-        try:
+        with inner.appending():
             yield inner
+
+    @contextmanager
+    def appending(self) -> Generator[None]:
+        """Let calls append to this block."""
+        before, self.root.active = self.root.active, self
+        try:
+            yield
         finally:
             self.root.active = before
 
@@ -134,9 +140,11 @@ class Block:
         if self.parent is None:
             return self.state("step")
         if self._drawing_step is None:
-            outer = self.parent.drawing_step()
-            step = self.taken(outer)
-            step = self._drawing_step = step if self.counter is None else OPS["iteration_step"](step, self.counter())
+            step = self.taken(self.parent.drawing_step())
+            if self.counter is not None:
+                with self.appending():  # the op that asks may lie in a condition inside this body
+                    step = OPS["iteration_step"](step, self.counter())
+            self._drawing_step = step
             return step
         return self._drawing_step
 

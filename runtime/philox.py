@@ -18,6 +18,9 @@ from runtime.dtypes import Array
 SHUFFLE_STREAM: Final = 0xFFFFFFFF
 """Number of the stream that orders rows; operators have smaller ones."""
 
+ITERATION_STREAM: Final = 0xFFFFFFFE
+"""Number of the stream that makes the steps of iterations."""
+
 BLOCKS: Final = 2048
 """Number of four-word blocks that are computed at a time; their work space fits into a second-level cache."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
-from prograd_proto.control import COND, WHILE, layout_of
+from prograd_proto.control import BLOCKS, COND, WHILE, layout_of
 
 Drop = Callable[..., None]
 
@@ -21,7 +21,7 @@ def prune_control(block: BlockAnalysis, drop_dead_ops: Drop) -> None:
     """Remove unused outputs, carries and operands of ops that run blocks; edit these blocks by `drop_dead_ops`."""
     read = {*block.ends}
     for i in reversed(range(len(block.ops))):
-        if block.blocks[i] and not read.isdisjoint(block.outputs[i]):
+        if block.op_types[i] in BLOCKS and not read.isdisjoint(block.outputs[i]):
             _prune(block, i, read, drop_dead_ops)
         if not read.isdisjoint(block.outputs[i]):
             read.update(block.inputs[i])

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
+from prograd_proto.control import WHILE
 from prograd_proto.dtypes import REALS
 from prograd_proto.spelling import closest
 from registry import Block, Value, ops
@@ -77,8 +78,11 @@ def constants_of(block: Block, no_grad: Sequence[Value | str]) -> set[str]:
 def blockers(block: Block, targets: Sequence[Value]) -> list[str]:
     """Return the ops at which gradients of the targets stop by declaration, a line each."""
     needed = _ancestors(block, targets)
-    stops = [desc for desc in block.desc.ops if needed & set(desc.outputs) and _is_stop(block, desc)]
-    return [f"{_line(block, desc)}{desc.type} stops the gradient" for desc in stops]
+    stops = [desc for desc in block.desc.ops if needed & set(desc.outputs) and _is_stop(block, desc, needed)]
+    return [
+        f"{_line(block, desc)}{desc.type} stops the gradient{': the number of trips has none' * (desc.type == WHILE)}"
+        for desc in stops
+    ]
 
 
 def _gradients(
@@ -281,7 +285,10 @@ def _ancestors(block: Block, targets: Sequence[Value]) -> set[str]:
     return needed
 
 
-def _is_stop(block: Block, desc: pb.OpDesc) -> bool:
+def _is_stop(block: Block, desc: pb.OpDesc, needed: Container[str]) -> bool:
+    if desc.type in CONTROL:
+        trips = [name for name in desc.outputs if name in needed and block.types[name].dtype not in REALS]
+        return desc.type == WHILE and bool(trips)
     floats = [name for name in desc.inputs if name and block.types[name].dtype in REALS]
     if not floats:
         return False

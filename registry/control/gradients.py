@@ -64,7 +64,7 @@ def cond_gradient(block: Block, desc: pb.OpDesc, output_grads: Sequence[Value | 
     for number in list(desc.blocks):
         body = bodies[number]
         joint = _copied(block, f"the gradient of {COND}", body, [x.type for x in operands])
-        with _Appending(block, joint):
+        with joint.block.appending():
             seeds = [joint.block.argument(f"d{k}", output_grads[k].type) for k in live]  # pyright: ignore[reportOptionalMemberAccess]: live ones are there
             seeded = [(joint.names[body.results[k]], seed) for k, seed in zip(live, seeds, strict=True)]
             _differentiate(joint, seeded)
@@ -123,7 +123,7 @@ class _Loop:
         live_carries = [j for j in self.live if j < carries]
         live_rows = [k for k in self.live if k >= carries]
         shared = [i for i in self.wanted if i >= carries + rows]
-        with _Appending(self.block, joint):
+        with joint.block.appending():
             back = {r: joint.block.argument(f"d{r}", self._seed_type(r)) for r in self.live}
             sums = {i: joint.block.argument(f"sum{i}", types[i].wide) for i in shared}
             _differentiate(joint, [(joint.names[self.body.results[r]], back[r]) for r in self.live])
@@ -270,19 +270,6 @@ def _copied(block: Block, what: str, body: pb.BlockDesc, types: Sequence[TensorT
         arguments = {i: inner.argument(f"a{i}", type) for i, type in enumerate(types)}
         names = copy_ops(body, inner, arguments)
     return _Joint(inner, len(inner.desc.ops), arguments, names)
-
-
-class _Appending:
-    """A context in which calls append to a joint block."""
-
-    def __init__(self, block: Block, joint: _Joint) -> None:
-        self._root, self._joint = block.root, joint
-
-    def __enter__(self) -> None:
-        self._before, self._root.active = self._root.active, self._joint.block
-
-    def __exit__(self, *_: object) -> None:
-        self._root.active = self._before
 
 
 def _differentiate(joint: _Joint, seeds: Iterable[tuple[str, Value]]) -> None:

@@ -73,6 +73,18 @@ def dropout_inference(x: Value) -> Value:
     return x
 
 
+@op(differentiable=False)
+def iteration_step(step: Value, iteration: Value) -> TensorType:
+    """Return the step that random ops draw by in an iteration of a loop: random bits of the step and the iteration.
+
+    The functions of `scan`, `map` and `while_loop` use it by themselves. Both operands are int64 of rank 0, and so is
+    the result, which is from 0 on.
+    """
+    for name, value in (("step", step), ("iteration", iteration)):
+        require(value.type == TensorType("int64", ()), f"{name} is {value.type}, not int64[]")
+    return step.type
+
+
 def _require_counters(seed: Value, step: Value) -> None:
     for name, value in (("seed", seed), ("step", step)):
         require(value.type == TensorType("int64", ()), f"{name} is {value.type}, not int64[]")

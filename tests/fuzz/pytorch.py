@@ -23,7 +23,17 @@ from runtime.conversion import handed_out
 
 torch.set_num_threads(1)
 
-DRAWN = {"uniform", "normal", "truncated_normal", "orthogonal", "bernoulli", "randint", "permutation", "categorical"}
+DRAWN = {
+    "uniform",
+    "normal",
+    "truncated_normal",
+    "orthogonal",
+    "bernoulli",
+    "randint",
+    "permutation",
+    "categorical",
+    "iteration_step",
+}
 MASKED = {"dropout", "alpha_dropout", "feature_dropout"}
 TOLERANCE = {"float64": 1e-9, "float32": 3e-5}
 NOISE = {"float64": 1e-15, "float32": 2e-7}

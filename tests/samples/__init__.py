@@ -277,6 +277,7 @@ RANDOM = [
     *(sample("bernoulli", *COUNTERS, shape=(7,), probability=p, order=0) for p in (0.0, 1.0)),
     *(sample("randint", *COUNTERS, shape=(3, 5), low=-2, high=9, dtype=d, order=0) for d in ("int32", "int64")),
     sample("randint", *COUNTERS, shape=(), high=2**32, order=0),
+    sample("iteration_step", *COUNTERS, order=0),
     *(sample("permutation", *COUNTERS, count=count, order=0) for count in (0, 1, 9001)),
     *(sample("categorical", x, *COUNTERS, order=0) for x in ((4, 3), (2, 5, 7), (3,), (4, 1))),
     *(sample("orthogonal", *COUNTERS, shape=s, order=0) for s in ((4, 3), (3, 4), (2, 3, 5), (1, 1))),

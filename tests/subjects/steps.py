@@ -77,7 +77,7 @@ class Oracle:
 
     def __init__(self, program: pb.ProgramDesc, states: Mapping[str, np.ndarray], entry: str = "train") -> None:
         self.states = {name: array.copy() for name, array in states.items()}
-        self.block = bound_block(program, entry)
+        self.block, self.bodies = bound_block(program, entry), program.blocks
 
     def step(self, **feeds: np.ndarray | float) -> dict[str, np.ndarray]:
         types = {tensor.name: tensor for tensor in self.block.tensors}
@@ -87,7 +87,7 @@ class Oracle:
             else np.ascontiguousarray(feeds[p.feed], NUMPY[types[p.tensor].dtype])
             for p in self.block.parameters
         }
-        arrays = interpret(self.block, given)
+        arrays = interpret(self.block, given, bodies=self.bodies)
         fetches = {fetch.name: arrays[fetch.tensor].copy() for fetch in self.block.fetches}
         new = {update.state: arrays[update.tensor].copy() for update in self.block.updates}
         self.states |= new

@@ -32,6 +32,11 @@ def randint(d: Draw) -> None:
     d.call("randint", shape=d.shape(), low=d.int(-3, 0), high=d.int(1, 9), dtype=d.choice(["int32", "int64"]))
 
 
+@maker("iteration_step")
+def iteration_step(d: Draw) -> None:
+    d.call("iteration_step", d.below((), 9, ["int64"]), d.below((), 9, ["int64"]))
+
+
 @maker("permutation")
 def permutation(d: Draw) -> None:
     d.call("permutation", count=d.int(0, 5))

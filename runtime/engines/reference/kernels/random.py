@@ -15,7 +15,21 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS, DTypeName
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
-from runtime.philox import BLOCKS, WORK_ROWS, fill_random_bits
+from runtime.philox import BLOCKS, ITERATION_STREAM, WORK_ROWS, fill_random_bits
+
+
+def iteration_step_rule(step: TensorType, iteration: TensorType) -> Types:
+    counter = TensorType("int64", ())
+    require(step == iteration == counter, f"step is {step} and iteration is {iteration}; both must be int64[]")
+    return types(counter, scratch=[TensorType("int64", (WORK_ROWS, 1)), TensorType("int32", (4,))])
+
+
+@kernel(iteration_step_rule)
+def iteration_step(step: Array, iteration: Array, *, out: Array, scratch: list[Array]) -> None:
+    """Draw 63 bits: the step is the key, the iteration takes the place of the step."""
+    work, words = scratch[0].view(np.uint64), scratch[1].view(np.uint32)
+    fill_random_bits(words, work, seed=int(step), stream=ITERATION_STREAM, step=int(iteration) % 2**64)
+    out[...] = (int(words[1]) >> 1 << 32) + int(words[0])
 
 
 def uniform_rule(
