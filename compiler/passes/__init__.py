@@ -17,6 +17,7 @@ Modules that run and check them:
 pass_options    the options of a pass: the keyword parameters of its function
 pass_table      the classes of a pass and of a table of passes
 pipeline        the passes, in order
+prune_control   removal of what nothing needs in the blocks inside ops
 rewrite         one walk over a block that removes ops, shared by merging, simplifying and folding
 run_passes      apply passes to a program, and find the faulty one after an error
 verify          the rules of a well-formed program, one function a rule

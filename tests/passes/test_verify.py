@@ -60,13 +60,21 @@ HELPS = "every op that helps to differentiate names an op that existed before it
 LOST = "every op of a planned block is read or has an effect, so no part of a gradient is lost"
 LIFESPANS = "every tensor is defined and read, itself or through a view, only within its declared lifespan"
 INSIDE = "every block inside an op exists, belongs to no entry, and is not inside itself or another op"
-TAKES = "no op has sub-blocks unless its operator takes them, and no operator does yet"
+TAKES = "no op has sub-blocks unless its operator runs them, and such an op has them"
+EFFECTS = "no op in a block of another op has an effect besides its results"
 
 
 def put_inside(p: pb.ProgramDesc, b: pb.BlockDesc) -> None:
     """An empty block inside the op number 3."""
     op_of(b, "exp").blocks.append(len(p.blocks))
     p.blocks.add()
+
+
+def put_an_effect_inside(p: pb.ProgramDesc, b: pb.BlockDesc) -> None:
+    """A loop in place of the op number 3, in which an op writes to the file."""
+    put_inside(p, b)
+    op_of(b, "exp").type = "scan"
+    p.blocks[-1].ops.add(id=1, type="spill")
 
 
 BROKEN: list[tuple[str, Change, str, str]] = [
@@ -356,6 +364,12 @@ BROKEN: list[tuple[str, Change, str, str]] = [
         lambda p, b: setattr(tensor_of(b, "w"), "lifespan", pb.LIFESPAN_FORWARD),
         "block 0: %w stands for a state, which has a lifespan of its own",
         LIFESPANS,
+    ),
+    (
+        "an effect in a sub-block",
+        put_an_effect_inside,
+        "block 0: op 2 (scan): in a block of it op 1 (spill) has an effect",
+        EFFECTS,
     ),
     ("an op with a sub-block", put_inside, "block 0: op 2 (exp) has a sub-block", TAKES),
     (
