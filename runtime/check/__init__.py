@@ -19,7 +19,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.plugins import require_plugins
 from prograd_proto.upgrades import every_op
 from runtime.check.bindings import check_bindings
-from runtime.check.blocks import check_block
+from runtime.check.blocks import check_block, check_inner_block
 from runtime.check.ops import Operators
 from runtime.check.run import check_data, check_entries, check_files, check_run
 from runtime.check.settings import check_settings
@@ -34,7 +34,7 @@ def check_program(program: pb.ProgramDesc, target: Target) -> None:
     Scratch and in-place pairs must be those that the kernels of `target` ask for and allow.
     """
     require_plugins((op.type for op in every_op(program)), CONTRACTS)
-    operators = Operators(program, target)
+    operators = Operators(program, target, check_inner_block)
     check_states(operators)
     check_settings(program)
     check_files(program)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from prograd_proto import Attribute, ProgramError, TensorType, attributes_of
@@ -27,6 +27,9 @@ STAGES: Final = frozenset(pb.Stage.values()) - {0}
 Operands = tuple[TensorType | None, ...]
 
 
+CheckInner = Callable[["Operators", int], BlockTypes]
+
+
 class Results(NamedTuple):
     """The outputs and scratch of an op.
 
@@ -45,6 +48,7 @@ class Operators:
     Attributes:
         program: the program that is checked.
         target: the engine that the program is checked for.
+        check_inner: checks a block inside an op and returns its types.
         listed: the versions that the program lists, by operator.
         blocks: the readings of the program's blocks.
         owned: the blocks inside ops that were checked; no block belongs to two ops.
@@ -53,9 +57,9 @@ class Operators:
             and from layer to layer.
     """
 
-    def __init__(self, program: pb.ProgramDesc, target: Target) -> None:
+    def __init__(self, program: pb.ProgramDesc, target: Target, check_inner: CheckInner) -> None:
         """Begin with an empty table of results."""
-        self.program, self.target = program, target
+        self.program, self.target, self.check_inner = program, target, check_inner
         self.blocks = BlockAnalyses(program)
         self.owned: set[int] = set()
         self.depth = 0
@@ -119,8 +123,6 @@ def _check_marks(operators: Operators, op: pb.OpDesc) -> None:
 
 def _check_control(operators: Operators, op: pb.OpDesc, types: Mapping[str, TensorType]) -> Results:
     """Return the results of an op that runs blocks, which are checked first."""
-    from runtime.check.blocks import check_inner_block  # it checks ops by this file
-
     _check_version(operators.listed.get(op.type, ()), op.type, 1)
     _check_marks(operators, op)
     require(not op.random_stream, "it has a random stream; only the ops in its blocks draw")
@@ -136,7 +138,7 @@ def _check_control(operators: Operators, op: pb.OpDesc, types: Mapping[str, Tens
         require(number < len(operators.blocks), f"its block {number} does not exist")
         require(number not in operators.owned, f"its block {number} belongs to another op or entry")
         operators.owned.add(number)
-        inner.append(check_inner_block(operators, number))
+        inner.append(operators.check_inner(operators, number))
     operators.depth -= 1
     outputs = result_types(op.type, operands, attributes, inner)
     require(len(outputs) == len(op.outputs), f"its outputs are {len(op.outputs)}, those of its blocks {len(outputs)}")
