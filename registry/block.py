@@ -92,7 +92,9 @@ class Block:
     @contextmanager
     def inside(self, what: str) -> Generator[Block]:
         """Yield a new block for the inside of an op of this one; until it is left, all calls append to it."""
-        inner = Block(locate=self._locate, location_text=self.location_text, streams=self._streams)
+        inner = Block(
+            locate=self._locate, location_text=self.location_text, streams=self._streams, program=self.program
+        )
         inner.root, inner.parent, inner.what = self.root, self, what
         inner.settings, inner.prefix, inner._stage = self.settings, self.prefix, self._stage
         inner._location = self._location

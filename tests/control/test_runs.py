@@ -34,7 +34,7 @@ def recurrent(save: str = "all") -> Program:
 
     def step(h: Value, row: Value) -> tuple[Value, Value]:
         with program.scope("cell", reuse=True):
-            new = layers.dense(program, "in", row, 4)
+            new = layers.dense(row, "in", 4)
             h = ops.tanh(new + h @ program.parameter("r", (4, 4)))
         h = ops.cond(ops.sum(h) > 0, lambda: h * 1.5, lambda: ops.sin(h) * program.parameter("w", (4,)))
         return h, h
@@ -57,7 +57,7 @@ def unrolled() -> Program:
     h, rows = ops.broadcast_to(h0, shape=("batch", 4)), list[Value]()
     for i in range(5):
         with program.scope("cell", reuse=True):
-            new = layers.dense(program, "in", x[:, i], 4)
+            new = layers.dense(x[:, i], "in", 4)
             h = ops.tanh(new + h @ program.parameter("r", (4, 4)))
         h = h * 1.5
         rows.append(h)
@@ -96,7 +96,7 @@ def test_a_scan_trains_as_the_loop_written_out():
 
     def step(h: Value, row: Value) -> tuple[Value, Value]:
         with program.scope("cell", reuse=True):
-            new = layers.dense(program, "in", row, 4)
+            new = layers.dense(row, "in", 4)
             h = ops.tanh(new + h @ program.parameter("r", (4, 4))) * 1.5
         return h, h
 
@@ -146,7 +146,7 @@ def test_carries_of_every_dtype_that_change_places_on_both_engines(dtype: str):
 def test_a_file_and_its_text_give_the_program_back(compiled: Compiled, tmp_path: Path):
     assert from_text(to_text(compiled.desc)) == compiled.desc
     compiled.save(tmp_path / "p.pb")
-    opened = Program.open(tmp_path / "p.pb")
+    opened = Program.load(tmp_path / "p.pb")
     assert program_sha256(opened.compile().desc) == program_sha256(compiled.desc)
     opened.entry("twice", y=opened.fetched("predict")["last"] * 2.0)
     again = opened.compile().desc
