@@ -15,7 +15,7 @@ from typing import Any
 
 from prograd_proto import TensorType
 from prograd_proto.blocks import BlockAnalysis, question
-from prograd_proto.control import COND, SCAN
+from prograd_proto.blocks.control import COND, SCAN
 from runtime.step import is_transfer, is_view
 from runtime.step.arithmetic import declared_operations
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
-from prograd_proto.control import BLOCKS, COND, WHILE, layout_of
+from prograd_proto.blocks.control import BLOCKS, COND, WHILE, layout_of
 
 Drop = Callable[..., None]
 

@@ -22,7 +22,7 @@ from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis, Kind
-from prograd_proto.control import ATTRIBUTES, BLOCKS, block_types, result_types
+from prograd_proto.blocks.control import ATTRIBUTES, BLOCKS, block_types, result_types
 from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.lifespans import trains
 from prograd_proto.spelling import nearest

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.control import WHILE
+from prograd_proto.blocks.control import WHILE
 from prograd_proto.dtypes import REALS
 from prograd_proto.spelling import closest
 from registry import Block, Value, ops

@@ -4,7 +4,6 @@
 * `dtypes`: element types by name; `elements`: their bytes
 * `tensor_types`: TensorType and shapes in Python
 * `blocks`: blocks as Python lists, read once
-* `control`: ops that run blocks: conditions and loops
 * `attributes`: attribute messages to Python values and back
 * `files`: load and save; `atomic`: atomic replacement of a file
 * `identity`: the hash of a program, the hash of states

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from prograd_proto import Attribute, ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
-from prograd_proto.control import ATTRIBUTES, WHILE, block_types, result_types
+from prograd_proto.blocks.control import ATTRIBUTES, WHILE, block_types, result_types
 from registry.block import Block
 from registry.errors import OpError
 from registry.value import Value

@@ -7,7 +7,7 @@ from typing import Any
 
 from prograd_proto import Attribute, ProgramError, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.control import ATTRIBUTES, COND, SCAN, WHILE, BlockTypes, result_types
+from prograd_proto.blocks.control import ATTRIBUTES, COND, SCAN, WHILE, BlockTypes, result_types
 from registry.control.gradients import cond_gradient, loop_gradient
 from registry.errors import OpError
 from registry.signature import AttributeSpec, Signature

@@ -20,7 +20,7 @@ from typing import Any
 
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.control import COND, SCAN, WHILE, Layout, layout_of
+from prograd_proto.blocks.control import COND, SCAN, WHILE, Layout, layout_of
 from prograd_proto.dtypes import REALS
 from registry.block import Block
 from registry.control.bodies import append_control, copy_ops, part_of, stacked

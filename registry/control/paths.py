@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from prograd_proto import attributes_of, type_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.control import COND, SCAN, layout_of
+from prograd_proto.blocks.control import COND, SCAN, layout_of
 from prograd_proto.dtypes import REALS
 from registry.op import find_op
 from registry.table import CONTROL

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from prograd_proto import TensorType
-from prograd_proto.control import COND, INDEX, MAX_TRIPS, PREDICATE, SAVES, SCAN, WHILE
+from prograd_proto.blocks.control import COND, INDEX, MAX_TRIPS, PREDICATE, SAVES, SCAN, WHILE
 from registry.block import Block
 from registry.control.bodies import append_control, declare_arguments, drop_unused
 from registry.control.structure import form_of, leaves, replaced, same_form

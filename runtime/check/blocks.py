@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
-from prograd_proto.control import BlockTypes, block_types
+from prograd_proto.blocks.control import BlockTypes, block_types
 from runtime.check.names import check_size, check_unique, static_type
 from runtime.check.ops import Operators, check_op, described
 from runtime.contract import require

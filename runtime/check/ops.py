@@ -9,7 +9,7 @@ from prograd_proto import Attribute, ProgramError, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
 from prograd_proto.blocks import BlockAnalyses
-from prograd_proto.control import ATTRIBUTES, BLOCKS, MAX_DEPTH, BlockTypes, result_types
+from prograd_proto.blocks.control import ATTRIBUTES, BLOCKS, MAX_DEPTH, BlockTypes, result_types
 from prograd_proto.dtypes import HALVES
 from prograd_proto.plugins import namespace_of, plugin_failed
 from prograd_proto.spelling import LONGEST, closest

@@ -6,6 +6,7 @@ kinds      ops of one kind: equal in type, attributes and the types of operands 
 use_def    use-def chains: the op that defines each tensor, and the ops that use it
 stages     forward or backward: the pass of an op
 block_analyses the blocks of a program
+control    the ops that run blocks: the order of their operands, and their types
 walk       blocks inside ops, and the error for callers that do not support them
 """
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks.block_analysis import BlockAnalysis
-from prograd_proto.control import MAX_DEPTH
+from prograd_proto.blocks.control import MAX_DEPTH
 from prograd_proto.errors import ProgramError
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.control import BLOCKS
+from prograd_proto.blocks.control import BLOCKS
 from runtime.codegen.code import HostOp
 from runtime.dtypes import Array, array_type
 from runtime.engines.reference.bind import NOTHING as NOTHING

@@ -19,7 +19,7 @@ import numpy as np
 from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
-from prograd_proto.control import BLOCKS, COND, SCAN, layout_of
+from prograd_proto.blocks.control import BLOCKS, COND, SCAN, layout_of
 from runtime.dtypes import Array
 from runtime.engines.faults import named
 from runtime.errors import ExecutionError, NonFinite, OutOfRange
