@@ -11,7 +11,14 @@ from native.guarded import guarded
 from runtime import philox
 from runtime.engines.native.driver import driver_code
 from runtime.engines.native.random_bits import CompiledRandomBits
-from runtime.philox import BLOCKS, WORK_ROWS, fill_random_bits, permutation, random_bits_by_numpy, use_random_bits_by
+from runtime.philox import (
+    BLOCKS_AT_A_TIME,
+    WORK_ROWS,
+    fill_random_bits,
+    permutation,
+    random_bits_by_numpy,
+    use_random_bits_by,
+)
 
 NUMBERS = [(-(2**63), 0, 2**40 + 3, 0), (7, 2**32 - 1, 0, 2**32 - 5), (2**63 - 1, 5, 2**62, 11)]
 
@@ -26,7 +33,7 @@ def by_numpy(blocks, seed, stream, step, first):
 @pytest.mark.parametrize("numbers", NUMBERS)
 def test_any_number_of_blocks_is_made(target, numbers):
     function = driver_code(target).function("words", 6)
-    for blocks in (*range(1, 20), BLOCKS):
+    for blocks in (*range(1, 20), BLOCKS_AT_A_TIME):
         out = guarded(np.zeros(4 * blocks, np.uint32))
         function(out.ctypes.data, blocks, *numbers)
         np.testing.assert_array_equal(out, by_numpy(blocks, *numbers))
