@@ -119,7 +119,7 @@ def add_load(states: Any) -> None:
     )  # fmt: skip
     states.add_argument(
         "--layout", type=one_of("prograd", "torch"), default="prograd", metavar="{prograd,torch}",
-        help="of --load: whose names and axes the file has",
+        help="whose names and axes the file of --load has, or without --load that of --save",
     )  # fmt: skip
 
 
