@@ -457,7 +457,7 @@ def written_byte() -> float:
 @measures("GATHERED_ELEMENT_CYCLES")
 def gathered_element() -> float:
     """A slice of every third element of a row, which no reader takes by strides."""
-    step = Step(lambda x: OPS["slice"](x, axes=(1,), starts=(0,), stops=(3072,), strides=(3,)), floats(32, 3072))
+    step = Step(lambda x: OPS["slice"](x, axis=(1,), starts=(0,), stops=(3072,), strides=(3,)), floats(32, 3072))
     return step.cycles() / (32 * 1024)
 
 

@@ -88,7 +88,7 @@ def bound(op: str, operands: list[np.ndarray], attributes: dict[str, Any]) -> Ca
     """The kernel's call, as the executor has it."""
     block = Block()
     values = [block.define(f"x{i}", TensorType(x.dtype.name, x.shape)) for i, x in enumerate(operands)]
-    OPS[op](*values, **attributes)
+    OPS[op](*values, **OPS[op].signature.spelled(attributes))
     [desc] = block.desc.ops
     made = KERNELS[op].rule(*(value.type for value in values), **attributes_of(desc))
     outputs, scratch = ([aligned_array(type) for type in types] for types in made)

@@ -38,7 +38,7 @@ def resnet18(optimizer: Optimizer | None = None, *, size: int = 32) -> Program:
         ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1))
     ):
         x = residual(program, f"block{i}", x, channels, stride)
-    logits = dense(program, "out", ops.mean(x, axes=(1, 2)), 10)
+    logits = dense(program, "out", ops.mean(x, axis=(1, 2)), 10)
     program.minimize(ops.softmax_cross_entropy(logits, label), optimizer or momentum(0.1))
     return program
 
@@ -151,9 +151,9 @@ def attention(program: Program, name: str, x: Value, heads: int) -> Value:
 
     def split(part: str) -> Value:
         y = ops.reshape(dense(program, f"{name}.{part}", x, int(width)), shape=(n, length, heads, int(width) // heads))
-        return ops.transpose(y, axes=(0, 2, 1, 3))
+        return ops.transpose(y, axis=(0, 2, 1, 3))
 
     y = ops.scaled_dot_product_attention(split("q"), split("k"), split("v"), causal=True)
     return dense(
-        program, f"{name}.o", ops.reshape(ops.transpose(y, axes=(0, 2, 1, 3)), shape=(n, length, width)), int(width)
+        program, f"{name}.o", ops.reshape(ops.transpose(y, axis=(0, 2, 1, 3)), shape=(n, length, width)), int(width)
     )

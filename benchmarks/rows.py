@@ -44,7 +44,7 @@ def write_rows(folder: Path, gigabytes: int, files: int) -> None:
 def write_program(folder: Path) -> None:
     program = Program("rows", seed=1)
     x, y = program.input("x", "float32", ("batch", WIDTH)), program.input("y", "float32", ("batch",))
-    guess = ops.sum(x * program.parameter("w", (WIDTH,)), axes=(1,))
+    guess = ops.sum(x * program.parameter("w", (WIDTH,)), axis=(1,))
     program.minimize(ops.squared_error(guess, y), sgd(1e-4))
     program.data("part-*.safetensors", shuffle=16384)
     program.training(epochs=1)

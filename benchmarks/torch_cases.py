@@ -216,24 +216,24 @@ DECOMPOSITION = [
 V = floats(32, 128, 64)
 REDUCE = [
     *(case(name, [V], along(name)) for name in ("sum", "mean")),
-    *(case(name, [V], along(name, dim=-1), axes=(-1,)) for name in ("sum", "mean")),
-    *(case(name, [V], along(name, dim=(0, 1)), axes=(0, 1)) for name in ("sum", "mean")),
-    case("max", [V], lambda x: torch.amax(x, -1), axes=(-1,)),
-    case("min", [V], lambda x: torch.amin(x, 0), axes=(0,)),
-    case("prod", [positive(256, 64)], lambda x: torch.prod(x, -1), axes=(-1,)),
-    case("prod", [positive(64, 256)], lambda x: torch.prod(x, 0), axes=(0,)),
-    *(fixed(name, [B], along(name, dim=-1), axes=(-1,)) for name in ("any", "all")),
+    *(case(name, [V], along(name, dim=-1), axis=(-1,)) for name in ("sum", "mean")),
+    *(case(name, [V], along(name, dim=(0, 1)), axis=(0, 1)) for name in ("sum", "mean")),
+    case("max", [V], lambda x: torch.amax(x, -1), axis=(-1,)),
+    case("min", [V], lambda x: torch.amin(x, 0), axis=(0,)),
+    case("prod", [positive(256, 64)], lambda x: torch.prod(x, -1), axis=(-1,)),
+    case("prod", [positive(64, 256)], lambda x: torch.prod(x, 0), axis=(0,)),
+    *(fixed(name, [B], along(name, dim=-1), axis=(-1,)) for name in ("any", "all")),
     fixed("argmax", [V], lambda x: torch.argmax(x, -1), axis=-1),
     fixed("argmin", [V], lambda x: torch.argmin(x, 0), axis=0),
     case("broadcast_to", [floats(1, 128, 64)], lambda x: x.expand(32, 128, 64).contiguous(), shape=(32, 128, 64)),
 ]
 
 STATISTICS = [
-    case("logsumexp", [X], lambda x: torch.logsumexp(x, -1), axes=(-1,)),
-    case("variance", [X], lambda x: torch.var(x, -1, correction=0), axes=(-1,)),
-    case("standard_deviation", [X], lambda x: torch.std(x, 0, correction=0), axes=(0,)),
-    case("norm", [X], lambda x: torch.linalg.vector_norm(x, dim=-1), axes=(-1,)),
-    case("norm", [X], lambda x: torch.linalg.vector_norm(x, 3, dim=-1), axes=(-1,), ord=3.0),
+    case("logsumexp", [X], lambda x: torch.logsumexp(x, -1), axis=(-1,)),
+    case("variance", [X], lambda x: torch.var(x, -1, correction=0), axis=(-1,)),
+    case("standard_deviation", [X], lambda x: torch.std(x, 0, correction=0), axis=(0,)),
+    case("norm", [X], lambda x: torch.linalg.vector_norm(x, dim=-1), axis=(-1,)),
+    case("norm", [X], lambda x: torch.linalg.vector_norm(x, 3, dim=-1), axis=(-1,), ord=3.0),
 ]
 
 IMAGES = floats(32, 28, 28, 16)
@@ -476,15 +476,15 @@ SCAN = [
 SQUARE = floats(16, 128, 128)
 SHAPE = [
     case("reshape", [X], lambda x: x.reshape(1024, 128), shape=(1024, 128)),
-    case("transpose", [floats(32, 64, 8, 32)], lambda x: x.permute(0, 2, 1, 3).contiguous(), axes=(0, 2, 1, 3)),
-    case("transpose", [X], lambda x: x.t().contiguous(), axes=(1, 0)),
+    case("transpose", [floats(32, 64, 8, 32)], lambda x: x.permute(0, 2, 1, 3).contiguous(), axis=(0, 2, 1, 3)),
+    case("transpose", [X], lambda x: x.t().contiguous(), axis=(1, 0)),
     case("slice", [V], lambda x: x[:, 8:100:2].contiguous(), lambda x: x[:, 8:100:2]),
     case("pad", [V], lambda x: F.pad(x, (1, 2, 3, 4)), before=(0, 3, 1), after=(0, 4, 2)),
     case("split", [X], lambda x: [part.contiguous() for part in x.split((256, 768), 1)], sizes=(256, 768), axis=1),
     case("concat", [X, Y], lambda a, b: torch.cat([a, b], 1), axis=1),
     case("stack", [X, Y], lambda a, b: torch.stack([a, b], 1), axis=1),
-    case("flip", [X], lambda x: x.flip(1), axes=(1,)),
-    case("roll", [X], lambda x: x.roll(3, 1), shifts=(3,), axes=(1,)),
+    case("flip", [X], lambda x: x.flip(1), axis=(1,)),
+    case("roll", [X], lambda x: x.roll(3, 1), shifts=(3,), axis=(1,)),
     case("tile", [X], lambda x: x.tile(2, 1), counts=(2, 1)),
     case("repeat", [X], lambda x: x.repeat_interleave(2, 0), count=2, axis=0),
     case(
@@ -556,13 +556,13 @@ RANDOM = [
         shape=(256, 128),
         compared=False,
     ),
-    case("dropout", [X, *COUNTERS], lambda x, *_: F.dropout(x, 0.5), rate=0.5, compared=False),
-    case("alpha_dropout", [X, *COUNTERS], lambda x, *_: F.alpha_dropout(x, 0.5, True), rate=0.5, compared=False),
+    case("dropout", [X, *COUNTERS], lambda x, *_: F.dropout(x, 0.5), ratio=0.5, compared=False),
+    case("alpha_dropout", [X, *COUNTERS], lambda x, *_: F.alpha_dropout(x, 0.5, True), ratio=0.5, compared=False),
     case(
         "feature_dropout",
         [IMAGES, *COUNTERS],
         lambda x, *_: F.dropout2d(x, 0.5),
-        lambda x, *c: x * ops.dropout(ops.full.on(x.block)(shape=(32, 1, 1, 16), value=1.0), *c, rate=0.5),
+        lambda x, *c: x * ops.dropout(ops.full.on(x.block)(shape=(32, 1, 1, 16), value=1.0), *c, ratio=0.5),
         layout="x",
         compared=False,
     ),

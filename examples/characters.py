@@ -47,11 +47,11 @@ def attention(program: Program, name: str, x: Value) -> Value:
     out = program.parameter(f"{name}.out", (SIZE, SIZE))
 
     heads = ops.reshape(layers.layer_norm(x, name) @ w, shape=("batch", LENGTH, 3, HEADS, SIZE // HEADS))
-    q, k, v = ops.unstack(ops.transpose(heads, axes=(2, 0, 3, 1, 4)))
+    q, k, v = ops.unstack(ops.transpose(heads, axis=(2, 0, 3, 1, 4)))
     positions = ops.range.on(program)(stop=LENGTH)
     q, k = (ops.rotary_embedding(each, positions) for each in (q, k))
     y = ops.scaled_dot_product_attention(q, k, v, causal=True)
-    return ops.reshape(ops.transpose(y, axes=(0, 2, 1, 3)), shape=("batch", LENGTH, SIZE)) @ out
+    return ops.reshape(ops.transpose(y, axis=(0, 2, 1, 3)), shape=("batch", LENGTH, SIZE)) @ out
 
 
 def feed_forward(program: Program, name: str, x: Value) -> Value:

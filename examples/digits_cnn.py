@@ -20,7 +20,7 @@ def build() -> Program:
     x = ops.relu(layers.conv_norm(x, "conv2", 32, initial=he_normal()))
     x = ops.max_pool2d(x, window=(2, 2), stride=(2, 2))
     x = ops.relu(layers.conv_norm(x, "conv3", 64, initial=he_normal()))
-    x = ops.dropout(ops.reshape(x, shape=("batch", -1)), rate=0.5)
+    x = ops.dropout(ops.reshape(x, shape=("batch", -1)), ratio=0.5)
     logits = layers.dense(x, "output", 10, initial=he_normal())
 
     loss = ops.softmax_cross_entropy(logits, label)

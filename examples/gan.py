@@ -67,7 +67,7 @@ def energy_distance(x: Value, y: Value) -> Value:
 
 def mean_distance(x: Value, y: Value) -> Value:
     """Over all pairs of rows."""
-    return ops.mean(ops.norm(ops.unsqueeze(x, axes=(1,)) - ops.unsqueeze(y, axes=(0,)), axes=(2,)))
+    return ops.mean(ops.norm(ops.unsqueeze(x, axis=1) - ops.unsqueeze(y, axis=0), axis=2))
 
 
 if __name__ == "__main__":

@@ -23,11 +23,11 @@ def build() -> Program:
     image = program.input("image", "uint8", ("batch", 8, 8, 1))  # 0 to 16
 
     x = ops.reshape(ops.cast(image, dtype="float64") / 16.0, shape=("batch", 64))
-    ink = ops.stop_gradient(ops.sum(x, axes=(1,)))
+    ink = ops.stop_gradient(ops.sum(x, axis=1))
 
     w = program.parameter("w", (64,), normal(0.0, 0.1), dtype="float64")
     b = program.parameter("b", (), zeros(), dtype="float64")
-    prediction = ops.sum(x * w, axes=(1,)) + b
+    prediction = ops.sum(x * w, axis=1) + b
     loss = ops.squared_error(prediction, ink)
 
     program.minimize(loss, momentum(rate=0.01, momentum=0.9))

@@ -26,7 +26,7 @@ def build() -> Program:
     for i, (channels, stride) in enumerate(STAGES):
         for j in range(BLOCKS):
             x = residual_block(x, f"stage{i}.block{j}", channels=channels, stride=stride if j == 0 else 1)
-    x = ops.mean(x, axes=(1, 2))
+    x = ops.mean(x, axis=(1, 2))
     logits = layers.dense(x, "output", 10, bias_decay_scale=0.0)
 
     loss = ops.softmax_cross_entropy(logits, label)

@@ -13,6 +13,7 @@ shapes         checks and rules about shapes; `windows` has those of convolution
 control        conditions and loops: functions that become blocks inside ops
 gradients      append the ops that compute gradients
 traits         facts about an op that passes ask for
+spellings      names of operators' parameters in Python that differ from those of attributes in files
 spelled        functions that append existing operators; `composite` has their gradients
 other_names    the names that NumPy, ONNX and PyTorch use for the operators
 numpy_calls    NumPy functions that are called with tensors

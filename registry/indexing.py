@@ -35,7 +35,7 @@ def _taken(x: Value, key: tuple[Index, ...]) -> Value:
     y = x
     if cuts:
         axes, starts, stops, strides, _ = zip(*cuts, strict=True)
-        y = OPS["slice"](x, axes=axes, starts=starts, stops=stops, strides=strides)
+        y = OPS["slice"](x, axis=axes, starts=starts, stops=stops, strides=strides)
     return y if y.shape == tuple(shape) else OPS["reshape"](y, shape=tuple(shape))
 
 

@@ -15,7 +15,7 @@ from prograd_proto.spelling import closest
 from prograd_proto.upgrades import declare_version
 from registry.block import Block
 from registry.errors import OpError
-from registry.signature import MAX_INT64, Signature, python_signature, read_signature, without_annotations
+from registry.signature import LARGEST, Signature, python_signature, read_signature, without_annotations
 from registry.table import CONTROL, OPS
 from registry.traits import Traits
 from registry.value import STATE_MARK, Value
@@ -212,7 +212,7 @@ class Op(Generic[P, R]):
                 raise OpError(f"{name} is {type.dtype}, which is stored and moved only; cast it to float32")
         block = Block()
         values = [None if type is None else Value(block, "", type) for type in inputs]
-        result = cast("TensorType | tuple[TensorType, ...]", self.infer(*values, **attributes))  # pyright: ignore[reportCallIssue]: the signature was read from infer itself
+        result = cast("TensorType | tuple[TensorType, ...]", self.infer(*values, **self.signature.spelled(attributes)))  # pyright: ignore[reportCallIssue]: the signature was read from infer itself
         types = (result,) if isinstance(result, TensorType) else tuple(result)
         for type in types:
             if type.dtype in HALVES and not self.halves:
@@ -220,7 +220,7 @@ class Op(Generic[P, R]):
                     f"it does not make {type.dtype}, which is stored and moved only; make float32 and cast it"
                 )
             for extent in type.shape:
-                if isinstance(extent, int) and not 0 <= extent <= MAX_INT64:
+                if isinstance(extent, int) and not 0 <= extent <= LARGEST:
                     raise OpError(f"its result would have an extent of {extent}")
         return types
 

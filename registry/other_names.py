@@ -101,10 +101,9 @@ OTHER_NAMES: Final = {
 """Replacement text by the other name of an operator."""
 
 OTHER_ATTRIBUTES: Final = {
-    "axis": ("axes",),
     "axes": ("axis", "batch_axes"),
-    "dim": ("axis", "axes"),
-    "dims": ("axes", "axis"),
+    "dim": ("axis",),
+    "dims": ("axis",),
     "eps": ("epsilon",),
     "dilations": ("dilation",),
     "fill_value": ("value",),
@@ -118,9 +117,9 @@ OTHER_ATTRIBUTES: Final = {
     "negative_slope": ("alpha",),
     "num_classes": ("depth", "count"),
     "num_groups": ("groups",),
-    "p": ("rate", "dropout", "probability", "ord"),
+    "p": ("ratio", "dropout", "probability", "ord"),
     "pads": ("padding",),
-    "ratio": ("rate",),
+    "perm": ("axis",),
     "slope": ("alpha",),
     "std": ("deviation",),
     "strides": ("stride",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS, ITEM_BYTES, REALS, holds
 from prograd_proto.tensor_types import Shape
 from registry.errors import OpError, require
+from registry.spellings import Axis, as_tuple
 
 if TYPE_CHECKING:
     from registry.value import Operand, Value
@@ -61,8 +62,9 @@ def normal_axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def normal_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Return `axes` counted from the front and sorted; an empty tuple stands for all axes."""
+def normal_axes(axes: Axis, rank: int) -> tuple[int, ...]:
+    """Return axes counted from the front and sorted; an empty tuple stands for all axes."""
+    axes = as_tuple(axes)
     if not axes:
         return tuple(range(rank))
     normal = sorted(normal_axis(axis, rank) for axis in axes)

@@ -10,24 +10,27 @@ from prograd_proto import Attribute
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import KIND_OF_ANNOTATION
 from prograd_proto.dtypes import ITEM_BYTES
+from prograd_proto.renamed import renamed_argument
 from registry.errors import OpError
 from registry.other_names import no_attribute, too_many_tensors
+from registry.spellings import SPELLINGS
 from registry.value import STATE_MARK
 
 if TYPE_CHECKING:
     import inspect
 
 _REQUIRED: Final = object()
-MAX_INT64: Final = 2**63 - 1
+LARGEST: Final = 2**63 - 1
 _VARIADIC_FLAG = 0x04  # flag of a code object: the function takes *args
 
 
 @dataclass(frozen=True)
 class AttributeSpec:
-    """An attribute's kind (a word of prograd_proto.attributes.KINDS) and its default."""
+    """An attribute's kind (a word of prograd_proto.attributes.KINDS), its default, and its name in Python calls."""
 
     kind: str
     default: Any
+    parameter: str
 
     @property
     def required(self) -> bool:
@@ -39,6 +42,7 @@ class AttributeSpec:
 class Signature:
     """Inputs, attributes and outputs of an operator, by name and in order."""
 
+    op: str
     inputs: tuple[str, ...]
     defaults: dict[str, Any]  # optional inputs: None or STATE
     numbers: frozenset[str]  # inputs that may be given as Python numbers
@@ -49,11 +53,20 @@ class Signature:
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Attribute]]:
         """Return a call's operands in order and its attributes with defaults; raise OpError if they do not fit."""
-        unknown = [name for name in kwargs if name not in self.attributes and name not in self.inputs]
+        unknown = [name for name in kwargs if name not in self.parameters and name not in self.inputs]
         if unknown:
-            raise OpError(no_attribute(unknown[0], self.attributes))
-        attributes = {name: self._attribute(name, spec, kwargs) for name, spec in self.attributes.items()}
+            raise OpError(renamed_argument(f"ops.{self.op}", unknown[0]) or no_attribute(unknown[0], self.parameters))
+        attributes = {name: self._attribute(spec, kwargs) for name, spec in self.attributes.items()}
         return self._operands(args, kwargs), attributes
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the attributes in Python calls."""
+        return [spec.parameter for spec in self.attributes.values()]
+
+    def spelled(self, attributes: dict[str, Attribute]) -> dict[str, Attribute]:
+        """Return attributes of a file by their names in Python calls."""
+        return {self.attributes[name].parameter: value for name, value in attributes.items()}
 
     def takes(self, inputs: Sequence[str]) -> bool:
         """Return True if an op may have these operands; "" is an absent one."""
@@ -96,7 +109,7 @@ class Signature:
     def _operands(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         fixed = self.inputs[:-1] if self.variadic else self.inputs
         if len(args) > len(fixed) and not self.variadic:
-            raise OpError(too_many_tensors(fixed, len(args), self.attributes))
+            raise OpError(too_many_tensors(fixed, len(args), self.parameters))
         twice = [name for name in self.inputs[: len(args)] if name in kwargs]
         if twice:
             raise OpError(f"the operand {twice[0]!r} is given twice")
@@ -111,12 +124,12 @@ class Signature:
             raise OpError(f"needs at least one tensor for {self.inputs[-1]!r}")
         return operands
 
-    def _attribute(self, name: str, spec: AttributeSpec, kwargs: dict[str, Any]) -> Attribute:
-        if name not in kwargs:
+    def _attribute(self, spec: AttributeSpec, kwargs: dict[str, Any]) -> Attribute:
+        if spec.parameter not in kwargs:
             if spec.required:
-                raise OpError(f"the attribute {name!r} is missing")
+                raise OpError(f"the attribute {spec.parameter!r} is missing")
             return spec.default
-        return _converted(name, spec, kwargs[name])
+        return _converted(spec.parameter, spec, kwargs[spec.parameter])
 
 
 def read_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> Signature:
@@ -134,17 +147,15 @@ def read_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> Signa
         raise OpError(f"{infer.__name__}: begin its module with `from __future__ import annotations`")
     optional = positional[code.co_argcount - len(defaults) : code.co_argcount]
     return Signature(
+        op=infer.__name__,
         inputs=positional,
         defaults=dict(zip(optional, defaults, strict=True)),
         numbers=frozenset(name for name in positional if "Operand" in str(annotations.get(name))),
         variadic=variadic,
-        attributes={
-            name: AttributeSpec(
-                _kind(infer.__name__, name, annotations.get(name)),
-                (infer.__kwdefaults__ or {}).get(name, _REQUIRED),
-            )
+        attributes=dict(
+            _attribute(infer.__name__, name, annotations.get(name), (infer.__kwdefaults__ or {}).get(name, _REQUIRED))
             for name in keyword
-        },
+        ),
         outputs=outputs,
         variadic_outputs=str(annotations.get("return")).startswith("list["),
     )
@@ -173,6 +184,14 @@ class _StandsIn:
 
     def __repr__(self) -> str:
         return "<the state of that name>"
+
+
+def _attribute(op: str, name: str, annotation: object, default: Any) -> tuple[str, AttributeSpec]:
+    """Return the name of an attribute in files and its description, from the parameter of a signature."""
+    spelling = SPELLINGS.get(str(annotation))
+    if spelling is None:
+        return name, AttributeSpec(_kind(op, name, annotation), default, name)
+    return spelling.attribute, AttributeSpec(spelling.kind, default, name)
 
 
 def _kind(op: str, name: str, annotation: object) -> str:
@@ -228,10 +247,10 @@ def _converted(name: str, spec: AttributeSpec, value: Any) -> Attribute:
             _require_64_bits(name, value, [value])
         return convert(value)
     fits, convert, words = _ELEMENT[kind]
+    if fits(value) and not isinstance(value, str):
+        value = _as_tuple(spec, value) or value
     if not isinstance(value, tuple | list) or not all(map(fits, value)):  # pyright: ignore[reportUnknownArgumentType]: checked by fits
-        written = _as_tuple(spec, value) if fits(value) and not isinstance(value, str) else ()
-        hint = f"; write {name}={written}" if written else ""
-        raise OpError(f"{name}={value!r} is not a tuple of {words}{hint}")
+        raise OpError(f"{name}={value!r} is not a tuple of {words}")
     if kind in ("ints", "shape"):
         _require_64_bits(name, value, value)  # pyright: ignore[reportUnknownArgumentType]: checked by fits
     return tuple(convert(element) for element in value)  # pyright: ignore[reportUnknownVariableType]: checked by fits
@@ -239,7 +258,7 @@ def _converted(name: str, spec: AttributeSpec, value: Any) -> Attribute:
 
 def _as_tuple(spec: AttributeSpec, value: Any) -> tuple[Any, ...]:
     """Return the tuple that a single element stands for, as long as the default; () if the length is unknown."""
-    if spec.required and spec.kind != "shape":
+    if spec.required and spec.kind != "shape" and spec.parameter != "axis":
         return ()
     return (value,) * (1 if spec.required else len(spec.default) or 1)
 
@@ -247,5 +266,5 @@ def _as_tuple(spec: AttributeSpec, value: Any) -> tuple[Any, ...]:
 def _require_64_bits(name: str, value: Any, elements: Sequence[Any]) -> None:
     """Raise OpError for a number that no field of a file holds."""
     for element in elements:
-        if _is_int(element) and not -MAX_INT64 - 1 <= element.__index__() <= MAX_INT64:
+        if _is_int(element) and not -LARGEST - 1 <= element.__index__() <= LARGEST:
             raise OpError(f"{name}={value!r} has more than 64 bits")

@@ -54,7 +54,7 @@ def networks() -> list[Program]:
     h, new_mean, new_variance, *_ = ops.batch_norm(ops.conv2d(x, filter), scale, bias, mean, variance)
     program.update(mean, new_mean)
     program.update(variance, new_variance)
-    h = ops.dropout(ops.max_pool2d(ops.relu(h), window=(2, 2), stride=(2, 2)), rate=0.25)
+    h = ops.dropout(ops.max_pool2d(ops.relu(h), window=(2, 2), stride=(2, 2)), ratio=0.25)
     logits = ops.reshape(h, shape=("n", 16)) @ w
     program.minimize(ops.softmax_cross_entropy(logits, label), adam(warmup_cosine(0.1), clip=global_norm(1.0)))
     program.metrics(accuracy=ops.accuracy(logits, label))

@@ -45,7 +45,7 @@ def compiled() -> Compiled:
     """A small network whose predictions say of which step they are."""
     program = Program("side by side", seed=3)
     x, y = program.input("x", "float32", ("n", WIDTH)), program.input("y", "int64", ("n",))
-    hidden = ops.dropout(ops.relu(layers.dense(x, "hidden", WIDTH)), rate=0.2)
+    hidden = ops.dropout(ops.relu(layers.dense(x, "hidden", WIDTH)), ratio=0.2)
     logits = layers.dense(hidden, "output", 4)
     program.minimize(ops.softmax_cross_entropy(logits, y), adam(1e-2))
     done = program.buffer("done", (), zeros(), dtype="int64")

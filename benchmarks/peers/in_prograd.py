@@ -51,7 +51,7 @@ class Layers:
         return ops.avg_pool2d(x, window=(2, 2), stride=(2, 2))
 
     def mean_of_places(self, x):
-        return ops.mean(x, axes=(1, 2))
+        return ops.mean(x, axis=(1, 2))
 
     def lstm(self, x, name, width):
         return ops.lstm(x, *self.recurrent(name))[1][0]
@@ -72,11 +72,11 @@ class Layers:
         n, length, width = x.shape
         parts = ops.reshape(self.dense(x, f"{name}.qkv", 3 * width), shape=(n, length, 3, heads, width // heads))
         q, k, v = (
-            ops.transpose(ops.reshape(part, shape=(n, length, heads, width // heads)), axes=(0, 2, 1, 3))
+            ops.transpose(ops.reshape(part, shape=(n, length, heads, width // heads)), axis=(0, 2, 1, 3))
             for part in ops.split(parts, axis=2, sizes=(1, 1, 1))
         )
         y = ops.scaled_dot_product_attention(q, k, v, causal=True)
-        return self.dense(ops.reshape(ops.transpose(y, axes=(0, 2, 1, 3)), shape=x.shape), f"{name}.out", width)
+        return self.dense(ops.reshape(ops.transpose(y, axis=(0, 2, 1, 3)), shape=x.shape), f"{name}.out", width)
 
 
 def program(subject):

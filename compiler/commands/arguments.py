@@ -19,9 +19,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def command_parser() -> tuple[argparse.ArgumentParser, Any]:
     """Return the parser of the whole command, and its verbs by name in `choices`."""
-    parser, verbs = new_parser("compiler", "Looks at, checks and compiles program files.")
+    parser, verbs = new_parser("compiler", "Inspect, check and compile program files.")
     programs = _show, _summary, _draw, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops
-    for add in (*programs, _import_torch, add_pack, add_show):
+    for add in (*programs, add_pack, add_show):
         add(verbs)
     add_completion(verbs, "completion").set_defaults(module="completion")
     return parser, verbs
@@ -31,33 +31,37 @@ def _show(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "show",
-        "print a program as text, or a view of how an entry runs",
-        "The training-time form of one entry with --entry. A view is of one entry, the one that the program\n"
-        "runs unless --entry names another, with its first sizes unless --bind asks for others.",
+        "print a program as text, or how one of its entries runs",
+        "--entry prints the training form of one entry. The other views show the entry that the program runs,\n"
+        "unless --entry names another one, with its first sizes, unless --bind names others.",
         "compiler show digits.pb --entry train --bound",
         "compiler show digits.pb --memory --html memory.html",
     )
     verb.add_argument("program", help="a program file")
-    verb.add_argument("--entry", metavar="NAME", help="only the block of this entry")
-    verb.add_argument("--bound", action="store_true", help="with --entry: with sizes instead of symbols")
-    _add_bind(verb, "the sizes that run, as in batch=1")
-    verb.add_argument("--memory", action="store_true", help="every buffer, how long it lives, and who makes the peak")
+    verb.add_argument("--entry", metavar="NAME", help="print the block of this entry only")
+    verb.add_argument("--bound", action="store_true", help="with --entry: print sizes instead of symbols")
+    _add_bind(verb, "use these sizes, as in batch=1")
+    verb.add_argument(
+        "--memory", action="store_true", help="show each buffer with its lifetime, and the peak of the arena"
+    )
     verb.add_argument(
         "--sort", type=one_of("offset", "bytes", "time"), metavar="{offset,bytes,time}",
-        help="with --memory: the buffers; by offset unless given",
+        help="with --memory: order of the buffers; default offset",
     )  # fmt: skip
-    verb.add_argument("--order", action="store_true", help="of every forward op, when it and what belongs to it runs")
+    verb.add_argument(
+        "--order", action="store_true", help="show when each forward op, its gradients and its updates run"
+    )
     verb.add_argument(
         "--engine", metavar=f"{{{','.join(ENGINES)}}}",
-        help="how this engine computes a step: groups, phases, memory",
+        help="show how this engine computes a step: groups, phases, memory",
     )  # fmt: skip
-    verb.add_argument("--ir", action="store_true", help="with --engine: the code that it compiles, as LLVM reads it")
-    verb.add_argument("--after", metavar="PASS", help="with --engine: what there is after this pass of the engine")
+    verb.add_argument("--ir", action="store_true", help="with --engine: print the LLVM IR of the generated code")
+    verb.add_argument("--after", metavar="PASS", help="with --engine: show the step after this pass of the engine")
     verb.add_argument(
-        "--threads", type=positive, default=1, metavar="N", help="with --engine: threads that share the work"
+        "--threads", type=positive, default=1, metavar="N", help="with --engine: number of threads; default 1"
     )
-    verb.add_argument("--html", metavar="FILE", help="write a picture of the arena over time as a page")
-    verb.add_argument("--svg", metavar="FILE", help="write that picture alone")
+    verb.add_argument("--html", metavar="FILE", help="write an HTML page with a picture of the arena over time")
+    verb.add_argument("--svg", metavar="FILE", help="write the same picture as SVG")
     verb.add_argument("--force", action="store_true", help="replace the file of --html or --svg")
 
 
@@ -65,15 +69,15 @@ def _summary(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "summary",
-        "what a program is, on one screen: layers with their states, entries with their ops and memory",
-        "A layer is the states whose names are alike up to the last dot. The arena of an entry is in\n"
-        "bytes, by the engine that takes it in a run on --threads threads.",
+        "print a summary of a program: layers with their states, entries with their ops and memory",
+        "States whose names are equal up to the last dot form a layer. The arena of an entry is listed in bytes\n"
+        "for each engine, in a run on --threads threads.",
         "compiler summary digits.pb",
     )
     verb.add_argument("program", help="a program file")
     verb.add_argument(
         "--threads", type=threads, default="auto", metavar="N",
-        help="of a run; one for each core that a process may use unless given",
+        help="threads of the run; default one for each core that a process may use",
     )  # fmt: skip
 
 
@@ -81,22 +85,22 @@ def _draw(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "draw",
-        "draw the ops of an entry by scopes; forward, gradient and update are told apart by colour",
-        "A page has scopes that open and close, and of each op what it reads; an SVG has layers, in which what reads\n"
-        "something stands below it. Either needs nothing but itself.",
+        "draw the ops of an entry by scope, with a colour each for forward, gradient and update ops",
+        "An HTML page has scopes that open and close, and shows the inputs of each op. An SVG picture has layers, in\n"
+        "which each op stands below its inputs. Both files are self-contained.",
         "compiler draw digits.pb -o digits.html",
     )
     verb.add_argument("program", help="a program file")
-    verb.add_argument("--entry", metavar="NAME", help="this entry; else the one that the program runs")
-    _add_output(verb, "the .html or .svg file to write", required=True)
+    verb.add_argument("--entry", metavar="NAME", help="entry to draw; default the one that the program runs")
+    _add_output(verb, ".html or .svg file to write", required=True)
 
 
 def _check(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "check",
-        "verify every rule of a well-formed program and every plan, and say what it is",
-        "Nothing is run.",
+        "verify that a program is well formed and its memory plans are valid, and print its size",
+        "The command runs no operation.",
         "compiler check digits.pb",
     )
     verb.add_argument("program", help="a program file")
@@ -106,17 +110,17 @@ def _compile(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "compile",
-        "compile a program or its text form anew",
-        "With other sizes, or with a look at what a pass did.",
+        "compile a program or its text form again",
+        "It can bind other sizes, leave out passes, and print the program after a pass.",
         "compiler compile digits.pb --bind batch=64 -o digits64.pb",
     )
     verb.add_argument("program", help="a program file, or its text form ending in .txt")
-    _add_bind(verb, "the size of a symbol; as batch=32,5 with a last training step of 5 rows")
+    _add_bind(verb, "size of a symbol; batch=32,5 adds a last training step of 5 rows")
     _add_output(verb, "the program file to write")
     _add_dump_after(verb)
-    verb.add_argument("--without", action="append", default=[], metavar="PASS", help="leave this pass out")
+    verb.add_argument("--without", action="append", default=[], metavar="PASS", help="leave out this pass")
     verb.add_argument(
-        "--option", action="append", default=[], metavar="PASS.NAME=VALUE", help="of a pass; see compiler passes"
+        "--option", action="append", default=[], metavar="PASS.NAME=VALUE", help="option of a pass; see compiler passes"
     )
 
 
@@ -124,9 +128,9 @@ def _upgrade(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "upgrade",
-        "say what a program of an older prograd becomes: its format, its operators, its memory plans",
-        "It is written only with -o or --in-place. Every verb reads older programs as well, by the same upgrades.\n"
-        "Where there is nothing to do, the file stays the same to the byte.",
+        "upgrade a program of an older prograd, and report changes of format, operators and memory plans",
+        "The command writes the program only with -o or --in-place. All verbs read older programs by the same\n"
+        "upgrades. A file that needs no upgrade keeps its bytes.",
         "compiler upgrade old.pb -o new.pb",
     )
     verb.add_argument("program", help="a program file")
@@ -137,46 +141,21 @@ def _diff(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "diff",
-        "say what changed from one program to another: one line for each change, grouped by what it belongs to",
-        "Ends with 0 if they are equal and with 1 if they differ. The user's lines are not compared.",
+        "print the differences of two programs: one line for each, grouped by entry, state or op",
+        "The exit code is 0 if they are equal and 1 if they differ. Source lines of the user are not compared.",
         "compiler diff old.pb new.pb",
     )
     verb.add_argument("old", help="a program file")
-    verb.add_argument("new", help="another")
-
-
-def _import_torch(verbs: Any) -> None:
-    verb = _verb(
-        verbs,
-        "import torch",
-        "write a module of PyTorch as a program, with its weights beside it",
-        "The source is a function that makes the module, or a file that torch.export.save wrote. Both run code: the\n"
-        'function is called, and a file is read by PyTorch\'s loader. It needs pip install "prograd[torch]".',
-        "compiler import torch mypackage.nets:make --input image=float32[batch,3,224,224] -o net.pb",
-        "compiler import torch net.pt2 -o net.pb --bind batch=32",
-    )
-    verb.set_defaults(module="import_torch", verb="import_torch")
-    verb.add_argument("source", metavar="SOURCE", help="module:function, or a .pt2 file")
-    verb.add_argument(
-        "--input", action="append", default=[], metavar="NAME=DTYPE[SHAPE]",
-        help="an input of a module in the order of its arguments, as in image=float32[batch,3,224,224]",
-    )  # fmt: skip
-    verb.add_argument(
-        "--layout", type=one_of("torch", "prograd"), default="torch", metavar="{torch,prograd}",
-        help="prograd has the channels of images last",
-    )  # fmt: skip
-    _add_bind(verb, "the size of a symbol in the written program; 1 unless given")
-    verb.add_argument("--explain", action="store_true", help="print what cannot be imported, and write nothing")
-    _add_output(verb, "the program file to write")
+    verb.add_argument("new", help="another program file")
 
 
 def _freeze(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "freeze",
-        "write a program in which the parameters that match no longer train",
-        "It is without their gradients, updates and slots. The file keeps what thawing needs, so thawing gives back\n"
-        "the program that was, with the same hash.",
+        "write a program that no longer trains the matching parameters",
+        "The program has none of their gradients, updates and slots. The file keeps the source blocks, so that\n"
+        "thawing restores the original program with the same hash.",
         "compiler freeze digits.pb --states 'hidden.*' -o other.pb",
     )
     _add_states(verb)
@@ -186,7 +165,7 @@ def _thaw(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "thaw",
-        "write a program in which frozen parameters that match train again",
+        "write a program that trains the matching frozen parameters again",
         "See compiler freeze.",
         "compiler thaw digits.pb --states 'hidden.*' -o other.pb",
     )
@@ -198,21 +177,22 @@ def _plan(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "plan",
-        "plan the memory of every entry with care, within a budget, or for threads",
-        "It says how much memory it is, who makes the peak and when updates happen. With a budget, values are\n"
-        "computed again instead of being kept until every arena is small enough, and with --spill they may wait\n"
-        "in a file instead. For several threads, arenas may take half as much again, or what a budget has left,\n"
-        "where more ops run at once then. None of it changes a bit of a result. The program is written only with\n"
-        "-o or --in-place.",
+        "plan the memory of each entry: for the smallest arena, within a budget, or for threads",
+        "The command prints the size of each arena, the ops at its peak and the times of the updates. To keep a\n"
+        "budget, it recomputes values instead of storing them; with --spill it may also move values to a file. For\n"
+        "several threads, an arena may grow by half, or to the budget, if more ops can then run at once. No bit of a\n"
+        "result changes. The command writes the program only with -o or --in-place.",
         "compiler plan digits.pb --budget 800KiB -o small.pb",
         "compiler plan digits.pb --threads 2 -o roomy.pb",
         "compiler plan digits.pb --budget 600KiB --spill -o s.pb    # then runtime execute s.pb --spill-dir /var/tmp",
     )
     verb.add_argument("program", help="a program file")
-    verb.add_argument("--budget", type=size, metavar="SIZE", help="of each arena, as in 800KiB or 1000000")
-    verb.add_argument("--spill", action="store_true", help="let values wait in a file to keep the budget")
-    _add_max_time(verb, "look for a way so long, as in 90, 1.5min or 2h; default 60")
-    verb.add_argument("--threads", type=positive, default=1, metavar="N", help="give these room; default 1")
+    verb.add_argument("--budget", type=size, metavar="SIZE", help="upper bound on each arena, as in 800KiB or 1000000")
+    verb.add_argument("--spill", action="store_true", help="allow values to be moved to a file to keep the budget")
+    _add_max_time(verb, "time limit of the search, as in 90, 1.5min or 2h; default 60")
+    verb.add_argument(
+        "--threads", type=positive, default=1, metavar="N", help="number of threads to plan for; default 1"
+    )
     _add_dump_after(verb)
     _add_output_or_in_place(verb)
 
@@ -221,45 +201,51 @@ def _place(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "place",
-        "give each buffer of a table an offset, so that those alive together are apart and the arena is small",
-        "The table is CSV with the columns id, lower, upper and size: a buffer of `size` bytes is needed from `lower`\n"
-        "until before `upper`. The table that comes out has the column offset as well; a line about the arena goes to\n"
-        "stderr.",
+        "assign offsets to the buffers of a table: disjoint for overlapping lifetimes, in a small arena",
+        "The table is CSV with the columns id, lower, upper and size: a buffer of `size` bytes lives from `lower`\n"
+        "up to, but not including, `upper`. The written table has a further column, offset. The size of the arena\n"
+        "goes to stderr.",
         "compiler place buffers.csv -o placed.csv",
     )
     verb.add_argument("buffers", help="a CSV file with the columns id, lower, upper, size")
-    verb.add_argument("--capacity", type=size, metavar="SIZE", help="size of the arena that suffices, as in 1.5MiB")
-    verb.add_argument("--alignment", type=positive_size, default=1, metavar="SIZE", help="of every offset; default 1")
-    _add_max_time(verb, "end the search after that, as in 90, 1.5min or 2h; default 60")
+    verb.add_argument("--capacity", type=size, metavar="SIZE", help="stop at an arena of this size, as in 1.5MiB")
     verb.add_argument(
-        "--moves", type=positive, default=10**18, metavar="N", help="of single buffers, at most; default no limit"
+        "--alignment", type=positive_size, default=1, metavar="SIZE", help="alignment of each offset; default 1"
     )
-    _add_output(verb, "the CSV file to write, instead of stdout")
+    _add_max_time(verb, "time limit of the search, as in 90, 1.5min or 2h; default 60")
+    verb.add_argument(
+        "--moves",
+        type=positive,
+        default=10**18,
+        metavar="N",
+        help="upper bound on moves of single buffers; default no limit",
+    )
+    _add_output(verb, "CSV file to write instead of stdout")
 
 
 def _passes(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "passes",
-        "print the passes of `compile`, of `plan` and of the native engine in their order",
-        "With what each does, requires of the program and establishes, and why.",
+        "print the passes of `compile`, of `plan` and of the native engine in order",
+        "For each pass, print what it does, requires and establishes, with the reasons.",
         "compiler passes plan",
     )
-    verb.add_argument("tables", nargs="*", metavar="TABLE", help="compile, plan or native; else all")
-    verb.add_argument("--json", action="store_true", help="print one JSON object instead of words")
-    verb.add_argument("--markdown", action="store_true", help="the page docs/passes.md")
+    verb.add_argument("tables", nargs="*", metavar="TABLE", help="compile, plan or native; default all")
+    verb.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    verb.add_argument("--markdown", action="store_true", help="print the page docs/passes.md")
 
 
 def _ops(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "ops",
-        "list every operator, or show the ones that are named",
-        "A line has its operands, its attributes and what it does.",
+        "list all operators, or describe the named ones",
+        "Each line of the list has the operands, the attributes and the first sentence of an operator.",
         "compiler ops conv2d matmul",
     )
-    verb.add_argument("names", nargs="*", help="only these")
-    verb.add_argument("--markdown", action="store_true", help="the whole reference, as in docs/ops.md")
+    verb.add_argument("names", nargs="*", help="operators to describe")
+    verb.add_argument("--markdown", action="store_true", help="print the whole reference, docs/ops.md")
 
 
 def _verb(verbs: Any, name: str, summary: str, more: str, *examples: str) -> argparse.ArgumentParser:
@@ -273,7 +259,7 @@ def _add_bind(verb: argparse.ArgumentParser, help: str) -> None:
 
 
 def _add_dump_after(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--dump-after", metavar="PASS", help="print the program as this pass leaves it")
+    verb.add_argument("--dump-after", metavar="PASS", help="print the program after this pass")
 
 
 def _add_output(verb: argparse.ArgumentParser, help: str, *, required: bool = False) -> None:
@@ -290,7 +276,9 @@ def _add_output_or_in_place(verb: argparse.ArgumentParser) -> None:
 
 def _add_states(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("program", help="a program file")
-    verb.add_argument("--states", action="append", required=True, metavar="PATTERN", help="names, as in 'hidden.*'")
+    verb.add_argument(
+        "--states", action="append", required=True, metavar="PATTERN", help="names of parameters, as in 'hidden.*'"
+    )
     _add_output(verb, "the program file to write", required=True)
 
 

@@ -6,17 +6,17 @@ from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from typing import Any
 
-from compiler.data.options import SPLIT_METHODS
+from compiler.data.options import WAYS
 from prograd_proto.spelling import closest
 from runtime.command_line.parsing import add_verb
 from runtime.command_line.values import int64, positive
 
 
 def with_verbs_of_two_words(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with `data` or `import` and the next word as one word."""
+    """Return the arguments with `data` and the next word as one word."""
     words = list(arguments)
     at = next((i for i, word in enumerate(words) if not word.startswith("-")), len(words))
-    if words[at : at + 1] in (["data"], ["import"]) and len(words) > at + 1:
+    if words[at : at + 1] == ["data"] and len(words) > at + 1:
         words[at : at + 2] = [" ".join(words[at : at + 2])]
     return words
 
@@ -27,7 +27,7 @@ def add_pack(verbs: Any) -> None:
         verbs,
         "data pack",
         "write a table, arrays, a folder of images or text as a file of rows",
-        "How columns became numbers is kept in the file, so that new rows are encoded alike. Columns of texts become\n"
+        "The file keeps the encoding of each column, so that new rows are encoded alike. Columns of texts become\n"
         'classes, numbers stay numbers. Parquet and images need pip install "prograd[data]".',
         "compiler data pack iris.csv -o rows.safetensors --join 'x=*_width,*_length' --split train=0.8",
         "compiler data pack people.csv -o rows.safetensors --missing age=median --standardise age --class city",
@@ -40,39 +40,58 @@ def add_pack(verbs: Any) -> None:
     )
     verb.add_argument("-o", "--output", metavar="FILE", required=True, help="the .safetensors file to write")
     verb.add_argument("--force", action="store_true", help="replace the file of -o if it exists")
-    verb.add_argument("--like", metavar="FILE", help="encode as the rows of this file were, and nothing else")
+    verb.add_argument("--like", metavar="FILE", help="encode rows as in this file; takes no other option of encoding")
     columns = verb.add_argument_group("columns, by names or patterns such as 'size_*', with commas between them")
     many = [
-        ("--class", "classes", "values become numbers from 0 on, as those of a label do"),
-        ("--whole", "whole", "whole numbers that stay so, as int64"),
-        ("--drop", "drop", "leave out"),
-        ("--standardise", "standardise", "mean 0 and deviation 1 over the training rows"),
+        ("--class", "classes", "encode values as class numbers from 0 on, as for a label"),
+        ("--whole", "whole", "keep whole numbers, as int64"),
+        ("--drop", "drop", "leave out these columns"),
+        ("--standardise", "standardise", "scale to mean 0 and deviation 1 over the training rows"),
     ]
     for flag, dest, help in many:
         columns.add_argument(flag, dest=dest, action="append", default=[], metavar="NAMES", help=help)
     pairs = [
-        ("--join", _pair, "NAME=NAMES", "put columns of numbers side by side, as an array [rows, columns]"),
-        ("--missing", _pair, "NAME=VALUE", "for a missing value; or mean, median, most, or drop for the row"),
-        ("--text", _length, "NAME[=LENGTH]", "bytes of each text, from 1 on: all, or the first LENGTH and then 0"),
-        ("--words", _length, "NAME[=LENGTH]", "words of each text, from 2 on; 1 is another word, 0 none"),
+        ("--join", _pair, "NAME=NAMES", "join columns of numbers into an array [rows, columns]"),
+        (
+            "--missing",
+            _pair,
+            "NAME=VALUE",
+            "replacement of missing values: a value, mean, median or most; drop leaves out the row",
+        ),
+        (
+            "--text",
+            _length,
+            "NAME[=LENGTH]",
+            "encode texts as bytes plus 1: all bytes, or the first LENGTH padded with 0",
+        ),
+        (
+            "--words",
+            _length,
+            "NAME[=LENGTH]",
+            "encode texts as word numbers from 2 on; 1 is an unknown word, 0 is padding",
+        ),
     ]
     for flag, kind, metavar, help in pairs:
         columns.add_argument(flag, action="append", default=[], type=kind, metavar=metavar, help=help)
-    columns.add_argument("--vocabulary", type=positive, default=20_000, metavar="N", help="of words; default 20000")
+    columns.add_argument(
+        "--vocabulary", type=positive, default=20_000, metavar="N", help="upper bound on known words; default 20000"
+    )
     splits = verb.add_argument_group("splits")
     splits.add_argument(
         "--split", action="append", default=[], type=_share, metavar="NAME=SHARE",
-        help="a fraction of the rows, as in train=0.8; the first one is what trains",
+        help="share of the rows, as in train=0.8; the first split is the one to train on",
     )  # fmt: skip
     splits.add_argument(
         "--by", type=_way, default=("random", None), metavar="HOW=NAME",
-        help="stratified, time or group, with a column; at random unless given",
+        help="split stratified, by time or by group of a column; default at random",
     )  # fmt: skip
-    splits.add_argument("--seed", type=int64, default=0, metavar="N", help="of chance; default 0")
+    splits.add_argument("--seed", type=int64, default=0, metavar="N", help="seed of the random split; default 0")
     others = verb.add_argument_group("images and text")
-    others.add_argument("--size", type=_size, metavar="HEIGHTxWIDTH", help="of images, as in 32x32")
-    others.add_argument("--grey", action="store_true", help="one channel")
-    others.add_argument("--window", type=positive, metavar="N", help="rows of a .txt file are N bytes, not lines")
+    others.add_argument("--size", type=_size, metavar="HEIGHTxWIDTH", help="size of images, as in 32x32")
+    others.add_argument("--grey", action="store_true", help="convert images to one channel")
+    others.add_argument(
+        "--window", type=positive, metavar="N", help="make rows of N bytes from a .txt file, not of lines"
+    )
 
 
 def add_show(verbs: Any) -> None:
@@ -80,13 +99,13 @@ def add_show(verbs: Any) -> None:
     verb = add_verb(
         verbs,
         "data show",
-        "print the arrays of a file of rows: types, ranges, first rows, and how they were made",
+        "print the arrays of a file of rows: types, ranges, first rows and encodings",
         "The file is a .safetensors or .npz file.",
         "compiler data show rows.safetensors",
     )
     verb.set_defaults(module="data", verb="show")
     verb.add_argument("file", metavar="FILE", help="a file of rows")
-    verb.add_argument("--rows", type=positive, default=3, metavar="N", help="to show; default 3")
+    verb.add_argument("--rows", type=positive, default=3, metavar="N", help="number of rows to print; default 3")
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -113,8 +132,8 @@ def _share(text: str) -> tuple[str, float]:
 
 def _way(text: str) -> tuple[str, str | None]:
     way, equals, name = text.partition("=")
-    if way not in SPLIT_METHODS:
-        raise ArgumentTypeError(f"{way!r} is not one of {', '.join(SPLIT_METHODS)}{closest(way, SPLIT_METHODS)}")
+    if way not in WAYS:
+        raise ArgumentTypeError(f"{way!r} is not one of {', '.join(WAYS)}{closest(way, WAYS)}")
     if (way == "random") == bool(equals and name):
         raise ArgumentTypeError(f"{text!r} is not HOW=NAME, as in stratified=label")
     return way, name or None

@@ -45,7 +45,7 @@ def _line(name: str) -> str:
         op = find_op(name)
     except OpError as error:
         raise UsageError(str(error)) from None
-    return f"{op.name}({', '.join((*op.signature.inputs, *op.signature.attributes))}): {_first_line(op.__doc__)}"
+    return f"{op.name}({', '.join((*op.signature.inputs, *op.signature.parameters))}): {_first_line(op.__doc__)}"
 
 
 def _first_line(doc: str | None) -> str:

@@ -407,7 +407,7 @@ def _laid(x: Arranged, groups: Sequence[tuple[int, ...]]) -> Value:
         return _reshaped(x.value, shape)
     order = [place for group in groups for place in group]
     rest = [place for place in range(x.value.rank) if place not in order]
-    return _reshaped(ops.transpose(x.value, axes=(*rest, *order)), shape)
+    return _reshaped(ops.transpose(x.value, axis=(*rest, *order)), shape)
 
 
 def _reshaped(value: Value, shape: Sequence[int | str]) -> Value:

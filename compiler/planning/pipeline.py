@@ -19,40 +19,40 @@ PLANNING = PassTable(
         Pass(
             plan_memory,
             requires={"shared": "tensors that share memory are one buffer"},
-            establishes={"planned": "each binding has the offsets that a longer search found"},
+            establishes={"planned": "each binding has offsets from a longer search"},
             settings={"thorough": True},
         ),
         Pass(
             keep_budget,
             requires={
-                "ordered": "what is computed again, and what waits in a file, depends on when it is used",
-                "planned": "a block that is small enough stays as it is",
+                "ordered": "recomputed and spilled values are chosen by the times of their uses",
+                "planned": "a block within the budget is not changed",
             },
-            establishes={"within budget": "no arena is larger than was asked"},
+            establishes={"within budget": "no arena exceeds the budget"},
             invalidates={
-                "merged": "ops that run again are identical to those that they repeat",
-                "listed": "what moves values to a file and back are ops as well",
+                "merged": "recomputed ops are identical to the first ones",
+                "listed": "spilling and reloading add ops",
             },
         ),
         Pass(
             give_room,
             requires={
-                "planned": "room is measured by what the tight plan takes",
-                "within budget": "room is what the budget has left; ops that run again keep their order",
+                "planned": "additional memory is relative to the smallest plan",
+                "within budget": "additional memory is the rest of the budget; recomputed ops keep their order",
             },
-            establishes={"planned": "by the plan in which threads wait least, within the limit"},
+            establishes={"planned": "the plan has the fewest waits of threads within the limit"},
         ),
         Pass(
             list_operators,
-            requires={"within budget": "every op of the file is listed, and no other"},
-            establishes={"listed": "the file says which version of each operator it means"},
+            requires={"within budget": "the list has all op types of the file, and no others"},
+            establishes={"listed": "the file states the version of each operator"},
         ),
     ),
     given=PASSES.facts,
     promises={
-        "planned": "a run allocates what the plan says",
-        "within budget": "that is what was asked",
-        "listed": "a reader has to know whether it has these operators",
+        "planned": "a run allocates the planned arenas",
+        "within budget": "the caller asked for the budget",
+        "listed": "a reader can check that it has these operators",
     },
 )
 

@@ -31,6 +31,9 @@ they are `compiler.ops.<name>`.
 * Before the star stand tensors: an `Operand` is a tensor or a Python number, `Value | None` may be left out, `= STATE`
   is the program's state of that name unless another tensor is given. After the star stand attributes, after the arrow
   the names of the outputs.
+* An `Axis` is one axis or a tuple of them, `Numbers` are a number for each axis or one for all, and a `Ratio` is a
+  float. One number also stands for all elements of a tuple that has a default, as in `stride=2`, and for a shape.
+  Where a file has another name for an attribute, the text says so.
 * *Types* are the dtypes that inputs, attributes and outputs may have, and which of them have the same, found by asking
   the operator's own inference; where another value of an attribute allows fewer, the text says so. Nothing is promoted:
   a Python number takes the dtype of the tensor beside it, and `cast` converts tensors.
@@ -89,7 +92,7 @@ def signature(entry: Entry) -> str:
 
 def _op_signature(op: Op[..., Any]) -> str:
     inputs = [_input(op, position) for position in range(len(op.signature.inputs))]
-    attributes = [_attribute(op, name, spec) for name, spec in op.signature.attributes.items()]
+    attributes = [_attribute(op, spec.parameter, spec) for spec in op.signature.attributes.values()]
     star = ["*"] if attributes and not op.signature.variadic else []
     outputs = ", ".join(op.signature.outputs) + (" ..." if op.signature.variadic_outputs else "")
     return f"{op.name}({', '.join([*inputs, *star, *attributes])}) -> {outputs}"
@@ -123,6 +126,9 @@ def _remarks(op: Op[..., Any]) -> Iterator[str]:
         yield "Draws random numbers from a stream of its own."
     if op.version != 1:
         yield f"Version {op.version}."
+    for name, spec in op.signature.attributes.items():
+        if name != spec.parameter:
+            yield f"Files call `{spec.parameter}` `{name}`."
 
 
 def _types(op: Op[..., Any], rules: DtypeRules) -> Iterator[str]:

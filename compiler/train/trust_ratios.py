@@ -125,9 +125,9 @@ def _second_moment(dw: Value, kept: list[Value], share: Value, least: float) -> 
         v = kept[0] + share * (square - kept[0])
         return v, [v]
     row, column = kept
-    new_row = row + share * (ops.mean(square, axes=(-1,), keepdims=True) - row)
-    new_column = column + share * (ops.mean(square, axes=(-2,), keepdims=True) - column)
-    scale = ops.maximum(ops.mean(new_row, axes=(-2,), keepdims=True), least)
+    new_row = row + share * (ops.mean(square, axis=(-1,), keepdims=True) - row)
+    new_column = column + share * (ops.mean(square, axis=(-2,), keepdims=True) - column)
+    scale = ops.maximum(ops.mean(new_row, axis=(-2,), keepdims=True), least)
     return new_row * new_column / scale, [new_row, new_column]
 
 

@@ -52,14 +52,14 @@ def attention(
     if rotary:
         q, k = (ops.rotary_embedding(each, places(program_of(what, x), each.shape[2])) for each in (q, k))
     y = ops.scaled_dot_product_attention(q, k, v, _mask(what, seen, mask, lengths), causal=causal)
-    y = ops.reshape(ops.transpose(y, axes=(0, 2, 1, 3)), shape=x.shape)
+    y = ops.reshape(ops.transpose(y, axis=(0, 2, 1, 3)), shape=x.shape)
     return dense(y, f"{name}.out", size, bias=bias)
 
 
 def _heads(x: Value, heads: int) -> Value:
     """Return x [n, l, heads * d] as [n, heads, l, d]."""
     n, length, size = x.shape
-    return ops.transpose(ops.reshape(x, shape=(n, length, heads, int(size) // heads)), axes=(0, 2, 1, 3))
+    return ops.transpose(ops.reshape(x, shape=(n, length, heads, int(size) // heads)), axis=(0, 2, 1, 3))
 
 
 def _mask(what: str, seen: Value, mask: Value | None, lengths: Value | None) -> Value | None:
@@ -68,7 +68,7 @@ def _mask(what: str, seen: Value, mask: Value | None, lengths: Value | None) -> 
         return mask
     require_beside(f"{what}, lengths", seen, lengths)
     number = places(program_of(what, seen), seen.shape[1])
-    within = ops.unsqueeze(number < ops.unsqueeze(lengths, axes=(-1,)), axes=(1, 2))
+    within = ops.unsqueeze(number < ops.unsqueeze(lengths, axis=(-1,)), axis=(1, 2))
     if mask is not None and mask.dtype != "bool":
         refuse(
             seen,

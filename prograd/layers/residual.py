@@ -19,13 +19,13 @@ def dropout(x: Value, ratio: Number) -> Value:
     if isinstance(ratio, Value):
         require_within("dropout: ratio", ratio, Interval(0.0, 1.0, without_most=True))
         return _dropout_by(x, ratio)
-    return x if ratio == 0 else ops.dropout(x, rate=ratio)
+    return x if ratio == 0 else ops.dropout(x, ratio=ratio)
 
 
 def _dropout_by(x: Value, ratio: Value) -> Value:
     """Return dropout by a ratio that is a tensor, composed of operators that also detect training."""
     one = x.block.constant("float32", 1.0)
-    at_rest = ops.equal(ops.dropout(one, rate=0.5), 1.0)  # 0 or 2 in training, and unchanged elsewhere
+    at_rest = ops.equal(ops.dropout(one, ratio=0.5), 1.0)  # 0 or 2 in training, and unchanged elsewhere
     drawn = ops.uniform.on(x.block)(shape=x.shape, dtype="float32")
     return ops.where(at_rest, x, ops.where(drawn < ratio, 0.0, x / (1.0 - ratio)))
 

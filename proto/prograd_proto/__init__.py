@@ -15,7 +15,7 @@
 * `ragged_names`: names of arrays in a data file whose rows have unequal lengths
 * `pass_order`: the check of the order of passes by the facts that they require and establish
 * `settings`: the scalar states whose values a run may replace
-* `errors`: errors caused by a program or a plugin; `os_errors`: errors of the operating system about a file
+* `errors`: errors caused by a program or a plugin
 * `regular_files`: opening regular files only; `file_patterns`: several files by one name
 * `file_forms`: names of files whose suffix promises another format
 * `printable`: text for a terminal or a table: one line, of bounded length, without control characters

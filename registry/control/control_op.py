@@ -35,8 +35,8 @@ class ControlOp:
         self.name, self.__doc__ = name, doc
         self.differentiate = self.gradient_rule = differentiate
         self.traits = Traits()
-        attributes = {key: AttributeSpec(kind, None) for key, kind in ATTRIBUTES[name].items()}
-        self.signature = Signature(("operands",), {}, frozenset(), True, attributes, ("outputs",), True)
+        attributes = {key: AttributeSpec(kind, None, key) for key, kind in ATTRIBUTES[name].items()}
+        self.signature = Signature(name, ("operands",), {}, frozenset(), True, attributes, ("outputs",), True)
 
     def infer_types(
         self, inputs: Sequence[TensorType | None], attributes: dict[str, Attribute], blocks: Sequence[BlockTypes] = ()

@@ -10,6 +10,7 @@ from registry.ops.reduce import broadcast_to
 from registry.ops.shape import concat, reshape, split, transpose
 from registry.shapes import joined_extent, normal_axes, normal_axis, size_known
 from registry.spelled import spelled
+from registry.spellings import Axis, Numbers, as_tuple
 from registry.value import Index, Value
 from registry.windows import require_image
 
@@ -17,24 +18,25 @@ BACKWARDS = slice(None, None, -1)
 
 
 @spelled
-def squeeze(x: Value, *, axes: tuple[int, ...] = ()) -> Value:
-    """Return x without these axes of extent 1; without all axes of extent 1 if `axes` is empty."""
-    if not axes:
+def squeeze(x: Value, *, axis: Axis = ()) -> Value:
+    """Return x without `axis`, one or several of extent 1; without all axes of extent 1 if empty."""
+    if axis == ():
         return reshape(x, shape=tuple(extent for extent in x.shape if extent != 1))
-    gone = normal_axes(axes, x.rank)
-    for axis in gone:
-        require(x.shape[axis] == 1, f"axis {axis} has {x.shape[axis]} elements, not 1")
-    return reshape(x, shape=tuple(extent for axis, extent in enumerate(x.shape) if axis not in gone))
+    gone = normal_axes(axis, x.rank)
+    for each in gone:
+        require(x.shape[each] == 1, f"axis {each} has {x.shape[each]} elements, not 1")
+    return reshape(x, shape=tuple(extent for each, extent in enumerate(x.shape) if each not in gone))
 
 
 @spelled
-def unsqueeze(x: Value, *, axes: tuple[int, ...]) -> Value:
-    """Return x with new axes of extent 1 at these positions of the result."""
-    require(len(axes) > 0, "axes is empty")
+def unsqueeze(x: Value, *, axis: Axis) -> Value:
+    """Return x with new axes of extent 1 at `axis`, one position of the result or several."""
+    axes = as_tuple(axis)
+    require(len(axes) > 0, "axis is empty")
     rank = x.rank + len(axes)
     new = normal_axes(axes, rank)
     extents = iter(x.shape)
-    return reshape(x, shape=tuple(1 if axis in new else next(extents) for axis in range(rank)))
+    return reshape(x, shape=tuple(1 if each in new else next(extents) for each in range(rank)))
 
 
 @spelled
@@ -52,7 +54,7 @@ def stack(*xs: Value, axis: int = 0) -> Value:
     for x in xs:
         require(x.type == xs[0].type, f"{x.type} and {xs[0].type} differ")
     axis = normal_axis(axis, xs[0].rank + 1)
-    return concat(*(unsqueeze(x, axes=(axis,)) for x in xs), axis=axis)
+    return concat(*(unsqueeze(x, axis=(axis,)) for x in xs), axis=axis)
 
 
 @spelled
@@ -61,26 +63,27 @@ def unstack(x: Value, *, axis: int = 0) -> list[Value]:
     axis = normal_axis(axis, x.rank)
     count = size_known(x.shape[axis], "the extent of an unstacked axis")
     require(count > 0, f"axis {axis} has no elements")
-    return [squeeze(piece, axes=(axis,)) for piece in split(x, sizes=(1,) * count, axis=axis)]
+    return [squeeze(piece, axis=(axis,)) for piece in split(x, sizes=(1,) * count, axis=axis)]
 
 
 @spelled
-def flip(x: Value, *, axes: tuple[int, ...] = ()) -> Value:
-    """Return x with the elements reversed along `axes`; along all axes if empty."""
-    turned = normal_axes(axes, x.rank)
-    return x[tuple(BACKWARDS if axis in turned else slice(None) for axis in range(x.rank))]
+def flip(x: Value, *, axis: Axis = ()) -> Value:
+    """Return x with the elements reversed along `axis`; along all axes if empty."""
+    turned = normal_axes(axis, x.rank)
+    return x[tuple(BACKWARDS if each in turned else slice(None) for each in range(x.rank))]
 
 
 @spelled
-def roll(x: Value, *, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Value:
-    """Return x rotated by `shifts[i]` positions towards the end of `axes[i]`."""
+def roll(x: Value, *, shifts: Numbers, axis: Axis) -> Value:
+    """Return x rotated by `shifts[i]` positions towards the end of `axis[i]`; each may be one number."""
+    shifts, axes = as_tuple(shifts), as_tuple(axis)
     require(len(shifts) == len(axes), f"there are {len(shifts)} shifts for {len(axes)} axes")
-    for shift, axis in zip(shifts, axes, strict=True):
-        axis = normal_axis(axis, x.rank)
-        size = size_known(x.shape[axis], "the extent of a rolled axis")
+    for shift, each in zip(shifts, axes, strict=True):
+        each = normal_axis(each, x.rank)
+        size = size_known(x.shape[each], "the extent of a rolled axis")
         start = -shift % size if size else 0
         if start:
-            x = concat(_part(x, axis, start, size), _part(x, axis, 0, start), axis=axis)
+            x = concat(_part(x, each, start, size), _part(x, each, 0, start), axis=each)
     return x
 
 
@@ -109,7 +112,7 @@ def pad_reflect(x: Value, *, before: tuple[int, ...], after: tuple[int, ...]) ->
     """
     for axis, left, right, size in _widths(x, before, after):
         require(max(left, right) < size, f"axis {axis} has {size} elements and can be mirrored by {size - 1} at most")
-        mirrored = flip(x, axes=(axis,))
+        mirrored = flip(x, axis=(axis,))
         x = _framed(mirrored, x, mirrored, axis, (size - 1 - left, size - 1), (1, 1 + right))
     return x
 
@@ -162,7 +165,7 @@ def space_to_depth(x: Value, *, block: int) -> Value:
     require(height % block == width % block == 0, f"blocks of {block} do not fill {height} x {width} pixels")
     rows, columns = height // block, width // block
     blocks = reshape(x, shape=(n, rows, block, columns, block, channels))
-    return reshape(transpose(blocks, axes=(0, 1, 3, 2, 4, 5)), shape=(n, rows, columns, block * block * channels))
+    return reshape(transpose(blocks, axis=(0, 1, 3, 2, 4, 5)), shape=(n, rows, columns, block * block * channels))
 
 
 @spelled
@@ -173,7 +176,7 @@ def depth_to_space(x: Value, *, block: int) -> Value:
     require(channels % block**2 == 0, f"blocks of {block} x {block} pixels do not divide {channels} channels")
     depth = channels // block**2
     blocks = reshape(x, shape=(n, rows, columns, block, block, depth))
-    return reshape(transpose(blocks, axes=(0, 1, 3, 2, 4, 5)), shape=(n, rows * block, columns * block, depth))
+    return reshape(transpose(blocks, axis=(0, 1, 3, 2, 4, 5)), shape=(n, rows * block, columns * block, depth))
 
 
 def _part(x: Value, axis: int, start: int, stop: int) -> Value:

@@ -47,7 +47,7 @@ def cross_entropy(
     share = share if weights is None else share * weights
     # An impossible class may have the logarithm -inf, and 0 * -inf would be NaN.
     terms = where(equal(share, 0.0), 0.0, logarithms) * share
-    return _reduced(-sum(terms, axes=(-1,)), reduction)
+    return _reduced(-sum(terms, axis=(-1,)), reduction)
 
 
 @spelled
@@ -137,7 +137,7 @@ def kl_divergence(logarithms: Value, target: Value, *, logarithmic: bool = False
     if reduction != "batch_mean":
         return _reduced(loss, reduction)
     require(loss.rank > 0, "a number has no batch to take the mean of")
-    return sum(mean(loss, axes=(0,)))
+    return sum(mean(loss, axis=(0,)))
 
 
 @spelled
@@ -186,8 +186,8 @@ def cosine_embedding(a: Value, b: Value, target: Value, *, margin: float = 0.0, 
     The cosine is that of rows of a and b along the last axis; 1e-12 is added to each of their squared lengths.
     """
     _require_same(a, b)
-    lengths = [sum(square(x), axes=(-1,)) + 1e-12 for x in (a, b)]
-    cosine = sum(a * b, axes=(-1,)) / sqrt(lengths[0] * lengths[1])
+    lengths = [sum(square(x), axis=(-1,)) + 1e-12 for x in (a, b)]
+    cosine = sum(a * b, axis=(-1,)) / sqrt(lengths[0] * lengths[1])
     _require_same(cosine, target)
     return _reduced(where(target > 0.0, 1.0 - cosine, _positive_part(cosine - margin)), reduction)
 
@@ -212,7 +212,7 @@ def triplet(
     _require_same(anchor, negative)
 
     def distance(a: Value, b: Value) -> Value:
-        return norm(a - b + 1e-6, ord=ord, axes=(-1,))
+        return norm(a - b + 1e-6, ord=ord, axis=(-1,))
 
     far = distance(anchor, negative)
     far = minimum(far, distance(positive, negative)) if swap else far
@@ -231,9 +231,9 @@ def _of_labels(
     label = where(counts, labels, 0)
     is_label = one_hot(label, depth=classes, dtype="bool")
     scaled = logarithms if weights is None else logarithms * weights
-    loss = -sum(where(is_label, scaled, 0.0), axes=(-1,))
+    loss = -sum(where(is_label, scaled, 0.0), axis=(-1,))
     if smoothing:
-        loss = loss * (1.0 - smoothing) - sum(scaled, axes=(-1,)) * (smoothing / classes)
+        loss = loss * (1.0 - smoothing) - sum(scaled, axis=(-1,)) * (smoothing / classes)
     loss = where(counts, loss, 0.0)
     if reduction != "mean":
         return _reduced(loss, reduction)

@@ -122,7 +122,7 @@ def _loss_by_steps(
     blanks = full.on(block)(shape=(n, count + 1), value=blank, dtype=labels.dtype)
     pairs = reshape(stack(blanks[:, :count], labels, axis=2), shape=(n, 2 * count))
     classes = where(greater(numbers, last), blank, concat(pairs, blanks[:, count:], axis=1))
-    emitted = gather_nd(transpose(x, axes=(0, 2, 1)), unsqueeze(classes, axes=(2,)), batch_axes=1)
+    emitted = gather_nd(transpose(x, axis=(0, 2, 1)), unsqueeze(classes, axis=(2,)), batch_axes=1)
     jump = filled(states, -inf)
     if count:
         differs = not_equal(classes[:, 2:], classes[:, : states - 2])
@@ -131,16 +131,16 @@ def _loss_by_steps(
     front = concat(filled(1, 0.0), filled(states - 1, -inf), axis=1)
     for t in builtins.range(steps):
         ways = stack(front, behind(front, 1), behind(front, 2) + jump, axis=2)
-        front = where(greater(length, t), logsumexp(ways, axes=(2,)) + emitted[:, :, t], front)
+        front = where(greater(length, t), logsumexp(ways, axis=(2,)) + emitted[:, :, t], front)
     final = logical_or(equal(numbers, last), equal(numbers, last - 1))
-    return -logsumexp(where(final, front, -inf), axes=(1,))
+    return -logsumexp(where(final, front, -inf), axis=(1,))
 
 
 def _lengths(lengths: Value | None, x: Value, whole: int) -> Value:
     """Return the lengths as a column of int64."""
     if lengths is None:
         return full.on(x.block)(shape=(x.shape[0], 1), value=whole, dtype="int64")
-    return unsqueeze(cast(lengths, dtype="int64"), axes=(1,))
+    return unsqueeze(cast(lengths, dtype="int64"), axis=(1,))
 
 
 def _require_sequences(

@@ -116,7 +116,7 @@ def log_determinant_gradient(x: Value, dlogarithm: Value) -> Value:
 
 def _turned(x: Value) -> Value:
     """Return the matrices transposed."""
-    return transpose(x, axes=(*range(x.rank - 2), x.rank - 1, x.rank - 2))
+    return transpose(x, axis=(*range(x.rank - 2), x.rank - 1, x.rank - 2))
 
 
 def _require_square(name: str, x: Value) -> None:

@@ -53,17 +53,17 @@ def eye(*, shape: Shape, offset: int = 0, dtype: DTypeName = "float32") -> Tenso
 
 
 @spelled
-def diagonal(x: Value, *, offset: int = 0, axes: tuple[int, int] = (-2, -1)) -> Value:
-    """Return a diagonal of the matrices with rows along axes[0] and columns along axes[1], as a last axis.
+def diagonal(x: Value, *, offset: int = 0, axis: tuple[int, int] = (-2, -1)) -> Value:
+    """Return a diagonal of the matrices with rows along axis[0] and columns along axis[1], as a last axis.
 
     Its extent is the length of the diagonal within the matrix, which may be 0.
     """
-    pair = [normal_axis(axis, x.rank) for axis in axes]
-    require(len(pair) == len(set(pair)) == 2, f"axes {axes} are not two different ones")
-    rest = [axis for axis in range(x.rank) if axis not in pair]
-    rows, columns = (size_known(x.shape[axis], "the extent of a matrix") for axis in pair)
+    pair = [normal_axis(each, x.rank) for each in axis]
+    require(len(pair) == len(set(pair)) == 2, f"axes {axis} are not two different ones")
+    rest = [each for each in range(x.rank) if each not in pair]
+    rows, columns = (size_known(x.shape[each], "the extent of a matrix") for each in pair)
     if [*rest, *pair] != list(range(x.rank)):
-        x = transpose(x, axes=(*rest, *pair))
+        x = transpose(x, axis=(*rest, *pair))
     count = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
     lines = reshape(x, shape=(*x.shape[:-2], rows * columns))
     start = (offset if offset >= 0 else -offset * columns) if count else 0

@@ -113,7 +113,7 @@ def _without_repetition(x: Value, labels: Labels) -> Factor:
         second = labels.index(twice, first + 1)
         rows, columns = x.shape[first], x.shape[second]
         require(rows == columns, f"{twice!r} is {rows} and {columns} in one term")
-        x = diagonal(x, axes=(first, second))
+        x = diagonal(x, axis=(first, second))
         labels = (*(label for axis, label in enumerate(labels) if axis not in (first, second)), twice)
     return Factor(x, labels)
 
@@ -245,7 +245,7 @@ def _summed(factor: Factor, labels: Iterable[str]) -> Factor:
     gone = [*labels]
     if not gone:
         return factor
-    total = sum(factor.value, axes=tuple(factor.labels.index(label) for label in gone))
+    total = sum(factor.value, axis=tuple(factor.labels.index(label) for label in gone))
     if total.dtype != factor.value.dtype:
         total = cast(total, dtype=factor.value.dtype)
     return Factor(total, tuple(label for label in factor.labels if label not in gone))
@@ -255,7 +255,7 @@ def _arranged(factor: Factor, labels: Labels) -> Value:
     """Return the tensor with its axes in that order."""
     if factor.labels == labels:
         return factor.value
-    return transpose(factor.value, axes=tuple(factor.labels.index(label) for label in labels))
+    return transpose(factor.value, axis=tuple(factor.labels.index(label) for label in labels))
 
 
 def _reshaped(x: Value, shape: Shape) -> Value:

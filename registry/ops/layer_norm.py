@@ -85,7 +85,7 @@ def rms_norm_gradient(
     dx = None
     if dy is not None:
         to_unit = dy if scale is None else dy * scale
-        dx = inverse_root * (to_unit - unit * mean(to_unit * unit, axes=last, keepdims=True))
+        dx = inverse_root * (to_unit - unit * mean(to_unit * unit, axis=last, keepdims=True))
     if dinverse_root is not None:
         through = unit * (-inverse_root * inverse_root * dinverse_root / count_like(x, last))
         dx = through if dx is None else dx + through
@@ -178,8 +178,8 @@ def _to_standardized(
     """Return the gradient of x from those of (x - mean) * inverse_deviation and of the statistics."""
     parts: list[Value] = []
     if dunit is not None:
-        center = mean(dunit, axes=axes, keepdims=True)
-        spread = mean(dunit * unit, axes=axes, keepdims=True)
+        center = mean(dunit, axis=axes, keepdims=True)
+        spread = mean(dunit * unit, axis=axes, keepdims=True)
         parts.append(inverse_deviation * (dunit - center - unit * spread))
     count = count_like(x, axes)
     if dinverse_deviation is not None:
@@ -197,7 +197,7 @@ def _to_last_axes(dy: Value | None, unit: Value | None, parameter: Value | None,
     if dy is None or parameter is None:
         return None
     product = dy if unit is None else dy * unit
-    return sum(product, axes=tuple(range(axis))) if axis else product
+    return sum(product, axis=tuple(range(axis))) if axis else product
 
 
 def _of_last_axes(x: Value, axis: int, **parameters: Value | None) -> TensorType:

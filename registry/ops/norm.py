@@ -23,7 +23,7 @@ def softmax(x: Value, *, axis: int = -1) -> TensorType:
 
 @softmax.gradient
 def softmax_gradient(y: Value, dy: Value, *, axis: int) -> Value:
-    return y * (dy - sum(y * dy, axes=(axis,), keepdims=True))
+    return y * (dy - sum(y * dy, axis=(axis,), keepdims=True))
 
 
 @op
@@ -36,7 +36,7 @@ def log_softmax(x: Value, *, axis: int = -1) -> TensorType:
 
 @log_softmax.gradient
 def log_softmax_gradient(y: Value, dy: Value, *, axis: int) -> Value:
-    return dy - exp(y) * sum(dy, axes=(axis,), keepdims=True)
+    return dy - exp(y) * sum(dy, axis=(axis,), keepdims=True)
 
 
 @example((2, 2), (2,), (2,), (2,), (2,))
@@ -93,7 +93,7 @@ def batch_norm_gradient(
     unit = (x - mean) * inverse_deviation
     dx = dscale = dbias = None
     if dy is not None:
-        dbias, dscale = sum(dy, axes=rows), sum(dy * unit, axes=rows)
+        dbias, dscale = sum(dy, axis=rows), sum(dy * unit, axis=rows)
         dx = scale * inverse_deviation * (dy - (dbias + unit * dscale) / count)
     if dinverse_deviation is not None:
         through = unit * (-inverse_deviation * inverse_deviation * dinverse_deviation / count)

@@ -34,7 +34,7 @@ def embedding(table: Value, indices: Value, *, padding_index: int | None = None)
     count = table.shape[0]
     fits = padding_index >= 0 and (isinstance(count, str) or padding_index < count)
     require(fits, f"padding_index={padding_index} is not a row of {table.type}")
-    return where(unsqueeze(not_equal(indices, padding_index), axes=(-1,)), rows, stop_gradient(rows))
+    return where(unsqueeze(not_equal(indices, padding_index), axis=(-1,)), rows, stop_gradient(rows))
 
 
 @spelled
@@ -81,7 +81,7 @@ def pixel_shuffle(x: Value, *, factor: int) -> Value:
     depth = channels // factor**2
     blocks = reshape(x, shape=(x.shape[0], height, width, depth, factor, factor))
     return reshape(
-        transpose(blocks, axes=(0, 1, 4, 2, 5, 3)), shape=(x.shape[0], height * factor, width * factor, depth)
+        transpose(blocks, axis=(0, 1, 4, 2, 5, 3)), shape=(x.shape[0], height * factor, width * factor, depth)
     )
 
 
@@ -94,7 +94,7 @@ def pixel_unshuffle(x: Value, *, factor: int) -> Value:
     require(fits, f"blocks of {factor} do not fill {height} x {width} pixels")
     rows, columns = height // factor, width // factor
     blocks = reshape(x, shape=(x.shape[0], rows, factor, columns, factor, channels))
-    return reshape(transpose(blocks, axes=(0, 1, 3, 5, 2, 4)), shape=(x.shape[0], rows, columns, channels * factor**2))
+    return reshape(transpose(blocks, axis=(0, 1, 3, 5, 2, 4)), shape=(x.shape[0], rows, columns, channels * factor**2))
 
 
 def _angles(positions: Value, size: int, base: float, dtype: DTypeName) -> Value:
@@ -103,4 +103,4 @@ def _angles(positions: Value, size: int, base: float, dtype: DTypeName) -> Value
     require(base > 0, f"base={base} is not positive")
     numbers = range.on(positions.block)(stop=size // 2, dtype=dtype)
     frequencies = exp(numbers * (-2 * math.log(base) / size))
-    return unsqueeze(cast(positions, dtype=dtype), axes=(-1,)) * frequencies
+    return unsqueeze(cast(positions, dtype=dtype), axis=(-1,)) * frequencies

@@ -12,6 +12,7 @@ from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
 from registry.shapes import require_float
+from registry.spellings import Ratio
 from registry.value import STATE, Value
 
 
@@ -50,14 +51,14 @@ def normal(
 
 
 @op(random=True)
-def dropout(x: Value, seed: Value = STATE, step: Value = STATE, *, rate: float = 0.5) -> TensorType:
-    """Return x with elements set to 0 with probability `rate`, and the others divided by 1 - rate.
+def dropout(x: Value, seed: Value = STATE, step: Value = STATE, *, ratio: Ratio = 0.5) -> TensorType:
+    """Return x with elements set to 0 with probability `ratio`, and the others divided by 1 - ratio.
 
     Outside training the result is x. Srivastava et al., 2014.
     """
     require_float(x)
     _require_counters(seed, step)
-    require(0 <= rate < 1, f"rate={rate} is not in [0, 1)")
+    require(0 <= ratio < 1, f"ratio={ratio} is not in [0, 1)")
     return x.type
 
 
@@ -65,7 +66,7 @@ def dropout(x: Value, seed: Value = STATE, step: Value = STATE, *, rate: float =
 def dropout_gradient(
     seed: Value, step: Value, dy: Value, *, rate: float, random_stream: int
 ) -> tuple[Value, None, None]:
-    return dropout.replay(random_stream)(dy, seed, step, rate=rate), None, None
+    return dropout.replay(random_stream)(dy, seed, step, ratio=rate), None, None
 
 
 @dropout.inference

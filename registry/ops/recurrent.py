@@ -96,7 +96,7 @@ def gru_layer_gradient_rule(
     x: Value, r: Value, bias: Value, h0: Value, mask: Value | None, h: Value, dh: Value, *, reverse: bool
 ) -> tuple[Value | None, ...]:
     dx, da, dh0 = gru_layer_gradient(x, r, bias, h0, h, dh, mask, reverse=reverse)
-    return dx, outer_sum(_before(h, h0, reverse), da), sum(da, axes=(0, 1)), dh0, None
+    return dx, outer_sum(_before(h, h0, reverse), da), sum(da, axis=(0, 1)), dh0, None
 
 
 @checked_through("gru_layer")
@@ -315,14 +315,14 @@ def _layers(
     mask = None if lengths is None else _counted(x, lengths)
     last: list[list[Value]] = [[] for _ in first]
     for number in _to(count // directions):
-        x = dropout(x, rate=rate) if number and rate else x
+        x = dropout(x, ratio=rate) if number and rate else x
         results: list[Value] = []
         for direction in _to(directions):
             at = number * directions + direction
             own = weights[4 * at : 4 * at + 4]
             begin = [_first_state(x, own[1], states, at, count) for states in first]
             states = layer(x, own, begin, mask, direction == 1)
-            results.append(states[0] if mask is None else where(unsqueeze(mask, axes=(-1,)), states[0], 0.0))
+            results.append(states[0] if mask is None else where(unsqueeze(mask, axis=(-1,)), states[0], 0.0))
             for kept, after in zip(last, states, strict=True):
                 kept.append(after[:, 0 if direction else -1])
         x = results[0] if directions == 1 else concat(*results, axis=-1)
@@ -331,7 +331,7 @@ def _layers(
 
 def _counted(x: Value, lengths: Value) -> Value:
     steps = range.on(x.block)(stop=size_known(x.shape[1], "the number of steps"), dtype=lengths.dtype)
-    return steps < unsqueeze(lengths, axes=(-1,))
+    return steps < unsqueeze(lengths, axis=(-1,))
 
 
 def _first_state(x: Value, r: Value, states: Value | None, at: int, count: int) -> Value:
@@ -358,7 +358,7 @@ def _states(x: Value, r: Value, h0: Value, mask: Value | None, gates: int) -> Te
 
 def _before(h: Value, h0: Value, reverse: bool) -> Value:
     """Return the state before each step."""
-    begin = unsqueeze(h0, axes=(1,))
+    begin = unsqueeze(h0, axis=(1,))
     if h.shape[1] == 1:
         return begin
     return concat(h[:, 1:], begin, axis=1) if reverse else concat(begin, h[:, :-1], axis=1)

@@ -11,6 +11,7 @@ from registry.ops.fill import count_like
 from registry.ops.scan import cumprod
 from registry.ops.shape import reshape
 from registry.shapes import broadcast_shapes, normal_axes, normal_axis, require_dtype, require_float, show_shape
+from registry.spellings import Axis
 from registry.traits import copies, exact, exact_for_integers, grows, keeps_single, keeps_single_integers, repeats
 from registry.value import Value
 
@@ -18,13 +19,13 @@ from registry.value import Value
 @keeps_single_integers
 @exact_for_integers
 @op
-def sum(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Return the sum along `axes`, or along all axes if empty; `keepdims` keeps them with extent 1.
+def sum(x: Value, *, axis: Axis = (), keepdims: bool = False) -> TensorType:
+    """Return the sum along `axis`, or along all axes if empty; `keepdims` keeps them with extent 1.
 
     Integers and bool sum to int64.
     """
     dtype = x.dtype if x.dtype in dtypes.FLOATS else "int64"
-    return TensorType(dtype, reduced(x.shape, axes, keepdims))
+    return TensorType(dtype, reduced(x.shape, axis, keepdims))
 
 
 @sum.gradient
@@ -33,10 +34,10 @@ def sum_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
 
 
 @op
-def mean(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Return the mean along `axes`, or along all axes if empty; `keepdims` keeps them with extent 1."""
+def mean(x: Value, *, axis: Axis = (), keepdims: bool = False) -> TensorType:
+    """Return the mean along `axis`, or along all axes if empty; `keepdims` keeps them with extent 1."""
     require_float(x)
-    return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
+    return TensorType(x.dtype, reduced(x.shape, axis, keepdims))
 
 
 @mean.gradient
@@ -48,14 +49,14 @@ def mean_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
 @keeps_single
 @exact_for_integers
 @op
-def max(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Return the maximum along `axes`, or along all axes if empty; `keepdims` keeps them with extent 1.
+def max(x: Value, *, axis: Axis = (), keepdims: bool = False) -> TensorType:
+    """Return the maximum along `axis`, or along all axes if empty; `keepdims` keeps them with extent 1.
 
     NaN wins. Equal maxima share the gradient evenly.
     """
-    for axis in normal_axes(axes, x.rank):
-        require(x.shape[axis] != 0, f"axis {axis} has no elements and so no maximum")
-    return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
+    for each in normal_axes(axis, x.rank):
+        require(x.shape[each] != 0, f"axis {each} has no elements and so no maximum")
+    return TensorType(x.dtype, reduced(x.shape, axis, keepdims))
 
 
 @max.gradient
@@ -66,14 +67,14 @@ def max_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) -> Val
 @keeps_single
 @exact_for_integers
 @op
-def min(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Return the minimum along `axes`, or along all axes if empty; `keepdims` keeps them with extent 1.
+def min(x: Value, *, axis: Axis = (), keepdims: bool = False) -> TensorType:
+    """Return the minimum along `axis`, or along all axes if empty; `keepdims` keeps them with extent 1.
 
     NaN wins. Equal minima share the gradient evenly.
     """
-    for axis in normal_axes(axes, x.rank):
-        require(x.shape[axis] != 0, f"axis {axis} has no elements and so no minimum")
-    return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
+    for each in normal_axes(axis, x.rank):
+        require(x.shape[each] != 0, f"axis {each} has no elements and so no minimum")
+    return TensorType(x.dtype, reduced(x.shape, axis, keepdims))
 
 
 @min.gradient
@@ -84,13 +85,13 @@ def min_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) -> Val
 @keeps_single
 @exact_for_integers
 @op
-def prod(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Return the product along `axes`, or along all axes if empty; `keepdims` keeps them with extent 1.
+def prod(x: Value, *, axis: Axis = (), keepdims: bool = False) -> TensorType:
+    """Return the product along `axis`, or along all axes if empty; `keepdims` keeps them with extent 1.
 
     Integers and bool multiply to int64. The gradient is exact for zeros too.
     """
     dtype = x.dtype if x.dtype in dtypes.FLOATS else "int64"
-    return TensorType(dtype, reduced(x.shape, axes, keepdims))
+    return TensorType(dtype, reduced(x.shape, axis, keepdims))
 
 
 @prod.gradient
@@ -100,26 +101,26 @@ def prod_gradient(x: Value, dy: Value, *, axes: tuple[int, ...]) -> Value:
     for axis in normal_axes(axes, x.rank):
         before, behind = (cumprod(y, axis=axis, exclusive=True, reverse=reverse) for reverse in (False, True))
         share = share * (before * behind)
-        y = prod(y, axes=(axis,), keepdims=True)
+        y = prod(y, axis=(axis,), keepdims=True)
     return share
 
 
 @keeps_single
 @exact
 @op(differentiable=False)
-def any(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
+def any(x: Value, *, axis: Axis = (), keepdims: bool = False) -> TensorType:
     """Return True if an element along `axes` is true; bool only. Empty `axes` are all; `keepdims` keeps extent 1."""
     require_dtype(x, ("bool",))
-    return TensorType("bool", reduced(x.shape, axes, keepdims))
+    return TensorType("bool", reduced(x.shape, axis, keepdims))
 
 
 @keeps_single
 @exact
 @op(differentiable=False)
-def all(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
+def all(x: Value, *, axis: Axis = (), keepdims: bool = False) -> TensorType:
     """Return True if all elements along `axes` are true; bool only. Empty `axes` are all; `keepdims` keeps extent 1."""
     require_dtype(x, ("bool",))
-    return TensorType("bool", reduced(x.shape, axes, keepdims))
+    return TensorType("bool", reduced(x.shape, axis, keepdims))
 
 
 @op(differentiable=False)
@@ -164,12 +165,12 @@ def sum_to(x: Value, like: Value) -> Value:
     if not new and not repeated:
         return x
     if not repeated:
-        return sum(x, axes=tuple(range(new)))
-    total = sum(x, axes=(*range(new), *repeated), keepdims=True)
+        return sum(x, axis=tuple(range(new)))
+    total = sum(x, axis=(*range(new), *repeated), keepdims=True)
     return reshape(total, shape=like.shape) if new else total
 
 
-def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+def reduced(shape: Shape, axes: Axis, keepdims: bool) -> Shape:
     """Return the shape of a reduction along `axes`; an empty tuple stands for all axes."""
     normal = normal_axes(axes, len(shape))
     if keepdims:
@@ -185,4 +186,4 @@ def with_axes(y: Value, x: Value, axes: tuple[int, ...]) -> Value:
 def _shared(is_taken: Value, x: Value, dy: Value, axes: tuple[int, ...]) -> Value:
     """Return the gradient dy of a reduction in equal parts for the elements that were chosen."""
     taken = cast(is_taken, dtype=x.dtype)
-    return taken * (with_axes(dy, x, axes) / sum(taken, axes=axes, keepdims=True))
+    return taken * (with_axes(dy, x, axes) / sum(taken, axis=axes, keepdims=True))

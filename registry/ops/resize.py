@@ -26,6 +26,7 @@ from registry.ops.scatter import gather_nd
 from registry.ops.shape import reshape
 from registry.shapes import normal_axis, require_equal_dtypes, require_float, size_known
 from registry.spelled import spelled
+from registry.spellings import Axis, Numbers, as_tuple
 from registry.value import Value
 from registry.windows import require_image
 
@@ -55,31 +56,31 @@ NEAREST: dict[str, Callable[[Fraction], int]] = {
 def resize(
     x: Value,
     *,
-    size: tuple[int, ...],
-    axes: tuple[int, ...] = (),
+    size: Numbers,
+    axis: Axis = (),
     mode: str = "nearest",
     coordinates: str = "half_pixel",
     nearest_mode: str = "round_prefer_floor",
     cubic_coefficient: float = -0.75,
 ) -> Value:
-    """Return x resampled to size[i] elements along axes[i]: nearest, linear or cubic.
+    """Return x resampled to size[i] elements along axis[i]: nearest, linear or cubic.
 
-    `axes` default to all but batch and channels, which are first and last. Beyond an end the outermost element repeats.
-    `coordinates` and `nearest_mode` have ONNX's names (coordinate_transformation_mode). PyTorch's "nearest" is
+    `axis` defaults to all but batch and channels, which are first and last. Beyond an end the outermost element
+    repeats. `coordinates` and `nearest_mode` have ONNX's names (coordinate_transformation_mode). PyTorch's "nearest" is
     asymmetric with floor, its "nearest-exact" is half_pixel with round_prefer_ceil, and the others are half_pixel or
     align_corners. There is no antialiasing when a tensor shrinks.
     """
     require_float(x)
-    axes = axes or tuple(builtins.range(1, x.rank - 1))
+    size, axes = as_tuple(size), as_tuple(axis) or tuple(builtins.range(1, x.rank - 1))
     require(len(size) == len(axes), f"size has {len(size)} numbers for {len(axes)} axes")
     known = coordinates in COORDINATES and nearest_mode in NEAREST and mode in ("nearest", "linear", "cubic")
     require(known, f"mode={mode!r}, coordinates={coordinates!r}, nearest_mode={nearest_mode!r} are not all known")
-    for axis, new in zip(axes, size, strict=True):
-        axis = normal_axis(axis, x.rank)
-        old = size_known(x.shape[axis], "a resized extent")
-        require(old > 0 and new > 0, f"axis {axis} has {old} elements and would have {new}; both must be positive")
+    for each, new in zip(axes, size, strict=True):
+        each = normal_axis(each, x.rank)
+        old = size_known(x.shape[each], "a resized extent")
+        require(old > 0 and new > 0, f"axis {each} has {old} elements and would have {new}; both must be positive")
         places = [COORDINATES[coordinates](i, old, new) for i in builtins.range(new)]
-        x = _weighted(x, axis, _taps(places, old, mode, nearest_mode, cubic_coefficient))
+        x = _weighted(x, each, _taps(places, old, mode, nearest_mode, cubic_coefficient))
     return x
 
 
@@ -87,11 +88,12 @@ def resize(
 def upsample(
     x: Value,
     *,
-    factors: tuple[int, ...],
+    factors: Numbers,
     mode: str = "nearest",
     coordinates: str = "half_pixel",
 ) -> Value:
     """Return x [n, ..., c] with factors[i] times as many elements along each axis between n and c."""
+    factors = (factors,) * (x.rank - 2) if isinstance(factors, int) else factors
     require(len(factors) == x.rank - 2, f"there are {len(factors)} factors for {x.rank - 2} axes")
     sizes = (size_known(extent, "a resized extent") for extent in x.shape[1:-1])
     size = tuple(factor * extent for factor, extent in zip(factors, sizes, strict=True))
@@ -129,8 +131,8 @@ def grid_sample(
     total = None
     for row, row_weight in down:
         for column, column_weight in across:
-            seen = gather_nd(pixels, unsqueeze(row * width + column, axes=(-1,)), batch_axes=1)
-            part = seen * unsqueeze(row_weight * column_weight, axes=(-1,))
+            seen = gather_nd(pixels, unsqueeze(row * width + column, axis=(-1,)), batch_axes=1)
+            part = seen * unsqueeze(row_weight * column_weight, axis=(-1,))
             total = part if total is None else total + part
     return x if total is None else total
 

@@ -17,6 +17,7 @@ from registry.ops.fill import full
 from registry.ops.random import dropout
 from registry.shapes import require_float, size_known
 from registry.spelled import spelled
+from registry.spellings import Ratio
 from registry.traits import example
 from registry.value import STATE, Value
 
@@ -110,17 +111,17 @@ def orthogonal(
 
 @op(random=True)
 def alpha_dropout(
-    x: Value, seed: Value = STATE, step: Value = STATE, *, rate: float = 0.5, linear: bool = False
+    x: Value, seed: Value = STATE, step: Value = STATE, *, ratio: Ratio = 0.5, linear: bool = False
 ) -> TensorType:
     """Return x after dropout for SELU, which preserves mean 0 and variance 1: Klambauer et al., 2017.
 
-    Elements are set to c = -1.7580993408473766 with probability `rate`. Then the tensor is multiplied by a = 1 /
-    sqrt((1 - rate) * (1 + rate * c^2)), and -a * c * rate is added. With `linear`, which the gradient uses, c and the
-    added term are 0, but a is the same. Outside training the result is x.
+    Elements are set to c = -1.7580993408473766 with probability `ratio`. Then the tensor is multiplied by a = 1 /
+    sqrt((1 - ratio) * (1 + ratio * c^2)), and -a * c * ratio is added. With `linear`, which the gradient uses, c and
+    the added term are 0, but a is the same. Outside training the result is x.
     """
     require_float(x)
     require_counters(seed, step)
-    require(0 <= rate < 1, f"rate={rate} is not in [0, 1)")
+    require(0 <= ratio < 1, f"ratio={ratio} is not in [0, 1)")
     return x.type
 
 
@@ -128,7 +129,7 @@ def alpha_dropout(
 def alpha_dropout_gradient(
     seed: Value, step: Value, dy: Value, *, rate: float, random_stream: int
 ) -> tuple[Value, None, None]:
-    return alpha_dropout.replay(random_stream)(dy, seed, step, rate=rate, linear=True), None, None
+    return alpha_dropout.replay(random_stream)(dy, seed, step, ratio=rate, linear=True), None, None
 
 
 @alpha_dropout.inference
@@ -137,12 +138,12 @@ def alpha_dropout_inference(x: Value) -> Value:
 
 
 @spelled
-def feature_dropout(x: Value, *, rate: float = 0.5) -> Value:
+def feature_dropout(x: Value, *, ratio: float = 0.5) -> Value:
     """Return x with whole channels (last axis) dropped for each row (first axis): Tompson et al., 2015."""
     require_float(x)
     require(x.rank >= 2, f"x has {x.rank} axes and needs two or more, the last for channels")
     shape = (x.shape[0], *[1] * (x.rank - 2), x.shape[-1])
-    return x * dropout(full.on(x.block)(shape=shape, value=1.0, dtype=x.dtype), rate=rate)
+    return x * dropout(full.on(x.block)(shape=shape, value=1.0, dtype=x.dtype), ratio=ratio)
 
 
 def require_counters(seed: Value, step: Value) -> None:

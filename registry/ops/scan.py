@@ -74,7 +74,7 @@ def _shifted(x: Value, axis: int, to_front: bool) -> Value:
     if extent == 0:
         return x
     start, stop = (1, extent) if to_front else (0, extent - 1)
-    rest = slice(x, axes=(axis,), starts=(start,), stops=(stop,), strides=(1,))
+    rest = slice(x, axis=(axis,), starts=(start,), stops=(stop,), strides=(1,))
     widths = tuple(int(i == axis) for i in range(x.rank))
     none = (0,) * x.rank
     return pad(rest, before=none if to_front else widths, after=widths if to_front else none)

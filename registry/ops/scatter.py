@@ -147,10 +147,10 @@ def _rows(x: Value, indices: Value, axis: int) -> Value:
 
 def _to_last(x: Value, axis: int) -> Value:
     order = [i for i in range(x.rank) if i != axis]
-    return x if axis == x.rank - 1 else transpose(x, axes=(*order, axis))
+    return x if axis == x.rank - 1 else transpose(x, axis=(*order, axis))
 
 
 def _last_to(x: Value, axis: int) -> Value:
     order = list(range(x.rank - 1))
     order.insert(axis, x.rank - 1)
-    return x if axis == x.rank - 1 else transpose(x, axes=tuple(order))
+    return x if axis == x.rank - 1 else transpose(x, axis=tuple(order))

@@ -7,6 +7,7 @@ from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
 from registry.shapes import normal_axis, require_equal_dtypes, require_whole, resolve_reshape, size_known
+from registry.spellings import Axis, as_tuple
 from registry.traits import copies, exact, grows, repeats
 from registry.value import Value
 
@@ -33,9 +34,9 @@ def reshape_gradient(x: Value, dy: Value) -> Value:
 @repeats
 @exact
 @op(halves=True)
-def transpose(x: Value, *, axes: tuple[int, ...] = ()) -> TensorType:
-    """Return x with its axes permuted: axis i of the result is axis `axes[i]` of x; () reverses them."""
-    return TensorType(x.dtype, tuple(x.shape[axis] for axis in _permutation(x, axes)))
+def transpose(x: Value, *, axis: Axis = ()) -> TensorType:
+    """Return x with its axes permuted: axis i of the result is axis `axis[i]` of x; () reverses them."""
+    return TensorType(x.dtype, tuple(x.shape[each] for each in _permutation(x, as_tuple(axis))))
 
 
 @transpose.written
@@ -45,7 +46,7 @@ def transpose_written(x: Value, *, axes: tuple[int, ...]) -> dict[str, tuple[int
 
 @transpose.gradient
 def transpose_gradient(dy: Value, *, axes: tuple[int, ...]) -> Value:
-    return transpose(dy, axes=tuple(axes.index(i) for i in range(dy.rank)))
+    return transpose(dy, axis=tuple(axes.index(i) for i in range(dy.rank)))
 
 
 @exact
@@ -53,17 +54,17 @@ def transpose_gradient(dy: Value, *, axes: tuple[int, ...]) -> Value:
 def slice(
     x: Value,
     *,
-    axes: tuple[int, ...],
+    axis: Axis,
     starts: tuple[int, ...],
     stops: tuple[int, ...],
     strides: tuple[int, ...],
 ) -> TensorType:
-    """Return the positions range(start, stop, stride) along each of `axes`, and the other axes whole.
+    """Return the positions range(start, stop, stride) along each axis of `axis`, and the other axes whole.
 
     All positions lie within the axis: none is counted from the end or clipped, and a negative stride runs down to a
     stop of -1 or more. `x[2:5, ::-1]` is the Python notation.
     """
-    return TensorType(x.dtype, _sliced(x.shape, axes, starts, stops, strides))
+    return TensorType(x.dtype, _sliced(x.shape, as_tuple(axis), starts, stops, strides))
 
 
 @slice.gradient
@@ -76,7 +77,7 @@ def slice_gradient(
     stops: tuple[int, ...],
     strides: tuple[int, ...],
 ) -> Value:
-    return unslice(dy, shape=x.shape, axes=axes, starts=starts, stops=stops, strides=strides)
+    return unslice(dy, shape=x.shape, axis=axes, starts=starts, stops=stops, strides=strides)
 
 
 @exact
@@ -86,13 +87,13 @@ def unslice(
     x: Value,
     *,
     shape: Shape,
-    axes: tuple[int, ...],
+    axis: Axis,
     starts: tuple[int, ...],
     stops: tuple[int, ...],
     strides: tuple[int, ...],
 ) -> TensorType:
     """Return zeros of `shape` with x at the positions that `slice` reads: the adjoint of slice."""
-    whole = _sliced(shape, axes, starts, stops, strides)
+    whole = _sliced(shape, as_tuple(axis), starts, stops, strides)
     require(x.shape == whole, f"the slice has the shape {list(whole)}, x {list(x.shape)}")
     return TensorType(x.dtype, shape)
 
@@ -106,7 +107,7 @@ def unslice_gradient(
     stops: tuple[int, ...],
     strides: tuple[int, ...],
 ) -> Value:
-    return slice(dy, axes=axes, starts=starts, stops=stops, strides=strides)
+    return slice(dy, axis=axes, starts=starts, stops=stops, strides=strides)
 
 
 @copies
@@ -133,7 +134,7 @@ def pad_gradient(x: Value, dy: Value, *, before: tuple[int, ...], after: tuple[i
     axes = tuple(axis for axis in range(x.rank) if before[axis] or after[axis])
     starts = tuple(before[axis] for axis in axes)
     stops = tuple(before[axis] + size_known(x.shape[axis], "a padded extent") for axis in axes)
-    return slice(dy, axes=axes, starts=starts, stops=stops, strides=(1,) * len(axes))
+    return slice(dy, axis=axes, starts=starts, stops=stops, strides=(1,) * len(axes))
 
 
 @op(halves=True)

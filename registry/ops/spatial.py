@@ -1,7 +1,7 @@
 """Convolution and pooling over one, two or three axes, composed of the operators for images.
 
 Signals are [n, w, c], images [n, h, w, c], volumes [n, d, h, w, c]; filters end in [c / groups, o]. `window`, `stride`
-and `dilation` have a number for each of these axes. `padding` has one number for each axis, or as in ONNX first the
+and `dilation` are a number for each of these axes, or one for all. So is `padding`; or, as in ONNX, it is first the
 numbers before every axis and then those after. With layout="NCHW", channels come before all other axes and filters are
 [o, c / groups, ...], as in PyTorch, for any number of axes; the function adds transposes.
 """
@@ -21,10 +21,11 @@ from registry.ops.reduce import max, mean
 from registry.ops.shape import concat, pad, reshape, transpose
 from registry.shapes import size_known
 from registry.spelled import spelled
+from registry.spellings import Numbers
 from registry.value import Index, Value
 
-Numbers = tuple[int, ...]
-Pool = Callable[[Value, Numbers, Numbers, Numbers], Value]
+Many = tuple[int, ...]
+Pool = Callable[[Value, Many, Many, Many], Value]
 """A function that pools images, given a window, a stride and the padding of four edges."""
 
 
@@ -48,7 +49,7 @@ def conv(
         return _first(y)
     axes = _axes_of(x)
     require(w.rank == x.rank, f"w has {w.rank} axes and x {x.rank}; both need the same number")
-    stride, dilation = (_numbers(name, n, axes, 1) for name, n in (("stride", stride), ("dilation", dilation)))
+    stride, dilation = _numbers("stride", stride, axes, 1), _numbers("dilation", dilation, axes, 1)
     edges = _edges(padding, axes)
     if axes == 3:
         return _conv_volume(x, w, stride, edges, dilation, groups)
@@ -120,7 +121,7 @@ def conv_transpose(
         return _first(y)
     axes = _axes_of(x)
     require(w.rank == x.rank, f"w has {w.rank} axes and x {x.rank}; both need the same number")
-    stride, dilation = (_numbers(name, n, axes, 1) for name, n in (("stride", stride), ("dilation", dilation)))
+    stride, dilation = _numbers("stride", stride, axes, 1), _numbers("dilation", dilation, axes, 1)
     more = _numbers("output_padding", output_padding, axes, 0)
     edges = _edges(padding, axes)
     fits = all(0 <= extra < step for extra, step in zip(more, stride, strict=True))
@@ -196,9 +197,10 @@ def max_pool(
     if _is_channels_first(x, layout):
         y = max_pool(_last(x), window=window, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
         return _first(y)
-    axes = _pooled_axes(x, window)
+    window = _window_of(x, window)
+    axes = len(window)
     dilation = _numbers("dilation", dilation, axes, 1)
-    stride = _numbers("stride", stride or window, axes, 1)
+    stride = _numbers("stride", window if stride == () else stride, axes, 1)
     edges = _edges(padding, axes)
     if ceil_mode:
         edges = _with_ceil(x, _spans(window, dilation), stride, edges)
@@ -233,8 +235,9 @@ def avg_pool(
             count_include_pad=count_include_pad,
         )
         return _first(y)
-    axes = _pooled_axes(x, window)
-    stride = _numbers("stride", stride or window, axes, 1)
+    window = _window_of(x, window)
+    axes = len(window)
+    stride = _numbers("stride", window if stride == () else stride, axes, 1)
     edges = _edges(padding, axes)
     wide = _with_ceil(x, window, stride, edges) if ceil_mode else edges
     if count_include_pad and any(edges):
@@ -263,10 +266,11 @@ def lp_pool(
     if _is_channels_first(x, layout):
         y = lp_pool(_last(x), p=p, window=window, stride=stride, padding=padding, ceil_mode=ceil_mode)
         return _first(y)
-    axes = _pooled_axes(x, window)
+    window = _window_of(x, window)
+    axes = len(window)
     edges = _edges(padding, axes)
     if ceil_mode:
-        edges = _with_ceil(x, window, _numbers("stride", stride or window, axes, 1), edges)
+        edges = _with_ceil(x, window, _numbers("stride", window if stride == () else stride, axes, 1), edges)
     means = avg_pool(pow(abs(x), p), window=window, stride=stride, padding=edges, count_include_pad=True)
     return pow(means * math.prod(window), 1 / p)
 
@@ -274,13 +278,13 @@ def lp_pool(
 @spelled
 def global_avg_pool(x: Value, *, layout: str = "NHWC") -> Value:
     """Return the mean of each channel over all axes but batch and channels, which keep the extent 1."""
-    return mean(x, axes=_places(x, layout), keepdims=True)
+    return mean(x, axis=_places(x, layout), keepdims=True)
 
 
 @spelled
 def global_max_pool(x: Value, *, layout: str = "NHWC") -> Value:
     """Return the maximum of each channel over all axes but batch and channels, which keep the extent 1."""
-    return max(x, axes=_places(x, layout), keepdims=True)
+    return max(x, axis=_places(x, layout), keepdims=True)
 
 
 @spelled
@@ -299,7 +303,7 @@ def adaptive_max_pool(x: Value, *, size: Numbers, layout: str = "NHWC") -> Value
     return _adapted(x, size, lambda x, window: max_pool(x, window=window))
 
 
-def _conv_volume(x: Value, w: Value, stride: Numbers, edges: Numbers, dilation: Numbers, groups: int) -> Value:
+def _conv_volume(x: Value, w: Value, stride: Many, edges: Many, dilation: Many, groups: int) -> Value:
     """Return a convolution of volumes as one of images: depth under the window becomes channels.
 
     The planes of a volume lie below one another in the image. Positions where the window covers two planes are computed
@@ -320,14 +324,14 @@ def _conv_volume(x: Value, w: Value, stride: Numbers, edges: Numbers, dilation: 
     starts = [i * dilation[0] for i in range(window[0])]
     under = [x[:, start : start + stride[0] * (planes - 1) + 1 : stride[0]] for start in starts]
     image = reshape(concat(*under, axis=-1), shape=(n, planes * height, wide[2], window[0] * channels))
-    filters = reshape(transpose(w, axes=(1, 2, 0, 3, 4)), shape=(*window[1:], window[0] * depth, made))
+    filters = reshape(transpose(w, axis=(1, 2, 0, 3, 4)), shape=(*window[1:], window[0] * depth, made))
     y = conv2d(image, filters, stride=stride[1:], dilation=dilation[1:], groups=groups)
     below = planes * (height // stride[1]) - size_known(y.shape[1], "a height")
     y = pad(y, before=(0,) * 4, after=(0, below, 0, 0))
     return reshape(y, shape=(n, planes, height // stride[1], columns, made))[:, :, :rows]
 
 
-def _pooled(x: Value, pool: Pool, window: Numbers, stride: Numbers, edges: Numbers) -> Value:
+def _pooled(x: Value, pool: Pool, window: Many, stride: Many, edges: Many) -> Value:
     """Return the pooling over any number of axes; volumes pool each plane first, then the depth."""
     axes = _axes_of(x)
     if axes < 3:
@@ -336,10 +340,10 @@ def _pooled(x: Value, pool: Pool, window: Numbers, stride: Numbers, edges: Numbe
         return _as_rank(y, axes)
     n, depth, height, width, channels = x.shape
     depth, channels = size_known(depth, "the depth"), size_known(channels, "the number of channels")
-    planes = reshape(transpose(x, axes=(0, 2, 3, 1, 4)), shape=(n, height, width, depth * channels))
+    planes = reshape(transpose(x, axis=(0, 2, 3, 1, 4)), shape=(n, height, width, depth * channels))
     planes = pool(planes, window[1:], stride[1:], (*edges[1:3], *edges[4:]))
     rows, columns = (size_known(extent, "an extent of a volume") for extent in planes.shape[1:3])
-    back = transpose(reshape(planes, shape=(n, rows, columns, depth, channels)), axes=(0, 3, 1, 2, 4))
+    back = transpose(reshape(planes, shape=(n, rows, columns, depth, channels)), axis=(0, 3, 1, 2, 4))
     deep = pool(
         reshape(back, shape=(n, depth, rows * columns, channels)),
         (window[0], 1),
@@ -349,7 +353,7 @@ def _pooled(x: Value, pool: Pool, window: Numbers, stride: Numbers, edges: Numbe
     return reshape(deep, shape=(n, deep.shape[1], rows, columns, channels))
 
 
-def _dilated_max(x: Value, window: Numbers, stride: Numbers, edges: Numbers, dilation: Numbers) -> Value:
+def _dilated_max(x: Value, window: Many, stride: Many, edges: Many, dilation: Many) -> Value:
     """Return the maximum along each axis of the elements under the taps of the window; the first of equal ones."""
     axes = _axes_of(x)
     spans = _spans(window, dilation)
@@ -375,8 +379,9 @@ def _dilated_max(x: Value, window: Numbers, stride: Numbers, edges: Numbers, dil
     return x
 
 
-def _adapted(x: Value, size: Numbers, pool: Callable[[Value, Numbers], Value]) -> Value:
+def _adapted(x: Value, size: Numbers, pool: Callable[[Value, Many], Value]) -> Value:
     axes = _axes_of(x)
+    size = (size,) * axes if isinstance(size, int) else size
     require(len(size) == axes and min(size) > 0, f"size {size} is not {axes} positive numbers")
     for axis, count in enumerate(size):
         extent = size_known(x.shape[axis + 1], "a pooled extent")
@@ -394,7 +399,7 @@ def _adapted(x: Value, size: Numbers, pool: Callable[[Value, Numbers], Value]) -
     return x
 
 
-def _with_ceil(x: Value, spans: Numbers, stride: Numbers, edges: Numbers) -> Numbers:
+def _with_ceil(x: Value, spans: Many, stride: Many, edges: Many) -> Many:
     """Return the edges, enlarged for one more window after each axis if it starts before the last padding."""
     axes = len(spans)
     after: list[int] = []
@@ -408,7 +413,8 @@ def _with_ceil(x: Value, spans: Numbers, stride: Numbers, edges: Numbers) -> Num
     return (*edges[:axes], *after)
 
 
-def _edges(padding: Numbers, axes: int) -> Numbers:
+def _edges(padding: Numbers, axes: int) -> Many:
+    padding = (padding,) * axes if isinstance(padding, int) else padding
     padding = padding or (0,) * axes
     require(
         len(padding) in (axes, 2 * axes) and min(padding) >= 0,
@@ -417,17 +423,18 @@ def _edges(padding: Numbers, axes: int) -> Numbers:
     return padding if len(padding) == 2 * axes else padding * 2
 
 
-def _numbers(name: str, numbers: Numbers, axes: int, least: int) -> Numbers:
+def _numbers(name: str, numbers: Numbers, axes: int, least: int) -> Many:
+    numbers = (numbers,) * axes if isinstance(numbers, int) else numbers
     numbers = numbers or (least,) * axes
     require(len(numbers) == axes and min(numbers) >= least, f"{name} {numbers} is not {axes} numbers from {least}")
     return numbers
 
 
-def _spans(window: Numbers, dilation: Numbers) -> Numbers:
+def _spans(window: Many, dilation: Many) -> Many:
     return tuple(gap * (count - 1) + 1 for count, gap in zip(window, dilation, strict=True))
 
 
-def _as_image_attributes(stride: Numbers, edges: Numbers, dilation: Numbers) -> dict[str, Numbers]:
+def _as_image_attributes(stride: Many, edges: Many, dilation: Many) -> dict[str, Many]:
     """Return the attributes for images; a signal is an image of one row."""
     if len(stride) == 2:
         return dict(stride=stride, padding=edges, dilation=dilation)
@@ -447,10 +454,11 @@ def _axes_of(x: Value) -> int:
     return x.rank - 2
 
 
-def _pooled_axes(x: Value, window: Numbers) -> int:
+def _window_of(x: Value, window: Numbers) -> Many:
     axes = _axes_of(x)
+    window = (window,) * axes if isinstance(window, int) else window
     require(len(window) == axes, f"window has {len(window)} numbers; x has {axes} axes to pool")
-    return axes
+    return window
 
 
 def _require_axes(x: Value, axes: int) -> None:
@@ -469,12 +477,12 @@ def _is_channels_first(x: Value, layout: str) -> bool:
 
 
 def _last(x: Value) -> Value:
-    return transpose(x, axes=(0, *range(2, x.rank), 1))
+    return transpose(x, axis=(0, *range(2, x.rank), 1))
 
 
 def _first(x: Value) -> Value:
-    return transpose(x, axes=(0, x.rank - 1, *range(1, x.rank - 1)))
+    return transpose(x, axis=(0, x.rank - 1, *range(1, x.rank - 1)))
 
 
 def _filters_last(w: Value) -> Value:
-    return transpose(w, axes=(*range(2, w.rank), 1, 0))
+    return transpose(w, axis=(*range(2, w.rank), 1, 0))

@@ -12,17 +12,18 @@ from registry.ops.fill import count_like
 from registry.ops.pointwise import abs, equal, exp, sign, where
 from registry.ops.reduce import mean, reduced, sum, with_axes
 from registry.shapes import normal_axes, require_float
+from registry.spellings import Axis
 from registry.value import Value
 
 
 @op
-def logsumexp(x: Value, *, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Return log(sum(exp(x))) along `axes`, or along all axes if empty, without overflow.
+def logsumexp(x: Value, *, axis: Axis = (), keepdims: bool = False) -> TensorType:
+    """Return log(sum(exp(x))) along `axis`, or along all axes if empty, without overflow.
 
     `keepdims` keeps the axes with extent 1. If all exponentials are 0 the result is -inf, and its gradient 0.
     """
     require_float(x)
-    return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
+    return TensorType(x.dtype, reduced(x.shape, axis, keepdims))
 
 
 @logsumexp.gradient
@@ -32,14 +33,14 @@ def logsumexp_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...]) 
 
 
 @op
-def variance(x: Value, *, axes: tuple[int, ...] = (), correction: float = 0.0, keepdims: bool = False) -> TensorType:
-    """Return the variance along `axes`, or along all axes if empty; `keepdims` keeps them with extent 1.
+def variance(x: Value, *, axis: Axis = (), correction: float = 0.0, keepdims: bool = False) -> TensorType:
+    """Return the variance along `axis`, or along all axes if empty; `keepdims` keeps them with extent 1.
 
     The sum of squared distances from the mean is divided by the number of elements less `correction`: 0 is NumPy's
     default, 1 PyTorch's.
     """
     require_float(x)
-    return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
+    return TensorType(x.dtype, reduced(x.shape, axis, keepdims))
 
 
 @variance.gradient
@@ -48,12 +49,10 @@ def variance_gradient(x: Value, dy: Value, *, axes: tuple[int, ...], correction:
 
 
 @op
-def standard_deviation(
-    x: Value, *, axes: tuple[int, ...] = (), correction: float = 0.0, keepdims: bool = False
-) -> TensorType:
+def standard_deviation(x: Value, *, axis: Axis = (), correction: float = 0.0, keepdims: bool = False) -> TensorType:
     """Return the square root of `variance` with these attributes; where it is 0, so is the gradient."""
     require_float(x)
-    return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
+    return TensorType(x.dtype, reduced(x.shape, axis, keepdims))
 
 
 @standard_deviation.gradient
@@ -64,18 +63,18 @@ def standard_deviation_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[in
 
 
 @op
-def norm(x: Value, *, ord: float = 2.0, axes: tuple[int, ...] = (), keepdims: bool = False) -> TensorType:
-    """Return the vector norm (sum of |x|**ord)**(1 / ord) along `axes`, or along all axes if empty.
+def norm(x: Value, *, ord: float = 2.0, axis: Axis = (), keepdims: bool = False) -> TensorType:
+    """Return the vector norm (sum of |x|**ord)**(1 / ord) along `axis`, or along all axes if empty.
 
     `keepdims` keeps the axes with extent 1. With ord inf it is the largest |x|, with -inf the smallest, with 0 the
     number of elements that are not 0. The gradient is 0 where x is 0; equal extremes share it evenly.
     """
     require_float(x)
     require(ord == ord, "ord is NaN")
-    for axis in normal_axes(axes, x.rank):
-        some = ord not in (inf, -inf) or x.shape[axis] != 0
-        require(some, f"axis {axis} has no elements and so no norm of order {ord}")
-    return TensorType(x.dtype, reduced(x.shape, axes, keepdims))
+    for each in normal_axes(axis, x.rank):
+        some = ord not in (inf, -inf) or x.shape[each] != 0
+        require(some, f"axis {each} has no elements and so no norm of order {ord}")
+    return TensorType(x.dtype, reduced(x.shape, axis, keepdims))
 
 
 @norm.gradient
@@ -87,7 +86,7 @@ def norm_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...], ord: 
         return dy * sign(x)
     if ord in (inf, -inf):
         is_extreme = cast(equal(abs(x), y), dtype=x.dtype)
-        return dy * (sign(x) * (is_extreme / sum(is_extreme, axes=axes, keepdims=True)))
+        return dy * (sign(x) * (is_extreme / sum(is_extreme, axis=axes, keepdims=True)))
     size = where(equal(y, 0.0), 1.0, y)
     if ord == 2:
         return dy * (x / size)
@@ -98,4 +97,4 @@ def norm_gradient(x: Value, y: Value, dy: Value, *, axes: tuple[int, ...], ord: 
 def _slope(x: Value, axes: tuple[int, ...], correction: float) -> Value:
     """Return half the gradient of the variance."""
     count = count_like(x, normal_axes(axes, x.rank))
-    return (x - mean(x, axes=axes, keepdims=True)) / (count - correction if correction else count)
+    return (x - mean(x, axis=axes, keepdims=True)) / (count - correction if correction else count)

@@ -8,4 +8,5 @@ completion  a script by which shells complete a command
 streams     stdout and stderr, with their failures handled
 outputs     output files, checked before the work starts
 ending      exit codes, and the sentence of an error
+os_errors   errors of the operating system about files, as sentences and as kinds
 """

@@ -9,8 +9,8 @@ from typing import Final
 
 from prograd_proto import PluginError, ProgramError
 from prograd_proto.errors import Unwritable
-from prograd_proto.os_errors import is_full, os_sentence
 from prograd_proto.wording import words_of_a_command
+from runtime.command_line.os_errors import is_full, os_sentence
 from runtime.command_line.streams import drop
 from runtime.errors import DataError, ExecutionError, NonFinite, ResourceLimit, UsageError
 from runtime.runs.interrupts import Interrupted

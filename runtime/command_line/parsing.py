@@ -24,7 +24,7 @@ def new_parser(command: str, description: str) -> tuple[argparse.ArgumentParser,
         epilog=f"{command} VERB --help shows the options of a verb, with examples.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show which prograd this is, and exit")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version, and exit")
     parser.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)  # once given before the verb
     return parser, parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
@@ -41,11 +41,13 @@ def add_verb(verbs: Any, name: str, summary: str, more: str, *examples: str) -> 
     )
     verb.add_argument(
         "--plugin", action="append", default=[], metavar="NAME",
-        help="use the operators of an installed package; no program does so by itself",
+        help="use the operators of this installed package; a program cannot do so by itself",
     )  # fmt: skip
-    verb.add_argument("-q", "--quiet", action="store_true", help="no progress and no notes, only warnings and errors")
     verb.add_argument(
-        "--traceback", action="store_true", default=argparse.SUPPRESS, help="show where in the code an error arose"
+        "-q", "--quiet", action="store_true", help="print only warnings and errors, no progress and no notes"
+    )
+    verb.add_argument(
+        "--traceback", action="store_true", default=argparse.SUPPRESS, help="print the traceback of an error"
     )
     verb.set_defaults(verb=name)
     return verb
@@ -57,7 +59,7 @@ def add_completion(verbs: Any, name: str) -> argparse.ArgumentParser:
     verb = add_verb(
         verbs,
         name,
-        "print a script by which a shell completes verbs, options and their words",
+        "print a script that lets a shell complete verbs, options and values",
         "Put one of the lines into the file that your shell reads when it starts.",
         f'eval "$({command} {name} bash)"    # in ~/.bashrc',
         f'eval "$({command} {name} zsh)"     # in ~/.zshrc, below compinit',

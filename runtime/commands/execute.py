@@ -28,7 +28,7 @@ from runtime.errors import OutOfTime, UsageError
 from runtime.files.output import require_form
 from runtime.memory.limit import MemoryLimit, peak_rss
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
-from runtime.runs.course import MAX_STEPS_AT_ONCE
+from runtime.runs.course import AHEAD
 from runtime.runs.evaluation import run_over
 from runtime.runs.events import Event
 from runtime.runs.interrupts import Interrupted, Interrupts
@@ -109,8 +109,7 @@ def perform(options: argparse.Namespace) -> Performed:
             trace.write(force=options.force)
     give(wanted, decoded(run, columns, arrays), force=options.force)
     if options.save or options.in_place:
-        layout = "prograd" if options.load else options.layout
-        run.save(options.save or options.load, layout=layout, force=options.force or options.in_place)
+        run.save(options.save or options.load, force=options.force or options.in_place)
     failures = differences(expected, arrays, rtol=options.rtol, atol=options.atol)
     return Performed(run, fields + _common_fields(options, run, perf_counter() - start), failures)
 
@@ -142,7 +141,7 @@ def _train(
             every=options.every,
             keep=options.keep,
             force=options.force,
-            ahead=MAX_STEPS_AT_ONCE,
+            ahead=AHEAD,
             retarget_schedule=options.retarget_schedule,
             change_data=options.change_data,
             before_checkpoint=file.sync if file is not None else None,
@@ -227,7 +226,7 @@ def _require_consistent(options: argparse.Namespace) -> None:
             f"--change-{'data' if options.change_data else 'settings'} makes two of it; leave one of them out",
         ),
         (
-            _takes_some(options) and (options.resume or not (options.load or _is_only_saved(options))),
+            _takes_some(options) and (options.resume or not options.load),
             "--only, --rename and --layout say what --load takes, and --resume takes all; give --load alone",
         ),
         (
@@ -253,11 +252,6 @@ def _require_consistent(options: argparse.Namespace) -> None:
     for broken, text in rules:
         if broken:
             raise UsageError(text)
-
-
-def _is_only_saved(options: argparse.Namespace) -> bool:
-    """Return True if --layout is that of the file of --save."""
-    return bool(options.save) and not (options.only or options.rename)
 
 
 def _takes_some(options: argparse.Namespace) -> bool:

@@ -20,33 +20,33 @@ def add_what(group: Any) -> None:
 
 def add_entry(group: Any) -> None:
     """Add the option for the entry."""
-    group.add_argument("--entry", metavar="NAME", help="the entry; the one that the program names unless given")
+    group.add_argument("--entry", metavar="NAME", help="entry to run; default that of the program")
 
 
 def add_length(group: Any) -> None:
     """Add the options for the entry, its length and its seed."""
     add_entry(group)
-    group.add_argument("--steps", type=positive, metavar="N", help="train for so many steps in all")
-    group.add_argument("--epochs", type=positive, metavar="N", help="train for so many epochs in all")
-    group.add_argument("--seed", type=int64, metavar="N", help="in place of the program's seed")
+    group.add_argument("--steps", type=positive, metavar="N", help="total number of training steps")
+    group.add_argument("--epochs", type=positive, metavar="N", help="total number of training epochs")
+    group.add_argument("--seed", type=int64, metavar="N", help="seed in place of the program's")
 
 
 def add_settings(group: Any) -> None:
     """Add the options for settings of the program."""
     group.add_argument(
         "--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=NUMBER",
-        help="a setting of the program, as in rate=3e-4; its own value unless given",
+        help="value of a setting, as in rate=3e-4; default that of the program",
     )  # fmt: skip
 
 
 def _add_threads(group: Any) -> None:
     group.add_argument(
         "--threads", type=threads, default="auto", metavar="N",
-        help="one for each core that the process may use unless given; the results do not depend on it",
+        help="number of threads, which changes no result; default one for each usable core",
     )  # fmt: skip
     group.add_argument(
         "--schedule", type=one_of("fifo", "parallel"), metavar="{fifo,parallel}",
-        help="the order of the op list, or each op when it can; parallel with more than one thread",
+        help="run ops in the order of the list, or when their inputs are ready; default parallel with several threads",
     )  # fmt: skip
 
 
@@ -54,12 +54,12 @@ def add_spill(group: Any) -> None:
     """Add the option for the folder of the spill file."""
     group.add_argument(
         "--spill-dir", dest="spill", type=Path, metavar="DIR",
-        help="a folder on a disk, for the file that a program needs that `compiler plan --spill` made",
+        help="folder on a disk for spilled values; programs of `compiler plan --spill` need it",
     )  # fmt: skip
     add_old_word(group, "--spill", dest="spill", type=Path)
 
 
-def add_engine(group: Any, flag: str = "--engine", what: str = "what computes") -> None:
+def add_engine(group: Any, flag: str = "--engine", what: str = "engine that computes the steps") -> None:
     """Add the option for the engine."""
     group.add_argument(flag, type=one_of(*ENGINES), metavar=f"{{{','.join(ENGINES)}}}", help=what)
 
@@ -69,41 +69,54 @@ def add_how(group: Any) -> None:
     _add_threads(group)
     add_spill(group)
     add_engine(group)
-    group.add_argument("--math", type=one_of("exact"), default="exact", metavar="{exact}", help="how it computes")
+    group.add_argument(
+        "--math",
+        type=one_of("exact"),
+        default="exact",
+        metavar="{exact}",
+        help="arithmetic; exact computes as the program says",
+    )
 
 
 def add_memory(group: Any, whose: str = "the process") -> None:
     """Add the option for the memory limit."""
-    group.add_argument("--max-memory", type=size, metavar="SIZE", help=f"of {whose}, as in 200MiB")
+    group.add_argument("--max-memory", type=size, metavar="SIZE", help=f"memory limit of {whose}, as in 200MiB")
 
 
 def add_limits(group: Any) -> None:
     """Add the options for the limits of the process."""
     add_memory(group)
-    group.add_argument("--max-time", type=duration, metavar="TIME", help="of the run, as in 90, 1.5min or 2h")
     group.add_argument(
-        "--sandbox", action="store_true", help="let the system limit memory, time and files, for a stranger's program"
+        "--max-time", type=duration, metavar="TIME", help="time limit of the run, as in 90, 1.5min or 2h"
+    )
+    group.add_argument(
+        "--sandbox",
+        action="store_true",
+        help="let the operating system limit memory, time and files, for untrusted programs",
     )
 
 
 def add_rows(verb: argparse.ArgumentParser) -> None:
     """Add the options for the source of rows."""
-    rows = verb.add_argument_group("rows in")
+    rows = verb.add_argument_group("input rows")
     rows.add_argument(
-        "--data", type=Path, metavar="FILE", help="in place of the program's data file, with its keys; or a .csv"
+        "--data",
+        type=Path,
+        metavar="FILE",
+        help="data file in place of the program's, with the same keys, or a .csv file",
     )
     rows.add_argument(
-        "--split", metavar="NAME", help="the rows; those that the program names for the entry unless given"
+        "--split", metavar="NAME", help="split to read; default the one that the program names for the entry"
     )
     rows.add_argument(
         "--feed", action="append", default=[], metavar="NAME=@FILE",
-        help="a .npy file, or a JSON value, for a feed; then all feeds of the entry are given so",
+        help=".npy file or JSON value for a feed; the other feeds of the entry need one too",
     )  # fmt: skip
 
 
 def add_file_of_states(group: Any) -> None:
     """Add the argument for a file of states."""
-    group.add_argument("--load", type=Path, metavar="FILE", help="take parameters and buffers from a file")
+    group.add_argument("--load", type=Path, metavar="FILE", help="load parameters and buffers from a file")
 
 
 def add_load(states: Any) -> None:
@@ -111,15 +124,15 @@ def add_load(states: Any) -> None:
     add_file_of_states(states)
     states.add_argument(
         "--only", action="append", default=[], metavar="PATTERN",
-        help="of --load: states such as 'trunk.*', and no others",
+        help="with --load: load only matching states, as in 'trunk.*'",
     )  # fmt: skip
     states.add_argument(
         "--rename", action="append", default=[], type=_rule, metavar="OLD=NEW",
-        help="of --load: tensors that begin with OLD begin with NEW; or with a * in both",
+        help="with --load: replace the beginning OLD of names by NEW, or match a * in both",
     )  # fmt: skip
     states.add_argument(
         "--layout", type=one_of("prograd", "torch"), default="prograd", metavar="{prograd,torch}",
-        help="whose names and axes the file of --load has, or without --load that of --save",
+        help="with --load: convention of names and axes in the file",
     )  # fmt: skip
 
 
@@ -129,22 +142,18 @@ def add_states(verb: argparse.ArgumentParser) -> None:
     add_load(states)
     states.add_argument("--save", type=Path, metavar="FILE", help="write all states at the end")
     states.add_argument("--in-place", action="store_true", help="save to the file that --load names")
-    states.add_argument("--checkpoint", type=Path, metavar="DIR", help="write checkpoints into a folder")
-    states.add_argument("--every", type=positive, metavar="N", help="steps between two; each epoch unless given")
-    states.add_argument("--keep", type=positive, default=3, metavar="K", help="how many stay; default 3")
+    states.add_argument("--checkpoint", type=Path, metavar="DIR", help="write checkpoints to a folder")
+    states.add_argument("--every", type=positive, metavar="N", help="steps between two checkpoints; default an epoch")
+    states.add_argument(
+        "--keep", type=positive, default=3, metavar="K", help="number of checkpoints to keep; default 3"
+    )
     states.add_argument(
         "--resume", action="store_true",
-        help="go on from the newest checkpoint of --checkpoint, or from the file that --load names",
+        help="continue from the newest checkpoint in --checkpoint, or from the file of --load",
     )  # fmt: skip
-    states.add_argument(
-        "--retarget-schedule", action="store_true", help="resume although the number of steps in all is another"
-    )
-    states.add_argument(
-        "--change-settings", action="store_true", help="resume although --set names another value than the run has"
-    )
-    states.add_argument(
-        "--change-data", action="store_true", help="resume although the rows are others than the run began with"
-    )
+    states.add_argument("--retarget-schedule", action="store_true", help="resume with another total number of steps")
+    states.add_argument("--change-settings", action="store_true", help="resume with other values of settings")
+    states.add_argument("--change-data", action="store_true", help="resume with other rows")
     states.add_argument("--force", action="store_true", help="replace files, and remove another run's checkpoints")
 
 
@@ -155,16 +164,22 @@ def add_no_log_format(verb: argparse.ArgumentParser) -> None:
 
 def add_files(verb: argparse.ArgumentParser) -> None:
     """Add the options for files that describe the run."""
-    files = verb.add_argument_group("files about the run")
+    files = verb.add_argument_group("files that describe the run")
     files.add_argument(
-        "--metrics", type=Path, metavar="FILE", help="write every step and epoch to a .csv or .jsonl file"
+        "--metrics", type=Path, metavar="FILE", help="write metrics of each step and epoch to a .csv or .jsonl file"
     )
     files.add_argument(
-        "--tensorboard", type=Path, metavar="DIR", help="write every step and epoch to an event file for TensorBoard"
+        "--tensorboard",
+        type=Path,
+        metavar="DIR",
+        help="write metrics of each step and epoch to an event file for TensorBoard",
     )
-    files.add_argument("--trace", type=Path, metavar="FILE", help="write the time of every op, for chrome://tracing")
+    files.add_argument("--trace", type=Path, metavar="FILE", help="write the time of each op, for chrome://tracing")
     files.add_argument(
-        "--record", type=Path, metavar="FILE", help="write what was run, what it gave and where, for runtime replay"
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="write the inputs, the results and the machine of the run, for runtime replay",
     )
 
 
@@ -172,16 +187,16 @@ def add_reports(verb: argparse.ArgumentParser) -> None:
     """Add the options for progress reports and limits."""
     reports = verb.add_argument_group("reports and limits")
     reports.add_argument(
-        "--log-format", type=one_of("text", "json"), default="text", metavar="{text,json}", help="of stderr"
+        "--log-format", type=one_of("text", "json"), default="text", metavar="{text,json}", help="format of stderr"
     )
     reports.add_argument(
         "--progress", type=one_of("auto", "bar", "plain", "none"), default="auto", metavar="{auto,bar,plain,none}",
-        help="a bar on a terminal, plain lines elsewhere, unless given",
+        help="display of progress; auto is a bar on a terminal and plain lines elsewhere",
     )  # fmt: skip
     reports.add_argument(
         "--watch", action="append", default=[], metavar="PATTERN",
-        help="histograms of parameters, as 'layer1.*', and of their gradients, each epoch, into metrics that are a "
-        ".jsonl file or into --tensorboard",
+        help="parameters, as in 'layer1.*', whose histograms, with those of their gradients, are written each epoch "
+        "to a .jsonl file of --metrics or to --tensorboard",
     )  # fmt: skip
     add_limits(reports)
 

@@ -128,7 +128,7 @@ def test_the_states_of_the_lowest_loss_are_kept_and_improving_runs_go_on(engine:
     save_file({"x": x, "y": x @ w, "test": np.arange(32), "train": np.arange(32, 64)}, tmp_path / "d.safetensors")
     program = Program(seed=1)
     seen = program.input("x", "float32", ("batch", 64))
-    y = ops.sum(seen * program.parameter("w", (64,), prograd.zeros()), axes=(1,))
+    y = ops.sum(seen * program.parameter("w", (64,), prograd.zeros()), axis=(1,))
     program.minimize(ops.squared_error(y, program.input("y", "float32", ("batch",))), sgd(0.01))
     program.data("d.safetensors", splits={"train": "train", "test": "train"})
     program.training(epochs=9, evaluate="test", keep_best="loss", stop_after=2)

@@ -49,7 +49,7 @@ def test_a_metric_that_is_the_tensor_of_rows_for_one_row_is_still_a_metric(
 ):
     program = Program()
     x = program.input("x", "float32", ("batch",))
-    program.entry("evaluate", over="sum", largest=ops.max(x, axes=(0,), keepdims=True), s=x)
+    program.entry("evaluate", over="sum", largest=ops.max(x, axis=(0,), keepdims=True), s=x)
     run = compiled_without(program, left_out, batch=batch)
     assert run.evaluate({"x": np.arange(4, dtype="float32")}) == {"largest": total}
 

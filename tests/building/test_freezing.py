@@ -46,10 +46,10 @@ def two_layers(optimizer, *, frozen=(), average=False, **options) -> Program:
     b1 = program.parameter("encoder.b", (5,), zeros(), trainable="encoder.b" not in frozen)
     w2 = program.parameter("head.w", (5,), normal(0.0, 0.5), trainable="head.w" not in frozen)
     hidden = ops.tanh(x @ w1 + b1)
-    program.minimize(ops.squared_error(ops.sum(hidden * w2, axes=(1,)), y), optimizer, **options)
+    program.minimize(ops.squared_error(ops.sum(hidden * w2, axis=(1,)), y), optimizer, **options)
     if average:
         program.average(0.5, [w1, w2])
-    program.outputs(prediction=ops.sum(hidden * w2, axes=(1,)))
+    program.outputs(prediction=ops.sum(hidden * w2, axis=(1,)))
     return program
 
 

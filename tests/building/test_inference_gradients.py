@@ -25,7 +25,7 @@ def network(program: Program, x: Value, *, trains: bool = True) -> Value:
     if trains:
         program.update(mean, new_mean)
         program.update(variance, new_variance)
-    return ops.sum(ops.dropout(y, rate=0.5) ** 3)
+    return ops.sum(ops.dropout(y, ratio=0.5) ** 3)
 
 
 def penalised(*, first: bool) -> Program:

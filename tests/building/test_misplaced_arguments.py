@@ -27,7 +27,7 @@ def test_a_shape_in_place_of_a_dtype_says_the_order(shape: object):
 def test_outputs_and_metrics_without_names_show_how_to_name_them():
     program = Program("p")
     x = program.input("x", "float32", ("n", 3))
-    y = ops.sum(x, axes=(1,))
+    y = ops.sum(x, axis=(1,))
     wanted = {
         "metrics: a str is given without a name; write metrics(accuracy=accuracy)": lambda: program.metrics("x"),
         "outputs: a Value is given without a name; write outputs(logits=logits)": lambda: program.outputs(y),

@@ -130,9 +130,9 @@ def test_a_head_is_trained_on_what_was_trained(tmp_path):
     path = save(linear(rate=0.05), tmp_path, keep_best=None, evaluate=None)
     program = Program.load(path)
     head = program.parameter("head", (3,), zeros())
-    error = ops.sum(program["x"] * head, axes=(1,)) - program["y"]
+    error = ops.sum(program["x"] * head, axis=(1,)) - program["y"]
     program.minimize(ops.mean(error * error), sgd(0.05), [head], name="head")
-    program.outputs(head=ops.sum(program["x"] * head, axes=(1,)))
+    program.outputs(head=ops.sum(program["x"] * head, axis=(1,)))
     program.data("rows.safetensors", splits={"train": "train"})
     program.training(epochs=2)
     program.compile().save(tmp_path / "q.pb")
@@ -194,7 +194,7 @@ def test_averages_go_on(tmp_path):
 def test_a_program_that_only_predicts_is_opened_and_trained(tmp_path):
     program = Program("predicts")
     w = program.parameter("w", (3,), zeros(), trainable=True)
-    program.outputs(y=ops.sum(program.input("x", "float32", ("batch", 3)) * w, axes=(1,)))
+    program.outputs(y=ops.sum(program.input("x", "float32", ("batch", 3)) * w, axis=(1,)))
     program.compile(batch=2).save(tmp_path / "p.pb")
     opened = Program.load(tmp_path / "p.pb")
     y = opened.input("wanted", "float32", ("batch",))

@@ -208,10 +208,10 @@ def test_rotary_attention_is_that_of_turned_queries_and_keys():
     x = 0.1 * drawn(2, 5, 4)
 
     def by_hand(program: Program, x: Value) -> Value:
-        q, k, v = (ops.unsqueeze(layers.dense(x, f"a.{w}", 4), axes=(1,)) for w in "qkv")
+        q, k, v = (ops.unsqueeze(layers.dense(x, f"a.{w}", 4), axis=(1,)) for w in "qkv")
         places = ops.range.on(program)(stop=5)
         q, k = ops.rotary_embedding(q, places), ops.rotary_embedding(k, places)
-        return layers.dense(ops.squeeze(ops.scaled_dot_product_attention(q, k, v), axes=(1,)), "a.out", 4)
+        return layers.dense(ops.squeeze(ops.scaled_dot_product_attention(q, k, v), axis=(1,)), "a.out", 4)
 
     y, s = computed(lambda p, x: layers.attention(x, "a", 1, rotary=True), x)
     expected, same = computed(by_hand, x)

@@ -20,7 +20,7 @@ from prograd import Program, Run, UsageError, adam, constant, layers, ops, sgd
 from registry import OPS
 from runtime.__main__ import main as runtime_main
 from runtime.dtypes import BFLOAT16
-from runtime.runs.shown.html_tables import MAX_TABLE_ROWS, described, table
+from runtime.runs.shown.html_tables import ROWS, described, table
 
 
 def network() -> Program:
@@ -41,14 +41,14 @@ def test_every_operator_has_a_signature_with_kinds_and_defaults():
         tensors = [p.name for p in found if p.kind != inspect.Parameter.KEYWORD_ONLY]
         attributes = [p.name for p in found if p.kind == inspect.Parameter.KEYWORD_ONLY]
         assert tensors == list(op.signature.inputs)
-        assert attributes == list(op.signature.attributes)
+        assert attributes == op.signature.parameters
     assert str(inspect.signature(ops.softmax)) == "(x: 'Value', *, axis: 'int' = -1) -> 'y'"
     assert str(inspect.signature(ops.layer_norm)) == (
         "(x: 'Value', scale: 'Value | None' = None, bias: 'Value | None' = None, *, axis: 'int' = -1, "
         "epsilon: 'float' = 1e-05) -> 'y, mean, inverse_deviation'"
     )
     assert str(inspect.signature(ops.dropout)).startswith(
-        "(x: 'Value', seed: 'Value' = <the state of that name>, step: 'Value' = <the state of that name>, *, rate:"
+        "(x: 'Value', seed: 'Value' = <the state of that name>, step: 'Value' = <the state of that name>, *, ratio:"
     )
     assert "registry" not in str(inspect.signature(type(ops.softmax)))  # the class has its own
 
@@ -154,9 +154,9 @@ def test_arrays_are_shown_by_type_and_range(value: object, shown: tuple[str, str
 
 
 def test_a_long_table_is_cut():
-    rows = [(str(i), "<b>") for i in range(MAX_TABLE_ROWS + 3)]
+    rows = [(str(i), "<b>") for i in range(ROWS + 3)]
     shown = table(("a", "b"), rows)
-    assert shown.count("<tr>") == 1 + MAX_TABLE_ROWS + 1
+    assert shown.count("<tr>") == 1 + ROWS + 1
     assert "<td>and 3 more</td>" in shown
     assert "<b>" not in shown
 

@@ -79,7 +79,7 @@ def test_a_mask_of_your_own_says_what_counts(batch: int):
 
     def loss(x: Value, label: Value) -> Value:
         chosen = mask(label)
-        return ops.sum(ops.sum(x * x, axes=(1,)) * chosen) / ops.maximum(ops.sum(chosen), 1.0)
+        return ops.sum(ops.sum(x * x, axis=(1,)) * chosen) / ops.maximum(ops.sum(chosen), 1.0)
 
     run = run_of(loss, batch, weight=lambda label: ops.sum(mask(label)))
     wanted = (X.astype(np.float64) ** 2).sum(axis=1)[LABELS >= 0].mean()

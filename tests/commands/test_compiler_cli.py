@@ -129,7 +129,7 @@ def test_compile_leaves_a_pass_out_and_sets_the_option_of_another(program, capsy
         (
             ["--without", "list_operators"],
             "--without list_operators: list_operators cannot be left out: compile promises 'listed' ("
-            "a reader has to know whether it has these operators)",
+            "a reader can check that it has these operators)",
         ),
         (
             ["--option", "merge_identical"],
@@ -167,8 +167,8 @@ def test_ops_lists_operators_and_knows_near_misses(capsys):
     code, out, _ = run(capsys, "ops", "flip")
     assert code == 0
     line, call = out.splitlines()
-    assert line == "flip(x, axes): Return x with the elements reversed along `axes`; along all axes if empty."
-    assert call == "  ops.flip(x, *, axes=())"
+    assert line == "flip(x, axis): Return x with the elements reversed along `axis`; along all axes if empty."
+    assert call == "  ops.flip(x, *, axis=())"
     assert run(capsys, "ops", "matmull") == (
         2,
         "",

@@ -22,10 +22,10 @@ def test_a_table_is_printed_in_order_with_every_reason_on_a_line_of_its_own(caps
     heads = [line for line in lines if line[:2].strip().isdigit()]
     assert (code, lines[0]) == (0, f"compiler compile: {len(PASSES.names)} passes, in order")
     assert heads == [f"{number:2} {each.name}: {each.does}" for number, each in enumerate(PASSES, 1)]
-    assert "     requires    folded           what is folded to 1 is no factor" in lines
-    assert "     invalidates shared           what is dead depends on the order" in lines
+    assert "     requires    folded           a factor may be folded to 1, and is then removed" in lines
+    assert "     invalidates shared           lifetimes depend on the order" in lines
     assert "     option      thorough: bool = False  search longer for a small arena" in out
-    assert "   promises      bound            a step has sizes" in lines
+    assert "   promises      bound            a step has static sizes" in lines
     assert max(map(len, lines)) <= 132
 
 
@@ -59,7 +59,7 @@ def test_a_program_reads_the_same_as_json(capsys):
     }
     assert {each["name"]: each["applies_to"] for each in tables["native"]["passes"]}["separate"] == "instrumented steps"
     keep_budget = tables["plan"]["passes"][1]
-    assert keep_budget["requires"]["planned"] == "a block that is small enough stays as it is"
+    assert keep_budget["requires"]["planned"] == "a block within the budget is not changed"
     assert keep_budget["options"][0] == {
         "name": "budget",
         "type": "int | None",

@@ -29,7 +29,7 @@ def folder(tmp_path, monkeypatch):
     """A working directory with `p.pb`, whose settings are `rate` and `drop`, and its rows."""
     program = Program("line", seed=5)
     x, y = program.input("x", "float32", ("batch", 3)), program.input("y", "float32", ("batch",))
-    prediction = ops.sum(x * program.parameter("w", (3,), zeros()), axes=(1,))
+    prediction = ops.sum(x * program.parameter("w", (3,), zeros()), axis=(1,))
     program.minimize(ops.squared_error(prediction, y), sgd(program.setting("rate", 0.1)))
     program.setting("other", 1.0)
     save(program, tmp_path, epochs=2)

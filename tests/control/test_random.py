@@ -58,7 +58,7 @@ def test_the_gradient_of_dropout_in_a_loop_uses_the_mask_of_each_iteration(save:
     w = program.parameter("w", (50,), constant(1.0))
 
     def step(c: Value, row: Value) -> tuple[Value, Value]:
-        y = ops.dropout(row * w, rate=0.5)
+        y = ops.dropout(row * w, ratio=0.5)
         return c + ops.sum(y), y
 
     total, rows = ops.scan(step, ops.sum(x) * 0.0, x, save=save)

@@ -40,7 +40,7 @@ def recurrent(save: str = "all") -> Program:
         return h, h
 
     first = ops.broadcast_to(h0, shape=("batch", 4))
-    last, rows = ops.scan(step, first, ops.transpose(x, axes=(1, 0, 2)), save=save)
+    last, rows = ops.scan(step, first, ops.transpose(x, axis=(1, 0, 2)), save=save)
     small, trips = ops.while_loop(
         lambda c: ops.mean(ops.square(c)) > 0.05, lambda c: c * 0.7, last, max_trips=9, save=save
     )
@@ -101,7 +101,7 @@ def test_a_scan_trains_as_the_loop_written_out():
         return h, h
 
     first = ops.broadcast_to(h0, shape=("batch", 4))
-    last, rows = ops.scan(step, first, ops.transpose(x, axes=(1, 0, 2)))
+    last, rows = ops.scan(step, first, ops.transpose(x, axis=(1, 0, 2)))
     program.minimize(ops.mean(ops.square(rows)) + ops.mean(last), sgd(0.1))
     one, other = Stepper(program.compile(batch=2)), Stepper(unrolled().compile(batch=2))
     for _ in range(3):
@@ -176,7 +176,7 @@ def test_gradients_outside_training_go_through_loops():
     x = program.input("x", "float32", (4, 3))
 
     def step(c: Value, row: Value) -> tuple[Value, None]:
-        return ops.dropout(c * row, rate=0.5), None
+        return ops.dropout(c * row, ratio=0.5), None
 
     last, _ = ops.scan(step, x[0], x[1:])
     [dx] = gradients(ops.sum(last), [x])

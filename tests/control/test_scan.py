@@ -105,8 +105,8 @@ def test_recurrent_layers_written_as_scans_equal_the_operators(kind: str, save: 
     def scanned(x: Value, w: Value, r: Value, b: Value) -> Value:
         begin = ops.full.on(x.block)(shape=(n, u), value=0.0, dtype="float64")
         first = (begin, begin) if kind == "lstm" else begin
-        _, rows = ops.scan(lambda c, v: cell(c, v, w, r, b), first, ops.transpose(x, axes=(1, 0, 2)), save=save)
-        return ops.transpose(rows, axes=(1, 0, 2))
+        _, rows = ops.scan(lambda c, v: cell(c, v, w, r, b), first, ops.transpose(x, axis=(1, 0, 2)), save=save)
+        return ops.transpose(rows, axis=(1, 0, 2))
 
     def operator(x: Value, w: Value, r: Value, b: Value) -> Value:
         begin = ops.full.on(x.block)(shape=(n, u), value=0.0, dtype="float64")

@@ -87,13 +87,13 @@ ROWS = np.array([[nan, 1, 2, 3], [1, nan, 3, nan], [inf, 1, inf, 2], [-inf, -inf
     [
         (ops.max, [[nan] * 4, [nan] * 4, [0.5, 0, 0.5, 0], [0.25] * 4]),
         (ops.min, [[nan] * 4, [nan] * 4, [0, 1, 0, 0], [0.25] * 4]),
-        (lambda x, axes: ops.sort(x)[:, 3], [[1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 1]]),
-        (lambda x, axes: ops.topk(x, k=1)[0], [[1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]),
+        (lambda x, axis: ops.sort(x)[:, 3], [[1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 1]]),
+        (lambda x, axis: ops.topk(x, k=1)[0], [[1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]),
         (ops.logsumexp, [[nan] * 4, [nan] * 4, [nan, 0, nan, 0], [0] * 4]),
     ],
 )
 def test_gradients_of_reductions_of_nan_and_infinity(function: Callable[..., Value], dx: list[list[float]]):
-    np.testing.assert_array_equal(gradient(lambda x: function(x, axes=(1,)), ROWS)[0], dx)
+    np.testing.assert_array_equal(gradient(lambda x: function(x, axis=1), ROWS)[0], dx)
 
 
 def pooled(x: np.ndarray, **attributes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray | None]:

@@ -87,7 +87,7 @@ def test_the_signature_is_the_schema():
 
 
 def test_a_call_writes_every_attribute_and_names_outputs_after_the_op(block: Block, x: Value):
-    y = ops.sum(x, axes=(1,))
+    y = ops.sum(x, axis=(1,))
     [desc] = block.desc.ops
     assert repr(y) == "%sum_1: float32[2]"
     assert (desc.type, list(desc.inputs), list(desc.outputs)) == ("sum", ["x"], ["sum_1"])
@@ -157,15 +157,15 @@ MISTAKES: dict[str, tuple[Callable[[Value], Any], str]] = {
         "there is no operator 'matmull'; did you mean 'matmul'?",
     ),
     "an unknown attribute": (
-        lambda x: ops.sum(x, axis=(1,)),
-        "sum: there is no attribute 'axis'; here it is called axes",
+        lambda x: ops.sum(x, dim=(1,)),
+        "sum: there is no attribute 'dim'; here it is called axis",
     ),
     "nothing like it": (lambda x: ops.exp(x, blue=1), "exp: there is no attribute 'blue'; there are none"),
     "a mistyped attribute": (
-        lambda x: ops.sum(x, axes=1),
-        "sum: axes=1 is not a tuple of whole numbers; write axes=(1,)",
+        lambda x: ops.sum(x, axis=1.5),
+        "sum: axis=1.5 is not a tuple of whole numbers",
     ),
-    "a mistyped element": (lambda x: ops.sum(x, axes=(1.0,)), "sum: axes=(1.0,) is not a tuple of whole numbers"),
+    "a mistyped element": (lambda x: ops.sum(x, axis=(1.0,)), "sum: axis=(1.0,) is not a tuple of whole numbers"),
     "a number for a flag": (lambda x: ops.sum(x, keepdims=1), "sum: keepdims=1 is not True or False"),
     "an unknown dtype": (
         lambda x: ops.cast(x, dtype="float8"),
@@ -479,7 +479,7 @@ from registry import Block, Value, ops
 
 block = Block()
 x = block.define("x", TensorType("float32", (2, 3)))
-y: Value = ops.maximum(ops.sum(x, axes=(1,), keepdims=True), 0.0) + 1
+y: Value = ops.maximum(ops.sum(x, axis=1, keepdims=True), 0.0) + 1
 first, *rest = ops.split(x[0, ::2], sizes=(1, 1))
 z: Value = ops.matmul(first, rest[0], transpose_a=True)
 ops.argmax(x, axis="last")  # wrong
@@ -514,3 +514,67 @@ def _differentiate(operator: Any) -> None:
     block = Block()
     operator(block.define("a", FLOAT), block.define("b", FLOAT))
     differentiate(block, block.desc.ops[-1], [block.define("dy", FLOAT)])
+
+
+ONE_FOR_ALL = {
+    "an axis": (lambda x: ops.sum(x, axis=1), lambda x: ops.sum(x, axis=(1,))),
+    "no axis": (lambda x: ops.sum(x), lambda x: ops.sum(x, axis=())),
+    "the axis of a slice": (
+        lambda x: ops.slice(x, axis=0, starts=(1,), stops=(2,), strides=(1,)),
+        lambda x: ops.slice(x, axis=(0,), starts=(1,), stops=(2,), strides=(1,)),
+    ),
+    "a shape": (lambda x: ops.reshape(x, shape=6), lambda x: ops.reshape(x, shape=(6,))),
+    "a new axis": (lambda x: ops.unsqueeze(x, axis=0), lambda x: ops.unsqueeze(x, axis=(0,))),
+    "a rotation": (lambda x: ops.roll(x, shifts=1, axis=1), lambda x: ops.roll(x, shifts=(1,), axis=(1,))),
+    "strides and edges": (
+        lambda x: ops.conv2d(image(x), filters(x), stride=2, padding=1),
+        lambda x: ops.conv2d(image(x), filters(x), stride=(2, 2), padding=(1, 1, 1, 1)),
+    ),
+    "a window": (
+        lambda x: ops.max_pool(image(x), window=1, stride=2, dilation=1),
+        lambda x: ops.max_pool(image(x), window=(1, 1), stride=(2, 2), dilation=(1, 1)),
+    ),
+    "a size": (
+        lambda x: ops.adaptive_avg_pool(image(x), size=1),
+        lambda x: ops.adaptive_avg_pool(image(x), size=(1, 1)),
+    ),
+    "factors": (lambda x: ops.upsample(image(x), factors=2), lambda x: ops.upsample(image(x), factors=(2, 2))),
+}
+
+
+def image(x: Value) -> Value:
+    return ops.reshape(x, shape=(1, 2, 3, 1))
+
+
+def filters(x: Value) -> Value:
+    return ops.reshape(x, shape=(2, 3, 1, 1))
+
+
+@pytest.mark.parametrize("name", ONE_FOR_ALL)
+def test_one_number_stands_for_all(name: str):
+    blocks = [Block(), Block()]
+    for call, block in zip(ONE_FOR_ALL[name], blocks, strict=True):
+        call(block.define("x", FLOAT))
+    assert blocks[0].desc == blocks[1].desc
+
+
+def test_files_keep_the_names_of_attributes(x: Value, block: Block):
+    ops.sum(x, axis=1)
+    assert list(attributes_of(block.desc.ops[-1])) == ["axes", "keepdims"]
+    assert OPS["sum"].signature.parameters == ["axis", "keepdims"]
+    assert OPS["sum"].signature.spelled({"axes": (1,)}) == {"axis": (1,)}
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda x: ops.split(x, sizes=2), "split: sizes=2 is not a tuple of whole numbers"),
+        (lambda x: ops.pad(x, before=1, after=1), "pad: before=1 is not a tuple of whole numbers"),
+    ],
+)
+def test_one_number_does_not_stand_for_a_tuple_of_unknown_length(
+    x: Value, call: Callable[[Value], Value], sentence: str
+):
+    with pytest.raises(OpError) as caught:
+        call(x)
+    assert str(caught.value) == sentence

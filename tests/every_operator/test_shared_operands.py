@@ -95,7 +95,7 @@ def applied(sample: Sample, together: tuple[int, ...]) -> tuple[list[Value], lis
             made = sample.operands[special[0]] if i in together and special else operand
             values.append(define(block, f"x{i}", made.shape, made.dtype))
             feeds[f"x{i}"] = made.make(rng)
-    result = op(*values, **sample.attributes)
+    result = op(*values, **op.signature.spelled(sample.attributes))
     outputs = [result] if isinstance(result, Value) else list(result)
     desc = block.desc.ops[-1]
     flows = [i for i, x in enumerate(values) if x is not None and carries_gradient(op, desc.inputs, i, block)]

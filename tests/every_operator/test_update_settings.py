@@ -23,7 +23,7 @@ SETTINGS = [
 def test_a_setting_out_of_its_range_is_refused_by_registry_and_runtime(op, name):
     sample = UPDATES[op]
     types = [TensorType(operand.dtype, operand.shape) for operand in sample.operands]
-    attributes = OPS[op].signature.bind([None] * len(types), dict(sample.attributes))[1]
+    attributes = OPS[op].signature.bind([None] * len(types), OPS[op].signature.spelled(sample.attributes))[1]
     share = name in SHARES
     for value in (-0.5, float("nan"), float("inf"), *([1.0, 2.0] if share else [])):
         wanted = f"{name} is {value}, which is not " + ("in [0, 1)" if share else "a number from 0 on")

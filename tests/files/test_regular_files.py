@@ -46,7 +46,7 @@ def compiled(tmp_path_factory) -> Path:
     program = Program("small")
     x, y = program.input("x", "float32", ("batch", 2)), program.input("y", "float32", ("batch",))
     w = program.parameter("w", (2,), from_file("i.safetensors"))
-    program.minimize(ops.mean(ops.square(ops.sum(x * w, axes=(1,)) - y)), optimizers.sgd(0.1))
+    program.minimize(ops.mean(ops.square(ops.sum(x * w, axis=(1,)) - y)), optimizers.sgd(0.1))
     program.data("d.safetensors")
     program.compile(batch=2).save(folder / "p.pb", force=True)
     return folder

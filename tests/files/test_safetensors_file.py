@@ -128,7 +128,7 @@ def with_values_from_a_file(folder: Path) -> Path:
     x = program.input("x", "float32", ("batch", 3))
     w = program.parameter("w", (3,))
     table = program.buffer("table", (3,), from_file("table.safetensors", "table"), lifespan="epoch")
-    program.update(table, table + ops.sum(x, axes=(0,)))
+    program.update(table, table + ops.sum(x, axis=(0,)))
     program.minimize(ops.mean(ops.square(x * (w - table))), sgd(rate=0.1))
     return save_program(program, folder, evaluate=None, keep_best=None)
 

@@ -280,10 +280,10 @@ class Draw:
         flat = x if x.rank == 1 else self.one("reshape", x, shape=(x.size,))
         if size <= x.size:
             start = self.int(0, x.size - size)
-            part = self.one("slice", flat, axes=(0,), starts=(start,), stops=(start + size,), strides=(1,))
+            part = self.one("slice", flat, axis=(0,), starts=(start,), stops=(start + size,), strides=(1,))
         else:
             part = self.one("tile", flat, counts=(-(-size // x.size),))
-            part = self.one("slice", part, axes=(0,), starts=(0,), stops=(size,), strides=(1,))
+            part = self.one("slice", part, axis=(0,), starts=(0,), stops=(size,), strides=(1,))
         return part if shape == (size,) else self.one("reshape", part, shape=shape)
 
     def _adapted(self, x: Ref, kind: str) -> Ref:

@@ -60,7 +60,7 @@ def drawn(seed: int) -> Network:
     body = [line for number in range(int(rng.integers(1, 7))) for line in parts(rng, number)]
     axes = tuple(range(1, rank + 1))
     classes = int(rng.integers(2, 12))
-    end = [f"x = ops.{pick('mean', 'mean', 'sum', 'max')}(x, axes={axes})"] if axes else []
+    end = [f"x = ops.{pick('mean', 'mean', 'sum', 'max')}(x, axis={axes})"] if axes else []
     end.append(f"scores = layers.dense(x, 'out', {classes})")
     loss = pick(
         "ops.softmax_cross_entropy(scores, label)",
@@ -102,8 +102,8 @@ def series(rng: np.random.Generator, number: int) -> list[str]:
         f"layers.dense(x, '{name}', {size}{_bias(rng)})",
         "ops.cumsum(x, axis=1) * 0.3",
         "ops.softmax(x, axis=-1)",
-        "ops.transpose(ops.transpose(x, axes=(0, 2, 1)) * 1.5, axes=(0, 2, 1))",
-        "ops.concat(x, ops.roll(x, shifts=(1,), axes=(1,)), axis=2)",
+        "ops.transpose(ops.transpose(x, axis=(0, 2, 1)) * 1.5, axis=(0, 2, 1))",
+        "ops.concat(x, ops.roll(x, shifts=(1,), axis=(1,)), axis=2)",
     ]
     return _around(rng, name, options[int(rng.integers(len(options)))], "x.shape[-1]")
 
@@ -145,7 +145,7 @@ def _around(rng: np.random.Generator, name: str, call: str, size: str) -> list[s
     if rng.random() < 0.2:
         lines.append(f"x = layers.dropout(x, {round(float(rng.uniform(0.1, 0.6)), 2)})")
     if rng.random() < 0.1:
-        lines.append("x = x * ops.sigmoid(ops.mean(x, axes=(-1,), keepdims=True))")
+        lines.append("x = x * ops.sigmoid(ops.mean(x, axis=(-1,), keepdims=True))")
     return lines
 
 

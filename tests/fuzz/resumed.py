@@ -102,12 +102,12 @@ def build(trial: Trial) -> Program:
     number, y = program.input("number", "int64", ("n",)), program.input("y", "float32", ("n",))
     if trial.ragged:
         words, mask = program.input("x", "int64", ("n", "length")), program.input("mask", "float32", ("n", "length"))
-        hidden = ops.sum(layers.embedding(words, "words", count=50, size=6) * mask[:, :, None], axes=(1,))
+        hidden = ops.sum(layers.embedding(words, "words", count=50, size=6) * mask[:, :, None], axis=(1,))
     else:
         hidden = ops.tanh(layers.dense(program.input("x", "float32", ("n", 5)), "hidden", 6))
     guess = layers.dense(layers.dropout(hidden, 0.3), "out", 1)[:, 0]
     seen = program.buffer("seen", (trial.rows,), zeros())
-    program.update(seen, seen + ops.sum(ops.one_hot(number, depth=trial.rows, dtype="float32"), axes=(0,)))
+    program.update(seen, seen + ops.sum(ops.one_hot(number, depth=trial.rows, dtype="float32"), axis=(0,)))
     optimizer = adam(warmup_cosine(0.01)) if trial.seed % 2 else momentum(0.01, clip=global_norm(0.5))
     program.minimize(ops.squared_error(guess, y), optimizer, accumulate=trial.accumulate)
     columns = {"mask": "x.mask"} if trial.ragged else None

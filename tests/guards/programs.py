@@ -41,7 +41,7 @@ def images(program: Program) -> None:
     h = ops.relu(layers.conv(h, "c", 64, window=3, groups=64))
     h = layers.conv(h, "d", 96, window=1) + layers.conv(h, "e", 96, window=5, stride=1)
     h = ops.avg_pool2d(ops.silu(h), window=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1))
-    _train(program, ops.mean(h, axes=(1, 2)), label, sgd(0.01))
+    _train(program, ops.mean(h, axis=(1, 2)), label, sgd(0.01))
 
 
 def recurrent(layer: str, steps: int, inputs: int, width: int, both: bool) -> Callable[[Program], None]:
@@ -50,7 +50,7 @@ def recurrent(layer: str, steps: int, inputs: int, width: int, both: bool) -> Ca
     def write(program: Program) -> None:
         x, label = program.input("x", "float32", (ROWS, steps, inputs)), program.input("label", "int64", (ROWS,))
         h = getattr(layers, layer)(program, "r", x, width, bidirectional=both)[0]
-        _train(program, ops.mean(h, axes=(1,)), label, adam(1e-3, clip=global_norm(1.0)))
+        _train(program, ops.mean(h, axis=(1,)), label, adam(1e-3, clip=global_norm(1.0)))
 
     return write
 
@@ -61,7 +61,7 @@ def attending(program: Program) -> None:
     h = ops.embedding(program.parameter("table", (9, 64)), token)
     h = layers.transformer_block(h, "a", heads=4, causal=True, rotary=True)
     h = layers.transformer_block(h, "b", heads=2, causal=False)
-    _train(program, ops.mean(h, axes=(1,)), label, adamw(1e-3, decay=0.01))
+    _train(program, ops.mean(h, axis=(1,)), label, adamw(1e-3, decay=0.01))
 
 
 def sorting(program: Program) -> None:

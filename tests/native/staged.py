@@ -32,7 +32,8 @@ def op_of(name: str, inputs: Sequence[np.ndarray], attributes: dict[str, Any]) -
     """A block of one op and what it is fed."""
     block = Block()
     operands = [block.define(f"x{i}", array_type(x)) for i, x in enumerate(inputs)]
-    OPS[name](*operands, **attributes) if operands else OPS[name].on(block)(**attributes)
+    spelled = OPS[name].signature.spelled(attributes)
+    OPS[name](*operands, **spelled) if operands else OPS[name].on(block)(**spelled)
     for operand in operands:
         block.desc.parameters.add(tensor=operand.name, feed=operand.name)
     return block.desc

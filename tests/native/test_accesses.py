@@ -41,7 +41,7 @@ def numbers(*shape: int) -> np.ndarray:
 def test_heads_are_read_where_they_are():
     program = Program("heads")
     x = program.input("x", "float64", ("batch", 5, 2 * 32))
-    heads = ops.transpose(ops.reshape(x, shape=("batch", 5, 2, 32)), axes=(0, 2, 1, 3))
+    heads = ops.transpose(ops.reshape(x, shape=("batch", 5, 2, 32)), axis=(0, 2, 1, 3))
     first, second = ops.split(heads, sizes=(1, 1), axis=1)
     program.outputs(scores=ops.matmul(heads, heads, transpose_b=True), square=heads * heads, sum=first + second)
     assert left(program) == (
@@ -67,7 +67,7 @@ def test_an_update_does_not_write_over_what_it_reads_elsewhere():
     program = Program("symmetric")
     w = program.parameter("w", (4, 4, 32), dtype="float64")
     scale = program.input("scale", "float64", ("batch",))
-    program.minimize(ops.sum(w * ops.transpose(w, axes=(1, 0, 2))) * ops.mean(scale), sgd(0.1))
+    program.minimize(ops.sum(w * ops.transpose(w, axis=(1, 0, 2))) * ops.mean(scale), sgd(0.1))
     assert "transpose" not in left(program, "train")[0]
     compared(program, {"scale": numbers(3)}, "train", steps=3)
 
@@ -75,7 +75,7 @@ def test_an_update_does_not_write_over_what_it_reads_elsewhere():
 def test_what_the_end_of_a_step_reads_is_copied():
     program = Program("fetched")
     x = program.input("x", "float64", ("batch", 4, 32))
-    turned = ops.transpose(x, axes=(1, 0, 2))
+    turned = ops.transpose(x, axis=(1, 0, 2))
     program.outputs(turned=turned, negative=-turned)
     assert left(program)[0] == ["transpose", "neg"]
     compared(program, {"x": numbers(3, 4, 32)})
@@ -95,7 +95,7 @@ def chains(draw: st.DrawFn) -> tuple[Program, tuple[int, ...]]:
     for _ in range(draw(st.integers(1, 4))):
         match draw(st.sampled_from(["transpose", "slice", "reshape", "broadcast_to"])):
             case "transpose":
-                y = ops.transpose(y, axes=tuple(draw(st.permutations(range(y.rank)))))
+                y = ops.transpose(y, axis=tuple(draw(st.permutations(range(y.rank)))))
             case "slice":
                 axis = draw(st.integers(0, y.rank - 1))
                 extent = y.shape[axis]
@@ -113,7 +113,7 @@ def chains(draw: st.DrawFn) -> tuple[Program, tuple[int, ...]]:
                 y = ops.broadcast_to(y, shape=(2, *y.shape))
         picked.append(y)
     read = draw(st.sampled_from(picked))
-    results = {"negative": -read, "sum": ops.sum(read, axes=(draw(st.integers(0, read.rank - 1)),))}
+    results = {"negative": -read, "sum": ops.sum(read, axis=(draw(st.integers(0, read.rank - 1)),))}
     if y.rank >= 2:
         results["product"] = ops.matmul(y, y, transpose_b=True)
         results["joined"] = ops.concat(y, -y, axis=-1) if isinstance(y.shape[-1], int) else y + y

@@ -34,7 +34,7 @@ def with_residual(attributes):
     def write(x, w, b, r):
         y = OPS["add"](OPS["conv2d"](x, w, **attributes), b)
         z = OPS["relu6"](OPS["add"](OPS["relu"](y), r))
-        return z, OPS["greater"](y, r), OPS["mean"](y, axes=(0, 1, 2), keepdims=False)
+        return z, OPS["greater"](y, r), OPS["mean"](y, axis=(0, 1, 2), keepdims=False)
 
     return write
 
@@ -65,8 +65,8 @@ def test_what_follows_a_convolution(target, case):
 def test_operands_that_are_the_same_tensor_or_lie_otherwise():
     def write(x, w, b, r):
         y = OPS["conv2d"](x, w, **SAME)
-        turned = OPS["transpose"](r, axes=(0, 2, 1, 3))
-        per_image = OPS["mean"](x, axes=(1, 2), keepdims=True)
+        turned = OPS["transpose"](r, axis=(0, 2, 1, 3))
+        per_image = OPS["mean"](x, axis=(1, 2), keepdims=True)
         return (
             OPS["mul"](OPS["add"](y, x), OPS["sub"](x, y)),
             OPS["add"](OPS["mul"](y, y), turned),
@@ -83,7 +83,7 @@ def test_a_state_that_is_added_is_not_written_over_while_it_is_read():
 
     def write(x, w, b, r):
         y = OPS["conv2d"](x, w, **SAME)
-        return OPS["add"](r, y), OPS["sub"](b, OPS["mean"](y, axes=(0, 1, 2), keepdims=False))
+        return OPS["add"](r, y), OPS["sub"](b, OPS["mean"](y, axis=(0, 1, 2), keepdims=False))
 
     made = Made(write, of_images((2, 7, 19, 3), 5))
     for update, state in zip(made.desc.updates, ("x3", "x2"), strict=True):

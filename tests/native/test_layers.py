@@ -51,7 +51,7 @@ def layer(op: str, case: Case):
         made = [made] if isinstance(made, Value) else [*made]
         if case.is_last:
             step = 0 if case.reverse else case.times - 1
-            span = {"axes": (1,), "starts": (step,), "stops": (step + 1,), "strides": (1,)}
+            span = {"axis": (1,), "starts": (step,), "stops": (step + 1,), "strides": (1,)}
             dh = OPS["unslice"](last, shape=tuple(dh.shape), **span)
         if case.is_last and op == "lstm_layer":
             dc = OPS["full"].on(dh.block)(shape=tuple(dc.shape), value=0.0, dtype=case.dtype)
@@ -59,7 +59,7 @@ def layer(op: str, case: Case):
         back = [*OPS[f"{op}_gradient"](*operands, *made, *gradients, mask, reverse=case.reverse)]
         given = back[: 2 if op == "gru_layer" else 1]
         read = [*made, *back] if case.is_first else [made[0], *given]
-        read += [OPS["sum"](value, axes=(0, 1), keepdims=False) for value in given]
+        read += [OPS["sum"](value, axis=(0, 1), keepdims=False) for value in given]
         return [OPS["neg"](value) for value in read]  # so that results are no ends
 
     return write
@@ -132,7 +132,7 @@ def test_a_layer_that_is_read_at_its_end_writes_no_other_step(op: str, step: int
         firsts = [h0, c0] if op == "lstm_layer" else [h0]
         made = OPS[op](given, r, *([more] if op == "gru_layer" else []), *firsts, None, reverse=reverse)
         states = made if isinstance(made, Value) else made[0]
-        taken = OPS["slice"](states, axes=(1,), starts=(step,), stops=(step + 1,), strides=(1,))
+        taken = OPS["slice"](states, axis=(1,), starts=(step,), stops=(step + 1,), strides=(1,))
         return [OPS["neg"](taken)]
 
     feeds = operands(op, case)

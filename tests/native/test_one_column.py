@@ -38,7 +38,7 @@ def test_a_depth_of_one_takes_one_number_out_of_many(target):
     """No rows of the right operand are a distance apart, which is then 0."""
 
     def write(x, y):
-        one = OPS["reshape"](OPS["slice"](y, axes=(0,), starts=(1,), stops=(2,), strides=(1,)), shape=(1, 1))
+        one = OPS["reshape"](OPS["slice"](y, axis=(0,), starts=(1,), stops=(2,), strides=(1,)), shape=(1, 1))
         return OPS["matmul"](x, one)
 
     check(write, [numbers((20, 1)), numbers((3,), seed=1)], target, near=1e-6)

@@ -100,11 +100,11 @@ def test_dropout_in_a_group_drops_what_it_drops_alone(target, dtype, shape):
     operands["x"].flat[-1] = np.inf
 
     def make(block, x, row, seed, step):
-        yield OPS["dropout"](x, seed, step, rate=0.4) * 2.0
-        yield OPS["dropout"](x + row, seed, step, rate=0.25)  # whose rows begin anywhere
-        yield OPS["alpha_dropout"](x * row, seed, step, rate=0.25)
-        yield OPS["alpha_dropout"](x, seed, step, rate=0.25, linear=True)
-        yield OPS["sum"](OPS["dropout"](x - row, seed, step, rate=0.5), axes=(0,))
+        yield OPS["dropout"](x, seed, step, ratio=0.4) * 2.0
+        yield OPS["dropout"](x + row, seed, step, ratio=0.25)  # whose rows begin anywhere
+        yield OPS["alpha_dropout"](x * row, seed, step, ratio=0.25)
+        yield OPS["alpha_dropout"](x, seed, step, ratio=0.25, linear=True)
+        yield OPS["sum"](OPS["dropout"](x - row, seed, step, ratio=0.5), axis=(0,))
         yield OPS["uniform"](seed, step, shape=shape, dtype=dtype) + row
 
     *exact, (sums, wanted_sums), (drawn, wanted_drawn) = both(target, operands, make)
@@ -151,7 +151,7 @@ def test_groups_that_differ_in_their_streams_alone_share_their_code():
     block = Block(streams=count(7))
     seed, step = (block.define(name, TensorType("int64", ())) for name in ("seed", "step"))
     inputs = [block.define(f"x{i}", TensorType("float32", (5, 9))) for i in range(3)]
-    made = [OPS["dropout"](x, seed, step, rate=0.5) for x in inputs]
+    made = [OPS["dropout"](x, seed, step, ratio=0.5) for x in inputs]
     for value in (seed, step, *inputs):
         block.desc.parameters.add(tensor=value.name, feed=value.name)
     tasks = lowered(block.desc, [value.name for value in made], this_machine()).kernels
@@ -163,9 +163,9 @@ def test_groups_that_differ_in_their_streams_alone_share_their_code():
 @every_target
 def test_in_a_pass_over_rows_what_there_is_once_for_a_row_is_dropped_by_its_own_place(target):
     def make(block, x, seed, step):
-        largest = OPS["max"](x, axes=(1,), keepdims=True)
-        yield OPS["dropout"](largest, seed, step, rate=0.5) * x
-        yield OPS["dropout"](OPS["softmax"](x, axis=-1), seed, step, rate=0.5)
+        largest = OPS["max"](x, axis=(1,), keepdims=True)
+        yield OPS["dropout"](largest, seed, step, ratio=0.5) * x
+        yield OPS["dropout"](OPS["softmax"](x, axis=-1), seed, step, ratio=0.5)
 
     x = np.random.default_rng(0).normal(size=(9, 37)).astype("f4")
     for got, wanted in both(target, {"x": x}, make):
@@ -178,6 +178,6 @@ def test_random_numbers_are_not_drawn_in_every_vector_of_a_tile():
     seed, step = (block.define(name, TensorType("int64", ())) for name in ("seed", "step"))
     for operand in (x, y, seed, step):
         block.desc.parameters.add(tensor=operand.name, state=operand.name)
-    made = OPS["dropout"](OPS["matmul"](x, y), seed, step, rate=0.5)
+    made = OPS["dropout"](OPS["matmul"](x, y), seed, step, ratio=0.5)
     block.desc.updates.add(tensor=made.name, state="made")
     assert [group.name for group in lowered(block.desc, (), this_machine()).groups] == ["matmul", "dropout"]

@@ -34,7 +34,7 @@ SHAPES = [
 
 
 def of(name, axes, **more):
-    return lambda x: OPS[name](x, axes=axes, **more)
+    return lambda x: OPS[name](x, axis=axes, **more)
 
 
 def numbers(shape, dtype, seed=0):
@@ -48,8 +48,8 @@ def numbers(shape, dtype, seed=0):
 def test_sums_and_extremes_of_any_axes_are_those_of_the_reference(end):
     def write(*operands):
         for x, (_, axes) in zip(operands, SHAPES, strict=True):
-            yield OPS["sum"](x, axes=axes)
-            yield OPS["max"](x, axes=axes, keepdims=True)
+            yield OPS["sum"](x, axis=axes)
+            yield OPS["max"](x, axis=axes, keepdims=True)
 
     check(write, [numbers(shape, "float32") for shape, _ in SHAPES], this_machine(), end=end)
 
@@ -60,7 +60,7 @@ def test_every_reduction_of_every_dtype(target, dtype):
     names = ["sum", "prod", "max", "min", *(("all", "any") if dtype == "bool" else ())]
 
     def write(*operands):
-        return [OPS[name](x, axes=axes) for name in names for x, axes in zip(operands, ((1,), (1,), ()), strict=True)]
+        return [OPS[name](x, axis=axes) for name in names for x, axes in zip(operands, ((1,), (1,), ()), strict=True)]
 
     operands = [numbers(shape, dtype) / (50 if dtype[0] == "f" else 1) for shape in ((2, 40, 7), (5, 37), (20011,))]
     check(write, [x.astype(dtype) for x in operands], target)
@@ -75,7 +75,7 @@ def test_what_is_not_finite_goes_where_it_goes_in_the_reference(odd):
     def write(*operands):
         for x in operands:
             for axes in [(), (0,), (len(x.shape) - 1,)]:
-                yield from (OPS[name](x, axes=axes) for name in ("sum", "mean", "max", "min"))
+                yield from (OPS[name](x, axis=axes) for name in ("sum", "mean", "max", "min"))
 
     check(write, operands, this_machine())
 
@@ -83,7 +83,7 @@ def test_what_is_not_finite_goes_where_it_goes_in_the_reference(odd):
 def test_what_feeds_a_reduction_is_computed_with_it_and_kept_where_it_is_needed():
     def write(x, y, z):
         product = OPS["mul"](OPS["sub"](x, z), y)
-        return product, OPS["sum"](product, axes=(0, 1, 2))
+        return product, OPS["sum"](product, axis=(0, 1, 2))
 
     x, y = numbers((8, 9, 9, 20), "float32"), numbers((8, 9, 9, 20), "float32", 1)
     made = Made(write, [x, y, numbers((20,), "float32")])
@@ -108,7 +108,7 @@ def test_a_long_sum_of_tenths_keeps_its_digits():
 @pytest.mark.parametrize(("shape", "axes"), [((70, 37), (0,)), ((3000, 37), (0,)), ((5, 20000), (1,)), ((70001,), ())])
 def test_what_has_the_shape_of_the_results_is_computed_with_them(target, shape, axes):
     def write(x, y, rate):
-        total = OPS["sum"](OPS["mul"](x, x), axes=axes)
+        total = OPS["sum"](OPS["mul"](x, x), axis=axes)
         yield OPS["sub"](y, OPS["mul"](total, rate))
         yield OPS["tanh"](total)
         yield OPS["mul"](OPS["mul"](total, y), y)
@@ -122,7 +122,7 @@ def test_what_has_the_shape_of_the_results_is_computed_with_them(target, shape, 
 def test_a_state_is_updated_in_place_with_the_sum_that_is_its_gradient():
     block = Block()
     x, bias = block.define("x", TensorType("float32", (300, 37))), block.define("bias", TensorType("float32", (37,)))
-    made = OPS["sub"](bias, OPS["sum"](x, axes=(0,)))
+    made = OPS["sub"](bias, OPS["sum"](x, axis=(0,)))
     block.desc.parameters.add(tensor="x", feed="x")
     block.desc.parameters.add(tensor="bias", state="bias")
     block.desc.updates.add(tensor=made.name, state="bias")

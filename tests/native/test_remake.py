@@ -25,7 +25,7 @@ def norm_step(x, dy, scale, bias, mean, variance):
     inside = OPS["logical_and"](OPS["greater"](y, OPS["mul"](bias, bias)), OPS["less"](y, scale))
     dy = OPS["where"](inside, dy, OPS["sub"](dy, dy))
     unit = OPS["mul"](OPS["sub"](x, mean), root)
-    dbias, dscale = (OPS["sum"](v, axes=(0, 1, 2), keepdims=False) for v in (dy, OPS["mul"](dy, unit)))
+    dbias, dscale = (OPS["sum"](v, axis=(0, 1, 2), keepdims=False) for v in (dy, OPS["mul"](dy, unit)))
     dx = OPS["mul"](OPS["mul"](scale, root), OPS["sub"](dy, OPS["add"](dbias, OPS["mul"](unit, dscale))))
     return dx, dscale, dbias, y
 
@@ -67,9 +67,9 @@ def layer_norm_step(dy, w, x, scale, mean, root):
     """The gradient of a layer norm whose result went into a product, as programs have it."""
     dz, unit = OPS["matmul"](dy, w), OPS["mul"](OPS["sub"](x, mean), root)
     scaled = OPS["mul"](dz, scale)
-    one, other = (OPS["mean"](v, axes=(1,), keepdims=True) for v in (scaled, OPS["mul"](scaled, unit)))
+    one, other = (OPS["mean"](v, axis=(1,), keepdims=True) for v in (scaled, OPS["mul"](scaled, unit)))
     dx = OPS["mul"](root, OPS["sub"](OPS["sub"](scaled, one), OPS["mul"](unit, other)))
-    dscale, dbias = (OPS["sum"](v, axes=(0,), keepdims=False) for v in (OPS["mul"](dz, unit), dz))
+    dscale, dbias = (OPS["sum"](v, axis=(0,), keepdims=False) for v in (OPS["mul"](dz, unit), dz))
     return dx, dscale, dbias
 
 
@@ -86,13 +86,13 @@ def test_of_the_gradient_of_a_layer_norm_only_the_product_is_stored(target, colu
 def test_what_is_dear_or_read_as_another_shape_is_stored():
     def dear(x):
         made = OPS["lgamma"](x)
-        total = OPS["sum"](made, axes=(0, 1, 2), keepdims=False)
+        total = OPS["sum"](made, axis=(0, 1, 2), keepdims=False)
         return OPS["mul"](made, total)
 
     def moved(x):
         made = OPS["relu"](x)
-        total = OPS["sum"](made, axes=(0, 1, 2), keepdims=False)
-        turned = OPS["transpose"](made, axes=(3, 1, 2, 0))
+        total = OPS["sum"](made, axis=(0, 1, 2), keepdims=False)
+        turned = OPS["transpose"](made, axis=(3, 1, 2, 0))
         return OPS["mul"](made, total), OPS["cumsum"](turned, axis=0)
 
     assert large(Made(dear, [numbers(*SHAPE)])) == ["lgamma"]
@@ -105,7 +105,7 @@ def test_a_state_that_is_read_again_is_not_written_over_before():
 
     def write(x, w):
         shifted = OPS["add"](x, w)
-        total = OPS["sum"](shifted, axes=(0,), keepdims=False)
+        total = OPS["sum"](shifted, axis=(0,), keepdims=False)
         return OPS["mul"](shifted, total), OPS["mul"](w, total), OPS["sub"](w, total)
 
     check(write, [numbers(500, 40), numbers(40, seed=1)], this_machine(), near=1e-5)
@@ -135,7 +135,7 @@ def test_random_blocks(block):
             elif kind == "greater":
                 masks.append(OPS["greater"](a, b))
             elif kind in ("sum", "mean"):
-                small.append(OPS["tanh"](OPS["mean"](a, axes=(0,), keepdims=False)))
+                small.append(OPS["tanh"](OPS["mean"](a, axis=(0,), keepdims=False)))
             else:
                 wide.append(OPS[kind](a))
         found = [*wide[2:], *small[1:]] or [OPS["abs"](x)]
@@ -211,7 +211,7 @@ def test_an_operand_that_a_filter_is_made_of_too_or_that_is_read_otherwise_is_st
         return OPS["conv2d_filter_gradient"](made, made, shape=(1, 1, 24, 24), **ONE_PLACE)
 
     def turned(x, w):
-        made = OPS["relu"](OPS["transpose"](x, axes=(0, 2, 1, 3)))
+        made = OPS["relu"](OPS["transpose"](x, axis=(0, 2, 1, 3)))
         return OPS["conv2d"](made, w, **ONE_PLACE), OPS["conv2d"](OPS["add"](made, x), w, **ONE_PLACE)
 
     image = numbers(16, 16, 16, 24)

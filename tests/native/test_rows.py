@@ -46,8 +46,8 @@ def with_residual(x, dx, y, scale, bias):
     normal, mean, root = OPS["layer_norm"](total, scale, bias, axis=-1, epsilon=1e-5)
     far = OPS["mul"](OPS["sub"](total, mean), root)
     wanted = OPS["mul"](dx, scale)
-    center = OPS["sub"](wanted, OPS["mean"](wanted, axes=(2,), keepdims=True))
-    along = OPS["mean"](OPS["mul"](wanted, far), axes=(2,), keepdims=True)
+    center = OPS["sub"](wanted, OPS["mean"](wanted, axis=(2,), keepdims=True))
+    along = OPS["mean"](OPS["mul"](wanted, far), axis=(2,), keepdims=True)
     return OPS["relu"](normal), OPS["mul"](root, OPS["sub"](center, OPS["mul"](far, along)))
 
 
@@ -71,10 +71,10 @@ def test_normalisations_over_other_axes_and_statistics(target, dtype):
         yield from (OPS["softmax"](x, axis=axis) for axis in (0, 1))
         yield OPS["layer_norm"](x, axis=1, epsilon=1e-5)[0]
         for axes in ((), (1,), (0, 3)):
-            yield OPS["logsumexp"](x, axes=axes, keepdims=False)
-            yield OPS["variance"](x, axes=axes, correction=1.0, keepdims=True)
-            yield OPS["standard_deviation"](x, axes=axes, correction=0.0, keepdims=False)
-            yield from (OPS["norm"](x, ord=ord, axes=axes, keepdims=False) for ord in (0.0, 1.0, 2.0, 3.0, np.inf))
+            yield OPS["logsumexp"](x, axis=axes, keepdims=False)
+            yield OPS["variance"](x, axis=axes, correction=1.0, keepdims=True)
+            yield OPS["standard_deviation"](x, axis=axes, correction=0.0, keepdims=False)
+            yield from (OPS["norm"](x, ord=ord, axis=axes, keepdims=False) for ord in (0.0, 1.0, 2.0, 3.0, np.inf))
 
     x = numbers(3, 4, 5, 6, dtype=dtype)
     check(write, [x, *(abs(numbers(6, dtype=dtype, seed=s)) for s in range(1, 5))], target, near=2e-6)
@@ -92,7 +92,7 @@ def test_what_is_not_finite_goes_where_it_goes_in_the_reference(columns):
         return [
             OPS["softmax"](x, axis=1),
             OPS["log_softmax"](x, axis=1),
-            OPS["logsumexp"](x, axes=(1,)),
+            OPS["logsumexp"](x, axis=(1,)),
             OPS["layer_norm"](x, axis=1, epsilon=1e-5)[0],
         ]
 
@@ -124,7 +124,7 @@ def test_rows_are_the_same_by_any_number_of_threads_and_touch_nothing_else(colum
 def test_a_state_is_not_written_over_before_the_last_pass_has_read_it():
     def write(x):
         exp = OPS["exp"](x)
-        return exp, OPS["sub"](x, OPS["mean"](exp, axes=(1,), keepdims=True))
+        return exp, OPS["sub"](x, OPS["mean"](exp, axis=(1,), keepdims=True))
 
     made = Made(write, [numbers(20, 500)])
     made.desc.updates[0].state = "x0"
@@ -134,7 +134,7 @@ def test_a_state_is_not_written_over_before_the_last_pass_has_read_it():
 
 def test_what_ops_beside_each_other_begin_with_is_made_once():
     def write(x):
-        return OPS["log_softmax"](x, axis=1), OPS["softmax"](x, axis=1), OPS["logsumexp"](x, axes=(1,), keepdims=True)
+        return OPS["log_softmax"](x, axis=1), OPS["softmax"](x, axis=1), OPS["logsumexp"](x, axis=(1,), keepdims=True)
 
     step = lowered(Made(write, [numbers(9, 10)]).desc, (), this_machine())
     assert [len(group.nodes) for group in step.groups] == [6 + 2 + 6]

@@ -19,20 +19,20 @@ IMAGES = np.arange(2 * 4 * 6 * 2, dtype="float64").reshape(2, 4, 6, 2)
 
 EQUALS: list[tuple[str, np.ndarray, Callable[[Value], Value], Callable[[np.ndarray], np.ndarray]]] = [
     ("squeeze", ONES, ops.squeeze, np.squeeze),
-    ("squeeze", ONES, lambda x: ops.squeeze(x, axes=(-2,)), lambda x: np.squeeze(x, 2)),
-    ("unsqueeze", X, lambda x: ops.unsqueeze(x, axes=(0, -1)), lambda x: np.expand_dims(x, (0, -1))),
-    ("unsqueeze", X, lambda x: ops.unsqueeze(x, axes=(3, 1)), lambda x: np.expand_dims(x, (1, 3))),
+    ("squeeze", ONES, lambda x: ops.squeeze(x, axis=(-2,)), lambda x: np.squeeze(x, 2)),
+    ("unsqueeze", X, lambda x: ops.unsqueeze(x, axis=(0, -1)), lambda x: np.expand_dims(x, (0, -1))),
+    ("unsqueeze", X, lambda x: ops.unsqueeze(x, axis=(3, 1)), lambda x: np.expand_dims(x, (1, 3))),
     ("flatten", X, ops.flatten, lambda x: x.reshape(2, 12)),
     ("flatten", X, lambda x: ops.flatten(x, first=0, last=1), lambda x: x.reshape(6, 4)),
     ("flatten", X[:0], ops.flatten, lambda x: x.reshape(0, 12)),
     ("stack", X, lambda x: ops.stack(x, -x, x), lambda x: np.stack([x, -x, x])),
     ("stack", X, lambda x: ops.stack(x, -x, axis=-1), lambda x: np.stack([x, -x], -1)),
     ("flip", X, ops.flip, np.flip),
-    ("flip", X, lambda x: ops.flip(x, axes=(-1, 0)), lambda x: np.flip(x, (0, 2))),
-    ("roll", X, lambda x: ops.roll(x, shifts=(1,), axes=(2,)), lambda x: np.roll(x, 1, 2)),
-    ("roll", X, lambda x: ops.roll(x, shifts=(-5, 7), axes=(1, 0)), lambda x: np.roll(x, (-5, 7), (1, 0))),
-    ("roll", X, lambda x: ops.roll(x, shifts=(3,), axes=(1,)), lambda x: x),
-    ("roll", X[:0], lambda x: ops.roll(x, shifts=(3,), axes=(0,)), lambda x: x),
+    ("flip", X, lambda x: ops.flip(x, axis=(-1, 0)), lambda x: np.flip(x, (0, 2))),
+    ("roll", X, lambda x: ops.roll(x, shifts=(1,), axis=(2,)), lambda x: np.roll(x, 1, 2)),
+    ("roll", X, lambda x: ops.roll(x, shifts=(-5, 7), axis=(1, 0)), lambda x: np.roll(x, (-5, 7), (1, 0))),
+    ("roll", X, lambda x: ops.roll(x, shifts=(3,), axis=(1,)), lambda x: x),
+    ("roll", X[:0], lambda x: ops.roll(x, shifts=(3,), axis=(0,)), lambda x: x),
     ("tile", X, lambda x: ops.tile(x, counts=(2, 1, 3)), lambda x: np.tile(x, (2, 1, 3))),
     ("tile", X, lambda x: ops.tile(x, counts=(2,)), lambda x: np.tile(x, 2)),
     ("tile", X, lambda x: ops.tile(x, counts=(2, 1, 1, 0)), lambda x: np.tile(x, (2, 1, 1, 0))),
@@ -92,7 +92,7 @@ def test_meshgrid_is_numpys(indexing: Any, count: int):
 def test_arrangements_have_second_gradients():
     block = Block()
     x = define(block, "x", (4, 4))
-    y = ops.pad_reflect(ops.roll(x, shifts=(1,), axes=(0,)), before=(2, 1), after=(1, 0))
+    y = ops.pad_reflect(ops.roll(x, shifts=(1,), axis=(0,)), before=(2, 1), after=(1, 0))
     y = ops.stack(*ops.unstack(ops.tile(ops.flip(y), counts=(1, 2))), axis=1)
     check_orders(ops.square(y) * y, [x], {"x": np.random.default_rng(1).normal(size=(4, 4))}, 2)
 
@@ -101,13 +101,13 @@ def test_arrangements_leave_a_batch_without_size_alone():
     block = Block()
     x = block.define("x", TensorType("float64", ("n", 4, 6, 1)))
     assert ops.squeeze(x).shape == ("n", 4, 6)
-    assert ops.unsqueeze(x, axes=(0,)).shape == (1, "n", 4, 6, 1)
+    assert ops.unsqueeze(x, axis=(0,)).shape == (1, "n", 4, 6, 1)
     assert ops.flatten(x).shape == ("n", 24)
     assert ops.flatten(ops.flatten(x[:, :1, :1]), first=0).shape == ("n",)
     assert ops.stack(x, x, axis=1).shape == ("n", 2, 4, 6, 1)
     assert [piece.shape for piece in ops.unstack(x, axis=1)] == [("n", 6, 1)] * 4
-    assert ops.flip(x, axes=(1,)).shape == x.shape
-    assert ops.roll(x, shifts=(1,), axes=(1,)).shape == x.shape
+    assert ops.flip(x, axis=(1,)).shape == x.shape
+    assert ops.roll(x, shifts=(1,), axis=(1,)).shape == x.shape
     assert ops.tile(x, counts=(2, 1)).shape == ("n", 4, 12, 1)
     assert ops.repeat(x, count=2, axis=1).shape == ("n", 8, 6, 1)
     assert ops.pad_edge(x, before=(0, 1, 1, 0), after=(0, 0, 0, 0)).shape == ("n", 5, 7, 1)
@@ -132,14 +132,14 @@ def test_the_reference_shows_what_is_spelled_with_other_operators():
     page = reference()
     assert "### `stack`\n\n    stack(*xs: Value, axis: int = 0) -> Value\n" in page
     assert "    einsum(equation: str, *xs: Value) -> Value\n" in page
-    assert "    squeeze(x: Value, *, axes: tuple[int, ...] = ()) -> Value\n" in page
+    assert "    squeeze(x: Value, *, axis: Axis = ()) -> Value\n" in page
     assert page.count("*Spelled with other operators.*") == len(SPELLED)
 
 
 CALLS: list[tuple[Callable[[Value], object], str]] = [
-    (lambda x: ops.squeeze(x, axes=(0,)), "squeeze(x: float64[2, 3]): axis 0 has 2 elements, not 1"),
-    (lambda x: ops.squeeze(x, axes=(2,)), "squeeze(x: float64[2, 3]): axis 2 is out of range for rank 2"),
-    (lambda x: ops.unsqueeze(x, axes=()), "unsqueeze(x: float64[2, 3]): axes is empty"),
+    (lambda x: ops.squeeze(x, axis=(0,)), "squeeze(x: float64[2, 3]): axis 0 has 2 elements, not 1"),
+    (lambda x: ops.squeeze(x, axis=(2,)), "squeeze(x: float64[2, 3]): axis 2 is out of range for rank 2"),
+    (lambda x: ops.unsqueeze(x, axis=()), "unsqueeze(x: float64[2, 3]): axis is empty"),
     (lambda x: ops.flatten(x, first=1, last=0), "flatten(x: float64[2, 3]): axis 1 comes after axis 0"),
     (lambda x: ops.stack(), "stack: there is nothing to stack"),
     (
@@ -147,7 +147,7 @@ CALLS: list[tuple[Callable[[Value], object], str]] = [
         "stack(xs[0]: float64[2, 3], xs[1]: float64[3]): float64[3] and float64[2, 3] differ",
     ),
     (lambda x: ops.unstack(x[:0]), "unstack(x: float64[0, 3]): axis 0 has no elements"),
-    (lambda x: ops.roll(x, shifts=(1,), axes=()), "roll(x: float64[2, 3]): there are 1 shifts for 0 axes"),
+    (lambda x: ops.roll(x, shifts=(1,), axis=()), "roll(x: float64[2, 3]): there are 1 shifts for 0 axes"),
     (lambda x: ops.tile(x, counts=(-1,)), "tile(x: float64[2, 3]): the count -1 is negative"),
     (
         lambda x: ops.pad_reflect(x, before=(0, 3), after=(0, 0)),

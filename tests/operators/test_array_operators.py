@@ -80,7 +80,7 @@ def test_equal_operands_halve_the_gradient(name: str):
 
 def test_equal_maxima_share_the_gradient():
     x = np.array([[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]])
-    assert gradient(lambda x: ops.max(x, axes=(1,)), x)[0].tolist() == [[0, 0.5, 0.5], [1, 0, 0]]
+    assert gradient(lambda x: ops.max(x, axis=(1,)), x)[0].tolist() == [[0, 0.5, 0.5], [1, 0, 0]]
     assert gradient(ops.max, x)[0].tolist() == [[0, 0.5, 0.5], [0, 0, 0]]
 
 
@@ -133,7 +133,7 @@ def test_the_gradient_goes_back_through_a_cast_between_floats():
 
 def test_bools_and_integers_sum_to_int64():
     for dtype in ("bool", "uint8", "int32", "int64"):
-        y = evaluate(lambda x: ops.sum(x, axes=(0,)), np.full((300, 2), 1, dtype))
+        y = evaluate(lambda x: ops.sum(x, axis=(0,)), np.full((300, 2), 1, dtype))
         assert (y.dtype, y.tolist()) == (np.int64, [300, 300])
 
 
@@ -141,7 +141,7 @@ def test_reductions_agree_with_loops():
     x = np.arange(24, dtype="float64").reshape(2, 3, 4)[:, ::-1].copy()
     rows = [[x[i, :, k].tolist() for k in range(4)] for i in range(2)]
     for name, function in (("sum", sum), ("max", max), ("mean", lambda row: sum(row) / len(row))):
-        y = evaluate(lambda x, name=name: getattr(ops, name)(x, axes=(1,)), x)
+        y = evaluate(lambda x, name=name: getattr(ops, name)(x, axis=(1,)), x)
         assert y.tolist() == [[function(row) for row in columns] for columns in rows]
     assert evaluate(lambda x: ops.argmax(x, axis=1), x).tolist() == [[0] * 4] * 2
 
@@ -154,9 +154,9 @@ def test_argmax_takes_the_first_of_equal_maxima():
 
 def test_a_reduction_of_no_elements_is_zero_or_an_error():
     empty = np.empty((0, 2))
-    assert evaluate(lambda x: ops.sum(x, axes=(0,)), empty).tolist() == [0, 0]
+    assert evaluate(lambda x: ops.sum(x, axis=(0,)), empty).tolist() == [0, 0]
     with pytest.raises(OpError, match="axis 0 has no elements and so no maximum"):
-        evaluate(lambda x: ops.max(x, axes=(0,)), empty)
+        evaluate(lambda x: ops.max(x, axis=(0,)), empty)
 
 
 KEYS = [
@@ -217,7 +217,7 @@ def test_an_axis_without_a_size_is_taken_whole():
 
 def test_reshape_and_transpose_are_stored_resolved():
     block, [x] = block_of((np.zeros((3, 4)),))
-    for made in (ops.reshape(x, shape=(2, -1)), ops.transpose(x), ops.transpose(x, axes=(-1, -2))):
+    for made in (ops.reshape(x, shape=(2, -1)), ops.transpose(x), ops.transpose(x, axis=(-1, -2))):
         assert made.shape in ((2, 6), (4, 3))
     shape, *axes = (desc.attributes[0] for desc in block.desc.ops)
     assert [dim.size for dim in shape.shape_value.dims] == [2, 6]
@@ -305,11 +305,11 @@ CALLS = [
         "reshape(x: float64[2, 3]): no size for -1 makes [4, -1] hold the elements of [2, 3]",
     ),
     (
-        lambda x, n: ops.transpose(x, axes=(0, 0)),
+        lambda x, n: ops.transpose(x, axis=(0, 0)),
         "transpose(x: float64[2, 3]): axes (0, 0) do not name each of the 2 axes once",
     ),
-    (lambda x, n: ops.sum(x, axes=(0, -2)), "sum(x: float64[2, 3]): axes (0, -2) name an axis twice"),
-    (lambda x, n: ops.sum(x, axes=(2,)), "sum(x: float64[2, 3]): axis 2 is out of range for rank 2"),
+    (lambda x, n: ops.sum(x, axis=(0, -2)), "sum(x: float64[2, 3]): axes (0, -2) name an axis twice"),
+    (lambda x, n: ops.sum(x, axis=(2,)), "sum(x: float64[2, 3]): axis 2 is out of range for rank 2"),
     (lambda x, n: ops.split(x, sizes=(1, 2), axis=0), "split(x: float64[2, 3]): the sizes make 3, axis 0 has 2"),
     (
         lambda x, n: ops.concat(x, x[:, 1:], axis=0),
@@ -320,7 +320,7 @@ CALLS = [
         "broadcast_to(x: float64[2, 3]): shapes [2, 3] and [3, 3] do not broadcast: 2 is not 3",
     ),
     (
-        lambda x, n: ops.slice(x, axes=(1,), starts=(0,), stops=(4,), strides=(1,)),
+        lambda x, n: ops.slice(x, axis=(1,), starts=(0,), stops=(4,), strides=(1,)),
         "slice(x: float64[2, 3]): axis 1 has 3 elements; 0:4:1 leaves it",
     ),
     (

@@ -203,7 +203,7 @@ def test_every_other_operator_refuses_16_bits_wherever_it_takes_floats():
             continue
         made = {"float32": "bfloat16", "float64": "bfloat16"}
         types = [o and TensorType(made.get(o.dtype, o.dtype), o.shape) for o in case.operands]
-        attributes = op.signature.bind([None] * len(types), dict(case.attributes))[1]
+        attributes = op.signature.bind([None] * len(types), op.signature.spelled(case.attributes))[1]
         name = op.signature.flat_input_names(len(types))[floats[0]]
         with pytest.raises(OpError) as caught:
             op.infer_types(types, attributes)

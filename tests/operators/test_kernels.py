@@ -277,7 +277,7 @@ def test_windows_that_do_not_fit_are_refused_in_a_sentence():
 def test_a_sum_is_along_any_axes(axes, keepdims):
     x = RNG.normal(size=(3, 4, 5, 6))
     expected = x.sum(axes, keepdims=keepdims)
-    np.testing.assert_allclose(evaluate(lambda x: ops.sum(x, axes=axes, keepdims=keepdims), x), expected, atol=1e-13)
+    np.testing.assert_allclose(evaluate(lambda x: ops.sum(x, axis=axes, keepdims=keepdims), x), expected, atol=1e-13)
 
 
 def test_a_window_may_have_more_taps_than_a_byte_counts():

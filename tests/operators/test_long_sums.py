@@ -57,7 +57,7 @@ def test_long_sums_means_norms_and_variances(shape: tuple[int, ...], axes: tuple
         (ops.variance, exact((x - mean) ** 2, axes) / count),
         (ops.logsumexp, np.log(exact(np.exp(x.astype("float64")), axes))),
     ):
-        found = evaluate(lambda x, f=function: f(x, axes=axes), x)
+        found = evaluate(lambda x, f=function: f(x, axis=axes), x)
         np.testing.assert_allclose(found, wanted, rtol=2 * BOUND, err_msg=str(function))
 
 

@@ -147,7 +147,7 @@ def test_networks_have_second_gradients(kind):
     arrays = dict(zip(["x", "w", "r", "b", "rb", "h"], [x, *weights[0], hidden], strict=True))
     values = [define(block, name, array.shape) for name, array in arrays.items()]
     y, last, *_ = getattr(ops, kind)(*values[:-1], hidden=values[-1])
-    check_orders(ops.sum(y * y, axes=(1,)) + last[0], values, arrays, 2)
+    check_orders(ops.sum(y * y, axis=(1,)) + last[0], values, arrays, 2)
 
 
 @pytest.mark.parametrize("kind", GATES)

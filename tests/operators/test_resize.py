@@ -145,7 +145,7 @@ def test_a_batch_without_size_is_left_alone():
     block = Block()
     x, grid = (block.define(name, TensorType("float32", ("n", 3, 4, 2))) for name in ("x", "grid"))
     assert ops.resize(x, size=(5, 6), mode="cubic").shape == ("n", 5, 6, 2)
-    assert ops.resize(x, size=(5, 6), axes=(2, 3)).shape == ("n", 3, 5, 6)
+    assert ops.resize(x, size=(5, 6), axis=(2, 3)).shape == ("n", 3, 5, 6)
     assert ops.grid_sample(x, grid).shape == ("n", 3, 4, 2)
 
 

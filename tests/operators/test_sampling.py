@@ -13,7 +13,7 @@ from subjects.steps import Stepper
 from compiler import Program, sgd
 from prograd_proto import TensorType
 from registry import Block, OpError, ops
-from runtime.philox import BLOCKS_AT_A_TIME
+from runtime.philox import BLOCKS
 
 PLACE = dict(seed=42, stream=1, step=0)
 
@@ -74,7 +74,7 @@ def test_whole_numbers_take_the_high_bits_of_a_product(low, high, place):
         assert drawn("randint", shape=(35,), low=low, high=high, dtype=dtype, **place).tolist() == expected
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 9, 4 * BLOCKS_AT_A_TIME + 5])
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 4 * BLOCKS + 5])
 def test_a_permutation_is_the_order_of_words(count):
     words = scalar_words(count, seed=7, stream=3, step=2)
     expected = sorted(range(count), key=words.__getitem__)
@@ -112,7 +112,7 @@ def test_orthogonal_matrices_have_orthonormal_columns_or_rows_with_the_signs_of_
 
 def test_alpha_dropout_keeps_mean_and_variance_and_its_gradient_drops_the_same():
     x = np.random.default_rng(2).normal(size=100_000)
-    y = drawn("alpha_dropout", x, rate=0.3)
+    y = drawn("alpha_dropout", x, ratio=0.3)
     assert np.mean(y) == pytest.approx(0, abs=0.02)
     assert np.var(y) == pytest.approx(1, abs=0.03)
     kept = np.array(scalar_words(100, **PLACE)) >= math.floor(0.3 * 2**32)
@@ -122,7 +122,7 @@ def test_alpha_dropout_keeps_mean_and_variance_and_its_gradient_drops_the_same()
 
     def dropped(x):
         counter = ops.full.on(x.block)(shape=(), value=3, dtype="int64")
-        return ops.alpha_dropout(x, counter, counter, rate=0.3)
+        return ops.alpha_dropout(x, counter, counter, ratio=0.3)
 
     ones = np.ones(50)
     low, dx = evaluate(dropped, ones), gradient(dropped, ones)[0]
@@ -133,7 +133,7 @@ def test_alpha_dropout_keeps_mean_and_variance_and_its_gradient_drops_the_same()
 def test_feature_dropout_drops_whole_channels_of_a_row_and_nothing_outside_training():
     program = Program(seed=3)
     x = program.input("x", "float32", ("n", 3, 2, 6))
-    y = ops.feature_dropout(x, rate=0.4)
+    y = ops.feature_dropout(x, ratio=0.4)
     w = program.parameter("w", (), dtype="float32")
     program.minimize(ops.mean(y) * w, sgd(0.1))
     program.fetch("y", y)

@@ -191,12 +191,12 @@ def test_triangles_and_diagonals_are_numpys(offset: int):
         y = made(lambda block, shape=shape: ops.eye.on(block)(shape=shape, offset=offset))
         np.testing.assert_array_equal(y, np.eye(*shape, offset, dtype="float32"), strict=True)
     for axes in ((-2, -1), (0, 1), (2, 0)):
-        y = evaluate(lambda x, axes=axes: ops.diagonal(x, offset=offset, axes=axes), x)
+        y = evaluate(lambda x, axes=axes: ops.diagonal(x, offset=offset, axis=axes), x)
         np.testing.assert_array_equal(y, np.diagonal(x, offset, *axes), strict=True)
         expected = np.zeros_like(x)
         places = np.diagonal(np.arange(24).reshape(x.shape), offset, *axes)
         expected.reshape(-1)[places] = 1
-        [dx] = gradient(lambda x, axes=axes: ops.diagonal(x, offset=offset, axes=axes), x)
+        [dx] = gradient(lambda x, axes=axes: ops.diagonal(x, offset=offset, axis=axes), x)
         np.testing.assert_array_equal(dx, expected, strict=True)
 
 
@@ -350,7 +350,7 @@ CALLS: list[tuple[Callable[[Value, Value], object], str]] = [
         "take_along_axis(x: float64[2, 3], indices: int64[3]): x has 2 axes, indices has 1",
     ),
     (lambda x, i: ops.tril(x[0]), "tril(x: float64[3]): x has 1 axes and needs two or more"),
-    (lambda x, i: ops.diagonal(x, axes=(1, -1)), "diagonal(x: float64[2, 3]): axes (1, -1) are not two different ones"),
+    (lambda x, i: ops.diagonal(x, axis=(1, -1)), "diagonal(x: float64[2, 3]): axes (1, -1) are not two different ones"),
     (lambda x, i: ops.range.on(x.block)(stop=3, step=0), "range(): the step is 0"),
     (lambda x, i: ops.range.on(x.block)(stop=np.inf), "range(): 0, inf and 1 are not all finite"),
     (

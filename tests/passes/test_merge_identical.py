@@ -47,7 +47,7 @@ def test_equal_tensors_from_nothing_are_one():
 
 STAYS: dict[str, tuple[Build, list[str]]] = {
     "operands in another order": (lambda x: (x + 1.0) * (1.0 + x), ["add", "add", "mul"]),
-    "other attributes": (lambda x: ops.sum(x, axes=(0,)) * ops.sum(x, axes=(1,), keepdims=True), ["sum", "sum", "mul"]),
+    "other attributes": (lambda x: ops.sum(x, axis=(0,)) * ops.sum(x, axis=(1,), keepdims=True), ["sum", "sum", "mul"]),
     "an attribute that differs in the sign of a zero": (
         lambda x: ops.pad(x, before=(1, 0), after=(0, 0)) * ops.pad(x, before=(1, 0), after=(0, 0), value=-0.0),
         ["pad", "pad", "mul"],
@@ -148,7 +148,7 @@ def test_states_that_become_the_same_are_updated_each():
 def between(x: Value, table: Callable[[], Value]) -> Value:
     """A table [8, 8] for rows [2, 8], made at either end of what needs most."""
     wide = ops.exp(ops.concat(*[x @ table()] * 16, axis=1)) * 0.5
-    return ops.sum(ops.reshape(wide, shape=(2, 16, 8)), axes=(1,)) @ table()
+    return ops.sum(ops.reshape(wide, shape=(2, 16, 8)), axis=(1,)) @ table()
 
 
 def filled(x: Value, value: float, *shape: int) -> Value:

@@ -28,9 +28,9 @@ def small_network(*, norm: bool = False, dropout: bool = False) -> Program:
     h = ops.relu(ops.conv2d(x, w))
     if norm:
         h = normalised(program, h)
-    h = ops.mean(h, axes=(1, 2))
+    h = ops.mean(h, axis=(1, 2))
     if dropout:
-        h = ops.dropout(h, rate=0.5)
+        h = ops.dropout(h, ratio=0.5)
     logits = h @ v
     loss = ops.softmax_cross_entropy(logits, label)
     program.minimize(loss, momentum(0.1))

@@ -24,8 +24,8 @@ def network() -> Program:
     program = Program()
     x = program.input("x", "float32", ("batch", 4, 4, 1))
     w, v = program.parameter("w", (3, 3, 1, 2)), program.parameter("v", (8, 3))
-    h = ops.dropout(ops.relu(ops.conv2d(x, w) * 1.0), rate=0.5)
-    y = ops.reshape(ops.transpose(h, axes=(0, 3, 1, 2)), shape=("batch", 8)) @ v + ops.mean(h)
+    h = ops.dropout(ops.relu(ops.conv2d(x, w) * 1.0), ratio=0.5)
+    y = ops.reshape(ops.transpose(h, axis=(0, 3, 1, 2)), shape=("batch", 8)) @ v + ops.mean(h)
     program.minimize(ops.mean(ops.square(y)) + ops.mean(ops.square(y)), adam(1e-3))
     program.outputs(y=y)
     return program

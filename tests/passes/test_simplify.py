@@ -57,13 +57,13 @@ GONE: dict[str, tuple[Build, tuple[str, tuple[int, ...]]]] = {
     "reshape to the same shape": (lambda x: ops.reshape(x, shape=(2, 3)), F),
     "reshape there and back": (lambda x: ops.reshape(ops.reshape(x, shape=(6,)), shape=(2, 3)), F),
     "broadcast_to the same shape": (lambda x: ops.broadcast_to(x, shape=(2, 3)), F),
-    "transpose to the same order": (lambda x: ops.transpose(x, axes=(0, 1)), F),
+    "transpose to the same order": (lambda x: ops.transpose(x, axis=(0, 1)), F),
     "transpose there and back": (lambda x: ops.transpose(ops.transpose(x)), F),
-    "x[:]": (lambda x: OPS["slice"](x, axes=(0,), starts=(0,), stops=(2,), strides=(1,)), F),
+    "x[:]": (lambda x: OPS["slice"](x, axis=(0,), starts=(0,), stops=(2,), strides=(1,)), F),
     "reversed twice": (lambda x: ops.flip(ops.flip(x)), F),
     "reversed twice, axis by axis": (lambda x: x[::-1][:, ::-1][::-1, ::-1], F),
     "unslice of everything": (
-        lambda x: ops.unslice(x, shape=(2, 3), axes=(1,), starts=(0,), stops=(3,), strides=(1,)),
+        lambda x: ops.unslice(x, shape=(2, 3), axis=(1,), starts=(0,), stops=(3,), strides=(1,)),
         F,
     ),
     "pad by nothing": (lambda x: ops.pad(x, before=(0, 0), after=(0, 0)), F),
@@ -114,13 +114,13 @@ STAYS: dict[str, tuple[Build, tuple[str, tuple[int, ...]], list[str]]] = {
         F,
         ["cast", "cast"],
     ),
-    "a sum of floats over an axis of extent 1": (lambda x: ops.sum(x, axes=(0,)), ONE_ROW, ["sum"]),
-    "a mean over an axis of extent 1": (lambda x: ops.mean(x, axes=(0,)), ONE_ROW, ["mean"]),
-    "a maximum over a longer axis": (lambda x: ops.max(x, axes=(0, 1)), ONE_ROW, ["max"]),
+    "a sum of floats over an axis of extent 1": (lambda x: ops.sum(x, axis=(0,)), ONE_ROW, ["sum"]),
+    "a mean over an axis of extent 1": (lambda x: ops.mean(x, axis=(0,)), ONE_ROW, ["mean"]),
+    "a maximum over a longer axis": (lambda x: ops.max(x, axis=(0, 1)), ONE_ROW, ["max"]),
     "transpose": (ops.transpose, F, ["transpose"]),
     "flip": (ops.flip, F, ["slice"]),
     "flip by unslice": (
-        lambda x: ops.unslice(x, shape=(2, 3), axes=(1,), starts=(2,), stops=(-1,), strides=(-1,)),
+        lambda x: ops.unslice(x, shape=(2, 3), axis=(1,), starts=(2,), stops=(-1,), strides=(-1,)),
         F,
         ["unslice"],
     ),
@@ -174,7 +174,7 @@ ANEW: dict[str, tuple[Build, tuple[str, tuple[int, ...]], list[str]]] = {
         ["broadcast_to"],
     ),
     "transpose twice": (
-        lambda x: ops.transpose(ops.transpose(x, axes=(1, 2, 0)), axes=(1, 2, 0)),
+        lambda x: ops.transpose(ops.transpose(x, axis=(1, 2, 0)), axis=(1, 2, 0)),
         ("float32", (2, 3, 4)),
         ["transpose"],
     ),
@@ -188,13 +188,13 @@ ANEW: dict[str, tuple[Build, tuple[str, tuple[int, ...]], list[str]]] = {
         ["pad"],
     ),
     "split as joined": (lambda x: ops.split(ops.concat(-x, x), sizes=(2, 2)), F, ["neg"]),
-    "a maximum of single elements": (lambda x: ops.max(x, axes=(0,)), ONE_ROW, ["reshape"]),
-    "a minimum of single elements that stay": (lambda x: ops.min(x, axes=(0,), keepdims=True), ONE_ROW, []),
-    "a product of single elements": (lambda x: ops.prod(x, axes=(0,)), ONE_ROW, ["reshape"]),
+    "a maximum of single elements": (lambda x: ops.max(x, axis=(0,)), ONE_ROW, ["reshape"]),
+    "a minimum of single elements that stay": (lambda x: ops.min(x, axis=(0,), keepdims=True), ONE_ROW, []),
+    "a product of single elements": (lambda x: ops.prod(x, axis=(0,)), ONE_ROW, ["reshape"]),
     "any of single elements": (lambda x: ops.any(x), ("bool", (1, 1)), ["reshape"]),
     "all of single elements": (lambda x: ops.all(x), ("bool", ()), []),
-    "an integer sum of single elements": (lambda x: ops.sum(x, axes=(0,)), ("int64", (1, 3)), ["reshape"]),
-    "an integer sum to a wider dtype": (lambda x: ops.sum(x, axes=(0,)), ("int32", (1, 3)), ["sum"]),
+    "an integer sum of single elements": (lambda x: ops.sum(x, axis=(0,)), ("int64", (1, 3)), ["reshape"]),
+    "an integer sum to a wider dtype": (lambda x: ops.sum(x, axis=(0,)), ("int32", (1, 3)), ["sum"]),
 }
 
 
@@ -232,7 +232,7 @@ def test_every_output_keeps_its_name():
 def test_random_ops_stay_whatever_their_rate():
     program = Program()
     x, w = program.input("x", "float32", (3,)), program.parameter("w", (3,))
-    program.minimize(ops.sum(ops.dropout(x * w, rate=0.0)), sgd(0.1))
+    program.minimize(ops.sum(ops.dropout(x * w, ratio=0.0)), sgd(0.1))
     assert "dropout" in [op.type for op in program.compile().desc.blocks[0].ops]
 
 

@@ -61,7 +61,7 @@ def test_chains_of_a_long_program_are_found_without_recursion():
 
 def labels(x: Value) -> Value:
     """A class for each row."""
-    return ops.cast(ops.mean(ops.stop_gradient(x), axes=(1,)), dtype="int64")
+    return ops.cast(ops.mean(ops.stop_gradient(x), axis=(1,)), dtype="int64")
 
 
 KEPT: dict[str, tuple[tuple[int, ...], tuple[int, ...], Build, set[str]]] = {
@@ -74,7 +74,7 @@ KEPT: dict[str, tuple[tuple[int, ...], tuple[int, ...], Build, set[str]]] = {
     "depthwise": ((1, 4, 4, 2), (3, 3, 1, 2), lambda x, w: ops.conv2d(x, w, groups=2), {"x", "w"}),
     "relu": ((2, 3), (2, 3), lambda x, w: ops.relu(x + w), {"y"}),
     "softmax": ((2, 3), (2, 3), lambda x, w: ops.softmax(x + w), {"y"}),
-    "mean": ((2, 3), (2, 3), lambda x, w: ops.mean(x + w, axes=(1,)), set()),
+    "mean": ((2, 3), (2, 3), lambda x, w: ops.mean(x + w, axis=(1,)), set()),
     "reshape": ((2, 3), (2, 3), lambda x, w: ops.reshape(x + w, shape=(3, 2)), set()),
     "pad": ((2, 3), (2, 3), lambda x, w: ops.pad(x + w, before=(0, 1), after=(0, 1)), set()),
     "max_pool2d": (

@@ -13,11 +13,11 @@ from peers.spelling import Call, peer, unless
 @peer("matmul", "matmul")
 def matmul(a: Value, b: Value) -> Value:
     """PyTorch's and NumPy's: a vector stands for a row on the left and for a column on the right."""
-    left = a if a.rank > 1 else ops.unsqueeze(a, axes=(0,))
-    right = b if b.rank > 1 else ops.unsqueeze(b, axes=(1,))
+    left = a if a.rank > 1 else ops.unsqueeze(a, axis=(0,))
+    right = b if b.rank > 1 else ops.unsqueeze(b, axis=(1,))
     y = ops.matmul(left, right)
-    y = y if b.rank > 1 else ops.squeeze(y, axes=(-1,))
-    return y if a.rank > 1 else ops.squeeze(y, axes=(-1 if b.rank == 1 else -2,))
+    y = y if b.rank > 1 else ops.squeeze(y, axis=(-1,))
+    return y if a.rank > 1 else ops.squeeze(y, axis=(-1 if b.rank == 1 else -2,))
 
 
 @peer("__rmatmul__", "matmul")
@@ -46,11 +46,11 @@ def multi_dot(xs: Sequence[Value]) -> Value:
 
 @peer("nn.functional.linear", "matmul")
 def linear(x: Value, w: Value, bias: Value | None = None) -> Value:
-    rows = x if x.rank > 1 else ops.unsqueeze(x, axes=(0,))
-    matrix = w if w.rank > 1 else ops.unsqueeze(w, axes=(0,))
+    rows = x if x.rank > 1 else ops.unsqueeze(x, axis=(0,))
+    matrix = w if w.rank > 1 else ops.unsqueeze(w, axis=(0,))
     y = ops.matmul(rows, matrix, transpose_b=True)
-    y = y if w.rank > 1 else ops.squeeze(y, axes=(-1,))
-    y = y if x.rank > 1 else ops.squeeze(y, axes=(0,))
+    y = y if w.rank > 1 else ops.squeeze(y, axis=(-1,))
+    y = y if x.rank > 1 else ops.squeeze(y, axis=(0,))
     return y if bias is None else y + bias
 
 
@@ -90,7 +90,7 @@ def cholesky(x: Value, upper: bool = False) -> Value:
 
 
 def _transposed(x: Value) -> Value:
-    return ops.transpose(x, axes=(*range(x.rank - 2), -1, -2))
+    return ops.transpose(x, axis=(*range(x.rank - 2), -1, -2))
 
 
 @peer("linalg.inv", "inverse")
@@ -120,7 +120,7 @@ def solve(a: Value, b: Value, *, left: bool = True) -> Value:
     """PyTorch takes b for vectors if it has an axis less than a, or a's leading extents and the last one."""
     vector = b.rank == 1 or (b.rank == a.rank - 1 and b.shape == a.shape[:-1])
     if vector:
-        return ops.squeeze(ops.solve(a, ops.unsqueeze(b, axes=(-1,))), axes=(-1,))
+        return ops.squeeze(ops.solve(a, ops.unsqueeze(b, axis=(-1,))), axis=(-1,))
     return ops.solve(a, b) if left else _transposed(ops.solve(_transposed(a), _transposed(b)))
 
 

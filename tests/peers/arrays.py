@@ -23,7 +23,7 @@ def reshape(x: Value, shape: Shape) -> Value:
 
 @peer("permute", "transpose")
 def permute(x: Value, dims: Shape) -> Value:
-    return ops.transpose(x, axes=tuple(dims))
+    return ops.transpose(x, axis=tuple(dims))
 
 
 @peer("transpose", "transpose")
@@ -31,7 +31,7 @@ def transpose(x: Value, dim0: int, dim1: int) -> Value:
     unless(x.rank == 0, SCALAR)
     axes = list(range(x.rank))
     axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
-    return ops.transpose(x, axes=tuple(axes))
+    return ops.transpose(x, axis=tuple(axes))
 
 
 @peer("expand", "broadcast_to")
@@ -54,12 +54,12 @@ def squeeze(x: Value, dim: int | Shape | None = None) -> Value:
         return ops.squeeze(x)
     dims = [dim] if isinstance(dim, int) else list(dim)
     ones = tuple(axis for axis in dims if x.rank and x.shape[axis] == 1)  # PyTorch passes over the others
-    return ops.squeeze(x, axes=ones) if ones else ops.identity(x)
+    return ops.squeeze(x, axis=ones) if ones else ops.identity(x)
 
 
 @peer("unsqueeze", "unsqueeze")
 def unsqueeze(x: Value, dim: int) -> Value:
-    return ops.unsqueeze(x, axes=(dim,))
+    return ops.unsqueeze(x, axis=(dim,))
 
 
 @peer("stack", "stack")
@@ -94,15 +94,15 @@ def chunk(x: Value, chunks: int, dim: int = 0) -> list[Value]:
 
 @peer("flip", "flip")
 def flip(x: Value, dims: Shape) -> Value:
-    return ops.flip(x, axes=tuple(dims)) if dims else ops.identity(x)
+    return ops.flip(x, axis=tuple(dims)) if dims else ops.identity(x)
 
 
 @peer("roll", "roll")
 def roll(x: Value, shifts: int | Shape, dims: int | Shape | None = None) -> Value:
     if dims is None:
-        flat = ops.roll(ops.reshape(x, shape=(-1,)), shifts=many(shifts, 1), axes=(0,))
+        flat = ops.roll(ops.reshape(x, shape=(-1,)), shifts=many(shifts, 1), axis=(0,))
         return ops.reshape(flat, shape=x.shape)
-    return ops.roll(x, shifts=many(shifts, 1), axes=many(dims, 1))
+    return ops.roll(x, shifts=many(shifts, 1), axis=many(dims, 1))
 
 
 @peer("tile", "tile")
@@ -210,7 +210,7 @@ def triu(x: Value, diagonal: int = 0) -> Value:
 @peer("linalg.diagonal", "diagonal")
 def diagonal(x: Value, *, offset: int = 0, dim1: int | None = None, dim2: int | None = None) -> Value:
     first, second = (0, 1) if dim1 is None or dim2 is None else (dim1, dim2)
-    return ops.diagonal(x, offset=offset, axes=(first, second))
+    return ops.diagonal(x, offset=offset, axis=(first, second))
 
 
 @peer("trace", "diagonal", "sum")
@@ -235,9 +235,9 @@ def _block_inputs(rng: np.random.Generator) -> list[Call]:
 @peer("nn.functional.pixel_unshuffle", "space_to_depth", inputs=_block_inputs)
 def space_to_depth(x: Value, block: int) -> Value:
     """PyTorch has the pixels of a block within a channel, here the channels are within a pixel."""
-    y = ops.space_to_depth(ops.transpose(x, axes=(0, 2, 3, 1)), block=block)
+    y = ops.space_to_depth(ops.transpose(x, axis=(0, 2, 3, 1)), block=block)
     n, h, w, _ = y.shape
-    y = ops.transpose(ops.reshape(y, shape=(n, h, w, block**2, -1)), axes=(0, 4, 3, 1, 2))
+    y = ops.transpose(ops.reshape(y, shape=(n, h, w, block**2, -1)), axis=(0, 4, 3, 1, 2))
     return ops.reshape(y, shape=(n, -1, h, w))
 
 
@@ -248,16 +248,16 @@ def _depth_inputs(rng: np.random.Generator) -> list[Call]:
 @peer("nn.functional.pixel_shuffle", "depth_to_space", inputs=_depth_inputs)
 def depth_to_space(x: Value, block: int) -> Value:
     n, _, h, w = x.shape
-    y = ops.transpose(ops.reshape(x, shape=(n, -1, block**2, h, w)), axes=(0, 3, 4, 2, 1))
+    y = ops.transpose(ops.reshape(x, shape=(n, -1, block**2, h, w)), axis=(0, 3, 4, 2, 1))
     y = ops.depth_to_space(ops.reshape(y, shape=(n, h, w, -1)), block=block)
-    return ops.transpose(y, axes=(0, 3, 1, 2))
+    return ops.transpose(y, axis=(0, 3, 1, 2))
 
 
 def _images(x: Value, function: Any) -> Value:
     """The function for images with channels last, of images of any rank with channels first."""
     front = x.shape[:-3]
     y = ops.reshape(x, shape=(math.prod(int(n) for n in front), *x.shape[-3:]))
-    y = ops.transpose(function(ops.transpose(y, axes=(0, 2, 3, 1))), axes=(0, 3, 1, 2))
+    y = ops.transpose(function(ops.transpose(y, axis=(0, 2, 3, 1))), axis=(0, 3, 1, 2))
     return ops.reshape(y, shape=(*front, *y.shape[1:]))
 
 
@@ -266,7 +266,7 @@ def unfold(x: Value, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stri
     """PyTorch has the channels before the window's rows and columns, and all places in one axis."""
     window = many(kernel_size, 2)
     y = ops.unfold(
-        ops.transpose(x, axes=(0, 2, 3, 1)),
+        ops.transpose(x, axis=(0, 2, 3, 1)),
         window=window,
         stride=many(stride, 2),
         padding=many(padding, 2),
@@ -275,7 +275,7 @@ def unfold(x: Value, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stri
     n, rows, columns, _ = y.shape
     y = ops.reshape(y, shape=(n, int(rows) * int(columns), window[0] * window[1], x.shape[1]))
     return ops.reshape(
-        ops.transpose(y, axes=(0, 3, 2, 1)),
+        ops.transpose(y, axis=(0, 3, 2, 1)),
         shape=(n, int(x.shape[1]) * window[0] * window[1], int(rows) * int(columns)),
     )
 
@@ -298,7 +298,7 @@ def fold(
     )
     n, area = x.shape[0], window[0] * window[1]
     channels = int(x.shape[1]) // area
-    y = ops.transpose(ops.reshape(x, shape=(n, channels, area, rows * columns)), axes=(0, 3, 2, 1))
+    y = ops.transpose(ops.reshape(x, shape=(n, channels, area, rows * columns)), axis=(0, 3, 2, 1))
     y = ops.fold(
         ops.reshape(y, shape=(n, rows, columns, area * channels)),
         shape=(n, *output_size, channels),
@@ -307,4 +307,4 @@ def fold(
         padding=edges,
         dilation=spread,
     )
-    return ops.transpose(y, axes=(0, 3, 1, 2))
+    return ops.transpose(y, axis=(0, 3, 1, 2))

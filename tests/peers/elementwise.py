@@ -106,7 +106,7 @@ def xlogy(a: Value, b: Value) -> Value:
 def logaddexp(a: Value, b: Value) -> Value:
     wide = (a + b).shape
     both = ops.stack(ops.broadcast_to(a, shape=wide), ops.broadcast_to(b, shape=wide))
-    return ops.logsumexp(both, axes=(0,))
+    return ops.logsumexp(both, axis=(0,))
 
 
 @peer("to", "cast")

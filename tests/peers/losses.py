@@ -12,7 +12,7 @@ from peers.spelling import Call, peer, unless
 
 
 def _classes_last(x: Value) -> Value:
-    return ops.transpose(x, axes=(0, *range(2, x.rank), 1)) if x.rank > 2 else x
+    return ops.transpose(x, axis=(0, *range(2, x.rank), 1)) if x.rank > 2 else x
 
 
 @peer("nn.functional.cross_entropy", "cross_entropy")
@@ -142,6 +142,6 @@ def ctc_loss(
     zero_infinity: bool = False,
 ) -> Value:
     unless(not isinstance(input_lengths, Value), "lengths as numbers")
-    logarithms = ops.transpose(ops.log_softmax(x), axes=(1, 0, 2))
+    logarithms = ops.transpose(ops.log_softmax(x), axis=(1, 0, 2))
     how = dict(blank=blank, zero_infinity=zero_infinity, reduction=reduction)
     return ops.ctc_loss(logarithms, labels, input_lengths, label_lengths, **how)

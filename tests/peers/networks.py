@@ -17,17 +17,17 @@ def _batched(x: Value, rank: int, function: Callable[[Value], Any]) -> Any:
     """The function of the tensor with a batch of one where PyTorch lets the batch be left out."""
     if x.rank == rank:
         return function(x)
-    return ops.squeeze(function(ops.unsqueeze(x, axes=(0,))), axes=(0,))
+    return ops.squeeze(function(ops.unsqueeze(x, axis=(0,))), axis=(0,))
 
 
 def _first(x: Value) -> Value:
     """Channels after the batch."""
-    return ops.transpose(x, axes=(0, x.rank - 1, *range(1, x.rank - 1)))
+    return ops.transpose(x, axis=(0, x.rank - 1, *range(1, x.rank - 1)))
 
 
 def _last(x: Value) -> Value:
     """Channels after all other axes."""
-    return ops.transpose(x, axes=(0, *range(2, x.rank), 1))
+    return ops.transpose(x, axis=(0, *range(2, x.rank), 1))
 
 
 def _plus(y: Value, bias: Value | None) -> Value:
@@ -90,7 +90,7 @@ def _depthwise_inputs(rng: np.random.Generator) -> list[Call]:
 def depthwise_conv(x: Value, w: Value, groups: int, stride: Spread = 1, padding: Spread = 0) -> Value:
     """PyTorch has the filters of a channel one after another; here they are an axis."""
     filters = ops.reshape(w, shape=(groups, -1, *w.shape[2:]))
-    filters = ops.transpose(filters, axes=(2, 3, 0, 1))
+    filters = ops.transpose(filters, axis=(2, 3, 0, 1))
     return _first(ops.depthwise_conv(_last(x), filters, stride=many(stride, 2), padding=many(padding, 2)))
 
 
@@ -267,11 +267,11 @@ def attention(
 ) -> Value:
     unless(dropout_p > 0, "random numbers of another generator")
     rank = max(q.rank, k.rank)
-    q, k, v = (ops.unsqueeze(x, axes=(0,)) if x.rank == 3 else x for x in (q, k, v))
+    q, k, v = (ops.unsqueeze(x, axis=(0,)) if x.rank == 3 else x for x in (q, k, v))
     if q.shape[0] != k.shape[0]:
         q, k, v = (ops.broadcast_to(x, shape=(max(q.shape[0], k.shape[0]), *x.shape[1:])) for x in (q, k, v))
     y = ops.scaled_dot_product_attention(q, k, v, attn_mask, causal=is_causal, scale=scale or 0.0)
-    return y if rank == 4 else ops.squeeze(y, axes=(0,))
+    return y if rank == 4 else ops.squeeze(y, axis=(0,))
 
 
 INTERPOLATE = {
@@ -304,7 +304,7 @@ for variant in INTERPOLATE:
         how = dict(INTERPOLATE[mode])
         if mode not in ("nearest", "nearest-exact"):
             how["coordinates"] = "align_corners" if align_corners else "half_pixel"
-        return ops.resize(x, size=many(size, axes), axes=tuple(range(2, x.rank)), **how)
+        return ops.resize(x, size=many(size, axes), axis=tuple(range(2, x.rank)), **how)
 
 
 def _factor_inputs(rng: np.random.Generator) -> list[Call]:

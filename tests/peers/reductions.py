@@ -25,38 +25,38 @@ def _axis(x: Value, dim: int) -> tuple[Value, int, Callable[[Value], Value]]:
 
 @peer("sum", "sum")
 def sum(x: Value, dim: Dim = None, keepdim: bool = False, *, dtype: str | None = None) -> Value:
-    return ops.sum(x, axes=_axes(x, dim), keepdims=keepdim)
+    return ops.sum(x, axis=_axes(x, dim), keepdims=keepdim)
 
 
 @peer("mean", "mean")
 def mean(x: Value, dim: Dim = None, keepdim: bool = False, *, dtype: str | None = None) -> Value:
-    return ops.mean(x, axes=_axes(x, dim), keepdims=keepdim)
+    return ops.mean(x, axis=_axes(x, dim), keepdims=keepdim)
 
 
 @peer("amax", "max")
 def amax(x: Value, dim: Dim = (), keepdim: bool = False) -> Value:
-    return ops.max(x, axes=_axes(x, dim), keepdims=keepdim)
+    return ops.max(x, axis=_axes(x, dim), keepdims=keepdim)
 
 
 @peer("amin", "min")
 def amin(x: Value, dim: Dim = (), keepdim: bool = False) -> Value:
-    return ops.min(x, axes=_axes(x, dim), keepdims=keepdim)
+    return ops.min(x, axis=_axes(x, dim), keepdims=keepdim)
 
 
 @peer("max", "max", "argmax", variant="reduction_with_dim")
 def max_along(x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     x, axis, back = _axis(x, dim)
-    y, i = ops.max(x, axes=(axis,), keepdims=True), ops.argmax(x, axis=axis)
-    i = ops.unsqueeze(i, axes=(axis,))
-    return [back(z if keepdim else ops.squeeze(z, axes=(axis,))) for z in (y, i)]
+    y, i = ops.max(x, axis=(axis,), keepdims=True), ops.argmax(x, axis=axis)
+    i = ops.unsqueeze(i, axis=(axis,))
+    return [back(z if keepdim else ops.squeeze(z, axis=(axis,))) for z in (y, i)]
 
 
 @peer("min", "min", "argmin", variant="reduction_with_dim")
 def min_along(x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     x, axis, back = _axis(x, dim)
-    y, i = ops.min(x, axes=(axis,), keepdims=True), ops.argmin(x, axis=axis)
-    i = ops.unsqueeze(i, axes=(axis,))
-    return [back(z if keepdim else ops.squeeze(z, axes=(axis,))) for z in (y, i)]
+    y, i = ops.min(x, axis=(axis,), keepdims=True), ops.argmin(x, axis=axis)
+    i = ops.unsqueeze(i, axis=(axis,))
+    return [back(z if keepdim else ops.squeeze(z, axis=(axis,))) for z in (y, i)]
 
 
 @peer("max", "max", variant="reduction_no_dim")
@@ -71,12 +71,12 @@ def min_of_all(x: Value) -> Value:
 
 @peer("prod", "prod")
 def prod(x: Value, dim: Dim = None, keepdim: bool = False, *, dtype: str | None = None) -> Value:
-    return ops.prod(x, axes=_axes(x, dim), keepdims=keepdim)
+    return ops.prod(x, axis=_axes(x, dim), keepdims=keepdim)
 
 
 @peer("logsumexp", "logsumexp")
 def logsumexp(x: Value, dim: Dim, keepdim: bool = False) -> Value:
-    return ops.logsumexp(x, axes=_axes(x, dim), keepdims=keepdim)
+    return ops.logsumexp(x, axis=_axes(x, dim), keepdims=keepdim)
 
 
 def _correction(args: Sequence[Any], correction: float | None, unbiased: bool | None) -> tuple[Dim, float]:
@@ -99,7 +99,7 @@ def var(
     keepdim: bool = False,
 ) -> Value:
     given, less = _correction(args, correction, unbiased)
-    return ops.variance(x, axes=axes_of(dim if given is None else given), correction=less, keepdims=keepdim)
+    return ops.variance(x, axis=axes_of(dim if given is None else given), correction=less, keepdims=keepdim)
 
 
 @peer("std", "standard_deviation")
@@ -113,7 +113,7 @@ def std(
     keepdim: bool = False,
 ) -> Value:
     given, less = _correction(args, correction, unbiased)
-    return ops.standard_deviation(x, axes=axes_of(dim if given is None else given), correction=less, keepdims=keepdim)
+    return ops.standard_deviation(x, axis=axes_of(dim if given is None else given), correction=less, keepdims=keepdim)
 
 
 @peer("var_mean", "variance", "mean")
@@ -121,19 +121,19 @@ def std(
 def var_mean(x: Value, *args: Any, dim: Dim = None, keepdim: bool = False, **kwargs: Any) -> list[Value]:
     given, _ = _correction(args, None, None)
     axes = axes_of(dim if given is None else given)
-    return [var(x, *args, dim=dim, keepdim=keepdim, **kwargs), ops.mean(x, axes=axes, keepdims=keepdim)]
+    return [var(x, *args, dim=dim, keepdim=keepdim, **kwargs), ops.mean(x, axis=axes, keepdims=keepdim)]
 
 
 @peer("linalg.vector_norm", "norm")
 def vector_norm(x: Value, ord: float = 2, dim: Dim = None, keepdim: bool = False, *, dtype: str | None = None) -> Value:
-    return ops.norm(x, ord=float(ord), axes=_axes(x, dim), keepdims=keepdim)
+    return ops.norm(x, ord=float(ord), axis=_axes(x, dim), keepdims=keepdim)
 
 
 @peer("norm", "norm")
 @peer("norm", "norm", variant="inf")
 @peer("norm", "norm", variant="fro")
 def norm(x: Value, p: float | str = "fro", dim: Dim = None, keepdim: bool = False, dtype: str | None = None) -> Value:
-    return ops.norm(x, ord=2.0 if p == "fro" else float(p), axes=_axes(x, dim), keepdims=keepdim)
+    return ops.norm(x, ord=2.0 if p == "fro" else float(p), axis=_axes(x, dim), keepdims=keepdim)
 
 
 @peer("dist", "norm")
@@ -144,7 +144,7 @@ def dist(a: Value, b: Value, p: float = 2) -> Value:
 @peer("nn.functional.normalize", "norm", "maximum")
 def normalize(x: Value, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Value:
     unless(x.rank == 0, NO_AXES)
-    return x / ops.maximum(ops.norm(x, ord=float(p), axes=(dim,), keepdims=True), eps)
+    return x / ops.maximum(ops.norm(x, ord=float(p), axis=(dim,), keepdims=True), eps)
 
 
 @peer("cumsum", "cumsum")
@@ -183,7 +183,7 @@ def kthvalue(x: Value, k: int, dim: int = -1, keepdim: bool = False) -> list[Val
     axis %= x.rank
     at = (slice(None),) * axis
     both = [op(x, axis=axis)[(*at, slice(k - 1, k))] for op in (ops.sort, ops.argsort)]
-    return [back(y if keepdim else ops.squeeze(y, axes=(axis,))) for y in both]
+    return [back(y if keepdim else ops.squeeze(y, axis=(axis,))) for y in both]
 
 
 @peer("softmax", "softmax")

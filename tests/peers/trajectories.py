@@ -151,7 +151,7 @@ def _convolutional(w: Values, batch: Values) -> Value:
     h = ops.relu(ops.batch_norm(h, w["scale"], w["bias"], *running)[0])
     h = ops.max_pool2d(h, window=(2, 2), stride=(2, 2))
     h = ops.gelu(ops.conv2d(h, w["filter2"], stride=(2, 2), padding=(1, 1), groups=2))
-    return ops.softmax_cross_entropy(ops.mean(h, axes=(1, 2)) @ w["w"] + w["b"], batch["label"])
+    return ops.softmax_cross_entropy(ops.mean(h, axis=(1, 2)) @ w["w"] + w["b"], batch["label"])
 
 
 def _torch_convolutional(w: Tensors, batch: Tensors) -> torch.Tensor:
@@ -214,9 +214,9 @@ def _transformer(w: Values, batch: Values) -> Value:
     x = ops.embedding(w["table"], batch["x"]) + w["places"]
     for i in (0, 1):
         h = ops.layer_norm(x, w[f"scale1{i}"], w[f"shift1{i}"])[0] @ w[f"qkv{i}"]
-        h = ops.transpose(ops.reshape(h, shape=(12, LONG, 3, HEADS, -1)), axes=(2, 0, 3, 1, 4))
+        h = ops.transpose(ops.reshape(h, shape=(12, LONG, 3, HEADS, -1)), axis=(2, 0, 3, 1, 4))
         h = ops.scaled_dot_product_attention(*ops.unstack(h), causal=True)
-        x = x + ops.reshape(ops.transpose(h, axes=(0, 2, 1, 3)), shape=(12, LONG, WIDE)) @ w[f"out{i}"]
+        x = x + ops.reshape(ops.transpose(h, axis=(0, 2, 1, 3)), shape=(12, LONG, WIDE)) @ w[f"out{i}"]
         h = ops.layer_norm(x, w[f"scale2{i}"], w[f"shift2{i}"])[0] @ w[f"up{i}"] + w[f"bias{i}"]
         x = x + ops.gelu(h) @ w[f"down{i}"]
     x = ops.layer_norm(x, w["scale"], w["shift"])[0]

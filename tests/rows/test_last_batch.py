@@ -39,7 +39,7 @@ def regression(*, accumulate: int = 1, shuffle: bool = True, epochs: int = EPOCH
     number = program.input("number", "int64", ("batch",))
     w = program.parameter("w", (3,), zeros(), dtype="float64")
     b = program.parameter("b", (), zeros(), dtype="float64")
-    error = ops.sum(x * w, axes=(1,)) + b - y
+    error = ops.sum(x * w, axis=(1,)) + b - y
     program.minimize(ops.mean(error * error), momentum(RATE), accumulate=accumulate)
     program.metrics(bias=ops.mean(error))
     program.fetch("squares", ops.sum(error * error), over="sum")
@@ -294,7 +294,7 @@ def test_one_row_has_no_spread_and_batch_norm_keeps_finite(tmp_path):
     normal, new_mean, new_variance, *_ = ops.batch_norm(image, scale, offset, mean, variance)
     program.update(mean, new_mean)
     program.update(variance, new_variance)
-    program.minimize(ops.squared_error(ops.sum(normal, axes=(1,)), wanted), sgd(0.01))
+    program.minimize(ops.squared_error(ops.sum(normal, axis=(1,)), wanted), sgd(0.01))
     program.data("rows.safetensors", remainder="partial")
     program.training(epochs=2)
     program.compile(batch=BATCH).save(tmp_path / "p.pb")

@@ -40,7 +40,7 @@ def classifier() -> None:
     review, verdict = program.input("review", "int64", ("n", "length")), program.input("verdict", "int64", ("n",))
     mask = program.input("mask", "float32", ("n", "length"))
     words = layers.embedding(review, "words", count=8, size=4)
-    scores = layers.dense(ops.sum(words * mask[:, :, None], axes=(1,)), "out", 2)
+    scores = layers.dense(ops.sum(words * mask[:, :, None], axis=(1,)), "out", 2)
     program.minimize(ops.softmax_cross_entropy(scores, verdict), sgd(0.1))
     program.outputs(scores=scores)
     program.data("r.safetensors", columns={"mask": "review.mask"}, splits={"train": "train"})

@@ -45,7 +45,7 @@ def built(*, remainder="partial", shuffle=True) -> Program:
     number, y = program.input("number", "int64", ("n",)), program.input("y", "float32", ("n",))
     w = program.parameter("w", (), zeros())
     values = ops.cast(text, dtype="float32") * mask
-    guess = ops.sum(values, axes=(1,)) * w
+    guess = ops.sum(values, axis=(1,)) * w
     program.minimize(ops.squared_error(guess, y), sgd(1e-5))
     program.fetch("seen", number)
     program.entry("predict", guess=guess, values=values, lengths=lengths, text=text)

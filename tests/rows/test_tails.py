@@ -24,8 +24,8 @@ APART = {
     "where": lambda p, x: ops.where(x > 0.0, x, ops.exp(x)),
     "dense": lambda p, x: ops.relu(layers.dense(ops.flatten(x), "d", 5)),
     "stacks": lambda p, x: ops.softmax(x @ weights(p, 6, 3), axis=-1),
-    "in rows": lambda p, x: x @ ops.transpose(x, axes=(0, 2, 1)),
-    "reductions": lambda p, x: ops.sum(x, axes=(1,)) / ops.max(x, axes=(-2,)) + ops.mean(x, axes=(1, 2))[:, None],
+    "in rows": lambda p, x: x @ ops.transpose(x, axis=(0, 2, 1)),
+    "reductions": lambda p, x: ops.sum(x, axis=(1,)) / ops.max(x, axis=(-2,)) + ops.mean(x, axis=(1, 2))[:, None],
     "orders": lambda p, x: ops.sort(x, axis=1) + ops.cumsum(x, axis=-1),
     "choices": lambda p, x: ops.one_hot(ops.argmax(x, axis=-1), depth=6),
     "norms": lambda p, x: ops.rms_norm(ops.layer_norm(x, axis=-1)[0], axis=-1)[0],
@@ -41,15 +41,15 @@ APART = {
 """What keeps rows apart."""
 
 TOGETHER = {
-    "a sum over rows": lambda p, x: x - ops.sum(x, axes=(0,), keepdims=True),
+    "a sum over rows": lambda p, x: x - ops.sum(x, axis=(0,), keepdims=True),
     "a sum of all": lambda p, x: x - ops.sum(x),
     "softmax over rows": lambda p, x: ops.softmax(x, axis=0),
     "running sums": lambda p, x: ops.cumsum(x, axis=0),
-    "the mean taken away": lambda p, x: x - ops.mean(ops.flatten(x), axes=(0,))[:6],
+    "the mean taken away": lambda p, x: x - ops.mean(ops.flatten(x), axis=(0,))[:6],
     "rows by rows": lambda p, x: ops.flatten(x) @ ops.transpose(ops.flatten(x)),
     "another axis 0": lambda p, x: ops.transpose(ops.reshape(x, shape=(24, "n"))),
     "rows looked up": lambda p, x: ops.gather(x, ops.argmax(x[:, 0], axis=0), axis=0)[None, 0] + x,
-    "the largest of all rows": lambda p, x: x * ops.max(x, axes=(0,)),
+    "the largest of all rows": lambda p, x: x * ops.max(x, axis=(0,)),
     "random numbers": lambda p, x: x + ops.uniform.on(p)(shape=("n", 4, 6)),
 }
 """What does not, or is not known to."""
@@ -116,7 +116,7 @@ def test_a_tail_of_a_few_rows_is_computed_row_by_row():
 def test_smaller_steps_of_an_evaluation_are_made_where_they_were_compiled():
     program = Program()
     x, w = program.input("x", "float32", ("n", 3)), program.parameter("w", (3,))
-    loss = ops.mean(ops.square(ops.sum(x * w, axes=(1,))))
+    loss = ops.mean(ops.square(ops.sum(x * w, axis=(1,))))
     program.minimize(loss, sgd(0.1))
     compiled = program.compile(n=(16, 4))
     run = runtime.Run(compiled)

@@ -212,7 +212,7 @@ def test_half_floats_and_a_negative_seed_are_kept(tmp_path):
     x = program.input("x", "bfloat16", ("n", 2))
     w = program.parameter("w", (2,), constant(1.5), dtype="bfloat16")
     y = ops.cast(x, dtype="float32") * ops.cast(w, dtype="float32")
-    program.minimize(ops.mean(ops.log(ops.dropout(y, rate=0.0) - 1.0)), sgd(0.1))
+    program.minimize(ops.mean(ops.log(ops.dropout(y, ratio=0.0) - 1.0)), sgd(0.1))
     desc = program.compile(n=2).desc
     rows = np.array([[1, 2], [3, 4], [5, 0.25], [3, 4]], np.float32)
     error = failing(runtime.Run(desc, tmp_path, check_nan=True, seed=-4), data={"x": rows})

@@ -186,7 +186,7 @@ def test_constants_cannot_be_written():
 def test_an_empty_tensor_is_no_special_case():
     program = Program()
     x = program.input("x", "float64", (0, 3))
-    program.outputs(y=ops.sum(x * 2.0, axes=(0,)), z=x * 2.0)
+    program.outputs(y=ops.sum(x * 2.0, axis=(0,)), z=x * 2.0)
     found = Stepper(program.compile(), "predict").step(x=np.zeros((0, 3)))
     assert found["y"].tolist() == [0, 0, 0]
     assert found["z"].shape == (0, 3)

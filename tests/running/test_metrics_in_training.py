@@ -18,7 +18,7 @@ def build(*, with_metrics: bool = True) -> Program:
     program = Program("linear", seed=5)
     x, y = program.input("x", "float32", ("batch", 3)), program.input("y", "float32", ("batch",))
     w = program.parameter("w", (3,), constant(0.1))
-    prediction = ops.sum(ops.dropout(x, rate=0.25) * w, axes=(1,))
+    prediction = ops.sum(ops.dropout(x, ratio=0.25) * w, axis=(1,))
     program.minimize(ops.squared_error(prediction, y), adam(0.1), accumulate=2)
     if with_metrics:
         program.metrics(

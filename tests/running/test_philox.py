@@ -19,7 +19,7 @@ from subjects.evaluate import evaluate, gradient
 
 from prograd_proto import TensorType
 from registry import Block, ops
-from runtime.philox import BLOCKS_AT_A_TIME, SHUFFLE_STREAM, WORK_ROWS, permutation, random_bits_by_numpy
+from runtime.philox import BLOCKS, SHUFFLE_STREAM, WORK_ROWS, permutation, random_bits_by_numpy
 
 
 def words(count, *, seed, stream, step, first=0):
@@ -98,7 +98,7 @@ def test_normal_numbers_are_those_of_the_scalar_implementation(place, dtype):
 @pytest.mark.parametrize("op", ["uniform", "normal"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_numbers_do_not_depend_on_the_size_of_the_tensor_or_of_pieces(op, dtype):
-    count = 4 * BLOCKS_AT_A_TIME + 5
+    count = 4 * BLOCKS + 5
     large = drawn(op, (count,), dtype=dtype)
     for smaller in (1, 2, 7, count - 4):
         assert drawn(op, (smaller,), dtype=dtype).tobytes() == large[:smaller].tobytes()
@@ -126,18 +126,18 @@ def test_dropout_drops_where_a_word_is_below_the_rate(rate, dtype):
     x = np.linspace(1, 2, 35).astype(dtype).reshape(5, 7)
     place = dict(seed=9, stream=4, step=6)
     kept = np.array(scalar_words(35, **place)).reshape(5, 7) >= math.floor(rate * 2**32)
-    y = drawn("dropout", None, x=x, rate=rate, **place)
+    y = drawn("dropout", None, x=x, ratio=rate, **place)
     np.testing.assert_allclose(y, np.where(kept, x / (1 - rate), 0), rtol=1e-6)
 
 
 def test_dropout_keeps_its_share_of_a_tensor_of_many_pieces():
-    y = drawn("dropout", None, x=np.ones(40_000, "float32"), rate=0.2)
+    y = drawn("dropout", None, x=np.ones(40_000, "float32"), ratio=0.2)
     assert np.count_nonzero(y) / y.size == pytest.approx(0.8, abs=0.01)
     assert set(np.unique(y).tolist()) == {0.0, 1.25}
 
 
 def test_rows_are_ordered_by_keys_of_two_words():
-    for rows in (0, 1, 2, 9, 10, 2 * BLOCKS_AT_A_TIME + 3):
+    for rows in (0, 1, 2, 9, 10, 2 * BLOCKS + 3):
         order = permutation(42, 5, rows)
         word = scalar_words(2 * rows, seed=42, stream=SHUFFLE_STREAM, step=5)
         keys = [high << 32 | low for high, low in zip(word[::2], word[1::2], strict=True)]
@@ -153,7 +153,7 @@ def test_the_document_of_the_format_states_the_known_answers():
             stated = [np.dtype(dtype).type(text) for text in answers(f"`{op}`, {dtype}")]
             expected = np.array(scalar(len(stated), dtype, **place)).astype(dtype).tolist()
             assert stated == pytest.approx(expected, rel=1e-6 if dtype == "float32" else 1e-15)
-    ones = drawn("dropout", None, x=np.ones(8, "float32"), rate=0.5, **place)
+    ones = drawn("dropout", None, x=np.ones(8, "float32"), ratio=0.5, **place)
     assert answers("`dropout` of ones, rate 0.5") == [f"{y:.0f}" for y in ones]
     for epoch in (0, 1):
         assert answers(f"order of 10 rows, epoch {epoch}") == [str(row) for row in permutation(42, epoch, 10)]
@@ -164,7 +164,7 @@ def test_the_gradient_of_dropout_draws_the_same_numbers_once_more():
 
     def squared(x):
         counter = ops.full.on(x.block)(shape=(), value=3, dtype="int64")
-        return ops.square(ops.dropout(x, counter, counter, rate=0.5))
+        return ops.square(ops.dropout(x, counter, counter, ratio=0.5))
 
     y = evaluate(squared, x)
     assert 0 < np.count_nonzero(y) < 20

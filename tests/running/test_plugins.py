@@ -99,7 +99,7 @@ def swished(name: str = "swish") -> Program:
     x = program.input("x", "float32", ("batch", 3))
     y = program.input("y", "float32", ("batch",))
     w = program.parameter("w", (3, 4), compiler.normal())
-    prediction = ops.sum(swish(ops.matmul(x, w), beta=0.5), axes=(1,))
+    prediction = ops.sum(swish(ops.matmul(x, w), beta=0.5), axis=(1,))
     program.minimize(ops.squared_error(prediction, y), sgd(rate=0.02))
     program.outputs(prediction=prediction)
     return program

@@ -79,8 +79,8 @@ def test_lists_and_numbers_take_the_feeds_type_where_nothing_is_lost(run):
 def test_metrics_combine_over_a_whole_evaluation(tmp_path):
     program = linear()
     x = program.block.value("x")
-    program.entry("evaluate", over="sum", total=ops.sum(x), by_column=ops.sum(x, axes=(0,)))
-    program.entry("evaluate", over="mean", column_means=ops.mean(x, axes=(0,)))
+    program.entry("evaluate", over="sum", total=ops.sum(x), by_column=ops.sum(x, axis=(0,)))
+    program.entry("evaluate", over="mean", column_means=ops.mean(x, axis=(0,)))
     program.entry("evaluate", over="last", rows=x)
     run = runtime.load(save(program, tmp_path))
     results = run_over(run.session, "evaluate", run.session.rows("evaluate", "train"))  # 7 steps of 4 rows and 3 of 1

@@ -41,7 +41,7 @@ def line(*, rate=0.1, decay=0.0, limit=2.0, scale=1.0, make=adamw, settings=True
 
     x, y = program.input("x", "float32", ("batch", 3)), program.input("y", "float32", ("batch",))
     w, b = program.parameter("w", (3,), constant(0.1)), program.parameter("b", (), zeros())
-    prediction = ops.sum(x * w, axes=(1,)) * number("scale", scale, above=0) + b
+    prediction = ops.sum(x * w, axis=(1,)) * number("scale", scale, above=0) + b
     optimizer = make(
         warmup_cosine(number("rate", rate)), decay=number("decay", decay), clip=global_norm(number("limit", limit))
     )

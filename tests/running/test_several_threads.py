@@ -211,7 +211,7 @@ def wide(tmp_path):
     """A program whose arena is much larger than its rows and results."""
     program = Program("wide")
     x, w = program.input("x", "float32", ("batch", 3)), program.parameter("w", (3, 5000), zeros())
-    prediction = ops.sum(ops.exp(x @ w), axes=(1,))
+    prediction = ops.sum(ops.exp(x @ w), axis=(1,))
     program.minimize(ops.mean(prediction), sgd(rate=0.1))
     program.outputs(prediction=prediction)
     program.compile(batch=BATCH).save(tmp_path / "wide.pb", force=True)

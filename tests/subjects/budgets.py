@@ -17,7 +17,7 @@ def deep(optimizer: Optimizer | None = None, *, depth: int = 8, width: int = 8) 
     x = h = program.input("x", "float32", ("n", width))
     for i in range(depth):
         w = program.parameter(f"w{i}", (width, width), constant(0.1 + i / 50))
-        h = ops.dropout(ops.tanh(h @ w), rate=0.25)
+        h = ops.dropout(ops.tanh(h @ w), ratio=0.25)
     program.minimize(ops.mean(ops.square(h - x)), optimizer or momentum(0.1))
     return program
 

@@ -90,7 +90,8 @@ def build(sample: Sample, batch: str = "") -> Case:
     attributes = dict(sample.attributes)
     if "shape" in attributes:
         attributes["shape"] = with_symbol(attributes["shape"], sample, batch)
-    made = op(*operands, **attributes) if any(sample.operands) else op.on(block)(**attributes)
+    spelled = op.signature.spelled(attributes)
+    made = op(*operands, **spelled) if any(sample.operands) else op.on(block)(**spelled)
     outputs = [made] if isinstance(made, Value) else list(made)
     desc = block.desc.ops[-1]
     ins = [

@@ -74,17 +74,17 @@ def perceptron(program: Program) -> Value:
 def products_in_batches(program: Program) -> Value:
     x = rows_of(program, 64, 96)
     y = x @ weights(program, "w", 96, 96)
-    return squared(ops.tanh(x @ ops.transpose(y, axes=(0, 2, 1))) @ y)
+    return squared(ops.tanh(x @ ops.transpose(y, axis=(0, 2, 1))) @ y)
 
 
 def products_of_other_axes(program: Program) -> Value:
     """Products of transposed operands and of slices, of which some have one column."""
     x, w = rows_of(program, 256), weights(program, "w", 256, 256)
-    y = ops.tanh(x @ ops.transpose(w, axes=(1, 0)))
-    z = ops.transpose(ops.transpose(y, axes=(1, 0)) @ x[:, :128], axes=(1, 0))
+    y = ops.tanh(x @ ops.transpose(w, axis=(1, 0)))
+    z = ops.transpose(ops.transpose(y, axis=(1, 0)) @ x[:, :128], axis=(1, 0))
     column = z @ weights(program, "columns", 256, 3)[:, 1:2]
-    turned = ops.matmul(ops.transpose(z * 2.0, axes=(1, 0)), weights(program, "u", 256, 1), transpose_a=True)
-    return squared(z) + squared(column + turned) + squared(y[:, :64] @ ops.transpose(w, axes=(1, 0))[:64])
+    turned = ops.matmul(ops.transpose(z * 2.0, axis=(1, 0)), weights(program, "u", 256, 1), transpose_a=True)
+    return squared(z) + squared(column + turned) + squared(y[:, :64] @ ops.transpose(w, axis=(1, 0))[:64])
 
 
 def products_of_slices(program: Program) -> Value:
@@ -111,9 +111,9 @@ def elementwise(program: Program) -> Value:
 
 def reductions(program: Program) -> Value:
     x = rows_of(program, STEPS, 96) * weights(program, "scale", 96)
-    rows = ops.sum(x, axes=(2,)) + ops.max(x, axes=(2,)) + ops.logsumexp(x, axes=(2,)) + ops.norm(x, axes=(2,))
-    columns = ops.mean(x, axes=(0, 1)) + ops.sum(x, axes=(0, 1)) * 0.01 + ops.min(ops.tanh(x), axes=(0, 1))
-    return ops.mean(rows) + ops.sum(columns) + ops.mean(ops.prod(1.0 + 0.01 * x, axes=(1,)))
+    rows = ops.sum(x, axis=(2,)) + ops.max(x, axis=(2,)) + ops.logsumexp(x, axis=(2,)) + ops.norm(x, axis=(2,))
+    columns = ops.mean(x, axis=(0, 1)) + ops.sum(x, axis=(0, 1)) * 0.01 + ops.min(ops.tanh(x), axis=(0, 1))
+    return ops.mean(rows) + ops.sum(columns) + ops.mean(ops.prod(1.0 + 0.01 * x, axis=(1,)))
 
 
 def reductions_of_many_axes(program: Program) -> Value:
@@ -121,14 +121,14 @@ def reductions_of_many_axes(program: Program) -> Value:
     x = rows_of(program, 24, 64) * weights(program, "scale", 64)
     loss = ops.mean(x * weights(program, "table", 24, 64))
     for axes in ((2,), (0,), (1,), (0, 1), (1, 2), ()):
-        loss = loss + ops.mean(ops.sum(ops.square(x), axes=axes)) * 0.01 + ops.mean(ops.norm(x, axes=axes)) * 0.1
+        loss = loss + ops.mean(ops.sum(ops.square(x), axis=axes)) * 0.01 + ops.mean(ops.norm(x, axis=axes)) * 0.1
         loss = loss + ops.mean(ops.softmax(x, axis=axes[0] if axes else 2) * x)
     return loss
 
 
 def statistics(program: Program) -> Value:
     x = rows_of(program, STEPS, 96) * weights(program, "scale", 96)
-    return ops.mean(ops.variance(x, axes=(0, 1))) + ops.mean(ops.standard_deviation(x, axes=(2,)))
+    return ops.mean(ops.variance(x, axis=(0, 1))) + ops.mean(ops.standard_deviation(x, axis=(2,)))
 
 
 def norms(program: Program) -> Value:
@@ -144,7 +144,7 @@ def batch_norm(program: Program) -> Value:
 
 def softmax(program: Program) -> Value:
     x = rows_of(program, STEPS, 200) * weights(program, "scale", 200)
-    return ops.mean(ops.softmax(x) * ops.log_softmax(x)) + ops.mean(ops.logsumexp(x, axes=(1,)))
+    return ops.mean(ops.softmax(x) * ops.log_softmax(x)) + ops.mean(ops.logsumexp(x, axis=(1,)))
 
 
 def scans(program: Program) -> Value:
@@ -162,7 +162,7 @@ def attention(groups: int, causal: bool, steps: int = STEPS) -> Family:
         heads = [
             ops.transpose(
                 ops.reshape(x @ weights(program, name, 64, count * 32), shape=("batch", steps, count, 32)),
-                axes=(0, 2, 1, 3),
+                axis=(0, 2, 1, 3),
             )
             for name, count in shapes.items()
         ]
@@ -234,7 +234,7 @@ def bottleneck(program: Program) -> Value:
 def pooling(program: Program) -> Value:
     x = rows_of(program, 16, 16, 64) * weights(program, "scale", 64)
     y = ops.max_pool2d(x, window=(3, 3), stride=(2, 2)) + ops.avg_pool2d(x, window=(3, 3), stride=(2, 2))
-    return squared(y) + ops.mean(ops.square(ops.mean(x, axes=(1, 2))))
+    return squared(y) + ops.mean(ops.square(ops.mean(x, axis=(1, 2))))
 
 
 FAMILIES: dict[str, Family] = {

@@ -43,7 +43,7 @@ def pairs_that_share_scratch() -> Program:
     x = program.input("x", "float32", (2, 6, 6, 3))
     for i in range(4):
         w = program.buffer(f"w{i}", (3, 3, 3, 4), constant(0.1 * (i + 1)))
-        y = ops.sum(ops.conv2d(x + float(i), w, padding=(1, 1, 1, 1)), axes=(1, 2))
+        y = ops.sum(ops.conv2d(x + float(i), w, padding=(1, 1, 1, 1)), axis=(1, 2))
         program.update(program.buffer(f"y{i}", (2, 4)), y)
     return program
 
@@ -53,6 +53,6 @@ def random_choices() -> Program:
     program = Program(seed=3)
     x = program.input("x", "float32", (5, 4))
     for i in range(5):
-        program.fetch(f"y{i}", ops.dropout(ops.dropout(x * float(i + 1), rate=0.5), rate=0.25))
-    program.update(program.buffer("s", (5, 4)), ops.dropout(x, rate=0.5))
+        program.fetch(f"y{i}", ops.dropout(ops.dropout(x * float(i + 1), ratio=0.5), ratio=0.25))
+    program.update(program.buffer("s", (5, 4)), ops.dropout(x, ratio=0.5))
     return program

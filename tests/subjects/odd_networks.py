@@ -141,7 +141,7 @@ def arranged(program: Program, rng: np.random.Generator, values: list[Value]) ->
         case 0:
             return ops.reshape(x, shape=shape) if np.prod(shape) == np.prod(x.shape) else None
         case 1:
-            return ops.transpose(x, axes=tuple(int(axis) for axis in rng.permutation(x.rank)))
+            return ops.transpose(x, axis=tuple(int(axis) for axis in rng.permutation(x.rank)))
         case 2:
             return ops.flip(x)
         case 3 if x.rank and 0 not in x.shape:
@@ -176,7 +176,7 @@ def reduced(program: Program, rng: np.random.Generator, values: list[Value]) -> 
     if 0 in x.shape:
         return None
     functions = [ops.any, ops.all] if x.dtype == "bool" else [ops.sum, ops.max, ops.min, ops.prod]
-    return functions[rng.integers(len(functions))](x, axes=axes, keepdims=bool(rng.random() < 0.5))
+    return functions[rng.integers(len(functions))](x, axis=axes, keepdims=bool(rng.random() < 0.5))
 
 
 def again(program: Program, rng: np.random.Generator, values: list[Value]) -> Value | None:

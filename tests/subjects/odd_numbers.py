@@ -138,7 +138,7 @@ def called(case: Case, operands: list[Value | None]) -> list[Value]:
         assert x is not None, "it is there"
         operands[i] = OPS["full"].on(x.block)(shape=x.shape, value=number, dtype=x.dtype)
     op, attributes = OPS[case.sample.op], case.sample.attributes
-    result = op(*operands, **attributes)
+    result = op(*operands, **op.signature.spelled(attributes))
     return [result] if isinstance(result, Value) else list(result)
 
 

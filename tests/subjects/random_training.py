@@ -27,12 +27,12 @@ def training_programs(draw: st.DrawFn) -> Program:
         made.append(draw(st.sampled_from(STEPS))(draw(st.sampled_from(made)), draw(st.sampled_from(made))))
     if draw(st.booleans()):
         total = program.buffer("total", (4,), dtype="float64")
-        program.update(total, total + ops.sum(made[-1], axes=(0,)))
+        program.update(total, total + ops.sum(made[-1], axis=(0,)))
     if draw(st.booleans()):
         program.fetch("middle", draw(st.sampled_from(made)))
     if draw(st.booleans()):
         program.fetch("state", weights[0])
-    remember(draw, program, [ops.mean(made[-1], axes=(0,)), weights[1]])
+    remember(draw, program, [ops.mean(made[-1], axis=(0,)), weights[1]])
     loss = ops.mean(ops.square(made[0] + made[1] + made[2] + made[-1]))
     program.minimize(loss, optimizer(draw), accumulate=draw(st.sampled_from([1, 1, 2])))
     if draw(st.booleans()):
@@ -66,12 +66,12 @@ STEPS = [
     lambda a, b: ops.relu(a - b),
     lambda a, b: ops.reshape(ops.exp(-ops.square(ops.reshape(a, shape=("rows", 2, 2)))), shape=a.shape),
     lambda a, b: ops.softmax(a) * b,
-    lambda a, b: ops.dropout(a, rate=0.25),
+    lambda a, b: ops.dropout(a, ratio=0.25),
     lambda a, b: ops.where(a > b, a, b),
-    lambda a, b: ops.tanh(a @ ops.transpose(b, axes=(1, 0)) @ b),
+    lambda a, b: ops.tanh(a @ ops.transpose(b, axis=(1, 0)) @ b),
     lambda a, b: ops.identity(a),
     lambda a, b: ops.stop_gradient(a) * b,
-    lambda a, b: a - ops.mean(b, axes=(0,), keepdims=True),
+    lambda a, b: a - ops.mean(b, axis=(0,), keepdims=True),
 ]
 
 MIXTURES = [

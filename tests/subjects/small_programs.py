@@ -31,7 +31,7 @@ def linear(*, rate: float = 0.1) -> Program:
     y = program.input("y", "float32", ("batch",))
     w = program.parameter("w", (3,), constant(0.1))
     b = program.parameter("b", (), zeros())
-    prediction = ops.sum(x * w, axes=(1,)) + b
+    prediction = ops.sum(x * w, axis=(1,)) + b
     program.minimize(ops.squared_error(prediction, y), sgd(rate=rate))
     program.outputs(prediction=prediction)
     return program
@@ -43,8 +43,8 @@ def rich() -> Program:
     x = program.input("x", "float32", ("batch", 3))
     y = program.input("y", "float32", ("batch",))
     w = program.parameter("w", (3,), constant(0.1))
-    hidden = ops.dropout(x * w, rate=0.25)
-    prediction = ops.sum(hidden, axes=(1,))
+    hidden = ops.dropout(x * w, ratio=0.25)
+    prediction = ops.sum(hidden, axis=(1,))
     error = ops.squared_error(prediction, y)
     program.minimize(error, adam(rate=warmup_cosine(0.2, warmup=3)))
     seen = program.buffer("seen", (), lifespan="epoch", dtype="float32")

@@ -46,7 +46,7 @@ def reshape(d: Draw) -> None:
 @maker("transpose")
 def transpose(d: Draw) -> None:
     x = some(d)
-    d.call("transpose", x, axes=tuple(d.rng.permutation(x.rank).tolist()) if d.chance(0.8) else ())
+    d.call("transpose", x, axis=tuple(d.rng.permutation(x.rank).tolist()) if d.chance(0.8) else ())
 
 
 def bounds(d: Draw, extent: int) -> tuple[int, int, int]:
@@ -63,7 +63,7 @@ def slice(d: Draw) -> None:
     x = some(d, 1)
     axes = sorted({axis % x.rank for axis in d.axes(x, some=False)})
     starts, stops, strides = zip(*(bounds(d, x.shape[axis]) for axis in axes), strict=True)
-    d.call("slice", x, axes=tuple(axes), starts=starts, stops=stops, strides=strides)
+    d.call("slice", x, axis=tuple(axes), starts=starts, stops=stops, strides=strides)
 
 
 @maker("unslice")
@@ -75,7 +75,7 @@ def unslice(d: Draw) -> None:
     for axis, (start, stop, stride) in zip(axes, cuts, strict=True):
         small[axis] = len(range(start, stop, stride))
     starts, stops, strides = zip(*cuts, strict=True)
-    d.call("unslice", d.tensor(small), shape=shape, axes=tuple(axes), starts=starts, stops=stops, strides=strides)
+    d.call("unslice", d.tensor(small), shape=shape, axis=tuple(axes), starts=starts, stops=stops, strides=strides)
 
 
 @maker("pad")
@@ -136,13 +136,13 @@ def broadcast_to(d: Draw) -> None:
 def squeeze(d: Draw) -> None:
     shape = [1 if d.chance(0.5) else d.size() for _ in range(d.int(1, 4))]
     ones = tuple(axis for axis, extent in enumerate(shape) if extent == 1)
-    d.call("squeeze", d.tensor(shape), axes=ones if d.chance(0.5) else ())
+    d.call("squeeze", d.tensor(shape), axis=ones if d.chance(0.5) else ())
 
 
 @maker("unsqueeze")
 def unsqueeze(d: Draw) -> None:
     x = some(d, 0, 3)
-    d.call("unsqueeze", x, axes=(d.int(-x.rank - 1, x.rank),))
+    d.call("unsqueeze", x, axis=(d.int(-x.rank - 1, x.rank),))
 
 
 @maker("flatten")
@@ -155,14 +155,14 @@ def flatten(d: Draw) -> None:
 @maker("flip")
 def flip(d: Draw) -> None:
     x = some(d)
-    d.call("flip", x, axes=d.axes(x))
+    d.call("flip", x, axis=d.axes(x))
 
 
 @maker("roll")
 def roll(d: Draw) -> None:
     x = some(d, 1)
     axes = d.axes(x, some=False)
-    d.call("roll", x, shifts=tuple(d.int(-4, 4) for _ in axes), axes=axes)
+    d.call("roll", x, shifts=tuple(d.int(-4, 4) for _ in axes), axis=axes)
 
 
 @maker("tile")
@@ -204,7 +204,7 @@ def to_space(d: Draw) -> None:
 def diagonal(d: Draw) -> None:
     x = computed(d, 2)
     axes = tuple(d.rng.permutation(x.rank)[:2].tolist())
-    d.call("diagonal", x, offset=d.int(-3, 3), axes=axes)
+    d.call("diagonal", x, offset=d.int(-3, 3), axis=axes)
 
 
 each("tril triu", lambda name: lambda d: d.call(name, computed(d, 2), offset=d.int(-3, 3)))

@@ -49,8 +49,9 @@ def categorical(d: Draw) -> None:
         d.call("categorical", x)
 
 
-each("dropout", lambda name: lambda d: d.call(name, d.any(), rate=d.choice([0.0, 0.25, 0.5])))
+each("dropout", lambda name: lambda d: d.call(name, d.any(), ratio=d.choice([0.0, 0.25, 0.5])))
 each(
-    "alpha_dropout", lambda name: lambda d: d.call(name, d.any(), rate=d.choice([0.0, 0.25, 0.5]), linear=d.chance(0.3))
+    "alpha_dropout",
+    lambda name: lambda d: d.call(name, d.any(), ratio=d.choice([0.0, 0.25, 0.5]), linear=d.chance(0.3)),
 )
-each("feature_dropout", lambda name: lambda d: d.call(name, d.any(low=2), rate=d.choice([0.25, 0.5])))
+each("feature_dropout", lambda name: lambda d: d.call(name, d.any(low=2), ratio=d.choice([0.25, 0.5])))

@@ -12,7 +12,7 @@ from fuzz.makers.table import Maker, each, maker
 def reduction(name: str, dtypes: tuple[str, ...] | None = None, *, filled: bool = False) -> Maker:
     def make(d: Draw) -> None:
         x = d.any(dtypes if dtypes and d.chance(0.4 if dtypes != ("bool",) else 1) else None, filled=filled)
-        d.call(name, x, axes=d.axes(x), keepdims=d.chance(0.5))
+        d.call(name, x, axis=d.axes(x), keepdims=d.chance(0.5))
 
     return make
 
@@ -29,7 +29,7 @@ def spread(d: Draw) -> None:
     d.call(
         d.choice(["variance", "standard_deviation"]),
         x,
-        axes=d.axes(x),
+        axis=d.axes(x),
         keepdims=d.chance(0.5),
         correction=float(d.choice([0, 0, 1, 0.5])),
     )
@@ -39,7 +39,7 @@ def spread(d: Draw) -> None:
 def norm(d: Draw) -> None:
     x = d.any(filled=True)
     ord = d.choice([2.0, 2.0, 1.0, 3.0, 1.5, inf, -inf, -1.0, 0.0, 0.5])
-    d.call("norm", x, ord=ord, axes=d.axes(x), keepdims=d.chance(0.5))
+    d.call("norm", x, ord=ord, axis=d.axes(x), keepdims=d.chance(0.5))
 
 
 @maker("argmax", "argmin")

@@ -53,7 +53,7 @@ def network(d: Draw) -> None:
     if d.chance(0.4):
         lengths = d.below((n,), steps + 1)
         more["lengths"] = d.one("maximum", lengths, 1)
-    d.call(kind, x, *weights, bidirectional=both, rate=d.choice([0.0, 0.0, 0.25]), **more)
+    d.call(kind, x, *weights, bidirectional=both, dropout=d.choice([0.0, 0.0, 0.25]), **more)
 
 
 @maker("ctc", "ctc_gradient", "ctc_loss")

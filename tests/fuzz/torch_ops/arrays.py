@@ -12,8 +12,8 @@ from fuzz.torch_ops.table import TORCH, spelled
 
 TORCH["reshape"] = lambda x, *, shape: x.reshape(shape)
 TORCH["broadcast_to"] = lambda x, *, shape: x.expand(shape).clone()
-TORCH["flip"] = lambda x, *, axes=(): x.flip(axes or tuple(range(x.dim())))
-TORCH["roll"] = lambda x, *, shifts, axes: torch.roll(x, shifts, axes)
+TORCH["flip"] = lambda x, *, axis=(): x.flip(axis or tuple(range(x.dim())))
+TORCH["roll"] = lambda x, *, shifts, axis: torch.roll(x, shifts, axis)
 TORCH["repeat"] = lambda x, *, count, axis: torch.repeat_interleave(x, count, axis)
 TORCH["concat"] = lambda *xs, axis=0: torch.cat(xs, axis)
 TORCH["stack"] = lambda *xs, axis=0: torch.stack(xs, axis)
@@ -23,7 +23,7 @@ TORCH["flatten"] = lambda x, *, first=1, last=-1: torch.flatten(x, first, last)
 TORCH["meshgrid"] = lambda *xs, indexing="xy": list(torch.meshgrid(*xs, indexing=indexing))
 TORCH["tril"] = lambda x, *, offset=0: torch.tril(x, offset)
 TORCH["triu"] = lambda x, *, offset=0: torch.triu(x, offset)
-TORCH["diagonal"] = lambda x, *, offset=0, axes=(-2, -1): torch.diagonal(x, offset, *axes)
+TORCH["diagonal"] = lambda x, *, offset=0, axis=(-2, -1): torch.diagonal(x, offset, *axis)
 
 
 @spelled("tile")
@@ -32,19 +32,19 @@ def tile(x, *, counts):
 
 
 @spelled("transpose")
-def transpose(x, *, axes=()):
-    return x.permute(axes or tuple(reversed(range(x.dim()))))
+def transpose(x, *, axis=()):
+    return x.permute(axis or tuple(reversed(range(x.dim()))))
 
 
 @spelled("squeeze")
-def squeeze(x, *, axes=()):
-    return x.squeeze(axes) if axes else x.squeeze()
+def squeeze(x, *, axis=()):
+    return x.squeeze(axis) if axis else x.squeeze()
 
 
 @spelled("unsqueeze")
-def unsqueeze(x, *, axes):
-    for axis in sorted(a % (x.dim() + len(axes)) for a in axes):
-        x = x.unsqueeze(axis)
+def unsqueeze(x, *, axis):
+    for each in sorted(a % (x.dim() + len(axis)) for a in axis):
+        x = x.unsqueeze(each)
     return x
 
 
@@ -67,13 +67,13 @@ def cut(shape_length, axes, starts, stops, strides):
 
 
 @spelled("slice")
-def slice_(x, *, axes, starts, stops, strides):
-    return taken(x, numbered(x)[cut(x.dim(), axes, starts, stops, strides)])
+def slice_(x, *, axis, starts, stops, strides):
+    return taken(x, numbered(x)[cut(x.dim(), axis, starts, stops, strides)])
 
 
 @spelled("unslice")
-def unslice(x, *, shape, axes, starts, stops, strides):
-    places = np.arange(math.prod(shape)).reshape(shape)[cut(len(shape), axes, starts, stops, strides)]
+def unslice(x, *, shape, axis, starts, stops, strides):
+    places = np.arange(math.prod(shape)).reshape(shape)[cut(len(shape), axis, starts, stops, strides)]
     y = torch.zeros(math.prod(shape), dtype=x.dtype)
     return y.index_put((torch.from_numpy(places.reshape(-1).copy()),), x.reshape(-1)).reshape(shape)
 

@@ -252,9 +252,9 @@ def cubic(t, a=-0.75):
 
 
 @spelled("resize")
-def resize(x, *, size, axes=(), mode="nearest", coordinates="half_pixel", nearest_mode="round_prefer_floor"):
-    for axis, new in zip(axes or range(1, x.dim() - 1), size, strict=True):
-        old = x.shape[axis]
+def resize(x, *, size, axis=(), mode="nearest", coordinates="half_pixel", nearest_mode="round_prefer_floor"):
+    for each, new in zip(axis or range(1, x.dim() - 1), size, strict=True):
+        old = x.shape[each]
         weights = np.zeros((new, old))
         for i in range(new):
             at = coordinate(i, old, new, coordinates)
@@ -266,7 +266,7 @@ def resize(x, *, size, axes=(), mode="nearest", coordinates="half_pixel", neares
                 taps = dict(zip(range(low - 1, low + 3), cubic(at - low), strict=True))
             for place, weight in taps.items():
                 weights[i, min(max(place, 0), old - 1)] += weight
-        x = torch.tensordot(x, torch.from_numpy(weights).to(x.dtype), ([axis], [1])).movedim(-1, axis)
+        x = torch.tensordot(x, torch.from_numpy(weights).to(x.dtype), ([each], [1])).movedim(-1, each)
     return x
 
 

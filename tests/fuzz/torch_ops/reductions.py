@@ -10,8 +10,8 @@ from fuzz.torch_ops.elements import DTYPES
 from fuzz.torch_ops.table import TORCH, spelled
 
 
-def places(x, axes):
-    return tuple(sorted(axis % x.dim() for axis in axes)) if axes else tuple(range(x.dim()))
+def places(x, axis):
+    return tuple(sorted(each % x.dim() for each in axis)) if axis else tuple(range(x.dim()))
 
 
 def widened(x):
@@ -20,34 +20,34 @@ def widened(x):
 
 
 @spelled("sum")
-def sum(x, *, axes=(), keepdims=False):
-    return torch.sum(widened(x), places(x, axes), keepdim=keepdims) if x.dim() else widened(x).clone()
+def sum(x, *, axis=(), keepdims=False):
+    return torch.sum(widened(x), places(x, axis), keepdim=keepdims) if x.dim() else widened(x).clone()
 
 
 @spelled("mean")
-def mean(x, *, axes=(), keepdims=False):
-    return torch.mean(x, places(x, axes), keepdim=keepdims) if x.dim() else x.clone()
+def mean(x, *, axis=(), keepdims=False):
+    return torch.mean(x, places(x, axis), keepdim=keepdims) if x.dim() else x.clone()
 
 
 @spelled("prod")
-def prod(x, *, axes=(), keepdims=False):
+def prod(x, *, axis=(), keepdims=False):
     x = widened(x)
-    for axis in reversed(places(x, axes)):
-        parts = torch.unbind(x, axis)  # the gradient of PyTorch's own divides
-        y = torch.ones_like(x.select(axis, 0)) if parts else x.sum(axis) + 1
+    for each in reversed(places(x, axis)):
+        parts = torch.unbind(x, each)  # the gradient of PyTorch's own divides
+        y = torch.ones_like(x.select(each, 0)) if parts else x.sum(each) + 1
         for part in parts:
             y = y * part
-        x = y.unsqueeze(axis) if keepdims else y
+        x = y.unsqueeze(each) if keepdims else y
     return x
 
 
 def extreme(pick, of_bools):
-    def call(x, *, axes=(), keepdims=False):
+    def call(x, *, axis=(), keepdims=False):
         if not x.dim():
             return x.clone()
         if x.dtype == torch.bool:
-            return of_bools(x, places(x, axes), keepdims)
-        return pick(x, places(x, axes), keepdims)
+            return of_bools(x, places(x, axis), keepdims)
+        return pick(x, places(x, axis), keepdims)
 
     return call
 
@@ -63,30 +63,30 @@ def over(function):
 
 TORCH["max"] = extreme(lambda x, axes, keep: torch.amax(x, axes, keepdim=keep), over(torch.any))
 TORCH["min"] = extreme(lambda x, axes, keep: torch.amin(x, axes, keepdim=keep), over(torch.all))
-TORCH["any"] = lambda x, *, axes=(), keepdims=False: over(torch.any)(x, places(x, axes), keepdims)
-TORCH["all"] = lambda x, *, axes=(), keepdims=False: over(torch.all)(x, places(x, axes), keepdims)
+TORCH["any"] = lambda x, *, axis=(), keepdims=False: over(torch.any)(x, places(x, axis), keepdims)
+TORCH["all"] = lambda x, *, axis=(), keepdims=False: over(torch.all)(x, places(x, axis), keepdims)
 TORCH["argmax"] = lambda x, *, axis=-1: torch.argmax(x, axis)
 TORCH["argmin"] = lambda x, *, axis=-1: torch.argmin(x, axis)
 
 
 @spelled("logsumexp")
-def logsumexp(x, *, axes=(), keepdims=False):
-    return torch.logsumexp(x, places(x, axes), keepdim=keepdims) if x.dim() else x.clone()
+def logsumexp(x, *, axis=(), keepdims=False):
+    return torch.logsumexp(x, places(x, axis), keepdim=keepdims) if x.dim() else x.clone()
 
 
 @spelled("variance")
-def variance(x, *, axes=(), correction=0.0, keepdims=False):
-    return torch.var(x, places(x, axes), correction=correction, keepdim=keepdims)
+def variance(x, *, axis=(), correction=0.0, keepdims=False):
+    return torch.var(x, places(x, axis), correction=correction, keepdim=keepdims)
 
 
 @spelled("standard_deviation")
-def standard_deviation(x, *, axes=(), correction=0.0, keepdims=False):
-    return torch.std(x, places(x, axes), correction=correction, keepdim=keepdims)
+def standard_deviation(x, *, axis=(), correction=0.0, keepdims=False):
+    return torch.std(x, places(x, axis), correction=correction, keepdim=keepdims)
 
 
 @spelled("norm")
-def norm(x, *, ord=2.0, axes=(), keepdims=False):
-    return torch.linalg.vector_norm(x, ord, places(x, axes) or None, keepdim=keepdims)
+def norm(x, *, ord=2.0, axis=(), keepdims=False):
+    return torch.linalg.vector_norm(x, ord, places(x, axis) or None, keepdim=keepdims)
 
 
 def scan(function, first):

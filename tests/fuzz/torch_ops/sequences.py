@@ -91,8 +91,8 @@ def lstm_layer_gradient(x, r, h0, c0, h, c, dh, dc, mask=None, *, reverse=False)
 
 
 def network(kind):
-    def call(x, *weights, hidden=None, cell=None, lengths=None, bidirectional=False, rate=0.0):
-        if rate and len(weights) > (8 if bidirectional else 4):
+    def call(x, *weights, hidden=None, cell=None, lengths=None, bidirectional=False, dropout=0.0):
+        if dropout and len(weights) > (8 if bidirectional else 4):
             raise NotImplementedError("dropout between layers draws numbers")
         directions = 2 if bidirectional else 1
         n, t, _ = x.shape

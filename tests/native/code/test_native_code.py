@@ -30,11 +30,11 @@ def block():
     program = Program("everything")
     x, rows = program.input("x", "float32", ("batch", 8)), program.input("rows", "int64", ("batch",))
     w, table = program.parameter("w", (8, 16)), program.parameter("table", (20, 16))
-    y = ops.dropout(ops.relu(x @ w), rate=0.5) + ops.gather(table, rows)
+    y = ops.dropout(ops.relu(x @ w), ratio=0.5) + ops.gather(table, rows)
     gram = ops.matmul(w, w, transpose_b=True) + ops.eye.on(program)(shape=(8, 8)) * 3.0
     _, logarithm = ops.log_determinant(gram)
     last = program.buffer("last", (8,))
-    program.minimize(ops.mean(ops.transpose(y, axes=(1, 0))[3:9]) + 0.01 * logarithm, adam(0.1))
+    program.minimize(ops.mean(ops.transpose(y, axis=(1, 0))[3:9]) + 0.01 * logarithm, adam(0.1))
     program.update(last, w[:, 3])
     return bound_block(program.compile(batch=32).desc)
 

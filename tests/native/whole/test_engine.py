@@ -68,8 +68,8 @@ def test_what_is_dropped_and_what_is_rounded_to_16_bits_is_the_same(optimizer: C
     x, y = program.input("x", "float32", (7, 33)), program.input("y", "float32", (7, 5))
     w = program.parameter("w", (33, 47), normal(0.0, 0.3))
     v = program.parameter("v", (47, 5), normal(0.0, 0.3), dtype="bfloat16")
-    hidden = ops.cast(ops.dropout(ops.sin(x @ w), rate=0.3), dtype="float16")
-    out = ops.dropout(ops.cast(hidden, dtype="float32") @ ops.cast(v, dtype="float32"), rate=0.1)
+    hidden = ops.cast(ops.dropout(ops.sin(x @ w), ratio=0.3), dtype="float16")
+    out = ops.dropout(ops.cast(hidden, dtype="float32") @ ops.cast(v, dtype="float32"), ratio=0.1)
     program.minimize(ops.squared_error(out, y), optimizer(0.01))
     desc = program.compile().desc
     rng = np.random.default_rng(0)

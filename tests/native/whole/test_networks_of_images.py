@@ -41,7 +41,7 @@ def biased(program: Program, x: Value) -> Value:
 def test_twenty_steps_and_a_prediction(network: Callable[[Program, Value], Value]):
     program = Program("images", seed=3)
     x, label = program.input("x", "float32", ("batch", 13, 13, 3)), program.input("label", "int64", ("batch",))
-    logits = layers.dense(ops.mean(network(program, x), axes=(1, 2)), "out", 5)
+    logits = layers.dense(ops.mean(network(program, x), axis=(1, 2)), "out", 5)
     loss = ops.softmax_cross_entropy(logits, label)
     program.minimize(loss, sgd(0.05))
     program.outputs(logits=logits)

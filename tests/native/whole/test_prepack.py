@@ -38,7 +38,7 @@ def images() -> Program:
     x, label = made.input("x", "float32", ("batch", 13, 13, 3)), made.input("label", "int64", ("batch",))
     h = ops.relu(layers.batch_norm(layers.conv(x, "conv", 6, window=3), "norm"))
     bias = ops.softmax(made.parameter("bias", (5,)) * made.setting("gain", 0.5))
-    logits = layers.dense(ops.mean(h, axes=(1, 2)), "out", 5) + bias
+    logits = layers.dense(ops.mean(h, axis=(1, 2)), "out", 5) + bias
     made.minimize(ops.softmax_cross_entropy(logits, label), sgd(0.5))
     made.outputs(logits=logits)
     return made
@@ -268,7 +268,7 @@ def recurrent() -> Program:
 def wide() -> Program:
     made = Program("wide", seed=4)
     x = made.input("x", "float32", ("batch", 512))
-    turned = ops.transpose(made.parameter("turned", (100, 256)), axes=(1, 0))
+    turned = ops.transpose(made.parameter("turned", (100, 256)), axis=(1, 0))
     made.outputs(y=ops.relu(x @ made.parameter("w", (512, 256))) @ ops.relu(turned))
     return made
 

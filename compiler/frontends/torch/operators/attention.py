@@ -74,7 +74,7 @@ def _dropped(values: list[Value], mask: Value | None, rate: float, causal: bool,
     if causal:
         ones = ops.full.on(q.block)(shape=scores.shape[-2:], value=1.0, dtype="bool")
         scores = ops.where(ops.tril(ones), scores, -math.inf)
-    return arranged(ops.matmul(ops.dropout(ops.softmax(scores), rate=rate), v))
+    return arranged(ops.matmul(ops.dropout(ops.softmax(scores), ratio=rate), v))
 
 
 SEES_CONSTANTS: Final = {"aten.scaled_dot_product_attention.default"}

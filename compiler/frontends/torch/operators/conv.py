@@ -127,7 +127,7 @@ def _im2col(call: Call, x: Arranged, window: Any, dilation: Any, padding: Any, s
     assert isinstance(rows, int)
     assert isinstance(columns, int)
     y = ops.reshape(y, shape=(n, rows * columns, size // channels, channels))
-    y = ops.reshape(ops.transpose(y, axes=(0, 3, 2, 1)), shape=(n, size, rows * columns))
+    y = ops.reshape(ops.transpose(y, axis=(0, 3, 2, 1)), shape=(n, size, rows * columns))
     return arranged(y)
 
 

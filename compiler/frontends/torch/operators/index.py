@@ -68,7 +68,7 @@ def _index(call: Call, x: Arranged, indices: Sequence[Arranged | Constant | None
     value = plain(permuted(x, (*used, *rest)))
     values, rebuilt = aligned(given)
     whole = [plain(expanded(rebuilt(v), _broadcast_shape(given))) for v in values]
-    rows = ops.concat(*(ops.unsqueeze(ops.cast(v, dtype="int64"), axes=(-1,)) for v in whole), axis=-1)
+    rows = ops.concat(*(ops.unsqueeze(ops.cast(v, dtype="int64"), axis=(-1,)) for v in whole), axis=-1)
     y = arranged(ops.gather_nd(value, rows))
     count = whole[0].rank
     adjacent = used == list(range(used[0], used[0] + len(used)))
@@ -162,7 +162,7 @@ def _index_put(call: Call, x: Arranged, indices: Sequence[Any], values: Arranged
         raise CompileError("index_put with axes left out is not imported")
     given = [_checked(call, index, x, axis) for axis, index in enumerate(used)]
     whole = [plain(expanded(index, _broadcast_shape(given))) for index in given]
-    rows = ops.concat(*(ops.unsqueeze(ops.cast(v, dtype="int64"), axes=(-1,)) for v in whole), axis=-1)
+    rows = ops.concat(*(ops.unsqueeze(ops.cast(v, dtype="int64"), axis=(-1,)) for v in whole), axis=-1)
     shape = (*_broadcast_shape(given), *x.shape[len(used) :])
     updates = plain(expanded(cast_to(values, x.dtype), shape))
     return arranged(ops.scatter_nd(plain(x), rows, updates, reduction="add" if accumulate else "set"))
@@ -190,4 +190,4 @@ OPERATORS: Final[dict[str, Mapping]] = {
 def _bucketized(x: Any, edges: Any, right: bool = False, out_int32: bool = False) -> Any:
     """Return the number of edges below each element."""
     compare = ops.greater_equal if right else ops.greater
-    return ops.sum(compare(ops.unsqueeze(x, axes=(-1,)), edges), axes=(-1,))
+    return ops.sum(compare(ops.unsqueeze(x, axis=(-1,)), edges), axis=(-1,))

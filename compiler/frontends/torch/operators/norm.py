@@ -82,8 +82,8 @@ def _no_stats(
     """Return a batch normalisation without running statistics; the result in evaluation is that of training."""
     v, epsilon = last(x), rest[-1]
     places = tuple(range(v.rank - 1))
-    centred = v - ops.mean(v, axes=places, keepdims=True)
-    y = centred * ops.rsqrt(ops.mean(ops.square(centred), axes=places, keepdims=True) + epsilon)
+    centred = v - ops.mean(v, axis=places, keepdims=True)
+    y = centred * ops.rsqrt(ops.mean(ops.square(centred), axis=places, keepdims=True) + epsilon)
     y = y if scale is None else y * ordered(scale, (0,))
     return (first(y if bias is None else y + ordered(bias, (0,))), None, None)
 
@@ -149,12 +149,12 @@ def _instance_norm(
 def _vector_norm(
     call: Call, x: Arranged, ord: float = 2, dims: int | Sequence[int] | None = None, keepdim: bool = False, **more: Any
 ) -> Arranged:
-    return reduced(lambda v, axes: ops.norm(v, ord=float(ord), axes=axes, keepdims=True), x, dims, keepdim)
+    return reduced(lambda v, axes: ops.norm(v, ord=float(ord), axis=axes, keepdims=True), x, dims, keepdim)
 
 
 def _weight_norm(call: Call, v: Arranged, g: Arranged, dim: int = 0) -> Arranged:
     others = [i for i in range(v.rank) if i != dim]
-    length = reduced(lambda w, axes: ops.norm(w, axes=axes, keepdims=True), v, others, True)
+    length = reduced(lambda w, axes: ops.norm(w, axis=axes, keepdims=True), v, others, True)
     return pointwise(lambda w, n, s: w * (s / n), v, length, g)
 
 

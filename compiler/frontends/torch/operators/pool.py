@@ -87,7 +87,7 @@ def _adaptive(function: Any, axes: int) -> Mapping:
         asked = [x.shape[x.rank - axes + i].number if n is None else n for i, n in enumerate(asked)]
         if all(n == 1 for n in asked):
             name = "max" if function is ops.adaptive_max_pool else "mean"
-            return _batched(x, axes, lambda v: getattr(ops, name)(v, axes=tuple(range(1, v.rank - 1)), keepdims=True))
+            return _batched(x, axes, lambda v: getattr(ops, name)(v, axis=tuple(range(1, v.rank - 1)), keepdims=True))
         return _batched(x, axes, lambda v: function(v, size=tuple(asked)))
 
     return mapped

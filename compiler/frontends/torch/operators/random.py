@@ -13,7 +13,7 @@ from registry import Value, ops
 
 
 def _dropout(call: Call, x: Arranged, rate: float, train: bool = True) -> Arranged:
-    return pointwise(lambda v: ops.dropout(v, rate=rate), x) if train and rate else x
+    return pointwise(lambda v: ops.dropout(v, ratio=rate), x) if train and rate else x
 
 
 def _native_dropout(call: Call, x: Arranged, rate: float, train: bool = True) -> tuple[Arranged, None]:
@@ -28,7 +28,7 @@ def _bernoulli(call: Call, x: Any, chance: float = 0.5, **more: Any) -> Arranged
 def drawn(call: Call, chance: float) -> Arranged:
     """Return ones with that probability, else zeros, in training; the probability itself outside."""
     ones = ops.full.on(call.block)(shape=_shape(call), value=1.0, dtype=call.dtype)
-    return arranged(ops.dropout(ones, rate=1.0 - chance) * chance if chance < 1 else ones)
+    return arranged(ops.dropout(ones, ratio=1.0 - chance) * chance if chance < 1 else ones)
 
 
 def _uniform(call: Call, *operands: Any, **more: Any) -> Arranged:

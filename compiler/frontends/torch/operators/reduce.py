@@ -47,7 +47,7 @@ def _of(function: Any) -> Mapping:
 
 def _sum(call: Call, x: Arranged, dims: Any = None, keepdim: bool = False, **more: Any) -> Arranged:
     x = cast_to(x, call.dtype)
-    return cast_to(reduced(lambda v, axes: ops.sum(v, axes=axes, keepdims=True), x, dims, keepdim), call.dtype)
+    return cast_to(reduced(lambda v, axes: ops.sum(v, axis=axes, keepdims=True), x, dims, keepdim), call.dtype)
 
 
 def _truth(function: Any) -> Mapping:
@@ -69,7 +69,7 @@ def _position(function: Any) -> Mapping:
     def mapped(call: Call, x: Arranged, dim: int | None = None, keepdim: bool = False) -> Arranged:
         if dim is None:
             x, dim = viewed(x, (product(x.shape),)), 0
-        keep = lambda v, axes: ops.unsqueeze(function(v, axis=axes[0]), axes=axes)  # noqa: E731 - as in the table
+        keep = lambda v, axes: ops.unsqueeze(function(v, axis=axes[0]), axis=axes)  # noqa: E731 - as in the table
         x, _ = single(x, [axis_of(dim, x.rank)])
         return reduced(keep, x, dim, keepdim)
 

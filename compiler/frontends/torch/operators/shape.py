@@ -179,9 +179,9 @@ def _pad(
 def _roll(call: Call, x: Arranged, shifts: Sequence[int], dims: Sequence[int] = ()) -> Arranged:
     if not dims:
         flat = viewed(x, (Extent(_count(x)),))
-        return viewed(arranged(ops.roll(plain(flat), shifts=(int(shifts[0]),), axes=(0,))), x.shape)
+        return viewed(arranged(ops.roll(plain(flat), shifts=(int(shifts[0]),), axis=(0,))), x.shape)
     x, places = single(x, [axis_of(d, x.rank) for d in dims])
-    return like(x, ops.roll(x.value, shifts=tuple(shifts), axes=tuple(places)))
+    return like(x, ops.roll(x.value, shifts=tuple(shifts), axis=tuple(places)))
 
 
 def _count(x: Arranged) -> int:
@@ -193,7 +193,7 @@ def _count(x: Arranged) -> int:
 
 def _flip(call: Call, x: Arranged, dims: Sequence[int]) -> Arranged:
     x, places = single(x, [axis_of(d, x.rank) for d in dims])
-    return like(x, ops.flip(x.value, axes=tuple(places)))
+    return like(x, ops.flip(x.value, axis=tuple(places)))
 
 
 def _repeat(call: Call, x: Arranged, counts: Sequence[int]) -> Arranged:
@@ -282,7 +282,7 @@ def _movedim(call: Call, x: Arranged, source: int | Sequence[int], target: int |
 
 def _diagonal(call: Call, x: Arranged, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Arranged:
     axes = axis_of(dim1, x.rank), axis_of(dim2, x.rank)
-    return arranged(ops.diagonal(plain(x), offset=offset, axes=axes))
+    return arranged(ops.diagonal(plain(x), offset=offset, axis=axes))
 
 
 def _unfold(call: Call, x: Arranged, dim: int, size: int, step: int) -> Arranged:

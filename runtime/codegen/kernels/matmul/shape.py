@@ -1,4 +1,4 @@
-"""A product as matrices, and decisions by its sizes alone: nothing here depends on how its operands are computed."""
+"""A product as matrices, and what its sizes alone decide: nothing here depends on how its operands are computed."""
 
 from __future__ import annotations
 
@@ -16,33 +16,31 @@ from runtime.codegen.kernels.nest import Nest
 from runtime.codegen.machine import NOMINAL_LANES
 
 MIN_ROWS_PER_WEIGHT_ROW: Final = 2
-"""Rows of a batch for each input of a layer from which on the rows outweigh the weights, which are read and written."""
+"""The inputs of a layer, so many rows of a batch are more than its weights: these are read and written again."""
 
 
 MIN_LOCALITY_BYTES: Final = 1 << 14
-"""Bytes of weights or rows from which on it matters in which core's caches they are."""
+"""Of weights or rows of which it matters where they are."""
 
 
 MAX_HALVED_SUMS: Final = 1 << 14
-"""Upper bound on the elements of a gradient of weights whose halves of a batch are summed separately.
-
-These sums are written and read again.
-"""
+"""Elements of a gradient of weights of which each half of a batch has its own: they are written and read again."""
 
 
 MIN_HALVED_DEPTH: Final = 128
-"""Least depth that is split into halves."""
+"""That is cut in halves."""
 
 
 class ProductShape(NamedTuple):
     """A product as matrices.
 
     Attributes:
-        loops: loops around it, and its rows and columns.
+        loops: around it, and its rows and columns.
         m, n, k: rows, columns, depth.
-        left, right: strides of its operands.
-        is_transposed: True if operands are exchanged, and rows and columns with them: one column is computed as a row.
-        computed: True for the left and the right operand if it is computed where it is packed.
+        left, right: the strides of its operands.
+        is_transposed: whether these have changed places, and rows and columns with them: one column is computed as a
+            row.
+        computed: whether the left and the right operand are computed where they are packed.
     """
 
     loops: Nest
@@ -56,17 +54,14 @@ class ProductShape(NamedTuple):
 
     @property
     def is_of_weights(self) -> bool:
-        """True if the result is a gradient of weights.
-
-        Its depth is rows of a batch, along which the left operand is contiguous.
-        """
+        """Whether the result is a gradient of weights: rows of a batch are its depth, and along those the left lies."""
         return self.is_transposed or self.left[1] != 1
 
     @property
     def keeps_batch(self) -> bool:
-        """True if each thread keeps rows of a batch, and weights move between cores; otherwise the other way round.
+        """Whether rows of a batch stay with a thread, and weights go from core to core; else the other way round.
 
-        The moving data are the weights, read and written again, or a result for every row of the batch.
+        What goes is the weights, read and written again, or a result for every row of the batch.
         """
         batch = self.k if self.is_of_weights else self.m
         inputs = (
@@ -82,7 +77,7 @@ class ProductShape(NamedTuple):
 
     @property
     def kept(self) -> int:
-        """Elements of the data that stay in the same caches."""
+        """Elements of what stays where it is."""
         return self._batch if self.keeps_batch else self._weights
 
     @property
@@ -95,7 +90,7 @@ class ProductShape(NamedTuple):
 
 
 def is_halved(shape: ProductShape, bits: int) -> bool:
-    """Return True if the data that stay in the same caches lie along the depth, and exceed the sums of its halves."""
+    """Return True if what stays where it is lies along the depth, and is more than the sums of its halves."""
     if prod(shape.loops.extents[:-2]) > 1 or shape.k % 2 or shape.k < MIN_HALVED_DEPTH or shape.right[1] != 1:
         return False
     if shape.is_of_weights:
@@ -106,11 +101,11 @@ def is_halved(shape: ProductShape, bits: int) -> bool:
 
 
 WHOLE_COLUMN_ROWS: Final = range(96, 513)
-"""Rows of a gradient of weights whose work items are columns of all rows."""
+"""Of a gradient of weights whose units are columns of all rows."""
 
 
 MIN_ITEM_COLUMNS: Final = 64
-"""Least number of columns of such a work item."""
+"""Of such a unit."""
 
 
 def shares_panels(shape: ProductShape, *, is_prepacked: bool) -> bool:
@@ -131,6 +126,6 @@ def shares_panels(shape: ProductShape, *, is_prepacked: bool) -> bool:
 
 
 def is_of_all_rows(shape: ProductShape) -> bool:
-    """Return True if work items are columns of all rows."""
+    """Whether units are columns of all rows."""
     is_wide = shape.n >= 2 * MIN_ITEM_COLUMNS and shape.right[1] == 1
     return shape.is_of_weights and shape.m in WHOLE_COLUMN_ROWS and is_wide
