@@ -25,7 +25,7 @@ class Problem(NamedTuple):
 
 
 class Table:
-    """What cannot be imported, as a table: operator, uses, place of the first, reason.
+    """The operators that cannot be imported, as a table: operator, uses, place of the first, reason.
 
     Attributes:
         rows: for each operator and reason: operator, reason, number of uses, module and line of the first.

@@ -1,6 +1,6 @@
 """A lowered block as NativeCode: the last step of the code generator, after which nothing reads lowering's own state.
 
-1. The functions of all groups are compiled, by what the engine gives for that.
+1. The functions of all groups are compiled, by a function of the engine.
 2. Every tensor that has memory becomes a base and an offset; so does every word of the groups' tables.
 3. Phases become tables of chunks, of functions by number instead of by address.
 """
@@ -42,7 +42,7 @@ class KernelSource(NamedTuple):
 
     Attributes:
         target: machine that they are compiled for.
-        keys: what each group computes; equal groups have equal keys, and equal keys equal code.
+        keys: a key of each group's computation; equal groups have equal keys, and equal keys equal code.
         counts: number of functions of each group.
         write: writes them.
     """
@@ -166,7 +166,7 @@ class _Symbols:
         )
 
     def _found(self) -> dict[str, tuple[int, int]]:
-        """Return all symbols; a view lies where its root does."""
+        """Return all symbols; a view has the base of its root."""
         nodes, memory = self._step.nodes, self._step.memory
         found = {tensor: (self._of_state[state], 0) for tensor, state in nodes.state_of.items()}
         found |= {name: (base, 0) for name, base in self._of_constant.items()}

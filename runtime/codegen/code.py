@@ -113,7 +113,7 @@ class NativeCode:
         feeds: feeds of the step; each has a base.
         arena_bytes: size of the arena.
         file_bytes: size of the file beside the arena.
-        packed_bytes: size of the memory of what is prepacked.
+        packed_bytes: size of the memory of prepacked values.
         phase_count: number of phases of a step. They come first; behind them are those of single groups, and last those
             that prepack.
         packing: first phase that prepacks, and the one after the last.
@@ -221,7 +221,7 @@ class NativeCode:
         return TensorPlace(self.types[type], base, offset, None if layout < 0 else self.layouts[layout])
 
     def tensors_at(self, base: int) -> list[str]:
-        """Return the names of the tensors that lie at a base."""
+        """Return the names of the tensors at a base."""
         return [self.tensor_names[row] for row in np.flatnonzero(self.tensors[:, 1] == base).tolist()]
 
     def words_at(self, base: int) -> Array:

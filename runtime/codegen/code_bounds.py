@@ -73,7 +73,7 @@ def _fits_block(code: NativeCode, block: pb.BlockDesc, pinned: Sequence[str]) ->
 
 
 def _fits_memory(code: NativeCode, block: pb.BlockDesc, types: Mapping[str, TensorType]) -> bool:
-    """Return True if every word and every tensor lies within the memory of its base."""
+    """Return True if every word and every tensor is within the memory of its base."""
     sizes = _base_bytes(code, block, types)
     words, tensors = code.words, code.tensors
     if not (_in_range(words[:, 0], len(sizes)) and _in_range(tensors[:, 1], len(sizes))):

@@ -149,4 +149,4 @@ READERS: Final[dict[str, Callable[[object], Any]]] = {
     "layouts": _all_of(_NUMBERS),
     "buffer_names": _TEXTS,
 }
-"""By field of the header, the function that checks and converts its value."""
+"""The function that checks and converts the value of each field of the header."""

@@ -182,7 +182,7 @@ CONFLICTING_ROWS_PENALTY: Final = 2.0
 """Slowdown of a product whose right operand is read in place, if its rows conflict in the first-level cache."""
 
 REMOTE_CACHE_PENALTY: Final = 1.3
-"""Slowdown of a product that reads what another core wrote."""
+"""Slowdown of a product that reads data that another core wrote."""
 
 MAX_UNSPLIT_SLOWDOWN: Final = 1.65
 """Bound on the slowdown of a phase that waits for one work item, on two threads which share other work."""

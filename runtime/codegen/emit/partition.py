@@ -1,6 +1,6 @@
 """The partition of a product for threads, along rows, columns or depth, so that each finds its part in its own caches.
 
-A core reads slowly what another core has written, so large operands should stay in the same caches from product to
+A core reads data slowly that another core has written, so large operands should stay in the same caches from product to
 product. If the weights are large, which are read and written in every step, parts are whole rows of the weights: halves
 of the depth forwards, rows of the result in the gradient of the weights, columns of it in the gradient of the input. If
 a batch has many more rows than a layer has inputs, parts are rows of the batch: rows of the result forwards and in the

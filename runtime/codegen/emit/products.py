@@ -1,7 +1,7 @@
 """Groups that begin with a product: the tile's vectors go through the pointwise nodes while they are in registers.
 
-Where the depth is cut in halves, their sums wait in shared scratch, and a second stage adds them in order and goes on
-with the nodes.
+If the depth is split into halves, their sums are stored in shared scratch, and a second kernel step adds them in order
+and computes the nodes.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Node(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The op, with the part of it that this node computes or with all that was joined with it."""
+        """The op, with the part of it that this node computes or with the ops that were joined with it."""
         joined = self.rule.joined if isinstance(self.rule, CustomKernel) else ()
         what = f"{self.op.type}.{self.part_name}" if self.part_name else self.op.type
         return f"{what} with {', '.join(joined)}" if joined else what

@@ -77,7 +77,7 @@ def backwards(gates: int, how: BackwardOptions | None = None) -> CustomKernel:
 
 
 def _joined(how: ForwardOptions | BackwardOptions | None, features: int = 0) -> tuple[str, ...]:
-    """Return what a layer, or its gradient, computes besides or instead of all that the op does."""
+    """Return descriptions of the ops that a layer, or its gradient, computes besides its own or omits."""
     if how is None:
         return ()
     if isinstance(how, ForwardOptions):

@@ -76,7 +76,7 @@ def is_last_index(
 def has_places(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
     """Return True if indices can name anything in the attribute `shape`, which no operand has.
 
-    Else the NumPy kernel computes it, which refuses all indices.
+    Otherwise the NumPy kernel computes the op and refuses all indices.
     """
     [indices] = present(inputs)
     rows, _, _ = named(attributes["shape"], indices, attributes["batch_axes"])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from runtime.codegen.ir import Module
 
 UNCOUNTED_BYTES: Final = 16 << 20
-"""Code of a step that is part of what is counted for LLVM, which needs less when it has compiled."""
+"""Size of a step's code that the memory counted for LLVM includes: LLVM needs less after compiling."""
 
 
 class Code(NamedTuple):

@@ -158,7 +158,7 @@ class NativeWorkspace:
         """Keep the functions that return code.
 
         `code` takes an entry and the tensors that are fetched besides its own fetches; `instrumented_code` returns code
-        that runs the ops one by one. `prepacked` returns what the steps of an entry share.
+        that runs the ops one by one. `prepacked` returns the values that the steps of an entry share.
         """
         self._program, self._options, self._prepacked = program, options, prepacked
         self._code, self._instrumented_code = code, instrumented_code

@@ -22,7 +22,7 @@ class TableWords(NamedTuple):
     Attributes:
         base: base of the feed.
         positions: the words, each with the bytes between the start of the feed and its address.
-        home: their values while the feed lies in the arena.
+        home: their values while the feed is in the arena.
     """
 
     base: int
@@ -68,7 +68,7 @@ class FeedsInPlace:
                 table[position] = address
 
     def arrays(self, given: Mapping[str, Array], led: Sequence[str]) -> dict[str, Array]:
-        """Return the arrays of all tensors; feeds that are read in place and their views lie in the given arrays."""
+        """Return the arrays of all tensors; feeds that are read in place, and their views, are in the given arrays."""
         arrays, code = self._compiled.arrays, self._compiled.code
         found = dict(arrays)
         for name in led:
@@ -89,7 +89,7 @@ class FeedsInPlace:
 def _spans(arrays: Sequence[Array]) -> list[tuple[int, int]]:
     """Return the first address and the one after the last of these arrays; those within a page of each other are one.
 
-    States lie beside each other, so there are few spans, and each step looks at all of them.
+    States are contiguous, so there are few spans, and each step looks at all of them.
     """
     found: list[tuple[int, int]] = []
     for low, high in sorted(np.lib.array_utils.byte_bounds(array) for array in arrays if array.nbytes):

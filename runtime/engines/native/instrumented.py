@@ -42,7 +42,7 @@ class InstrumentedStep:
         self._watch = NanWatch(_ops(compiled, helpers), start)
 
     def __call__(self) -> None:
-        """Run all ops; raises NonFinite at the first one that makes NaN or Inf, with what it reads."""
+        """Run all ops; raise NonFinite at the first one that makes NaN or Inf, with its operands."""
         for given, here in self._feeds:
             np.copyto(here, given)
         self._watch.start.keep()

@@ -151,7 +151,7 @@ def load_all(objects: Sequence[bytes], target: Target) -> Loaded:
 def linked(objects: Sequence[bytes]) -> Loaded:
     """Make the functions of object files callable without LLVM.
 
-    Raises Refused for what is no object of ours, Unavailable where memory cannot be made executable.
+    Raise UnknownObject for other objects than ours, Unavailable if memory cannot be made executable.
     """
     addresses: dict[str, int] = {}
     memory: list[Pages] = []

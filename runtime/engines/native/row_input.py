@@ -29,8 +29,8 @@ class RowInput(NamedTuple):
 
     Attributes:
         steps: the chunks for each feed, and about how many cycles they take.
-        words: the tables of the step's groups, which lead to rows where these lie.
-        alive: what the chunks read.
+        words: the tables of the step's groups, which point to rows that are read in place.
+        alive: arrays that the chunks read.
     """
 
     steps: list[tuple[list[Record], float]]

@@ -91,7 +91,7 @@ class CompiledStep(NamedTuple):
                 self.runtime_checks.raise_error(self.arrays)
 
     def prepack(self) -> None:
-        """Compute what is derived from states alone: before the first step, and when they have changed."""
+        """Compute values that are derived from states alone: before the first step, and when they have changed."""
         self.driver.drive(*self.code.packing)
 
     def __call__(self) -> None:
@@ -112,7 +112,7 @@ def bind_code(
     *,
     check_nan: bool = False,
 ) -> CompiledStep:
-    """Bind code to states, the arena, the file beside it and the memory of what is prepacked.
+    """Bind code to states, the arena, the file beside it and the memory of prepacked values.
 
     Memory that a step does not need may be absent. The same code may be bound several times. `program` has the blocks
     inside ops, whose ops check their outputs with `check_nan`.

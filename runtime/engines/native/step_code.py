@@ -38,7 +38,7 @@ class StepOptions(NamedTuple):
         pinned: tensors that are fetched besides those of the block.
         threads: number of threads that share the work.
         memory_budget: bytes that the arena may take for several threads if it can do with them; None for any number.
-        prepacks: True if what is derived from states alone is kept from step to step.
+        prepacks: True if values derived from states alone are kept from step to step.
         is_instrumented: True if every op is a group of its own, and no state changes.
     """
 

@@ -59,7 +59,7 @@ class BoundBlock(NamedTuple):
 
 
 class Around(NamedTuple):
-    """What binding a block needs of the program and the run around it.
+    """The parts of the program and the run that binding a block needs.
 
     Attributes:
         blocks: the blocks of the program, to which ops refer by number.

@@ -43,7 +43,7 @@ class FilterGradient1x1:
 
     @staticmethod
     def applies(target: Target, shape: FilterGradient) -> bool:
-        """Return True for filters of one place in one group, whose places are enough for all work items."""
+        """Return True for 1x1 filters in one group, with enough output pixels for all work items."""
         del target
         alone = all(side.window == 1 and side.before == 0 for side in (shape.rows, shape.columns))
         inside = all((side.pixels - 1) * side.stride < side.source for side in (shape.rows, shape.columns))

@@ -59,7 +59,7 @@ class Streamed:
 
     @staticmethod
     def applies(target: Target, element: Type, shape: ConvShape) -> bool:
-        """Return True if the filter is much larger than the images, and lies in memory as it is read."""
+        """Return True if the filter is much larger than the images, and its layout is the order of reading."""
         return (
             not shape.is_filter_transposed
             and shape.groups == 1

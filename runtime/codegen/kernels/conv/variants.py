@@ -44,7 +44,7 @@ class Variant(Protocol):
 
 
 class Direct:
-    """Tiles of places, to whose sums taps are added one after the other."""
+    """Tiles of output pixels, to whose sums taps are added one after the other."""
 
     def __init__(self, target: Target, element: Type, shape: ConvShape) -> None:
         self.target, self.element, self.shape = target, element, shape
@@ -57,7 +57,7 @@ class Direct:
         return shape.wide >= target.lanes(element.bits) or not OneChannelGroups.applies(target, element, shape)
 
     def steps(self) -> KernelSteps:
-        """Return steps that copy what all work items read, and one that computes."""
+        """Return steps that copy common operands, and one that computes."""
         return correlation_steps(self.target, self.element, self.shape, self.plan)
 
 
@@ -83,7 +83,7 @@ class OneChannelGroups:
         return shape.groups > 1 and (shape.wide if shape.is_filter_transposed else shape.deep) == 1
 
     def steps(self) -> KernelSteps:
-        """Return the steps of channels by themselves, and one that repeats or adds channels if there are several."""
+        """Return the steps of a depthwise convolution, and one that repeats or adds channels if there are several."""
         steps, shape = self.depthwise.steps(), self.shape
         if self.times == 1:
             return steps
@@ -93,7 +93,7 @@ class OneChannelGroups:
 
 
 class DirectFilterGradient:
-    """Tiles of channels of the input and panels of channels of the result, in parts of all places."""
+    """Tiles of channels of the input and panels of channels of the result, in parts of all output pixels."""
 
     def __init__(self, target: Target, shape: FilterGradient) -> None:
         self.target, self.shape = target, shape
@@ -128,7 +128,7 @@ class OneChannelFilterGradient:
         return shape.groups > 1 and shape.deep == 1
 
     def steps(self) -> KernelSteps:
-        """Return the steps of channels by themselves, after one that repeats channels if there are several."""
+        """Return the steps of a depthwise gradient, after one that repeats channels if there are several."""
         steps, shape = self.depthwise.steps(), self.shape
         return (
             steps

@@ -121,7 +121,7 @@ def shares_panels(shape: ProductShape, *, is_prepacked: bool) -> bool:
     multiply = shape.m * shape.n * shape.k / (NOMINAL_LANES * MULTIPLY_ADDS_PER_CYCLE)
     copy, saved = shape.n * shape.k * PACKED_ELEMENT_CYCLES, multiply * SHARED_PANELS_GAIN
     if is_prepacked:
-        return multiply >= copy and saved >= BROKEN_CHAIN_CYCLES  # else it waits for the operand, wherever it lies
+        return multiply >= copy and saved >= BROKEN_CHAIN_CYCLES  # otherwise it waits for the operand in any cache
     return saved >= (PANEL_STEP_CYCLES if is_of_all_rows(shape) else max(PANEL_STEP_CYCLES, copy))
 
 

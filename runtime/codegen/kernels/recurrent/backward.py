@@ -40,7 +40,7 @@ class BackwardOptions(NamedTuple):
     """The variant of the gradient.
 
     Attributes:
-        kept: True if the last operand is what the layer kept; then x and cells are absent.
+        kept: True if the last operand has the vectors that the layer kept; then x and cells are absent.
         last: True if the gradient of the states is of the last step alone, [n, h]; it is 0 for the others.
         cells: True if there is a gradient of the cells.
         first: True if the gradients of the first state and cell are results.
@@ -259,7 +259,7 @@ class Backward:
         return back
 
     def _computed(self, work: Work, at: StatePosition) -> list[Value]:
-        """Return the gates, which lie where their gradients will."""
+        """Return the gates, which their gradients replace later."""
         layer = self.layer
         return [work.f.load(gate_at(work, layer, at, gate), 0, layer.lanes, at.tail) for gate in range(layer.gates)]
 

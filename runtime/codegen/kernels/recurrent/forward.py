@@ -33,7 +33,7 @@ class ForwardOptions(NamedTuple):
     """The variant of the layer.
 
     Attributes:
-        keeps: True if its last result is what the gradient needs, in the layout of `layer.kept`.
+        keeps: True if its last result has the vectors that the gradient needs, in the layout of `layer.kept`.
         cells: True if the cells of an LSTM are a result.
         last: True if only the states of the last step are written.
     """

@@ -163,7 +163,7 @@ class Layer(NamedTuple):
 
     @property
     def sums_size(self) -> int:
-        """Elements of what the product of a panel gives."""
+        """Elements of the result of a panel's product."""
         return self.rows * self.beside * len(self.parts) * self.lanes
 
     @property

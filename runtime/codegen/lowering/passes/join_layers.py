@@ -119,10 +119,10 @@ class _Layers:
         self._put(i, node._replace(rule=backwards(gates, back), inputs=tuple(inputs), outputs=outputs))
 
     def _sums(self, i: int, names: Sequence[str]) -> dict[int, str]:
-        """Return the sums over rows and steps that the gradient makes itself, by the number of what is summed.
+        """Return the sums over rows and steps that the gradient makes itself, by the number of the summed tensor.
 
         Their nodes go. They are all such sums, also of tensors that were moved to a file and back: these sums are added
-        in another order than others, so what the memory plan does must not decide which of them are made here.
+        in another order than others, so the memory plan must not decide which of them are computed here.
         """
         found: dict[int, str] = {}
         for number, name in enumerate(names):

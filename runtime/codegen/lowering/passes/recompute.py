@@ -64,7 +64,7 @@ def recomputed(
 
 @dataclass
 class _Plan:
-    """How one group computes a tensor again.
+    """The recomputation of a tensor in one group.
 
     Attributes:
         group: the group.

@@ -28,7 +28,7 @@ from runtime.codegen.rules.shape import MOVES, VIEW_OPS
 LEAST_BYTES, MOST_BYTES = 16, 64
 """Least contiguous bytes of a tensor with gaps: for each reader, and in all.
 
-Each reader pays for the gaps what a copy would pay once; a whole cache line is as good as more.
+Each reader pays the cost of the gaps that a copy would pay once; a whole cache line is as good as more.
 """
 
 
