@@ -1,0 +1,175 @@
+"""Operators of ATen one at a time: values and gradients of tiny modules are PyTorch's."""
+
+from collections.abc import Callable
+
+import pytest
+
+torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
+
+from torch.nn import functional as F  # noqa: E402, N812 - its usual name
+
+from frontends.agreement import agreement  # noqa: E402 - it needs PyTorch
+
+Function = Callable[..., object]
+
+
+class Calls(torch.nn.Module):
+    """The sum of the results of functions of a weighted input, each multiplied by a number of its own."""
+
+    def __init__(self, functions: dict[str, Function], shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.functions = functions
+        self.scale = torch.nn.Parameter(torch.linspace(0.5, 1.5, shape[-1], dtype=torch.float64))
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {name: function(x * self.scale) for name, function in self.functions.items()}
+
+
+def check(functions: dict[str, Function], *shape: int, batch: str | None = "batch") -> None:
+    x = torch.randn(3, *shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    found = agreement(Calls(functions, (3, *shape)), {"x": x}, batch=batch)
+    assert max(found.outputs, found.loss, found.gradients) < 1e-9, found
+
+
+POINTWISE: dict[str, Function] = {
+    "add": lambda x: x + 2 * x + torch.add(x, x, alpha=3),
+    "sub": lambda x: 1 - x - torch.sub(x, x, alpha=2),
+    "mul": lambda x: x * x * 0.5,
+    "div": lambda x: x / 3 + 1 / (x.abs() + 1) + torch.div(x, 2, rounding_mode="floor"),
+    "pow": lambda x: x**2 + (x.abs() + 1) ** 0.5 + x**3 + 2**x,
+    "where": lambda x: torch.where(x > 0, x, 0.1 * x) + x.masked_fill(x < 0.5, 2.0),
+    "clamp": lambda x: x.clamp(-0.5, 0.5) + x.clamp(min=0.1) + x.clip(max=0.2),
+    "maximum": lambda x: torch.maximum(x, -x * 0.5) + torch.minimum(x, x * 2),
+    "logic": lambda x: ((x > 0) & (x < 1) | ~(x <= 2)).double() + torch.logical_xor(x > 0, x > 1).double() * x,
+    "integers": lambda x: (x * 5).long().remainder(3).double() + (x * 5).int().fmod(3) * x,
+    "rounding": lambda x: x.floor() + x.ceil() + x.round() + x.trunc() + x.sign() * x,
+    "functions": lambda x: (
+        x.exp() + (x.abs() + 1).log() + x.sin() + x.cos() + x.tanh() + x.erf() + (x.abs() + 1).rsqrt()
+    ),
+    "more": lambda x: torch.expm1(x) + torch.log1p(x.abs()) + x.square() + x.neg() + torch.atan(x) + torch.sigmoid(x),
+    "activations": lambda x: (
+        F.relu(x) + F.gelu(x) + F.gelu(x, approximate="tanh") + F.silu(x) + F.elu(x, 0.5) + F.mish(x)
+    ),
+    "hard": lambda x: F.hardswish(x) + F.hardsigmoid(x) + F.hardtanh(x, -0.3, 0.4) + F.relu6(x) + F.leaky_relu(x, 0.2),
+    "smooth": lambda x: F.softplus(x) + F.logsigmoid(x) + F.selu(x) + F.celu(x, 0.7) + F.softsign(x) + F.tanhshrink(x),
+    "gates": lambda x: F.glu(x, -1) + F.glu(x.transpose(1, 2).contiguous(), 1).transpose(1, 2),
+    "casts": lambda x: x.float().double() + x.to(torch.float32).type_as(x),
+    "fused": lambda x: torch.addcmul(x, x, x, value=0.5) + torch.lerp(x, x * 2, 0.3) + torch.addcdiv(x, x, x.abs() + 1),
+    "prelu": lambda x: F.prelu(x, torch.full((4,), 0.3, dtype=torch.float64)),
+}
+
+SHAPES: dict[str, Function] = {
+    "views": lambda x: (
+        x.view(-1, 2, 2, 6).permute(0, 2, 1, 3).reshape(x.shape[0], 4, 6) + x.flatten(1).unflatten(1, (4, 6))
+    ),
+    "transposes": lambda x: x.transpose(1, 2).mT + x.movedim(1, 2).swapaxes(1, 2),
+    "squeezes": lambda x: x.unsqueeze(1).squeeze(1) + x[:, None].squeeze(),
+    "slices": lambda x: x[:, 1:3] + x[:, ::2] + x[:, -2:] + x.narrow(1, 0, 2) + x[:, 3, None] + x.select(1, 0)[:, None],
+    "pieces": lambda x: (
+        sum(x.chunk(2, 1)) + sum(x.split([2, 2], 1)) + sum(x.split(2, 1)) + torch.stack(x.unbind(1)[:2], 1)
+    ),
+    "cat": lambda x: torch.cat([x, x.transpose(1, 2).reshape(x.shape)], 1) + torch.stack([x, 2 * x], 2).flatten(1, 2),
+    "pads": lambda x: F.pad(x, (1, 2)) + F.pad(x, (1, 2), value=1.5) + F.pad(x, (2, 1), mode="replicate"),
+    "cuts": lambda x: F.pad(x, (-1, -2, 1, 0)),
+    "reflections": lambda x: F.pad(x, (2, 1), mode="reflect") + F.pad(x, (2, 1), mode="circular"),
+    "roll": lambda x: x.roll(1, 1) + x.roll((1, -2), (1, 2)) + x.flip(2),
+    "repeats": lambda x: x.repeat(1, 2, 1) + x.repeat_interleave(2, 1) + x.expand(2, *x.shape)[1].tile(1, 2, 1),
+    "triangles": lambda x: x.tril() + x.triu(1),
+    "unfold": lambda x: x.unfold(2, 3, 2).sum(-1),
+    "einsum": lambda x: torch.einsum("bij,bkj->bik", x, x),
+    "diagonal": lambda x: x.diagonal(0, 1, 2),
+    "meshgrid": lambda x: sum(
+        g * x.sum() for g in torch.meshgrid(torch.arange(2.0).double(), torch.arange(3.0).double(), indexing="ij")
+    ),
+    "shuffle": lambda x: (
+        F.pixel_shuffle(x.view(-1, 4, 2, 3), 2) + F.channel_shuffle(x.view(-1, 4, 2, 3), 2).reshape(-1, 1, 4, 6)
+    ),
+    "unshuffle": lambda x: F.pixel_unshuffle(x.view(-1, 1, 4, 6), 2),
+}
+
+REDUCTIONS: dict[str, Function] = {
+    "sums": lambda x: x.sum(1) + x.sum((1, 2), keepdim=True).squeeze(2) + x.sum(-2),
+    "means": lambda x: x.mean() + x.mean(1) + x.mean((1, 2))[:, None],
+    "extremes": lambda x: x.amax(1) + x.amin(1) + x.max(1)[0] + x.min(1).values + x.max(),
+    "positions": lambda x: x.argmax(1).double() + x.argmin(1) + x.max(1)[1],
+    "spreads": lambda x: x.var(1) + x.std(1, unbiased=False) + x.var(1, correction=0) + torch.var_mean(x, 1)[1],
+    "norms": lambda x: (
+        x.norm(dim=1) + torch.linalg.vector_norm(x, dim=1) + x.logsumexp(1) + F.normalize(x, dim=1).sum(1)
+    ),
+    "truths": lambda x: (x > 1).any(1).double() + (x > -2).all(1).double() + (x > 0).sum(1),
+    "scans": lambda x: x.cumsum(1) + x.cumprod(2),
+    "orders": lambda x: x.topk(2, 1)[0] + x.sort(1)[0][:, :2] + x.sort(2, descending=True)[0][:, :2],
+    "softmax": lambda x: x.softmax(1) + x.log_softmax(2) + F.softmin(x, 1),
+    "product": lambda x: x.prod(1),
+}
+
+LOOKUPS: dict[str, Function] = {
+    "rows": lambda x: x[:, torch.tensor([0, 2, -1])] + x.index_select(1, torch.tensor([1, 1, 0])),
+    "pairs": lambda x: x[:, torch.tensor([0, 1]), torch.tensor([2, -1])],
+    "gather": lambda x: x.gather(1, torch.zeros(1, 2, 6, dtype=torch.int64).expand(x.shape[0], 2, 6)),
+    "one_hot": lambda x: F.one_hot(x.argmax(1), 4).double() * x.sum(),
+    "embedding": lambda x: (
+        F.embedding(x.argmax(1), x[0]) if False else F.embedding(x.argmax(1), torch.ones(4, 2).double()) * x.sum()
+    ),
+    "scatter": lambda x: torch.zeros_like(x).scatter_add(1, x.argmax(1, keepdim=True), x[:, :1]),
+    "distances": lambda x: F.cosine_similarity(x, x.flip(1), dim=2) + F.pairwise_distance(x, 2 * x),
+}
+
+IMAGES: dict[str, Function] = {
+    "pools": lambda x: F.max_pool2d(x, 2) + F.avg_pool2d(x, 3, 2, 1) + F.max_pool2d(x, 3, 2, 1),
+    "ceil": lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True) + F.avg_pool2d(x, 2, count_include_pad=False),
+    "adaptive": lambda x: F.adaptive_avg_pool2d(x, 2) + F.adaptive_max_pool2d(x, 2) + F.adaptive_avg_pool2d(x, 1),
+    "nearest": lambda x: F.interpolate(x, scale_factor=2) + F.interpolate(x, size=(12, 12), mode="nearest-exact"),
+    "linear": lambda x: (
+        F.interpolate(x, scale_factor=2, mode="bilinear")
+        + F.interpolate(x, size=12, mode="bilinear", align_corners=True)
+    ),
+    "cubic": lambda x: F.interpolate(x, size=(9, 5), mode="bicubic"),
+    "groups": lambda x: F.group_norm(x, 2) + F.instance_norm(x) + F.layer_norm(x, (6, 6)),
+    "windows": lambda x: F.unfold(x, 3, padding=1, stride=2),
+    "channels": lambda x: x * x.mean((2, 3), keepdim=True) + x.permute(0, 2, 3, 1).softmax(-1).permute(0, 3, 1, 2),
+    "flat": lambda x: x.flatten(2).transpose(1, 2).reshape(-1, 6, 6, 4).permute(0, 3, 1, 2) + x,
+}
+
+
+@pytest.mark.parametrize(
+    ("functions", "shape"),
+    [(POINTWISE, (4, 6)), (SHAPES, (4, 6)), (REDUCTIONS, (4, 6)), (LOOKUPS, (4, 6)), (IMAGES, (4, 6, 6))],
+    ids=["pointwise", "shapes", "reductions", "lookups", "images"],
+)
+def test_functions_agree(functions: dict[str, Function], shape: tuple[int, ...]):
+    check(functions, *shape)
+
+
+LAYERS = {
+    "linear": (lambda: torch.nn.Linear(6, 3), (4, 6)),
+    "conv1d": (lambda: torch.nn.Conv1d(4, 6, 3, stride=2, padding=1, groups=2), (4, 9)),
+    "conv2d": (lambda: torch.nn.Conv2d(4, 6, 3, padding="same", dilation=2), (4, 6, 6)),
+    "conv3d": (lambda: torch.nn.Conv3d(2, 3, 2, stride=2, bias=False), (2, 4, 4, 4)),
+    "transposed": (
+        lambda: torch.nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2),
+        (4, 5, 5),
+    ),
+    "batch_norm": (lambda: torch.nn.BatchNorm2d(4, momentum=0.3), (4, 5, 5)),
+    "batch_norm1d": (lambda: torch.nn.BatchNorm1d(4), (4,)),
+    "no_statistics": (lambda: torch.nn.BatchNorm2d(4, track_running_stats=False, affine=False), (4, 5, 5)),
+    "rms_norm": (lambda: torch.nn.RMSNorm(6), (4, 6)),
+    "weight_norm": (lambda: torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(6, 3)), (4, 6)),
+    "lstm": (lambda: torch.nn.LSTM(6, 5, num_layers=2, bidirectional=True, batch_first=True), (4, 6)),
+    "gru": (lambda: torch.nn.GRU(6, 5, bias=False, batch_first=True), (4, 6)),
+    "rnn": (lambda: torch.nn.RNN(6, 5, batch_first=True), (4, 6)),
+    "attention": (lambda: torch.nn.TransformerEncoderLayer(6, 2, 8, 0.0, batch_first=True), (4, 6)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_agrees(name: str):
+    make, shape = LAYERS[name]
+    torch.manual_seed(0)
+    module = make().double()
+    if name == "no_statistics":  # it has no parameter
+        module = torch.nn.Sequential(torch.nn.Conv2d(4, 4, 1).double(), module)
+    x = torch.randn(3, *shape, dtype=torch.float64)
+    found = agreement(module, {"input": x})
+    assert max(found.loss, found.gradients, found.statistics) < 1e-9, found
+    assert name in ("no_statistics",) or found.outputs < 1e-9, found
