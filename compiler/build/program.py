@@ -178,6 +178,14 @@ class Program(metaclass=Renaming):
         return self._opened.fetched(entry, self._block) | {name: value for name, (value, _) in added.items()}
 
     @property
+    def symbols(self) -> list[str]:
+        """The symbols of the inputs, which `compile` binds, in the order of their first use."""
+        shapes = [
+            self._block.types[p.tensor].shape for p in self._block.desc.parameters if p.WhichOneof("source") == "feed"
+        ]
+        return list(dict.fromkeys(extent for shape in shapes for extent in shape if isinstance(extent, str)))
+
+    @property
     def block(self) -> Block:
         """The training block under construction."""
         return self._block

@@ -21,7 +21,7 @@ def command_parser() -> tuple[argparse.ArgumentParser, Any]:
     """Return the parser of the whole command, and its verbs by name in `choices`."""
     parser, verbs = new_parser("compiler", "Inspect, check and compile program files.")
     programs = _show, _summary, _draw, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops
-    for add in (*programs, add_pack, add_show):
+    for add in (*programs, _import_torch, add_pack, add_show):
         add(verbs)
     add_completion(verbs, "completion").set_defaults(module="completion")
     return parser, verbs
@@ -147,6 +147,31 @@ def _diff(verbs: Any) -> None:
     )
     verb.add_argument("old", help="a program file")
     verb.add_argument("new", help="another program file")
+
+
+def _import_torch(verbs: Any) -> None:
+    verb = _verb(
+        verbs,
+        "import torch",
+        "write a module of PyTorch as a program, with its weights beside it",
+        "The source is a function that makes the module, or a file that torch.export.save wrote. Both run code: the\n"
+        'function is called, and a file is read by PyTorch\'s loader. It needs pip install "prograd[torch]".',
+        "compiler import torch mypackage.nets:make --input image=float32[batch,3,224,224] -o net.pb",
+        "compiler import torch net.pt2 -o net.pb --bind batch=32",
+    )
+    verb.set_defaults(module="import_torch", verb="import_torch")
+    verb.add_argument("source", metavar="SOURCE", help="module:function, or a .pt2 file")
+    verb.add_argument(
+        "--input", action="append", default=[], metavar="NAME=DTYPE[SHAPE]",
+        help="an input of a module in the order of its arguments, as in image=float32[batch,3,224,224]",
+    )  # fmt: skip
+    verb.add_argument(
+        "--layout", type=one_of("torch", "prograd"), default="torch", metavar="{torch,prograd}",
+        help="prograd has the channels of images last",
+    )  # fmt: skip
+    _add_bind(verb, "the size of a symbol in the written program; 1 unless given")
+    verb.add_argument("--explain", action="store_true", help="print what cannot be imported, and write nothing")
+    _add_output(verb, "the program file to write")
 
 
 def _freeze(verbs: Any) -> None:

@@ -13,10 +13,10 @@ from runtime.command_line.values import int64, positive
 
 
 def with_verbs_of_two_words(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with `data` and the next word as one word."""
+    """Return the arguments with `data` or `import` and the next word as one word."""
     words = list(arguments)
     at = next((i for i, word in enumerate(words) if not word.startswith("-")), len(words))
-    if words[at : at + 1] == ["data"] and len(words) > at + 1:
+    if words[at : at + 1] in (["data"], ["import"]) and len(words) > at + 1:
         words[at : at + 2] = [" ".join(words[at : at + 2])]
     return words
 

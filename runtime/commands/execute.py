@@ -109,7 +109,8 @@ def perform(options: argparse.Namespace) -> Performed:
             trace.write(force=options.force)
     give(wanted, decoded(run, columns, arrays), force=options.force)
     if options.save or options.in_place:
-        run.save(options.save or options.load, force=options.force or options.in_place)
+        layout = "prograd" if options.load else options.layout
+        run.save(options.save or options.load, layout=layout, force=options.force or options.in_place)
     failures = differences(expected, arrays, rtol=options.rtol, atol=options.atol)
     return Performed(run, fields + _common_fields(options, run, perf_counter() - start), failures)
 
@@ -226,7 +227,7 @@ def _require_consistent(options: argparse.Namespace) -> None:
             f"--change-{'data' if options.change_data else 'settings'} makes two of it; leave one of them out",
         ),
         (
-            _takes_some(options) and (options.resume or not options.load),
+            _takes_some(options) and (options.resume or not (options.load or _is_only_saved(options))),
             "--only, --rename and --layout say what --load takes, and --resume takes all; give --load alone",
         ),
         (
@@ -252,6 +253,11 @@ def _require_consistent(options: argparse.Namespace) -> None:
     for broken, text in rules:
         if broken:
             raise UsageError(text)
+
+
+def _is_only_saved(options: argparse.Namespace) -> bool:
+    """Return True if --layout is that of the file of --save."""
+    return bool(options.save) and not (options.only or options.rename)
 
 
 def _takes_some(options: argparse.Namespace) -> bool:

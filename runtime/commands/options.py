@@ -132,7 +132,7 @@ def add_load(states: Any) -> None:
     )  # fmt: skip
     states.add_argument(
         "--layout", type=one_of("prograd", "torch"), default="prograd", metavar="{prograd,torch}",
-        help="with --load: convention of names and axes in the file",
+        help="convention of names and axes in the file of --load, or without --load in that of --save",
     )  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """Operators of ATen one at a time: values and gradients of tiny modules are PyTorch's."""
 
+# ruff: noqa: E501 - a line for each group of functions
+
 from collections.abc import Callable
 
 import pytest
@@ -57,6 +59,8 @@ POINTWISE: dict[str, Function] = {
     "fused": lambda x: torch.addcmul(x, x, x, value=0.5) + torch.lerp(x, x * 2, 0.3) + torch.addcdiv(x, x, x.abs() + 1),
     "prelu": lambda x: F.prelu(x, torch.full((4,), 0.3, dtype=torch.float64)),
 }
+
+RISING = torch.arange(3.0, dtype=torch.float64)
 
 SHAPES: dict[str, Function] = {
     "views": lambda x: (

@@ -30,6 +30,7 @@ RUN_BY = {
     "docs/plugins.md": "test_doc_blocks",
     "docs/reproducibility.md": "test_doc_blocks",
     "docs/serving.md": "test_doc_blocks",
+    "docs/from-pytorch.md": "test_import_command",  # of tests/frontends, which needs PyTorch
     "docs/data.md": "test_page_commands",
     "docs/layers.md": "test_page_commands",
     "docs/training.md": "test_page_commands",

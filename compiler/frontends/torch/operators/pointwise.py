@@ -175,6 +175,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.clamp_min.default": lambda call, x, bound: _clamp(call, x, min=bound),
     "aten.clamp_max.default": lambda call, x, bound: _clamp(call, x, max=bound),
     "aten.clip.default": _clamp,
+    "aten.clamp_min.Tensor": lambda call, x, bound: _clamp(call, x, min=bound),
+    "aten.clamp_max.Tensor": lambda call, x, bound: _clamp(call, x, max=bound),
     "aten.lerp.Scalar": lambda call, a, b, weight: pointwise(lambda p, q: ops.lerp(p, q, weight), a, b),
     "aten.lerp.Tensor": lambda call, a, b, weight: pointwise(ops.lerp, a, b, weight),
     "aten.addcmul.default": _addcmul,

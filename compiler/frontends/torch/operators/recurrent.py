@@ -49,7 +49,7 @@ def _recurrent(function: Any, states: int) -> Mapping:
             *_weights(weights, has_biases, layers),
             **{name: plain(state) for name, state in zip(names, given, strict=True)},
             bidirectional=bidirectional,
-            rate=rate if train else 0.0,
+            dropout=rate if train else 0.0,
         )
         y, *last = map(arranged, made)
         return (y if batch_first else permuted(y, (1, 0, 2)), *last)

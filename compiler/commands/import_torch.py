@@ -1,0 +1,97 @@
+"""The verb `compiler import torch`: writes a module of PyTorch, or a file of torch.export, as a program."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from importlib import import_module
+from typing import Any
+
+from compiler.commands.chosen_entry import sizes_given
+from compiler.commands.notes import note
+from compiler.errors import CompileError, UsageError
+from compiler.frontends.torch import from_torch
+from prograd_proto.printable import result_line
+from runtime.command_line.streams import put
+
+EXAMPLE_SIZE = 2
+"""Size of a symbol in the examples that the module is exported with."""
+
+
+def import_torch(options: argparse.Namespace) -> int | None:
+    """Export the module, and write the program and its initial values; or print what cannot be imported."""
+    if not options.explain and options.output is None:
+        raise UsageError("import torch: -o FILE names the program to write, or --explain prints what cannot come in")
+    source, inputs, symbols = _source(options)
+    if options.explain:
+        table = from_torch(source, inputs, symbols=symbols, layout=options.layout, explain=True)
+        put(str(table))
+        return 1 if table.rows else None
+    program = from_torch(source, inputs, symbols=symbols, layout=options.layout)
+    sizes = dict.fromkeys(program.symbols, 1) | sizes_given(options.bind)
+    compiled = program.compile(**sizes)
+    compiled.save(options.output, force=options.force)
+    for name in compiled.arrays:
+        note(options, f"note: the weights are in {name}, which must lie beside {options.output}")
+    states = sum(bool(state.imported.names) for state in compiled.desc.states)
+    put(result_line("OK", [("states", str(states)), ("program_sha256", compiled.sha256)]))
+    return None
+
+
+def _source(options: argparse.Namespace) -> tuple[Any, dict[str, Any] | None, dict[str, dict[int, str]]]:
+    """Return the module or exported program, examples of its inputs, and their symbols."""
+    if options.source.endswith(".pt2"):
+        if options.input:
+            raise UsageError("import torch: a .pt2 file has its own inputs; leave out --input")
+        note(options, f"note: PyTorch reads {options.source}, and such a file may run code")
+        return _loaded(options.source), None, {}
+    name, _, function = options.source.partition(":")
+    if not function:
+        raise UsageError(f"import torch: {options.source!r} is neither module:function nor a .pt2 file")
+    if not options.input:
+        raise UsageError("import torch: --input names the inputs of the module, as in image=float32[batch,3,224,224]")
+    inputs, symbols = _examples(options.input)
+    note(options, f"note: {options.source} is imported and called, which runs its code")
+    sys.path.insert(0, "")
+    try:
+        return getattr(import_module(name), function)(), inputs, symbols
+    except Exception as error:  # what a stranger's function raises
+        raise CompileError(f"{options.source}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove("")
+
+
+def _loaded(path: str) -> Any:
+    """Return an exported program; raise CompileError for a file that PyTorch cannot read."""
+    torch = _torch()
+    try:
+        return torch.export.load(path)
+    except FileNotFoundError:
+        raise CompileError(f"{path}: no such file") from None
+    except Exception as error:  # PyTorch raises many classes for a damaged file
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise CompileError(f"{path}: PyTorch cannot read this file: {reason}") from error
+
+
+def _examples(given: list[str]) -> tuple[dict[str, Any], dict[str, dict[int, str]]]:
+    """Return zeros for each input, and the symbols of its axes."""
+    torch = _torch()
+    inputs: dict[str, Any] = {}
+    symbols: dict[str, dict[int, str]] = {}
+    for text in given:
+        found = re.fullmatch(r"([\w.]+)=(float32|float64|int32|int64|bool|uint8)\[([\w,]*)\]", text)
+        if found is None:
+            raise UsageError(f"--input {text}: write NAME=DTYPE[SHAPE], as in image=float32[batch,3,224,224]")
+        name, dtype, extents = found[1], found[2], [extent for extent in found[3].split(",") if extent]
+        symbols[name] = {axis: extent for axis, extent in enumerate(extents) if not extent.isdecimal()}
+        shape = [int(extent) if extent.isdecimal() else EXAMPLE_SIZE for extent in extents]
+        inputs[name] = torch.zeros(shape, dtype=getattr(torch, dtype))
+    return inputs, symbols
+
+
+def _torch() -> Any:
+    try:
+        return import_module("torch")
+    except ModuleNotFoundError:
+        raise CompileError('import torch needs the package torch: pip install "prograd[torch]"') from None
