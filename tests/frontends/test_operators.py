@@ -1,7 +1,5 @@
 """Operators of ATen one at a time: values and gradients of tiny modules are PyTorch's."""
 
-# ruff: noqa: E501 - a line for each group of functions
-
 from collections.abc import Callable
 
 import pytest
