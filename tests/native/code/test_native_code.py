@@ -11,6 +11,8 @@ from subjects.steps import bound_block
 
 from compiler import Program, adam, ops
 from prograd_proto import type_of
+from runtime import Run
+from runtime.codegen import lower
 from runtime.codegen.assemble import compiled_with, native_code
 from runtime.codegen.code import ARENA, CHECK, NUMBER, NativeCode
 from runtime.codegen.code_bounds import fits
@@ -216,3 +218,23 @@ def test_a_field_of_another_type_is_not_read(code, name):
     wrong = to_bytes(code).replace(f'"{name}":'.encode(), f'"{name}":{{"a":1.5}},"was {name}":'.encode())
     size = int.from_bytes(wrong[:8], "little") + len(wrong) - len(to_bytes(code))
     assert from_bytes(size.to_bytes(8, "little") + wrong[8:]) is None
+
+
+def test_an_entry_that_is_bound_twice_is_lowered_and_compiled_once(monkeypatch):
+    lowerings, loadings = [], []
+    real_lowered, real_linked = lower.lowered, jit.linked
+    monkeypatch.setattr(lower, "lowered", lambda *given, **named: lowerings.append(0) or real_lowered(*given, **named))
+    monkeypatch.setattr(jit, "linked", lambda objects: loadings.append(0) or real_linked(objects))
+    program = Program("twice")
+    program.outputs(y=program.input("x", "float32", (2, 8)) @ program.parameter("w", (8, 4)))
+    run = Run(program.compile().desc, engine="native")
+    [bound] = run.session.bindings("predict")
+    engine = run.session.engine
+    loadings.clear()  # of the driver
+    executors = [engine.workspace().prepare(bound, run.states.arrays, ()) for _ in range(2)]
+    for executor in executors:
+        executor.feeds["x"][...] = np.arange(8)
+        executor.step()
+    assert np.array_equal(executors[0].fetches["y"], executors[1].fetches["y"])
+    assert not np.shares_memory(executors[0].feeds["x"], executors[1].feeds["x"])
+    assert (len(lowerings), len(loadings)) == (1, 1)
