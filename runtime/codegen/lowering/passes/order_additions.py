@@ -62,10 +62,16 @@ class _Orders:
         self._block = block
         self._maker = {name: node for node in block.nodes for name in node.outputs}
         self._invariant = _invariant(block)
+        self._shapes: dict[object, ProductShape] = {}
 
     def of(self, node: Node) -> Additions:
         """Return the order in which a product adds."""
-        shape = self._shape(node)
+        layouts = [self._layout(name) for name in node.inputs]
+        shapes = [self._block.types[name].static_shape for name in (*node.inputs, *node.outputs)]
+        key = (node.op.type, *node.attributes.items(), *shapes, *layouts)
+        if key not in self._shapes:
+            self._shapes[key] = self._shape(node, layouts)
+        shape = self._shapes[key]
         if shape.n == 1 < shape.m:
             return Additions.LANES
         right = self._block.root[node.inputs[0 if shape.is_transposed else 1]]
@@ -74,8 +80,11 @@ class _Orders:
         bits = DTYPES[self._block.types[node.outputs[0]].dtype].bits
         return Additions.HALVES if is_halved(shape, bits) else Additions.CHAIN
 
-    def _shape(self, node: Node) -> ProductShape:
-        """Return a product as matrices; axes along which the right operand is the same become one axis of rows."""
+    def _shape(self, node: Node, layouts: list[Layout]) -> ProductShape:
+        """Return a product as matrices; axes along which the right operand is the same become one axis of rows.
+
+        `layouts` are those that the operands have where they are not copied.
+        """
         types, domain = self._block.types, self._block.types[node.outputs[0]].static_shape
         factors = self._factors(node, *(_plain(types[name].static_shape) for name in node.inputs))
         assert factors is not None, "operands without gaps are always taken"
@@ -87,18 +96,17 @@ class _Orders:
             if factors.left[-1] == 1:
                 return ProductShape(Nest((matrices, m, 1), {}), m, 1, k, (k, 1), (1, 1))
             return ProductShape(Nest((matrices, 1, m), {}), 1, m, k, (1, 1), (m, 1), is_transposed=True)
-        sides = self._sides(node, m, n, k)
+        sides = self._sides(node, layouts, m, n, k)
         left, right = (k, 1) if sides.left_along_depth else (1, m), (n, 1) if sides.right_along_rows else (1, k)
         return ProductShape(Nest((matrices, m, n), {}), m, n, k, left, right)
 
-    def _sides(self, node: Node, m: int, n: int, k: int) -> _Sides:
+    def _sides(self, node: Node, moved: list[Layout], m: int, n: int, k: int) -> _Sides:
         """Return the axes along which operands are contiguous that are read in place.
 
         Operands that no product could read in place count as copies.
         """
         types = self._block.types
         plain = [_plain(types[name].static_shape) for name in node.inputs]
-        moved = [self._layout(name) for name in node.inputs]
         for pair in (moved, [moved[0], plain[1]], [plain[0], moved[1]], plain):
             factors = self._factors(node, *pair)
             if factors is None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from prograd_proto import TensorType, attributes_of
+from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import BlockAnalysis
+from prograd_proto.blocks import BlockAnalysis, Kind
 from runtime.codegen.ir import DTYPES
 from runtime.codegen.lowering.decompositions import Decompositions
 from runtime.codegen.lowering.lowered_block import LoweredBlock
@@ -34,8 +34,8 @@ def read_nodes(desc: pb.BlockDesc, pinned: tuple[str, ...] = (), is_instrumented
     reader = _Reader(
         is_instrumented, {parameter.tensor: parameter.tensor for parameter in desc.parameters}, dict(block.types)
     )
-    for op, inputs, outputs in zip(block.ops, block.inputs, block.outputs, strict=True):
-        reader.add(op, inputs, outputs)
+    for op, kind, inputs, outputs in zip(block.ops, block.kinds, block.inputs, block.outputs, strict=True):
+        reader.add(op, kind, inputs, outputs)
     sources = [(parameter.WhichOneof("source"), parameter) for parameter in desc.parameters]
     return Nodes(
         block,
@@ -57,26 +57,38 @@ class _Reader:
     nodes: list[Node] = field(default_factory=list[Node])
     constants: dict[str, pb.OpDesc] = field(default_factory=dict[str, pb.OpDesc])
     decompositions: Decompositions = field(default_factory=Decompositions)
+    rules: dict[Kind, Rule | None] = field(default_factory=dict[Kind, "Rule | None"])
 
-    def add(self, op: pb.OpDesc, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        self.root.update((name, name) for name in outputs)
-        if op.type == "constant":
+    def add(self, op: pb.OpDesc, kind: Kind, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        for name in outputs:
+            self.root[name] = name
+        if kind.op_type == "constant":
             self.constants[outputs[0]] = op
-        elif op.type in CONTRACTS and CONTRACTS[op.type].view:
+        elif kind.op_type in CONTRACTS and CONTRACTS[kind.op_type].view:
             self.root[outputs[0]] = self.root[inputs[0]]
         else:
-            rule = _usable_rule(op, [self.types[x] if x else None for x in inputs], [self.types[x] for x in outputs])
+            rule = None if op.blocks else self._rule(kind)  # no rule takes `LoweredBlock.bodies` yet
+            names, outputs = self._names(inputs), tuple(outputs)
             if isinstance(rule, Decomposition) and not self.whole:
-                self._decompose(op, rule, inputs, outputs)
+                self._decompose(op, rule, names, outputs, kind.attributes)
             else:
                 rule = None if isinstance(rule, Decomposition) else rule
-                self.nodes.append(Node(op, rule, self._names(inputs), tuple(outputs), attributes_of(op)))
+                self.nodes.append(Node(op, rule, names, outputs, kind.attributes))
 
-    def _decompose(self, op: pb.OpDesc, rule: Decomposition, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        names, attributes = self._names(inputs), attributes_of(op)
-        decomposed = self.decompositions.decomposed(
-            len(self.nodes), rule, names, tuple(outputs), self.types, attributes
-        )
+    def _rule(self, kind: Kind) -> Rule | None:
+        if kind not in self.rules:
+            self.rules[kind] = _usable_rule(kind)
+        return self.rules[kind]
+
+    def _decompose(
+        self,
+        op: pb.OpDesc,
+        rule: Decomposition,
+        names: tuple[str, ...],
+        outputs: tuple[str, ...],
+        attributes: Mapping[str, Attribute],
+    ) -> None:
+        decomposed = self.decompositions.decomposed(len(self.nodes), rule, names, outputs, self.types, attributes)
         self.types.update(decomposed.types)
         self.root.update((name, name) for name in decomposed.types)
         for name, of in decomposed.views.items():
@@ -86,23 +98,20 @@ class _Reader:
 
     def _names(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names, where a view with the shape of its root has the name of the root."""
-        roots = ((name, self.root[name]) if name else ("", "") for name in names)
-        return tuple(root if name and self.types[root] == self.types[name] else name for name, root in roots)
+        root, types = self.root, self.types
+        return tuple(
+            [root[name] if name and root[name] != name and types[root[name]] == types[name] else name for name in names]
+        )
 
 
-def _usable_rule(op: pb.OpDesc, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]) -> Rule | None:
-    """Return the lowering rule of an op; None if no rule takes its operands, or it computes no element.
-
-    An op with blocks is a host op: no rule takes the bodies of `LoweredBlock.bodies` yet.
-    """
-    if op.blocks:
-        return None
-    operands = [type for type in inputs if type is not None]
-    rule = rule_of(op.type, [type.dtype for type in operands])
+def _usable_rule(kind: Kind) -> Rule | None:
+    """Return the lowering rule of ops without blocks; None if none takes their operands, or they compute no element."""
+    operands, outputs = [type for type in kind.inputs if type is not None], kind.outputs
+    rule = rule_of(kind.op_type, [type.dtype for type in operands])
     if rule is None or any(0 in type.static_shape for type in (*operands, *outputs)):
         return None
     if isinstance(rule, CustomKernel | Decomposition):
-        return rule if rule.supports(inputs, outputs, attributes_of(op)) else None
+        return rule if rule.supports(kind.inputs, outputs, kind.attributes) else None
     if any(type.dtype not in DTYPES for type in outputs):
         return None
     if isinstance(rule, Pointwise):
