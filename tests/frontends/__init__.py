@@ -2,5 +2,6 @@
 
 agreement    compares an imported program with its module: outputs, gradients, statistics, states after steps
 networks     modules of three packages in small sizes, with seeded weights and without dropout
+table        prints the rows of the page
 torchvision_without_operators  imports torchvision where its compiled operators are missing
 """
