@@ -75,7 +75,7 @@ def _weighted_loss(program: Program, names: list[str]) -> tuple[dict[str, np.nda
         y = program[name]
         if not y.dtype.startswith("float"):
             continue
-        shape = tuple(extent for extent in y.shape if not isinstance(extent, str))
+        shape = tuple(1 if isinstance(extent, str) else extent for extent in y.shape)
         weights[f"weights of {name}"] = rng.normal(size=shape).astype(y.dtype)
         w = program.buffer(f"weights of {name}", shape, dtype=y.dtype)
         term = ops.mean(ops.sin(y) * w)
