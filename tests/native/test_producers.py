@@ -11,6 +11,8 @@ from native.bound import lowered
 from native.building import every_target
 from native.made import Made, check
 
+import runtime
+from prograd import Program
 from registry import OPS, Value
 from registry.ops import matmul, outer_sum, relu
 from runtime.codegen.emit.code import emit
@@ -161,6 +163,55 @@ def test_a_cast_and_a_norm_of_channels_before_a_convolution():
     for write, operands in ((cast, [image.astype("float16"), filter]), (norm, [image, numbers(24), filter])):
         assert Made(write, operands).groups(this_machine())[-1].endswith("+conv2d")
         check(write, operands, this_machine(), 1e-4, threads=2)
+
+
+@every_target
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [("float32", "gather+matmul"), ("float16", "gather+cast+matmul")],
+)
+def test_rows_that_indices_select_are_read_where_a_product_packs_them(dtype: str, name: str, target: Target):
+    """There are as many rows in the table as in the product. Sums of columns keep its result from being a state."""
+
+    def kept(x: Value, i: Value, w: Value) -> list[Value]:
+        rows = OPS["gather"](x, i)
+        y = rows if dtype == "float32" else OPS["cast"](rows, dtype="float32")
+        return [OPS["cumsum"](matmul(y, w), axis=0), rows]
+
+    def computed(x: Value, i: Value, w: Value) -> list[Value]:
+        return kept(x, i, w)[:1]
+
+    indices = np.random.default_rng(0).integers(0, 300, 300)
+    operands = [numbers(300, 130, dtype=dtype), indices, numbers(130, 32)]
+    made, stored = Made(computed, operands), Made(kept, operands)
+    assert made.groups(target)[0] == name
+    assert name not in stored.groups(target)
+    [found] = check(computed, operands, target, NEAR)
+    np.testing.assert_array_equal(found, stored.native(target)[0])
+    np.testing.assert_array_equal(found, made.native(target, 3)[0])
+
+
+def test_an_index_of_no_row_ends_the_step_where_a_product_looks_it_up():
+    program = Program("table")
+    w, table = program.parameter("w", (64, 48)), program.input("table", "float32", (500, 64))
+    indices = program.input("indices", "int64", (300,))
+    program.outputs(y=matmul(OPS["gather"](table, indices), w))
+    rows, table = np.arange(300), numbers(500, 64)
+    run = runtime.Run(program.compile().desc, engine="native")
+    assert run.predict({"table": table, "indices": rows})["y"].shape == (300, 48)
+    rows[7] = 500
+    with pytest.raises(runtime.ExecutionError, match="index 500 is out of range: there are 500 places, from 0"):
+        run.predict({"table": table, "indices": rows})
+
+
+def test_a_state_that_the_product_updates_waits_for_the_check_of_indices():
+    """A refused step changes no state, so that a group of its own looks at the indices before."""
+
+    def write(x: Value, i: Value, w: Value) -> list[Value]:
+        return [matmul(OPS["gather"](x, i), w)]
+
+    operands = [numbers(300, 130), np.arange(300), numbers(130, 32)]
+    assert Made(write, operands).groups(this_machine()) == ["gather", "matmul"]
 
 
 def test_a_training_step_is_the_same_where_operands_are_computed():

@@ -15,7 +15,7 @@ from runtime.codegen.emit.rows import row_steps
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Additions, Node
 from runtime.codegen.machine import Target
-from runtime.codegen.rules import CustomKernel, KernelSteps, Pointwise, Prepack
+from runtime.codegen.rules import CustomKernel, KernelSteps, Pointwise, Prepack, Product
 from runtime.codegen.rules.shape import MOVES, moving_steps
 
 
@@ -37,7 +37,9 @@ def steps_of(target: Target, kernel: GroupKernel) -> KernelSteps:
 def _is_invariant(kernel: GroupKernel, prepack: Prepack | None) -> bool:
     """Return True if all operands that a kernel step reads are the same in every step."""
     loops = [node for node in kernel.group.prologue if isinstance(node.rule, CustomKernel)]
-    inputs = [name for node in (*loops, kernel.group.nodes[0]) for name in node.inputs]
+    first = kernel.group.nodes[0]
+    nodes = [first] if isinstance(first.rule, Product) else [*loops, first]
+    inputs = [name for node in nodes for name in node.inputs]
     return prepack is not None and all(not inputs[n] or inputs[n] in kernel.invariant for n in prepack.reads)
 
 
@@ -46,14 +48,15 @@ def _steps_of(target: Target, kernel: GroupKernel) -> KernelSteps:
     if node.op.type in MOVES:
         sources, results = map(kernel.layout, node.inputs), [kernel.types[name] for name in node.outputs]
         return moving_steps(target, node.op.type, [*sources], results, node.attributes)
-    if any(isinstance(before.rule, CustomKernel) for before in kernel.group.prologue):
-        return bottleneck_steps(target, kernel)
     if isinstance(node.rule, CustomKernel):
+        if any(isinstance(before.rule, CustomKernel) for before in kernel.group.prologue):
+            return bottleneck_steps(target, kernel)
         steps = _custom(target, kernel, node, node.rule)
         return with_epilogue(kernel, steps) if len(kernel.group.nodes) > 1 else steps
     steps = _kind(kernel)(target, kernel)
     return steps._replace(
-        has_runtime_check=any(isinstance(n.rule, Pointwise) and n.rule.is_invalid for n in kernel.group.nodes)
+        has_runtime_check=any(isinstance(n.rule, CustomKernel) for n in kernel.group.prologue)
+        or any(isinstance(n.rule, Pointwise) and n.rule.is_invalid for n in kernel.group.nodes)
     )
 
 

@@ -13,10 +13,12 @@ from runtime.codegen.ir import Index, Value
 from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, Operand
 from runtime.codegen.kernels.matmul.shape import ProductShape
 from runtime.codegen.kernels.nest import offset_of
-from runtime.codegen.kernels.steps import ComputedOperand
+from runtime.codegen.kernels.registers import in_register
+from runtime.codegen.kernels.steps import ComputedOperand, Read
 from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.lowering.producers import row_strides
-from runtime.codegen.rules import KernelStep, KernelSteps, Work
+from runtime.codegen.lowering.nodes import Node
+from runtime.codegen.lowering.producers import row_strides, selection_of
+from runtime.codegen.rules import KernelStep, KernelSteps, Pointwise, Work
 
 
 def with_prologue(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
@@ -33,20 +35,36 @@ def _step_with_prologue(kernel: GroupKernel, kernel_step: KernelStep) -> KernelS
 
 def _computed_operand(work: Work, kernel: GroupKernel) -> ComputedOperand:
     """Return the operand that the prologue of a group computes."""
-    nodes = kernel.group.prologue
-    result = nodes[-1].outputs[0]
+    nodes = [node for node in kernel.group.prologue if isinstance(node.rule, Pointwise)]
+    selected = [_selected(work, kernel, node) for node in kernel.group.prologue if node not in nodes]
+    given = [name for name, _ in selected]
+    result = kernel.group.prologue[-1].outputs[0]
     shape = kernel.types[result].static_shape
-    body = body_of(work, kernel, nodes, ())
+    body = body_of(work, kernel, nodes, (), given)
     names = [name for name in dict.fromkeys(x for node in nodes for x in node.inputs) if name in work.addresses]
     steps = {name: row_strides(kernel.layout(name), shape) for name in names}
     assert all(steps.values()), "the prologue reads tensors by rows and columns"
     strides = {name: step for name, step in steps.items() if step}
 
     def read(row: Index, column: Index, lanes: int, count: int) -> Value:
-        return body.at(strides, [row, column], lanes, count)[result]
+        values = {name: load(row, column, lanes, count) for name, load in selected}
+        return body.at(strides, [row, column], lanes, count, values)[result]
 
     large = [name for name, step in strides.items() if step == (shape[-1], 1)]
     return ComputedOperand(read, [work.addresses[name] for name in large])
+
+
+def _selected(work: Work, kernel: GroupKernel, node: Node) -> tuple[str, Read]:
+    """Return the result of a node that selects rows of its first operand, and the function that reads them."""
+    selection, types = selection_of(node, kernel.types), [kernel.types[name] for name in node.inputs]
+    assert selection is not None, f"{node.op.type} selects no rows"
+    addresses, columns = [work.addresses[name] for name in node.inputs], types[0].static_shape[-1]
+
+    def read(row: Index, column: Index, lanes: int, count: int) -> Value:
+        at = addresses[0] + (selection.row(work, types, addresses, row) * columns + column)
+        return in_register(work.f.load(at, 0, lanes, count if lanes else None), types[0].dtype)
+
+    return node.outputs[0], read
 
 
 class ProductOperands:

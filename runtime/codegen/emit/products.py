@@ -23,7 +23,7 @@ from runtime.codegen.kernels.nest import Pieces, along, offset_of, piece, pieces
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Additions
 from runtime.codegen.machine import Target
-from runtime.codegen.rules import KernelStep, KernelSteps, RowTiles, Work
+from runtime.codegen.rules import CustomKernel, KernelStep, KernelSteps, RowTiles, Work
 
 REDUCED_COLUMNS_PER_ITEM: Final = 128
 """Columns of a work item that adds partial sums; they are contiguous in memory."""
@@ -71,10 +71,10 @@ def product_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
 
 def _row_tiles(kernel: GroupKernel, shape: ProductShape, partition: Partition) -> RowTiles | None:
     """Parts that are rows of the batch: of the result, or along the depth of a gradient of weights."""
-    if shape.computed[1]:
-        return None
     inputs = kernel.group.nodes[0].inputs
     left, right = inputs[::-1] if shape.is_transposed else inputs
+    if shape.computed[1] or any(isinstance(node.rule, CustomKernel) for node in kernel.group.prologue):
+        return None  # every part reads all rows of what these are computed from
     if len(shape.loops.extents) > 2:
         return None
     if partition.depth.pieces > 1:
@@ -87,7 +87,7 @@ def _row_tiles(kernel: GroupKernel, shape: ProductShape, partition: Partition) -
     if partition.columns.pieces > 1 or partition.rows.size != partition.rows.last or kernel.group.domain[0] != shape.m:
         return None
     own = left != right and has_rows_apart(kernel, left, shape.m, shape.left[0])
-    return row_tiles_of_indices(kernel, partition.rows.pieces, (left,) if own else ())
+    return row_tiles_of_indices(kernel, partition.rows.pieces, (left,) if own else (), whole=right)
 
 
 class _Emission:

@@ -13,17 +13,18 @@ from runtime.codegen.kernels.steps import RowTiles
 from runtime.codegen.lowering.group_kernel import GroupKernel
 
 
-def row_tiles_of_indices(kernel: GroupKernel, count: int, others: Iterable[str] = ()) -> RowTiles | None:
+def row_tiles_of_indices(
+    kernel: GroupKernel, count: int, others: Iterable[str] = (), whole: str = ""
+) -> RowTiles | None:
     """Return `count` equal ranges of the positions of a group's domain in row-major order.
 
     Return None unless they write their own rows. They read their own rows of operands with a position for each of the
-    domain, or for each of its first axes, and of `others`.
+    domain, or for each of its first axes, and of `others`. They read all rows of `whole`.
     """
     if not kernel.group.domain or not all(_has_rows(kernel, name) for name in kernel.stored):
         return None
-    return row_tiles(
-        kernel, count, kernel.group.domain[0], [*others, *filter(lambda x: _has_rows(kernel, x), kernel.table)]
-    )
+    own = [name for name in kernel.table if name != whole and _has_rows(kernel, name)]
+    return row_tiles(kernel, count, kernel.group.domain[0], [*others, *own])
 
 
 def row_tiles(kernel: GroupKernel, count: int, rows: int, reads: Iterable[str]) -> RowTiles | None:

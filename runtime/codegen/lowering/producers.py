@@ -3,9 +3,10 @@
 1. The operand is seen as a matrix. Its columns are the last axis, and its rows are all other axes.
 2. The nodes are pointwise. They have the shape of the operand, and read each tensor by two strides, one from row to row
    and one from column to column. Among these tensors are statistics of rows that an earlier group has reduced.
-3. The reader has a slot for this operand. A convolution has one for its first operand, if it packs each pixel about
+3. The first node may select rows of its first operand instead, such as `gather`: see `CustomKernel.row_selection`.
+4. The reader has a slot for this operand. A convolution has one for its first operand, if it packs each pixel about
    once. A product has one for either operand.
-4. `recompute` decides whether the operand is computed there. It then has the same bits as in memory: the nodes are the
+5. `recompute` decides whether the operand is computed there. It then has the same bits as in memory: the nodes are the
    same, and the order of additions of a product does not depend on where its operands are.
 """
 
@@ -21,11 +22,16 @@ from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.lowering.view import View
 from runtime.codegen.rules import CustomKernel, Pointwise, Product
+from runtime.codegen.rules.rule import RowSelection
 
 
 def has_slot(group: Group, name: str) -> bool:
     """Return True if a group may compute tensor `name` where it packs it: one operand of its first node, read once."""
     node, *others = group.nodes
+    if group.prologue and isinstance(node.rule, Product):  # of what the slot reads, nothing else may read it
+        return any(name in other.inputs for other in group.prologue) and not any(
+            name in other.inputs for other in group.nodes
+        )
     slots = node.inputs if isinstance(node.rule, Product) else node.inputs[:1] if _is_packed(node) else ()
     return name in slots and node.inputs.count(name) == 1 and not any(name in other.inputs for other in others)
 
@@ -42,12 +48,21 @@ def can_produce(
     if not shape or shape[-1] == 1 or prod(shape[:-1]) == 1:
         return False
     made = {name for node in nodes for name in node.outputs}
-    return all(
-        _is_elementwise(node)
-        and types[node.outputs[0]].static_shape == shape
-        and all(x in made or row_strides(_layout(x, types, views), shape) for x in node.inputs if x)
+    return all(types[node.outputs[0]].static_shape == shape for node in nodes) and all(
+        selection_of(node, types)
+        or (
+            _is_elementwise(node)
+            and all(x in made or row_strides(_layout(x, types, views), shape) for x in node.inputs if x)
+        )
         for node in nodes
     )
+
+
+def selection_of(node: Node, types: Mapping[str, TensorType]) -> RowSelection | None:
+    """Return how a node selects rows of its first operand, if it does."""
+    selection = node.rule.row_selection if isinstance(node.rule, CustomKernel) else None
+    applies = selection is not None and selection.applies([types[x] for x in node.inputs], node.attributes)
+    return selection if applies else None
 
 
 def _is_elementwise(node: Node) -> bool:

@@ -20,7 +20,7 @@ from runtime.codegen.kernels.nest import leading, over, spread
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.lookup import Lookup
-from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel
+from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel, RowSelection
 
 WANTED_ITEMS: Final = 32
 """Number of work items that gives every thread a share."""
@@ -182,6 +182,16 @@ def bincount(
     return reduce_rows(target, INT64, prod(indices.static_shape), rows, Lookup((rows.size,)), lambda a, b: a + b, 1)
 
 
-RULES["gather"] = CustomKernel(gather, frozenset(DTYPES) | HALVES)
+def _selects_rows(inputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
+    return inputs[0].rank == 2 and attributes["axis"] % 2 == 0
+
+
+def _selected_row(work: Work, inputs: Sequence[TensorType], addresses: Sequence[Value], row: Index) -> Value:
+    return Lookup(inputs[0].static_shape[:1]).row_number(work, addresses[1], row)
+
+
+RULES["gather"] = CustomKernel(
+    gather, frozenset(DTYPES) | HALVES, row_selection=RowSelection(_selects_rows, _selected_row)
+)
 RULES["scatter_add"] = CustomKernel(scatter_add, NUMERIC_DTYPES)
 RULES["bincount"] = CustomKernel(bincount, NUMERIC_DTYPES)

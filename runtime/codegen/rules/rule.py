@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 from prograd_proto import TensorType
-from runtime.codegen.ir import BOOL, DTYPES, Type, Value
+from runtime.codegen.ir import BOOL, DTYPES, Index, Type, Value
 from runtime.codegen.kernels.reduction import Reducer
-from runtime.codegen.kernels.steps import KernelSteps
+from runtime.codegen.kernels.steps import KernelSteps, Work
 from runtime.codegen.machine import Target
 
 Expression = Callable[..., Value | tuple[Value, ...]]
@@ -131,6 +131,18 @@ class PlanSteps(Protocol):
         ...
 
 
+class RowSelection(NamedTuple):
+    """How a kernel that copies rows of its first operand computes an operand of a product instead: row by row.
+
+    Attributes:
+        applies: function that returns True if rows of the result, along its last axis, are rows of the first operand.
+        row: function that returns the number of the row of the first operand that is a row of the result.
+    """
+
+    applies: Callable[[Sequence[TensorType], Mapping[str, Any]], bool]
+    row: Callable[[Work, Sequence[TensorType], Sequence[Value], Index], Value]
+
+
 @dataclass(frozen=True)
 class CustomKernel:
     """An op with loops of its own.
@@ -144,6 +156,7 @@ class CustomKernel:
             follow; otherwise no other op joins the group.
         plan_with_prologue: function that returns the kernel steps for a first operand that is computed when it is
             copied, see `Work.computed_operand`; None if the kernel copies nothing.
+        row_selection: how it may fill the producer slot of a product, if its result has rows of its first operand.
         variant: name of the variant, if a pass replaced the rule of the op.
         joined: description of the ops that the kernel computes besides the op, or instead of a part of it, if a pass
             joined ops with it.
@@ -158,6 +171,7 @@ class CustomKernel:
     plan_with_prologue: (
         Callable[[Target, Sequence[TensorType], Sequence[TensorType], Mapping[str, Any]], KernelSteps | None] | None
     ) = None
+    row_selection: RowSelection | None = None
     variant: str = ""
     joined: tuple[str, ...] = ()
 

@@ -31,7 +31,7 @@ from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.instructions import instructions
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Node, Nodes
-from runtime.codegen.lowering.producers import can_produce, has_slot
+from runtime.codegen.lowering.producers import can_produce, has_slot, selection_of
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import Pointwise, Product, Rule
 
@@ -59,6 +59,10 @@ def recomputed(
     for group in remaking.groups:
         while remaking.consider_all(group):
             pass  # another tensor may need operands that are read by then
+    remaking.forget_unread()
+    for group in remaking.groups:
+        if group.nodes and selection_of(group.nodes[0], remaking.types):
+            remaking.consider(group.nodes[0].outputs[0], group)  # casts of it are in slots by then
     return remaking.result()
 
 
@@ -102,10 +106,15 @@ class _Recomputation:
         self.products = {node.outputs[0] for node in firsts if isinstance(node.rule, Product)}
 
     def result(self) -> tuple[Nodes, list[Group]]:
-        """Return the block and all groups that still compute something."""
-        for group in reversed(self.groups):
-            self._forget_unread(group)
+        """Return the block, and all groups that still compute something."""
+        self.forget_unread()
         return replace(self.block, types=self.types, root=self.root), [g for g in self.groups if g.nodes]
+
+    def forget_unread(self) -> None:
+        """Remove the nodes that nothing reads any more."""
+        for group in reversed(self.groups):
+            if group.nodes:
+                self._forget_unread(group)
 
     def consider_all(self, group: Group) -> bool:
         """Recompute the results of a group for which this pays; return True if there was one."""
@@ -122,7 +131,8 @@ class _Recomputation:
         if any(plan is None for plan in plans):
             return False
         found = [plan for plan in plans if plan is not None]
-        more = sum(self._bytes(root) for plan in found for root in plan.more)
+        most = size if selection_of(group.nodes[0], self.types) else inf  # of a table only selected rows are read
+        more = sum(min(self._bytes(root), most) for plan in found for root in plan.more)
         longer = {root for plan in found for root in plan.more if not self._lives(root, plan.group)}
         stored = size * (WRITTEN_BYTE_CYCLES + len(found) * READ_BYTE_CYCLES)
         if more * READ_BYTE_CYCLES >= stored or sum(map(self._bytes, longer)) > size:
@@ -147,7 +157,11 @@ class _Recomputation:
         """Return the nodes by which a group could recompute a tensor of an earlier one; None if it cannot."""
         if any(self.root[x] == name and x != name for node in reader.nodes for x in node.inputs if x):
             return None
-        nodes = self._chain(name, group, group.row_values if has_slot(reader, name) else ())
+        is_slot = has_slot(reader, name)
+        if selection_of(group.nodes[0], self.types):
+            nodes = group.nodes if is_slot else None
+        else:
+            nodes = self._chain(name, group, group.row_values - {name} if is_slot else ())
         if nodes is None or len(nodes) + len(reader.nodes) > MAX_GROUP_NODES:
             return None
         count = 1 if self._takes_copies(reader, name) else self._evaluations(reader, name, nodes)
@@ -166,12 +180,23 @@ class _Recomputation:
 
     def _evaluations(self, group: Group, name: str, nodes: Sequence[Node]) -> int | None:
         """Return how often a group computes each element of the operand in its slot; None if it cannot."""
-        if group.prologue or not has_slot(group, name) or self._is_prepacked(nodes):
+        if not has_slot(group, name) or self._is_prepacked(nodes):
             return None
+        if selection_of(nodes[0], self.types) and not self._checks_before_updates(group, nodes[0]):
+            return None
+        nodes = [*nodes, *group.prologue]
         if not can_produce(nodes, self.types[name], self.types, self.block.views):
             return None
-        block, producing = replace(self.block, types=self.types, root=self.root), replace(group, prologue=[*nodes])
+        block, producing = replace(self.block, types=self.types, root=self.root), replace(group, prologue=nodes)
         return self.evaluations(self.target, kernel_of(block, producing, ()))
+
+    def _checks_before_updates(self, group: Group, selection: Node) -> bool:
+        """Return True if a product may check indices instead of an earlier group: no state is written between both."""
+        updated = {self.root[update.tensor] for update in self.block.block.desc.updates}
+        first = next(i for i, other in enumerate(self.groups) if selection in other.nodes)
+        between = self.groups[first : self.rank[group] + 1]
+        is_product = isinstance(group.nodes[0].rule, Product)
+        return is_product and all(updated.isdisjoint(other.outputs) for other in between)
 
     def _pays_packing(self, name: str, plans: Sequence[_Plan]) -> bool:
         """Return True if products compute an operand once in all, or its memory costs more than to compute it again."""
@@ -236,13 +261,14 @@ class _Recomputation:
                 self.types[again], self.root[again] = self.types[old], again
                 copy = node._replace(inputs=tuple(new.get(x, x) for x in node.inputs), outputs=(again,))
                 if is_operand:
-                    reader.prologue.append(copy)
+                    reader.prologue.insert(len(new), copy)
                 else:
                     reader.nodes.insert(self.copies[reader], copy)
                     self.copies[reader] += 1
             new[old] = self.names[reader, old]
-        for i, node in enumerate(reader.nodes[self.copies[reader] :], self.copies[reader]):
-            reader.nodes[i] = node._replace(inputs=tuple(new[x] if x == name else x for x in node.inputs))
+        for nodes, first in ((reader.prologue, 0), (reader.nodes, self.copies[reader])):
+            for i, node in enumerate(nodes[first:], first):
+                nodes[i] = node._replace(inputs=tuple(new[x] if x == name else x for x in node.inputs))
         self._read(reader, reader.reads - {name} | plan.more)
 
     def _read(self, group: Group, roots: set[str]) -> None:
@@ -255,7 +281,7 @@ class _Recomputation:
 
     def _forget_unread(self, group: Group) -> None:
         """Remove the nodes of a group that nothing reads any more."""
-        if group.is_unfusible:
+        if group.is_unfusible and not selection_of(group.nodes[0], self.types):
             return
         read = {name for name in group.outputs if name in self.block.ends or self.readers.get(name)}
         kept: list[Node] = []
