@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import random
 import resource
+import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,19 +34,26 @@ from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.files import END, canonical_bytes
 from prograd_proto.tensor_types import tensor_desc
 from prograd_proto.upgrades import FORMAT_VERSION
+from registry import Value
 from runtime.engines.reference.kernels import KERNELS
-from runtime.errors import ExecutionError
+from runtime.errors import ExecutionError, OutOfTime
 from runtime.runs.run import Run, load
 
 MEMORY = 1 << 22
 """Bytes that a run may take: what a mutation makes larger is refused and not tried."""
+
+NETWORKS = 3
+"""How many of the good programs are networks; they come first."""
+
+SECONDS = 2.0
+"""Time that a step may take: a changed loop may never end."""
 
 NUMBERS = (0, 1, 2, 3, 7, 63, 64, 255, 1 << 20, (1 << 31) - 1)
 WIDE = (-1, -2, 1 << 32, 1 << 40, (1 << 63) - 1, -(1 << 63))
 
 
 def networks() -> list[Program]:
-    """Two programs that train, with most of what programs have."""
+    """Three programs that train, with most of what programs have."""
     program = Program("images", seed=3)
     x, label = program.input("x", "float32", ("n", 6, 6, 2)), program.input("label", "int64", ("n",))
     filter, w = program.parameter("filter", (3, 3, 2, 4)), program.parameter("w", (16, 3))
@@ -67,13 +75,31 @@ def networks() -> list[Program]:
     joined = ops.concat(pieces[1] * 2.0, ops.exp(pieces[0]), axis=-1)
     words.minimize(ops.mean(joined[1:4, ::-1] ** 2), sgd(0.1))
     words.outputs(joined=ops.transpose(joined))
-    return [program, words]
+    return [program, words, loops()]
+
+
+def loops() -> Program:
+    """A program with blocks inside ops, one in another."""
+    program = Program("loops", seed=5)
+    x, w = program.input("x", "float32", (3, 2)), program.parameter("w", (2,), constant(0.5))
+
+    def inner(c: Value) -> Value:
+        return ops.cond(ops.sum(c) > 1.0, lambda: ops.sin(c) * w, lambda: ops.dropout(c + w, rate=0.25))
+
+    def step(c: Value, row: Value) -> tuple[Value, tuple[Value, Value]]:
+        c, trips = ops.while_loop(lambda c: ops.sum(ops.square(c)) < 2.0, lambda c: inner(c) + 0.5, c, max_trips=4)
+        return c * row, (c, trips)
+
+    last, (rows, trips) = ops.scan(step, x[0], x, reverse=True)
+    program.minimize(ops.mean(ops.square(rows)) + ops.sum(last), sgd(0.1))
+    program.outputs(doubled=ops.map(lambda row: row * 2.0, rows), trips=trips)
+    return program
 
 
 @cache
 def good_programs() -> tuple[bytes, ...]:
     """The networks, and a program for every sample of every operator; as files."""
-    compiled = [program.compile(**sizes).desc for program, sizes in zip(networks(), [{"n": 3}, {}], strict=True)]
+    compiled = [program.compile(**sizes).desc for program, sizes in zip(networks(), [{"n": 3}, {}, {}], strict=True)]
     return tuple(canonical_bytes(desc) + END for desc in [*compiled, *map(one_op, SAMPLES)])
 
 
@@ -99,7 +125,7 @@ def mutated(seed: int) -> bytes:
     rng = random.Random(seed)
     if rng.random() < 0.5:
         return one_op_changed(rng)
-    raw = rng.choice(good_programs()[: 2 if rng.random() < 0.3 else None])
+    raw = rng.choice(good_programs()[: NETWORKS if rng.random() < 0.3 else None])
     if rng.random() < 0.15:
         return changed_bytes(rng, raw)
     program = pb.ProgramDesc.FromString(raw)
@@ -110,7 +136,7 @@ def mutated(seed: int) -> bytes:
 
 def one_op_changed(rng: random.Random) -> bytes:
     """One operator with other attributes and operand types, and its results described as the kernel then gives them."""
-    program = pb.ProgramDesc.FromString(rng.choice(good_programs()[2:]))
+    program = pb.ProgramDesc.FromString(rng.choice(good_programs()[NETWORKS:]))
     block = program.blocks[0]
     op, tensors = block.ops[-1], {tensor.name: tensor for tensor in block.tensors}
     for _ in range(rng.choice((1, 1, 2, 3))):
@@ -253,12 +279,29 @@ def step(run: Run, entry: str, bound: Any) -> str:
         executor = run.session.workspaces.executor(bound)
         for feed in executor.feeds.values():
             feed[...] = rng.normal(size=feed.shape) if feed.dtype.kind == "f" else rng.integers(0, 2, feed.shape)
-        executor.step()
+        with limited(SECONDS):
+            executor.step()
     except (ProgramError, ExecutionError) as error:
         if isinstance(error.__cause__, ValueError) and "math" not in str(error.__cause__):
             raise  # NumPy refuses arrays that the check let pass
         return type(error).__name__
     return "ran"
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise OutOfTime after so many seconds, where there are alarms."""
+
+    def ring(*_: object) -> None:
+        raise OutOfTime("a mutated loop goes on")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def main() -> int:

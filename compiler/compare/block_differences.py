@@ -13,14 +13,21 @@ from dataclasses import dataclass
 from compiler.compare.field_differences import changed, short
 from compiler.compare.matched_ops import matched_ops, moved
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks.control import BLOCKS
 from prograd_proto.text.values import attribute, type_of_tensor
 from prograd_proto.text.words import LIFESPANS, OVERS, STAGES, enumerator, name, tensor
 from prograd_proto.text.writing import source
 
+Blocks = tuple[Sequence[pb.BlockDesc], Sequence[pb.BlockDesc]]
+"""The blocks of two programs, to which ops refer by number."""
 
-def block_differences(a: pb.BlockDesc, b: pb.BlockDesc) -> Iterator[str]:
-    """Return the lines, first about inputs, then about ops in their order, then about outputs."""
-    pair = _Pair(a, b, matched_ops(a.ops, b.ops))
+
+def block_differences(a: pb.BlockDesc, b: pb.BlockDesc, blocks: Blocks = ((), ())) -> Iterator[str]:
+    """Return the lines, first about inputs, then about ops in their order, then about outputs.
+
+    The blocks inside ops are compared likewise, whatever their numbers; `blocks` has those of both programs.
+    """
+    pair = _Pair(a, b, matched_ops(a.ops, b.ops), blocks)
     yield from _parameters(a, b)
     yield from _ops(pair)
     yield from _order(pair)
@@ -35,6 +42,7 @@ class _Pair:
     a: pb.BlockDesc
     b: pb.BlockDesc
     ops: list[tuple[int, int]]
+    blocks: Blocks
 
     def renamed(self) -> dict[str, str]:
         """Return the names in `b` of the tensors of `a` that have a counterpart."""
@@ -83,7 +91,7 @@ class _Comparison:
     """Comparison of matched ops."""
 
     def __init__(self, pair: _Pair) -> None:
-        self._now = pair.renamed()
+        self._now, self._blocks = pair.renamed(), pair.blocks
         self._ids = {pair.a.ops[i].id: pair.b.ops[j].id for i, j in pair.ops}
         self._types_a, self._types_b = ({t.name: t for t in block.tensors} for block in (pair.a, pair.b))
 
@@ -101,10 +109,18 @@ class _Comparison:
         yield from changed(f"{what} repeats", _helped(again), _helped(b.recompute_of))
         yield from changed(f"{what} random stream", a.random_stream, b.random_stream)
         yield from changed(f"{what} in place", _in_place(a), _in_place(b))
-        yield from changed(f"{what} blocks", list(a.blocks), list(b.blocks))
+        yield from changed(f"{what} blocks", len(a.blocks), len(b.blocks))
+        yield from self._inside(what, a, b)
         yield from changed(f"{what} outputs", len(a.outputs), len(b.outputs))
         yield from changed(f"{what} scratch", len(a.scratch), len(b.scratch))
         yield from self._tensors(what, a, b)
+
+    def _inside(self, what: str, a: pb.OpDesc, b: pb.OpDesc) -> Iterator[str]:
+        names = BLOCKS.get(a.type, ())
+        for i, (one, other) in enumerate(zip(a.blocks, b.blocks, strict=False)):
+            where = names[i] if i < len(names) else f"block {i}"
+            inner = block_differences(self._blocks[0][one], self._blocks[1][other], self._blocks)
+            yield from (f"{what} in its {where}: {line}" for line in inner)
 
     def _tensors(self, what: str, a: pb.OpDesc, b: pb.OpDesc) -> Iterator[str]:
         follows = [_typed(self._types_a, x) for x in a.inputs] != [_typed(self._types_b, x) for x in b.inputs]

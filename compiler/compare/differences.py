@@ -103,11 +103,14 @@ def _entry(a: pb.ProgramDesc, b: pb.ProgramDesc, old: pb.EntryDesc | None, new: 
     yield from changed("sizes:", _sizes(old), _sizes(new))
     running: list[str] = []
     for i, (before, after) in enumerate(zip(old.bindings, new.bindings, strict=False)):
-        lines = [*block_differences(a.blocks[before.block], b.blocks[after.block]), *_plan(before, after)]
+        lines = [
+            *block_differences(a.blocks[before.block], b.blocks[after.block], (a.blocks, b.blocks)),
+            *_plan(before, after),
+        ]
         running += [f"with {sizes(before)}: {line}" if i else line for line in lines if line not in running]
     yield from running
     if not running:
-        built = block_differences(a.blocks[old.source_block], b.blocks[new.source_block])
+        built = block_differences(a.blocks[old.source_block], b.blocks[new.source_block], (a.blocks, b.blocks))
         yield from (f"as built: {line}" for line in built)
 
 

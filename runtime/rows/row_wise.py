@@ -65,8 +65,8 @@ def _read(op: pb.OpDesc, known: _Known) -> None:
 
 
 def _keeps_rows(op: pb.OpDesc, known: _Known) -> bool:
-    """Return what the row rule of the operator says; False without one."""
-    rule = CONTRACTS[op.type].rows
+    """Return what the row rule of the operator says; False without one, as for ops that run blocks."""
+    rule = CONTRACTS[op.type].rows if op.type in CONTRACTS else None
     if rule is None:
         return False
     operands = [
