@@ -35,6 +35,7 @@ ELSEWHERE = {
     "docs/adding-an-op.md": "house/test_docs.py",
     "docs/data.md": "house/test_docs.py",
     "docs/training.md": "house/test_docs.py",
+    "docs/control-flow.md": "control/test_page.py",
     "docs/layers.md": "building/test_prograd_layers.py",
     "docs/half-floats.md": "running/test_half_training.py",
     "docs/guide/first-program.md": "house/test_guide.py",
