@@ -26,7 +26,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
 from runtime.blas import use_one_thread
 from runtime.engines.reference.bind import bind
-from runtime.engines.reference.threads.at_once import TRIALS, AtOnce
+from runtime.engines.reference.threads.at_once import TRIAL_STEPS, AtOnce
 from runtime.placement import aligned
 from runtime.runs.run import Run
 from runtime.step import dependencies
@@ -131,7 +131,7 @@ def executor_of(desc, entry="train", threads=1):
     executor = run.session.workspaces.executor(run.session.bindings(entry)[0])
     if isinstance(executor._way, AtOnce):
         executor._way._contest = OnThreads()
-    for _ in range(TRIALS + 5):
+    for _ in range(TRIAL_STEPS + 5):
         fill(executor)
         executor.step()
     return executor

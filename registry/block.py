@@ -294,7 +294,7 @@ class Block:
 
 def scalar_bytes(dtype: str, number: float) -> bytes:
     """Return one element as little-endian bytes; raise OpError if `dtype` cannot hold the number."""
-    if dtype not in REALS and not (isfinite(number) and number == int(number)):
+    if dtype not in REALS and not (isinstance(number, int) or (isfinite(number) and number == int(number))):
         raise OpError(f"{number} is not a whole number, as {dtype} needs")
     try:
         return pack(dtype, [number if dtype in REALS else int(number)])

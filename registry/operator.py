@@ -15,7 +15,7 @@ from prograd_proto.spelling import closest
 from prograd_proto.upgrades import declare_version
 from registry.block import Block
 from registry.errors import OpError
-from registry.signature import LARGEST, Signature, python_signature, read_signature, without_annotations
+from registry.signature import MAX_INT64, Signature, python_signature, read_signature, without_annotations
 from registry.table import CONTROL, OPS
 from registry.traits import Traits
 from registry.value import STATE_MARK, Value
@@ -220,7 +220,7 @@ class Op(Generic[P, R]):
                     f"it does not make {type.dtype}, which is stored and moved only; make float32 and cast it"
                 )
             for extent in type.shape:
-                if isinstance(extent, int) and not 0 <= extent <= LARGEST:
+                if isinstance(extent, int) and not 0 <= extent <= MAX_INT64:
                     raise OpError(f"its result would have an extent of {extent}")
         return types
 

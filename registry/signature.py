@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import inspect
 
 _REQUIRED: Final = object()
-LARGEST: Final = 2**63 - 1
+MAX_INT64: Final = 2**63 - 1
 _VARIADIC_FLAG = 0x04  # flag of a code object: the function takes *args
 
 
@@ -266,5 +266,5 @@ def _as_tuple(spec: AttributeSpec, value: Any) -> tuple[Any, ...]:
 def _require_64_bits(name: str, value: Any, elements: Sequence[Any]) -> None:
     """Raise OpError for a number that no field of a file holds."""
     for element in elements:
-        if _is_int(element) and not -LARGEST - 1 <= element.__index__() <= LARGEST:
+        if _is_int(element) and not -MAX_INT64 - 1 <= element.__index__() <= MAX_INT64:
             raise OpError(f"{name}={value!r} has more than 64 bits")

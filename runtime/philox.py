@@ -21,7 +21,7 @@ SHUFFLE_STREAM: Final = 0xFFFFFFFF
 ITERATION_STREAM: Final = 0xFFFFFFFE
 """Number of the stream that makes the steps of iterations."""
 
-BLOCKS: Final = 2048
+BLOCKS_AT_A_TIME: Final = 2048
 """Number of four-word blocks that are computed at a time; their work space fits into a second-level cache."""
 
 WORK_ROWS: Final = 6
@@ -99,9 +99,9 @@ def permutation(seed: int, epoch: int, rows: int) -> Array:
     """
     blocks = -(-rows // 2)
     words = np.empty(4 * blocks, np.uint32)
-    work = np.empty((WORK_ROWS, min(BLOCKS, blocks)), np.uint64)
-    for first in range(0, blocks, BLOCKS):
-        part = words[4 * first : 4 * (first + BLOCKS)]
+    work = np.empty((WORK_ROWS, min(BLOCKS_AT_A_TIME, blocks)), np.uint64)
+    for first in range(0, blocks, BLOCKS_AT_A_TIME):
+        part = words[4 * first : 4 * (first + BLOCKS_AT_A_TIME)]
         fill_random_bits(part, work[:, : part.size // 4], seed=seed, stream=SHUFFLE_STREAM, step=epoch, first=first)
     keys = words[0::2].astype(np.uint64) << _HALF | words[1::2]
     return np.argsort(keys[:rows], kind="stable")

@@ -24,9 +24,9 @@ class UpdateTime(NamedTuple):
     deferred: str
 
 
-OTHERS: Final = "they read the gradients of other parameters too, like clipping by the global norm"
-READ: Final = "their parameters are read until then"
-ORDER: Final = "the step then needs less memory or keeps more threads busy"
+READS_OTHER_GRADIENTS: Final = "they read the gradients of other parameters too, like clipping by the global norm"
+PARAMETERS_READ_UNTIL_THEN: Final = "their parameters are read until then"
+BETTER_ORDER: Final = "the step then needs less memory or keeps more threads busy"
 
 
 def update_times(program: pb.ProgramDesc, block: BlockAnalysis) -> list[UpdateTime]:
@@ -44,12 +44,12 @@ def update_times(program: pb.ProgramDesc, block: BlockAnalysis) -> list[UpdateTi
 
     def reason(state: str, end: int) -> str:
         if len(gradients[state]) > 1:
-            return OTHERS
+            return READS_OTHER_GRADIENTS
         own = max(gradients[state], default=end)
         after = bisect_right(all_made, own)  # the first gradient that is computed after its own
         if after == len(all_made) or all_made[after] >= end:
             return ""
-        return READ if last_read.get(state, 0) > own else ORDER
+        return PARAMETERS_READ_UNTIL_THEN if last_read.get(state, 0) > own else BETTER_ORDER
 
     found = [UpdateTime(state, end, reason(state, end)) for state, end in ends.items()]
     return sorted(found, key=lambda update: (update.position, update.state))

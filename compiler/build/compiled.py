@@ -22,7 +22,7 @@ from compiler.passes.bind_dimensions import only_sources, symbols_of
 from compiler.passes.pass_table import PassTable
 from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import AfterPass, run_passes
-from compiler.planning.keep_budget import SECONDS
+from compiler.planning.keep_budget import DEFAULT_LIMIT_SECONDS
 from compiler.planning.plan_program import plan_program
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
@@ -81,7 +81,7 @@ class Compiled:
         *,
         spill: bool = False,
         threads: int = 1,
-        seconds: float | None = SECONDS,
+        seconds: float | None = DEFAULT_LIMIT_SECONDS,
     ) -> MemoryReport:
         """Plan the memory of every entry thoroughly, and return its bytes and its cost.
 

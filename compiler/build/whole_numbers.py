@@ -6,7 +6,7 @@ from operator import index
 from typing import SupportsIndex, cast
 
 from registry import OpError
-from registry.signature import LARGEST
+from registry.signature import MAX_INT64
 
 
 def require_whole(what: str, *, least: int | None = 1, **given: object) -> None:
@@ -28,4 +28,4 @@ def is_whole(value: object) -> bool:
     """Return True for an integer of at most 64 bits; True and False are none."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return False
-    return -LARGEST - 1 <= index(cast(SupportsIndex, value)) <= LARGEST
+    return -MAX_INT64 - 1 <= index(cast(SupportsIndex, value)) <= MAX_INT64

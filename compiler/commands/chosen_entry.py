@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from compiler.errors import UsageError
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.printable import WORD, sentence
+from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from prograd_proto.spelling import closest
 from prograd_proto.text.words import name as in_words
 
@@ -69,9 +69,9 @@ def sizes_given(bind: Sequence[str]) -> dict[str, int]:
 def binding_in_words(name: str, binding: pb.Binding) -> str:
     """Return an entry's name and the sizes of the binding."""
     sizes = _sizes_in_words(binding)
-    entry = sentence(in_words(name), WORD)
+    entry = sentence(in_words(name), MAX_WORD_CHARACTERS)
     return f"{entry} with {{{sizes}}}" if sizes else entry
 
 
 def _sizes_in_words(binding: pb.Binding) -> str:
-    return sentence(", ".join(f"{in_words(dim.symbol)}={dim.size}" for dim in binding.dims), WORD)
+    return sentence(", ".join(f"{in_words(dim.symbol)}={dim.size}" for dim in binding.dims), MAX_WORD_CHARACTERS)

@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from typing import Any
 
-from compiler.data.options import WAYS
+from compiler.data.options import SPLIT_METHODS
 from prograd_proto.spelling import closest
 from runtime.command_line.parsing import add_verb
 from runtime.command_line.values import int64, positive
@@ -132,8 +132,8 @@ def _share(text: str) -> tuple[str, float]:
 
 def _way(text: str) -> tuple[str, str | None]:
     way, equals, name = text.partition("=")
-    if way not in WAYS:
-        raise ArgumentTypeError(f"{way!r} is not one of {', '.join(WAYS)}{closest(way, WAYS)}")
+    if way not in SPLIT_METHODS:
+        raise ArgumentTypeError(f"{way!r} is not one of {', '.join(SPLIT_METHODS)}{closest(way, SPLIT_METHODS)}")
     if (way == "random") == bool(equals and name):
         raise ArgumentTypeError(f"{text!r} is not HOW=NAME, as in stratified=label")
     return way, name or None

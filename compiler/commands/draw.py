@@ -11,7 +11,7 @@ from compiler.commands.notes import note
 from compiler.commands.pictures.op_layers import layers_svg
 from compiler.commands.pictures.op_page import op_page
 from compiler.errors import UsageError
-from prograd_proto.printable import WORD, sentence
+from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from prograd_proto.text.words import name
 from runtime.files.output import write_output
 
@@ -25,7 +25,7 @@ def draw(options: argparse.Namespace) -> None:
         raise UsageError(f"-o {options.output}: the name ends in neither .html nor .svg")
     program = well_formed(options.program)
     entry = chosen_entry(options.program, program, options.entry)
-    title = sentence(f"{name(program.name)}: {name(entry.name)}", WORD)
+    title = sentence(f"{name(program.name)}: {name(entry.name)}", MAX_WORD_CHARACTERS)
     picture = drawn(title, program, program.blocks[entry.source_block])
     write_output(options.output, picture.encode(), force=options.force)
     note(options, f"wrote {options.output}")

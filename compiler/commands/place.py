@@ -18,7 +18,7 @@ from runtime.placement import EXHAUSTIVE, Buffer, Placement, check_placement
 from runtime.placement import place as place_buffers
 
 COLUMNS: Final = ("id", "lower", "upper", "size")
-DIGITS: Final = 18
+MAX_DIGITS: Final = 18
 MOST_BYTES: Final = 1 << 62
 
 
@@ -114,8 +114,8 @@ def _buffer(where: str, row: dict[str, str]) -> Buffer:
         raise DataError(f"{where}: the id {row['id']!r} has letters that cannot be printed")
     for column in COLUMNS[1:]:
         text = row[column]
-        if not (text.isascii() and text.isdecimal() and len(text) <= DIGITS):
-            raise DataError(f"{where}: {column} is {text!r}; it is a whole number of at most {DIGITS} digits")
+        if not (text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS):
+            raise DataError(f"{where}: {column} is {text!r}; it is a whole number of at most {MAX_DIGITS} digits")
     lower, upper, size = (int(row[column]) for column in COLUMNS[1:])
     if lower >= upper:
         raise DataError(f"{where}: lower is {lower} and upper is {upper}; a buffer lives from lower until before upper")

@@ -13,7 +13,7 @@ from prograd_proto.spelling import closest
 from runtime.errors import UsageError
 
 By = Literal["random", "stratified", "time", "group"]
-WAYS: Final = ("random", "stratified", "time", "group")
+SPLIT_METHODS: Final = ("random", "stratified", "time", "group")
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _shares(value: Any) -> dict[str, float]:
 
 
 def _way(value: Any) -> By:
-    if value not in WAYS:
+    if value not in SPLIT_METHODS:
         raise ValueError(value)
     return value
 

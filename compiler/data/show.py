@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.printable import WORD, sentence
+from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from prograd_proto.ragged_names import OFFSETS, PADDING
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError, UsageError
@@ -45,12 +45,12 @@ def lines_of(path: Path, rows: int) -> Iterator[str]:
     columns = {name: column for name, column in columns.items() if name not in belonging}
     lengths = {name: len(ragged.get(name, column)) for name, column in columns.items() if column.shape}
     count = max(lengths.values(), default=0)
-    yield f"{sentence(str(path), WORD)}: {len(columns)} arrays of at most {count} rows"
-    width = max([len(sentence(name, WORD)) for name in columns], default=0)
+    yield f"{sentence(str(path), MAX_WORD_CHARACTERS)}: {len(columns)} arrays of at most {count} rows"
+    width = max([len(sentence(name, MAX_WORD_CHARACTERS)) for name in columns], default=0)
     for name in sorted(columns, key=lambda name: (lengths.get(name) != count, name)):
         column, unequal = columns[name], ragged.get(name)
         shape = column.shape if unequal is None else (len(unequal), "length", *column.shape[1:])
-        yield f"  {sentence(name, WORD):<{width}}  {_type(column, shape)}  {_range(column)}".rstrip()
+        yield f"  {sentence(name, MAX_WORD_CHARACTERS):<{width}}  {_type(column, shape)}  {_range(column)}".rstrip()
         for line in _made(name, column, unequal, encoding, rows):
             yield f"  {'':<{width}}  {line}"
 
@@ -111,7 +111,7 @@ def _first_rows(column: Rows, known: Column | None, rows: int) -> str:
     first = rows_of(column, np.arange(min(rows, len(column))))
     if known is not None and known.kind in ("class", "text"):
         try:
-            return ", ".join(sentence(str(text), WORD) for text in known.decode(first))
+            return ", ".join(sentence(str(text), MAX_WORD_CHARACTERS) for text in known.decode(first))
         except DataError:
             pass
     return ", ".join(_row(row) for row in first)
@@ -135,7 +135,7 @@ def _first(column: Rows, unequal: RaggedColumn, rows: int) -> list[Array]:
 def _unequal_row(row: Array, known: Column | None) -> str:
     if known is not None and known.kind == "text":
         try:
-            return sentence(str(known.decode(row)), WORD)
+            return sentence(str(known.decode(row)), MAX_WORD_CHARACTERS)
         except DataError:
             pass
     return _row(row) if len(row) else "[]"
@@ -154,7 +154,7 @@ def _said(column: Column) -> Iterator[str]:
 
 
 def _few(values: tuple[str, ...] | list[str]) -> str:
-    shown = ", ".join(sentence(value, WORD) for value in values[:_SHOWN])
+    shown = ", ".join(sentence(value, MAX_WORD_CHARACTERS) for value in values[:_SHOWN])
     return shown + (f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else "")
 
 

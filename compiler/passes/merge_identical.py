@@ -26,10 +26,10 @@ from prograd_proto import type_of
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from runtime.step import effects_of, is_view
 
-SLACK: Final = 1000
+UNCHECKED_BYTES_RATIO: Final = 1000
 """Ratio of the largest result's bytes to those of all merged results, above which the peak is not checked."""
 
-SMALL: Final = 64
+UNCHECKED_BYTES: Final = 64
 """Bytes of results that are merged without a check of the peak: the least that a buffer takes."""
 
 
@@ -136,12 +136,12 @@ def _cheap(block: pb.BlockDesc, merged: Set[int]) -> list[int]:
         costs_more = operations(op.type, inputs, results) > sum(prod(type.static_shape) for type in results)
         if costs_more or not needed.isdisjoint(op.outputs):
             needed.update(op.inputs)
-        elif _makes_bytes(op) and (nbytes := sum(type.nbytes for type in results)) > SMALL:
+        elif _makes_bytes(op) and (nbytes := sum(type.nbytes for type in results)) > UNCHECKED_BYTES:
             cheap[op.id] = nbytes
     if not cheap:
         return []
     largest = max(type_of(tensors[name]).nbytes for op in block.ops if _makes_bytes(op) for name in op.outputs)
-    return [*reversed(cheap)] if sum(cheap.values()) * SLACK >= largest else []
+    return [*reversed(cheap)] if sum(cheap.values()) * UNCHECKED_BYTES_RATIO >= largest else []
 
 
 def _makes_bytes(op: pb.OpDesc) -> bool:

@@ -35,10 +35,10 @@ from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from runtime.placement import THOROUGH, Buffer, place
 from runtime.step import dependencies, spills
 
-CLOSE: Final = 0.98
+MIN_SPEEDUP_FRACTION: Final = 0.98
 """Fraction of the best estimated speed-up that a plan with a smaller arena must reach."""
 
-LIMIT: Final = 1.5
+MAX_ARENA_RATIO: Final = 1.5
 """Upper bound on an arena with space for threads, as a multiple of the tight arena, without a budget."""
 
 
@@ -97,15 +97,15 @@ def make_room(block: BlockAnalysis, tight: pb.MemoryPlan, threads: int, limit: i
         block: with static types.
         tight: its plan for the least memory, which is always allowed.
         threads: number of threads that run ops.
-        limit: upper bound on the arena in bytes; by default `LIMIT` times the tight arena.
+        limit: upper bound on the arena in bytes; by default `MAX_ARENA_RATIO` times the tight arena.
     """
-    limit = int(LIMIT * tight.arena_bytes) if limit is None else limit
+    limit = int(MAX_ARENA_RATIO * tight.arena_bytes) if limit is None else limit
     free = times_faster(step_graph(block).before, operations_of(block), threads)
     ways = [_Way(block, tight, _gain(block, tight, threads), 1, 0)]
-    if free * CLOSE > ways[0].gain:
+    if free * MIN_SPEEDUP_FRACTION > ways[0].gain:
         for count in _counts(block, threads):
             ways.extend(_ways(block, count, threads, limit, free))
-    least = max(ways[0].gain, CLOSE * max(way.gain for way in ways))
+    least = max(ways[0].gain, MIN_SPEEDUP_FRACTION * max(way.gain for way in ways))
     best = min((way for way in ways if way.gain >= least), key=lambda way: way.plan.arena_bytes)
     block.become(best.block)
     return Room(best.plan, threads, best.gain, best.of_order, best.longer, tight, ways[0].gain, max(free, best.gain))

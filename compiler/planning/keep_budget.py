@@ -27,12 +27,16 @@ from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.wording import as_asked
 from runtime.placement import THOROUGH
 
-SECONDS: Final = 60.0
+DEFAULT_LIMIT_SECONDS: Final = 60.0
 """Default time limit in seconds of the search for a way to keep a budget."""
 
 
 def keep_budget(
-    program: BlockAnalyses, *, budget: int | None = None, spill: bool = False, seconds: float | None = SECONDS
+    program: BlockAnalyses,
+    *,
+    budget: int | None = None,
+    spill: bool = False,
+    seconds: float | None = DEFAULT_LIMIT_SECONDS,
 ) -> None:
     """Recompute or spill values until every arena keeps the budget; no effect without a budget.
 

@@ -14,7 +14,7 @@ from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import AfterPass, no_garbage_collection, run_passes
 from compiler.passes.verify import digests
 from compiler.planning.give_room import Room
-from compiler.planning.keep_budget import SECONDS
+from compiler.planning.keep_budget import DEFAULT_LIMIT_SECONDS
 from compiler.planning.pipeline import PLANNING, passes_to_plan
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
@@ -26,7 +26,7 @@ def plan_program(
     threads: int = 1,
     *,
     spill: bool = False,
-    seconds: float | None = SECONDS,
+    seconds: float | None = DEFAULT_LIMIT_SECONDS,
     after: AfterPass | None = None,
     passes: PassTable = PASSES,
 ) -> MemoryReport:

@@ -3,7 +3,8 @@
 1. A reload is inserted right before the first use of its value, where it takes the least memory. The runtime copies on
    a thread of its own, so every op between a reload and the first use hides some of its latency.
 2. Reloads are visited in order. Each moves ahead of earlier ops while its value fits into the budget beside the values
-   that are live there. It stops when the ops in between cost `AHEAD` times the operations of the copy (`MOVING`).
+   that are live there. It stops when the ops in between cost `PREFETCH_RATIO` times the operations of
+   the copy (`OPERATIONS_PER_MOVED_BYTE`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from dataclasses import replace
 from typing import Final
 
 from compiler.planning.time_limit import TimeLimit
-from compiler.planning.timeline import MOVING, RELOAD, Timeline
+from compiler.planning.timeline import OPERATIONS_PER_MOVED_BYTE, RELOAD, Timeline
 
-AHEAD: Final = 2
+PREFETCH_RATIO: Final = 2
 """Operations between the start and the use of a copy, as a multiple of its own: storage may be slow."""
 
 
@@ -34,7 +35,7 @@ def _earlier(timeline: Timeline, costs: Sequence[int], budget: int, i: int) -> T
     position, live, order = timeline.position[i], timeline.live, timeline.order
     [slot], nbytes = timeline.graph.reads[i], timeline.moved(i)
     first = timeline.position[timeline.made_by[slot]] + 1
-    at, left = position, AHEAD * MOVING * nbytes
+    at, left = position, PREFETCH_RATIO * OPERATIONS_PER_MOVED_BYTE * nbytes
     while at > first and left > 0 and live[at - 1] + nbytes <= budget:
         at -= 1
         op = timeline.ops[order[at]]

@@ -20,7 +20,7 @@ SPILL: Final = -1
 RELOAD: Final = -2
 """Marker, in place of an op of the block, for the copy of a value back from the file."""
 
-MOVING: Final = 8
+OPERATIONS_PER_MOVED_BYTE: Final = 8
 """Operations per byte spilled or reloaded: 1 GB/s of storage at 8 billion operations a second."""
 
 
@@ -60,8 +60,10 @@ class Timeline:
         return found
 
     def cost(self, costs: Sequence[int]) -> int:
-        """Return the operations of the step, given those of each op of the block; moved bytes count `MOVING`."""
-        return sum(costs[self.ops[i]] if self.ops[i] >= 0 else MOVING * self.moved(i) for i in self.order)
+        """Return the operations of the step, given those of each op of the block, and of moved bytes."""
+        return sum(
+            costs[self.ops[i]] if self.ops[i] >= 0 else OPERATIONS_PER_MOVED_BYTE * self.moved(i) for i in self.order
+        )
 
     def may_repeat(self, value: int) -> bool:
         """Return True if a value of the block may be recomputed: an op without effects computes it."""

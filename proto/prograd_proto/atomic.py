@@ -8,7 +8,7 @@ from typing import BinaryIO, Final
 
 from prograd_proto.wording import as_asked
 
-LIVE: Final[set[str]] = set()
+TEMPORARY_FILES: Final[set[str]] = set()
 """Temporary files that this process is writing; others with its process id are left over from an earlier process."""
 
 
@@ -28,7 +28,7 @@ def write_atomically(
     mode = mode_to_replace(target, force)
     folder = os.path.dirname(target)
     temporary = os.path.join(folder, f".prograd-{os.getpid()}-{os.urandom(6).hex()}.tmp")
-    LIVE.add(temporary)
+    TEMPORARY_FILES.add(temporary)
     try:
         _write(temporary, content)
         try:
@@ -39,7 +39,7 @@ def write_atomically(
             _remove(temporary)
             raise
     finally:
-        LIVE.discard(temporary)
+        TEMPORARY_FILES.discard(temporary)
     sync_folder(folder)
 
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from io import TextIOWrapper
 from typing import Final
 
-MOST: Final = 400
+MAX_SENTENCE_CHARACTERS: Final = 400
 """Upper bound on the characters of a sentence."""
 
-WORD: Final = 200
+MAX_WORD_CHARACTERS: Final = 200
 """Upper bound on the characters of a name or value in a result line, and of a cell in a table."""
 
 _UNSEEN: Final = re.compile(  # printable by their category, but invisible
@@ -31,14 +31,14 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() and not _UNSEEN.match(c) else _escaped(c) for c in text)
 
 
-def sentence(text: str, most: int = MOST) -> str:
+def sentence(text: str, most: int = MAX_SENTENCE_CHARACTERS) -> str:
     """Return the text printable, and without its middle if it is longer than `most` characters."""
     return _shortened(printable(_shortened(text, most)), most)
 
 
 def word(text: str) -> str:
     """Return the text as a value of a result line: printable, of bounded length, with `_` for spaces."""
-    return sentence(text, WORD).replace(" ", "_")
+    return sentence(text, MAX_WORD_CHARACTERS).replace(" ", "_")
 
 
 def result_line(verdict: str, fields: Iterable[tuple[str, object]]) -> str:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from prograd_proto import program_pb2 as pb
 
-WORD: Final = "setting"
+SETTING_SLOT: Final = "setting"
 _WRITTEN: Final = r"setting(?: ([\[(])(\S+), (\S+)([\])]))?"
 
 
@@ -46,15 +46,15 @@ class Interval(NamedTuple):
         return " and ".join(words) or "any finite number"
 
 
-ALL: Final = Interval()
+ANY_NUMBER: Final = Interval()
 
 
 def written(interval: Interval) -> str:
     """Return the text of the `slot` of a setting."""
-    if interval == ALL:
-        return WORD
+    if interval == ANY_NUMBER:
+        return SETTING_SLOT
     first, last = "(" if interval.without_least else "[", ")" if interval.without_most else "]"
-    return f"{WORD} {first}{float(interval.least)!r}, {float(interval.most)!r}{last}"
+    return f"{SETTING_SLOT} {first}{float(interval.least)!r}, {float(interval.most)!r}{last}"
 
 
 def interval_of(state: pb.StateDesc) -> Interval:
@@ -64,7 +64,7 @@ def interval_of(state: pb.StateDesc) -> Interval:
         raise ValueError(f"{state.slot!r} is no interval")
     first, least, most, last = found.groups()
     if first is None:
-        return ALL
+        return ANY_NUMBER
     interval = Interval(float(least), float(most), first == "(", last == ")")
     if not interval.least <= interval.most:  # nor if one is NaN
         raise ValueError(f"{state.slot!r} has no numbers")
@@ -73,7 +73,7 @@ def interval_of(state: pb.StateDesc) -> Interval:
 
 def is_setting(state: pb.StateDesc) -> bool:
     """Return True if a state is a setting, well formed or not."""
-    return state.kind == pb.STATE_KIND_COUNTER and state.slot.partition(" ")[0] == WORD
+    return state.kind == pb.STATE_KIND_COUNTER and state.slot.partition(" ")[0] == SETTING_SLOT
 
 
 def settings_among(states: Iterable[pb.StateDesc]) -> list[pb.StateDesc]:

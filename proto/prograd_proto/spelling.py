@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-LONGEST: Final = 100
+MAX_NAME_CHARACTERS: Final = 100
 """Upper bound on the characters of a compared name; a comparison takes the product of both lengths."""
 
 
@@ -11,9 +11,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return the closest known name; "" if none is close."""
     from difflib import get_close_matches  # slow to import, and needed only on errors
 
-    if len(name) > LONGEST:
+    if len(name) > MAX_NAME_CHARACTERS:
         return ""
-    matches = get_close_matches(name, [other for other in known if len(other) <= LONGEST], n=1)
+    matches = get_close_matches(name, [other for other in known if len(other) <= MAX_NAME_CHARACTERS], n=1)
     return matches[0] if matches else ""
 
 

@@ -12,7 +12,7 @@ from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.blocks.control import ATTRIBUTES, BLOCKS, MAX_DEPTH, BlockTypes, result_types
 from prograd_proto.dtypes import HALVES
 from prograd_proto.plugins import namespace_of, plugin_failed
-from prograd_proto.spelling import LONGEST, closest
+from prograd_proto.spelling import MAX_NAME_CHARACTERS, closest
 from runtime.contract import require
 from runtime.operators import CONTRACTS, Contract
 from runtime.step.target import Target
@@ -200,5 +200,5 @@ def _shown(kinds: Mapping[str, str]) -> str:
 def _closest(name: str) -> str:
     from difflib import get_close_matches  # slow to import, and needed for this error only
 
-    matches = get_close_matches(name, CONTRACTS, n=1) if len(name) <= LONGEST else []
+    matches = get_close_matches(name, CONTRACTS, n=1) if len(name) <= MAX_NAME_CHARACTERS else []
     return f"; the closest is {matches[0]!r}" if matches else ""

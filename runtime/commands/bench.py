@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from prograd_proto.printable import WORD, result_line, sentence
+from prograd_proto.printable import MAX_WORD_CHARACTERS, result_line, sentence
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.streams import put
 from runtime.commands.arrays.feeds import read_feeds
@@ -24,14 +24,14 @@ from runtime.rows.rows import Rows
 from runtime.runs.run import Run, load
 from runtime.step.arithmetic import operations
 
-TURNS: Final = 7
-TURN: Final = 0.3
+MEASUREMENT_ROUNDS: Final = 7
+ROUND_SECONDS: Final = 0.3
 """Seconds for which one variant makes steps before the next one does."""
 
 GROUP_STEPS: Final = 30
 """Number of steps in which each group is timed."""
 
-SHOWN: Final = 20
+MAX_SHOWN_GROUPS: Final = 20
 """Number of groups that are shown, the slowest first."""
 
 
@@ -93,7 +93,7 @@ def _by_turns(ways: Sequence[Way]) -> list[float]:
     """Return the median seconds of a step, for each variant."""
     counts = [_warm(way) for way in ways]
     found: list[list[float]] = [[] for _ in ways]
-    for _ in range(TURNS):
+    for _ in range(MEASUREMENT_ROUNDS):
         for way, count, times in zip(ways, counts, found, strict=True):
             times.append(_steps(way, count) / count)
     return [median(times) for times in found]
@@ -103,7 +103,7 @@ def _warm(way: Way) -> int:
     """Make steps until their times are stable; return the number of steps that fill a turn."""
     _steps(way, way.executor.warm_up + 1)
     took = min(_steps(way, 1) for _ in range(3))
-    return max(int(TURN / max(took, 1e-6)), 1)
+    return max(int(ROUND_SECONDS / max(took, 1e-6)), 1)
 
 
 def _steps(way: Way, count: int) -> float:
@@ -154,10 +154,13 @@ def _print(
         words = f"{line.seconds * 1e6:12.1f}{1 / line.seconds:11.1f}{line.rate / 1e9:9.1f}{share}"
         put(f"{line.way.run.session.engine.name:<10}{line.way.threads:>8}{words}")
     put(f"\n{'us':>9}{'share':>8}{'GFLOP/s':>9}  group, by the engine {first.run.session.engine.name}")
-    for group in groups[:SHOWN]:
+    for group in groups[:MAX_SHOWN_GROUPS]:
         put(f"{group.us:9.1f}{group.share:8.1%}{group.gflops:9.1f}  {group.name}")
-    if len(groups) > SHOWN:
-        put(f"{'':9}{sum(group.share for group in groups[SHOWN:]):8.1%}{'':9}  {len(groups) - SHOWN} more")
+    if len(groups) > MAX_SHOWN_GROUPS:
+        put(
+            f"{'':9}{sum(group.share for group in groups[MAX_SHOWN_GROUPS:]):8.1%}{'':9}  "
+            f"{len(groups) - MAX_SHOWN_GROUPS} more"
+        )
     put("")
     put(result_line("OK", [("entry", first.bound.name), *rows[0].items(), *engine_fields(first.run)[1:]]))
 
@@ -204,7 +207,7 @@ def _groups(way: Way, counts: Mapping[int, int]) -> list[Group]:
 
 def _named(program: pb.ProgramDesc, part: Part) -> str:
     op = part.ops[-1]
-    line = f" {sentence(program.locations[op.location - 1], WORD)}" if op.location else ""
+    line = f" {sentence(program.locations[op.location - 1], MAX_WORD_CHARACTERS)}" if op.location else ""
     return f"{part.name}{line}"
 
 

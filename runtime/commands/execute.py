@@ -28,7 +28,7 @@ from runtime.errors import OutOfTime, UsageError
 from runtime.files.output import require_form
 from runtime.memory.limit import MemoryLimit, peak_rss
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
-from runtime.runs.course import AHEAD
+from runtime.runs.course import MAX_STEPS_AT_ONCE
 from runtime.runs.evaluation import run_over
 from runtime.runs.events import Event
 from runtime.runs.interrupts import Interrupted, Interrupts
@@ -142,7 +142,7 @@ def _train(
             every=options.every,
             keep=options.keep,
             force=options.force,
-            ahead=AHEAD,
+            ahead=MAX_STEPS_AT_ONCE,
             retarget_schedule=options.retarget_schedule,
             change_data=options.change_data,
             before_checkpoint=file.sync if file is not None else None,

@@ -18,7 +18,7 @@ from runtime.files.output import write_output
 from runtime.files.tensor_files import read_npy
 from runtime.pictures.drawings import Table, page
 from runtime.pictures.pages import require_suffix, written
-from runtime.pictures.reports import GRADIENT, Curve, Spread, read_curves, read_spreads
+from runtime.pictures.reports import GRADIENT_PREFIX, Curve, Spread, read_curves, read_spreads
 
 MOST_WATCHED: Final = 30
 """Upper bound on the histograms of one page."""
@@ -61,7 +61,7 @@ def _watched(spreads: Sequence[Spread], patterns: Sequence[str], *, also_without
     """
     if not patterns:
         return list(spreads) if also_without else []
-    names = {spread.name: spread.name.removeprefix(GRADIENT) for spread in spreads}
+    names = {spread.name: spread.name.removeprefix(GRADIENT_PREFIX) for spread in spreads}
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names.values()):
             hint = closest(pattern, names.values()) or "; execute --watch writes them"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.printable import WORD, result_line, sentence
+from prograd_proto.printable import MAX_WORD_CHARACTERS, result_line, sentence
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.outputs import require_free
 from runtime.command_line.streams import put, say
@@ -201,12 +201,12 @@ def _described(program: pb.ProgramDesc, part: Part) -> str:
     op = part.ops[-1]
     line = _line(program, op)
     more = f" with {len(part.ops) - 1} before it" if len(part.ops) > 1 else ""
-    return sentence(f"{op.id} {part.name} -> {','.join(op.outputs)}{line and f' {line}'}{more}", WORD)
+    return sentence(f"{op.id} {part.name} -> {','.join(op.outputs)}{line and f' {line}'}{more}", MAX_WORD_CHARACTERS)
 
 
 def _line(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
     """Return the user's line of an op, or an empty string if it is unknown."""
-    return sentence(program.locations[op.location - 1], WORD) if op.location else ""
+    return sentence(program.locations[op.location - 1], MAX_WORD_CHARACTERS) if op.location else ""
 
 
 def _table(title: str, groups: Sequence[Spent], steps: int) -> str:

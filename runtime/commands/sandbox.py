@@ -12,22 +12,22 @@ from typing import Final
 
 from runtime.errors import ResourceLimit, UsageError
 
-MEMORY: Final = 4 << 30
+DEFAULT_ADDRESS_BYTES: Final = 4 << 30
 """Bytes of address space beyond the mapped ones, unless --max-memory is lower."""
 
-ROOM: Final = 256 << 20
+UNTOUCHED_BYTES: Final = 256 << 20
 """Bytes of address space that are mapped and hardly touched: buffers of BLAS, arenas of malloc."""
 
-PER_THREAD: Final = 64 << 20
+THREAD_ADDRESS_BYTES: Final = 64 << 20
 """Bytes of address space for each thread: its stack, its buffers and its arena."""
 
-SECONDS: Final = 3600
+DEFAULT_THREAD_SECONDS: Final = 3600
 """Seconds of processor time for each thread, unless --max-time is lower."""
 
 MORE_SECONDS: Final = 10
 """Seconds of processor time beyond --max-time, which ends a run by itself, and between the signal and the kill."""
 
-FILES: Final = 64
+MAX_OPEN_FILES: Final = 64
 FILE_BYTES: Final = 4 << 30
 
 
@@ -37,11 +37,13 @@ def enter_sandbox(max_memory: int | None, max_time: float | None, threads: int) 
         import resource
     except ImportError:  # Windows
         raise UsageError("--sandbox: this system has no limits for a process; use a container") from None
-    memory = MEMORY if max_memory is None else min(max_memory, MEMORY)
-    seconds = threads * (SECONDS if max_time is None else min(int(max_time) + MORE_SECONDS, SECONDS))
+    memory = DEFAULT_ADDRESS_BYTES if max_memory is None else min(max_memory, DEFAULT_ADDRESS_BYTES)
+    seconds = threads * (
+        DEFAULT_THREAD_SECONDS if max_time is None else min(int(max_time) + MORE_SECONDS, DEFAULT_THREAD_SECONDS)
+    )
     limits = {
-        "RLIMIT_AS": _mapped() + memory + ROOM + threads * PER_THREAD,
-        "RLIMIT_NOFILE": FILES,
+        "RLIMIT_AS": _mapped() + memory + UNTOUCHED_BYTES + threads * THREAD_ADDRESS_BYTES,
+        "RLIMIT_NOFILE": MAX_OPEN_FILES,
         "RLIMIT_FSIZE": FILE_BYTES,
         "RLIMIT_CORE": 0,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from time import perf_counter
 
-from prograd_proto.printable import WORD, result_line, sentence
+from prograd_proto.printable import MAX_WORD_CHARACTERS, result_line, sentence
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.streams import put
 from runtime.commands.loaded import loaded_run
@@ -34,7 +34,9 @@ def serve(options: argparse.Namespace) -> int:
         options.interrupts.hold(stop.at_signal)
         put(result_line("READY", [("url", url), *said.items()]))
         if not options.quiet:
-            options.say(f"entry {entry!r} of {sentence(run.program.name, WORD)!r} is at {url}; Ctrl-C ends it")
+            options.say(
+                f"entry {entry!r} of {sentence(run.program.name, MAX_WORD_CHARACTERS)!r} is at {url}; Ctrl-C ends it"
+            )
 
     limits = Limits(options.max_body, options.answer_time)
     done = answer(

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from prograd_proto import program_pb2 as pb
 
-TRANSFERS: Final = -1
+TRANSFER_THREAD: Final = -1
 """Thread number of the thread that only moves tensors to the file beside the arena and back."""
 
 
@@ -49,7 +49,7 @@ class Spell(NamedTuple):
         part: position of the part.
         start: seconds of `perf_counter`.
         stop: seconds of `perf_counter`.
-        thread: 0 for the thread that called the step, TRANSFERS for the thread of transfers.
+        thread: 0 for the thread that called the step, TRANSFER_THREAD for the thread of transfers.
     """
 
     part: int

@@ -18,7 +18,7 @@ from weakref import ReferenceType, ref
 
 from runtime.dtypes import Array
 
-LARGE: Final = 2 << 20
+LARGE_PAGE_BYTES: Final = 2 << 20
 """Bytes of a large page on most machines, and of the ranges that are requested at a time elsewhere."""
 
 SLOW_SECONDS: Final = 0.5e-3
@@ -27,7 +27,7 @@ SLOW_SECONDS: Final = 0.5e-3
 LARGE_PAGES, SMALL_PAGES, TOUCHED, MADE_LARGE = 14, 15, 23, 25
 """Arguments of `madvise`: allow large pages, forbid them, populate all pages now, collapse into large ones now."""
 
-SETTING: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+LARGE_PAGE_SETTING: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 """File with the system's setting for large pages: [always], [madvise] or [never]."""
 
 _small: list[ReferenceType[Array]] = []
@@ -37,7 +37,7 @@ _found_slow: list[bool] = []
 def touch(memory: Array) -> None:
     """Populate all pages of memory that was not touched yet, if it is large; do nothing where that is impossible."""
     start, end = _whole_pages(memory)
-    if end - start < LARGE or not _has_large_pages():
+    if end - start < LARGE_PAGE_BYTES or not _has_large_pages():
         return
     reached = start if _found_slow else _touched_large(start, end)
     if reached < end:
@@ -50,12 +50,12 @@ def touch(memory: Array) -> None:
 def _touched_large(start: int, end: int) -> int:
     """Return the address up to which large pages arrived fast enough."""
     begun, allowed = perf_counter(), 2 * SLOW_SECONDS
-    for page in range(start, end, LARGE):
+    for page in range(start, end, LARGE_PAGE_BYTES):
         allowed += SLOW_SECONDS
-        if not _advise(page, page + LARGE, TOUCHED):
+        if not _advise(page, page + LARGE_PAGE_BYTES, TOUCHED):
             return end  # an older system, or one without memory: pages come when they are touched
         if perf_counter() - begun > allowed:
-            return page + LARGE
+            return page + LARGE_PAGE_BYTES
     return end
 
 
@@ -76,13 +76,15 @@ def begins_small() -> bool:
 
 
 def _whole_pages(memory: Array) -> tuple[int, int]:
-    return -(-memory.ctypes.data // LARGE) * LARGE, (memory.ctypes.data + memory.nbytes) // LARGE * LARGE
+    return -(-memory.ctypes.data // LARGE_PAGE_BYTES) * LARGE_PAGE_BYTES, (
+        memory.ctypes.data + memory.nbytes
+    ) // LARGE_PAGE_BYTES * LARGE_PAGE_BYTES
 
 
 @cache
 def _has_large_pages() -> bool:
     try:
-        return sys.platform == "linux" and "[never]" not in SETTING.read_text(encoding="ascii")
+        return sys.platform == "linux" and "[never]" not in LARGE_PAGE_SETTING.read_text(encoding="ascii")
     except OSError:
         return False
 

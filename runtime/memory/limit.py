@@ -18,16 +18,16 @@ from weakref import finalize, ref
 from runtime.dtypes import Array
 from runtime.errors import ResourceLimit
 
-OWN: Final = 8 << 20
+UNCOUNTED_BYTES: Final = 8 << 20
 """Bytes reserved for memory that is not counted one by one: buffers of BLAS, temporaries of NumPy and Python."""
 
-PER_THREAD: Final = 4 << 20
+THREAD_BYTES: Final = 4 << 20
 """Bytes reserved likewise for each thread beside the first."""
 
-PARSED: Final = 64
+PARSED_BYTES_RATIO: Final = 64
 """Upper bound on the bytes in memory per byte of a parsed program file: an empty op takes two bytes in the file."""
 
-BOUND: Final = 16
+BOUND_BYTES_RATIO: Final = 16
 """Bytes of Python objects per byte of a program file when its ops are bound, at most."""
 
 
@@ -55,7 +55,7 @@ class MemoryLimit:
         self._limit = limit
         self._within = within
         self._who = who or ("the process" if of_process and limit is not None else "the run")
-        self._own = OWN + PER_THREAD * (threads - 1) if of_process else 0
+        self._own = UNCOUNTED_BYTES + THREAD_BYTES * (threads - 1) if of_process else 0
         self._of_process = of_process and limit is not None
         self._taken = self._own + (resident() if self._of_process else 0)
         self.most = self._taken
@@ -87,7 +87,7 @@ class MemoryLimit:
     def take_thread(self, owner: object) -> None:
         """Count the memory of a further thread for as long as an object lives, if the limit covers the process."""
         if self._own:
-            self.take_for(owner, PER_THREAD, "the memory of a thread")
+            self.take_for(owner, THREAD_BYTES, "the memory of a thread")
 
     def note(self, array: Array) -> None:
         """Give back the bytes of an array when it is freed.
@@ -154,7 +154,7 @@ class MemoryLimit:
         The measurement includes all bytes that were counted so far.
         """
         if self._of_process:
-            self._taken = self._own + resident() + BOUND * program_bytes
+            self._taken = self._own + resident() + BOUND_BYTES_RATIO * program_bytes
             self.require(0, "the program")
 
     def _require(self, nbytes: int, what: str) -> None:

@@ -58,7 +58,7 @@ def read_curves(path: Path, run: str) -> list[Curve]:
 class Spread(NamedTuple):
     """Quantiles of the elements of a state or gradient of one run, at each of these steps.
 
-    `numbers` has for each step the lowest element, the quantiles of `SHARES`, and the highest element.
+    `numbers` has for each step the lowest element, the quantiles of `QUANTILES`, and the highest element.
     """
 
     run: str
@@ -67,8 +67,8 @@ class Spread(NamedTuple):
     numbers: list[list[float]]
 
 
-GRADIENT: Final = "gradient of "
-SHARES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
+GRADIENT_PREFIX: Final = "gradient of "
+QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def read_spreads(path: Path, run: str) -> list[Spread]:
@@ -81,7 +81,7 @@ def read_spreads(path: Path, run: str) -> list[Spread]:
         if event.get("event") != "histogram":
             continue
         try:
-            name = str(event["state"]) if "state" in event else f"{GRADIENT}{event['gradient']}"
+            name = str(event["state"]) if "state" in event else f"{GRADIENT_PREFIX}{event['gradient']}"
             step, numbers = int(event["step"]), _shares(event["low"], event["high"], event["counts"])
         except (KeyError, TypeError, ValueError):
             raise DataError(f"{path}: line {number} is no histogram of execute --watch") from None
@@ -96,7 +96,7 @@ def _shares(low: float, high: float, counts: list[int]) -> list[float]:
     sums = list(accumulate(counts))
     width = high / len(counts) - low / len(counts)
     found: list[float] = []
-    for share in SHARES:
+    for share in QUANTILES:
         wanted = share * sums[-1]
         place = min(bisect_left(sums, wanted), len(sums) - 1)
         into = (wanted - (sums[place] - counts[place])) / counts[place] if counts[place] else 0.0

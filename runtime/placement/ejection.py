@@ -26,7 +26,7 @@ import numpy as np
 from runtime.placement.draws import draws
 from runtime.placement.sections import Part
 
-PATIENCE: Final = 1_000
+MOVES_PER_TARGET: Final = 1_000
 """Number of moves towards one target, at first."""
 
 MEAN_WEIGHT: Final = 1 << 10
@@ -52,7 +52,7 @@ def lowered(
     """
     standing = _Standing(part, offsets)
     best, height, used = list(offsets), standing.height(), 0
-    patience, step = PATIENCE, max(1, (height - goal) // 8)
+    patience, step = MOVES_PER_TARGET, max(1, (height - goal) // 8)
     while height > goal and used < moves and not is_over():
         reached, made = standing.reach(max(goal, height - step), min(patience, moves - used), is_over)
         used += made

@@ -20,7 +20,7 @@ import numpy as np
 
 from runtime.placement.sections import Item, Part
 
-SKY: Final = 1 << 200
+WALL_HEIGHT: Final = 1 << 200
 """Height of the walls on both sides of the skyline; higher than any arena."""
 
 
@@ -85,7 +85,7 @@ class _Skyline:
 
     def __init__(self, sections: int) -> None:
         self.floor = np.zeros(sections, np.int64)
-        self._height = {-1: SKY, 0: 0, sections: SKY}
+        self._height = {-1: WALL_HEIGHT, 0: 0, sections: WALL_HEIGHT}
         self._end = {-1: 0, 0: sections, sections: sections + 1}
         self._begin_by_end = {0: -1, sections: 0}
         self._heap = [(0, 0)]

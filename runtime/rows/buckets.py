@@ -21,7 +21,7 @@ from runtime.philox import permutation
 from runtime.rows.ragged import RaggedColumn
 from runtime.rows.rows import Rows
 
-STEPS: Final = 1 << 62
+STEP_ORDER_OFFSET: Final = 1 << 62
 """Offset that is added to the epoch for the order of steps."""
 
 LENGTH_BYTES: Final = 144
@@ -88,7 +88,7 @@ class ByLength:
         """Return the same rows in the order of an epoch."""
         order = permutation(seed, epoch, len(self))
         made = ByLength(self._given[order], self._buckets[order], self._count, self._batch)
-        turns: list[int] = permutation(seed, epoch + STEPS, len(made._steps)).tolist()
+        turns: list[int] = permutation(seed, epoch + STEP_ORDER_OFFSET, len(made._steps)).tolist()
         made._of_step = [made._of_step[turn] for turn in turns]
         made.places = np.concatenate([*(made._steps[turn] for turn in turns), made._left])
         made._numbers = made._given[made.places]

@@ -18,11 +18,11 @@ from prograd_proto.tensor_types import TensorType
 from runtime.dtypes import array_type, as_little
 from runtime.rows.rows import Rows
 
-WHOLE: Final = 16 << 20
+MAX_WHOLE_BYTES: Final = 16 << 20
 """Upper bound in bytes on rows that the fingerprint covers entirely."""
 
-BLOCKS: Final = 64
-"""Number of blocks of larger rows; each has WHOLE / BLOCKS bytes, or one row."""
+SAMPLED_BLOCKS: Final = 64
+"""Number of blocks of larger rows; each has MAX_WHOLE_BYTES / SAMPLED_BLOCKS bytes, or one row."""
 
 
 def fingerprint(rows: Rows, *, shuffled: bool) -> str:
@@ -40,7 +40,7 @@ def fingerprint(rows: Rows, *, shuffled: bool) -> str:
     for array in whole.values():
         digest.update(as_little(array).reshape(-1).view(np.uint8).data)
     nbytes = sum(column.dtype.itemsize * int(np.prod(column.shape[1:])) for column in columns.values())
-    count = max(1, WHOLE // BLOCKS // max(1, nbytes))
+    count = max(1, MAX_WHOLE_BYTES // SAMPLED_BLOCKS // max(1, nbytes))
     for start in _starts(len(rows), count):
         size = min(count, len(rows) - start)
         feeds = {name: np.empty((size, *column.shape[1:]), column.dtype) for name, column in columns.items()}
@@ -52,6 +52,6 @@ def fingerprint(rows: Rows, *, shuffled: bool) -> str:
 
 def _starts(rows: int, count: int) -> list[int]:
     """Return the starts of blocks of `count` rows: adjacent if they cover all rows, else at equal distances."""
-    if rows <= count * BLOCKS:
+    if rows <= count * SAMPLED_BLOCKS:
         return list(range(0, rows, count))
-    return [i * (rows - count) // (BLOCKS - 1) for i in range(BLOCKS)]
+    return [i * (rows - count) // (SAMPLED_BLOCKS - 1) for i in range(SAMPLED_BLOCKS)]

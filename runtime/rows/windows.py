@@ -1,7 +1,7 @@
 """Rows shuffled within windows: the memory that it takes does not depend on the number of rows.
 
 1. The rows of a selection, in its order, are partitioned into blocks of neighbours; the last may be short.
-2. Blocks are put into the order of the epoch, by the seed of the run; `BLOCKS` of them are a window.
+2. Blocks are put into the order of the epoch, by the seed of the run; `BLOCKS_PER_WINDOW` of them are a window.
 3. Within each window all rows are put into an order of their own.
 
 Each row has one position in an epoch, and the row at a position does not depend on earlier positions: a run resumes
@@ -21,7 +21,7 @@ from runtime.philox import permutation
 from runtime.rows.orders import NUMBER_BYTES, Order
 from runtime.rows.stored_column import StoredColumn
 
-BLOCKS: Final = 64
+BLOCKS_PER_WINDOW: Final = 64
 """Number of blocks of a window."""
 
 
@@ -31,7 +31,7 @@ class Windows:
     def __init__(self, order: Order, rows: int, seed: int, epoch: int) -> None:
         self.order = order
         self._seed, self._epoch = seed, epoch
-        self._block = max(1, rows // BLOCKS)
+        self._block = max(1, rows // BLOCKS_PER_WINDOW)
         self._blocks = permutation(seed, epoch, -(-len(order) // self._block))
         self._short = int(np.argmax(self._blocks))  # position of the last block
         self._missing = len(self._blocks) * self._block - len(order)  # number of rows that the last block lacks
@@ -48,21 +48,21 @@ class Windows:
     @property
     def rows(self) -> int:
         """Upper bound on the rows of a window."""
-        return min(BLOCKS * self._block, len(self.order))
+        return min(BLOCKS_PER_WINDOW * self._block, len(self.order))
 
     def window_at(self, position: int) -> int:
         """Return the number of the window that has a position."""
-        window = position // (BLOCKS * self._block)
+        window = position // (BLOCKS_PER_WINDOW * self._block)
         return window + (position >= self.start(window + 1))
 
     def start(self, window: int) -> int:
         """Return the first position of a window, or the end."""
-        blocks = min(window * BLOCKS, len(self._blocks))
+        blocks = min(window * BLOCKS_PER_WINDOW, len(self._blocks))
         return blocks * self._block - (self._missing if self._short < blocks else 0)
 
     def pieces(self, window: int) -> list[Array]:
         """Return the numbers of the rows of a window, block by block, before they are shuffled."""
-        blocks = self._blocks[window * BLOCKS : (window + 1) * BLOCKS].tolist()
+        blocks = self._blocks[window * BLOCKS_PER_WINDOW : (window + 1) * BLOCKS_PER_WINDOW].tolist()
         return [self.order.numbers(block * self._block, self._block) for block in blocks]
 
     def shuffled(self, window: int) -> Array:

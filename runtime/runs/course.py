@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("prograd")
 
-AHEAD: Final = 4096
+MAX_STEPS_AT_ONCE: Final = 4096
 """Upper bound on the steps made at once where nobody looks at the states between two events."""
 
 

@@ -19,7 +19,7 @@ from runtime.runs.metrics import Metrics, Totals, scalar_fetches
 from runtime.runs.session import Session
 from runtime.runs.workspaces import Lent
 
-WORTH: Final = 16
+ROWS_PER_STEP_TIME: Final = 16
 """Number of rows of a step that takes about as long as a step of one row; fewer remaining rows run one by one."""
 
 
@@ -133,7 +133,7 @@ def _shares(bindings: Sequence[BoundEntry], count: int, *, may_fill_up: bool) ->
     for i, bound in enumerate(bindings):
         steps, rest = divmod(rest, bound.rows)
         smaller = bindings[i + 1].rows if i + 1 < len(bindings) else 0
-        if may_fill_up and rest > max(smaller, bound.rows // WORTH):
+        if may_fill_up and rest > max(smaller, bound.rows // ROWS_PER_STEP_TIME):
             steps, rest = steps + 1, 0
         if steps:
             shares.append((bound, steps))

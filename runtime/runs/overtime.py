@@ -6,7 +6,7 @@
    if nothing of the run would be kept anyway, else when it has had a second more than the longest step so far. The
    states are unusable then, so nothing is written of them. Only steps are ever interrupted.
 3. Python handles an alarm between two calls of NumPy, so the interruption comes at most one call late. Where one call
-   takes longer than `PATIENCE`, a thread says so and ends the process.
+   takes longer than `EXTRA_CALL_SECONDS`, a thread says so and ends the process.
 
 Without alarms, on Windows and outside the main thread, the limit acts only between steps.
 """
@@ -23,13 +23,13 @@ from typing import Final
 
 from runtime.errors import OutOfTime
 
-AGAIN: Final = 0.1
+ALARM_SECONDS: Final = 0.1
 """Seconds between alarms: Python drops an exception raised while it frees an object, with a message on stderr."""
 
-ROOM: Final = 1.0
+EXTRA_STEP_SECONDS: Final = 1.0
 """Seconds that a step may take beyond the longest earlier step, where a checkpoint is to follow."""
 
-PATIENCE: Final = 1.0
+EXTRA_CALL_SECONDS: Final = 1.0
 """Seconds that one call of NumPy may go on after it should have been interrupted."""
 
 _EXIT_LIMIT: Final = 6
@@ -57,7 +57,7 @@ class Overtime:
         if perf_counter() < self._asked:
             self._error = error
             self._asked = perf_counter()
-            self._set_alarm(AGAIN / 100)
+            self._set_alarm(ALARM_SECONDS / 100)
 
     def hold(self, *, keeps: bool) -> None:
         """Interrupt nothing but steps from now on; with `keeps` a current step gets time to become whole."""
@@ -109,30 +109,30 @@ class Overtime:
 
     def _set_alarm(self, seconds: float) -> None:
         if self._alarms:
-            signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+            signal.setitimer(signal.ITIMER_REAL, seconds, ALARM_SECONDS)
 
     def _ring(self, number: int, frame: FrameType | None) -> None:
         del number
         if self._is_due(0.0):
             if _frees(frame):
-                self._set_alarm(AGAIN / 10)
+                self._set_alarm(ALARM_SECONDS / 10)
                 return
-            self._set_alarm(10 * AGAIN)  # not again before the current work has been left
+            self._set_alarm(10 * ALARM_SECONDS)  # not again before the current work has been left
             raise self._error()
 
     def _is_due(self, patience: float) -> bool:
         """Return True if the present work is to be interrupted, and has been for `patience` seconds."""
-        room = self._longest + ROOM if self._keeps else 0.0
+        room = self._longest + EXTRA_STEP_SECONDS if self._keeps else 0.0
         return (self._anywhere or self._stepping) and perf_counter() >= self._asked + room + patience
 
     def _watch(self) -> None:
         """End the process, from a thread, if the interruption does not come because one call does not return."""
         assert self._seconds is not None, "only begun with a limit"
-        if self._left.wait(max(self._asked + PATIENCE - perf_counter(), 0.0)):
+        if self._left.wait(max(self._asked + EXTRA_CALL_SECONDS - perf_counter(), 0.0)):
             return
-        while not self._left.wait(AGAIN):
-            if self._is_due(PATIENCE):
-                self._say(f"{self._error()}, and one operation went on for {PATIENCE:g} more")
+        while not self._left.wait(ALARM_SECONDS):
+            if self._is_due(EXTRA_CALL_SECONDS):
+                self._say(f"{self._error()}, and one operation went on for {EXTRA_CALL_SECONDS:g} more")
                 os._exit(_EXIT_LIMIT)
 
     def _out_of_time(self) -> OutOfTime:

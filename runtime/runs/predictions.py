@@ -22,7 +22,7 @@ from runtime.runs.evaluation import run_over, steps_over
 from runtime.runs.session import Session
 from runtime.runs.untrained import warn_if_untrained
 
-MOST: Final = 64
+MAX_SCRIPTS: Final = 64
 """Upper bound on the scripts that are kept: ever new shapes are rare, and must not fill the memory."""
 
 
@@ -66,7 +66,7 @@ class Predictions:
     def _keep(self, key: _Key, entry: str, feeds: Mapping[str, Array], arrays: Mapping[str, Array]) -> None:
         script = _script(self._session, entry, feeds, arrays)
         if script is not None:
-            if len(self._scripts) >= MOST:
+            if len(self._scripts) >= MAX_SCRIPTS:
                 self._scripts.clear()
             self._scripts[key] = script
 

@@ -19,12 +19,12 @@ from runtime.dtypes import Array
 from runtime.engines.engine import EngineOptions, MathName, ScheduleName
 from runtime.errors import DataError, UsageError
 from runtime.files.output import require_form
-from runtime.memory.limit import PARSED, MemoryLimit
+from runtime.memory.limit import PARSED_BYTES_RATIO, MemoryLimit
 from runtime.plugins import use_plugins
 from runtime.runs.begin_training import begin_training
 from runtime.runs.checkpoints.checkpoint import read_checkpoint, resume, write_checkpoint
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
-from runtime.runs.course import AHEAD, TrainingOptions
+from runtime.runs.course import MAX_STEPS_AT_ONCE, TrainingOptions
 from runtime.runs.evaluation import run_over
 from runtime.runs.events import Event
 from runtime.runs.one_step import OneStep
@@ -63,7 +63,7 @@ def load(path: Path_, *, plugins: Sequence[str] = (), **options: Any) -> Run:
     use_plugins(plugins)
     limit = options.get("max_memory")
     if isinstance(limit, MemoryLimit) and os.path.isfile(path):
-        limit.require(PARSED * os.path.getsize(path), "the parsed program")
+        limit.require(PARSED_BYTES_RATIO * os.path.getsize(path), "the parsed program")
     _require_known("load", options, Run.__init__)
     program = load_program(path)
     try:
@@ -246,7 +246,7 @@ class Run(metaclass=Renaming):
             NonFinite: the loss is NaN or Inf.
         """
         require_progress(progress)
-        ahead = {} if between is not None else {"ahead": AHEAD}
+        ahead = {} if between is not None else {"ahead": MAX_STEPS_AT_ONCE}
         events = self._begin("train", unnamed, between, ahead | options)
         return train_to_end(events, self.session, self.standing, progress)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 Bytes = bytes | bytearray | memoryview
 
-SMALL: Final = 1 << 16
+MAX_SHARED_BYTES: Final = 1 << 16
 """Largest number of bytes of a body that shares memory with other small objects."""
 
 
@@ -30,7 +30,7 @@ class Body:
 
     def append(self, piece: bytes) -> None:
         """Append bytes; raise ValueError if there are more than `most`."""
-        if self._pages is None and self._nbytes + len(piece) <= SMALL:
+        if self._pages is None and self._nbytes + len(piece) <= MAX_SHARED_BYTES:
             self._small += piece
         else:
             if self._pages is None:

@@ -33,13 +33,13 @@ from runtime.serving.bodies import Body, Bytes
 from runtime.serving.forms import FORMS, input_arrays, written_bytes
 from runtime.serving.predictor import Arrays, Busy, Predictor, Request
 
-BODIES: Final = 16
+MAX_LARGE_BODIES: Final = 16
 """Number of bodies of the largest size that may be in memory at a time; smaller bodies may be more."""
 
-GRACE: Final = 1.0
+GRACE_SECONDS: Final = 1.0
 """Seconds that a body has to arrive after the server stops."""
 
-RETRY: Final = {"Retry-After": "1"}
+RETRY_HEADER: Final = {"Retry-After": "1"}
 """Header with the seconds after which a refused client may ask again."""
 
 _HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -140,10 +140,10 @@ class Endpoints:
     async def end(self, until: float) -> None:
         """Wait until all requests are answered, at most until a time of the loop.
 
-        Bodies that are still arriving have `GRACE` seconds left.
+        Bodies that are still arriving have `GRACE_SECONDS` seconds left.
         """
         self._ends = True
-        grace = min(until, asyncio.get_running_loop().time() + GRACE)
+        grace = min(until, asyncio.get_running_loop().time() + GRACE_SECONDS)
         for timeout in self._reading:
             timeout.reschedule(grace)
         with suppress(TimeoutError):
@@ -252,7 +252,7 @@ class Endpoints:
 
     async def _read(self, request: Any, body: Body, memory: MemoryLimit) -> None:
         """Read the body, which may arrive in any number of pieces; raise TimeoutError if it takes too long."""
-        seconds = min(self._limits.seconds, GRACE) if self._ends else self._limits.seconds
+        seconds = min(self._limits.seconds, GRACE_SECONDS) if self._ends else self._limits.seconds
         async with asyncio.timeout(seconds) as timeout:
             self._reading.add(timeout)
             try:
@@ -265,8 +265,8 @@ class Endpoints:
         """Append a piece to a body, and count its bytes among those of all bodies."""
         if len(body) + len(piece) > self._limits.body:
             raise self._large()
-        if self._bytes + len(piece) > BODIES * self._limits.body:
-            raise Refusal(503, "the bodies of other requests take all the memory there is for them", RETRY)
+        if self._bytes + len(piece) > MAX_LARGE_BODIES * self._limits.body:
+            raise Refusal(503, "the bodies of other requests take all the memory there is for them", RETRY_HEADER)
         memory.take(len(piece), "the body")
         body.append(piece)
         self._bytes += len(piece)
@@ -280,14 +280,14 @@ class Endpoints:
             return Refusal(503, "the server stops, and the body was not there yet", {"Connection": "close"})
         if not request.content.is_eof():
             return Refusal(408, f"the body was not there after {seconds}", {"Connection": "close"})
-        return Refusal(504, f"there was no answer after {seconds}", RETRY)
+        return Refusal(504, f"there was no answer after {seconds}", RETRY_HEADER)
 
     def _refusal(self, error: Exception) -> Refusal:
         match error:
             case Refusal():
                 return error
             case Busy() | ResourceLimit():
-                return Refusal(503, str(error), RETRY)
+                return Refusal(503, str(error), RETRY_HEADER)
             case ExecutionError():  # rows that do not fit, labels out of range
                 return Refusal(400, str(error))
             case _ if isinstance(error, self._web.HTTPException):

@@ -5,7 +5,7 @@
    Nothing is allocated for lists of other shapes, however many there are.
 3. Then the array is allocated, and its numbers are parsed in pieces, each a flat list.
 
-Small bodies are left to Python's parser, which is as fast and has at most `PARSED` bytes for each byte.
+Small bodies are left to Python's parser, which is as fast and has at most `PARSED_BYTES_RATIO` bytes for each byte.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from runtime.memory.limit import MemoryLimit
 from runtime.rows.rows import as_array, check_names, shown_feed
 from runtime.serving.bodies import Bytes
 
-SMALL: Final = 1 << 16
+MAX_PARSED_BYTES: Final = 1 << 16
 """Largest number of bytes that Python's parser gets at a time, a body or a piece of one."""
 
-PARSED: Final = 48
+PARSED_BYTES_RATIO: Final = 48
 """Upper bound on the bytes that Python's parser allocates for a byte: empty lists take most."""
 
 _BLANKS: Final = b" \t\r\n"
@@ -53,7 +53,7 @@ def large_json(body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> dict[str,
     """
     view = memoryview(body)
     start = _skip_blanks(body, 0)
-    with memory.lent(PARSED * SMALL, "a part of a body"):
+    with memory.lent(PARSED_BYTES_RATIO * MAX_PARSED_BYTES, "a part of a body"):
         if body[start : start + 1] != b"{":
             if len(bound.feeds) != 1:
                 names = ", ".join(bound.feeds) or "none"
@@ -68,7 +68,7 @@ def large_json(body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> dict[str,
 def _object(body: Bytes, view: memoryview, start: int, bound: BoundEntry, memory: MemoryLimit) -> dict[str, object]:
     found: dict[str, object] = {}
     while True:
-        head = _NAME.match(body, start, min(len(body), start + SMALL))
+        head = _NAME.match(body, start, min(len(body), start + MAX_PARSED_BYTES))
         if head is None:
             raise ValueError(f"there is no name of a feed at byte {start}")
         name: Any = json.loads(head[1])
@@ -130,8 +130,8 @@ def _fill(out: Array, view: memoryview, bound: BoundEntry, feed: Feed) -> None:
 def _extent(view: memoryview, start: int) -> tuple[int, int]:
     """Return the end of the list that begins at a byte, and the number of its brackets, commas and quotes."""
     depth = marks = 0
-    for at in range(start, len(view), SMALL):
-        part = np.frombuffer(view[at : at + SMALL], np.uint8)
+    for at in range(start, len(view), MAX_PARSED_BYTES):
+        part = np.frombuffer(view[at : at + MAX_PARSED_BYTES], np.uint8)
         depths = depth + np.cumsum((part == ord("[")).astype(np.int32) - (part == ord("]")))
         ends = np.flatnonzero(depths <= 0)
         if at == start and part[0] != ord("["):
@@ -146,7 +146,12 @@ def _extent(view: memoryview, start: int) -> tuple[int, int]:
 def _rows(view: memoryview, marks: int, inner: tuple[int, ...]) -> int:
     """Return the rows of a list whose brackets and commas are right."""
     if marks == 2 and not inner:
-        return int(any(view[at : at + SMALL].tobytes().strip(_MARKS + _BLANKS) for at in range(0, len(view), SMALL)))
+        return int(
+            any(
+                view[at : at + MAX_PARSED_BYTES].tobytes().strip(_MARKS + _BLANKS)
+                for at in range(0, len(view), MAX_PARSED_BYTES)
+            )
+        )
     return (marks - 1) // (_count(inner) + 1) if marks > 2 else 0
 
 
@@ -166,8 +171,8 @@ def _first_wrong(view: memoryview, marks: int, inner: tuple[int, ...], *, by_row
         return 0
     row = np.frombuffer(_nested(inner) + b",", np.uint8)
     at = place = 0
-    for place in range(0, len(view), SMALL):
-        part = view[place : place + SMALL].tobytes()
+    for place in range(0, len(view), MAX_PARSED_BYTES):
+        part = view[place : place + MAX_PARSED_BYTES].tobytes()
         found = np.frombuffer(_marks(part), np.uint8)
         numbers = np.arange(at, at + len(found))
         expected = row[(numbers - by_row) % len(row)]
@@ -205,11 +210,11 @@ def _pieces(view: memoryview) -> Iterator[bytes]:
     """Yield a list in pieces that end at commas, without these."""
     start = 0
     while start < len(view):
-        piece = view[start : start + SMALL].tobytes()
+        piece = view[start : start + MAX_PARSED_BYTES].tobytes()
         if start + len(piece) < len(view):
             cut = piece.rfind(b",")
             if cut < 0:
-                raise ValueError(f"there are {SMALL} bytes without a comma")
+                raise ValueError(f"there are {MAX_PARSED_BYTES} bytes without a comma")
             piece = piece[:cut]
         yield piece
         start += len(piece) + 1

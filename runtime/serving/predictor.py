@@ -12,7 +12,7 @@ every feed and every fetch, and a step of one row, so that any number of rows ca
 than `together` is computed as by `predict`.
 
 Steps run on a thread of their own, so that the server listens meanwhile. If the largest step takes less than
-`QUICK` seconds, steps of few rows run in the server's loop.
+`MAX_WAITED_SECONDS` seconds, steps of few rows run in the server's loop.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from runtime.serving.steps import Steps
 
 Arrays = dict[str, Array]
 
-QUICK: Final = 1e-3
+MAX_WAITED_SECONDS: Final = 1e-3
 """Upper bound in seconds on a step that the server's loop waits for."""
 
 
@@ -78,7 +78,7 @@ class Predictor:
         with session.apart(self.entry, ()):
             pass  # the executors are ready before the first request
         self._steps = Steps(session, self.entry) if self.together > 1 else None
-        self._is_quick = self._steps is not None and self._steps.longest < QUICK
+        self._is_quick = self._steps is not None and self._steps.longest < MAX_WAITED_SECONDS
         self._small: deque[Request] = deque()
         self._others: deque[Request] = deque()
         self._changed = Condition(RLock())

@@ -20,7 +20,7 @@ from prograd import Program, Run, UsageError, adam, constant, layers, ops, sgd
 from registry import OPS
 from runtime.__main__ import main as runtime_main
 from runtime.dtypes import BFLOAT16
-from runtime.runs.shown.html_tables import ROWS, described, table
+from runtime.runs.shown.html_tables import MAX_TABLE_ROWS, described, table
 
 
 def network() -> Program:
@@ -154,9 +154,9 @@ def test_arrays_are_shown_by_type_and_range(value: object, shown: tuple[str, str
 
 
 def test_a_long_table_is_cut():
-    rows = [(str(i), "<b>") for i in range(ROWS + 3)]
+    rows = [(str(i), "<b>") for i in range(MAX_TABLE_ROWS + 3)]
     shown = table(("a", "b"), rows)
-    assert shown.count("<tr>") == 1 + ROWS + 1
+    assert shown.count("<tr>") == 1 + MAX_TABLE_ROWS + 1
     assert "<td>and 3 more</td>" in shown
     assert "<b>" not in shown
 

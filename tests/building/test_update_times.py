@@ -5,7 +5,7 @@ from __future__ import annotations
 from subjects.budgets import deep
 
 from compiler import adam, global_norm
-from compiler.analyses.update_times import ORDER, OTHERS, READ, update_times
+from compiler.analyses.update_times import BETTER_ORDER, PARAMETERS_READ_UNTIL_THEN, READS_OTHER_GRADIENTS, update_times
 from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
@@ -26,7 +26,9 @@ def test_updates_follow_their_gradients_where_nothing_holds_them_back():
 
 def test_clipping_by_the_global_norm_makes_all_wait_for_all():
     program = deep(adam(0.1, clip=global_norm(1.0)), depth=3).compile(n=2).desc
-    assert [time.deferred for time in update_times(program, BlockAnalysis(block_of(program)))] == [OTHERS] * 3
+    assert [time.deferred for time in update_times(program, BlockAnalysis(block_of(program)))] == [
+        READS_OTHER_GRADIENTS
+    ] * 3
 
 
 def test_updates_that_come_last_are_deferred_though_nothing_asks_for_it():
@@ -39,7 +41,7 @@ def test_updates_that_come_last_are_deferred_though_nothing_asks_for_it():
     block.ops.extend(copies)
     reasons = {time.state: time.deferred for time in update_times(program, BlockAnalysis(block))}
     assert reasons["w0"] == ""
-    assert {reasons["w1"], reasons["w2"]} <= {ORDER, READ}
+    assert {reasons["w1"], reasons["w2"]} <= {BETTER_ORDER, PARAMETERS_READ_UNTIL_THEN}
 
 
 def test_a_parameter_that_is_read_until_its_update_says_so():
@@ -54,5 +56,5 @@ def test_a_parameter_that_is_read_until_its_update_says_so():
     assert {time.state: time.deferred for time in update_times(program, BlockAnalysis(block))} == {
         "w0": "",
         "w1": "",
-        "w2": READ,
+        "w2": PARAMETERS_READ_UNTIL_THEN,
     }

@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("file").write_bytes(b"x")
     Path("b.csv").write_text("id,lower,upper,size\na,0,1,64\n")
     os.mkfifo("pipe")
-    monkeypatch.setattr("runtime.commands.bench.TURN", 1e-3)  # what is measured is not looked at
+    monkeypatch.setattr("runtime.commands.bench.ROUND_SECONDS", 1e-3)  # what is measured is not looked at
     return tmp_path
 
 

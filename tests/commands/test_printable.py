@@ -17,7 +17,7 @@ from compiler.__main__ import main as compiler
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load
 from prograd_proto.files import save as save_file
-from prograd_proto.printable import MOST, field_name, printable, result_line, sentence, word
+from prograd_proto.printable import MAX_SENTENCE_CHARACTERS, field_name, printable, result_line, sentence, word
 from prograd_proto.text import from_text, to_text
 from runtime.__main__ import main as runtime
 
@@ -76,9 +76,9 @@ def test_the_text_form_reads_escapes_back(text: str):
 
 def test_a_sentence_keeps_its_beginning_and_its_end():
     long = sentence("where: " + "x" * 10_000_000 + "; do this")
-    assert (len(long), long[:8], long[-9:]) == (MOST, "where: x", "; do this")
-    assert len(sentence("\x1b" * 10_000)) == MOST
-    assert sentence("x" * MOST) == "x" * MOST
+    assert (len(long), long[:8], long[-9:]) == (MAX_SENTENCE_CHARACTERS, "where: x", "; do this")
+    assert len(sentence("\x1b" * 10_000)) == MAX_SENTENCE_CHARACTERS
+    assert sentence("x" * MAX_SENTENCE_CHARACTERS) == "x" * MAX_SENTENCE_CHARACTERS
 
 
 def test_a_field_has_no_spaces_and_one_equals_sign():
@@ -142,7 +142,7 @@ def test_a_refusal_is_one_short_line_whatever_the_file_says(tmp_path: Path, caps
         code, out, err = run(capsys, command, verb, tmp_path / "p.pb")
         assert (code, out) == (3, "")
         assert err.count("\n") == 1
-        assert len(err) <= MOST + len("compiler: \n")
+        assert len(err) <= MAX_SENTENCE_CHARACTERS + len("compiler: \n")
         assert not acts(err)
 
 

@@ -9,7 +9,7 @@ from subjects.small_programs import rich, save
 
 from compiler import Program, ops, sgd, zeros
 from runtime.__main__ import main
-from runtime.commands.sandbox import FILE_BYTES, FILES, MORE_SECONDS, SECONDS
+from runtime.commands.sandbox import DEFAULT_THREAD_SECONDS, FILE_BYTES, MAX_OPEN_FILES, MORE_SECONDS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have other limits, or none")
 
@@ -31,7 +31,12 @@ def python(script: str, *arguments: str, folder: Path) -> subprocess.CompletedPr
 
 @pytest.mark.parametrize(
     ("arguments", "seconds"),
-    [([], SECONDS), (["--max-time=100"], 110), (["--max-time=100", "--threads=2"], 220), (["--max-time=1e9"], SECONDS)],
+    [
+        ([], DEFAULT_THREAD_SECONDS),
+        (["--max-time=100"], 110),
+        (["--max-time=100", "--threads=2"], 220),
+        (["--max-time=1e9"], DEFAULT_THREAD_SECONDS),
+    ],
 )
 def test_the_system_limits_a_process(arguments: list[str], seconds: int, tmp_path: Path):
     save(rich(), tmp_path)
@@ -41,7 +46,7 @@ def test_the_system_limits_a_process(arguments: list[str], seconds: int, tmp_pat
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [
         f"CPU {seconds} {seconds + MORE_SECONDS}",
-        f"NOFILE {FILES} {FILES}",
+        f"NOFILE {MAX_OPEN_FILES} {MAX_OPEN_FILES}",
         f"FSIZE {FILE_BYTES} {FILE_BYTES}",
         "CORE 0 0",
         "AS True",

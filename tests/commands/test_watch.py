@@ -15,10 +15,10 @@ from subjects.small_programs import linear, rich, save
 import runtime
 from prograd import Program, constant, global_norm, ops, sgd
 from runtime.commands.plot import MOST_WATCHED
-from runtime.commands.reports.watched import BINS, PIECE, histogram
+from runtime.commands.reports.watched import HISTOGRAM_BINS, PIECE_ELEMENTS, histogram
 from runtime.dtypes import BFLOAT16
 from runtime.pictures.drawings import page
-from runtime.pictures.reports import SHARES, read_curves, read_spreads
+from runtime.pictures.reports import QUANTILES, read_curves, read_spreads
 from runtime.runs.events import EpochEnd, StepEnd
 
 Capture = pytest.CaptureFixture[str]
@@ -32,12 +32,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("size", [1, 1000, PIECE + 5])
+@pytest.mark.parametrize("size", [1, 1000, PIECE_ELEMENTS + 5])
 def test_counts_are_those_of_numpy(size: int):
     array = np.random.default_rng(3).normal(size=size).astype(np.float32)
     found = histogram(array)
-    bins = np.linspace(array.min(), array.max(), BINS + 1, dtype=np.float64)
-    expected = np.histogram(array.astype(np.float64), bins)[0] if size > 1 else [1] + [0] * (BINS - 1)
+    bins = np.linspace(array.min(), array.max(), HISTOGRAM_BINS + 1, dtype=np.float64)
+    expected = np.histogram(array.astype(np.float64), bins)[0] if size > 1 else [1] + [0] * (HISTOGRAM_BINS - 1)
     assert (found["low"], found["high"], found["not_finite"]) == (array.min(), array.max(), 0)
     np.testing.assert_allclose(np.cumsum(found["counts"]), np.cumsum(expected), atol=1)
 
@@ -135,7 +135,7 @@ def test_a_gradient_that_is_clipped_or_that_two_parameters_share_is_found_and_a_
     first, second = (line for line in found if "gradient" in line)
     assert (first["gradient"], second["gradient"]) == ("a", "b")
     assert first | {"gradient": "b"} == second
-    assert first["counts"] != [0] * BINS
+    assert first["counts"] != [0] * HISTOGRAM_BINS
 
 
 def test_a_gradient_that_is_no_tensor_is_said_to_be_missing(
@@ -169,8 +169,8 @@ def test_what_was_watched_is_drawn_by_shares_of_elements(folder: Path, capsys: C
     Path("m.jsonl").write_text("".join(json.dumps(line | {"step": step}) + "\n" for step in (7, 14)))
     [spread] = read_spreads(Path("m.jsonl"), "m")
     assert (spread.name, spread.steps) == ("gradient of w", [7, 14])
-    expected = np.quantile(array, [0, *SHARES, 1])
-    np.testing.assert_allclose(spread.numbers, [expected, expected], atol=(array.max() - array.min()) / BINS)
+    expected = np.quantile(array, [0, *QUANTILES, 1])
+    np.testing.assert_allclose(spread.numbers, [expected, expected], atol=(array.max() - array.min()) / HISTOGRAM_BINS)
     [axes] = page([], [], [spread]).axes
     assert axes.get_title() == "gradient of w"
     assert len(axes.collections) == 3

@@ -174,6 +174,7 @@ def test_most_operators_take_a_symbol_for_the_batch():
     able = {sample.op for sample in SAMPLES if takes_symbol(sample)}
     assert set(OPS) - able <= {
         "constant",  # its elements are in the program
+        "iteration_step",  # its operands and results are numbers
         "range",  # its extent follows from its numbers
         "linspace",  # its extent is its number of elements
         "permutation",  # its extent is its number of elements

@@ -49,7 +49,7 @@ def recurrent(layer: str, steps: int, inputs: int, width: int, both: bool) -> Ca
 
     def write(program: Program) -> None:
         x, label = program.input("x", "float32", (ROWS, steps, inputs)), program.input("label", "int64", (ROWS,))
-        h = getattr(layers, layer)(program, "r", x, width, bidirectional=both)[0]
+        h = getattr(layers, layer)(x, "r", width, bidirectional=both)[0]
         _train(program, ops.mean(h, axis=(1,)), label, adam(1e-3, clip=global_norm(1.0)))
 
     return write

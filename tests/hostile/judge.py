@@ -19,7 +19,7 @@ from unicodedata import category
 
 import compiler.commands as compiler_command
 import runtime.commands as runtime_command
-from prograd_proto.printable import MOST
+from prograd_proto.printable import MAX_SENTENCE_CHARACTERS
 from runtime.command_line.parsing import Say
 
 CODES = {0, 1, 2, 3, 4, 5, 6, 129, 130, 143}
@@ -98,7 +98,9 @@ def faults(name: str, words: list[str], code: int | str, out: str, err: str, sec
     if acting := sorted({c for c in out + err if c != "\n" and category(c) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")}):
         found.append(f"unescaped {acting}")
     lines = err.splitlines()
-    if any(len(ESCAPE.sub("x", line)) > MOST + 60 for line in lines if not line.startswith("epoch ")):
+    if any(
+        len(ESCAPE.sub("x", line)) > MAX_SENTENCE_CHARACTERS + 60 for line in lines if not line.startswith("epoch ")
+    ):
         found.append("a sentence that is too long")
     command = name.partition(" ")[0]
     said = [

@@ -49,7 +49,7 @@ def test_memory_begins_small_where_large_pages_are_slow_and_gets_them_later(monk
     monkeypatch.setattr(first_touch, "_advise", advise)
     monkeypatch.setattr(first_touch, "perf_counter", lambda: next(times))
     memory = aligned_bytes(SIZE)
-    large, whole = first_touch.LARGE, first_touch._whole_pages(memory)
+    large, whole = first_touch.LARGE_PAGE_BYTES, first_touch._whole_pages(memory)
     left = whole[1] - whole[0] - large
     assert asked == [
         (first_touch.TOUCHED, large),

@@ -25,7 +25,7 @@ from compiler.build.compiled import Compiled
 from compiler.commands.plan import room_in_words
 from compiler.errors import CompileError
 from compiler.passes.plan_memory import block_buffers, plan_of
-from compiler.planning.give_room import LIMIT, Room, make_room
+from compiler.planning.give_room import MAX_ARENA_RATIO, Room, make_room
 from compiler.planning.planned_bytes import touched_by_plan
 from compiler.planning.simulated_threads import run_on, times_faster
 from prograd_proto import program_pb2 as pb
@@ -127,7 +127,7 @@ def test_two_towers_get_room_and_then_do_twice_as_much_at_once():
     before = plans(compiled)[0].arena_bytes
     room = compiled.plan(threads=2).bindings[0].room
     assert room is not None
-    assert room.tight.arena_bytes == before < plans(compiled)[0].arena_bytes <= LIMIT * before
+    assert room.tight.arena_bytes == before < plans(compiled)[0].arena_bytes <= MAX_ARENA_RATIO * before
     assert room.tight_gain < 1.5
     assert room.gain > 1.95
 
@@ -169,7 +169,7 @@ def test_a_budget_takes_the_place_of_the_limit():
         assert room.plan.arena_bytes <= times * tight.arena_bytes
         gains.append(room.gain)
     assert gains[0] < gains[-1]
-    assert room.plan.arena_bytes > LIMIT * tight.arena_bytes
+    assert room.plan.arena_bytes > MAX_ARENA_RATIO * tight.arena_bytes
 
 
 def test_what_runs_again_stays_in_its_order_and_within_the_budget():
@@ -209,7 +209,7 @@ def test_any_program_keeps_its_limit_and_its_bits_and_gains_no_less(program: Pro
     for room, tight, plan, block in zip(rooms, plans(plain), plans(roomy), blocks, strict=True):
         assert room is not None
         assert room.tight == tight
-        assert plan.arena_bytes <= max(LIMIT * tight.arena_bytes, tight.arena_bytes)
+        assert plan.arena_bytes <= max(MAX_ARENA_RATIO * tight.arena_bytes, tight.arena_bytes)
         assert 1 <= room.tight_gain <= room.gain <= min(threads, room.free_gain)
         gain = times_faster(
             dependencies(touched_by_plan(BlockAnalysis(block), plan)), operations_of(BlockAnalysis(block)), threads

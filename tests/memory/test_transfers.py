@@ -22,8 +22,8 @@ from compiler.passes.list_operators import list_operators
 from compiler.passes.plan_memory import plan_memory
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
-from runtime.engines.parts import TRANSFERS
-from runtime.engines.reference.threads.at_once import TRIALS
+from runtime.engines.parts import TRANSFER_THREAD
+from runtime.engines.reference.threads.at_once import TRIAL_STEPS
 from runtime.engines.reference.threads.lanes import Lanes, Stretch, stretches
 from runtime.engines.spill_file import spill_file
 from runtime.errors import ExecutionError, NonFinite
@@ -31,7 +31,7 @@ from runtime.step import dependencies
 
 Call = Callable[[], object]
 
-STEPS = TRIALS + 3
+STEPS = TRIAL_STEPS + 3
 
 
 def tower() -> pb.ProgramDesc:
@@ -419,7 +419,7 @@ def test_profiled_steps_know_which_ops_were_transfers_on_their_own_thread():
         spells = stepper.executor.profile_step()
         same_bits(stepper.snapshot(), wanted)
         numbers = [spell.thread for spell in spells]
-        assert numbers == [TRANSFERS if is_transfer(op.type) else 0 for op in stepper.ops]
+        assert numbers == [TRANSFER_THREAD if is_transfer(op.type) else 0 for op in stepper.ops]
         assert all(spells[j].stop <= spells[i].start for i, needed in enumerate(before) for j in needed)
     stepper.executor.close()
 
@@ -428,7 +428,7 @@ def test_threads_are_numbered_as_without_transfers():
     desc = tower()
     stepper = Stepper(desc, threads=2, tiny=0.0, plan=plan_of_training(desc))
     seen = {spell.thread for _ in range(STEPS + 20) for spell in stepper.executor.profile_step()}
-    assert {0, TRANSFERS} <= seen <= {TRANSFERS, 0, 1}
+    assert {0, TRANSFER_THREAD} <= seen <= {TRANSFER_THREAD, 0, 1}
     stepper.executor.close()
 
 

@@ -181,7 +181,7 @@ def write(module, function, name, operands, attributes, outputs):
                 p, many = next(left), lanes if x.ndim else 0
                 yield in_register(f.load(p, i, many, tail) if many else f.load(p), x.dtype.name)
 
-    once = form.once(list(alone(operands, read)), attributes)
+    once = form.named_values(list(alone(operands, read)), attributes)
     for i in f.range(0, SIZE // lanes * lanes, lanes):
         vector(f, form, read(i, lanes), once, results, i)
     if SIZE % lanes:
@@ -196,7 +196,7 @@ def alone(operands, read):
 
 
 def vector(f, form, operands, once, results, i, tail=None):
-    for y, p in zip(form.of(list(operands), once), results, strict=True):
+    for y, p in zip(form.evaluate(list(operands), once), results, strict=True):
         f.store(in_memory(y), p, *((i, tail) if y.type.lanes else ()))
 
 

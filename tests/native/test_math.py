@@ -12,7 +12,7 @@ from runtime.codegen import math
 from runtime.codegen.ir import FLOAT32, FLOAT64, INT32, INT64, Module, pointer
 from runtime.codegen.ir.words import bits
 from runtime.codegen.machine import INSTRUCTION_SETS, target
-from runtime.codegen.math.quarter_turns import FRACTION, TWO_OVER_PI
+from runtime.codegen.math.quarter_turns import FRACTION_BITS, TWO_OVER_PI
 from runtime.engines.native import jit
 
 EXACT = {
@@ -231,7 +231,7 @@ def test_what_normal_numbers_are_below_is_right(target):
 
 def test_the_digits_of_two_over_pi_are_right():
     with mpmath.workprec(2000):
-        assert int(mpmath.floor(2 / mpmath.pi * mpmath.mpf(2) ** FRACTION)) == TWO_OVER_PI
+        assert int(mpmath.floor(2 / mpmath.pi * mpmath.mpf(2) ** FRACTION_BITS)) == TWO_OVER_PI
 
 
 @every_target

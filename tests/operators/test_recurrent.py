@@ -156,7 +156,7 @@ def test_dropout_is_between_layers_and_in_training_alone(kind):
     program = Program(seed=5)
     values = [program.input("x", "float64", x.shape)]
     values += [program.input(f"w{i}", "float64", w.shape) for i, w in enumerate(w for four in weights for w in four)]
-    made = getattr(ops, kind)(*values, rate=0.5)
+    made = getattr(ops, kind)(*values, dropout=0.5)
     kinds = [desc.type for desc in program.block.desc.ops if desc.type in ("dropout", f"{kind}_layer")]
     assert kinds == [f"{kind}_layer", "dropout"] * 2 + [f"{kind}_layer"]
     program.minimize(ops.sum(made[0]) * program.parameter("scale", (), dtype="float64"), sgd(0.1))

@@ -13,7 +13,7 @@ from subjects.steps import Stepper
 from compiler import Program, sgd
 from prograd_proto import TensorType
 from registry import Block, OpError, ops
-from runtime.philox import BLOCKS
+from runtime.philox import BLOCKS_AT_A_TIME
 
 PLACE = dict(seed=42, stream=1, step=0)
 
@@ -74,7 +74,7 @@ def test_whole_numbers_take_the_high_bits_of_a_product(low, high, place):
         assert drawn("randint", shape=(35,), low=low, high=high, dtype=dtype, **place).tolist() == expected
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 9, 4 * BLOCKS + 5])
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 4 * BLOCKS_AT_A_TIME + 5])
 def test_a_permutation_is_the_order_of_words(count):
     words = scalar_words(count, seed=7, stream=3, step=2)
     expected = sorted(range(count), key=words.__getitem__)

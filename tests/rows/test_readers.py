@@ -319,7 +319,7 @@ def test_the_memory_of_a_table_is_asked_for_before_it_is_taken():
 def test_rows_do_not_depend_on_the_blocks_that_are_read(monkeypatch: pytest.MonkeyPatch, block: int, end: str):
     lines = ["\ufeffa,b", "1,two", "", '3,"f', 'our"', "", "", "5, six ", "7,"]
     Path("a.csv").write_text(end.join(lines), newline="", encoding="utf-8")
-    monkeypatch.setattr(csv_lines, "BLOCK", block)
+    monkeypatch.setattr(csv_lines, "BLOCK_CHARACTERS", block)
     table = read_csv(Path("a.csv"))
     assert table.columns["a"].tolist() == ["1", "3", "5", "7"]
     assert table.columns["b"].tolist() == ["two", f"f{end}our", "six", ""]

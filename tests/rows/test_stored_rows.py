@@ -281,8 +281,8 @@ def test_rows_are_read_ahead_on_a_thread_that_ends_with_the_run(tmp_path, stored
 
 
 def test_what_fails_while_rows_are_read_ahead_is_raised_where_they_are_needed(tmp_path, stored, monkeypatch):
-    monkeypatch.setattr(fingerprint, "WHOLE", 0)  # nothing is read before,
-    monkeypatch.setattr(fingerprint, "BLOCKS", 2)  # but the first row and the last
+    monkeypatch.setattr(fingerprint, "MAX_WHOLE_BYTES", 0)  # nothing is read before,
+    monkeypatch.setattr(fingerprint, "SAMPLED_BLOCKS", 2)  # but the first row and the last
     x = arrays()["x"].astype(np.float64)
     x[9, 1] = 1e300
     write_data(tmp_path, x=x)

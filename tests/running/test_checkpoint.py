@@ -477,7 +477,7 @@ def test_what_a_killed_process_left_is_swept_up(tmp_path, monkeypatch):
     for file in (*left.values(), other):
         file.touch()
     with monkeypatch.context() as patch:
-        patch.setattr("runtime.runs.checkpoints.checkpoint_folder.LIVE", {os.path.realpath(left["ours"])})
+        patch.setattr("runtime.runs.checkpoints.checkpoint_folder.TEMPORARY_FILES", {os.path.realpath(left["ours"])})
         finished(save(rich(), tmp_path), checkpoint=tmp_path / "c")
     assert [name for name, file in left.items() if file.exists()] == ["ours", "alive"]
     finished(tmp_path / "p.pb", checkpoint=tmp_path / "c", force=True)  # a process before us had our number

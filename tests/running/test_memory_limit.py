@@ -14,7 +14,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.files import END
 from runtime import ResourceLimit
 from runtime.files.tensor_files import write_safetensors
-from runtime.memory.limit import OWN, MemoryLimit
+from runtime.memory.limit import UNCOUNTED_BYTES, MemoryLimit
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process occupies now")
 
@@ -177,7 +177,7 @@ def test_what_the_process_has_counts_for_the_command_and_not_for_the_library():
     library.give_back(1)
     library.take(1, "the arena")
     with pytest.raises(ResourceLimit, match=r"^with the states the process needs \d+ bytes, the limit is 8388608$"):
-        MemoryLimit(OWN, of_process=True).take(1, "the states")
+        MemoryLimit(UNCOUNTED_BYTES, of_process=True).take(1, "the states")
 
 
 def test_what_is_lent_is_given_back_after_an_error_too():

@@ -16,7 +16,7 @@ from runtime.engines.reference.threads.worklist import Worklist
 from runtime.errors import OutOfTime
 from runtime.runs import overtime
 from runtime.runs.interrupts import ENDINGS, Interrupted, Interrupts
-from runtime.runs.overtime import AGAIN, PATIENCE, ROOM, Overtime
+from runtime.runs.overtime import ALARM_SECONDS, EXTRA_CALL_SECONDS, EXTRA_STEP_SECONDS, Overtime
 from runtime.runs.states import States
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Windows has no alarms")
@@ -101,7 +101,7 @@ def test_a_step_before_a_checkpoint_has_as_long_as_the_longest_and_a_second_more
     with Overtime(1000.0) as limit:
         limit.hold(keeps=True)
         limit.step(step)
-        seconds[:] = [970.0 + 30.0 + ROOM - 0.5]
+        seconds[:] = [970.0 + 30.0 + EXTRA_STEP_SECONDS - 0.5]
         limit.step(step)
         with pytest.raises(OutOfTime):
             limit.check()
@@ -140,7 +140,7 @@ def test_the_first_signal_cuts_a_step_where_nothing_is_kept(number: int, clock: 
 def test_a_signal_leaves_a_step_its_time_where_a_checkpoint_follows(clock: Clock):
     def step() -> None:
         signal.raise_signal(signal.SIGTERM)
-        clock.now += ROOM - 0.5
+        clock.now += EXTRA_STEP_SECONDS - 0.5
         ring()
 
     with Interrupts(*ENDINGS, at_once=True) as interrupts, Overtime(None) as limit:
@@ -153,7 +153,7 @@ def test_a_signal_leaves_a_step_its_time_where_a_checkpoint_follows(clock: Clock
 
 def test_alarms_end_with_the_limit():
     with Overtime(1000.0):
-        assert signal.getitimer(signal.ITIMER_REAL)[1] == AGAIN
+        assert signal.getitimer(signal.ITIMER_REAL)[1] == ALARM_SECONDS
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
 
@@ -182,7 +182,7 @@ def test_a_call_that_does_not_return_ends_the_process(clock: Clock, monkeypatch:
 
     monkeypatch.setattr(overtime.os, "_exit", leave)
     limit = Overtime(2.0, said.append)
-    clock.now += 2.0 + PATIENCE
+    clock.now += 2.0 + EXTRA_CALL_SECONDS
     limit._watch()
     assert (codes, said) == ([6], ["the run took its 2 seconds, and one operation went on for 1 more"])
 
@@ -202,7 +202,7 @@ def products(folder: Path) -> None:
 def test_the_limit_of_time_holds_within_a_step(threads: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     products(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(overtime, "PATIENCE", 600.0)
+    monkeypatch.setattr(overtime, "EXTRA_CALL_SECONDS", 600.0)
     arguments = ["--feed=x=@x.npy", "--max-time=0.7", "--threads", threads]
     assert main(["execute", "p.pb", *arguments]) == 6
     out, err = capsys.readouterr()
@@ -213,7 +213,7 @@ def test_the_limit_of_time_holds_within_a_step(threads: str, tmp_path: Path, mon
 def test_the_limit_of_time_holds_while_states_are_initialised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     save(rich(), tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(overtime, "PATIENCE", 600.0)  # a busy machine ends no test
+    monkeypatch.setattr(overtime, "EXTRA_CALL_SECONDS", 600.0)  # a busy machine ends no test
     ended: list[bool] = []
     initialise = States.initialise
 
@@ -253,7 +253,7 @@ def test_a_step_that_is_cut_leaves_the_last_checkpoint(
         make(self, lambda: (step(), ring()))
 
     monkeypatch.setattr(Overtime, "step", cut_in_the_second)
-    monkeypatch.setattr(overtime, "ROOM", 0.0)
+    monkeypatch.setattr(overtime, "EXTRA_STEP_SECONDS", 0.0)
     arguments = ["execute", "p.pb", "-q", "--checkpoint", "c", "--every", every]
     assert main([*arguments, "--max-time", "1000"]) == 6
     said = capsys.readouterr().err

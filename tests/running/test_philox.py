@@ -19,7 +19,7 @@ from subjects.evaluate import evaluate, gradient
 
 from prograd_proto import TensorType
 from registry import Block, ops
-from runtime.philox import BLOCKS, SHUFFLE_STREAM, WORK_ROWS, permutation, random_bits_by_numpy
+from runtime.philox import BLOCKS_AT_A_TIME, SHUFFLE_STREAM, WORK_ROWS, permutation, random_bits_by_numpy
 
 
 def words(count, *, seed, stream, step, first=0):
@@ -98,7 +98,7 @@ def test_normal_numbers_are_those_of_the_scalar_implementation(place, dtype):
 @pytest.mark.parametrize("op", ["uniform", "normal"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_numbers_do_not_depend_on_the_size_of_the_tensor_or_of_pieces(op, dtype):
-    count = 4 * BLOCKS + 5
+    count = 4 * BLOCKS_AT_A_TIME + 5
     large = drawn(op, (count,), dtype=dtype)
     for smaller in (1, 2, 7, count - 4):
         assert drawn(op, (smaller,), dtype=dtype).tobytes() == large[:smaller].tobytes()
@@ -137,7 +137,7 @@ def test_dropout_keeps_its_share_of_a_tensor_of_many_pieces():
 
 
 def test_rows_are_ordered_by_keys_of_two_words():
-    for rows in (0, 1, 2, 9, 10, 2 * BLOCKS + 3):
+    for rows in (0, 1, 2, 9, 10, 2 * BLOCKS_AT_A_TIME + 3):
         order = permutation(42, 5, rows)
         word = scalar_words(2 * rows, seed=42, stream=SHUFFLE_STREAM, step=5)
         keys = [high << 32 | low for high, low in zip(word[::2], word[1::2], strict=True)]

@@ -134,6 +134,6 @@ def test_an_entry_that_sums_over_its_rows_is_always_run_as_the_first_time(tmp_pa
 
 def test_scripts_do_not_fill_the_memory(tmp_path):
     run = runtime.load(save(linear(), tmp_path))
-    for rows in range(1, predictions.MOST + 10):
+    for rows in range(1, predictions.MAX_SCRIPTS + 10):
         run.predict(np.ones((rows, 3), np.float32))
-    assert 0 < len(run._predictions._scripts) <= predictions.MOST
+    assert 0 < len(run._predictions._scripts) <= predictions.MAX_SCRIPTS

@@ -135,7 +135,7 @@ def test_a_fingerprint_that_is_none_is_a_damaged_description(begun: str, rows: o
 
 
 def test_large_rows_are_known_by_blocks_the_first_and_the_last_among_them(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(fingerprint, "WHOLE", 64 * 16)  # blocks of two rows of eight bytes
+    monkeypatch.setattr(fingerprint, "MAX_WHOLE_BYTES", 64 * 16)  # blocks of two rows of eight bytes
     x = np.arange(1000)
     whole = made(x)
     assert made(x.copy()) == whole

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.engines.reference.threads.tasks import TINY, Tasks, tasks_of
+from runtime.engines.reference.threads.tasks import HANDOVER_SECONDS, Tasks, tasks_of
 
 LARGE, SMALL = 1e-3, 1e-6
 
@@ -52,10 +52,10 @@ def test_small_ops_go_with_what_they_wait_for_or_what_waits_for_them():
 
 def test_no_op_takes_in_more_small_ones_than_are_small_together():
     before: list[set[int]] = [set(), *({0} for _ in range(1000)), set(range(1, 1001))]
-    tasks = tasks_of(before, [0.9 * TINY] * 1002, 2)
+    tasks = tasks_of(before, [0.9 * HANDOVER_SECONDS] * 1002, 2)
     assert tasks is not None
     assert len(tasks.ops) > 900
-    assert tasks_of(before, [TINY / 10] * 1002, 2) is None, "the lock would take longer than they do"
+    assert tasks_of(before, [HANDOVER_SECONDS / 10] * 1002, 2) is None, "the lock would take longer than they do"
 
 
 def test_one_large_op_beside_small_ones_is_not_worth_a_thread():
@@ -75,7 +75,7 @@ def graphs(draw: st.DrawFn) -> list[set[int]]:
     return [draw(st.sets(st.integers(0, i - 1), max_size=4)) if i else set() for i in range(count)]
 
 
-@given(graphs(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, TINY]))
+@given(graphs(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, HANDOVER_SECONDS]))
 @settings(max_examples=400)
 def test_tasks_have_every_op_once_and_wait_for_just_what_their_ops_wait_for(before: list[set[int]], seed: int, tiny):
     rng = np.random.default_rng(seed)

@@ -14,8 +14,8 @@ from subjects.random_training import training_programs
 from subjects.steps import Oracle, Stepper, same_bits
 
 from compiler import Program, constant, ops
-from runtime.engines.reference.threads.at_once import TRIALS, AtOnce
-from runtime.engines.reference.threads.contest import HOLDS, TURNS
+from runtime.engines.reference.threads.at_once import TRIAL_STEPS, AtOnce
+from runtime.engines.reference.threads.contest import TRIAL_STEPS_PER_WAY, VERDICT_STEPS
 from runtime.engines.reference.threads.in_order import Failure, InOrder
 from runtime.engines.reference.threads.tasks import Tasks
 from runtime.engines.reference.threads.worklist import Worklist
@@ -193,7 +193,7 @@ def test_a_training_program_has_the_same_bits_on_one_two_and_three_threads(progr
     fifo = Stepper(compiled)
     plans = None, apart(compiled)
     others = [Stepper(compiled, threads=threads, tiny=0.0, plan=plan) for threads in (2, 3) for plan in plans]
-    for _ in range(TRIALS + 3):
+    for _ in range(TRIAL_STEPS + 3):
         fed = rng.normal(size=(3, 4))
         wanted = fifo.step(x=fed)
         for other in others:
@@ -220,7 +220,7 @@ def test_fifo_is_one_thread_whatever_their_number():
     before = set(threading.enumerate())
     compiled = wide().compile()
     run = Run(compiled.desc, threads=4, schedule="fifo")
-    for _ in range(TRIALS + 1):
+    for _ in range(TRIAL_STEPS + 1):
         run.step({"x": np.ones((17, 5), "float32")})
     assert isinstance(run.session.workspaces.executor(run.session.bindings("train")[0])._way, InOrder)
     assert set(threading.enumerate()) <= before  # those of earlier tests may end
@@ -229,7 +229,7 @@ def test_fifo_is_one_thread_whatever_their_number():
 def test_a_program_of_small_ops_needs_no_threads():
     before = set(threading.enumerate())
     stepper = Stepper(wide().compile(), threads=2, tiny=1.0)
-    for _ in range(TRIALS + 1):
+    for _ in range(TRIAL_STEPS + 1):
         stepper.step(x=1)
     assert (tasks_in(stepper), set(threading.enumerate()) - before) == (0, set())
 
@@ -251,19 +251,19 @@ def test_threads_that_make_steps_slower_are_not_used(monkeypatch):
     monkeypatch.setattr(Worklist, "run", slow)
     fifo = Stepper(compiled)
     stepper = Stepper(compiled, threads=2, tiny=1e-12, plan=apart(compiled))
-    for _ in range(TRIALS + 2 * TURNS + HOLDS + 1):
+    for _ in range(TRIAL_STEPS + 2 * TRIAL_STEPS_PER_WAY + VERDICT_STEPS + 1):
         fifo.step(x=2)
         slow_steps.append(0)
         stepper.step(x=2)
         same_bits(stepper.snapshot(), fifo.snapshot())
-    assert slow_steps == [0] * TRIALS + [1, 0] * TURNS + [0] * HOLDS + [1]
+    assert slow_steps == [0] * TRIAL_STEPS + [1, 0] * TRIAL_STEPS_PER_WAY + [0] * VERDICT_STEPS + [1]
     stepper.executor.close()
 
 
 def test_threads_end_when_the_executor_closes():
     before = set(threading.enumerate())
     stepper = Stepper(wide().compile(), threads=3, tiny=0.0)
-    for _ in range(TRIALS):
+    for _ in range(TRIAL_STEPS):
         stepper.step(x=1)
     own = set(threading.enumerate()) - before
     assert len(own) == 2
@@ -279,7 +279,7 @@ def test_an_error_on_threads_is_the_sentence_of_the_first_op_that_has_one():
     i, j = (program.input(name, "int64", (2,)) for name in "ij")
     program.outputs(y=ops.gather(ops.sin(x), i), z=ops.gather(ops.cos(x), j))
     fifo, other = (Stepper(program.compile(), "predict", threads=n, tiny=0.0) for n in (1, 2))
-    for _ in range(TRIALS + 1):
+    for _ in range(TRIAL_STEPS + 1):
         other.step(x=0, i=0, j=0)
     assert tasks_in(other) > 1
     for _ in range(20):
@@ -294,7 +294,7 @@ def test_an_error_on_threads_is_the_sentence_of_the_first_op_that_has_one():
 
 def test_profiled_steps_on_threads_know_where_each_op_ran():
     fifo, other = (Stepper(wide().compile(), threads=n, tiny=0.0) for n in (1, 2))
-    for number in range(TRIALS + 20):
+    for number in range(TRIAL_STEPS + 20):
         fed = np.full((17, 5), number * 0.01, "float32")
         fifo.step(x=fed)
         other.executor.feeds["x"][...] = fed

@@ -30,7 +30,7 @@ from subjects.serving import (
 
 import runtime
 from compiler import Program, ops
-from runtime.serving.endpoints import BODIES
+from runtime.serving.endpoints import MAX_LARGE_BODIES
 
 X = rows(5)
 
@@ -311,7 +311,7 @@ def test_bodies_are_bounded_one_by_one_and_in_all(run):
         assert refusal(server.port, large, RAW, path="/predict?fetch=y") == (413, "the body is larger than 1000 bytes")
         pieces = b"258\r\n" + large[:600] + b"\r\n258\r\n" + large[600:] + b"\r\n0\r\n\r\n"
         assert refusal(server.port, pieces, RAW, path="/predict?fetch=y", Transfer_Encoding="chunked")[0] == 413
-        waiting = [begun(server.port, 1000, b"x" * 995) for _ in range(BODIES)]
+        waiting = [begun(server.port, 1000, b"x" * 995) for _ in range(MAX_LARGE_BODIES)]
         assert refusal(server.port, b"x" * 990, RAW, path="/predict?fetch=y") == (
             503,
             "the bodies of other requests take all the memory there is for them",

@@ -48,7 +48,7 @@ def bound():
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let bodies of a few bytes be read in pieces."""
-    monkeypatch.setattr(json_arrays, "SMALL", 7)
+    monkeypatch.setattr(json_arrays, "MAX_PARSED_BYTES", 7)
 
 
 def by_pieces(body: bytes, bound: object) -> dict[str, object]:
@@ -61,11 +61,11 @@ def test_a_large_body_is_read_as_a_small_one(bound, count: int, seed: int, inden
     random = np.random.default_rng(seed)
     x = random.normal(size=(count, 2, 3)).astype(np.float32)
     body = json.dumps({"s": [-5, 2**62], "x": x.tolist()}, indent=indent).encode()
-    before, json_arrays.SMALL = json_arrays.SMALL, piece
+    before, json_arrays.MAX_PARSED_BYTES = json_arrays.MAX_PARSED_BYTES, piece
     try:
         found = by_pieces(body, bound)
     finally:
-        json_arrays.SMALL = before
+        json_arrays.MAX_PARSED_BYTES = before
     assert found["x"].dtype == np.float32
     np.testing.assert_array_equal(found["x"], x)
     np.testing.assert_array_equal(found["s"], [-5, 2**62])
@@ -81,13 +81,13 @@ def test_a_body_that_is_not_what_it_should_be_is_refused_whatever_it_is(bound, d
         at = data.draw(st.integers(0, len(body) - 1))
         letter = data.draw(st.sampled_from([*b'[]{},":0-.e tn', 0xFF]))
         body[at : at + data.draw(st.integers(0, 2))] = bytes([letter])
-    before, json_arrays.SMALL = json_arrays.SMALL, 40
+    before, json_arrays.MAX_PARSED_BYTES = json_arrays.MAX_PARSED_BYTES, 40
     try:
         found = by_pieces(bytes(body), bound)
     except (ValueError, DataError):
         return
     finally:
-        json_arrays.SMALL = before
+        json_arrays.MAX_PARSED_BYTES = before
     wanted = json.loads(body)
     assert found.keys() == wanted.keys()
     for name, array in found.items():
@@ -209,7 +209,7 @@ def as_npy(x: np.ndarray) -> bytes:
 
 X = rows(20_000)
 LISTS = json.dumps({"x": X.tolist()}).encode()
-PARSING = json_arrays.PARSED * json_arrays.SMALL
+PARSING = json_arrays.PARSED_BYTES_RATIO * json_arrays.MAX_PARSED_BYTES
 BODIES_OF_ROWS = {
     RAW: (X.tobytes(), 200_000, "the body"),
     JSON: (LISTS, len(LISTS) + PARSING + X.nbytes // 2, "the array for the feed 'x'"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from runtime.engines.reference.threads.contest import HOLDS, TURNS, Contest
+from runtime.engines.reference.threads.contest import TRIAL_STEPS_PER_WAY, VERDICT_STEPS, Contest
 
 
 def steps(contest: Contest, count: int, seconds: Callable[[bool], float]) -> list[bool]:
@@ -23,30 +23,39 @@ def steps(contest: Contest, count: int, seconds: Callable[[bool], float]) -> lis
 def test_both_take_turns_then_the_faster_runs_for_ever_longer(at_once: bool):
     contest = Contest()
     for times in (1, 2, 4, 8):
-        assert steps(contest, 2 * TURNS, lambda now: 1.0 if now == at_once else 1.1) == [True, False] * TURNS
-        assert steps(contest, times * HOLDS, lambda now: 1.0) == [at_once] * (times * HOLDS)
+        assert (
+            steps(contest, 2 * TRIAL_STEPS_PER_WAY, lambda now: 1.0 if now == at_once else 1.1)
+            == [True, False] * TRIAL_STEPS_PER_WAY
+        )
+        assert steps(contest, times * VERDICT_STEPS, lambda now: 1.0) == [at_once] * (times * VERDICT_STEPS)
     assert contest.at_once, "and turns again"
 
 
 def test_of_two_that_are_equal_the_steps_in_order_win():
     contest = Contest()
-    steps(contest, 2 * TURNS, lambda now: 1.0)
+    steps(contest, 2 * TRIAL_STEPS_PER_WAY, lambda now: 1.0)
     assert not contest.at_once
 
 
 def test_another_verdict_holds_as_short_as_the_first():
     contest = Contest()
-    for at_once, holds in ((False, HOLDS), (False, 2 * HOLDS), (True, HOLDS), (True, 2 * HOLDS), (False, HOLDS)):
-        steps(contest, 2 * TURNS, lambda now, won=at_once: 1.0 if now == won else 2.0)
+    for at_once, holds in (
+        (False, VERDICT_STEPS),
+        (False, 2 * VERDICT_STEPS),
+        (True, VERDICT_STEPS),
+        (True, 2 * VERDICT_STEPS),
+        (False, VERDICT_STEPS),
+    ):
+        steps(contest, 2 * TRIAL_STEPS_PER_WAY, lambda now, won=at_once: 1.0 if now == won else 2.0)
         assert steps(contest, holds, lambda now: 1.0) == [at_once] * holds
         assert contest.at_once
 
 
 def test_what_slows_all_steps_for_a_while_decides_nothing():
     """A disturbance that begins in the middle of the turns, and slows both by the same factor."""
-    for begins in range(0, 2 * TURNS, 2):
-        contest, taken = Contest(), iter([1.0] * begins + [3.0] * 2 * TURNS)
-        steps(contest, 2 * TURNS, lambda now, taken=taken: next(taken) * (0.9 if now else 1.0))
+    for begins in range(0, 2 * TRIAL_STEPS_PER_WAY, 2):
+        contest, taken = Contest(), iter([1.0] * begins + [3.0] * 2 * TRIAL_STEPS_PER_WAY)
+        steps(contest, 2 * TRIAL_STEPS_PER_WAY, lambda now, taken=taken: next(taken) * (0.9 if now else 1.0))
         assert contest.at_once
 
 

@@ -15,7 +15,7 @@ from runtime.check import check_program
 from runtime.engines.reference.bound_step import Memory
 from runtime.engines.reference.executor import Manner, prepare
 from runtime.engines.reference.target import REFERENCE
-from runtime.engines.reference.threads.tasks import TINY
+from runtime.engines.reference.threads.tasks import HANDOVER_SECONDS
 from runtime.entries import BoundEntry
 from runtime.memory.aligned import aligned_bytes
 from runtime.runs.states import States
@@ -40,7 +40,7 @@ class Stepper:
         entry: str = "train",
         *,
         threads: int = 1,
-        tiny: float = TINY,
+        tiny: float = HANDOVER_SECONDS,
         check_nan: bool = False,
         fetch: Sequence[str] = (),
         plan: pb.MemoryPlan | None = None,

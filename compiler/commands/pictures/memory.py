@@ -18,10 +18,10 @@ from compiler.commands.show_memory import life_in_words, maker, names_in_words, 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.text.words import LIFESPANS, tensor
 
-WIDTH: Final = 1280
+PICTURE_WIDTH: Final = 1280
 TOP, BOTTOM, LEFT, RIGHT = 84, 600, 84, 1256
-BAND: Final = 14
-LETTER: Final = 6.4  # width of a label's character in pixels
+MIN_LABEL_HEIGHT: Final = 14
+LETTER_WIDTH: Final = 6.4  # width of a label's character in pixels
 COLOURS: Final = dict(zip(KINDS, ("#3fa787", "#4c86c6", "#e0863c", "#a877c9", "#9aa3ad"), strict=True))
 STYLE: Final = """
 svg { font: 12px system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; }
@@ -80,7 +80,8 @@ class _Scale:
 def _drawing(title: str, program: pb.ProgramDesc, memory: StepMemory) -> Iterator[str]:
     scale = _Scale(2 * len(memory.block.ops) + 1, max(memory.plan.arena_bytes, 1))
     height = BOTTOM + 92
-    yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">'
+    size = f'viewBox="0 0 {PICTURE_WIDTH} {height}" width="{PICTURE_WIDTH}" height="{height}"'
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
     yield f"<style>{STYLE}</style>"
     yield _text(LEFT, 28, title, "title")
     arena, peak = size_in_words(memory.plan.arena_bytes), size_in_words(memory.peak_bytes)
@@ -104,7 +105,7 @@ def _legend(memory: StepMemory) -> Iterator[str]:
         if any(r.kind == kind for r in memory.residents):
             yield f'<rect x="{x}" y="60" width="12" height="12" rx="2" fill="{COLOURS[kind]}"/>'
             yield _text(x + 17, 70, kind)
-            x += 40 + LETTER * len(kind)
+            x += 40 + LETTER_WIDTH * len(kind)
     yield f'<path class="needed" d="M{x} 66h14"/>'
     yield _text(x + 20, 70, "needed")
 
@@ -146,7 +147,7 @@ def _label(scale: _Scale, resident: Resident) -> Iterator[str]:
     x, top = scale.x(resident.buffer.start), scale.y(resident.offset + resident.buffer.nbytes)
     width, height = scale.x(resident.buffer.stop) - x, scale.y(resident.offset) - top
     label = tensor(resident.tenants[0].tensor) if resident.tenants else resident.buffer.name
-    if height >= 14 and width >= LETTER * len(label) + 8:
+    if height >= 14 and width >= LETTER_WIDTH * len(label) + 8:
         yield _text(x + 5, top + min(height / 2, 12) + 4, label, "label")
 
 
@@ -177,7 +178,7 @@ def _stages(program: pb.ProgramDesc, memory: StepMemory, scale: _Scale) -> Itera
         x, right = scale.x(2 * first), scale.x(2 * i + 2)
         count = i + 1 - first
         what = f"{op_in_words(ops[i])}, {line_of(program, ops[i])}".rstrip(", ") if count == 1 else f"{count} ops"
-        at = f'x="{x}" y="{BOTTOM + 6}" width="{round(right - x, 2)}" height="{BAND}"'
+        at = f'x="{x}" y="{BOTTOM + 6}" width="{round(right - x, 2)}" height="{MIN_LABEL_HEIGHT}"'
         yield f'<rect {at} fill="{STAGE_COLOURS[words[i]]}">'
         yield f"<title>{safe(f'{words[i]}: {what}')}</title></rect>"
         first = i + 1
@@ -196,7 +197,7 @@ def _stage_words(words: list[str]) -> Iterator[str]:
         if word in words:
             yield f'<rect x="{x}" y="{BOTTOM + 54}" width="12" height="12" rx="2" fill="{colour}"/>'
             yield _text(x + 17, BOTTOM + 64, word)
-            x += 40 + round(LETTER * len(word))
+            x += 40 + round(LETTER_WIDTH * len(word))
 
 
 def _peak(memory: StepMemory, scale: _Scale) -> Iterator[str]:

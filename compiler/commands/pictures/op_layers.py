@@ -21,8 +21,8 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.text.words import name, tensor
 
 BOX, HEIGHT, ACROSS, DOWN, EDGE, TOP = 210, 40, 234, 84, 24, 76
-LETTERS: Final = 30  # characters of a label that fit into a box
-SHOWN: Final = 12  # ops that hovering over a box lists
+MAX_LABEL_LETTERS: Final = 30  # characters of a label that fit into a box
+MAX_LISTED_OPS: Final = 12  # ops that hovering over a box lists
 STYLE: Final = """
 svg { font: 12px system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; }
 text { fill: #6b7480; }
@@ -170,13 +170,13 @@ def _words(box: _Box, down: int, words: str, style: str) -> str:
 
 
 def _short(words: str) -> str:
-    return words if len(words) <= LETTERS else f"{words[: LETTERS - 3]}..."
+    return words if len(words) <= MAX_LABEL_LETTERS else f"{words[: MAX_LABEL_LETTERS - 3]}..."
 
 
 def _hover(program: pb.ProgramDesc, box: _Box) -> str:
     lines = [f"{name(box.scope) if box.scope else 'no scope'}, {box.stage}"]
-    for op in box.ops[:SHOWN]:
+    for op in box.ops[:MAX_LISTED_OPS]:
         read = ", ".join(map(tensor, op.inputs))
         lines.append(f"{op_in_words(op)}({read}), {line_of(program, op)}".rstrip(", "))
-    more = len(box.ops) - SHOWN
+    more = len(box.ops) - MAX_LISTED_OPS
     return "\n".join([*lines, f"and {more} more"] if more > 0 else lines)

@@ -19,10 +19,10 @@ from prograd_proto import type_of
 from prograd_proto.blocks.walk import inside
 from prograd_proto.text.words import name, tensor
 
-DEEPEST: Final = 16
+MAX_SCOPE_DEPTH: Final = 16
 """Upper bound on the depth of scopes; further dots stay in the name of the innermost."""
 
-OPEN: Final = 40
+MAX_OPEN_OPS: Final = 40
 """Upper bound on the ops of a block whose scopes are all open at first."""
 
 STYLE: Final = """
@@ -79,7 +79,7 @@ def _block(program: pb.ProgramDesc, block: pb.BlockDesc, mark: str) -> Iterator[
     root = _Scope()
     for i, scope in enumerate(op_scopes(program, block)):
         here, stage = root, stage_in_words(block.ops[i])
-        for part in scope.split(".", DEEPEST - 1) if scope else []:
+        for part in scope.split(".", MAX_SCOPE_DEPTH - 1) if scope else []:
             if part not in here.within:
                 here.within[part] = _Scope()
                 here.parts.append(part)
@@ -100,7 +100,7 @@ def _scope(scope: _Scope, ops: _Ops) -> Iterator[str]:
         else:
             inner = scope.within[part]
             counts = ", ".join(f"{inner.stages[stage]} {stage}" for stage in STAGE_COLOURS if inner.stages[stage])
-            yield f"<details{' open' if len(ops.block.ops) <= OPEN else ''}>"
+            yield f"<details{' open' if len(ops.block.ops) <= MAX_OPEN_OPS else ''}>"
             yield f"<summary><b>{safe(name(part))}</b> <span>{counts}</span></summary>"
             yield from _scope(inner, ops)
             yield "</details>"

@@ -11,7 +11,7 @@ from prograd_proto.errors import ProgramError
 from prograd_proto.text.words import DTYPES, LIFESPANS, Line, enumerator, name, quoted, real, tensor
 
 NUMBERS: Final = {word: number for number, word in DTYPES.items()}
-READABLE: Final = 16
+MAX_READABLE_ELEMENTS: Final = 16
 """Upper bound on the elements of a small tensor that is written as numbers; larger ones are written as bytes."""
 
 
@@ -86,7 +86,7 @@ def small_tensor(message: pb.SmallTensor) -> str:
     word = DTYPES.get(message.dtype, "")
     head = f"{dtype(message.dtype)}[{', '.join(map(str, message.shape))}]"
     count = prod(message.shape)
-    if word in ITEM_BYTES and 0 <= count <= READABLE and len(message.data) == count * ITEM_BYTES[word]:
+    if word in ITEM_BYTES and 0 <= count <= MAX_READABLE_ELEMENTS and len(message.data) == count * ITEM_BYTES[word]:
         values = unpack(word, message.data)
         # A bool that is neither 0 nor 1, or a NaN with a sign or other bits, comes back as another byte.
         if pack(word, [nan if v != v else v for v in values]) == message.data:
@@ -98,13 +98,13 @@ def element(dtype: str, value: float) -> str:
     """Return one element; a short float has as few digits as distinguish it from its neighbours."""
     if dtype == "bool":
         return "true" if value else "false"
-    if dtype not in FEWEST or value != value:
+    if dtype not in MIN_DIGITS or value != value:
         return repr(value)
-    texts = (f"{value:.{digits}g}" for digits in range(FEWEST[dtype], 10))
+    texts = (f"{value:.{digits}g}" for digits in range(MIN_DIGITS[dtype], 10))
     return next(text for text in texts if packs_alike(dtype, float(text), value))
 
 
-FEWEST: Final = {"float32": 6, "float16": 3, "bfloat16": 2}
+MIN_DIGITS: Final = {"float32": 6, "float16": 3, "bfloat16": 2}
 """Decimal digits that distinguish all floats of the dtype."""
 
 

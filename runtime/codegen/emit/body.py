@@ -125,7 +125,7 @@ class Body:
             names = {**known, **self._places(node, steps, index, lanes)}
             if node.rule.is_invalid is not None:
                 self._look(node.rule.is_invalid(*operands, **names), count)
-            for name, value in zip(node.outputs, node.rule.of(operands, names), strict=True):
+            for name, value in zip(node.outputs, node.rule.evaluate(operands, names), strict=True):
                 values[name] = self._spread(value, lanes) if self.types[name].rank else value
         for name in self.stored:
             if name in values:
@@ -188,7 +188,7 @@ class Body:
         assert isinstance(node.rule, Pointwise), f"{node.op.type} is not computed element by element"
         singles = [self.singles.get(name) for name in node.inputs]
         stream = self.f.load(self.places[stream_of(node.outputs[0])]) if node.rule.is_random else None
-        return node.rule.once(singles, node.attributes, stream)
+        return node.rule.named_values(singles, node.attributes, stream)
 
     def _places(
         self, node: Node, steps: Mapping[str, Sequence[int]], index: Sequence[Index], lanes: int

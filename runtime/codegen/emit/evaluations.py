@@ -1,4 +1,4 @@
-"""How often a group computes each element of the operand in its producer slot: once in each part that packs it."""
+"""The number of times that a group computes each element of a computed operand: once in each part that packs it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime.codegen.rules import CustomKernel
 
 
 def evaluations(target: Target, kernel: GroupKernel) -> int | None:
-    """Return how often a group with a prologue computes each element of its operand; None if it cannot."""
+    """Return the number of times that a group computes each element of its computed operand; None if it cannot."""
     node = kernel.group.nodes[0]
     if isinstance(node.rule, CustomKernel):
         inputs, outputs = ([kernel.types[x] for x in names if x] for names in (node.inputs, node.outputs))
@@ -34,7 +34,7 @@ def evaluations(target: Target, kernel: GroupKernel) -> int | None:
 
 
 def _parts(target: Target, kernel: GroupKernel, shape: ProductShape) -> tuple[int, int | None]:
-    """Return how many parts of a result compute each element of its left operand, and of its right one."""
+    """Return the numbers of parts of a result that compute each element of its left operand, and of its right one."""
     bits = DTYPES[kernel.types[kernel.group.nodes[0].outputs[0]].dtype].bits
     if kernel.additions is Additions.LANES:
         return 1, None

@@ -1,13 +1,13 @@
-"""Large products: the right operand is copied into panels once, by all threads; then units make blocks of the result.
+"""Large products: all threads copy the right operand into panels once; then work items compute blocks of the result.
 
-A part that copied operands for itself would copy the same as others, and one of few columns would read all of the left
-operand again, which may be larger than a cache. Here a unit reads its rows of the left operand once, and panels that
-lie in a cache of all.
+If parts copied operands for themselves, several would copy the same, and a part of few columns would read all of the
+left operand again, which may be larger than a cache. Here a work item reads its rows of the left operand once, and
+panels that all work items share.
 
-Of a gradient of weights with few rows, units are columns of all rows. Nobody else needs their part of the right operand
-then, so a unit copies it for itself, a block of the depth at a time, which stays near; and the left operand, along
-whose rows the result's lie, is read where it is. What follows is a stage of its own, over whole rows: cores read ahead
-in what is long, and an update reads and writes three states.
+In a gradient of weights with few rows, work items are columns of all rows. No other work item needs their part of the
+right operand then, so a work item copies it for itself, one block of the depth at a time, which stays in the caches.
+The left operand, along whose rows the result is contiguous, is read in place. The epilogue is a kernel step of its own,
+over whole rows: the hardware prefetcher follows long rows, and an update reads and writes three states.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from runtime.codegen.machine import Target
 from runtime.codegen.rules import KernelStep, KernelSteps, Prepack, Work
 
 ROWS_PER_ITEM: Final = 128
-"""Of a unit: the part of the left operand that it reads again for each panel stays near."""
+"""Rows of a work item: the part of the left operand that it reads again for each panel stays in the caches."""
 
 MIN_ITEMS: Final = 8
-"""At least: where there are not as many blocks of rows, columns are cut too."""
+"""Least number of work items: with fewer blocks of rows, columns are split too."""
 
 
 MAX_LIGHT_EPILOGUE_NODES: Final = 2
@@ -57,7 +57,7 @@ ROWS_COPIED_TOGETHER: Final = 16
 
 
 DEFERRED_ROWS_PER_ITEM: Final = 16
-"""Of a unit that goes on with what waits."""
+"""Rows of a work item of the epilogue's kernel step."""
 
 
 def is_large(kernel: GroupKernel, shape: ProductShape) -> bool:
@@ -67,12 +67,12 @@ def is_large(kernel: GroupKernel, shape: ProductShape) -> bool:
 
 
 def _right_of(shape: ProductShape) -> int:
-    """The number of the operand that is the right one."""
+    """Return the number of the right operand."""
     return 0 if shape.is_transposed else 1
 
 
 def large_steps(target: Target, kernel: GroupKernel, shape: ProductShape) -> KernelSteps:
-    """A stage that copies and one that multiplies; or one that multiplies, and one of what follows, if much does."""
+    """Return two kernel steps: a copy and the products; or the products and the epilogue, if that is long."""
     element = DTYPES[kernel.types[kernel.group.nodes[0].outputs[0]].dtype]
     item = element.bits // 8
     blocks = partition_of_large(target, element.bits, shape)
@@ -105,7 +105,7 @@ def large_steps(target: Target, kernel: GroupKernel, shape: ProductShape) -> Ker
 
 
 def _copies(shape: ProductShape, plan: MatmulPlan) -> Pieces:
-    """Units of the stage that copies: stretches of the depth where the right operand lies along its rows, or panels."""
+    """Return the work items of the copy: ranges of the depth if right rows are contiguous, otherwise panels."""
     if shape.right[1] != 1:
         return pieces_of(shape.n, plan.width)
     return pieces_of(shape.k, gcd(plan.depth, ROWS_COPIED_TOGETHER) if plan.depths > 1 else ROWS_COPIED_TOGETHER)
@@ -117,7 +117,7 @@ def partition_of_large(target: Target, bits: int, shape: ProductShape) -> _Colum
 
 
 class _Columns:
-    """A result that is cut into columns of all rows; see `_Blocks`."""
+    """A result in parts of columns of all rows; see `_Blocks`."""
 
     width = 0
 
@@ -131,13 +131,13 @@ class _Columns:
 
 
 class _Blocks:
-    """How the result is cut, and the plan of every block.
+    """The parts of the result, and the plan of every block.
 
     Attributes:
-        rows, columns: of the result.
-        plan: of a block.
-        width: of all panels together; 0 if every unit makes its own.
-        apart: elements from one row of sums that wait to the next, which is no power of two.
+        rows, columns: pieces of the result.
+        plan: plan of a block.
+        width: columns of all panels together; 0 if every work item packs its own.
+        apart: stride of the rows of stored sums, in elements, which is no power of two.
     """
 
     def __init__(self, target: Target, bits: int, shape: ProductShape) -> None:
@@ -160,9 +160,9 @@ class _Blocks:
 
 
 def _sums_wait(kernel: GroupKernel, shape: ProductShape, plan: MatmulPlan) -> bool:
-    """Whether what follows is computed row by row, when a block is done, rather than tile by tile.
+    """Return True if the epilogue runs row by row after a block, rather than tile by tile.
 
-    It then reads and writes long stretches of memory, and is written once. A bias does not need that.
+    It then reads and writes long rows of memory, each once. A bias does not need that.
     """
     others = kernel.group.nodes[1:]
     made = {name for node in kernel.group.nodes for name in node.outputs}
@@ -183,13 +183,13 @@ class _Emission:
         self.wait = _sums_wait(kernel, shape, blocks.plan)
 
     def copy(self, number: Value, copies: Pieces) -> None:
-        """A part of the right operand by panels."""
+        """Copy a part of the right operand into panels."""
         write = self._stretch if self.shape.right[1] == 1 else self._panel
         for start, size in piece(self.work.f, number, copies):
             write(start, size)
 
     def _panel(self, column: Index, columns: int) -> None:
-        """A copy of some columns of the right operand, one block of the depth after the other."""
+        """Copy some columns of the right operand, one block of the depth after the other."""
         f, plan, depths = self.work.f, self.blocks.plan, pieces_of(self.shape.k, self.blocks.plan.depth)
         right = self.operands.right([])
         for part in f.range(0, depths.pieces):
@@ -198,7 +198,7 @@ class _Emission:
                 packed_right(f, right.moved(p, column), to, depth, columns, plan.width, plan.depth, vector)
 
     def _stretch(self, p: Index, depth: int) -> None:
-        """A copy of some whole rows of the right operand, all of one block of the depth."""
+        """Copy some whole rows of the right operand, all of one block of the depth."""
         f, plan, shape = self.work.f, self.blocks.plan, self.shape
         right = self.operands.right([]).moved(p, 0)
         inside = f.index(p) % plan.depth
@@ -206,18 +206,18 @@ class _Emission:
         packed_right(f, right, to, depth, shape.n, plan.width, plan.depth, self.element.of(plan.lanes))
 
     def _lies(self, p: Index, column: Index) -> Value:
-        """Where the copy of a block of the right operand begins."""
+        """Return the address of the copy of a block of the right operand."""
         return self.work.shared_scratch(0, self.element) + (p * self.blocks.width + column * self.blocks.plan.depth)
 
     def item(self, number: Value) -> None:
-        """One block of the result."""
+        """Compute one block of the result."""
         rows, columns = self.blocks.rows, self.blocks.columns
         for row, m in piece(self.work.f, number // columns.pieces, rows):
             for column, n in piece(self.work.f, number % columns.pieces, columns):
                 self.block(row, column, m, n)
 
     def block(self, row: Index, column: Index, m: int, n: int) -> None:
-        """Some rows and columns of the result."""
+        """Compute some rows and columns of the result."""
         shape, plan, work = self.shape, self.blocks.plan, self.work
 
         waiting = self._waiting(row, column) if self.wait else None
@@ -247,13 +247,13 @@ class _Emission:
                 self._row(waiting.moved(i, 0), row + i, column, n)
 
     def finish(self, number: Value, rows: Pieces) -> None:
-        """What follows from some rows, when all of their columns are done."""
+        """Run the epilogue of some rows, when all of their columns are done."""
         for row, m in piece(self.work.f, number, rows):
             for i in self.work.f.range(0, m):
                 self._row(self._waiting(row + i, 0), row + i, 0, self.shape.n)
 
     def _waiting(self, row: Index, column: Index) -> Matrix:
-        """Where the sums of a block wait: all of them in one place, or those of a thread's block in its own."""
+        """Return the memory for the sums of a block: shared by all blocks, or scratch of the thread."""
         if self.blocks.width:
             return Matrix(self.work.thread_scratch(1, self.element), self.blocks.apart)
         return Matrix(self.work.shared_scratch(0, self.element), self.blocks.apart).moved(row, column)
@@ -269,7 +269,7 @@ class _Emission:
         return found
 
     def _row(self, waiting: Matrix, row: Index, column: Index, columns: int) -> None:
-        """What follows from a row of sums."""
+        """Run the epilogue of a row of sums."""
 
         def vector(j: Index, lanes: int, count: int) -> None:
             x = self.work.f.load(waiting.at, j, lanes, count if lanes else None)

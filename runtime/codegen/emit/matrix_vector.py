@@ -1,8 +1,8 @@
-"""Groups that begin with a product of one column: vectors are rows of it, as a column would use one lane of them alone.
+"""Groups that begin with a product of one column: vectors are rows, because a column would use one lane of them.
 
-The left operand lies along its rows: each is multiplied and joined in lanes, in the tree of reductions, and as many
-rows as there are lanes become one vector. Nodes that read operands with gaps take the results one by one. A left
-operand that lies along its columns is transposed instead, see `partition`. `lowering.order_additions` decides which
+The rows of the left operand are contiguous: each is multiplied and reduced in lanes, in the tree of reductions, and as
+many rows as there are lanes become one vector. Nodes that read operands with gaps take the results one by one. A left
+operand whose columns are contiguous is transposed instead, see `partition`. `lowering.order_additions` decides which
 products add in this order.
 """
 
@@ -29,7 +29,7 @@ from runtime.codegen.rules import KernelStep, KernelSteps, Work
 
 
 def column_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
-    """One stage: a unit is a vector of rows."""
+    """Return one kernel step: a work item is a vector of rows."""
     shape = product_shape(kernel)
     lanes = target.lanes(DTYPES[kernel.types[kernel.group.nodes[0].outputs[0]].dtype].bits)
     around, (whole, rest) = shape.loops.extents[:-2], divmod(shape.m, lanes)
@@ -82,7 +82,7 @@ class _Column:
             self.body.at(self.steps, [*at, row + i], 0, 1, {self.result: lane(x, i)})
 
     def _row(self, left: Operand, right: Matrix) -> Value:
-        """Products of a row, joined to one vector."""
+        """Return the products of a row, reduced to one vector."""
 
         def products(k: Index, tail: int | None) -> list[Value]:
             return [left.along_row(0, k, self.lanes, tail) * right.along_column(k, 0, self.lanes, tail)]
@@ -92,7 +92,7 @@ class _Column:
 
 
 def transposed_sum(vectors: Sequence[Value]) -> Value:
-    """The sum of the lanes of each vector, in the lane of its number; there are as many vectors as lanes."""
+    """Return the sum of the lanes of each vector, in the lane of its number; there are as many vectors as lanes."""
     lanes, size = len(vectors), 1  # `size` vectors are merged into one; the sum of each is spread over `size` lanes
     while size < lanes:
         pairs = range(0, lanes, 2 * size)

@@ -70,7 +70,7 @@ def product_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
 
 
 def _row_tiles(kernel: GroupKernel, shape: ProductShape, partition: Partition) -> RowTiles | None:
-    """Parts that are rows of the batch: of the result, or along the depth of a gradient of weights."""
+    """Return the parts as row tiles of the batch: of the result, or along the depth of a gradient of weights."""
     inputs = kernel.group.nodes[0].inputs
     left, right = inputs[::-1] if shape.is_transposed else inputs
     if shape.computed[1] or any(isinstance(node.rule, CustomKernel) for node in kernel.group.prologue):
@@ -102,7 +102,7 @@ class _Emission:
         self.operands = ProductOperands(work, kernel, shape)
 
     def part(self, index: list[Index]) -> None:
-        """A part at a place of the axes around a matrix, and along its depth, rows and columns."""
+        """Compute a part at a position of the axes around a matrix, and along its depth, rows and columns."""
         *at, depth, rows, columns = index
         for row, m in piece(self.f, rows, self.cut.rows):
             for column, n in piece(self.f, columns, self.cut.columns):
@@ -147,7 +147,7 @@ class _Emission:
         return self.work.shared_scratch(0, self.element) + matrix * (self.shape.m * self.shape.n)
 
     def reduced(self, at: list[Index], item: tuple[Index, Index], columns: Pieces, rows: Pieces) -> None:
-        """Some columns and rows of a matrix, whose halves of the depth wait."""
+        """Add the stored halves of the depth for some columns and rows of a matrix."""
         for column, n in piece(self.f, item[0], columns):
             for row, m in piece(self.f, item[1], rows):
                 for i in self.f.range(0, m):

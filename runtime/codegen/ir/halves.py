@@ -14,7 +14,7 @@ from runtime.codegen.ir.value import Value
 HALF: Final = Type("float", 16)
 """The type of a float16 in LLVM's instructions."""
 
-MOVED: Final = 127 - 15
+BIAS_DIFFERENCE: Final = 127 - 15
 """The difference of the exponent biases of float32 and float16."""
 
 
@@ -29,8 +29,8 @@ def widened(x: Value) -> Value:
         return f.emit(f"fpext {half.type} {half.text} to {FLOAT32.of(lanes)}", FLOAT32.of(lanes))
     size = (whole & 0x7FFF) << 13
     exponent = size & (0x1F << 23)
-    normal = size + (MOVED << 23)
-    beyond = normal + (MOVED << 23)
+    normal = size + (BIAS_DIFFERENCE << 23)
+    beyond = normal + (BIAS_DIFFERENCE << 23)
     small = _as(_as(normal + (1 << 23), FLOAT32) - 2.0**-14, UINT32)
     size = _choice(exponent.equal(0x1F << 23), beyond, _choice(exponent.equal(0), small, normal))
     return _as(size | ((whole & 0x8000) << 16), FLOAT32)
@@ -72,11 +72,11 @@ def _to_float16(x: Value, kind: Type) -> Value:
         return f.emit(f"bitcast {half.type} {half.text} to {kind.of(lanes)}", kind.of(lanes))
     whole = _as(x, INT32)
     size = whole & 0x7FFFFFFF
-    normal = (size + (0xFFF - (MOVED << 23)) + ((size >> 13) & 1)) >> 13
+    normal = (size + (0xFFF - (BIAS_DIFFERENCE << 23)) + ((size >> 13) & 1)) >> 13
     small = _as(_as(size, FLOAT32) + 0.5, INT32) - (126 << 23)  # its last digit is that of the least float16
     beyond = _choice(size > (255 << 23), size.like(0x7E00), size.like(0x7C00))
-    number = _choice(size < ((MOVED + 1) << 23), small, normal)
-    number = _choice(size < ((MOVED + 31) << 23), number, beyond)
+    number = _choice(size < ((BIAS_DIFFERENCE + 1) << 23), small, normal)
+    number = _choice(size < ((BIAS_DIFFERENCE + 31) << 23), number, beyond)
     return _in_16_bits(number | ((whole >> 16) & 0x8000), kind)
 
 

@@ -19,5 +19,5 @@ def instructions(target: Target, node: Node, types: Mapping[str, TensorType]) ->
     f = Module(target).function("counted", [], None)
     operands = [Value("%x", register_type(types[x].dtype).of(target.lanes(64)), f) if x else None for x in node.inputs]
     before = f.size
-    rule.of(operands, dict(node.attributes))
+    rule.evaluate(operands, dict(node.attributes))
     return f.size - before

@@ -63,8 +63,8 @@ TAIL_POLYNOMIAL: Final = {
 }
 """-log(erfc(x)) in powers of x."""
 
-BORDER: Final = {32: 0.921875, 64: 1.0}
-END: Final = {32: 4.1, 64: 6.0}
+MAX_POLYNOMIAL_ARGUMENT: Final = {32: 0.921875, 64: 1.0}
+SATURATED_ARGUMENT: Final = {32: 4.1, 64: 6.0}
 """erf is 1 from here on."""
 
 SCALED: Final = {
@@ -111,28 +111,28 @@ SCALED: Final = {
 }
 """(1 + 2 * x) * exp(x * x) * erfc(x) in powers of (x - 4) / (x + 4)."""
 
-ALL: Final = {32: 10.5, 64: 27.3}
+VANISHED_ARGUMENT: Final = {32: 10.5, 64: 27.3}
 """erfc is 0 from here on."""
 
-LEADING: Final = {32: (INT32, -1 << 12), 64: (INT64, -1 << 27)}
+LEADING_DIGIT_MASKS: Final = {32: (INT32, -1 << 12), 64: (INT64, -1 << 27)}
 """Masks that keep the leading digits of a number, few enough that its square is exact."""
 
 
 def erf(x: Value) -> Value:
     """Return the error function; at most 1.4 and 1.5 ulp."""
     size = x.type.bits
-    t = minimum(absolute(x), END[size])
+    t = minimum(absolute(x), SATURATED_ARGUMENT[size])
     near = fma(x, polynomial(x * x, CENTRE_POLYNOMIAL[size]), x)
     far = 1 - exp(-polynomial(t, TAIL_POLYNOMIAL[size]))
-    return where(t < BORDER[size], near, copysign(far, x))
+    return where(t < MAX_POLYNOMIAL_ARGUMENT[size], near, copysign(far, x))
 
 
 def erfc(x: Value) -> Value:
     """Return 1 - erf(x), which keeps its digits where it is small; at most 3.3 and 3.4 ulp."""
     size = x.type.bits
-    t = minimum(absolute(x), ALL[size])
+    t = minimum(absolute(x), VANISHED_ARGUMENT[size])
     curve = polynomial((t - 4) / (t + 4), SCALED[size]) / (t + t + 1)
-    kind, mask = LEADING[size]
+    kind, mask = LEADING_DIGIT_MASKS[size]
     lead = bits(bits(t, kind) & mask, x.type.of(0))
     rest = (lead - t) * (lead + t)  # lead * lead - t * t, which is small
     y = exp(-(lead * lead)) * fma(curve, rest * fma(rest, fma(rest, fma(rest, 1 / 24, 1 / 6), 0.5), 1.0), curve)

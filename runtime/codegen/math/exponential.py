@@ -33,13 +33,13 @@ LN2: Final = 0.6931471805599453
 LN2_PARTS: Final = {32: (0.693359375, -2.12194440e-4), 64: (0.6931471803691238, 1.9082149292705877e-10)}
 """log(2) as a sum; the first part has so few digits that its product with the exponent of a float is exact."""
 
-LIMITS: Final = {32: -104.0, 64: -746.0}
+UNDERFLOW_ARGUMENTS: Final = {32: -104.0, 64: -746.0}
 """exp is 0 below these numbers."""
 
 EXPONENTS: Final = {32: -126, 64: -1022}
 """Exponents of the least normal numbers."""
 
-RAISED: Final = 64
+EXPONENT_OFFSET: Final = 64
 """The number that is added to exponents to make small numbers normal."""
 
 LEAST_NORMAL: Final = {32: -87.0, 64: -708.0}
@@ -77,14 +77,14 @@ def exp_beside_one(x: Value) -> Value:
 
 def exp2(x: Value) -> Value:
     """Return 2**x; at most 1.0 and 1.1 ulp, and exact for whole numbers."""
-    x = maximum(x, LIMITS[x.type.bits] * LOG2E)
+    x = maximum(x, UNDERFLOW_ARGUMENTS[x.type.bits] * LOG2E)
     n, whole = _nearest(x)
     return _scaled(1 + _expm1_near((x - n) * LN2), whole, x, 1.0)
 
 
 def exp2_of_pair(high: Value, low: Value) -> Value:
     """Return 2**(high + low), where low is small beside high."""
-    high = maximum(high, LIMITS[high.type.bits] * LOG2E - 2)
+    high = maximum(high, UNDERFLOW_ARGUMENTS[high.type.bits] * LOG2E - 2)
     n, whole = _nearest(high)
     low = minimum(maximum(low, -1.0), 1.0)  # it may be large beyond the limits
     return _scaled(1 + _expm1_near(((high - n) + low) * LN2), whole, high, 1.0, low)
@@ -106,7 +106,7 @@ def expm1_of_size(x: Value) -> Value:
     return fma(_expm1_near(r), power, power - 1)
 
 
-def _split(x: Value, limits: Mapping[int, float] = LIMITS) -> tuple[Value, Value]:
+def _split(x: Value, limits: Mapping[int, float] = UNDERFLOW_ARGUMENTS) -> tuple[Value, Value]:
     """Return the integer n and the rest r of x = n * log(2) + r, for x limited to the range in which exp is not 0."""
     return _rest(maximum(x, limits[x.type.bits]))
 
@@ -138,8 +138,8 @@ def _scaled(y: Value, whole: Value, x: Value, item: float, more: Value | None = 
     digits, least = MANTISSA[x.type.bits], EXPONENTS[x.type.bits]
     power = whole << digits
     normal = bits(bits(y, power.type) + power, y.type)
-    base = y.like(2.0 ** (least + RAISED))
-    raised = bits(bits(y, power.type) + (power + (RAISED << digits)), y.type)
+    base = y.like(2.0 ** (least + EXPONENT_OFFSET))
+    raised = bits(bits(y, power.type) + (power + (EXPONENT_OFFSET << digits)), y.type)
     small = bits(bits(raised + base, power.type) - bits(base, power.type), y.type)
     normal = where(_is_below(x, least * item, more), small, normal)
     return where(_is_below(x, (2 - least) * item, more), normal, x.like(inf) + x)

@@ -83,7 +83,7 @@ def _lgamma_of_large(x: Value) -> Value:
 
 
 def _lgamma_of_small(x: Value) -> Value:
-    """Return lgamma for small x, by a polynomial around 2 and the factors x, x + 1, … that lead there from x."""
+    """Return lgamma of small numbers, by a polynomial around 2 and the factors between 2 and x."""
     whole = rint(x)
     part = x - whole
     factor = where(whole >= 2, x.like(1.0), x * where(whole < 1, part + 1, 1.0))

@@ -10,7 +10,7 @@ from runtime.codegen.ir.words import absolute, copysign, sqrt, where
 from runtime.codegen.math.exponential import LN2, MANTISSA
 from runtime.codegen.math.logarithm import log1p
 
-SPARE: Final = 4
+EXTRA_EXPONENT: Final = 4
 """Powers of two beyond the digits of a number from which on 1 is lost in a sum with it."""
 
 
@@ -35,5 +35,5 @@ def atanh(x: Value) -> Value:
 
 def _of(size: Value, more: Value) -> Value:
     """Return log(1 + more), which is log(2 * size) for a large size."""
-    is_large = size > 2.0 ** (MANTISSA[size.type.bits] + SPARE)
+    is_large = size > 2.0 ** (MANTISSA[size.type.bits] + EXTRA_EXPONENT)
     return log1p(where(is_large, size, more)) + where(is_large, size.like(LN2), 0.0)

@@ -50,7 +50,7 @@ AFTER_ARCTANGENT: Final = {
 PI: Final = {32: (3.1415927410125732, -8.742277657347586e-08), 64: (pi, 1.2246467991473532e-16)}
 """pi as the nearest float and the rest."""
 
-EIGHTH: Final = 0.4142135623730950
+TANGENT_OF_EIGHTH_PI: Final = 0.4142135623730950
 """The tangent of pi / 8."""
 
 
@@ -102,7 +102,7 @@ def _arcsine(x: Value) -> tuple[Value, Value]:
 
 def _angle(rise: Value, run: Value) -> Value:
     """Return the angle of a point in the first quadrant, measured from the nearest axis or diagonal."""
-    is_steep, is_flat = rise * EIGHTH > run, rise <= run * EIGHTH
+    is_steep, is_flat = rise * TANGENT_OF_EIGHTH_PI > run, rise <= run * TANGENT_OF_EIGHTH_PI
     top = where(is_flat, rise, where(is_steep, -run, rise - run))
     bottom = where(is_flat, run, where(is_steep, rise, rise + run))
     t = top / where(top.equal(0), 1.0, bottom)

@@ -31,7 +31,7 @@ HALF_PI: Final = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e
 FEW_TURNS: Final = 2.0**20
 """Size of angles up to which those parts reduce them."""
 
-FRACTION: Final = 1216
+FRACTION_BITS: Final = 1216
 TWO_OVER_PI: Final = int(
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424d"
     "d2e006492eea09d1921cfe1deb1cb129a73ee88235f52ebb4484e99c7026b45f7e413991d639"
@@ -39,7 +39,7 @@ TWO_OVER_PI: Final = int(
     "3f669e5fea2d7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d0856033046fc7b6bab",
     16,
 )
-"""2 / pi with `FRACTION` bits after the point."""
+"""2 / pi with `FRACTION_BITS` bits after the point."""
 
 WIDE: Final = Type("unsigned", 192)
 """Type with 2 bits for a quarter, 53 for the digits of an angle, 62 for its distance to a quarter, and 60 to spare."""
@@ -76,8 +76,8 @@ def _by_digits(x: Value) -> tuple[Value, Value]:
     b = bits(convert(absolute(x), FLOAT64), INT64)
     e = (b >> 52) - (1023 + 52)
     digits = convert(convert((b & (2**52 - 1)) | 2**52, UINT64), WIDE)
-    drop = minimum((FRACTION - 183) - e, FRACTION - 151)  # bits of 2 / pi that are too small to matter
-    table = x.function.data("two_over_pi", TWO_OVER_PI.to_bytes(FRACTION // 8 + 8, "little"))
+    drop = minimum((FRACTION_BITS - 183) - e, FRACTION_BITS - 151)  # bits of 2 / pi that are too small to matter
+    table = x.function.data("two_over_pi", TWO_OVER_PI.to_bytes(FRACTION_BITS // 8 + 8, "little"))
     window = x.function.read(table + (drop >> 3), WIDE)
     turned = (digits * window) << convert(convert(7 - (drop & 7), UINT64), WIDE)
     quarters = (turned + (1 << 189)) >> 190

@@ -43,8 +43,8 @@ def convolution_with_prologue(
     element, shape = DTYPES[x.dtype], shape_of(x, w, outputs[0], attributes)
     found = convolution_variant(target, element, shape)
     if isinstance(found, OneChannelGroups):
-        return Depthwise(target, element, shape, is_made=True).steps() if found.times == 1 else None
-    plan = plan_convolution(target, element.bits, shape, is_made=True)
+        return Depthwise(target, element, shape, is_source_computed=True).steps() if found.times == 1 else None
+    plan = plan_convolution(target, element.bits, shape, is_source_computed=True)
     if plan.by_panels or plan.columns > 1 or not isinstance(found, Direct):
         return None
     return correlation_steps(target, element, shape, plan)

@@ -52,7 +52,7 @@ class Pointwise:
     is_random: bool = False
     is_invalid: Callable[..., Value] | None = None
 
-    def once(
+    def named_values(
         self, operands: Sequence[Value | None], attributes: Mapping[str, Any], stream: Value | None = None
     ) -> dict[str, Any]:
         """Return the keyword arguments of the expression; call this outside of the loop."""
@@ -62,8 +62,8 @@ class Pointwise:
         more = {"stream": stream} if self.is_random else {}
         return {**attributes, **self.uniforms(*alone, **attributes, **more)}
 
-    def of(self, operands: Sequence[Value | None], names: Mapping[str, Any]) -> tuple[Value, ...]:
-        """Return the results for these operands, one for each output; `names` is the result of `once`."""
+    def evaluate(self, operands: Sequence[Value | None], names: Mapping[str, Any]) -> tuple[Value, ...]:
+        """Return the results for these operands, one for each output; `names` is the result of `named_values`."""
         results = self.expression(*operands, **names)
         return results if isinstance(results, tuple) else (results,)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.printable import WORD, sentence
+from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from runtime.command_line.streams import put
 from runtime.dtypes import Array
 from runtime.errors import UsageError
@@ -52,7 +52,7 @@ def give(wanted: Sequence[Wanted], arrays: Mapping[str, Array], *, force: bool) 
     """Print or write the fetched arrays."""
     for name, file in wanted:
         if file is None:
-            put(f"{sentence(name, WORD)}: {_type(arrays[name])} = {_shown(arrays[name])}")
+            put(f"{sentence(name, MAX_WORD_CHARACTERS)}: {_type(arrays[name])} = {_shown(arrays[name])}")
         else:
             write_npy(file, arrays[name], force=force)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from runtime.runs.metrics import Metrics  # brings NumPy
     from runtime.runs.run import Run
 
-OWN: Final = frozenset(
+RUNTIME_FIELDS: Final = frozenset(
     "entry steps wall arena spill state rss engine instructions native threads math state_sha256".split()  # noqa: SIM905 - a list of words
 )
 """Names of the fields of the result line that belong to the runtime, not to the program's metrics."""
@@ -18,7 +18,9 @@ OWN: Final = frozenset(
 
 def metric_fields(metrics: Metrics) -> list[tuple[str, object]]:
     """Return the fields of metrics, renamed where a program's name equals a field of the line itself."""
-    return [(f"metric.{name}" if field_name(name) in OWN else name, value) for name, value in metrics.items()]
+    return [
+        (f"metric.{name}" if field_name(name) in RUNTIME_FIELDS else name, value) for name, value in metrics.items()
+    ]
 
 
 def engine_fields(run: Run) -> list[tuple[str, object]]:

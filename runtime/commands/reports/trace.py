@@ -13,7 +13,7 @@ from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from runtime.engines.engine import Executor
-from runtime.engines.parts import TRANSFERS, Part, Spell
+from runtime.engines.parts import TRANSFER_THREAD, Part, Spell
 from runtime.files.output import write_output
 from runtime.step import is_transfer
 
@@ -95,11 +95,11 @@ def stage_of(part: Part) -> str:
 
 def thread_name(thread: int) -> str:
     """Return the name of the thread of a spell."""
-    return "transfers" if thread == TRANSFERS else f"thread {thread}"
+    return "transfers" if thread == TRANSFER_THREAD else f"thread {thread}"
 
 
 def _track(thread: int) -> int:
-    return _LAST if thread == TRANSFERS else thread + 1
+    return _LAST if thread == TRANSFER_THREAD else thread + 1
 
 
 def alive(executor: Executor, begin: float, spells: Sequence[Spell], end: float) -> list[tuple[float, int]]:

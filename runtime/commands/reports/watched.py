@@ -24,9 +24,9 @@ from runtime.errors import UsageError
 from runtime.runs.events import EpochEnd, Event, StepEnd
 from runtime.runs.run import Run
 
-BINS: Final = 30
-DEPTH: Final = 4  # upper bound on the ops between a gradient and the update
-PIECE: Final = 1 << 16  # elements per piece
+HISTOGRAM_BINS: Final = 30
+MAX_SEARCH_DEPTH: Final = 4  # upper bound on the ops between a gradient and the update
+PIECE_ELEMENTS: Final = 1 << 16  # elements per piece
 
 
 class Gradient(NamedTuple):
@@ -105,7 +105,7 @@ def _read(
 ) -> list[str]:
     """Return the known gradients that an update reads, directly or through a few ops that clip them."""
     now = [updated]
-    for _ in range(DEPTH):
+    for _ in range(MAX_SEARCH_DEPTH):
         read = [name for tensor in now if tensor in maker for name in maker[tensor].inputs if name]
         now = [name for name in dict.fromkeys(read) if types[name].shape == types[updated].shape]
         if any(name in known for name in now):
@@ -121,16 +121,18 @@ def histogram(array: Array) -> dict[str, Any]:
     ranges = [(float(piece.min()), float(piece.max())) for piece in _pieces(array) if piece.size]
     low, high = min((low for low, _ in ranges), default=0.0), max((high for _, high in ranges), default=0.0)
     half = high / 2 - low / 2  # halves, as the full width may exceed the range of floats
-    counts = np.zeros(BINS, np.int64)
+    counts = np.zeros(HISTOGRAM_BINS, np.int64)
     for piece in _pieces(array):
         share = (piece / 2 - low / 2) / half if half else np.zeros_like(piece)
-        counts += np.bincount(np.minimum(share * BINS, BINS - 1).astype(np.int64), minlength=BINS)
+        counts += np.bincount(
+            np.minimum(share * HISTOGRAM_BINS, HISTOGRAM_BINS - 1).astype(np.int64), minlength=HISTOGRAM_BINS
+        )
     return {"low": low, "high": high, "counts": counts.tolist(), "not_finite": array.size - int(counts.sum())}
 
 
 def _pieces(array: Array) -> Iterator[np.ndarray]:
     """Yield the finite elements in pieces, as float64."""
     flat = array.reshape(-1)
-    for first in range(0, flat.size, PIECE):
-        piece = handed_out(flat[first : first + PIECE]).astype(np.float64)
+    for first in range(0, flat.size, PIECE_ELEMENTS):
+        piece = handed_out(flat[first : first + PIECE_ELEMENTS]).astype(np.float64)
         yield piece[np.isfinite(piece)]

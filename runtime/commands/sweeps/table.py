@@ -8,11 +8,11 @@ from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.better import best_by_name
-from prograd_proto.printable import WORD, sentence
-from runtime.commands.reports.metric_fields import OWN
+from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
+from runtime.commands.reports.metric_fields import RUNTIME_FIELDS
 from runtime.commands.sweeps.runs import Outcome
 
-LONGEST: Final = 4000
+MAX_COMMAND_CHARACTERS: Final = 4000
 """Upper bound on the characters of a command that is printed."""
 
 
@@ -29,14 +29,14 @@ def table(program: pb.ProgramDesc, done: Sequence[Outcome]) -> Iterator[str]:
         end = fields.get("state_sha256", "")[:16] if code == 0 else f"failed with code {code}"
         numbers = map(repr, trial.settings.values())
         rows.append([str(trial.number), *numbers, str(trial.seed), *metrics, fields.get("wall", "-"), end])
-    rows = [[sentence(cell, WORD) for cell in row] for row in rows]
+    rows = [[sentence(cell, MAX_WORD_CHARACTERS) for cell in row] for row in rows]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join([*map(str.rjust, row[:-1], widths), row[-1]])
     yield ""
     width = len(str(len(done)))
     for outcome in ordered:
-        yield f"{outcome.trial.number:>{width}}  {sentence(outcome.trial.command, LONGEST)}"
+        yield f"{outcome.trial.number:>{width}}  {sentence(outcome.trial.command, MAX_COMMAND_CHARACTERS)}"
 
 
 def judged_by(program: pb.ProgramDesc, done: Sequence[Outcome]) -> tuple[str, bool]:
@@ -88,7 +88,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
 def _metrics(outcome: Outcome) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, text in outcome.fields.items():
-        if name not in OWN and not name.startswith("set."):
+        if name not in RUNTIME_FIELDS and not name.startswith("set."):
             try:
                 found[name] = float(text)
             except ValueError:

@@ -83,10 +83,12 @@ def give_way() -> int:
 @cache
 def driver_code(target: Target) -> Loaded:
     """Return the functions of the driver, which are the same for all programs."""
-    return own_code(target, "driver", _write, ("drive", "help", "repeat"))
+    return own_code(target, "driver", _write, ("drive", "help", "repeat", "words"))
 
 
 def _write(module: Module) -> None:
     from runtime.codegen.emit.driver import write_driver  # imported here because cached code is not written
+    from runtime.codegen.emit.random_bits import write_random_bits
 
     write_driver(module)
+    write_random_bits(module)

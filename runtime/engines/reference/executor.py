@@ -18,7 +18,7 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
 from runtime.engines.engine import Footprint, InMemory, Repeat
-from runtime.engines.parts import TRANSFERS, Part, Spell
+from runtime.engines.parts import TRANSFER_THREAD, Part, Spell
 from runtime.engines.reference.bind import Around, Call
 from runtime.engines.reference.bound_step import BoundStep, Memory, bind_step
 from runtime.engines.reference.threads.in_order import Failure, InOrder, Way
@@ -89,9 +89,9 @@ class ReferenceExecutor:
     @property
     def warm_up(self) -> int:
         """The number of steps until the use of threads is decided."""
-        from runtime.engines.reference.threads.at_once import UNDECIDED
+        from runtime.engines.reference.threads.at_once import UNDECIDED_STEPS
 
-        return UNDECIDED
+        return UNDECIDED_STEPS
 
     def step(self) -> None:
         """Call all ops once."""
@@ -140,7 +140,7 @@ class ReferenceExecutor:
         from runtime.engines.reference.threads.lanes import Lanes
 
         lanes = Lanes(dependencies(self._bound.touched()), transfers)
-        self._threads[lanes.transfer_thread] = TRANSFERS
+        self._threads[lanes.transfer_thread] = TRANSFER_THREAD
         return lanes
 
     def _at_once(self, manner: Manner) -> Way:

@@ -19,7 +19,7 @@ TEXT_BYTES: Final = 64
 CHARACTER_BYTES: Final = 4
 """Upper bound on the bytes of a character."""
 
-BLOCK: Final = 1 << 18
+BLOCK_CHARACTERS: Final = 1 << 18
 """Characters that are read before the memory limit is asked."""
 
 
@@ -72,14 +72,14 @@ class Lines:
         """Yield blocks that end where a line does, and ask the memory limit before a longer line is joined."""
         pieces: list[str] = []
         pending = 0
-        while piece := self._stream.read(BLOCK):
+        while piece := self._stream.read(BLOCK_CHARACTERS):
             end = 1 + max(piece.rfind("\n"), piece.rfind("\r", 0, len(piece) - 1))  # LF may follow a CR at the end
             if end:
                 yield "".join([*pieces, piece[:end]])
                 pieces, pending = [], 0
             pieces.append(piece[end:])
             pending += len(piece) - end
-            if pending >= BLOCK:
+            if pending >= BLOCK_CHARACTERS:
                 self._require(0, self._unparsed + pending)
         if pending:
             yield "".join(pieces)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.atomic import LIVE
+from prograd_proto.atomic import TEMPORARY_FILES
 from prograd_proto.wording import as_asked
 from runtime.errors import Damaged, DataError, UsageError
 from runtime.files.output import make_folder, unwritable
@@ -186,7 +186,7 @@ def _step(file: Path) -> int:
 def _is_left(temporary: Path, process: int) -> bool:
     """Return True if no process writes a temporary file any more; in containers, process numbers often repeat."""
     if process == os.getpid():
-        return os.path.realpath(temporary) not in LIVE
+        return os.path.realpath(temporary) not in TEMPORARY_FILES
     if os.name != "posix":  # signal 0 would end the process elsewhere
         return False
     try:

@@ -14,7 +14,7 @@ from runtime.dtypes import Array, array_type
 if TYPE_CHECKING:
     from runtime.runs.run import Run
 
-ROWS: Final = 60
+MAX_TABLE_ROWS: Final = 60
 """Upper bound on the rows of a table; further rows are counted."""
 
 LOOKED_AT: Final = 1 << 24
@@ -42,8 +42,8 @@ def run_html(run: Run) -> str:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in HTML whose cells are escaped."""
-    more = [f"and {len(rows) - ROWS} more", *[""] * (len(head) - 1)] if len(rows) > ROWS else None
-    shown = [*rows[:ROWS], *([more] if more else [])]
+    more = [f"and {len(rows) - MAX_TABLE_ROWS} more", *[""] * (len(head) - 1)] if len(rows) > MAX_TABLE_ROWS else None
+    shown = [*rows[:MAX_TABLE_ROWS], *([more] if more else [])]
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in shown)
     return f"<table><thead><tr>{''.join(f'<th>{word}</th>' for word in head)}</tr></thead><tbody>{body}</tbody></table>"
 

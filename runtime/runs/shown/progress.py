@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol
 
-from prograd_proto.printable import WORD, printable, sentence
+from prograd_proto.printable import MAX_WORD_CHARACTERS, printable, sentence
 from runtime.command_line.streams import Forgiving, is_terminal, is_without_size
 from runtime.command_line.streams import say as print_line
 from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
@@ -218,12 +218,12 @@ def _where(event: Event, total: int) -> str:
 
 def _evaluation(event: EvaluationEnd) -> str:
     best = "  best so far" if event.is_best else ""
-    entry, split = sentence(event.entry, WORD), sentence(event.split or "all rows", WORD)
+    entry, split = sentence(event.entry, MAX_WORD_CHARACTERS), sentence(event.split or "all rows", MAX_WORD_CHARACTERS)
     return f"  {entry} on {split}: {_numbers(event.metrics)}{best}"
 
 
 def _numbers(metrics: Metrics) -> str:
-    return " ".join(f"{sentence(name, WORD)} {value:.4g}" for name, value in metrics.items())
+    return " ".join(f"{sentence(name, MAX_WORD_CHARACTERS)} {value:.4g}" for name, value in metrics.items())
 
 
 def _labelled(level: int, text: str) -> str:

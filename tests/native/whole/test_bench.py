@@ -17,7 +17,7 @@ from runtime.step.arithmetic import operations
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(bench, "TURN", 0.001)
+    monkeypatch.setattr(bench, "ROUND_SECONDS", 0.001)
     program = Program("layer")
     x = program.input("x", "float32", ("batch", 8))
     w = program.parameter("w", (8, 16))

@@ -32,8 +32,8 @@ MIN_ITEMS: Final = 4
 class Depthwise:
     """The loops, for groups of one channel each."""
 
-    def __init__(self, target: Target, element: Type, shape: ConvShape, is_made: bool = False) -> None:
-        """Plan the loops; `is_made` states that the source is computed when it is copied."""
+    def __init__(self, target: Target, element: Type, shape: ConvShape, is_source_computed: bool = False) -> None:
+        """Plan the loops; `is_source_computed` states that the source is computed when it is copied."""
         self.element, self.shape = element, shape
         self.lanes = target.lanes(element.bits)
         self.vector = element.of(self.lanes)
@@ -43,7 +43,7 @@ class Depthwise:
         wanted = -(-MIN_ITEMS // shape.images) if shape.images < MIN_ITEMS else 1
         self.parts = min(max(-(-rows.pixels // most), wanted), rows.pixels)
         self.most_rows = -(-rows.pixels // self.parts)
-        self.is_copied = is_made or rows.is_bordered or columns.is_bordered
+        self.is_copied = is_source_computed or rows.is_bordered or columns.is_bordered
         self.border = Border.around(rows, columns, self.most_rows, channels, channels)
 
     def steps(self) -> KernelSteps:

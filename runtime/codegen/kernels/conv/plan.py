@@ -132,12 +132,12 @@ class ConvPlan(NamedTuple):
         return self.block.vectors * self.lanes
 
 
-def plan_convolution(target: Target, bits: int, shape: ConvShape, is_made: bool = False) -> ConvPlan:
-    """Return the partition of a convolution; `is_made` states that its source is computed when it is copied."""
+def plan_convolution(target: Target, bits: int, shape: ConvShape, is_source_computed: bool = False) -> ConvPlan:
+    """Return the partition of a convolution; `is_source_computed` states that copying its source computes it."""
     lanes, item = target.lanes(bits), bits // 8
     channels = shape.groups * shape.deep
     conflicts = channels * item % CONFLICT_STRIDE_BYTES == 0
-    copies = is_made or shape.rows.is_bordered or shape.columns.is_bordered or (conflicts and shape.taps > 1)
+    copies = is_source_computed or shape.rows.is_bordered or shape.columns.is_bordered or (conflicts and shape.taps > 1)
     pixel = channels + (lanes if conflicts and copies else 0)
     image = shape.rows.span(shape.rows.pixels) * shape.columns.span(shape.columns.pixels) * pixel * item
     parts = _parts(shape, image if copies else 0, target.l2_bytes)

@@ -1,10 +1,10 @@
 """Products of matrices: one generator for all of them, `a @ b` with either transposed, alone or many.
 
 matrix    an operand: in memory with two strides, or computed where it is packed
-shape     a product as matrices, and what its sizes decide
-plan      how a product is cut for registers and caches, from shapes and target
+shape     a product as matrices, and decisions by its sizes
+plan      the partition of a product for registers and caches, from shapes and target
 tile      a tile of two matrices, by the micro-kernel of `kernels.tiles`
-packing   blocks of operands copied to where the tile reads them without conflicts
+packing   copies of blocks of operands, which the tile reads without conflicts
 loops     the loops around the tile
 """
 

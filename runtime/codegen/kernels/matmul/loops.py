@@ -4,8 +4,8 @@
     c = Matrix(result, n)
     product(f, plan, FLOAT32, m, n, k, Matrix(a, k), Matrix(b, n), stored(c), partial=c, scratch=room)
 
-What happens to a finished vector is the caller's: `stored` writes it; an epilogue adds a bias, takes a maximum, or
-updates a parameter and keeps no gradient. If the depth is cut, sums wait in `partial`, which may be the result itself.
+The caller decides about finished vectors: `stored` writes them; an epilogue adds a bias, takes a maximum, or updates a
+parameter and keeps no gradient. If the depth is split, sums are stored in `partial`, which may be the result itself.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import CACHE_LINE_BYTES
 
 Epilogue = Callable[[Value, Index, Index, int], None]
-"""Takes a finished vector, its row, its first column, and how many of its lanes are columns of the result."""
+"""Takes a finished vector, its row, its first column, and the number of its lanes that are columns of the result."""
 
 Panels = Callable[[Index, Index], Value]
-"""From a row and a column of the right operand, where a block begins, to where its panels lie."""
+"""From the row and the column of the right operand at which a block begins, to the address of its panels."""
 
 
 class PrefetchedOperand(NamedTuple):
-    """An operand that is asked for ahead of its use.
+    """An operand that is prefetched.
 
     Attributes:
-        matrix: its rows lie along the depth.
-        columns: of it.
-        next: what is asked for in the last block of the depth: the first one of what is computed next.
+        matrix: the operand, with rows along the depth.
+        columns: number of its columns.
+        next: the operand that is prefetched in the last block of the depth: the first one of the next product.
     """
 
     matrix: Matrix
@@ -45,7 +45,7 @@ class PrefetchedOperand(NamedTuple):
 
 
 def stored(result: Matrix) -> Epilogue:
-    """Write finished vectors to where the result lies, along its rows."""
+    """Return an epilogue that writes finished vectors along the rows of the result."""
 
     def store(x: Value, i: Index, j: Index, count: int) -> None:
         x.function.store(x, result.moved(i, j).at, 0, count)
@@ -73,21 +73,21 @@ def product(
     """Write the product of m x k by k x n.
 
     Args:
-        f: where it is written.
+        f: the function under construction.
         plan: from `plan_product` with the same numbers and strides.
-        element: of the result.
+        element: type of the result's elements.
         m: rows of the result.
         n: its columns.
         k: the depth.
         left: m x k; packed by the plan if it is computed.
         right: k x n; likewise, or there are panels.
-        epilogue: what is done with every vector of the result, once; without one the result stays in `partial`.
-        partial: m x n elements in which sums may wait; needed if the plan has more than one depth.
+        epilogue: function that takes every vector of the result, once; without one the result stays in `partial`.
+        partial: m x n elements for sums; needed if the plan has more than one depth.
         scratch: `plan.scratch` elements; needed if that is not 0.
-        panels: where a copy of the right operand lies by panels, if there is one; the plan then copies none, and each
-            panel is asked for while the one before it is multiplied.
-        beside: m x n elements each that the epilogue reads or writes: asked for while a tile is computed.
-        ahead: operands that are asked for while the block of the depth before theirs is computed.
+        panels: address of a copy of the right operand in panels, if there is one; the plan then copies none, and each
+            panel is prefetched during the products of the one before it.
+        beside: matrices of m x n elements that the epilogue reads or writes: prefetched during the products of a tile.
+        ahead: operands that are prefetched during the block of the depth before theirs.
     """
     assert plan.depths == 1 or partial is not None, "sums of a depth that is cut need a place"
     assert not plan.scratch or scratch is not None, "copies of operands need a place"
@@ -135,12 +135,14 @@ class _Part:
         self.epilogue, self.partial = epilogue, partial if plan.depths > 1 else None
         self.beside = beside
         self.depth: Index = k if plan.depths == 1 else _least(k - p, plan.depth)
-        self.next_panels: Value | None = None  # where those of the next block of the depth lie, if they are asked for
+        self.next_panels: Value | None = (
+            None  # address of the panels of the next block of the depth, if they are prefetched
+        )
         self.next_panel: Value | None = None
         self.ahead = [(_following(each, f.index(p) + self.depth, k), each) for each in ahead]
 
     def panels(self, a: Matrix, b: Matrix, i: Index, rows: int, columns: int, *, by_panels: bool) -> None:
-        """All tiles of a block of rows, panel by panel."""
+        """Compute all tiles of a block of rows, panel by panel."""
         for j, width in in_blocks(self.f, columns, self.plan.width):
             beside = replace(b, at=b.at + j * self.plan.depth) if by_panels else b.moved(0, j)
             if self.next_panels is not None:
@@ -151,7 +153,7 @@ class _Part:
                 self.tile(a.moved(r, 0), beside, i + r, self.j + j, size, width, along)
 
     def _along(self, asked: list[tuple[Value, Index]]) -> Callable[[Index], None] | None:
-        """Asks for these places, of every UNROLL rows of the depth, in rows that are so many elements apart."""
+        """Return a function that prefetches these addresses, for each step of the depth in rows of this stride."""
         if not asked:
             return None
 
@@ -162,7 +164,7 @@ class _Part:
         return along
 
     def _asked(self, j: Index, r: Index, size: int, rows: int, columns: int) -> list[tuple[Value, Index]]:
-        """The part of what is needed next that falls to a tile: lines of UNROLL rows of the depth."""
+        """Return the share of a tile in the next data: cache lines of some steps of the depth."""
         panels, line = -(-columns // self.plan.width), CACHE_LINE_BYTES * 8 // self.vector.bits
         asked: list[tuple[Value, Index]] = []
         if self.next_panel is not None:
@@ -187,7 +189,7 @@ class _Part:
         columns: int,
         along: Callable[[Index], None] | None = None,
     ) -> None:
-        """One tile: its sums go to the epilogue, or wait for those of the next block of the depth."""
+        """Compute one tile: its sums go to the epilogue, or are stored for the next block of the depth."""
         if self.partial is None:
             for matrix in self.beside:
                 self._ask_for(matrix.moved(i, j), rows, columns)
@@ -209,7 +211,7 @@ class _Part:
                     self.epilogue(at.along_row(r, c, self.plan.lanes, tail), i + r, j + c, tail)
 
     def _add(self, at: Matrix, sums: Sums, columns: int) -> None:
-        """Leave the sums of the first block of the depth, and add those of others."""
+        """Store the sums of the first block of the depth, and add those of others."""
         f, lanes = self.f, self.plan.lanes
         first = f.index(self.p).equal(0)
         with f.when(first):
@@ -220,20 +222,20 @@ class _Part:
                 f.store(at.along_row(r, c, lanes, tail) + x, at.at, r * at.row + c, tail)
 
     def _ask_for(self, at: Matrix, rows: int, columns: int) -> None:
-        """What waits where the sums go is needed when they are done, and may lie far away until then."""
+        """Prefetch stored sums, which are needed at the end of a tile and may be in no cache until then."""
         for r in range(rows):
             for c in range(0, columns, CACHE_LINE_BYTES * 8 // self.vector.bits):
                 self.f.prefetch(at.at, r * at.row + c)
 
     def _vectors(self, sums: Sums, columns: int) -> Iterator[tuple[int, int, int, Value]]:
-        """Row, first column, lanes that count, and the vector."""
+        """Give row, first column, number of lanes that count, and the vector."""
         for r, row in enumerate(sums):
             for c, x in enumerate(row):
                 yield r, c * self.plan.lanes, min(self.plan.lanes, columns - c * self.plan.lanes), x
 
 
 def in_blocks(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]:
-    """Starts and sizes: a loop over whole blocks, and what is left."""
+    """Give starts and sizes: a loop over whole blocks, and the rest."""
     whole = total // most * most
     for i in f.range(0, whole, most):
         yield i, most
@@ -242,12 +244,12 @@ def in_blocks(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]
 
 
 def in_tiles(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]:
-    """Starts and sizes, as equal as can be and of at most so much: a loop for each size."""
+    """Give starts and sizes of at most `most`, as equal as possible: a loop for each size."""
     return in_shares(f, shares(total, most))
 
 
 def in_shares(f: Function, tiles: Iterable[tuple[int, int]]) -> Iterator[tuple[Index, int]]:
-    """Starts and sizes of tiles, of which the sizes are given, and how many there are of each."""
+    """Give starts and sizes of tiles, from their sizes and the number of each."""
     start = 0
     for size, count in tiles:
         for i in f.range(start, start + size * count, size):
@@ -260,11 +262,11 @@ def _least(a: Index, b: int) -> Index:
 
 
 def _next_panels(f: Function, panels: Panels, j: Index, columns: int, p: Index, plan: MatmulPlan, k: int) -> Value:
-    """Where the panels lie that are needed after those of a block: of the next one of the depth, or of columns."""
+    """Return the address of the next panels: of the next block of the depth, or of the next columns."""
     end = f.index(p) + plan.depth
     return where(end >= k, panels(0, j + columns), panels(end, j))
 
 
 def _following(ahead: PrefetchedOperand, p: Value, k: int) -> Value:
-    """Where the block of the depth lies that is needed next: from p on, or if that is the end, the next one's first."""
+    """Return the address of the next block of the depth: from p on, or if that is the end, the first of `next`."""
     return where(p >= k, ahead.next.at, ahead.matrix.moved(p, 0).at)

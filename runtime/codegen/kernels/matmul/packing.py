@@ -1,8 +1,8 @@
-"""Blocks of operands copied to where the tile reads them without conflicts in the caches.
+"""Copies of blocks of operands, which the tile reads without conflicts in the caches.
 
-The left operand keeps its direction: rows stay rows, in a block whose rows are a little more than a power of two apart.
-The right operand becomes panels: the columns of one tile beside each other, row after row. If its columns are
-contiguous instead of its rows, squares of it are turned in registers on the way.
+The left operand keeps its direction: rows stay rows, in a block whose stride of rows is slightly more than a power of
+two. The right operand becomes panels: the columns of one tile are contiguous, row after row. If its columns are
+contiguous instead of its rows, squares of it are transposed in registers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VECTORS_PER_ITERATION: Final = 4
 def packed_left(
     f: Function, source: Operand, to: Value, rows: int, depth: Index, apart: tuple[int, int], vector: Type
 ) -> Matrix:
-    """A copy of `rows` rows, `depth` deep; rows are `apart` if they are contiguous in the source, else columns."""
+    """Copy `rows` rows, `depth` deep, and return the copy; `apart` has the stride of its rows, or of its columns."""
     lanes = vector.lanes
     if source.column == 1:
         copy = Matrix(to, apart[0], 1)
@@ -63,7 +63,7 @@ def _panel(f: Function, source: Operand, to: Value, depth: Index, columns: int, 
 
 
 def _squares(f: Function, source: Operand, to: Value, columns: int, width: int, vector: Type) -> None:
-    """Rows of a panel, as many as a vector has lanes, from contiguous columns; columns that are missing are 0."""
+    """Write rows of a panel, as many as a vector has lanes, from contiguous columns; missing columns are 0."""
     for j in range(0, columns, vector.lanes):
         square = [source.along_column(0, c, vector.lanes) for c in range(j, min(j + vector.lanes, columns))]
         square += [f.constant(vector, 0)] * (vector.lanes - len(square))
@@ -72,7 +72,7 @@ def _squares(f: Function, source: Operand, to: Value, columns: int, width: int, 
 
 
 def transposed(square: list[Value]) -> list[Value]:
-    """Rows for columns, of as many vectors as each has lanes: neighbours change places, then pairs, fours and so on."""
+    """Transpose as many vectors as each has lanes: neighbours exchange elements, then pairs, fours and so on."""
     lanes, bit = len(square), 1
     while bit < lanes:
         lower = [lane + (lanes - bit if lane & bit else 0) for lane in range(lanes)]

@@ -1,7 +1,7 @@
-"""How a product is cut for registers and caches, from shapes and target.
+"""The partition of a product for registers and caches, from shapes and target.
 
-No bit depends on any of it but on `DEPTH`: an element of the result is the sum, in order, of chains of multiply-adds
-along blocks of the depth, wherever the tile lies and from whichever copy it reads.
+Bits depend on `MAX_CHAIN_DEPTH` only: an element of the result is the sum, in order, of chains of multiply-adds along
+blocks of the depth, wherever the tile is and whichever copy it reads.
 """
 
 from __future__ import annotations
@@ -13,35 +13,37 @@ from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import Target
 
 MAX_CHAIN_DEPTH: Final = 256
-"""The longest chain: a long one loses digits, and the operands of a block of this depth fit into near caches."""
+"""Upper bound on a chain: a longer one loses digits, and the operands of a block of this depth fit into the caches."""
 
 MAX_TILE_ROWS: Final = {
     (32, True): {1: 12, 2: 13, 3: 8, 4: 6},
     (16, True): {1: 8, 2: 6, 3: 4},
     (16, False): {1: 6, 2: 4, 3: 3},
 }
-"""By number of registers and whether there is an FMA: rows of a tile of so many vectors that LLVM keeps in registers.
-It loads vectors of the next step ahead, so less fits than counting says; a test looks at the assembly."""
+"""Rows of a tile of each number of vectors that LLVM keeps in registers, by number of registers and presence of an FMA.
+
+LLVM loads vectors of the next step ahead, so fewer fit than a count of registers suggests; a test reads the assembly.
+"""
 
 MIN_ROWS_TO_PACK: Final = 96
-"""Below so many rows of the result, copying the right operand costs more than reading it where it is."""
+"""Rows of the result below which copying the right operand costs more than reading it in place."""
 
 CONFLICT_STRIDE_BYTES: Final = 4096
-"""Bytes after which rows fall on each other in the nearest cache."""
+"""Stride in bytes at which rows fall into the same sets of the first-level cache."""
 
 
 class MatmulPlan(NamedTuple):
-    """How a product is cut.
+    """The partition of a product.
 
     Attributes:
-        rows: of a tile, at most.
-        vectors: of a tile, side by side.
-        lanes: of a vector.
-        depths: how many blocks the depth is cut into.
-        depth: of a block; the last may be less deep.
+        rows: upper bound on the rows of a tile.
+        vectors: vectors of a row of a tile.
+        lanes: lanes of a vector.
+        depths: number of blocks of the depth.
+        depth: size of a block; the last may be smaller.
         block_rows: rows of the left operand that are copied at once.
         block_columns: columns of the right operand that are copied at once.
-        pack_left, pack_right: whether blocks of the operands are copied.
+        pack_left, pack_right: True if blocks of the operands are copied.
         left_scratch, right_scratch: elements of memory for those copies.
     """
 
@@ -156,21 +158,21 @@ def plan_rows(
 
 
 def tile_shape(target: Target, lanes: int, m: int, n: int) -> tuple[int, int]:
-    """Rows and vectors of the tile that takes the fewest cycles for each step of the depth."""
+    """Return rows and vectors of the tile that takes the fewest cycles for each step of the depth."""
     costs = tile_costs(target, lanes, m, n)
     return min(costs, key=lambda shape: costs[shape])
 
 
 def tile_cycles(target: Target, lanes: int, m: int, n: int) -> float:
-    """How many cycles the best tile takes for each step of the depth."""
+    """Return the cycles of the best tile for each step of the depth."""
     return min(tile_costs(target, lanes, m, n).values())
 
 
 def tile_costs(target: Target, lanes: int, m: int, n: int) -> dict[tuple[int, int], float]:
-    """Cycles for each step of the depth, by rows and vectors of tiles.
+    """Return the cycles for each step of the depth, by rows and vectors of tiles.
 
     A step loads a vector for each of its columns and an element for each of its rows, and multiplies and adds once for
-    each of both; with two units for either, and four turns until a sum can be used again.
+    each pair; with two units for either, and a latency of four cycles until a sum can be used again.
     """
     costs: dict[tuple[int, int], float] = {}
     for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items():
@@ -182,7 +184,7 @@ def tile_costs(target: Target, lanes: int, m: int, n: int) -> dict[tuple[int, in
 
 
 def shares(total: int, most: int) -> list[tuple[int, int]]:
-    """The total in equal parts of at most so much: sizes, one apart from each other, and how many of each."""
+    """Return equal parts of at most `most`: sizes that differ by one at most, and the number of each."""
     parts = -(-total // most)
     size, rest = divmod(total, parts)
     return [(size + 1, rest), (size, parts - rest)] if rest else [(size, parts)]
@@ -193,7 +195,7 @@ def _worth_copying_right(m: int, row_bytes: int) -> bool:
 
 
 def _block(total: int, most: int, multiple: int) -> int:
-    """An equal share of the total of at most so much, as a multiple."""
+    """Return an equal share of the total of at most `most`, as a multiple."""
     most = max(most // multiple, 1) * multiple
     parts = -(-total // most)
     return min(_up(-(-total // parts), multiple), total)

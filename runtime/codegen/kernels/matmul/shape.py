@@ -1,4 +1,4 @@
-"""A product as matrices, and what its sizes alone decide: nothing here depends on how its operands are computed."""
+"""A product as matrices, and decisions by its sizes alone: nothing here depends on how its operands are computed."""
 
 from __future__ import annotations
 
@@ -16,31 +16,33 @@ from runtime.codegen.kernels.nest import Nest
 from runtime.codegen.machine import NOMINAL_LANES
 
 MIN_ROWS_PER_WEIGHT_ROW: Final = 2
-"""The inputs of a layer, so many rows of a batch are more than its weights: these are read and written again."""
+"""Rows of a batch for each input of a layer from which on the rows outweigh the weights, which are read and written."""
 
 
 MIN_LOCALITY_BYTES: Final = 1 << 14
-"""Of weights or rows of which it matters where they are."""
+"""Bytes of weights or rows from which on it matters in which core's caches they are."""
 
 
 MAX_HALVED_SUMS: Final = 1 << 14
-"""Elements of a gradient of weights of which each half of a batch has its own: they are written and read again."""
+"""Upper bound on the elements of a gradient of weights whose halves of a batch are summed separately.
+
+These sums are written and read again.
+"""
 
 
 MIN_HALVED_DEPTH: Final = 128
-"""That is cut in halves."""
+"""Least depth that is split into halves."""
 
 
 class ProductShape(NamedTuple):
     """A product as matrices.
 
     Attributes:
-        loops: around it, and its rows and columns.
+        loops: loops around it, and its rows and columns.
         m, n, k: rows, columns, depth.
-        left, right: the strides of its operands.
-        is_transposed: whether these have changed places, and rows and columns with them: one column is computed as a
-            row.
-        computed: whether the left and the right operand are computed where they are packed.
+        left, right: strides of its operands.
+        is_transposed: True if operands are exchanged, and rows and columns with them: one column is computed as a row.
+        computed: True for the left and the right operand if it is computed where it is packed.
     """
 
     loops: Nest
@@ -54,14 +56,17 @@ class ProductShape(NamedTuple):
 
     @property
     def is_of_weights(self) -> bool:
-        """Whether the result is a gradient of weights: rows of a batch are its depth, and along those the left lies."""
+        """True if the result is a gradient of weights.
+
+        Its depth is rows of a batch, along which the left operand is contiguous.
+        """
         return self.is_transposed or self.left[1] != 1
 
     @property
     def keeps_batch(self) -> bool:
-        """Whether rows of a batch stay with a thread, and weights go from core to core; else the other way round.
+        """True if each thread keeps rows of a batch, and weights move between cores; otherwise the other way round.
 
-        What goes is the weights, read and written again, or a result for every row of the batch.
+        The moving data are the weights, read and written again, or a result for every row of the batch.
         """
         batch = self.k if self.is_of_weights else self.m
         inputs = (
@@ -77,7 +82,7 @@ class ProductShape(NamedTuple):
 
     @property
     def kept(self) -> int:
-        """Elements of what stays where it is."""
+        """Elements of the data that stay in the same caches."""
         return self._batch if self.keeps_batch else self._weights
 
     @property
@@ -90,7 +95,7 @@ class ProductShape(NamedTuple):
 
 
 def is_halved(shape: ProductShape, bits: int) -> bool:
-    """Return True if what stays where it is lies along the depth, and is more than the sums of its halves."""
+    """Return True if the data that stay in the same caches lie along the depth, and exceed the sums of its halves."""
     if prod(shape.loops.extents[:-2]) > 1 or shape.k % 2 or shape.k < MIN_HALVED_DEPTH or shape.right[1] != 1:
         return False
     if shape.is_of_weights:
@@ -101,11 +106,11 @@ def is_halved(shape: ProductShape, bits: int) -> bool:
 
 
 WHOLE_COLUMN_ROWS: Final = range(96, 513)
-"""Of a gradient of weights whose units are columns of all rows."""
+"""Rows of a gradient of weights whose work items are columns of all rows."""
 
 
 MIN_ITEM_COLUMNS: Final = 64
-"""Of such a unit."""
+"""Least number of columns of such a work item."""
 
 
 def shares_panels(shape: ProductShape, *, is_prepacked: bool) -> bool:
@@ -126,6 +131,6 @@ def shares_panels(shape: ProductShape, *, is_prepacked: bool) -> bool:
 
 
 def is_of_all_rows(shape: ProductShape) -> bool:
-    """Whether units are columns of all rows."""
+    """Return True if work items are columns of all rows."""
     is_wide = shape.n >= 2 * MIN_ITEM_COLUMNS and shape.right[1] == 1
     return shape.is_of_weights and shape.m in WHOLE_COLUMN_ROWS and is_wide

@@ -9,7 +9,7 @@ from runtime.codegen.kernels import tiles
 from runtime.codegen.kernels.matmul.matrix import Matrix
 
 Sums = list[list[Value]]
-"""By row, the vectors of a tile."""
+"""The vectors of a tile by row."""
 
 
 def tile(

@@ -28,6 +28,7 @@ from runtime.codegen.lowering.nodes import Additions, Node, Nodes
 from runtime.codegen.machine import NOMINAL_L2_BYTES, Target
 from runtime.codegen.rules import CustomKernel
 from runtime.codegen.rules.recurrent import GATES, backwards, forwards, layer_of
+from runtime.step import is_transfer
 
 MIN_FEATURE_ROWS: Final = 8
 """Least number of rows of a layer that computes the product of its features."""
@@ -38,9 +39,6 @@ BIAS_SUM_ATTRIBUTES: Final = {"axes": (0, 1), "keepdims": False}
 MAX_SUMMED_ROWS: Final = 256
 """Upper bound on the rows that a gradient sums in one chain, before it adds those of steps: longer chains lose digits.
 """
-
-COPYING_OPS: Final = frozenset({"spill", "reload"})
-"""Ops whose result has the elements of their operand."""
 
 MAX_CACHE_SHARE_OF_WEIGHTS: Final = 0.8
 """Share of the nominal second-level cache that all weights of such a layer may take."""
@@ -143,7 +141,7 @@ class _Layers:
         readers: list[int] = []
         for i in self._readers(name):
             node = self.nodes[i]
-            copies = node.outputs if node.op.type in COPYING_OPS else ()
+            copies = node.outputs if is_transfer(node.op.type) else ()
             readers += [i, *(j for copy in copies for j in self._readers_of_copies(copy))]
         return readers
 

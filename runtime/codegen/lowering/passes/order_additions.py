@@ -26,9 +26,7 @@ from runtime.codegen.rules import Product
 from runtime.codegen.rules.rule import Factors
 from runtime.codegen.rules.shape import MOVES, VIEW_OPS
 from runtime.operators import CONTRACTS
-
-COPYING_OPS = frozenset({"spill", "reload"})
-"""Ops whose result has the elements of their operand."""
+from runtime.step import is_transfer
 
 
 def order_additions(block: LoweredBlock) -> LoweredBlock:
@@ -124,9 +122,9 @@ class _Orders:
     def _layout(self, name: str) -> Layout:
         """Return the layout of a tensor in the memory of the one that it is a part of, through any number of views."""
         shape, maker = self._block.types[name].static_shape, self._maker.get(self._block.root.get(name, name))
-        if maker is None or (maker.rule is None and maker.op.type not in COPYING_OPS):
+        if maker is None or (maker.rule is None and not is_transfer(maker.op.type)):
             return _plain(shape)
-        if maker.op.type in COPYING_OPS:
+        if is_transfer(maker.op.type):
             layout = self._layout(maker.inputs[0])
         elif maker.op.type in VIEW_OPS:
             outputs = [self._block.types[output] for output in maker.outputs]

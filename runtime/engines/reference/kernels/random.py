@@ -15,7 +15,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS, DTypeName
 from prograd_proto.tensor_types import Shape
 from runtime.kernel import Array, Types, kernel, require, types
-from runtime.philox import BLOCKS, ITERATION_STREAM, WORK_ROWS, fill_random_bits
+from runtime.philox import BLOCKS_AT_A_TIME, ITERATION_STREAM, WORK_ROWS, fill_random_bits
 
 
 def iteration_step_rule(step: TensorType, iteration: TensorType) -> Types:
@@ -137,7 +137,7 @@ def drawn_types(seed: TensorType, step: TensorType, y: TensorType, words_each: i
     counter = TensorType("int64", ())
     require(seed == step == counter, f"seed is {seed} and step is {step}; both must be int64[]")
     count = prod(y.static_shape) * words_each
-    blocks = max(1, min(BLOCKS, -(-count // 4)))
+    blocks = max(1, min(BLOCKS_AT_A_TIME, -(-count // 4)))
     scratch = [
         TensorType("int64", (WORK_ROWS, blocks)),
         TensorType("int32", (4 * blocks,)),

@@ -15,7 +15,7 @@ from runtime.contract import FILE
 from runtime.engines.spill_file import expect, give_back
 from runtime.kernel import Array, Effect, Types, kernel, types
 
-PART: Final = 1 << 20
+COPY_BYTES: Final = 1 << 20
 """Bytes that are copied at a time, a multiple of every page size."""
 
 
@@ -41,5 +41,5 @@ def reload(x: Array, *, out: Array) -> None:
 def _parts(*arrays: Array) -> Iterator[list[Array]]:
     """Yield the bytes of contiguous arrays of one size, part by part."""
     flat = [array.reshape(-1).view(np.uint8) for array in arrays]
-    for start in range(0, len(flat[0]), PART):
-        yield [each[start : start + PART] for each in flat]
+    for start in range(0, len(flat[0]), COPY_BYTES):
+        yield [each[start : start + COPY_BYTES] for each in flat]

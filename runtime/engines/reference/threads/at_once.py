@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Final
 
-from runtime.engines.reference.threads.contest import TURNS, Contest
+from runtime.engines.reference.threads.contest import TRIAL_STEPS_PER_WAY, Contest
 from runtime.engines.reference.threads.in_order import Call, Failure, Way
 from runtime.engines.reference.threads.stopwatch import Stopwatch
-from runtime.engines.reference.threads.tasks import TINY, tasks_of
+from runtime.engines.reference.threads.tasks import HANDOVER_SECONDS, tasks_of
 from runtime.engines.reference.threads.worklist import Worklist
 from runtime.step import Touched, dependencies
 
-TRIALS: Final = 3
+TRIAL_STEPS: Final = 3
 """Number of steps in list order that measure each op, before the tasks are decided."""
 
-UNDECIDED: Final = TRIALS + 2 * TURNS
+UNDECIDED_STEPS: Final = TRIAL_STEPS + 2 * TRIAL_STEPS_PER_WAY
 """Number of steps before the first decision how steps are made."""
 
 
@@ -44,8 +44,8 @@ class AtOnce:
         self._stopwatch = stopwatch
         self._touched = touched
         self._threads = threads
-        self._tiny = TINY if tiny is None else tiny
-        self._trials_left: int = TRIALS
+        self._tiny = HANDOVER_SECONDS if tiny is None else tiny
+        self._trials_left: int = TRIAL_STEPS
         self._shortest = [float("inf")] * len(stopwatch.calls)
         self._worklist: Worklist | None = None
         self._contest = Contest()

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-TURNS: Final = 4
+TRIAL_STEPS_PER_WAY: Final = 4
 """Number of steps of each way before a verdict."""
 
-HOLDS: Final = 32
+VERDICT_STEPS: Final = 32
 """Number of steps for which a new verdict holds."""
 
 
@@ -26,8 +26,8 @@ class Contest:
     def __init__(self) -> None:
         self.at_once = True
         self._seconds = [0.0, 0.0]  # in these turns: in order, at once
-        self._turns_left = 2 * TURNS
-        self._holds: int = HOLDS
+        self._turns_left = 2 * TRIAL_STEPS_PER_WAY
+        self._holds: int = VERDICT_STEPS
         self._left: int = 0
         self._won: bool | None = None  # True if steps at once were faster the last time
 
@@ -36,7 +36,7 @@ class Contest:
         if not self._turns_left:
             self._left -= 1
             if not self._left:
-                self.at_once, self._turns_left = True, 2 * TURNS
+                self.at_once, self._turns_left = True, 2 * TRIAL_STEPS_PER_WAY
             return
         self._seconds[self.at_once] += seconds
         self._turns_left -= 1
@@ -46,6 +46,6 @@ class Contest:
 
     def _decide(self) -> None:
         in_order, at_once = self._seconds
-        self._holds = 2 * self._holds if self._won == (at_once < in_order) else HOLDS
+        self._holds = 2 * self._holds if self._won == (at_once < in_order) else VERDICT_STEPS
         self.at_once = self._won = at_once < in_order
         self._left, self._seconds = self._holds, [0.0, 0.0]

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-TINY: Final = 50e-6
+HANDOVER_SECONDS: Final = 50e-6
 """Seconds that it takes to give work to another thread and to learn that it is done."""
 
-WORTH_IT: Final = 0.9
+MAX_THREADED_SHARE: Final = 0.9
 """Share of the time on one thread; tasks that are expected to take longer run on one thread."""
 
-WINDOW: Final = (1 << 4096) - 1
+DEPENDENCY_WINDOW: Final = (1 << 4096) - 1
 """Number of preceding ops, as a bit mask, for which indirect dependencies are known."""
 
 
@@ -38,7 +38,9 @@ class Tasks:
     after: list[list[int]]
 
 
-def tasks_of(before: Sequence[set[int]], seconds: Sequence[float], threads: int, *, tiny: float = TINY) -> Tasks | None:
+def tasks_of(
+    before: Sequence[set[int]], seconds: Sequence[float], threads: int, *, tiny: float = HANDOVER_SECONDS
+) -> Tasks | None:
     """Return the tasks of a step, or None if running them on several threads is not worth it.
 
     Args:
@@ -51,7 +53,7 @@ def tasks_of(before: Sequence[set[int]], seconds: Sequence[float], threads: int,
     levels = _levels(groups, tiny)
     total = sum(seconds)
     expected = max(max(levels, default=0.0), (total + len(groups) * tiny / 4) / threads)
-    if len(groups) < 2 or (tiny and expected > WORTH_IT * total):
+    if len(groups) < 2 or (tiny and expected > MAX_THREADED_SHARE * total):
         return None
     urgent = sorted(range(len(groups)), key=lambda i: (-levels[i], groups[i].ops[0]))
     number = {i: rank for rank, i in enumerate(urgent)}
@@ -112,8 +114,8 @@ def _direct(before: Sequence[set[int]]) -> list[set[int]]:
             if not through >> (i - 1 - j) & 1:
                 direct.add(j)
             known |= 1 << (i - 1 - j)
-            through |= earlier[j] << (i - j) & WINDOW
-        earlier.append((known | through) & WINDOW)
+            through |= earlier[j] << (i - j) & DEPENDENCY_WINDOW
+        earlier.append((known | through) & DEPENDENCY_WINDOW)
         result.append(direct)
     return result
 
