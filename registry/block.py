@@ -6,7 +6,6 @@ import struct
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from math import isfinite
 from typing import NamedTuple
 
 from prograd_proto import TensorType
@@ -294,7 +293,7 @@ class Block:
 
 def scalar_bytes(dtype: str, number: float) -> bytes:
     """Return one element as little-endian bytes; raise OpError if `dtype` cannot hold the number."""
-    if dtype not in REALS and not (isinstance(number, int) or (isfinite(number) and number == int(number))):
+    if dtype not in REALS and number % 1 != 0:
         raise OpError(f"{number} is not a whole number, as {dtype} needs")
     try:
         return pack(dtype, [number if dtype in REALS else int(number)])

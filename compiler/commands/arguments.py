@@ -174,31 +174,6 @@ def _import_torch(verbs: Any) -> None:
     _add_output(verb, "the program file to write")
 
 
-def _import_torch(verbs: Any) -> None:
-    verb = _verb(
-        verbs,
-        "import torch",
-        "write a module of PyTorch as a program, with its weights beside it",
-        "The source is a function that makes the module, or a file that torch.export.save wrote. Both run code: the\n"
-        'function is called, and a file is read by PyTorch\'s loader. It needs pip install "prograd[torch]".',
-        "compiler import torch mypackage.nets:make --input image=float32[batch,3,224,224] -o net.pb",
-        "compiler import torch net.pt2 -o net.pb --bind batch=32",
-    )
-    verb.set_defaults(module="import_torch", verb="import_torch")
-    verb.add_argument("source", metavar="SOURCE", help="module:function, or a .pt2 file")
-    verb.add_argument(
-        "--input", action="append", default=[], metavar="NAME=DTYPE[SHAPE]",
-        help="an input of a module in the order of its arguments, as in image=float32[batch,3,224,224]",
-    )  # fmt: skip
-    verb.add_argument(
-        "--layout", type=one_of("torch", "prograd"), default="torch", metavar="{torch,prograd}",
-        help="prograd has the channels of images last",
-    )  # fmt: skip
-    _add_bind(verb, "the size of a symbol in the written program; 1 unless given")
-    verb.add_argument("--explain", action="store_true", help="print what cannot be imported, and write nothing")
-    _add_output(verb, "the program file to write")
-
-
 def _freeze(verbs: Any) -> None:
     verb = _verb(
         verbs,

@@ -10,9 +10,10 @@ from native.guarded import guarded
 
 from runtime.codegen.ir import FLOAT32, FLOAT64, INT32, Module, pointer
 from runtime.codegen.ir.words import convert, maximum
-from runtime.codegen.kernels.matmul import Matrix, plan_product, product, stored
+from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, plan_product, product, stored
 from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, MAX_TILE_ROWS, shares
 from runtime.codegen.kernels.matmul.tile import tile
+from runtime.codegen.kernels.steps import ComputedOperand
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import INSTRUCTION_SETS, target
 from runtime.engines.native import jit
@@ -118,9 +119,20 @@ def test_an_epilogue_takes_every_finished_vector_once(target, k):
     assert (multiply(target, a, b, epilogue, [bias]) == np.maximum(plain + bias, 0)).all()
 
 
+def computed(memory, row, column, factor):
+    """Return a matrix of integers in memory as floats that are multiplied by a factor."""
+    width = max(row, column)
+
+    def read(i, j, lanes, count):
+        numbers = memory.function.load(memory, i * width + j, *((lanes, count) if lanes else ()))
+        return convert(numbers, FLOAT32) * factor
+
+    return ComputedMatrix(ComputedOperand(read, [memory]), row, column, is_transposed=row == 1)
+
+
 @every_target
 @pytest.mark.parametrize("layout", ["NN", "TT"])
-def test_a_prologue_changes_what_is_read(target, layout):
+def test_operands_are_computed_where_they_are_packed(target, layout):
     m, n, k = 130, 150, 70
     rng = np.random.default_rng(0)
     a, b = rng.integers(-9, 9, (m, k)).astype("i4"), rng.integers(-9, 9, (k, n)).astype("i4")
@@ -131,8 +143,7 @@ def test_a_prologue_changes_what_is_read(target, layout):
     module = Module(target)
     f = module.function("built", [pointer(INT32)] * 2 + [pointer(FLOAT32)] * 2)
     pa, pb, pc, ps = f.arguments
-    half = Matrix(pa, *left, prologue=lambda x: convert(x, FLOAT32) * 0.5)
-    whole = Matrix(pb, *right, prologue=lambda x: convert(x, FLOAT32))
+    half, whole = computed(pa, *left, 0.5), computed(pb, *right, 1.0)
     product(f, plan, FLOAT32, m, n, k, half, whole, stored(Matrix(pc, n)), scratch=ps)
     f.end()
     flip = (lambda x: x) if layout == "NN" else (lambda x: x.T)
