@@ -13,7 +13,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -42,8 +42,8 @@ from runtime.runs.run import Run, load
 MEMORY = 1 << 22
 """Bytes that a run may take: what a mutation makes larger is refused and not tried."""
 
-NETWORKS = 3
-"""How many of the good programs are networks; they come first."""
+MORE_NETWORKS: list[Callable[[], Program]] = []
+"""Networks beside the two of `networks`: `--loops` adds one whose mutations may never end, each until `SECONDS`."""
 
 SECONDS = 2.0
 """Time that a step may take: a changed loop may never end."""
@@ -53,7 +53,7 @@ WIDE = (-1, -2, 1 << 32, 1 << 40, (1 << 63) - 1, -(1 << 63))
 
 
 def networks() -> list[Program]:
-    """Three programs that train, with most of what programs have."""
+    """Return two programs that train, with most of what programs have, and the requested further ones."""
     program = Program("images", seed=3)
     x, label = program.input("x", "float32", ("n", 6, 6, 2)), program.input("label", "int64", ("n",))
     filter, w = program.parameter("filter", (3, 3, 2, 4)), program.parameter("w", (16, 3))
@@ -75,7 +75,7 @@ def networks() -> list[Program]:
     joined = ops.concat(pieces[1] * 2.0, ops.exp(pieces[0]), axis=-1)
     words.minimize(ops.mean(joined[1:4, ::-1] ** 2), sgd(0.1))
     words.outputs(joined=ops.transpose(joined))
-    return [program, words, loops()]
+    return [program, words, *(more() for more in MORE_NETWORKS)]
 
 
 def loops() -> Program:
@@ -84,7 +84,7 @@ def loops() -> Program:
     x, w = program.input("x", "float32", (3, 2)), program.parameter("w", (2,), constant(0.5))
 
     def inner(c: Value) -> Value:
-        return ops.cond(ops.sum(c) > 1.0, lambda: ops.sin(c) * w, lambda: ops.dropout(c + w, rate=0.25))
+        return ops.cond(ops.sum(c) > 1.0, lambda: ops.sin(c) * w, lambda: ops.dropout(c + w, ratio=0.25))
 
     def step(c: Value, row: Value) -> tuple[Value, tuple[Value, Value]]:
         c, trips = ops.while_loop(lambda c: ops.sum(ops.square(c)) < 2.0, lambda c: inner(c) + 0.5, c, max_trips=4)
@@ -99,7 +99,7 @@ def loops() -> Program:
 @cache
 def good_programs() -> tuple[bytes, ...]:
     """The networks, and a program for every sample of every operator; as files."""
-    compiled = [program.compile(**sizes).desc for program, sizes in zip(networks(), [{"n": 3}, {}, {}], strict=True)]
+    compiled = [program.compile(**sizes).desc for program, sizes in zip(networks(), [{"n": 3}, {}, {}], strict=False)]
     return tuple(canonical_bytes(desc) + END for desc in [*compiled, *map(one_op, SAMPLES)])
 
 
@@ -125,7 +125,7 @@ def mutated(seed: int) -> bytes:
     rng = random.Random(seed)
     if rng.random() < 0.5:
         return one_op_changed(rng)
-    raw = rng.choice(good_programs()[: NETWORKS if rng.random() < 0.3 else None])
+    raw = rng.choice(good_programs()[: 2 + len(MORE_NETWORKS) if rng.random() < 0.3 else None])
     if rng.random() < 0.15:
         return changed_bytes(rng, raw)
     program = pb.ProgramDesc.FromString(raw)
@@ -136,7 +136,7 @@ def mutated(seed: int) -> bytes:
 
 def one_op_changed(rng: random.Random) -> bytes:
     """One operator with other attributes and operand types, and its results described as the kernel then gives them."""
-    program = pb.ProgramDesc.FromString(rng.choice(good_programs()[NETWORKS:]))
+    program = pb.ProgramDesc.FromString(rng.choice(good_programs()[2 + len(MORE_NETWORKS) :]))
     block = program.blocks[0]
     op, tensors = block.ops[-1], {tensor.name: tensor for tensor in block.tensors}
     for _ in range(rng.choice((1, 1, 2, 3))):
@@ -313,11 +313,13 @@ def main() -> int:
     parser.add_argument("--instructions", default="", help="with --guard: avx512, avx2, sse2 or neon")
     parser.add_argument("--count", type=int, default=1000, help="with --guard: how many seeds")
     parser.add_argument("--jobs", type=int, default=1, help="with --guard: processes")
+    parser.add_argument("--loops", action="store_true", help="without --guard: mutate a program with loops too")
     given = parser.parse_args()
     if given.guard:
         return guarded(given.seed, given.count, given.jobs, given.instructions)
     if given.seconds is None:
         parser.error("say for how many seconds, or --guard")
+    MORE_NETWORKS.extend([loops] if given.loops else [])
     return by_reference(given.seconds, given.seed)
 
 

@@ -384,7 +384,7 @@ REFUSALS: list[tuple[str, Change, str]] = [
     (
         "sub-blocks",
         lambda p, b: op_of(b, "sigmoid").blocks.append(0),
-        f"block {{n}}: {SIGMOID}: it has sub-blocks, which no kernel of this runtime takes",
+        f"block {{n}}: {SIGMOID}: it has sub-blocks, which its kernel does not run",
     ),
     (
         "a random stream for nothing",
