@@ -1,4 +1,4 @@
-"""Kernels: loops for results that are no expression of single elements.
+"""Kernels: loops for results that are not computed element by element.
 
 steps       the contract of a kernel: steps, one after the other, each with work items that threads share
 nest        loops over a domain, and the strides of operands along it

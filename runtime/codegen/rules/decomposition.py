@@ -34,7 +34,7 @@ class DecomposedOp(NamedTuple):
     """One op of a decomposition.
 
     Attributes:
-        number: its number from 1, where ops that are shared with an earlier decomposition count.
+        number: its position from 1; ops shared with an earlier decomposition are counted too.
         name: name of the reduction, or of the function of a pointwise expression.
         rule: its lowering rule.
         inputs: names of its operands.

@@ -19,7 +19,7 @@ def right_shift(a: Value, b: Value) -> Value:
 
 
 def _within(a: Value, b: Value) -> Value:
-    """Return a mask of lanes whose shift is less than the number of bits; LLVM leaves the others undefined."""
+    """Return a mask of the lanes whose shift is less than the number of bits; LLVM does not define larger shifts."""
     return convert(b, b.type.of(0).bits_of("unsigned")) < a.type.bits
 
 

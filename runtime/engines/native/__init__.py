@@ -4,10 +4,10 @@ engine     the engine: its options, the code of its steps, its memory
 executor   a bound entry, ready to step
 instrumented the ops of a step one by one, each checked for NaN, before the step
 driver     runs the phases of a step
-helpers    threads that help with them
+helpers    threads that run phases beside the calling thread
 prepacked  memory of values derived from states alone, kept while the states stay the same
-step_code  the code of a step: kept, or lowered and compiled, once however often it is bound
-views      descriptions of a step, which any machine prints for every instruction set
+step_code  the code of a step, read from the cache or compiled; it is made once for any number of bindings
+views      descriptions of a step; any machine can print them for any instruction set
 step       code bound to memory: symbols become addresses
 repeated_steps many steps in one call
 row_input  the input of rows into each of these steps
@@ -16,7 +16,7 @@ peak       floating-point operations per second of this machine
 host       NumPy kernels for ops without a lowering rule
 runtime_checks numbers that an op rejects, found by compiled code, and their errors
 cpu        this machine: its instruction sets and the sizes of its caches
-compiled   functions of a step: kept by an earlier run, or compiled and kept
+compiled   functions of a step: read from the cache, or compiled and written to it
 cache/     a package of its own: compiled code in the user's cache folder
 jit        from IR to callable functions
 release_memory release of memory that compiling took

@@ -42,7 +42,7 @@ def peak(threads: int) -> float:
 
 
 def _loop(target: Target, chains: int) -> Module:
-    """Return a loop of multiply-adds that depend only on the one before in their own chain."""
+    """Return a loop over independent chains of multiply-adds."""
     module = Module(target)
     f = module.function("spin", [pointer(INT64)])
     x, lanes = f.cast(f.arguments[0], FLOAT32), target.lanes()

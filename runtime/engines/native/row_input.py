@@ -41,7 +41,7 @@ class RowInput(NamedTuple):
 def row_input(
     code: NativeCode, words: Array, feeds: Mapping[str, Array], rows: InMemory, position: Array, batch: int
 ) -> RowInput:
-    """Return the chunks that take the rows from a position on, which a word has when a step begins.
+    """Return the chunks that take the rows of a step. A word holds the position of the first row when the step begins.
 
     `words` are the tables of the step, which stay as they are.
     """

@@ -33,7 +33,7 @@ class Segment(NamedTuple):
 
 
 class Tensors(Mapping[str, Array]):
-    """The tensors of a step that have memory, as arrays; each is made when it is first asked for."""
+    """The tensors of a step that have memory, as arrays; each array is made on its first use."""
 
     def __init__(self, code: NativeCode, memory: Mapping[int, Array]) -> None:
         """Keep `memory`, which has the bytes of every base but those of numbers and checks."""

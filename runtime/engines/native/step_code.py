@@ -1,4 +1,4 @@
-"""The code of a step: kept by an earlier run, or lowered, compiled and kept; once, however often it is bound.
+"""The code of a step, read from the cache or compiled and cached; it is made once for any number of bindings.
 
 An entry of the cache that does not fit the block counts as absent, and so does one without its object files.
 """

@@ -1,4 +1,4 @@
-"""Products of matrices: one generator for all of them, `a @ b` with either transposed, alone or many.
+"""Products of matrices: one generator for single and batched products, with either operand transposed.
 
 matrix    an operand: in memory with two strides, or computed where it is packed
 shape     a product as matrices, and decisions by its sizes
