@@ -7,7 +7,7 @@ faults       errors of ops, with the op and the user's line named
 nan_watch    the search for NaN and Inf in every output of a step, and for their cause
 parts        the parts of a step, for profiles and traces
 workspace_memory the memory of a workspace and the file beside it, counted against the memory limit
-spill_file   a memory-mapped file for the values that a plan moves out of memory and back
+spill_file   a memory-mapped file, in a folder of the user, for values that a plan moves out of memory and back
 step_start   copies of the states and feeds at the start of a step, restored after a failure
 native/      the engine that compiles code
 reference/   the engine that calls NumPy

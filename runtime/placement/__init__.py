@@ -1,7 +1,7 @@
 """Assign buffers to offsets in one arena by a pure function, and check that no two buffers collide.
 
 buffer     bytes that are needed during an interval of the clock
-placement  several algorithms to place buffers, until one reaches the lower bound; the algorithms are
+placement  several algorithms to place buffers, until one reaches the lower bound or a limit of seconds; they are
            sections, rankings, skyline, gaps, peak, attempts, search and ejection; draws are their random numbers
 check      a plan against the buffers, sharing no code with the algorithms that placed them
 alignment  the alignment of buffers

@@ -7,10 +7,10 @@ body        the nodes of a group at one position of its domain
 elements    groups of pointwise nodes only
 bottlenecks  groups of three convolutions in row tiles
 producer    the operands that a product or convolution computes where it packs them
-evaluations how often it computes each element of them
+evaluations how often a product or convolution computes each element of such an operand
 conv_epilogue groups that begin with a convolution
-products    groups that begin with a product
-partition   the partition of a product for threads
+products    groups that begin with a product: their tiles, and parts of their depth that are added later
+partition   the partition of a product for threads: parts of its rows, columns or depth
 row_tiles   work items that are rows of a batch, and the rows that they read
 matrix_vector groups whose product has one column
 large_products products that copy their right operand first, once for all threads
