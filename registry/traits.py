@@ -56,6 +56,7 @@ class Traits:
         involution: True if f(f(x)) has the bits of x.
         keeps_single: True if the result has the bits of the operand where the reduced axes, the attribute `axes`, have
             one index each; for operands of any dtype, or of integers and bool only.
+        stops: True if the elements of its operands may stop the run, such as an index that is out of range.
         identity_operand: the number that leaves the other operand as it is.
         example: a call for dtype inference, if operands of one shape do not do.
         checked_through: name of the operator through which tests check this one's gradient, because it takes a result
@@ -69,6 +70,7 @@ class Traits:
     idempotent: bool = False
     involution: bool = False
     keeps_single: Literal["", "always", "for integers"] = ""
+    stops: bool = False
     identity_operand: IdentityOperand | None = None
     example: Example | None = None
     checked_through: str = ""
@@ -126,6 +128,11 @@ def keeps_single(op: T) -> T:
 def keeps_single_integers(op: T) -> T:
     """Declare that reducing single integers gives their bits; for floats, 0.0 + -0.0 is 0.0."""
     return _with(op, keeps_single="for integers")
+
+
+def stops(op: T) -> T:
+    """Declare that the elements of the operands may stop the run, such as an index that is out of range."""
+    return _with(op, stops=True)
 
 
 def identity_operand(number: float, *, either: bool = False) -> Callable[[T], T]:

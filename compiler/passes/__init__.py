@@ -4,6 +4,7 @@ use_inference_forms  outside training, ops take their inference form
 eliminate_dead_ops   drop ops whose results nothing reads
 bind_dimensions      make a static block of every binding
 leave_frozen         drop ops that only train frozen parameters
+hoist_invariants     move what is equal in all iterations of a loop before the loop
 fold_constants       compute at compile time the values that are equal in every step
 simplify/            remove ops whose result already exists
 merge_identical      compute identical ops once
@@ -14,6 +15,7 @@ plan_memory          give every binding the plan of its memory
 
 Modules that run and check them:
 
+control_operands what blocks inside ops learn of their operands: constants, and operands that occur twice
 pass_options    the options of a pass: the keyword parameters of its function
 pass_table      the classes of a pass and of a table of passes
 pipeline        the passes, in order

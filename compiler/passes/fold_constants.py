@@ -6,6 +6,8 @@
 2. From the last op to the first: a known result that a remaining op or the end of the step reads becomes a constant,
    unless it would be much more to read than the op is to compute; then the op remains, and what it reads is read.
 3. Ops that only led to constants are dropped.
+4. Constant operands of conditions and loops become constants of their blocks, and a condition with a known predicate
+   becomes the branch that is taken (`control_operands`).
 
 A program must not depend on the machine that compiled it. So an op is computed only if its operator is declared
 `exact`: IEEE 754 or the arithmetic of integers fixes its bits. There are no exponentials and their like, no sums of
@@ -19,6 +21,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from functools import cache
 
+from compiler.passes.control_operands import sink_constants
 from compiler.passes.rewrite import computation, rewrite
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
@@ -40,8 +43,9 @@ def fold_constants(program: BlockAnalyses, *, small: int = 1024) -> None:
         program: its blocks that run are edited.
         small: bytes of a constant that may replace any op; a larger one must save more work than it adds.
     """
-    for block in program.bound:
+    for block in program.bound:  # outer ones come first, so that blocks inside ops get the constants of those around
         _fold(block, small)
+        sink_constants(block)
 
 
 def _fold(block: BlockAnalysis, small: int) -> None:

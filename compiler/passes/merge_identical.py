@@ -9,6 +9,7 @@
    if one of an earlier stage helps none.
 4. A merged value is live from its first use to its last. If that raises the peak of the block, ops of low cost are
    left unmerged until it does not.
+5. Blocks inside ops read one of several operands that are the same tensor (`control_operands`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Final
 
 from compiler.analyses.costs import operations
 from compiler.analyses.step_graph import step_graph
+from compiler.passes.control_operands import unify_operands
 from compiler.passes.order_ops import best_order
 from compiler.passes.rewrite import computation, rewrite
 from prograd_proto import program_pb2 as pb
@@ -42,15 +44,14 @@ def merge_identical(program: BlockAnalyses, *, most_tried: int = 16) -> None:
         program: its blocks that run are edited.
         most_tried: ops of a block that are tried one by one if the peak would rise; further ones stay.
     """
-    for block in program.bound:
+    for block in program.bound:  # outer ones come first, so that blocks inside ops read one of identical tensors
         merged, before = _merge(block)
-        if before is None:
-            continue
-        stay = _that_stay(block, before, merged, most_tried)
-        if stay:
+        stay = _that_stay(block, before, merged, most_tried) if before is not None else set[int]()
+        if before is not None and stay:
             block.desc.CopyFrom(before)
             block.forget()
             _merge(block, stay)
+        unify_operands(block)
 
 
 def _merge(block: BlockAnalysis, stay: Collection[int] = ()) -> tuple[Set[int], pb.BlockDesc | None]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from compiler.passes.bind_dimensions import bind_dimensions
 from compiler.passes.eliminate_dead_ops import eliminate_dead_ops
 from compiler.passes.fold_constants import fold_constants
+from compiler.passes.hoist_invariants import hoist_invariants
 from compiler.passes.leave_frozen import leave_frozen
 from compiler.passes.list_operators import list_operators
 from compiler.passes.merge_identical import merge_identical
@@ -56,9 +57,19 @@ PASSES = PassTable(
             establishes={"nothing frozen": "no block that runs trains a frozen parameter"},
         ),
         Pass(
+            hoist_invariants,
+            requires={
+                "bound": "a loop of no rows is known when symbols have sizes",
+                "nothing frozen": "gradients of frozen parameters need not be hoisted",
+            },
+            establishes={"hoisted": "no loop computes in each iteration what it could compute once"},
+            invalidates={"as built": "ops move out of loops"},
+        ),
+        Pass(
             fold_constants,
             requires={
                 "bound": "the number of elements is known when symbols have sizes",
+                "hoisted": "ops that leave a loop may have constant operands there",
                 "nothing frozen": "updates of frozen parameters need not be folded",
             },
             establishes={"folded": "ops of constant operands are constants"},

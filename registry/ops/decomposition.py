@@ -16,9 +16,11 @@ from registry.ops.linalg import matmul
 from registry.ops.reduce import sum_to
 from registry.ops.shape import reshape, transpose
 from registry.shapes import broadcast_shapes, require_equal_dtypes, require_float
+from registry.traits import stops
 from registry.value import Value
 
 
+@stops
 @op
 def cholesky(x: Value) -> TensorType:
     """Return the lower triangular matrix y with positive diagonal for which y @ transposed y is x.
@@ -62,6 +64,7 @@ def triangular_solve_gradient(
     return tril(da, offset=-inner) if lower else triu(da, offset=inner), sum_to(db, b)
 
 
+@stops
 @op
 def solve(a: Value, b: Value) -> TensorType:
     """Return the solution y of a @ y = b, for a [n, n] and b [n, k]; leading axes broadcast.
@@ -77,6 +80,7 @@ def solve_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Valu
     return sum_to(-matmul(db, y, transpose_b=True), a), sum_to(db, b)
 
 
+@stops
 @op
 def inverse(x: Value) -> TensorType:
     """Return the matrix inverse; a singular x stops the run. Use `solve` for linear equations."""

@@ -9,9 +9,11 @@ from registry.errors import require
 from registry.op import op
 from registry.ops.fill import gradient_like
 from registry.shapes import normal_axis, require_dtype, require_equal_dtypes, show_shape
+from registry.traits import stops
 from registry.value import Value
 
 
+@stops
 @op(halves=True)
 def gather(x: Value, indices: Value, *, axis: int = 0) -> TensorType:
     """Return the slices of x along `axis` at `indices`, whose axes replace that axis.
@@ -26,6 +28,7 @@ def gather_gradient(x: Value, indices: Value, dy: Value, *, axis: int) -> tuple[
     return scatter_add(gradient_like(x, 0.0), indices, dy, axis=axis), None
 
 
+@stops
 @op
 def scatter_add(x: Value, indices: Value, updates: Value, *, axis: int = 0) -> TensorType:
     """Return x with `updates` added to the slices along `axis` at `indices`.
@@ -45,6 +48,7 @@ def scatter_add_gradient(indices: Value, dy: Value, *, axis: int) -> tuple[Value
     return dy, None, gather(dy, indices, axis=axis)
 
 
+@stops
 @op(differentiable=False)
 def one_hot(indices: Value, *, depth: int, dtype: DTypeName = "float32") -> TensorType:
     """Return for each index a new last axis of `depth` zeros with a one at the index; one outside stops the run."""

@@ -13,12 +13,13 @@ from registry.ops.pointwise import equal, sigmoid, where
 from registry.ops.reduce import sum_to
 from registry.ops.shape import reshape
 from registry.shapes import broadcast_type, require_float, show_shape, size_known
-from registry.traits import example
+from registry.traits import example, stops
 from registry.value import Value
 
 REDUCTIONS = ("mean", "sum", "none")
 
 
+@stops
 @example((2, 2), (2,))
 @op
 def softmax_cross_entropy(logits: Value, labels: Value, *, reduction: str = "mean") -> TensorType:

@@ -11,6 +11,7 @@ from registry.op import op
 from registry.ops.fill import full_like
 from registry.ops.scatter import put_along_axis, take_along_axis
 from registry.shapes import normal_axis, require_dtype, size_known
+from registry.traits import stops
 from registry.value import Value
 
 NUMERIC = dtypes.FLOATS | dtypes.INTEGERS
@@ -64,6 +65,7 @@ def count_unique(x: Value) -> TensorType:
     return TensorType("int64", ())
 
 
+@stops
 @op(differentiable=False)
 def bincount(indices: Value, *, depth: int) -> TensorType:
     """Return the count of each number from 0 to depth - 1, int64[depth]; a number outside stops the run."""

@@ -21,12 +21,14 @@ from registry.ops.reduce import broadcast_to
 from registry.ops.shape import reshape, transpose
 from registry.shapes import normal_axis, require_equal_dtypes, show_shape, size_known
 from registry.spelled import spelled
+from registry.traits import stops
 from registry.value import Value
 
 Reduction = Literal["set", "add", "max", "min"]
 REDUCTIONS = ("set", "add", "max", "min")
 
 
+@stops
 @op
 def gather_nd(x: Value, indices: Value, *, batch_axes: int = 0) -> TensorType:
     """Return the parts of x that the rows of `indices` name, in the order of the rows."""
@@ -38,6 +40,7 @@ def gather_nd_gradient(x: Value, indices: Value, dy: Value, *, batch_axes: int) 
     return scatter_nd(full_like(x, 0.0), indices, dy, batch_axes=batch_axes, reduction="add"), None
 
 
+@stops
 @op
 def scatter_nd(x: Value, indices: Value, updates: Value, *, batch_axes: int = 0, reduction: str = "set") -> TensorType:
     """Return x with the parts that the rows of `indices` name combined with `updates`, in their order.
@@ -72,6 +75,7 @@ def scatter_nd_gradient(
     return from_x * share, None, from_updates * gather_nd(share, indices, batch_axes=batch_axes)
 
 
+@stops
 @op(differentiable=False)
 def is_last_index(indices: Value, *, shape: Shape, batch_axes: int = 0) -> TensorType:
     """Return True for rows of `indices` that no later row of the same batch repeats; bool."""
