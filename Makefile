@@ -64,7 +64,7 @@ versions: ## run the tests with every Python and NumPy that is supported and fou
 check: lint types ## what CI runs after the tests: form and types
 
 examples: ## compile the programs of examples/ anew
-	for script in $(filter-out examples/make_% examples/write_%,$(wildcard examples/*.py)); do \
+	for script in $(filter-out examples/make_%,$(wildcard examples/*.py)); do \
 		$(BIN)/python $$script || exit 1; done
 
 bench: ## measure dispatch, start-up and compile time against their targets

@@ -195,7 +195,7 @@ class Program(metaclass=Renaming):
         """Return a context that prefixes names of parameters, buffers and results of ops with `name` and a dot.
 
         Scopes may be nested. With `reuse`, an existing parameter or buffer of the same type is used again, so a
-        function that declares its states may be called twice.
+        function that declares its states may be called twice. `scope("", reuse=True)` adds no prefix.
         """
         return self._scopes.entered(self._block, name, reuse=reuse)
 

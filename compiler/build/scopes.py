@@ -30,8 +30,12 @@ class Scopes:
         return f"{self._prefix}{name}" if name else name
 
     def entered(self, block: Block, name: str, *, reuse: bool) -> AbstractContextManager[None]:
-        """Return a context with one more scope for states and ops; raise OpError for an invalid prefix."""
-        require_name(f"scope {name!r}", name)
+        """Return a context with one more scope for states and ops; raise OpError for an invalid prefix.
+
+        An empty name adds no prefix, which is useful with `reuse` only.
+        """
+        if name or not reuse:
+            require_name(f"scope {name!r}", name)
         return self._entered(block, name, reuse)
 
     def has(
@@ -48,7 +52,7 @@ class Scopes:
     @contextmanager
     def _entered(self, block: Block, name: str, reuse: bool) -> Generator[None]:
         before = self._prefix, self._reuse
-        self._prefix, self._reuse = f"{self._prefix}{name}.", self._reuse or reuse
+        self._prefix, self._reuse = f"{self._prefix}{name}{'.' if name else ''}", self._reuse or reuse
         block.prefix = self._prefix
         try:
             yield

@@ -99,7 +99,7 @@ def _execute(verbs: Any, name: str) -> None:
     )  # fmt: skip
     out.add_argument(
         "--decode", action="append", default=[], metavar="NAME[=COLUMN]",
-        help="decode a fetch of numbers to the values of a packed column",
+        help="decode a fetch of numbers to the values of a packed column, or of bytes to texts by NAME=utf-8",
     )  # fmt: skip
     out.add_argument(
         "--expect", action="append", default=[], metavar="NAME=@FILE",

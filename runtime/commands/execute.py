@@ -16,7 +16,7 @@ from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
 from runtime.command_line.outputs import require_free
 from runtime.command_line.streams import put
 from runtime.commands.arrays.decoding import asked_columns, decoded
-from runtime.commands.arrays.feeds import read_feeds
+from runtime.commands.arrays.feeds import read_feeds, texts_as_bytes
 from runtime.commands.arrays.fetches import differences, expectations, give, wanted_fetches
 from runtime.commands.loaded import loaded_run
 from runtime.commands.reports.metric_fields import engine_fields, metric_fields
@@ -185,6 +185,8 @@ def _run_over(
     for option in ("steps", "epochs", "checkpoint", "metrics", "tensorboard", "watch", "resume"):
         if getattr(options, option):
             raise UsageError(f"--{option} belongs to training, and the entry {entry!r} does not train")
+    if feeds:
+        feeds = texts_as_bytes(feeds, {name: feed.type for name, feed in run.session.bindings(entry)[0].feeds.items()})
     asked = run.program.run.evaluate
     split = options.split or (asked.split if asked.entry == entry else None)
     results = run_over(run.session, entry, run.session.rows(entry, feeds or split), fetch=fetch, between=between)

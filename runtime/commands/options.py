@@ -110,7 +110,7 @@ def add_rows(verb: argparse.ArgumentParser) -> None:
     )
     rows.add_argument(
         "--feed", action="append", default=[], metavar="NAME=@FILE",
-        help=".npy file or JSON value for a feed; the other feeds of the entry need one too",
+        help=".npy file, JSON value or text in quotes for a feed; the other feeds of the entry need one too",
     )  # fmt: skip
 
 

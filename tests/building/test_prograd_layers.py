@@ -336,6 +336,18 @@ def test_a_scope_that_uses_states_again_has_a_network_twice():
     np.testing.assert_array_equal(seen["of_x"], seen["of_y"])
 
 
+def test_a_scope_without_a_name_uses_states_again_under_their_own_names():
+    program = Program()
+    x = program.input("x", "float32", ("batch", 4))
+    y = layers.dense(x, "dense", 4)
+    with program.scope("", reuse=True):
+        program.outputs(y=y, again=layers.dense(y, "dense", 4))
+    assert [name for name in program.states if name.startswith("dense")] == ["dense.w", "dense.b"]
+    with pytest.raises(OpError) as caught:
+        program.scope("")
+    assert str(caught.value).endswith("scope '': a name is not empty, and all printable without a colon")
+
+
 def refused(call: Callable[[Program], object]) -> str:
     program = Program()
     program.input("x", "float32", ("batch", 4, 6))

@@ -1,14 +1,18 @@
-"""The option `--decode`: fetched numbers, decoded into the values of a column."""
+"""The option `--decode`: fetched numbers, decoded into the values of a column, or bytes into texts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
 from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.runs.run import Run
+
+BYTES: Final = "utf-8"
+"""What stands for a column if the numbers are the bytes of texts, whatever the program's data."""
 
 
 def asked_columns(given: Sequence[str]) -> dict[str, str]:
@@ -28,8 +32,10 @@ def decoded(run: Run, asked: Mapping[str, str], arrays: Mapping[str, Array]) -> 
     Raises DataError if the program's data does not say how it was encoded, or a number stands for no value.
     """
     found = dict(arrays)
-    encoding = run.session.data.encoding() if asked else None
-    for name, column in asked.items():
+    columns = {name: column for name, column in asked.items() if column != BYTES}
+    encoding = run.session.data.encoding() if columns else None
+    found |= {name: _texts(name, found[name]) for name in asked if name not in columns}
+    for name, column in columns.items():
         assert encoding is not None, "read where anything is asked"
         values, array = encoding.decode, found[name]
         known = encoding.columns[column].values if column in encoding.columns else ()
@@ -41,3 +47,14 @@ def decoded(run: Run, asked: Mapping[str, str], arrays: Mapping[str, Array]) -> 
         decoded = values(column, array)
         found[name] = decoded.astype(np.str_) if decoded.dtype == object else decoded
     return found
+
+
+def _texts(name: str, codes: Array) -> Array:
+    """Return the texts of bytes along the last axis, without zeros at their ends; U+FFFD stands for other bytes."""
+    if codes.dtype != np.uint8 or not codes.ndim:
+        raise UsageError(
+            f"--decode {name}={BYTES}: {name!r} is {codes.dtype}{[*codes.shape]}; texts are uint8 rows of bytes"
+        )
+    rows = codes.reshape(-1, codes.shape[-1]) if codes.size else np.zeros((0, 1), np.uint8)
+    texts = [row.tobytes().rstrip(b"\0").decode("utf-8", "replace") for row in rows]
+    return np.array(texts, np.str_).reshape(codes.shape[:-1])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
+from prograd_proto.printable import MAX_WORD_CHARACTERS, printable, sentence
 from runtime.command_line.streams import put
 from runtime.dtypes import Array
 from runtime.errors import UsageError
@@ -18,6 +18,7 @@ from runtime.files.tensor_files import read_npy, write_npy
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
 
 _PRINTED_WHOLE = 1000
+_LONG_TEXT = 80
 
 
 class Wanted(NamedTuple):
@@ -97,5 +98,12 @@ def _type(array: Array) -> str:
 
 
 def _shown(array: Array) -> str:
+    if array.dtype.kind == "U" and any(len(text) > _LONG_TEXT for text in array.flat):
+        return "".join(f"\n{_lines(str(text))}" for text in array.flat)
     text = np.array2string(array, threshold=_PRINTED_WHOLE, max_line_width=120, separator=", ")
     return text if "\n" not in text else "\n" + text
+
+
+def _lines(text: str) -> str:
+    """Return a text in its own lines, as a reader expects it, with escapes for what else a terminal acts upon."""
+    return "\n".join(f"  {printable(line)}" for line in text.split("\n"))
