@@ -20,7 +20,7 @@ conv        convolutions and their gradients
 pool        maxima and means of windows, and their gradients
 norm        softmax and batch normalisation
 layer_norm  layer, RMS and group normalisation
-statistics  variances, deviations, norms, logarithms of sums of powers
+statistics  variances, deviations, norms, logarithms of sums of exponentials
 loss        losses and accuracy
 recurrent   recurrent layers and their gradients
 ctc         connectionist temporal classification, and its gradient

@@ -34,9 +34,9 @@ def celu(x: Value, *, alpha: float) -> Value:
 
 
 def gelu(x: Value, *, approximate: str) -> Value:
-    """Compute gelu by erfc of the argument that its gradient uses: if both are in one loop, it is computed once.
+    """Compute gelu by the same erfc as its gradient, so that a loop with both computes it once.
 
-    The tanh form uses the sigmoid of twice the argument, which is (1 + tanh) / 2 and precise where it is small.
+    The tanh form computes (1 + tanh(a)) / 2 as sigmoid(2 * a), which is precise where the result is small.
     """
     if approximate == "tanh":
         turned = (x * x * (-2 * 0.044715 * sqrt(2 / pi)) - 2 * sqrt(2 / pi)) * x
@@ -49,7 +49,7 @@ def gelu(x: Value, *, approximate: str) -> Value:
 def mish(x: Value) -> Value:
     """Return x * p / (p + 2) with p = exp(x) * (exp(x) + 2): p / (p + 2) is tanh(softplus(x)).
 
-    It is 1 for x far below those with an infinite p.
+    x is limited to 30 in p: the quotient is 1 from there on, and p stays finite.
     """
     e = math.exp(minimum(x, 30.0))
     p = (e + 2) * e

@@ -102,12 +102,12 @@ def follow(old: Value, g: Value, share: float) -> Value:
 
 
 def follow_square(old: Value, g: Value, kept: float) -> Value:
-    """Return the running mean of squares, of which the share `kept` remains."""
+    """Return the running mean of squares: `kept` of its old value, and the rest of the square of the gradient."""
     return old * kept + g * g * (1 - kept)
 
 
 def root_plus(square: Value, *, share: Value, epsilon: float, **_: Any) -> Value:
-    """Return the root of the mean of squares times `share`, its bias correction, plus epsilon."""
+    """Return sqrt(square) * share + epsilon; `share` is the bias correction of the root."""
     return sqrt(square) * share + epsilon
 
 
@@ -116,7 +116,7 @@ def along(w: Value, direction: Value, size: Value) -> Value:
 
 
 def corrections(*operands: Value | None, beta1: float, beta2: float, decay: float, **_: Any) -> Mapping[str, Value]:
-    """Return the rate with the bias correction of the mean, and the factor of the root of the mean of squares."""
+    """Return, by name: the rate with the mean's bias correction, the root's bias correction, and 1 - rate * decay."""
     rate, step = operands[-2:]
     assert rate is not None, "the rate is one number"
     assert step is not None, "the step is one number"
@@ -128,7 +128,7 @@ def corrections(*operands: Value | None, beta1: float, beta2: float, decay: floa
 
 
 def scheduled(*operands: Value | None, beta1: float, momentum_decay: float, **more: Any) -> Mapping[str, Value]:
-    """Return the corrections for a share of the old mean that grows each step, and the product of the shares."""
+    """Return the factors of NAdam, whose share of the old mean grows each step, and the product of its shares."""
     product, rate, step = operands[-3:]
     assert product is not None, "the product is one number"
     assert rate is not None, "the rate is one number"
@@ -143,7 +143,7 @@ def scheduled(*operands: Value | None, beta1: float, momentum_decay: float, **mo
 
 
 def rectified(*operands: Value | None, beta2: float, **more: Any) -> Mapping[str, Value]:
-    """Return the corrections, and whether there are enough gradients for their squares to have a variance."""
+    """Return the factors of RAdam: its step is adaptive once the mean of squares has seen enough gradients."""
     rate, step = operands[-2:]
     assert rate is not None, "the rate is one number"
     assert step is not None, "the step is one number"
@@ -159,7 +159,7 @@ def rectified(*operands: Value | None, beta2: float, **more: Any) -> Mapping[str
 
 
 def shares(*operands: Value | None, beta1: float, beta2: float, **_: Any) -> Mapping[str, Value]:
-    """Return the shares of gradients in the means."""
+    """Return the bias corrections of the mean and of the root of the mean of squares."""
     step = operands[-1]
     assert step is not None, "the step is one number"
     t = convert(step, FLOAT64) + 1
@@ -167,7 +167,7 @@ def shares(*operands: Value | None, beta1: float, beta2: float, **_: Any) -> Map
 
 
 def filled(t: Value, beta: float) -> Value:
-    """Return 1 - beta ** t, the share of gradients in a mean of t of them; as IEEE 754 has it where t is below 1."""
+    """Return 1 - beta ** t, the bias correction after t gradients; for beta = 0 and t <= 0, the value of IEEE 754."""
     if not beta:
         return where(t > 0, 1.0, where(t.equal(0), t.like(0.0), -inf))
     return -math.expm1(t * log(beta))

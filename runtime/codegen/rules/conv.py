@@ -38,7 +38,7 @@ def convolution(
 def convolution_with_prologue(
     target: Target, inputs: Sequence[TensorType], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
 ) -> KernelSteps | None:
-    """Return the steps of a convolution that computes its image while it copies it; None if it copies pixels twice."""
+    """Return the steps of a convolution that computes its image as it copies it; None if its variant cannot do so."""
     x, w = inputs
     element, shape = DTYPES[x.dtype], shape_of(x, w, outputs[0], attributes)
     found = convolution_variant(target, element, shape)
@@ -70,7 +70,7 @@ def filter_gradient(
 def filter_gradient_with_prologue(
     target: Target, inputs: Sequence[TensorType], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
 ) -> KernelSteps | None:
-    """Return the steps of the same with an image that is computed while it is copied; None if it is copied twice."""
+    """Return the steps of a filter's gradient that computes the image while it copies it; None if it cannot."""
     shape = filter_gradient_of(target, inputs[0], inputs[1], outputs[0], attributes)
     found = filter_gradient_variant(target, shape)
     takes_prologue = isinstance(found, FilterGradient1x1) or (
@@ -82,7 +82,7 @@ def filter_gradient_with_prologue(
 def filter_gradient_of(
     target: Target, x: TensorType, dy: TensorType, w: TensorType, attributes: Mapping[str, Any]
 ) -> FilterGradient:
-    """Return the shape of the gradient of a filter; images of windows of one place are lines, if they are small."""
+    """Return the shape of a filter's gradient; small images under a 1x1 filter are treated as one line of pixels."""
     stride, padding, dilation, groups = (attributes[name] for name in ("stride", "padding", "dilation", "groups"))
     window, element = w.static_shape[:2], DTYPES[x.dtype]
     n, *extents, _ = x.static_shape

@@ -20,12 +20,15 @@ from runtime.codegen.machine import Target
 from runtime.codegen.rules.rule import RULES, CustomKernel
 
 EDGE, JUMP, EMITTED, WAYS, CLASSES, FRONTS = range(6)
-"""Scratch of the thread: the values of the recursion, 0 where a path may jump to a state, logarithms of its class, the
-next values, the classes of states, and the values of all steps.
+"""Scratch of the thread, with one element for each state:
+
+EDGE has the values of the recursion. JUMP is 0 where a path may skip the blank before the state, else -inf. EMITTED has
+the logarithm of the state's class at this step, WAYS the next values, and CLASSES the classes. FRONTS has EDGE of all
+steps, for the gradient.
 """
 
 LOWEST_FINITE: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
-"""The least maximum of a row: -inf - -inf would be NaN."""
+"""The lower bound on the maximum that is subtracted from a row; without it, a row of -inf would become NaN."""
 
 
 Types = Sequence[TensorType | None]
@@ -115,7 +118,7 @@ class _Lattice:
             self._label(row, f.index(i))
 
     def forward(self, is_kept: bool) -> Value:
-        """Go through the steps; return the sum of the subtracted maxima, in float64."""
+        """Run the recursion over all steps; return the sum of the subtracted maxima, in float64."""
         f = self.f
         steps = f.loop(0, self.steps, 1, [f.constant(FLOAT64, 0)])
         for t, [scale] in steps:
@@ -131,21 +134,21 @@ class _Lattice:
         return steps.results[0]
 
     def loss(self, scale: Value) -> Value:
-        """Return minus the logarithm of the sum of all paths that end in one of the last two states."""
+        """Return minus the logarithm of the total probability of the paths that end in one of the last two states."""
         ends = [self.f.load(self.edge, self.last - i) for i in range(2)]
         largest = maximum(maximum(ends[0], ends[1]), LOWEST_FINITE[self.element.bits])
         total = math.log(math.exp(ends[0] - largest) + math.exp(ends[1] - largest))
         return convert(-(scale + convert(largest, FLOAT64) + convert(total, FLOAT64)), self.element)
 
     def backward(self, dy: Value) -> None:
-        """Go through the steps from the last one, after `forward`, with the paths from each state to an end."""
+        """Run the recursion from the last step to the first, after `forward`, and write the gradient of each step."""
         f, out = self.f, self.work.outputs[0] + self.row * (self.all_steps * self.every_class)
         spreads = is_nan(dy * 0.0) | self._has_nan()
         self._fill(out, 0.0, 0, self.all_steps * self.every_class)
         self._fill(self.edge, -inf, -self.lanes, self.wide + 2 * self.lanes)
         for i in range(2):
             f.store(f.constant(self.element, 0), self.edge, self.last - i)
-        f.store(f.constant(self.element, -inf), self.edge, -1)  # there may be no second one
+        f.store(f.constant(self.element, -inf), self.edge, -1)  # with no labels, there is one end, not two
         for i in f.range(0, self.steps):
             t = self.steps - 1 - i
             self._shares(t, dy, out + t * self.every_class)
@@ -171,7 +174,7 @@ class _Lattice:
             f.store(f.constant(self.element, number), at, i)
 
     def _shares(self, t: Value, dy: Value, out: Value) -> None:
-        """Subtract the shares of the states of a step in all paths from the gradient of their classes."""
+        """Subtract dy times each state's share of all paths, at one step, from the gradient of the state's class."""
         f, front = self.f, self.work.thread_scratch(FRONTS, self.element) + t * self.wide
         most = f.loop(0, self.states, self.lanes, [f.constant(self.vector, LOWEST_FINITE[self.element.bits])])
         for j, [largest] in most:
@@ -184,7 +187,9 @@ class _Lattice:
             share = math.exp(self._read(self.ways, j) - largest)
             f.store(share, self.ways, j)
             sums.carry([total + share])
-        whole = maximum(across(sums.results[0], lambda a, b: a + b), 1.0)  # it is less only if there is no path at all
+        whole = maximum(
+            across(sums.results[0], lambda a, b: a + b), 1.0
+        )  # below 1 only if there is no path, as the largest term is 1
         for j in f.range(0, self.states, self.lanes):
             f.store(self._read(self.ways, j) / whole * dy, self.ways, j)
         blanks = f.loop(0, self.last, 2, [0 - f.load(self.ways)])
@@ -194,7 +199,7 @@ class _Lattice:
             blanks.carry([blank - f.load(self.ways, f.index(j) + 2)])
         behind = where(
             self.last < 2 * self.all_labels, dy * 0.0, 0.0
-        )  # for states beyond the labels: not 0 if dy is infinite
+        )  # 0 * dy of states beyond the labels: NaN if dy is infinite
         f.store(blanks.results[0] - behind, out, self.blank)
 
     def _back(self, t: Value) -> None:
@@ -211,7 +216,7 @@ class _Lattice:
         self._less_largest(ways.results[0], None)
 
     def _less_largest(self, most: Value, kept: Value | None) -> Value:
-        """Turn sums of paths into values of the recursion, less their maximum; the values of a step may be kept."""
+        """Store the next values less their maximum in EDGE, and in row `kept` of FRONTS; return the maximum."""
         f = self.f
         largest = across(most, maximum)
         for j in f.range(0, self.states, self.lanes):
@@ -222,7 +227,7 @@ class _Lattice:
         return largest
 
     def _sum(self, *ways: Value) -> Value:
-        """Return the logarithm of the sum of the exponentials."""
+        """Return log(sum(exp(way))) of three ways into a state."""
         peak = maximum(maximum(maximum(ways[0], ways[1]), ways[2]), LOWEST_FINITE[self.element.bits])
         total = math.exp_below(ways[0] - peak) + math.exp_below(ways[1] - peak) + math.exp_below(ways[2] - peak)
         return math.log(total) + peak

@@ -48,7 +48,7 @@ def triu(x: Value, *, offset: int, row: Indices, column: Indices) -> Value:
 
 
 def beyond(row: Indices, column: Indices, offset: int) -> Value:
-    """Return the distance of an element to the right of a diagonal; an offset outside of the matrix is limited."""
+    """Return the columns by which an element is right of a diagonal; the offset is limited to the matrix."""
     return column.values() - (row.values() + max(-row.extent, min(offset, column.extent)))
 
 

@@ -26,10 +26,10 @@ WANTED_ITEMS: Final = 32
 """Number of work items that gives every thread a share."""
 
 MAX_INDEX_RANGES: Final = 8
-"""Upper bound on the ranges of rows that are added to; each range goes through all indices."""
+"""Upper bound on the ranges into which the rows are split; each work item reads all indices for its range."""
 
 MIN_SPLIT_ELEMENTS: Final = 1 << 15
-"""Number of added elements below which one range is used."""
+"""Elements of all updates below which the rows are not split into ranges."""
 
 Operands = Sequence[TensorType | None]
 Combine = Callable[[Value, Value], Value]
@@ -50,14 +50,14 @@ def row_blocks(type: TensorType, axis: int) -> RowBlocks:
 
 
 def present(inputs: Operands) -> list[TensorType]:
-    """Return the operands of an op without optional ones."""
+    """Return the operands that an op has, without absent optional ones."""
     return [x for x in inputs if x is not None]
 
 
 def read_rows(
     target: Target, element: Type, count: int, rows: RowBlocks, lookup: Lookup, indices: int = 1
 ) -> KernelSteps:
-    """Read, in each block, the rows of the first operand that `indices` rows of indices select, in order."""
+    """Copy, in each block, `count` rows of the first operand; operand number `indices` selects them."""
     lanes = target.vector_bytes * 8 // element.bits
     outer = leading((rows.before, count), WANTED_ITEMS)
 
@@ -94,7 +94,7 @@ def reduce_rows(
 ) -> KernelSteps:
     """Combine, in each block, each row of the first operand with the updates whose indices select it.
 
-    With `number` the only operand is the indices: the result begins as 0, and the number is combined.
+    With `number`, the indices are the only operand: the result starts at 0, and each index combines the number with it.
     """
     ranges = min(MAX_INDEX_RANGES if count * rows.after >= MIN_SPLIT_ELEMENTS else 1, rows.size)
     size = -(-rows.size // ranges)

@@ -19,7 +19,7 @@ WHOLE = frozenset({"int32", "int64"})
 def softmax_cross_entropy(
     c: DecompositionBuilder, logits: SymbolicTensor, labels: SymbolicTensor, *, reduction: str
 ) -> SymbolicTensor:
-    """Return log(sum(exp(far))) less the distance of the label, for distances from the maximum."""
+    """Return log(sum(exp(far))) - far[label], where far is the logits less their maximum."""
     last = (logits.type.rank - 1,)
     label = named(c, labels, logits.type.static_shape[-1])
     far = c.elementwise(difference, logits, c.reduce("max", logits, last))

@@ -19,7 +19,7 @@ def one_hot(c: DecompositionBuilder, indices: SymbolicTensor, *, depth: int, dty
 
 
 def named(c: DecompositionBuilder, indices: SymbolicTensor, extent: int) -> SymbolicTensor:
-    """Return the indices in the `index_dtype` of the extent, with an axis of extent 1 at the end; refuse others."""
+    """Return the indices as the extent's `index_dtype`, with a last axis of extent 1; refuse indices out of range."""
     rule = Pointwise(narrow, COMPUTED_DTYPES, is_invalid=outside)
     return c.of(rule, c.view(indices, (*indices.type.static_shape, 1)), dtype=index_dtype(extent), extent=extent)
 

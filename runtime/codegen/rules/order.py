@@ -20,7 +20,7 @@ def argmin(c: DecompositionBuilder, x: SymbolicTensor, *, axis: int) -> Symbolic
 
 
 def first_place(c: DecompositionBuilder, x: SymbolicTensor, extreme: str, axis: int) -> SymbolicTensor:
-    """Return the first index of an extreme along an axis, with the axis kept, in its `index_dtype`."""
+    """Return the first index of the maximum or minimum along an axis, which stays with extent 1."""
     axis %= x.type.rank
     dtype = index_dtype(x.type.static_shape[axis])
     rule = Pointwise(place_if, COMPUTED_DTYPES, indices={"index": axis - x.type.rank})
@@ -28,7 +28,7 @@ def first_place(c: DecompositionBuilder, x: SymbolicTensor, extreme: str, axis: 
 
 
 def place_if(x: Value, extreme: Value, *, index: Indices) -> Value:
-    """Return the index of an element that equals the extreme or is NaN like it; for others the largest number."""
+    """Return the index where an element is NaN or equals the extreme, and the largest integer elsewhere."""
     is_it = x.equal(extreme)
     is_it = is_it | is_nan(x) if x.type.is_float else is_it
     numbers = index.values()

@@ -49,7 +49,7 @@ def _forwards(choose: Callable[[Pool], Any]) -> PlanSteps:
 def _backwards(
     target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
 ) -> KernelSteps:
-    """Return the kernel steps of a gradient: the last operand is that of the result, after the images of maxima."""
+    """Return the kernel steps of a gradient; its last operand is dy, after the images if the pool takes maxima."""
     assert inputs[-1] is not None, "pools have no absent operands"
     pool, is_mean = _pool(target, outputs[0], inputs[-1], attributes), len(inputs) == 1
     if pool.is_apart:

@@ -19,7 +19,7 @@ def matmul(a: Layout, b: Layout, transpose_a: bool, transpose_b: bool) -> Factor
 
 
 def outer_sum(a: Layout, b: Layout) -> Factors | None:
-    """Return the loops of a sum of outer products, whose depth is all axes but the last; None if it is not one axis."""
+    """Return the loops of a sum of outer products over all axes but the last; None if these do not join to one."""
     depths = [Layout(x.shape[:-1], x.strides[:-1]).runs for x in (a, b)]
     if any(len(runs) > 1 for runs in depths):
         return None

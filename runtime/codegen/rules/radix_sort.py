@@ -74,7 +74,7 @@ class _Order:
         self.keys = work.thread_scratch(KEYS, UNSIGNED[element.bits])
         self.index = DTYPES[index_dtype(size)]
         self.places, self.counts = work.thread_scratch(PLACES, self.index), work.thread_scratch(COUNTS, self.index)
-        self.half = self.f.local()  # the half of keys and indices that is in order so far
+        self.half = self.f.local()  # the half of KEYS and PLACES, 0 or 1, with the order so far
 
     def begin(self, row: Value, step: int) -> None:
         """Compute the keys, and count the values of all their bytes."""
@@ -118,11 +118,11 @@ class _Order:
         return convert(self.f.load(self.places, self.f.load(self.half) * self.size + number), INT64)
 
     def _byte(self, key: Value, digit: int) -> Value:
-        """Return the position of its counter."""
+        """Return the position of the counter of a byte of a key."""
         return convert((key >> (8 * digit)) & (DIGIT_VALUES - 1), INT64) + digit * DIGIT_VALUES
 
     def _key(self, x: Value) -> Value:
-        """Return an unsigned number in the order of elements."""
+        """Return an unsigned integer that sorts as the element does."""
         unsigned, top = UNSIGNED[x.type.bits], x.type.bits - 1
         if x.type.kind == "unsigned":
             key = x

@@ -32,7 +32,7 @@ class RandomSource(NamedTuple):
     stream: Value
 
     def words(self, block: Value, count: int) -> Value:
-        """Return `count` words, from a block on."""
+        """Return `count` random words, from the first one of a block on."""
         return philox(self.seed, self.step, self.stream, block, count)
 
 
@@ -44,7 +44,7 @@ def source(*operands: Value | None, stream: Value, **_: Any) -> Mapping[str, Ran
 
 
 def drawn(source: RandomSource, indices: Indices, each: int, make: Callable[[Value], Value]) -> Value:
-    """Return the results of `make` for the random bits of elements, `each` words for every element."""
+    """Return `make` of the random bits of the elements at `indices`; `each` is the number of words of an element."""
     grain, lanes = 4 // each, indices.lanes
     width = max(lanes, grain)
 
@@ -166,7 +166,7 @@ def alpha_dropout(
 
 
 def are_below(share: float, source: RandomSource, indices: Indices) -> Value:
-    """Return a mask of lanes whose random bits are in the lowest share of all values."""
+    """Return a mask that is true with the probability `share`: where random bits are below share * 2**32."""
     bound = int(share * 2.0**32)
     return drawn(
         source, indices, 1, lambda random_bits: random_bits < bound if bound < 2**32 else random_bits <= bound - 1
@@ -183,12 +183,12 @@ def sine_and_cosine(t: Value) -> tuple[Value, Value]:
 
 
 def of_32_bits(x: Value) -> Value:
-    """Return integers below 2**32 as float64: they become the last digits of a float with a known exponent."""
+    """Convert integers below 2**32 to float64, exactly: they become the low bits of 2**52, which is then subtracted."""
     return bits(x | 0x4330000000000000, FLOAT64) - 2.0**52
 
 
 def of_24_bits(random_bits: Value) -> Value:
-    """Return the first 24 bits of words as float64; every target converts signed integers in one instruction."""
+    """Convert the high 24 bits of words to float64, as signed integers: one instruction on every target."""
     return convert(convert(random_bits >> 8, INT32), FLOAT64)
 
 

@@ -21,12 +21,12 @@ GATES = {"rnn_layer": 1, "gru_layer": 3, "lstm_layer": 4}
 MIN_ROW_BYTES_READ: Final = 512
 """Least number of bytes of a row of weights that are read at once, if weights are read in place.
 
-Rows lie far apart, and with fewer bytes at once a copy is faster. More rows of the batch, and smaller registers, leave
-fewer bytes.
+Rows of weights lie far apart, so reading fewer bytes of each is slower than copying them first. A batch with more rows
+leaves fewer registers for weights, and so fewer bytes.
 """
 
 MAX_CACHE_SHARE_OF_WEIGHTS: Final = 0.8
-"""Share of the nominal second-level cache up to which weights are read in place in every time step."""
+"""Share of the nominal second-level cache; larger weights are not read in place in each time step, but copied."""
 
 DTYPES_TAKEN = frozenset({"float32", "float64", "bool"})
 """The dtypes of operands; a mask is bool."""
@@ -77,7 +77,7 @@ def backwards(gates: int, how: BackwardOptions | None = None) -> CustomKernel:
 
 
 def _joined(how: ForwardOptions | BackwardOptions | None, features: int = 0) -> tuple[str, ...]:
-    """Return descriptions of the ops that a layer, or its gradient, computes besides its own or omits."""
+    """Return descriptions of ops that the kernel of a layer, or of its gradient, computes in addition or leaves out."""
     if how is None:
         return ()
     if isinstance(how, ForwardOptions):

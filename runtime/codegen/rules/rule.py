@@ -2,8 +2,9 @@
 
     of_two("add", lambda a, b: a + b)
 
-A pointwise rule is an expression of its operands, vectors of equal lanes or scalars, in the order of the op; an absent
-optional one is None. Attributes are keywords. It returns a value, or one for each output.
+A pointwise rule is a function from the op's operands, in their order, to the result, or to a tuple of results. An
+operand is a scalar or a vector, all vectors with equal lanes; an absent optional operand is None. Attributes are
+keywords.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ class Pointwise:
     """An op whose results are computed element by element.
 
     Attributes:
-        expression: function of the operands, and by name of the results of `uniforms` and the attributes.
+        expression: function from the operands to the results; attributes and results of `uniforms` are its keywords.
         dtypes: supported dtypes of the operands.
-        uniforms: function that computes values for all elements once, by name, from attributes and scalar operands; it
-            gets None for the others.
-        indices: arguments of the expression that are `Indices`, by name: the number of an axis of the result, counted
-            from the last one, -1; or ALL_AXES, one index for all of them.
+        uniforms: function from scalar operands, None for others, and attributes to values by name, which all elements
+            share and which are computed once, before the loop.
+        indices: keywords of the expression that receive `Indices`: for each, an axis of the result from the end, as -1,
+            or ALL_AXES for the row-major index.
         is_random: True if `uniforms` gets the number of the op's random stream, as `stream`.
-        is_invalid: function of the same arguments as the expression that returns a mask of numbers that the op refuses.
+        is_invalid: function of the arguments of the expression; returns a mask of the elements that the op refuses.
     """
 
     expression: Expression
@@ -132,11 +133,11 @@ class PlanSteps(Protocol):
 
 
 class RowSelection(NamedTuple):
-    """How a kernel that copies rows of its first operand computes an operand of a product instead: row by row.
+    """The rows that a kernel such as `gather` selects, for a product that reads them in place instead of a copy.
 
     Attributes:
-        applies: function that returns True if rows of the result, along its last axis, are rows of the first operand.
-        row: function that returns the number of the row of the first operand that is a row of the result.
+        applies: function that returns True if each row of the result is a row of the first operand; rows are last axes.
+        row: function from the number of a row of the result to that of the row of the first operand.
     """
 
     applies: Callable[[Sequence[TensorType], Mapping[str, Any]], bool]
@@ -154,12 +155,12 @@ class CustomKernel:
             attributes; otherwise a NumPy kernel computes the op. All types are non-empty.
         takes_epilogue: True if its result, with channels last, goes through `Work.finish`, so that pointwise ops may
             follow; otherwise no other op joins the group.
-        plan_with_prologue: function that returns the kernel steps for a first operand that is computed when it is
-            copied, see `Work.computed_operand`; None if the kernel copies nothing.
-        row_selection: how it may fill the producer slot of a product, if its result has rows of its first operand.
+        plan_with_prologue: function that returns kernel steps that compute the first operand while they copy it, see
+            `Work.computed_operand`; None if the kernel copies nothing.
+        row_selection: how the op fills the producer slot of a product, if its result consists of rows of an operand.
         variant: name of the variant, if a pass replaced the rule of the op.
-        joined: description of the ops that the kernel computes besides the op, or instead of a part of it, if a pass
-            joined ops with it.
+        joined: descriptions of ops that the kernel computes in addition, or of parts of the op that it leaves out, as
+            `compiler show` prints them.
     """
 
     plan: PlanSteps

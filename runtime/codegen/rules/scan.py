@@ -17,11 +17,12 @@ from runtime.codegen.rules.index import Combine, Operands, RowBlocks, present, r
 from runtime.codegen.rules.rule import COMPUTED_DTYPES, FLOAT_DTYPES, RULES, CustomKernel
 
 MAX_FLOAT32_STEPS: Final = 64
-"""Number of steps up to which they are added in float32; longer sums are in float64."""
+"""Elements of a running sum up to which it is kept in float32; longer ones are kept in float64."""
 
 
 Step = Callable[[Value, Callable[[int], Value]], tuple[Value, Value]]
-"""From the carried value and a function that reads an operand, to the next carried value and the result."""
+"""A function from the carried value, and a function that reads a numbered operand, to the next carried value and the
+result."""
 
 
 def running(

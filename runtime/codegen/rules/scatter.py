@@ -74,7 +74,7 @@ def is_last_index(
 
 
 def has_places(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
-    """Return True if indices can name anything in the attribute `shape`, which no operand has.
+    """Return True if the tensor that the attribute `shape` describes has positions that indices can select.
 
     Otherwise the NumPy kernel computes the op and refuses all indices.
     """

@@ -24,13 +24,13 @@ Moves = Callable[..., Layers]
 
 ALL_DTYPES: Final = frozenset(ITEM_BYTES)
 MAX_MOVES_PER_STEP: Final = 64
-"""Upper bound on the boxes of one function."""
+"""Upper bound on the boxes that one op moves; a NumPy kernel computes ops with more."""
 
 MOVES: Final[dict[str, Moves]] = {}
 """The moves of ops that only move elements, by operator."""
 
 VIEW_OPS: Final[set[str]] = set()
-"""Operators of which every result is one box of the operand's elements, so that others may read it in place."""
+"""Operators whose results are each one box of the operand's elements, so that a reader can use strides instead."""
 
 
 def moving(name: str, moves: Moves, *, is_view: bool = False) -> None:
@@ -115,7 +115,7 @@ def concat(xs: Sources, outputs: Types, *, axis: int) -> Layers:
 
 
 def whole(type: TensorType) -> Strided:
-    """Return all elements of the first result."""
+    """Return the layout of the whole first result as a destination."""
     return Strided(0, 0, row_major(type.static_shape))
 
 
@@ -136,7 +136,7 @@ def _window(whole: Ints, axes: Ints, starts: Ints, strides: Ints) -> Strided:
 def _around(shape: Ints, before: Sequence[int], inner: Ints, bits: int) -> list[Move]:
     """Return the surroundings of a box as boxes: before and after it along every axis.
 
-    They are as wide as the box along earlier axes.
+    Boxes before and after it along an axis are as wide as it along earlier axes, so that none overlap.
     """
     steps, boxes = row_major(shape), list[Move]()
     for axis, (start, extent) in enumerate(zip(before, inner, strict=True)):

@@ -19,10 +19,10 @@ from runtime.codegen.rules.radix_sort import all_of_order
 from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel
 
 MAX_INSERTED_ELEMENTS: Final = 32
-"""Number of elements up to which they are inserted in order; more are sorted with all others."""
+"""Upper bound on the first elements that insertion finds; for more, the radix sort orders the whole row."""
 
 MAX_VALUES_ONLY_ELEMENTS: Final = 24
-"""Elements of rows up to which they are sorted without their indices; NumPy sorts longer ones up to twice as fast."""
+"""Upper bound on the rows for which `sort`, which returns no indices, has code; NumPy sorts longer ones faster."""
 
 
 def first_of_order(
@@ -63,7 +63,7 @@ class _Kept:
         self.elements, self.places = work.thread_scratch(0, element), work.thread_scratch(1, INT64)
 
     def insert(self, x: Value, index: Value) -> None:
-        """Insert an element of the row, after all earlier ones, at its position in the order, if it belongs there."""
+        """Insert the row's next element at its position in the order, behind equal ones, if it is among the first."""
         f, last = self.f, self.count - 1
         belongs = (index < self.count) | self._is_before(x, f.load(self.elements, last))
         with f.when(belongs):
@@ -116,14 +116,14 @@ def all_in_order(
 def in_order(
     target: Target, x: TensorType, axis: int, count: int, largest: bool, outputs: tuple[int | None, int | None]
 ) -> KernelSteps:
-    """Return the steps that order the first `count` elements of every row, by the shorter way."""
+    """Return the steps that order the first `count` elements of every row: by insertion if few, else by digits."""
     if count <= MAX_INSERTED_ELEMENTS:
         return first_of_order(target, x, axis, count, largest, outputs)
     return all_of_order(x, axis, count, largest, outputs)
 
 
 def keeps_few(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
-    """Return True for rows that are not too long; NumPy sorts elements of longer rows without their indices."""
+    """Return True if rows are short enough; a NumPy kernel sorts longer ones faster."""
     [x] = present(inputs)
     axis: int = attributes["axis"]
     return x.static_shape[axis] <= MAX_VALUES_ONLY_ELEMENTS

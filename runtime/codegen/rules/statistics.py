@@ -1,4 +1,4 @@
-"""Logarithms of sums of powers, variances, deviations and norms."""
+"""Logarithms of sums of exponentials, variances, deviations and norms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.codegen.rules.rule import RULES, Decomposition
 
 
 def logsumexp(c: DecompositionBuilder, x: SymbolicTensor, *, axes: tuple[int, ...], keepdims: bool) -> SymbolicTensor:
-    """Return the logarithm of the sum of exponentials, by distances from the maximum, or from 0 if it is infinite."""
+    """Return log(sum(exp(x - m))) + m, where m is the maximum of x, or 0 if that is infinite."""
     along = axes or range(x.type.rank)
     most = c.elementwise(if_finite, c.reduce("max", x, along))
     powers = c.elementwise(math.exp, c.elementwise(difference, x, most))
@@ -23,7 +23,7 @@ def logsumexp(c: DecompositionBuilder, x: SymbolicTensor, *, axes: tuple[int, ..
 def variance(
     c: DecompositionBuilder, x: SymbolicTensor, *, axes: tuple[int, ...], correction: float, keepdims: bool
 ) -> SymbolicTensor:
-    """Return the sum of squared distances from the mean, divided by their number less the correction."""
+    """Return the sum of squared distances from the mean, divided by max(count - correction, 0)."""
     along = axes or range(x.type.rank)
     count = prod(x.type.static_shape[axis] for axis in along)
     squares = c.reduce("sum", c.elementwise(square_of_difference, x, c.mean(x, along)), along)

@@ -25,8 +25,8 @@ class Tap(NamedTuple):
 
     Attributes:
         extents: images, rows and columns of windows, channels.
-        image: offset of the first element of the image below the tap, and its strides along the windows.
-        windows: the same for the rows of windows.
+        image: offset of the first element in the images that the tap sees, and the strides along `extents`.
+        windows: offset of the first element in the rows of windows, and the strides along `extents`.
     """
 
     extents: Ints
@@ -37,7 +37,7 @@ class Tap(NamedTuple):
 def taps(
     images: Layout, windows: Layout, *, window: Ints, stride: Ints, padding: Ints, dilation: Ints, **_: object
 ) -> Iterator[Tap]:
-    """Give the taps in row-major order, without those that are outside of the image everywhere."""
+    """Yield the taps in row-major order, without those that lie outside of the image for all windows."""
     n, *sizes, c = images.shape
     (n_step, *steps, c_step), (to_n, *to, to_c) = images.strides, windows.strides
     for at in product(*map(range, window)):

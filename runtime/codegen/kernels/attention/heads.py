@@ -22,7 +22,7 @@ MAX_GRADIENT_QUERIES: Final = 128
 """Queries whose weights a gradient keeps at once, so that a sum over them is one chain."""
 
 MIN_BLOCK_QUERIES: Final = 8
-"""Queries of a block with very many keys."""
+"""Queries of a block if there are so many keys that the weights of more queries would leave the cache."""
 
 CAUSAL_SHARE: Final = 0.6
 """Share of the scores that causal attention computes: half of them, and those of blocks on the diagonal."""
@@ -35,8 +35,9 @@ class Heads:
     Attributes:
         target: the target of the code.
         element: type of all operands but a mask.
-        images, heads, groups: their numbers; `groups` heads have keys and values, each for an equal number of heads
-            with queries.
+        images: number of images.
+        heads: number of heads with queries.
+        groups: number of heads with keys and values; an equal number of heads with queries shares each.
         queries, keys: their numbers in a head.
         depth, width: elements of a query and a key, and of a value.
         rows: queries of a block.
@@ -66,7 +67,7 @@ class Heads:
 
     @property
     def of_group(self) -> int:
-        """Heads of queries that share keys and values."""
+        """Number of heads with queries that share the keys and values of one group."""
         return self.heads // self.groups
 
     @property
@@ -113,7 +114,7 @@ class Heads:
 
     @property
     def cycles(self) -> float:
-        """Cycles of one product of queries with keys and one with values, and of the softmax, for all heads."""
+        """Cycles of the scores, their softmax, and the product with the values, for all heads."""
         scores = self.images * self.heads * self.queries * self.keys * (CAUSAL_SHARE if self.causal else 1)
         return scores * ((self.depth + self.width) / self.lanes * VECTOR_MULTIPLY_ADD_CYCLES + SCORE_CYCLES)
 
@@ -151,7 +152,7 @@ class Block:
 
 
 def blocks_of(work: Work, heads: Heads, head: Value, number: Value) -> Generator[Block]:
-    """Give a numbered block; the code is written twice if there are two sizes. Heads are counted through all images."""
+    """Yield block `number` of a head, once for each size that it may have; heads are counted through all images."""
     image, first = head // heads.heads, number * heads.rows
     if heads.rows == heads.last:
         yield Block(image, head % heads.heads, first, heads.rows)

@@ -31,9 +31,9 @@ def by_keys(
     scale: float = 1.0,
     beyond: float = 0.0,
 ) -> None:
-    """Write rows of weights, or of their gradients: products of queries, or of gradients, with panels of keys.
+    """Write scores, the products of queries with panels of keys; or gradients of weights, those of dy with values.
 
-    Keys are computed by whole panels, so some beyond `seen`; lanes beyond the last key become `beyond`.
+    Whole panels are computed, and so some keys that nothing sees; lanes beyond the last key become `beyond`.
     """
     f, panel = work.f, heads.panel
     whole = heads.keys // panel * panel

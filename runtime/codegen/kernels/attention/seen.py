@@ -1,7 +1,7 @@
-"""The number of keys that a block of queries sees; later keys are not computed with.
+"""The number of keys that a block of queries sees; products leave out later keys.
 
-For a causal mask, positions determine it; of a mask of bools, the last panels are read. Hidden weights are 0, and 0
-times infinity or NaN is not 0. Therefore a head with such elements leaves out no key.
+A causal mask gives the number by positions; a mask of bools is read panel by panel from its end. A hidden key has a
+weight of 0, but 0 times infinity or NaN is NaN. Therefore a head with such elements leaves out no key.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def seen_keys(work: Work, heads: Heads, block: Block, mask: Value | None, finite
         heads: the sizes.
         block: the queries.
         mask: address of the mask, if there is one.
-        finite: address of the flag that allows to leave out keys.
-        word: address of a word for an intermediate number.
+        finite: address of a number that is 1 if keys may be left out.
+        word: address of scratch for one number.
     """
     if not heads.leaves_out:
         return heads.keys

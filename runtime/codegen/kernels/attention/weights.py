@@ -1,7 +1,7 @@
 """The weights of a block of queries: masked scores and their softmax, several rows at a time.
 
-Parallel rows hide the latency of one row. The weights stay powers, and a line holds a factor for each query; readers of
-powers multiply their results by it.
+Parallel rows hide the latency of one row. What is stored is exp(score - maximum), a power for each key, and the factor
+1 / sum(powers) for each query. Readers of the powers multiply their results by the factor.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from runtime.codegen.kernels.registers import in_register
 from runtime.codegen.kernels.steps import Work
 
 LOWEST_FINITE: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
-"""The least maximum of a row: for a row that sees no key, all powers are then 0."""
+"""The lower bound on the maximum of a row, so that all powers of a row that sees no key are 0."""
 
 SMALLEST_NORMAL: Final = {32: 1.1754943508222875e-38, 64: 2.2250738585072014e-308}
-"""The least sum of powers: a query that sees no key has weights of 0."""
+"""The lower bound on the sum of powers, so that a query that sees no key has weights of 0 and not NaN."""
 
 ROWS_TOGETHER: Final = 4
 """Number of rows that are computed in parallel."""
@@ -102,7 +102,7 @@ class _Softmax:
         return where(in_register(seen, dtype), x, -inf) if dtype == "bool" else x + seen
 
     def _count(self, j: Index) -> Index:
-        """Return the number of keys in the vector that begins at a key."""
+        """Return the number of keys in the vector that begins at key `j`: all lanes but in the last vector."""
         left = self.heads.keys - self.f.index(j)
         return minimum(left, self.heads.lanes)
 

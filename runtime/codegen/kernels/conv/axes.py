@@ -1,7 +1,8 @@
 """One axis of a convolution as output positions and taps: forwards, and backwards to the gradient of its input.
 
 Both directions are one kind of loop: at position p, tap t reads the padded source at `start + p * step + t * apart`.
-Backwards with a stride, the positions form phases, each of which sees every stride-th tap: no product with a zero.
+Backwards with a stride, a position sees every stride-th tap only. Positions with the same taps form a phase, so that
+no tap is multiplied by the zeros between strides.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class AxisPhase(NamedTuple):
         taps: number of taps of each.
         start: index in the padded source of the first tap at the first position.
         filters: index of the first tap in the filter.
-        onward: distance to the next tap in the filter.
+        onward: distance to the next tap in the filter; negative backwards.
     """
 
     first: int
@@ -65,7 +66,7 @@ class Axis(NamedTuple):
 
     @property
     def is_bordered(self) -> bool:
-        """True if positions see indices that the source does not have, or do not begin at its start."""
+        """True if the source must be padded, or its first elements left out."""
         return self.before != 0 or self.span(self.pixels) > self.source
 
 

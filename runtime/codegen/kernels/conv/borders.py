@@ -26,14 +26,14 @@ class Images(NamedTuple):
 
 
 def first_operand(work: Work) -> Value | ComputedOperand:
-    """Return the address of the source of a convolution, or the operand that is computed when it is copied."""
+    """Return the address of the source of a convolution, or the producer slot if the source is not in memory."""
     source = work.computed_operand or work.inputs[0]
     assert source is not None, "a convolution has a source"
     return source
 
 
 def onward(source: Value | ComputedOperand, pixels: Index, channels: int) -> Value | ComputedOperand:
-    """Return the source from a later pixel on."""
+    """Return the source that begins `pixels` pixels later."""
     return source.onward(pixels) if isinstance(source, ComputedOperand) else source + pixels * channels
 
 

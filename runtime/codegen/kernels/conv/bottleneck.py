@@ -27,7 +27,7 @@ from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, prefetching
 from runtime.codegen.machine import Target
 
 CACHE_SHARE_OF_SCRATCH: Final = 8
-"""Scratch of a work item takes at most this fraction of the second-level cache, unless one output row takes more."""
+"""Divisor of the second-level cache: a work item's scratch takes at most an eighth, unless it has one output row."""
 
 
 class Parts(NamedTuple):
@@ -83,7 +83,7 @@ class Bottleneck:
     def __init__(
         self, target: Target, element: Type, shapes: tuple[ConvShape, ConvShape, ConvShape], *, invariant: bool
     ) -> None:
-        """Plan the loops; `invariant` states that filters stay the same between steps, so copying them is free."""
+        """Plan the loops; with `invariant`, filters stay the same between steps, so copies of them are made once."""
         self.target, self.element = target, element
         self.widen, self.shape, self.narrow = shapes
         self.lanes = target.lanes(element.bits)
@@ -212,7 +212,7 @@ class _Emission:
         self._panels(0, made.widening, widened)
 
     def _widened(self, pixel: Value, to: Value) -> FinishVector:
-        """Return the epilogue for a row of wide pixels, the first of which has this number."""
+        """Return the epilogue that stores a row of wide pixels at `to`; `pixel` is the number of the first one."""
 
         def finish(x: Value, i: Index, channel: Index, count: int) -> None:
             made_of = self.parts.widened(x, pixel + i, channel, count)

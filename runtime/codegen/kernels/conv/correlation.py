@@ -194,7 +194,7 @@ class _Tiles:
         self.left = at.at + group * made.shape.deep
 
     def write(self) -> None:
-        """Write all tiles; the last of a line begins earlier, so that it is as large as the others."""
+        """Write all tiles; the last tile of a line overlaps the one before, so that all are equally large."""
         f, block, (first, stop) = self.f, self.plan.block, self.region.rows
         height = minimum(f.index(stop), self.rows.pixels) - first if self.plan.rows > 1 else self.rows.pixels
         for n in starts(f, self.region.images[1] - self.region.images[0], block.images):

@@ -1,8 +1,9 @@
 """The gradient of a convolution's filter: a product whose rows are input channels, and whose depth is output pixels.
 
 A work item is a panel of output channels and a part of all pixels; its sums are added to those of other parts at the
-end, in order. The depth of a tile is a block of pixels that fits into the caches. Each tap sees other pixels, those
-outside of the border; for few channels, tiles have several taps as rows and read a padded copy.
+end, in order. The depth of a tile is a block of pixels that fits into the caches. A tap is multiplied
+only with the pixels that it sees inside of the image. If there are few channels, a tile has the rows of several taps,
+and reads a padded copy of the image.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class _Emission:
                     begin = at + (image * shape.rows.pixels * pixels + pixel) * channels
                     copied(f, begin, to + (pixel * images + image) * shape.width, columns, self.vector)
         else:
-            for pixel in f.range(0, f.index(count) * height * pixels):  # several images are whole images
+            for pixel in f.range(0, f.index(count) * height * pixels):  # a block of several images has whole images
                 copied(f, at + pixel * channels, to + pixel * shape.width, columns, self.vector)
         return _Block(first, count, row, height, to, shape.width)
 
@@ -127,7 +128,7 @@ class _Emission:
                     f.store(f.load(pixel, at, shape.lanes, tail) + x, pixel, at, tail)
 
     def _places(self, sums: list[list[Value]], columns: int) -> Iterator[tuple[int, int, Value]]:
-        """Give the offset of every vector of a tile from its first one, and the number of lanes that count."""
+        """Yield, for each vector of a tile: its offset from the first, the lanes that count, and its value."""
         shape = self.shape
         for i, line in enumerate(sums):
             for v, x in enumerate(line):
@@ -137,7 +138,7 @@ class _Emission:
     def _rows(
         self, work: Work, seen: _Block, group: Value
     ) -> Iterator[tuple[Value, list[int], Index, Value, list[DepthLoop]]]:
-        """Give, for each tile, the address of its first row, the offsets of rows, their number, panel and depth."""
+        """Yield, for each tile: address and offsets of its rows, its first row of the filter, panel, depth."""
         return self._merged(work, seen, group) if self.shape.is_merged else self._by_taps(work, seen, group)
 
     def _merged(
@@ -218,7 +219,7 @@ class _Emission:
 
 
 def inside_of(f: Function, side: FilterAxis, tap: Index, first: Index, count: Index) -> tuple[Index, Index]:
-    """Return the first and the number of these pixels at which a tap is inside of the image."""
+    """Return the first, and the number, of those pixels at which a tap is inside of the image."""
     begins, ends = zip(*(side.seen(t) for t in range(side.window)), strict=True)
     begin, end = choice(f, tap, begins), choice(f, tap, ends)
     if isinstance(first, int) and isinstance(count, int) and isinstance(begin, int) and isinstance(end, int):

@@ -26,7 +26,7 @@ MAX_SHORT_LINE_PIXELS: Final = 16
 """Pixels of a line up to which it is short."""
 
 MIN_PACKED_FILTER_ROWS: Final = 256
-"""Rows of the filter from which on copying the gradient costs little."""
+"""Least rows of the filter for which a copy of the gradient is read often enough to cost little."""
 
 
 class FilterAxis(NamedTuple):
@@ -91,12 +91,12 @@ class FilterGradient:
 
     @property
     def places(self) -> int:
-        """Places of the result, of all images."""
+        """Output pixels of all images."""
         return self.images * self.rows.pixels * self.columns.pixels
 
     @property
     def cycles(self) -> float:
-        """Cycles for each place of the result."""
+        """Cycles for each output pixel."""
         tiles = [(size, count * self.repetitions) for size, count in self.tiles]
         cycles = sum(n * tile_step_cycles(r, self.vectors) for r, n in tiles)
         return (
@@ -128,7 +128,7 @@ class FilterGradient:
 
     @property
     def line(self) -> int:
-        """Elements of a row of the filter, for one output channel."""
+        """Elements of a row of the filter for one output channel: its columns times the input channels."""
         return self.deep * self.columns.window
 
     @property
@@ -139,7 +139,7 @@ class FilterGradient:
 
     @property
     def tiles(self) -> list[tuple[int, int]]:
-        """Rows of tiles and their numbers: of the filter or a row of it if taps are merged, else of a tap."""
+        """Rows of tiles, with the number of each: tiles cover the filter or one of its rows if merged, else a tap."""
         if not self.is_merged:
             return shares(self.deep, self.most)
         if self.line > self.most:
@@ -148,7 +148,7 @@ class FilterGradient:
 
     @property
     def repetitions(self) -> int:
-        """Number of times that all tiles are computed for a block of pixels."""
+        """Number of times that `tiles` are computed for a block of pixels, once for each tap or row of the filter."""
         if not self.is_merged:
             return self.rows.window * self.columns.window
         return self.rows.window if self.line > self.most else 1
@@ -163,7 +163,7 @@ class FilterGradient:
 
     @property
     def whole_lines(self) -> tuple[int, int]:
-        """Whole images with as many pixels as a block has, or else rows of one image."""
+        """Images and rows of a block without a copy: several whole images, or some rows of one image."""
         image = self.rows.pixels * self.columns.pixels
         if image <= BLOCK_PIXELS:
             return min(BLOCK_PIXELS // image, self.images), self.rows.pixels
@@ -171,9 +171,9 @@ class FilterGradient:
 
     @property
     def together(self) -> int:
-        """Number of images whose pixels at one position are contiguous in a copy; 1 for no copy.
+        """Number of images that a copy interleaves pixel by pixel; 1 if there is no copy.
 
-        The copy avoids short loops.
+        Short lines make short loops; in the copy, a loop goes over the same pixel of all these images.
         """
         if self.is_merged or self.columns.pixels > MAX_SHORT_LINE_PIXELS or self.repetitions == 1:
             return 1
@@ -191,7 +191,7 @@ class FilterGradient:
 
     @property
     def pixel(self) -> int:
-        """Stride of pixels in such a copy, slightly more than a power of two."""
+        """Stride of pixels in the interleaved copy: more than the channels, so that cache sets differ."""
         return self.groups * self.deep + self.lanes
 
     @property

@@ -1,7 +1,7 @@
 """A convolution, or the gradient of its input, whose vectors hold the products of a pixel and a row of the filter.
 
 Every pixel of a line of the source is multiplied by a row of the filter, whose columns and channels are contiguous. An
-output pixel is the sum of one part of the products of each pixel below it. Thus no padding is copied or multiplied,
+output pixel adds one part of the products of each pixel that its window sees. Thus no padding is copied or multiplied,
 tiles are as large as lines allow, and six channels in five columns fill 30 of 32 lanes instead of 6 of 16.
 """
 
@@ -173,7 +173,7 @@ class Folded:
             self._tiles(work, left + i * over_rows.left, right + i * over_rows.right, [over_channels])
 
     def _tiles(self, work: Work, left: Value, right: Value, depth: list[DepthLoop]) -> None:
-        """Compute the products of a line of pixels; parts of a split depth are added to the earlier ones."""
+        """Compute the products of a line of pixels; parts of a split depth are added in order."""
         f, shape, lanes = work.f, self.shape, self.vector.lanes
         rows = [i * shape.deep for i in range(self.rows_of_tile)]
         for j in range(0, self.pixel, self.width):

@@ -75,7 +75,7 @@ class LineFilterGradient:
         return KernelSteps((part, join), (self.parts * self.depth * self.line * item,), tuple(own))
 
     def _cycles(self, step: float) -> float:
-        """Return the estimated cycles of all tiles, which together take `step` for a pixel."""
+        """Return the cycles of the whole gradient; all tiles together take `step` cycles for a pixel."""
         shape, across = self.shape, -(-self.line // self.width)
         tiles = sum(many for _, many in self.taps) * sum(many for _, many in self.channels) * across
         line = shape.columns.source * step + LINE_LOOP_CYCLES * tiles
@@ -98,7 +98,7 @@ class LineFilterGradient:
                 at = self._seen(work, image, row, count, height)
                 self._copy(
                     work, (image * shape.rows.pixels + row), f.index(count) * height
-                )  # several images are whole images
+                )  # a block of several images has whole images
                 self._tiles(work, at, count, height, to)
 
     def _seen(self, work: Work, image: Value, row: Value, images: Index, rows: Index) -> Images:
@@ -146,7 +146,7 @@ class LineFilterGradient:
                         f.store(f.load(there, far, shape.lanes) + x, there, far)
 
     def _rows(self, f: Function, at: Images) -> Iterator[tuple[Value, Value, list[tuple[int, int]]]]:
-        """Give, for each tile, its first row, the address of its input, and the offsets of its rows in both."""
+        """Yield, for each tile: its first row, the address of its input, and the offsets of rows in both."""
         deep, row = self.shape.deep, self.shape.rows.dilation * at.row
         for i, height in in_shares(f, self.taps):
             for c, width in in_shares(f, self.channels):
@@ -162,7 +162,7 @@ class LineFilterGradient:
 
     @property
     def _border(self) -> Border:
-        """The padded copy of a block of the input: rows of zeros, and no columns."""
+        """The padded copy of a block of the input: rows of zeros above and below, and no columns of zeros."""
         rows, channels = self.shape.rows, self.shape.deep
         columns = self.shape.columns.source
         return Border(

@@ -172,7 +172,7 @@ def plan_convolution(target: Target, bits: int, shape: ConvShape, is_source_comp
 
 
 def _parts(shape: ConvShape, image_bytes: int, l2_bytes: int) -> int:
-    """Return the parts of an image's rows: enough for all threads, each a quarter of a second-level cache at most."""
+    """Return the number of parts of an image's rows: enough for all threads, and each in a quarter of the cache."""
     parts = max(-(-image_bytes // max(l2_bytes // 4, 1)), 1)
     parts = max(parts, -(-WANTED_ITEMS // shape.images) if shape.images < WANTED_ITEMS else 1)
     return min(parts, shape.rows.fewest)
@@ -189,7 +189,7 @@ def _splits(shape: ConvShape) -> tuple[bool, bool, int]:
 
 
 def direct_cycles(target: Target, bits: int, shape: ConvShape) -> float:
-    """Return the cycles of all tiles, wherever they read from: a choice by them depends on no size of a cache."""
+    """Return the cycles of all tiles, as if the filter were in the nearest cache: no cache size enters a choice."""
     lanes = target.lanes(bits)
     steps = min(_costs(target, lanes, shape, 0, one_row=False).values())
     penalty = GROUPED_TILE_PENALTY if shape.groups > 1 else 1
@@ -197,7 +197,7 @@ def direct_cycles(target: Target, bits: int, shape: ConvShape) -> float:
 
 
 def packed_filter_cycles(bits: int, shape: ConvShape) -> float:
-    """Return the cycles in which a filter is copied into panels, from memory if a second-level cache cannot hold it."""
+    """Return the cycles of copying a filter into panels, from memory if it exceeds the nominal second-level cache."""
     nbytes = shape.filters * bits // 8
     reads = nbytes * SCATTERED_BYTE_CYCLES if nbytes > NOMINAL_L2_BYTES else 0
     return shape.filters * PACKED_ELEMENT_CYCLES + reads
@@ -213,7 +213,7 @@ def _block(target: Target, lanes: int, shape: ConvShape, one_row: bool) -> ConvT
 
 @lru_cache(maxsize=1 << 10)  # a network has few different convolutions, and each is asked for several times
 def _costs(target: Target, lanes: int, shape: ConvShape, near: float, one_row: bool) -> dict[ConvTile, float]:
-    """Return the cycles of all tiles for a step of the depth, by tile; reading a vector of the panel takes `near`."""
+    """Return, by tile, the cycles of a step of the depth of all tiles; reading a vector of the panel takes `near`."""
     costs: dict[ConvTile, float] = {}
     for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items():
         for images, rows, columns in _tile_extents(shape, most, one_row):
@@ -236,6 +236,6 @@ def _tile_extents(shape: ConvShape, most: int, one_row: bool) -> Iterator[tuple[
 
 
 def _sizes(axis: Axis, most: int) -> set[int]:
-    """Return the extents of a tile along an axis that make all tiles alike."""
+    """Return the extents of a tile along an axis for the fewest equal tiles, and for one tile more."""
     fewest = -(-axis.pixels // most)
     return {min(-(-axis.pixels // parts), axis.fewest) for parts in (fewest, fewest + 1)}

@@ -1,7 +1,7 @@
 """The gradients of pooling.
 
 If windows do not overlap and there is no border, the gradient is written window by window. Otherwise, that of a mean is
-gathered pixel by pixel, and that of maxima is added to whole images, because their positions are not known before.
+gathered pixel by pixel. That of maxima is added to whole images, because only the run shows where the maxima are.
 """
 
 from __future__ import annotations

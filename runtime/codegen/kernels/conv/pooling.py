@@ -143,5 +143,5 @@ class Pool(NamedTuple):
 
 
 def is_more(seen: Value, most: Value) -> Value:
-    """Return a mask of the lanes in which a tap has the maximum so far: it sees more than earlier taps, or NaN."""
+    """Return a mask of the lanes in which a tap replaces the maximum so far: its element is larger, or NaN."""
     return (seen > most) | is_nan(seen)

@@ -83,7 +83,7 @@ class Streamed:
         return KernelSteps((*copy, compute, join), (*copied, self.parts * self.size * item))
 
     def compute(self, work: Work, start: Value, stop: Value) -> None:
-        """Write the products; work items are parts of the depth, and of each a part of the panels."""
+        """Write the products; a work item has a part of the depth and a part of the panels."""
         f = work.f
         for item in f.range(start, stop):
             part = f.index(item) // self.across
@@ -160,14 +160,14 @@ class Streamed:
         ]
 
     def _offset(self, at: Images, pixel: int) -> int:
-        """Return the distance between the operands of the first pixel and of this one."""
+        """Return the offset in the source from the first output pixel's window to that of a numbered pixel."""
         rows, columns = self.shape.rows, self.shape.columns
         image, within = divmod(pixel, rows.pixels * columns.pixels)
         row, column = divmod(within, columns.pixels)
         return image * at.image + row * rows.step * at.row + column * columns.step * at.pixel
 
     def _asking(self, f: Function, at: Value, panels: tuple[Index, Index], number: Value) -> Prefetch:
-        """Return the prefetch of the following rows, from an address on, in a numbered panel of a work item."""
+        """Return the prefetch of the next rows of weights, of which each panel of a work item prefetches its share."""
         line, fewest = CACHE_LINE_BYTES * 8 // self.element.bits, self.panels // self.across
         iterations, segment = max(self.rows // UNROLLED_DEPTH_STEPS, 1), fewest * self.width // line
         each = -(-self.rows * segment // (fewest * iterations))

@@ -53,7 +53,7 @@ class Direct:
 
     @staticmethod
     def applies(target: Target, element: Type, shape: ConvShape) -> bool:
-        """Return True but for groups of one channel whose results fill no vector."""
+        """Return True unless a group has one channel and its results fill no vector."""
         return shape.wide >= target.lanes(element.bits) or not OneChannelGroups.applies(target, element, shape)
 
     def steps(self) -> KernelSteps:
@@ -62,7 +62,7 @@ class Direct:
 
 
 class OneChannelGroups:
-    """Groups whose image has one channel, of which a result has one or several."""
+    """Groups with one channel of the image each, from which one or several channels of the result are computed."""
 
     def __init__(self, target: Target, element: Type, shape: ConvShape) -> None:
         self.target, self.element, self.shape = target, element, shape
@@ -101,7 +101,7 @@ class DirectFilterGradient:
 
     @staticmethod
     def applies(target: Target, shape: FilterGradient) -> bool:
-        """Return True but for groups of one channel, whose loops are too short for its price."""
+        """Return True unless a group has one channel: its loops would be shorter than the price assumes."""
         return not OneChannelFilterGradient.applies(target, shape)
 
     def steps(self) -> KernelSteps:
@@ -110,7 +110,7 @@ class DirectFilterGradient:
 
 
 class OneChannelFilterGradient:
-    """Groups whose image has one channel, of which a result has one or several."""
+    """Groups with one channel of the image each, from which one or several channels of the result are computed."""
 
     def __init__(self, target: Target, shape: FilterGradient) -> None:
         self.shape = shape

@@ -39,11 +39,11 @@ class Winograd:
 
     @property
     def cycles(self) -> float:
-        """Cycles of all steps, of which the first reads the filter like those of other variants."""
+        """Cycles of all steps, and of reading the filter, which the prices of other variants contain too."""
         return self.plan.cycles * WINOGRAD_PENALTY + packed_filter_cycles(self.element.bits, self.shape)
 
     def steps(self) -> KernelSteps:
-        """Return the kernel steps: transforms of filters, of pixels if several work items read them, and the rest."""
+        """Return the kernel steps: transform filters, then pixels if several work items read them, then compute."""
         plan, item = self.plan, self.element.bits // 8
         several = plan.parts > 1
         transform = KernelStep(self.transform, plan.blocks * self._pieces, plan.of_pixels)
@@ -79,7 +79,7 @@ class Winograd:
     # Computation.
 
     def compute(self, work: Work, start: Value, stop: Value) -> None:
-        """Write the computation; work items are blocks, and of each a part of the panels."""
+        """Write the computation; a work item has a block and a part of the panels."""
         f, plan = work.f, self.plan
         bad = f.local()
         for item in f.range(start, stop):
@@ -119,7 +119,7 @@ class Winograd:
                         f.store(x, to, i * plan.width + v * plan.lanes)
 
     def _asking(self, f: Function, following: Value, t: Index) -> Prefetch:
-        """Return the prefetch of the filters that are read next, the share of the tiles from the t-th on."""
+        """Return the prefetch of the next position's filters, of which the tile from number `t` on has its share."""
         plan, line = self.plan, CACHE_LINE_BYTES * 8 // self.element.bits
         tiles, iterations = -(-plan.few // plan.rows), max(self.shape.deep // UNROLLED_DEPTH_STEPS, 1)
         each = -(-self.shape.deep * plan.width // (line * tiles * iterations))

@@ -225,7 +225,7 @@ class WinogradFilterGradient:
                         f.store(f.load(at, far, lanes, tail) + x, at, far, tail)
 
     def _asking(self, f: Function, following: Value, c: Index) -> Prefetch:
-        """Return the prefetch of the gradients that are read next, the share of the channels from the c-th on."""
+        """Return the prefetch of the next gradients, of which the tile from channel `c` on has its share."""
         plan, line = self.plan, CACHE_LINE_BYTES // self.plan.item
         iterations = max(plan.most // UNROLLED_DEPTH_STEPS, 1)
         each = -(-plan.gradient // (line * iterations * sum(many for _, many in plan.tiles_of_rows)))

@@ -18,7 +18,7 @@ DEPTH_VECTORS_PER_ITEM: Final = 4
 
 
 class TransformedFilters:
-    """The kernel step that writes them to the first shared scratch, by panel, position and source channel.
+    """The kernel step that writes transformed filters to shared scratch, by panel, position and source channel.
 
     Attributes:
         thread_elements: elements of scratch of a thread.
@@ -90,7 +90,7 @@ class TransformedFilters:
         return self.plan.shape.deep * self.plan.width
 
     def _tap(self, i: int, j: int) -> int:
-        """Return the offset of the tap that is multiplied with these pixels of a window."""
+        """Return the offset of the tap that is multiplied with the pixel in row `i` and column `j` of a window."""
         rows, columns = self.plan.shape.rows.phases[0], self.plan.shape.columns.phases[0]
         tap = (rows.filters + i * rows.onward) * FILTER_TAPS + columns.filters + j * columns.onward
         return tap * self.plan.shape.deep * self.plan.shape.wide

@@ -31,7 +31,7 @@ BLOCK_TILE_CHANNELS: Final = 8192
 """Pairs of a tile and a channel in a block whose transformed pixels and gradients fit into the caches with the sums."""
 
 MIN_BLOCK_TILES: Final = 64
-"""Least number of tiles of a block, even if it is larger: sums are read and written once for each block."""
+"""Least number of tiles of a block, even if their pixels take more bytes: each block reads and writes all sums."""
 
 MAX_BLOCK_TILES: Final = 128
 """Upper bound on the tiles of a block: more save little time and take scratch of each thread."""

@@ -81,7 +81,7 @@ class NonFiniteTiles:
             written(work, plan, position, exists, panel * plan.width, columns, results[i * TILE_OUTPUTS + j])
 
     def _seen(self, at: Tile, down: Value, aside: Value, sums: list[Value]) -> list[Value]:
-        """Return sums with 0 where there is no pixel: in the gradient of the input, no number meets the border."""
+        """Return sums with 0 for pixels beyond the border: 0 times a filter with NaN or Inf would be NaN."""
         top, left = self.plan.tiling.corner(at)
         found: list[Value] = []
         for (i, j), line in zip(

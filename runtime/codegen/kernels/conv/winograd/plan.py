@@ -1,7 +1,7 @@
 """The partition and the cost of Winograd's filtering: tiles of 2 x 2 output pixels in blocks, panels, and work items.
 
-No bit depends on the size of a cache, and neither does the choice of this algorithm. For NaN and Inf, the partition
-into blocks does show in the bits.
+The choice of this algorithm depends on no size of a cache, and neither does any bit of finite results. A block with NaN
+or Inf is computed again as a whole, so the partition into blocks does set bits then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BLOCK_PIXEL_BYTES: Final = 768 << 10
 """Bytes of the transformed pixels of a block: they fit into the second-level cache with their products."""
 
 MIN_BLOCK_TILES: Final = 64
-"""Least number of tiles of a block, even if it is larger: transformed filters are read once for each block."""
+"""Least number of tiles of a block, even if their pixels take more bytes: each block reads all transformed filters."""
 
 MIN_SHARED_BLOCK_TILES: Final = 16
 """Least number of tiles of a block, if there are few images and the filters fit into the caches."""

@@ -49,7 +49,7 @@ class Tiling(NamedTuple):
         return at.row - self.rows.before, at.column - self.columns.before
 
     def is_inside(self, row: Value, column: Value) -> Value:
-        """Return a mask that holds if the source has this pixel."""
+        """Return a condition that is true if the source has this pixel."""
         return (row >= 0) & (row < self.rows.source) & (column >= 0) & (column < self.columns.source)
 
     def pixels(self, f: Function, source: Value, channels: int, at: Tile) -> list[list[Value]]:
@@ -65,7 +65,7 @@ class Tiling(NamedTuple):
         ]
 
     def outputs(self, at: Tile) -> Iterator[tuple[int, int, Value, Value | None]]:
-        """Give rows and columns of a tile's output pixels, their numbers, and a condition if they may not exist."""
+        """Yield, for each output pixel of a tile: row, column, number, and the condition for it to exist, or None."""
         high, wide = self.rows.pixels, self.columns.pixels
         first = (at.image * high + at.row) * wide + at.column
         for i, j in product(range(TILE_OUTPUTS), repeat=2):
