@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import re
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from compiler.commands.chosen_entry import sizes_given
@@ -65,13 +67,16 @@ def _source(options: argparse.Namespace) -> tuple[Any, dict[str, Any] | None, di
 def _loaded(path: str) -> Any:
     """Return an exported program; raise CompileError for a file that PyTorch cannot read."""
     torch = _torch()
+    if not Path(path).is_file():
+        raise CompileError(f"{path}: no such file")
+    logging.disable(logging.CRITICAL)  # PyTorch logs the traceback of a damaged file
     try:
         return torch.export.load(path)
-    except FileNotFoundError:
-        raise CompileError(f"{path}: no such file") from None
     except Exception as error:  # PyTorch raises many classes for a damaged file
         reason = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise CompileError(f"{path}: PyTorch cannot read this file: {reason}") from error
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _examples(given: list[str]) -> tuple[dict[str, Any], dict[str, dict[int, str]]]:

@@ -74,7 +74,7 @@ def test_what_cannot_be_imported_is_explained(folder: Path, capsys: pytest.Captu
             ["nets_of_this_test:fails", "--input", "x=float32[4]", "-o", "n.pb"],
             ":fails: KeyError: 'depth'",
         ),
-        (["missing.pt2", "-o", "n.pb"], "missing.pt2: "),
+        (["missing.pt2", "-o", "n.pb"], "missing.pt2: no such file"),
         (["cut.pt2", "-o", "n.pb"], "cut.pt2: PyTorch cannot read this file: "),
         (["nets_of_this_test:make", "--input", "x=float32[4]"], "-o FILE names the program to write"),
     ],

@@ -40,7 +40,7 @@ def _held(x: Arranged, axes: Sequence[int]) -> tuple[Arranged, list[int]]:
 def _of(function: Any) -> Mapping:
     def mapped(call: Call, x: Arranged, dims: Any = None, keepdim: bool = False, **more: Any) -> Arranged:
         x = cast_to(x, call.dtype) if call.dtype.startswith("float") else x
-        return reduced(lambda v, axes: function(v, axes=axes, keepdims=True), x, dims, keepdim)
+        return reduced(lambda v, axes: function(v, axis=axes, keepdims=True), x, dims, keepdim)
 
     return mapped
 
@@ -52,14 +52,14 @@ def _sum(call: Call, x: Arranged, dims: Any = None, keepdim: bool = False, **mor
 
 def _truth(function: Any) -> Mapping:
     def mapped(call: Call, x: Arranged, dims: Any = None, keepdim: bool = False) -> Arranged:
-        return reduced(lambda v, axes: function(v, axes=axes, keepdims=True), cast_to(x, "bool"), dims, keepdim)
+        return reduced(lambda v, axes: function(v, axis=axes, keepdims=True), cast_to(x, "bool"), dims, keepdim)
 
     return mapped
 
 
 def _extreme(values: Any, positions: Any) -> Mapping:
     def mapped(call: Call, x: Arranged, dim: int, keepdim: bool = False) -> tuple[Arranged, Arranged]:
-        best = reduced(lambda v, axes: values(v, axes=axes, keepdims=True), x, dim, keepdim)
+        best = reduced(lambda v, axes: values(v, axis=axes, keepdims=True), x, dim, keepdim)
         return best, _position(positions)(call, x, dim, keepdim)
 
     return mapped
@@ -81,7 +81,7 @@ def _variance(function: Any) -> Mapping:
         call: Call, x: Arranged, dims: Any = None, correction: Any = 1, keepdim: bool = False, **more: Any
     ) -> Arranged:
         less = 1.0 if correction is None else float(correction)
-        return reduced(lambda v, axes: function(v, axes=axes, correction=less, keepdims=True), x, dims, keepdim)
+        return reduced(lambda v, axes: function(v, axis=axes, correction=less, keepdims=True), x, dims, keepdim)
 
     return mapped
 
