@@ -63,7 +63,11 @@ def _moved(block: BlockAnalysis, i: int, part: int, before: Mapping[int, Sequenc
     if not positions:
         return []
     read = {name for j, inputs in enumerate(body.inputs) if j not in positions for name in inputs} | {*body.ends}
-    stay = [j for j in positions if _is_cheap(body, j) and not read.isdisjoint(body.outputs[j])]
+    stay = set[int]()
+    for j in reversed(positions):
+        if _is_cheap(body, j) and not read.isdisjoint(body.outputs[j]):
+            stay.add(j)
+            read.update(body.inputs[j])
     next_id = 1 + max([*block.ids, *(op.id for ops in before.values() for op in ops)])
     layout = layout_of(op_type, attributes)
     made: list[pb.OpDesc] = []

@@ -134,6 +134,19 @@ def test_views_constants_and_results_that_grow_stay_unless_another_op_needs_them
     assert "broadcast_to" in body
 
 
+def test_a_view_of_what_is_hoisted_may_stay_and_be_hoisted_too():
+    def build(x: Value) -> Value:
+        def step(c: Value, row: Value) -> Value:
+            turned = ops.reshape(ops.tanh(x[1]), shape=(3, 2))
+            return ops.reshape(ops.sin(turned) + turned, shape=(2, 3)) * c + row * ops.sum(c @ turned)
+
+        return last(step, x)
+
+    outer, body = same_bits(build, "hoist_invariants")
+    assert {"tanh", "sin"} < {*outer}
+    assert {"tanh", "sin"}.isdisjoint(body)
+
+
 def test_random_ops_are_neither_hoisted_nor_merged_nor_folded():
     def build(x: Value) -> tuple[Value, ...]:
         def step(c: Value, row: Value) -> tuple[Value, Value]:
