@@ -1,6 +1,8 @@
+import gc
 import os
 import signal
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,16 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str | bytes], None]
         assert raw == expected
 
     return check
+
+
+def pytest_collection_finish() -> None:
+    """Let collections of garbage skip the tests, of which there are tens of thousands."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def untraced() -> Iterator[None]:
+    """Refuse a file whose tests leave `tracemalloc` on, which would make all later tests five times as slow."""
+    yield
+    assert not tracemalloc.is_tracing(), "a test of this file left tracemalloc on: use oracles.allocation.traced"

@@ -1,10 +1,10 @@
 """Properties of every operator, tested on every sample: the two sides agree, and gradients are derivatives."""
 
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
+from oracles.allocation import traced
 from oracles.interpret import compute, unwritten
 from samples import LARGE, SAMPLES, Sample
 from subjects.cases import build, check_derivative, differentiated, takes_symbol, with_size
@@ -120,12 +120,9 @@ def test_a_kernel_allocates_nothing_beyond_small_change(sample: Sample):
     with np.errstate(all="ignore"):  # which puts the size of the buffer back as well
         np.setbufsize(BUFFER)
         call()
-        tracemalloc.start()
-        try:
+        with traced() as allocation:
             call()
-            assert tracemalloc.get_traced_memory()[1] < ALLOWED
-        finally:
-            tracemalloc.stop()
+        assert allocation.peak_bytes < ALLOWED
 
 
 @each_sample

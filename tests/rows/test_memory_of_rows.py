@@ -1,10 +1,10 @@
 """Memory of rows beside their arrays is counted: rounding, and the order by length."""
 
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
+from oracles.allocation import traced
 
 import prograd
 from prograd import Program, ops, sgd
@@ -17,11 +17,9 @@ COUNT = 20_000
 
 def test_rounding_rows_takes_little_more_than_the_result():
     rows, out = np.ones((COUNT, 100)), np.empty((COUNT, 100), np.float32)
-    tracemalloc.start()
-    cast_rows("x", rows, out)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < out.nbytes // 8
+    with traced() as allocation:
+        cast_rows("x", rows, out)
+    assert allocation.peak_bytes < out.nbytes // 8
     assert (out == 1).all()
 
 
@@ -57,13 +55,11 @@ def test_the_order_of_rows_by_length_is_counted(tmp_path: Path):
 
     def most(limit: int) -> int:
         run = prograd.load(tmp_path / "p.pb", max_memory=limit, engine="reference")
-        tracemalloc.start()
-        events = run.events(epochs=1)
-        next(events)
-        _, found = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
+        with traced() as allocation:
+            events = run.events(epochs=1)
+            next(events)
         events.close()
-        assert found < run.memory.most
+        assert allocation.peak_bytes < run.memory.most
         return run.memory.most
 
     counted = most(1 << 30)

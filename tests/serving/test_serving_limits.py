@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from io import BytesIO
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles.allocation import traced
 from safetensors.numpy import save
 from subjects.serving import LONG, NPY, RAW, SAFETENSORS, Serving, ask, begun, loaded, refusal, refusal_on, rows
 
@@ -248,10 +248,9 @@ def test_writing_an_answer_takes_no_more_than_is_counted(form: str, shape: tuple
     FORMS[form].write(arrays)
     peaks: list[int] = []
     for _ in range(3):  # threads of earlier tests may allocate meanwhile
-        tracemalloc.start()
-        FORMS[form].write(arrays)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
+        with traced() as allocation:
+            FORMS[form].write(arrays)
+        peaks.append(allocation.peak_bytes)
     assert min(peaks) < written_bytes(form, arrays) + 10_000
 
 
