@@ -21,10 +21,11 @@ def lowered(
     memory_budget: int | None = None,
     *,
     prepacks: bool = False,
+    blocks: Sequence[pb.BlockDesc] = (),
 ) -> Lowered:
-    """A block after all passes."""
+    """Return a block after all passes; `blocks` are those of its program, to which ops refer by number."""
     options = step_code.StepOptions(tuple(pinned), threads, memory_budget, prepacks)
-    return step_code.lowered(desc, target, options)
+    return step_code.lowered(desc, target, options, blocks)
 
 
 def bind_compiled(

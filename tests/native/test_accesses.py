@@ -122,7 +122,7 @@ def chains(draw: st.DrawFn) -> tuple[Program, tuple[int, ...]]:
     return program, shape
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(chain=chains())
 def test_chains_of_picking(chain: tuple[Program, tuple[int, ...]]):
     program, shape = chain

@@ -99,7 +99,7 @@ def run(folder):
 @pytest.mark.parametrize(
     "change",
     one_in(
-        4,
+        8,
         [
             empty,
             without_parts,

@@ -46,7 +46,7 @@ def plain(family: str) -> tuple[Subject, Results]:
     return subject, steps_of(subject.compiled, subject.feeds)
 
 
-@pytest.mark.parametrize(("family", "way"), one_in(6, CASES))
+@pytest.mark.parametrize(("family", "way"), one_in(12, CASES))
 def test_a_family_has_the_bits_of_its_plain_run(family: str, way: str):
     subject, expected = plain(family)
     for label, results in islice(WAYS[way](subject), TRIED):

@@ -74,7 +74,7 @@ def test_a_network_of_ordinary_size_stays_in_its_buffers(
     assert counts == {"ran": 1}, capsys.readouterr().out
 
 
-@pytest.mark.parametrize("path", one_in(3, GOLDEN), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", one_in(6, GOLDEN), ids=lambda path: path.stem)
 def test_a_golden_program_stays_in_its_buffers(path: Path, capsys: pytest.CaptureFixture[str]):
     def tried(seed: int, folder: Path) -> str:
         return trials.trial(path, seed, ways=trials.WAYS[:1], most=1 << 30)
@@ -86,10 +86,10 @@ def test_a_golden_program_stays_in_its_buffers(path: Path, capsys: pytest.Captur
 def test_programs_changed_at_random_stay_in_their_buffers(capsys: pytest.CaptureFixture[str]):
     """`python tests/mutations.py --guard --count 100000 --jobs 2` tries more of them."""
     good_programs()
-    counts = campaign.run(lambda seed, folder: trials.mutation(mutated(seed), folder, seed), 0, 300, 1)
+    counts = campaign.run(lambda seed, folder: trials.mutation(mutated(seed), folder, seed), 0, 150, 1)
     assert campaign.FAULT not in counts, capsys.readouterr().out
-    assert counts["ran"] >= 30, "enough changes pass the check to try what is behind it"
-    assert counts["ProgramError"] >= 90
+    assert counts["ran"] >= 15, "enough changes pass the check to try what is behind it"
+    assert counts["ProgramError"] >= 45
 
 
 # The guards themselves
