@@ -134,11 +134,11 @@ class GuardedEngine(NativeEngine):
 
     def _relaid(self, bound: BoundEntry, fetch: Sequence[str]) -> GuardedStep:
         options = step_options(bound, self._options.threads)._replace(pinned=tuple(fetch))
-        return GuardedStep(lowered(bound.block, self._target, options), self._guards.end)
+        return GuardedStep(lowered(bound.block, self._target, options, self._program.blocks), self._guards.end)
 
     def _relaid_unfused(self, bound: BoundEntry) -> GuardedStep:
         options = StepOptions(threads=self._options.threads, is_instrumented=True)
-        return GuardedStep(lowered(bound.block, self._target, options), self._guards.end)
+        return GuardedStep(lowered(bound.block, self._target, options, self._program.blocks), self._guards.end)
 
     def _guarded_packed(self, bound: BoundEntry, fetch: Sequence[str], states: Mapping[str, Array], nbytes: int) -> Any:
         packed = self._prepacked_of(bound, fetch, states, nbytes)

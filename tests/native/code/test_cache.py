@@ -345,7 +345,7 @@ def tasks_of_examples(here):
     for path in sorted((Path(__file__).parents[3] / "examples").glob("*.pb")):
         program = load(path)
         for bound in (bound for entry in program.entries for bound in bound_entries(program, entry.name)):
-            for task in lowered(bound.block, (), here).kernels:
+            for task in lowered(bound.block, (), here, blocks=program.blocks).kernels:
                 if task is not None:
                     tasks[task.key].append(task)
     return {key: equal for key, equal in tasks.items() if len(equal) > 1}
