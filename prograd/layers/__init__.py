@@ -13,15 +13,17 @@ dense         the product with weights, and a bias
 conv          convolution along one, two or three axes; conv_norm with batch normalisation behind it
 norm          batch_norm, layer_norm and group_norm
 embedding     rows of a table by number; positions by a table, or by sines and cosines
-attention     attention with heads, masks, lengths and rotary positions
+attention     attention with heads, masks, lengths and rotary positions, and with a cache for loops that decode
 recurrent     lstm and gru, one or several layers, in one direction or both
 residual      residual and dropout
-transformer   transformer_block
+transformer   transformer_block, and cached_transformer_block of one position
 other_names   names of Keras and PyTorch for these layers
 asked         checks of a layer's arguments
 """
 
 from prograd.layers.attention import attention as attention
+from prograd.layers.attention import attention_cache as attention_cache
+from prograd.layers.attention import cached_attention as cached_attention
 from prograd.layers.conv import conv as conv
 from prograd.layers.conv import conv_norm as conv_norm
 from prograd.layers.dense import dense as dense
@@ -35,6 +37,7 @@ from prograd.layers.recurrent import gru as gru
 from prograd.layers.recurrent import lstm as lstm
 from prograd.layers.residual import dropout as dropout
 from prograd.layers.residual import residual as residual
+from prograd.layers.transformer import cached_transformer_block as cached_transformer_block
 from prograd.layers.transformer import transformer_block as transformer_block
 
 

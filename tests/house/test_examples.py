@@ -197,5 +197,26 @@ def energy_distance(x: np.ndarray, y: np.ndarray) -> float:
     return 2 * mean(x, y, 0) - mean(x, x, 1) - mean(y, y, 1)
 
 
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_a_decoder_with_a_cache_writes_what_its_predictions_of_whole_rows_make_likeliest(engine: str):
+    run = runtime.load(FOLDER / "decoder.pb", engine=engine, settings={"temperature": 0})
+    [codes] = run.predict({"start": padded(b"The Queen")}, entry="write")["text"]
+    assert codes[:9].tobytes() == b"The Queen"
+    logits = run.predict({"text": codes[np.newaxis, :64]})["logits"][0]
+    np.testing.assert_array_equal(codes[9:64], logits[8:63].argmax(-1))
+
+
+@pytest.mark.thorough
+def test_the_decoder_learns_and_writes_words():
+    run = runtime.load(FOLDER / "decoder.pb")
+    run.train()
+    assert 2.4 < run.evaluate("test")["bits"] < 2.8
+    texts = [run.predict({"start": padded(b"The Queen")}, entry="write")["text"][0].tobytes() for _ in range(2)]
+    assert texts[0] == texts[1]
+    assert (
+        len({"the", "and", "to", "was", "she", "of", "it", "said", "in", "Alice"} & {*texts[0].decode().split()}) >= 4
+    )
+
+
 def padded(text: bytes) -> np.ndarray:
     return np.frombuffer(text.ljust(64, b"\0"), np.uint8)[np.newaxis]
