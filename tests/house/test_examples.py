@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -216,6 +217,49 @@ def test_the_decoder_learns_and_writes_words():
     assert (
         len({"the", "and", "to", "was", "she", "of", "it", "said", "in", "Alice"} & {*texts[0].decode().split()}) >= 4
     )
+
+
+def test_a_swing_is_the_method_of_runge_and_kutta_with_the_learnt_right_hand_side():
+    run = runtime.load(FOLDER / "pendulum.pb")
+    list(run.events(steps=20))
+    w = {
+        name: run.state[f"slope.{name}"].astype(np.float64) for name in ("hidden.w", "hidden.b", "output.w", "output.b")
+    }
+
+    def slope(y: np.ndarray) -> np.ndarray:
+        return np.tanh(y @ w["hidden.w"] + w["hidden.b"]) @ w["output.w"] + w["output.b"]
+
+    y = np.array([[1.5, 0.0], [-0.3, 2.0]])
+    found = run.predict({"start": y.astype(np.float32)}, entry="swing")["path"]
+    assert found.shape == (2, 100, 2)
+    for i in range(20):
+        a = slope(y)
+        b = slope(y + 0.05 * a)
+        c = slope(y + 0.05 * b)
+        y = y + 0.1 / 6 * (a + 2 * b + 2 * c + slope(y + 0.1 * c))
+        np.testing.assert_allclose(found[:, i], y, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.thorough
+def test_the_pendulum_swings_as_the_equation_says_and_not_as_a_linear_one_does():
+    run = runtime.load(FOLDER / "pendulum.pb")
+    run.train()
+    rows = load_file(FOLDER / "pendulum.safetensors")
+    assert run.evaluate("test")["error"] < 0.25
+    start = rows["path"][rows["test"], 0]
+    found = run.predict({"start": start}, entry="swing")["path"][:, 19]
+    ends = [swung(start, pull) for pull in (np.sin, lambda angle: angle)]
+    near, far = (np.sqrt(np.mean((found - end) ** 2)) for end in ends)
+    assert near < 0.4 < 1.0 < far
+
+
+def swung(start: np.ndarray, pull: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return angles and speeds after 2 seconds, by steps of half a millisecond."""
+    angle, speed = start.astype(np.float64).T
+    for _ in range(4000):
+        speed = speed + 0.0005 * (-9.81 * pull(angle) - 0.3 * speed)
+        angle = angle + 0.0005 * speed
+    return np.stack([angle, speed], 1)
 
 
 def padded(text: bytes) -> np.ndarray:
