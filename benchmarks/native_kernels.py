@@ -32,7 +32,7 @@ from runtime.codegen.ir import FLOAT32, FLOAT64, Function, Index, Module, Value,
 from runtime.codegen.kernels.matmul import Matrix, plan_product, product, stored  # noqa: E402 - likewise
 from runtime.codegen.kernels.reduction import LARGEST, SUM, along_row  # noqa: E402 - likewise
 from runtime.codegen.machine import Target, target  # noqa: E402 - likewise
-from runtime.codegen.rules import RULES, CustomKernel, Work  # noqa: E402 - likewise
+from runtime.codegen.rules import RULES, CustomKernel, KernelContext  # noqa: E402 - likewise
 from runtime.engines.native import jit  # noqa: E402 - likewise
 from runtime.engines.native.cpu import this_machine  # noqa: E402 - likewise
 from runtime.memory.aligned import aligned_array  # noqa: E402 - likewise
@@ -179,7 +179,7 @@ def convolution(of: Target, name: str, shapes: Sequence[tuple[int, ...]], attrib
     for number, stage in enumerate(stages.steps):
         f = module.function(f"stage_{number}", [pointer(FLOAT32)] * len(arrays))
         operands, shared, own = f.arguments[:2], f.arguments[3:], f.arguments[3 + len(stages.shared_scratch) :]
-        work = Work(
+        work = KernelContext(
             f,
             operands,
             f.arguments[2:3],

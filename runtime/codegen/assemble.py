@@ -29,8 +29,8 @@ from runtime.codegen.code import (
 )
 from runtime.codegen.emit.code import CodeSource, emit
 from runtime.codegen.ir import Module
-from runtime.codegen.lower import Lowered
 from runtime.codegen.lowering.chunks import Chunk, ItemRange, item_ranges
+from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.memory import scratch_names
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
@@ -60,7 +60,7 @@ class CompiledKernels(NamedTuple):
     functions: Sequence[Sequence[str]]
 
 
-def native_code(step: Lowered, build: Callable[[KernelSource], CompiledKernels]) -> NativeCode:
+def native_code(step: LoweredBlock, build: Callable[[KernelSource], CompiledKernels]) -> NativeCode:
     """Return the code of a step; `build` compiles its functions, or finds them compiled."""
     native = [i for i, kernel in enumerate(step.kernels) if kernel is not None]
     kernels, steps = [kernel for kernel in step.kernels if kernel is not None], [step.steps[i] for i in native]
@@ -128,7 +128,7 @@ class _Symbols:
         of: base and offset of every tensor that has memory.
     """
 
-    def __init__(self, step: Lowered) -> None:
+    def __init__(self, step: LoweredBlock) -> None:
         self._step, block = step, step.nodes.block.desc
         written = [*step.nodes.state_of.values(), *step.memory.in_state.values(), *(u.state for u in block.updates)]
         self.states = tuple(dict.fromkeys(written))
@@ -183,7 +183,7 @@ class _Symbols:
         return found
 
 
-def _tables(step: Lowered, symbols: _Symbols) -> tuple[Array, Array]:
+def _tables(step: LoweredBlock, symbols: _Symbols) -> tuple[Array, Array]:
     """Return the words of all groups, and where those of each group start."""
     words: list[tuple[int, int]] = []
     starts: list[int] = []
@@ -198,7 +198,9 @@ def _tables(step: Lowered, symbols: _Symbols) -> tuple[Array, Array]:
     return _array(words, 2), _array(starts)
 
 
-def _tensors(step: Lowered, symbols: _Symbols) -> tuple[tuple[TensorType, ...], tuple[tuple[int, ...], ...], Array]:
+def _tensors(
+    step: LoweredBlock, symbols: _Symbols
+) -> tuple[tuple[TensorType, ...], tuple[tuple[int, ...], ...], Array]:
     """Return the distinct types, the distinct strides, and the table of tensors."""
     types: dict[TensorType, int] = {}
     layouts: dict[tuple[int, ...], int] = {}
@@ -214,7 +216,7 @@ def _tensors(step: Lowered, symbols: _Symbols) -> tuple[tuple[TensorType, ...], 
 
 
 def _phases(
-    step: Lowered, functions: Sequence[str], named: Mapping[int, Sequence[str]]
+    step: LoweredBlock, functions: Sequence[str], named: Mapping[int, Sequence[str]]
 ) -> tuple[Array, Array, tuple[int, int]]:
     """Return the table of phases, that of chunks, and the range of the phases that prepack."""
     number = {name: i for i, name in enumerate(functions)}
@@ -227,7 +229,7 @@ def _phases(
     return table, chunks, (len(phases) - len(packing), len(phases))
 
 
-def _chunks_per_group(step: Lowered) -> list[list[Chunk]]:
+def _chunks_per_group(step: LoweredBlock) -> list[list[Chunk]]:
     """Return the chunks of every kernel step of every group alone, in order."""
     return [
         [(ItemRange(i, j, start, stop),) for start, stop in item_ranges(kernel_step, step.threads)]
@@ -236,7 +238,7 @@ def _chunks_per_group(step: Lowered) -> list[list[Chunk]]:
     ]
 
 
-def _packing(step: Lowered) -> list[list[Chunk]]:
+def _packing(step: LoweredBlock) -> list[list[Chunk]]:
     """Return the chunks of everything that is prepacked, one kernel step after the other."""
     return [
         [(ItemRange(i, j, start, stop),) for start, stop in item_ranges(kernel_step, step.threads)]
@@ -260,7 +262,7 @@ def _records(chunks: Sequence[Chunk], numbers: Mapping[int, Sequence[int]]) -> A
     return _array([*heads, *rest], CHUNK_COLUMNS)
 
 
-def _segments(step: Lowered, hosts: Sequence[HostOp]) -> list[tuple[int, int, int, int]]:
+def _segments(step: LoweredBlock, hosts: Sequence[HostOp]) -> list[tuple[int, int, int, int]]:
     at = {step.phases.first[host.group]: (host.group, number) for number, host in enumerate(hosts)}
     first_group: dict[int, int] = {}
     for i, phase in enumerate(step.phases.first):
@@ -277,7 +279,7 @@ def _segments(step: Lowered, hosts: Sequence[HostOp]) -> list[tuple[int, int, in
     return segments
 
 
-def _group_segments(step: Lowered, hosts: Sequence[HostOp]) -> list[tuple[int, int, int, int]]:
+def _group_segments(step: LoweredBlock, hosts: Sequence[HostOp]) -> list[tuple[int, int, int, int]]:
     """Return the segments of single groups, whose phases follow those of the whole step."""
     numbers = {host.group: number for number, host in enumerate(hosts)}
     segments: list[tuple[int, int, int, int]] = []
@@ -289,18 +291,18 @@ def _group_segments(step: Lowered, hosts: Sequence[HostOp]) -> list[tuple[int, i
     return segments
 
 
-def _positions(step: Lowered) -> dict[int, int]:
+def _positions(step: LoweredBlock) -> dict[int, int]:
     """Return the position in the block of each op, by identity."""
     return {id(op): i for i, op in enumerate(step.nodes.block.ops)}
 
 
-def _ops(step: Lowered) -> list[list[int]]:
+def _ops(step: LoweredBlock) -> list[list[int]]:
     """Return the positions of the ops of every group."""
     position = _positions(step)
     return [[position[id(op)] for op in group.ops] for group in step.groups]
 
 
-def _host_ops(step: Lowered) -> tuple[HostOp, ...]:
+def _host_ops(step: LoweredBlock) -> tuple[HostOp, ...]:
     position = _positions(step)
     return tuple(
         HostOp(i, position[id(node.op)], node.inputs, node.outputs, tuple(step.memory.scratch[i]))
@@ -310,7 +312,7 @@ def _host_ops(step: Lowered) -> tuple[HostOp, ...]:
     )
 
 
-def _buffers(step: Lowered) -> tuple[Array, Array]:
+def _buffers(step: LoweredBlock) -> tuple[Array, Array]:
     """Return the table of the arena's buffers, and the groups that touch each."""
     end, memory = step.phases.count, step.memory
     touched: dict[str, list[int]] = {}

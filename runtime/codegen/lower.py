@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from prograd_proto import program_pb2 as pb
 from runtime.codegen.emit.evaluations import evaluations
@@ -11,8 +10,6 @@ from runtime.codegen.emit.group_steps import steps_of
 from runtime.codegen.lowering.lowered_block import HostScratch, LoweredBlock, LoweringOptions, unlowered
 from runtime.codegen.lowering.passes.pipeline import PASSES
 from runtime.codegen.machine import Target
-
-Lowered: TypeAlias = LoweredBlock
 
 
 def lowered(

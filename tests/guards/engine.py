@@ -16,7 +16,7 @@ from guards.pages import Region, offsets_of
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from runtime.codegen.code import NativeCode
-from runtime.codegen.lower import Lowered
+from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.memory import scratch_names
 from runtime.dtypes import Array
 from runtime.engines.choice import ENGINES
@@ -79,7 +79,7 @@ class Layout(NamedTuple):
     packed: Sizes
 
 
-def layout_of(step: Lowered) -> Layout:
+def layout_of(step: LoweredBlock) -> Layout:
     """Return the buffers of a step with the bytes that code may touch, without what aligns them."""
     memory, types = step.memory, step.nodes.types
     exact = _scratch_bytes(step)
@@ -89,7 +89,7 @@ def layout_of(step: Lowered) -> Layout:
     return Layout(arena, {name: types[name].nbytes for name in memory.in_file}, packed)
 
 
-def _scratch_bytes(step: Lowered) -> Sizes:
+def _scratch_bytes(step: LoweredBlock) -> Sizes:
     """Return the bytes of all scratch: the last thread's ends where its bytes end."""
     found: Sizes = {}
     sizes = {buffer.name: buffer.nbytes for buffer in step.memory.buffers}
@@ -101,7 +101,7 @@ def _scratch_bytes(step: Lowered) -> Sizes:
     return found
 
 
-def relaid(step: Lowered, layout: Layout, end: bool) -> Lowered:
+def relaid(step: LoweredBlock, layout: Layout, end: bool) -> LoweredBlock:
     """Return the step with its buffers where guarded regions have them."""
     places = [dict(zip(sizes, offsets_of([*sizes.values()], end), strict=True)) for sizes in layout]
     arena, file, packed = places
@@ -149,7 +149,7 @@ class GuardedEngine(NativeEngine):
 class GuardedStep:
     """The code of a step whose buffers are where guarded regions have them; see `StepCode`."""
 
-    def __init__(self, step: Lowered, end: bool) -> None:
+    def __init__(self, step: LoweredBlock, end: bool) -> None:
         memory, self.layout = step.memory, layout_of(step)
         self.footprint = Footprint(memory.arena_bytes, memory.file_bytes, packed=memory.packed_bytes)
         self._step = relaid(step, self.layout, end)

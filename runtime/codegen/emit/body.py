@@ -13,7 +13,7 @@ from runtime.codegen.ir.words import any_lane, first
 from runtime.codegen.kernels.nest import Strides, offset_of, row_major
 from runtime.codegen.lowering.group_kernel import GroupKernel, stream_of
 from runtime.codegen.lowering.nodes import Node
-from runtime.codegen.rules import ALL_AXES, Indices, Pointwise, Work, constant, in_memory, in_register
+from runtime.codegen.rules import ALL_AXES, Indices, KernelContext, Pointwise, constant, in_memory, in_register
 from runtime.constants import constant_array
 from runtime.conversion import converted
 
@@ -37,23 +37,32 @@ def _index_of(axis: int, shape: Sequence[int]) -> str:
 
 
 def body_of(
-    work: Work,
+    context: KernelContext,
     kernel: GroupKernel,
     nodes: Sequence[Node],
     stored: Sequence[str] | None = None,
-    given: Sequence[str] = (),
+    computed: Sequence[str] = (),
 ) -> Body:
     """Return the body of some nodes of a group.
 
     Args:
-        work: the arguments of the kernel step.
+        context: the arguments of the kernel step.
         kernel: the group.
         nodes: pointwise nodes, in order.
         stored: the tensors that are written; all that the group stores unless given.
-        given: tensors whose values are passed to `Body.at`.
+        computed: tensors whose values are passed to `Body.at`.
     """
     written = kernel.stored if stored is None else stored
-    return Body(work.f, nodes, kernel.types, written, work.addresses, kernel.constants, given, refuse=work.fail_check)
+    return Body(
+        context.f,
+        nodes,
+        kernel.types,
+        written,
+        context.addresses,
+        kernel.constants,
+        computed,
+        refuse=context.fail_check,
+    )
 
 
 class Body:
@@ -74,18 +83,18 @@ class Body:
         stored: Sequence[str],
         indices: Mapping[str, Value],
         constants: Mapping[str, pb.OpDesc],
-        given: Sequence[str] = (),
+        computed: Sequence[str] = (),
         refuse: Callable[[], None] | None = None,
     ) -> None:
         """Read operands of one element, before any loop.
 
-        `indices` are the addresses of tensors. `given` are tensors whose values `at` takes as arguments. `refuse`
+        `indices` are the addresses of tensors. `computed` are tensors whose values `at` takes as arguments. `refuse`
         writes that a runtime check failed.
         """
         self.refuse = refuse
         self.f, self.nodes, self.types, self.stored, self.places = f, nodes, types, stored, indices
-        made = {name for node in nodes for name in node.outputs} | set(given)
-        operands = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
+        internal = {name for node in nodes for name in node.outputs} | set(computed)
+        operands = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in internal)
         self.singles = {
             name: self._single(name, constants) for name in operands if types[name].rank == 0 or self._is_one(name)
         }
@@ -105,7 +114,7 @@ class Body:
         index: Sequence[Index],
         lanes: int,
         count: int,
-        given: Mapping[str, Value] | None = None,
+        computed: Mapping[str, Value] | None = None,
     ) -> dict[str, Value]:
         """Return the values of all tensors at a position, a vector along the last axis; write those that are stored.
 
@@ -114,9 +123,9 @@ class Body:
             index: index of the position.
             lanes: lanes of the vector; 0 for one element.
             count: number of lanes that count.
-            given: values that are already computed.
+            computed: values that are already computed.
         """
-        values = dict(given or {})
+        values = dict(computed or {})
         for node, known in zip(self.nodes, self.known, strict=True):
             operands = [
                 self._operand(name, steps, index, lanes, count, values) if name else None for name in node.inputs

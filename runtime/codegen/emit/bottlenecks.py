@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from runtime.codegen.emit.body import body_of
 from runtime.codegen.ir import DTYPES, Index, Value
-from runtime.codegen.kernels.conv.bottleneck import Bottleneck, Parts
+from runtime.codegen.kernels.conv.bottleneck import Bottleneck, BottleneckOperands
 from runtime.codegen.kernels.nest import Strides
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Node, convolution_of
 from runtime.codegen.machine import Target
-from runtime.codegen.rules import CustomKernel, KernelSteps, Work
+from runtime.codegen.rules import CustomKernel, KernelContext, KernelSteps
 
 
 def bottleneck_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
@@ -19,20 +19,20 @@ def bottleneck_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     first, second, last = _convolutions(kernel)
     element = DTYPES[kernel.types[last[0].outputs[0]].dtype]
 
-    def parts(work: Work) -> Parts:
+    def parts(context: KernelContext) -> BottleneckOperands:
         def between(nodes: Sequence[Node], wanted: str) -> Callable[[Value, Index, Index, int], Value]:
-            through = _Through(work, kernel, nodes, ())
+            through = _Epilogue(context, kernel, nodes, ())
             return lambda x, index, channel, count: through.vector(x, index, channel, count)[wanted]
 
-        result = _Through(work, kernel, last, kernel.stored)
+        result = _Epilogue(context, kernel, last, kernel.stored)
 
         def finish(x: Value, index: Index, channel: Index, count: int) -> None:
             result.vector(x, index, channel, count)
 
-        a, b, c = (work.addresses[nodes[0].inputs[1]] for nodes in (first, second, last))
-        source = work.addresses[first[0].inputs[0]]
+        a, b, c = (context.addresses[nodes[0].inputs[1]] for nodes in (first, second, last))
+        source = context.addresses[first[0].inputs[0]]
         widened, filtered = between(first, second[0].inputs[0]), between(second, last[0].inputs[0])
-        return Parts(source, (a, b, c), widened, filtered, finish)
+        return BottleneckOperands(source, (a, b, c), widened, filtered, finish)
 
     shapes = [convolution_of(nodes[0], kernel.types) for nodes in (first, second, last)]
     invariant = all(nodes[0].inputs[1] in kernel.invariant for nodes in (first, second, last))
@@ -49,14 +49,16 @@ def _convolutions(kernel: GroupKernel) -> list[list[Node]]:
     return found
 
 
-class _Through:
+class _Epilogue:
     """The nodes after a convolution of the bottleneck, through which vectors of its result go."""
 
-    def __init__(self, work: Work, kernel: GroupKernel, nodes: Sequence[Node], stored: Sequence[str]) -> None:
+    def __init__(
+        self, context: KernelContext, kernel: GroupKernel, nodes: Sequence[Node], stored: Sequence[str]
+    ) -> None:
         convolution, *nodes = nodes
         [self.result] = convolution.outputs
         domain = kernel.types[self.result].static_shape
-        self.body = body_of(work, kernel, nodes, stored, convolution.outputs)
+        self.body = body_of(context, kernel, nodes, stored, convolution.outputs)
         names = {name for node in nodes for name in (*node.inputs, *node.outputs) if name} | {self.result}
         self.steps: dict[str, Strides] = {
             name: (domain[-1] if kernel.types[name].static_shape == domain else 0, 1) for name in names

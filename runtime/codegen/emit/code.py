@@ -74,6 +74,6 @@ def _functions(module: Module, name: str, kernel: GroupKernel, steps: KernelStep
             continue
         written[kernel_step.write] = f"{name}_{len(written)}"
         f = module.function(written[kernel_step.write], [pointer(INT64), INT64, INT64, INT64])
-        kernel_step.write(kernel.work(f, steps), f.arguments[1], f.arguments[2])
+        kernel_step.write(kernel.context(f, steps), f.arguments[1], f.arguments[2])
         f.end()
     return [written[kernel_step.write] for kernel_step in steps.all]

@@ -9,15 +9,15 @@ from runtime.codegen.emit.body import body_of
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.kernels.nest import Strides
 from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.rules import KernelSteps, Work
+from runtime.codegen.rules import KernelContext, KernelSteps
 
 
 def with_epilogue(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
     """Return the kernel steps of the convolution with the epilogue in the last one, which computes the result."""
     *before, last = steps.steps
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        last.write(work._replace(finish=_Epilogue(work, kernel).vector), start, stop)
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        last.write(context._replace(finish=_Epilogue(context, kernel).vector), start, stop)
 
     cost = last.cost + prod(kernel.group.domain) * len(kernel.group.nodes) * ELEMENT_CYCLES
     return steps._replace(steps=(*before, last._replace(write=write, cost=cost)))
@@ -26,10 +26,10 @@ def with_epilogue(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
 class _Epilogue:
     """The epilogue nodes that vectors of the result of a convolution go through."""
 
-    def __init__(self, work: Work, kernel: GroupKernel) -> None:
+    def __init__(self, context: KernelContext, kernel: GroupKernel) -> None:
         convolution, *nodes = kernel.group.nodes
         self.result = convolution.outputs[0]
-        self.body = body_of(work, kernel, nodes, given=convolution.outputs)
+        self.body = body_of(context, kernel, nodes, computed=convolution.outputs)
         channels = kernel.group.domain[-1]
         self.steps: dict[str, Strides] = {
             name: (channels if kernel.types[name].static_shape == kernel.group.domain else 0, 1)

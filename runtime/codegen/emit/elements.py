@@ -13,7 +13,7 @@ from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.nest import Nest, along, leading, nest, over, spread
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.machine import Target
-from runtime.codegen.rules import KernelStep, KernelSteps, Work
+from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps
 
 VECTORS_PER_ITEM: Final = 16
 """Vectors in a work item of a group of one axis."""
@@ -32,8 +32,8 @@ def element_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
         return _of_one_axis(target, kernel, loops, cost)
     count = leading(loops.extents[:-1], WANTED_ITEMS)
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        f, body = work.f, body_of(work, kernel, kernel.group.nodes)
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f, body = context.f, body_of(context, kernel, kernel.group.nodes)
 
         def indices(first: list[Index]) -> None:
             over(f, loops.extents[count:-1], line, first)
@@ -53,8 +53,8 @@ def _of_one_axis(target: Target, kernel: GroupKernel, loops: Nest, cost: float) 
     extent = prod(loops.extents)
     block = VECTORS_PER_ITEM * target.vector_bytes  # a multiple of the lanes of any element
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        f, body = work.f, body_of(work, kernel, kernel.group.nodes)
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f, body = context.f, body_of(context, kernel, kernel.group.nodes)
         if extent <= block:
             along(f, extent, body.lanes, lambda i, lanes, valid: body.at(loops.strides, [i], lanes, valid))
             return

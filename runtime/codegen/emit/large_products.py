@@ -39,7 +39,7 @@ from runtime.codegen.kernels.nest import Pieces, along, piece, pieces_of
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Additions
 from runtime.codegen.machine import Target
-from runtime.codegen.rules import KernelStep, KernelSteps, Prepack, Work
+from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps, Prepack
 
 ROWS_PER_ITEM: Final = 128
 """Rows of a work item: the part of the left operand that it reads again for each panel stays in the caches."""
@@ -78,20 +78,20 @@ def large_steps(target: Target, kernel: GroupKernel, shape: ProductShape) -> Ker
     blocks = partition_of_large(target, element.bits, shape)
     plan, copies, rows = blocks.plan, _copies(shape, blocks.plan), pieces_of(shape.m, DEFERRED_ROWS_PER_ITEM)
 
-    def copy(work: Work, start: Value, stop: Value) -> None:
-        emission = _Emission(work, kernel, shape, blocks)
-        for work_item in work.f.range(start, stop):
-            emission.copy(work.f.index(work_item), copies)
+    def copy(context: KernelContext, start: Value, stop: Value) -> None:
+        emission = _Emission(context, kernel, shape, blocks)
+        for work_item in context.f.range(start, stop):
+            emission.copy(context.f.index(work_item), copies)
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        emission = _Emission(work, kernel, shape, blocks)
-        for work_item in work.f.range(start, stop):
-            emission.item(work.f.index(work_item))
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        emission = _Emission(context, kernel, shape, blocks)
+        for work_item in context.f.range(start, stop):
+            emission.item(context.f.index(work_item))
 
-    def finish(work: Work, start: Value, stop: Value) -> None:
-        emission = _Emission(work, kernel, shape, blocks)
-        for work_item in work.f.range(start, stop):
-            emission.finish(work.f.index(work_item), rows)
+    def finish(context: KernelContext, start: Value, stop: Value) -> None:
+        emission = _Emission(context, kernel, shape, blocks)
+        for work_item in context.f.range(start, stop):
+            emission.finish(context.f.index(work_item), rows)
 
     memory_budget, waits = max(plan.scratch * item, 64), _sums_wait(kernel, shape, plan)
     waiting = max(blocks.rows.size * blocks.apart * item if waits else 0, 64)
@@ -165,8 +165,8 @@ def _sums_wait(kernel: GroupKernel, shape: ProductShape, plan: MatmulPlan) -> bo
     It then reads and writes long rows of memory, each once. A bias does not need that.
     """
     others = kernel.group.nodes[1:]
-    made = {name for node in kernel.group.nodes for name in node.outputs}
-    read = {name for node in others for name in node.inputs if name and name not in made}
+    internal = {name for node in kernel.group.nodes for name in node.outputs}
+    read = {name for node in others for name in node.inputs if name and name not in internal}
     is_light = len(others) <= MAX_LIGHT_EPILOGUE_NODES and not any(
         shape.loops.strides.get(name, (0, 0))[-2] for name in read
     )
@@ -174,23 +174,25 @@ def _sums_wait(kernel: GroupKernel, shape: ProductShape, plan: MatmulPlan) -> bo
 
 
 class _Emission:
-    def __init__(self, work: Work, kernel: GroupKernel, shape: ProductShape, blocks: _Blocks | _Columns) -> None:
-        self.work, self.shape, self.blocks = work, shape, blocks
+    def __init__(
+        self, context: KernelContext, kernel: GroupKernel, shape: ProductShape, blocks: _Blocks | _Columns
+    ) -> None:
+        self.context, self.shape, self.blocks = context, shape, blocks
         node, nodes = kernel.group.nodes[0], kernel.group.nodes[1:]
         self.result, self.element = node.outputs[0], DTYPES[kernel.types[node.outputs[0]].dtype]
-        self.body = body_of(work, kernel, nodes, given=node.outputs)
-        self.operands = ProductOperands(work, kernel, shape)
+        self.body = body_of(context, kernel, nodes, computed=node.outputs)
+        self.operands = ProductOperands(context, kernel, shape)
         self.wait = _sums_wait(kernel, shape, blocks.plan)
 
     def copy(self, number: Value, copies: Pieces) -> None:
         """Copy a part of the right operand into panels."""
         write = self._stretch if self.shape.right[1] == 1 else self._panel
-        for start, size in piece(self.work.f, number, copies):
+        for start, size in piece(self.context.f, number, copies):
             write(start, size)
 
     def _panel(self, column: Index, columns: int) -> None:
         """Copy some columns of the right operand, one block of the depth after the other."""
-        f, plan, depths = self.work.f, self.blocks.plan, pieces_of(self.shape.k, self.blocks.plan.depth)
+        f, plan, depths = self.context.f, self.blocks.plan, pieces_of(self.shape.k, self.blocks.plan.depth)
         right = self.operands.right([])
         for part in f.range(0, depths.pieces):
             for p, depth in piece(f, part, depths):
@@ -199,7 +201,7 @@ class _Emission:
 
     def _stretch(self, p: Index, depth: int) -> None:
         """Copy some whole rows of the right operand, all of one block of the depth."""
-        f, plan, shape = self.work.f, self.blocks.plan, self.shape
+        f, plan, shape = self.context.f, self.blocks.plan, self.shape
         right = self.operands.right([]).moved(p, 0)
         inside = f.index(p) % plan.depth
         to = self._lies(f.index(p) - inside, 0) + inside * plan.width
@@ -207,18 +209,18 @@ class _Emission:
 
     def _lies(self, p: Index, column: Index) -> Value:
         """Return the address of the copy of a block of the right operand."""
-        return self.work.shared_scratch(0, self.element) + (p * self.blocks.width + column * self.blocks.plan.depth)
+        return self.context.shared_scratch(0, self.element) + (p * self.blocks.width + column * self.blocks.plan.depth)
 
     def item(self, number: Value) -> None:
         """Compute one block of the result."""
         rows, columns = self.blocks.rows, self.blocks.columns
-        for row, m in piece(self.work.f, number // columns.pieces, rows):
-            for column, n in piece(self.work.f, number % columns.pieces, columns):
+        for row, m in piece(self.context.f, number // columns.pieces, rows):
+            for column, n in piece(self.context.f, number % columns.pieces, columns):
                 self.block(row, column, m, n)
 
     def block(self, row: Index, column: Index, m: int, n: int) -> None:
         """Compute some rows and columns of the result."""
-        shape, plan, work = self.shape, self.blocks.plan, self.work
+        shape, plan, context = self.shape, self.blocks.plan, self.context
 
         waiting = self._waiting(row, column) if self.wait else None
 
@@ -228,7 +230,7 @@ class _Emission:
         left = self.operands.left([]).moved(row, 0)
         right = self.operands.right([]).moved(0, column)
         product(
-            work.f,
+            context.f,
             plan,
             self.element,
             m,
@@ -238,25 +240,25 @@ class _Emission:
             right,
             finished if waiting is None else None,
             partial=waiting,
-            scratch=work.thread_scratch(0, self.element) if plan.scratch else None,
+            scratch=context.thread_scratch(0, self.element) if plan.scratch else None,
             panels=(lambda p, j: self._lies(p, column + j)) if self.blocks.width else None,
             ahead=[] if self.blocks.width else self._ahead(left, right, m, n),
         )
         if waiting is not None and self.blocks.width:
-            for i in work.f.range(0, m):
+            for i in context.f.range(0, m):
                 self._row(waiting.moved(i, 0), row + i, column, n)
 
     def finish(self, number: Value, rows: Pieces) -> None:
         """Run the epilogue of some rows, when all of their columns are done."""
-        for row, m in piece(self.work.f, number, rows):
-            for i in self.work.f.range(0, m):
+        for row, m in piece(self.context.f, number, rows):
+            for i in self.context.f.range(0, m):
                 self._row(self._waiting(row + i, 0), row + i, 0, self.shape.n)
 
     def _waiting(self, row: Index, column: Index) -> Matrix:
         """Return the memory for the sums of a block: shared by all blocks, or scratch of the thread."""
         if self.blocks.width:
-            return Matrix(self.work.thread_scratch(1, self.element), self.blocks.apart)
-        return Matrix(self.work.shared_scratch(0, self.element), self.blocks.apart).moved(row, column)
+            return Matrix(self.context.thread_scratch(1, self.element), self.blocks.apart)
+        return Matrix(self.context.shared_scratch(0, self.element), self.blocks.apart).moved(row, column)
 
     def _ahead(self, left: Operand, right: Operand, m: int, n: int) -> list[PrefetchedOperand]:
         """Return the operands in memory; the next work item has the same rows, and the columns behind these."""
@@ -272,7 +274,7 @@ class _Emission:
         """Run the epilogue of a row of sums."""
 
         def vector(j: Index, lanes: int, count: int) -> None:
-            x = self.work.f.load(waiting.at, j, lanes, count if lanes else None)
+            x = self.context.f.load(waiting.at, j, lanes, count if lanes else None)
             self.body.at(self.shape.loops.strides, [row, column + j], lanes, count, {self.result: x})
 
-        along(self.work.f, columns, self.blocks.plan.lanes, vector)
+        along(self.context.f, columns, self.blocks.plan.lanes, vector)

@@ -25,7 +25,7 @@ from runtime.codegen.kernels.nest import unravelled
 from runtime.codegen.kernels.reduction import SUM, in_lanes
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.machine import Target
-from runtime.codegen.rules import KernelStep, KernelSteps, Work
+from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps
 
 
 def column_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
@@ -35,8 +35,8 @@ def column_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     around, (whole, rest) = shape.loops.extents[:-2], divmod(shape.m, lanes)
     parts = whole + bool(rest)
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        f, column = work.f, _Column(work, kernel, shape, lanes)
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f, column = context.f, _Column(context, kernel, shape, lanes)
         for item in f.range(start, stop):
             *at, part = unravelled(f, item, (*around, parts))
             is_whole = f.index(part) < whole
@@ -57,15 +57,15 @@ def column_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
 
 
 class _Column:
-    def __init__(self, work: Work, kernel: GroupKernel, shape: ProductShape, lanes: int) -> None:
+    def __init__(self, context: KernelContext, kernel: GroupKernel, shape: ProductShape, lanes: int) -> None:
         node, *nodes = kernel.group.nodes
-        self.f, self.shape, self.lanes, self.result = work.f, shape, lanes, node.outputs[0]
+        self.f, self.shape, self.lanes, self.result = context.f, shape, lanes, node.outputs[0]
         self.type = DTYPES[kernel.types[self.result].dtype].of(lanes)
-        self.body = body_of(work, kernel, nodes, given=node.outputs)
+        self.body = body_of(context, kernel, nodes, computed=node.outputs)
         self.steps = {name: step[:-1] for name, step in shape.loops.strides.items()}
         beside = [step[-1] for name, step in self.steps.items() if name not in (LEFT, RIGHT)]
         self.goes_on = all(step in (0, 1) for step in beside)
-        self.operands = ProductOperands(work, kernel, shape)
+        self.operands = ProductOperands(context, kernel, shape)
 
     def rows(self, at: Sequence[Index], row: Index, count: int) -> None:
         """Compute `count` rows from `row` on, at most one vector of them; `at` is the index along the batch axes."""

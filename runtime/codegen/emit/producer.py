@@ -18,7 +18,7 @@ from runtime.codegen.kernels.steps import ComputedOperand, Read
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.lowering.producers import row_strides, selection_of
-from runtime.codegen.rules import KernelStep, KernelSteps, Pointwise, Work
+from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps, Pointwise
 
 
 def with_prologue(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
@@ -27,21 +27,21 @@ def with_prologue(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
 
 
 def _step_with_prologue(kernel: GroupKernel, kernel_step: KernelStep) -> KernelStep:
-    def write(work: Work, start: Value, stop: Value) -> None:
-        kernel_step.write(work._replace(computed_operand=_computed_operand(work, kernel)), start, stop)
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        kernel_step.write(context._replace(computed_operand=_computed_operand(context, kernel)), start, stop)
 
     return kernel_step._replace(write=write)
 
 
-def _computed_operand(work: Work, kernel: GroupKernel) -> ComputedOperand:
+def _computed_operand(context: KernelContext, kernel: GroupKernel) -> ComputedOperand:
     """Return the operand that the prologue of a group computes."""
     nodes = [node for node in kernel.group.prologue if isinstance(node.rule, Pointwise)]
-    selected = [_selected(work, kernel, node) for node in kernel.group.prologue if node not in nodes]
-    given = [name for name, _ in selected]
+    selected = [_selected(context, kernel, node) for node in kernel.group.prologue if node not in nodes]
+    computed = [name for name, _ in selected]
     result = kernel.group.prologue[-1].outputs[0]
     shape = kernel.types[result].static_shape
-    body = body_of(work, kernel, nodes, (), given)
-    names = [name for name in dict.fromkeys(x for node in nodes for x in node.inputs) if name in work.addresses]
+    body = body_of(context, kernel, nodes, (), computed)
+    names = [name for name in dict.fromkeys(x for node in nodes for x in node.inputs) if name in context.addresses]
     steps = {name: row_strides(kernel.layout(name), shape) for name in names}
     assert all(steps.values()), "the prologue reads tensors by rows and columns"
     strides = {name: step for name, step in steps.items() if step}
@@ -51,18 +51,18 @@ def _computed_operand(work: Work, kernel: GroupKernel) -> ComputedOperand:
         return body.at(strides, [row, column], lanes, count, values)[result]
 
     large = [name for name, step in strides.items() if step == (shape[-1], 1)]
-    return ComputedOperand(read, [work.addresses[name] for name in large])
+    return ComputedOperand(read, [context.addresses[name] for name in large])
 
 
-def _selected(work: Work, kernel: GroupKernel, node: Node) -> tuple[str, Read]:
+def _selected(context: KernelContext, kernel: GroupKernel, node: Node) -> tuple[str, Read]:
     """Return the result of a node that selects rows of its first operand, and the function that reads them."""
     selection, types = selection_of(node, kernel.types), [kernel.types[name] for name in node.inputs]
     assert selection is not None, f"{node.op.type} selects no rows"
-    addresses, columns = [work.addresses[name] for name in node.inputs], types[0].static_shape[-1]
+    addresses, columns = [context.addresses[name] for name in node.inputs], types[0].static_shape[-1]
 
     def read(row: Index, column: Index, lanes: int, count: int) -> Value:
-        at = addresses[0] + (selection.row(work, types, addresses, row) * columns + column)
-        return in_register(work.f.load(at, 0, lanes, count if lanes else None), types[0].dtype)
+        at = addresses[0] + (selection.row(context, types, addresses, row) * columns + column)
+        return in_register(context.f.load(at, 0, lanes, count if lanes else None), types[0].dtype)
 
     return node.outputs[0], read
 
@@ -70,12 +70,12 @@ def _selected(work: Work, kernel: GroupKernel, node: Node) -> tuple[str, Read]:
 class ProductOperands:
     """The operands of a product: matrices in memory, or the one that the prologue computes."""
 
-    def __init__(self, work: Work, kernel: GroupKernel, shape: ProductShape) -> None:
+    def __init__(self, context: KernelContext, kernel: GroupKernel, shape: ProductShape) -> None:
         names = kernel.group.nodes[0].inputs
         self._shape, self._types = shape, kernel.types
         self._names = names[::-1] if shape.is_transposed else names
-        self._addresses = [work.addresses.get(name) for name in self._names]
-        self._computed = _computed_operand(work, kernel) if any(shape.computed) else None
+        self._addresses = [context.addresses.get(name) for name in self._names]
+        self._computed = _computed_operand(context, kernel) if any(shape.computed) else None
 
     def left(self, at: list[Index]) -> Operand:
         """Return the left operand of the matrix at this index of the batch axes."""

@@ -23,7 +23,7 @@ from runtime.codegen.kernels.nest import Pieces, along, offset_of, piece, pieces
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Additions
 from runtime.codegen.machine import Target
-from runtime.codegen.rules import CustomKernel, KernelStep, KernelSteps, RowTiles, Work
+from runtime.codegen.rules import CustomKernel, KernelContext, KernelStep, KernelSteps, RowTiles
 
 REDUCED_COLUMNS_PER_ITEM: Final = 128
 """Columns of a work item that adds partial sums; they are contiguous in memory."""
@@ -47,10 +47,10 @@ def product_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     memory_budget = max(plan.scratch for plan in plans) * bits // 8
     scratch = (max(shape.m * shape.n * prod(around) * sums * bits // 8, 64),), (max(memory_budget, 64),)
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        emission = _Emission(target, work, kernel, shape, partition)
-        for item in work.f.range(start, stop):
-            emission.part(unravelled(work.f, item, (*around, *partition.counts)))
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        emission = _Emission(target, context, kernel, shape, partition)
+        for item in context.f.range(start, stop):
+            emission.part(unravelled(context.f, item, (*around, *partition.counts)))
 
     cost = prod(around) * cost_of(target, bits, shape)
     parts = KernelStep(write, prod(around) * partition.parts, cost, row_tiles=_row_tiles(kernel, shape, partition))
@@ -58,10 +58,10 @@ def product_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
         return KernelSteps((parts,), *scratch)
     joins = pieces_of(shape.n, REDUCED_COLUMNS_PER_ITEM), pieces_of(shape.m, REDUCED_ROWS_PER_ITEM)
 
-    def join(work: Work, start: Value, stop: Value) -> None:
-        emission = _Emission(target, work, kernel, shape, partition)
-        for item in work.f.range(start, stop):
-            *at, column, row = unravelled(work.f, item, (*around, joins[0].pieces, joins[1].pieces))
+    def join(context: KernelContext, start: Value, stop: Value) -> None:
+        emission = _Emission(target, context, kernel, shape, partition)
+        for item in context.f.range(start, stop):
+            *at, column, row = unravelled(context.f, item, (*around, joins[0].pieces, joins[1].pieces))
             emission.reduced(at, (column, row), *joins)
 
     cost = prod(around) * shape.m * shape.n * (partition.depth.pieces + 1) * REMOTE_PARTIAL_SUM_CYCLES
@@ -92,14 +92,14 @@ def _row_tiles(kernel: GroupKernel, shape: ProductShape, partition: Partition) -
 
 class _Emission:
     def __init__(
-        self, target: Target, work: Work, kernel: GroupKernel, shape: ProductShape, partition: Partition
+        self, target: Target, context: KernelContext, kernel: GroupKernel, shape: ProductShape, partition: Partition
     ) -> None:
-        self.f, self.work, self.shape, self.cut = work.f, work, shape, partition
+        self.f, self.context, self.shape, self.cut = context.f, context, shape, partition
         self.target, self.element = target, DTYPES[_dtype(kernel)]
         node = kernel.group.nodes[0]
         self.result = node.outputs[0]
-        self.body = body_of(work, kernel, kernel.group.nodes[1:], given=node.outputs)
-        self.operands = ProductOperands(work, kernel, shape)
+        self.body = body_of(context, kernel, kernel.group.nodes[1:], computed=node.outputs)
+        self.operands = ProductOperands(context, kernel, shape)
 
     def part(self, index: list[Index]) -> None:
         """Compute a part at a position of the axes around a matrix, and along its depth, rows and columns."""
@@ -128,7 +128,7 @@ class _Emission:
             self.operands.right(at).moved(part * depth, column),
             stored(waiting) if in_parts else finished,
             partial=waiting if plan.depths > 1 else None,
-            scratch=self.work.thread_scratch(0, self.element) if plan.scratch else None,
+            scratch=self.context.thread_scratch(0, self.element) if plan.scratch else None,
             beside=[] if in_parts else [matrix.moved(row, column) for matrix in self._beside(at)],
         )
 
@@ -137,14 +137,14 @@ class _Emission:
         steps = self.shape.loops.strides
         for name in dict.fromkeys(name for node in self.body.nodes for name in node.inputs if name in steps):
             of_rows, of_columns = steps[name][-2:]
-            if of_columns == 1 and of_rows and self.work.addresses[name].type.element == self.element:
-                yield Matrix(self.work.addresses[name] + offset_of(at, steps[name]), of_rows)
+            if of_columns == 1 and of_rows and self.context.addresses[name].type.element == self.element:
+                yield Matrix(self.context.addresses[name] + offset_of(at, steps[name]), of_rows)
 
     def _waiting(self, at: list[Index], part: Index) -> Value:
         """Return where the sums of a part of the depth wait: all matrices of the first part, then of the others."""
         around = self.shape.loops.extents[:-2]
         matrix = part * prod(around) + offset_of(at, row_major(around, around))
-        return self.work.shared_scratch(0, self.element) + matrix * (self.shape.m * self.shape.n)
+        return self.context.shared_scratch(0, self.element) + matrix * (self.shape.m * self.shape.n)
 
     def reduced(self, at: list[Index], item: tuple[Index, Index], columns: Pieces, rows: Pieces) -> None:
         """Add the stored halves of the depth for some columns and rows of a matrix."""

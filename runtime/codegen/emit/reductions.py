@@ -28,7 +28,15 @@ from runtime.codegen.lowering.fusion_legality import axes_of
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
-from runtime.codegen.rules import KernelStep, KernelSteps, Reduction, RowTiles, Work, in_register, register_type
+from runtime.codegen.rules import (
+    KernelContext,
+    KernelStep,
+    KernelSteps,
+    Reduction,
+    RowTiles,
+    in_register,
+    register_type,
+)
 
 PARALLEL_CHAINS: Final = 4
 """Number of parallel chains: vectors of results, or rows."""
@@ -82,14 +90,14 @@ def reduction_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     """Return one kernel step, or two if parts have to be reduced."""
     shape = shape_of(target, kernel)
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        reductions = _Reductions(work, kernel, shape)
-        for item in work.f.range(start, stop):
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        reductions = _Reductions(context, kernel, shape)
+        for item in context.f.range(start, stop):
             reductions.item(item)
 
-    def join(work: Work, start: Value, stop: Value) -> None:
-        reductions = _Reductions(work, kernel, shape)
-        for item in work.f.range(start, stop):
+    def join(context: KernelContext, start: Value, stop: Value) -> None:
+        reductions = _Reductions(context, kernel, shape)
+        for item in context.f.range(start, stop):
             reductions.reduced_parts(item)
 
     cost = prod(kernel.group.domain) * (2 + len(kernel.group.nodes)) * ELEMENT_CYCLES
@@ -108,8 +116,8 @@ def _row_tiles(kernel: GroupKernel, shape: ReductionShape) -> RowTiles | None:
     parts = shape.parts
     if parts.pieces == 1 or parts.size != parts.last or 0 not in kernel.group.reduced_axes or shape.reduced[0][0] != 0:
         return None
-    made = {name for other in before_of(kernel) for name in other.outputs}
-    before = replace(kernel, stored=[name for name in kernel.stored if name in made - kernel.group.row_values])
+    internal = {name for other in before_of(kernel) for name in other.outputs}
+    before = replace(kernel, stored=[name for name in kernel.stored if name in internal - kernel.group.row_values])
     return row_tiles_of_indices(before, parts.pieces)
 
 
@@ -242,23 +250,23 @@ def reduction_of(kernel: GroupKernel, node: Node) -> EmittedReduction:
 
 
 class _Reductions:
-    def __init__(self, work: Work, kernel: GroupKernel, shape: ReductionShape) -> None:
-        self.f, self.work, self.shape = work.f, work, shape
+    def __init__(self, context: KernelContext, kernel: GroupKernel, shape: ReductionShape) -> None:
+        self.f, self.context, self.shape = context.f, context, shape
         self.reductions = reductions_of(kernel, shape)
         self.elements = [DTYPES[kernel.types[of.node.outputs[0]].dtype] for of in self.reductions]
         self.count = prod(kernel.group.domain) // shape.results
-        following, given = following_of(kernel), [of.node.outputs[0] for of in self.reductions]
+        following, computed = following_of(kernel), [of.node.outputs[0] for of in self.reductions]
         nodes = [node for node in before_of(kernel) if not isinstance(node.rule, Reduction)]
-        made = {name for node in nodes for name in node.outputs}
-        stored = [name for name in kernel.stored if name in made]
-        self.body = body_of(work, kernel, nodes, stored)
-        stored = [name for name in kernel.stored if name not in made]
-        self.following = body_of(work, kernel, following, stored, given)
-        names = {name for node in following for name in (*node.inputs, *node.outputs)} | {*given}
+        internal = {name for node in nodes for name in node.outputs}
+        stored = [name for name in kernel.stored if name in internal]
+        self.body = body_of(context, kernel, nodes, stored)
+        stored = [name for name in kernel.stored if name not in internal]
+        self.following = body_of(context, kernel, following, stored, computed)
+        names = {name for node in following for name in (*node.inputs, *node.outputs)} | {*computed}
         self.far = [
             name
             for name in dict.fromkeys(x for node in before_of(kernel) for x in node.inputs)
-            if name in work.addresses
+            if name in context.addresses
             and shape.loops.strides[name][:1] > (0,)
             and kernel.types[name].nbytes >= MIN_PREFETCHED_BYTES
         ]
@@ -279,7 +287,7 @@ class _Reductions:
         """Reduce the parts of a vector of results."""
         lanes, parts = self.shape.lanes, self.shape.parts.pieces
         for i, count in piece(self.f, vector, pieces_of(self.shape.results, lanes)):
-            waiting = [self.work.shared_scratch(k, of.accumulator) + i for k, of in enumerate(self.reductions)]
+            waiting = [self.context.shared_scratch(k, of.accumulator) + i for k, of in enumerate(self.reductions)]
             totals = [self.f.load(at, 0, lanes, count) for at in waiting]
             loop = self.f.loop(1, parts, 1, totals)
             for part, carried in loop:
@@ -307,7 +315,7 @@ class _Reductions:
                 self._finish(found, result + i, count)
                 continue
             for number, (total, of) in enumerate(zip(found, self.reductions, strict=True)):
-                to = self.work.shared_scratch(number, of.accumulator) + part * shape.results
+                to = self.context.shared_scratch(number, of.accumulator) + part * shape.results
                 self.f.store(total, to + (result + i), 0, count if total.type.lanes else None)
 
     def _finish(self, totals: Sequence[Value], at: Index, count: int) -> None:
@@ -381,7 +389,7 @@ class _Reductions:
         """Prefetch these columns of a later row, of operands that do not fit into the caches."""
         index = [at.get(axis, 0) for axis in range(len(self.shape.loops.extents))]
         for name in self.far:
-            position = self.work.addresses[name] + offset_of(index, self.shape.loops.strides[name])
+            position = self.context.addresses[name] + offset_of(index, self.shape.loops.strides[name])
             for column in range(0, columns, CACHE_LINE_BYTES // max(DTYPES[self.body.types[name].dtype].bits // 8, 1)):
                 self.f.prefetch(position, column)
 

@@ -22,7 +22,7 @@ from runtime.codegen.kernels.reduction import Reducer, by_pairs, down_rows, in_l
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.machine import Target
-from runtime.codegen.rules import KernelStep, KernelSteps, Reduction, Work, in_memory, in_register
+from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps, Reduction, in_memory, in_register
 from runtime.placement.alignment import aligned
 
 MAX_ELEMENT_BYTES: Final = 8
@@ -60,10 +60,10 @@ def row_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     """Return one kernel step; a work item is a row."""
     shape = shape_of(target, kernel)
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        rows = _Rows(work, kernel, shape)
-        for row in work.f.range(start, stop):
-            rows.row(unravelled(work.f, row, [shape.loops.extents[axis] for axis in shape.rows]))
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        rows = _Rows(context, kernel, shape)
+        for row in context.f.range(start, stop):
+            rows.row(unravelled(context.f, row, [shape.loops.extents[axis] for axis in shape.rows]))
 
     cost = prod(kernel.group.domain) * (4 + len(kernel.group.nodes)) * ROW_ELEMENT_CYCLES
     kept = {name for one in shape.passes for name in one.kept}
@@ -93,23 +93,23 @@ def shape_of(target: Target, kernel: GroupKernel) -> RowShape:
 
 
 class _Rows:
-    def __init__(self, work: Work, kernel: GroupKernel, shape: RowShape) -> None:
-        self.f, self.work, self.kernel, self.shape = work.f, work, kernel, shape
-        made = kernel.group.outputs
-        self.bodies = [self._body(one.nodes, one.stored, made) for one in shape.passes]
-        self.after = [self._after(one.after, made) for one in shape.passes]
+    def __init__(self, context: KernelContext, kernel: GroupKernel, shape: RowShape) -> None:
+        self.f, self.context, self.kernel, self.shape = context.f, context, kernel, shape
+        internal = kernel.group.outputs
+        self.bodies = [self._body(one.nodes, one.stored, internal) for one in shape.passes]
+        self.after = [self._after(one.after, internal) for one in shape.passes]
         kept = dict.fromkeys(name for one in shape.passes for name in one.kept)
         apart = aligned(shape.length * MAX_ELEMENT_BYTES)
         self.rooms = {
-            name: work.f.cast(work.thread_scratch(0, UINT8) + i * apart, DTYPES[kernel.types[name].dtype])
+            name: context.f.cast(context.thread_scratch(0, UINT8) + i * apart, DTYPES[kernel.types[name].dtype])
             for i, name in enumerate(kept)
         }
 
-    def _after(self, nodes: Sequence[Node], made: Sequence[str]) -> Body:
-        return self._body(nodes, [x for node in nodes for x in node.outputs if x in self.kernel.stored], made)
+    def _after(self, nodes: Sequence[Node], internal: Sequence[str]) -> Body:
+        return self._body(nodes, [x for node in nodes for x in node.outputs if x in self.kernel.stored], internal)
 
-    def _body(self, nodes: Sequence[Node], stored: Sequence[str], made: Sequence[str]) -> Body:
-        return body_of(self.work, self.kernel, nodes, stored, made)
+    def _body(self, nodes: Sequence[Node], stored: Sequence[str], internal: Sequence[str]) -> Body:
+        return body_of(self.context, self.kernel, nodes, stored, internal)
 
     def row(self, at: Sequence[Index]) -> None:
         """Process one row, pass by pass."""
@@ -138,7 +138,7 @@ class _Rows:
         if name in self.kernel.stored:
             steps = self.shape.loops.strides[name]
             index = [position.get(axis, 0) for axis in range(len(steps))]
-            self.f.store(result, self.work.addresses[name] + offset_of(index, steps))
+            self.f.store(result, self.context.addresses[name] + offset_of(index, steps))
 
     def _unrolled(
         self,
@@ -204,7 +204,7 @@ class _Rows:
         return []
 
     def _values(
-        self, number: int, position: Mapping[int, Index], at: Sequence[Index], count: int, given: Mapping[str, Value]
+        self, number: int, position: Mapping[int, Index], at: Sequence[Index], count: int, computed: Mapping[str, Value]
     ) -> dict[str, Value]:
         """Return all values of a pass at a position of the row; write those that are kept."""
         shape, one, body = self.shape, self.shape.passes[number], self.bodies[number]
@@ -212,7 +212,7 @@ class _Rows:
         index = [indices[axis] for axis in range(len(shape.loops.extents))]
         extents = [shape.loops.extents[axis] for axis in shape.columns]
         inside = offset_of(at, row_major(extents, extents))
-        values = dict(given)
+        values = dict(computed)
         if not shape.unrolled:
             for name in one.taken:
                 x = self.f.load(self.rooms[name] + inside, 0, shape.lanes, count)

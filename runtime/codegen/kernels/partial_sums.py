@@ -8,7 +8,7 @@ from runtime.codegen.costs import PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import Type, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.matmul.packing import pieces
-from runtime.codegen.kernels.steps import KernelStep, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep
 
 ELEMENTS_PER_ITEM: Final = 2048
 """Elements of the result that one work item reduces."""
@@ -17,9 +17,9 @@ ELEMENTS_PER_ITEM: Final = 2048
 def reduction_step(element: Type, lanes: int, size: int, parts: int, number: int = 0, output: int = 0) -> KernelStep:
     """Return the step that adds `parts` partial sums of `size` elements, from a shared scratch, into a result."""
 
-    def join(work: Work, start: Value, stop: Value) -> None:
-        f = work.f
-        partial, result = work.shared_scratch(number, element), work.outputs[output]
+    def join(context: KernelContext, start: Value, stop: Value) -> None:
+        f = context.f
+        partial, result = context.shared_scratch(number, element), context.outputs[output]
         for item in f.range(start, stop):
             first = f.index(item) * ELEMENTS_PER_ITEM
             for i, many in pieces(f, minimum(size - first, ELEMENTS_PER_ITEM), lanes):

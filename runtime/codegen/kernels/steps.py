@@ -1,9 +1,9 @@
 """The contract of a kernel: kernel steps, one after the other, each with work items that threads compute in any order.
 
     def planned(target, inputs, outputs, attributes):
-        def rows(work: Work, start: Value, stop: Value) -> None:
-            for row in work.f.range(start, stop):
-                ...                                     # from work.inputs to work.outputs
+        def rows(context: KernelContext, start: Value, stop: Value) -> None:
+            for row in context.f.range(start, stop):
+                ...                                     # from context.inputs to context.outputs
         return KernelSteps((KernelStep(rows, work_items=inputs[0].static_shape[0], cost=...),))
 
 A work item writes no bytes that another item of its step reads or writes, so no result depends on which thread computes
@@ -50,7 +50,7 @@ class ComputedOperand(NamedTuple):
         return self._replace(first=self.first + rows)
 
 
-class Work(NamedTuple):
+class KernelContext(NamedTuple):
     """The arguments of the function that writes a kernel step.
 
     Attributes:
@@ -76,7 +76,7 @@ class Work(NamedTuple):
     computed_operand: ComputedOperand | None = None
 
 
-Write = Callable[[Work, Value, Value], None]
+Write = Callable[[KernelContext, Value, Value], None]
 """Writes the loop over work items, from the first to before the last."""
 
 

@@ -71,13 +71,13 @@ def can_follow_convolution(group: Group, node: Node, block: Nodes) -> bool:
     element = block.types[group.nodes[0].outputs[0]].dtype
 
     def is_taken(name: str) -> bool:
-        type, made = block.types[name], name in group.outputs
+        type, internal = block.types[name], name in group.outputs
         if prod(type.static_shape) == 1:
             return True
         channels = type.static_shape[-1:] == group.domain[-1:] and prod(type.static_shape) == group.domain[-1]
         return (
             type.dtype in (element, "bool")
-            and (made or name not in block.views)
+            and (internal or name not in block.views)
             and (type.static_shape == group.domain or channels)
         )
 
@@ -100,11 +100,11 @@ def _can_follow_reduction(group: Group, node: Node, rule: Pointwise, domain: tup
     """Return True if a node may be computed with each result of a reduction as soon as that is finished."""
     if domain == group.domain or rule.indices or rule.is_random or (rule.uniforms is not None and not domain):
         return False  # `uniforms` needs numbers that are known before the loops
-    made = set(group.outputs)
+    internal = set(group.outputs)
 
     def is_at_hand(name: str) -> bool:
         shape = block.types[name].static_shape
-        if name in made:
+        if name in internal:
             return name in group.row_values and shape == domain
         return prod(shape) == 1 or (shape == domain and name not in block.views)
 

@@ -14,7 +14,7 @@ from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.nodes import Additions, Node, Nodes
 from runtime.codegen.lowering.view import View
-from runtime.codegen.rules import CustomKernel, KernelSteps, Pointwise, Product, Work
+from runtime.codegen.rules import CustomKernel, KernelContext, KernelSteps, Pointwise, Product
 from runtime.placement.alignment import aligned
 
 CHECK_WORDS: Final = 2
@@ -58,7 +58,7 @@ class GroupKernel:
         """Return the strides of a tensor that broadcasts to a domain."""
         return self.layout(name).along(domain)
 
-    def work(self, f: Function, steps: KernelSteps) -> Work:
+    def context(self, f: Function, steps: KernelSteps) -> KernelContext:
         """Return the arguments of its kernel steps, in a function that gets the table and the number of its thread."""
         table, thread = f.arguments[0], f.arguments[3]
         indices = {name: f.address_at(table, i, DTYPES[self.types[name].dtype]) for i, name in enumerate(self.table)}
@@ -84,7 +84,7 @@ class GroupKernel:
         node = self.group.nodes[0]
         inputs = [indices.get(name) if name else None for name in node.inputs]
         outputs = [indices[name] for name in node.outputs if name in indices]
-        return Work(f, inputs, outputs, shared, own, indices, refuse)
+        return KernelContext(f, inputs, outputs, shared, own, indices, refuse)
 
     @cached_property
     def streams(self) -> list[Node]:
@@ -99,12 +99,12 @@ class GroupKernel:
         """A key that is equal for groups that differ only in addresses."""
         number = {name: str(i) for i, name in enumerate(self.table)}
         before = [name for node in self.group.prologue for name in node.outputs]
-        made = {name: f"m{i}" for i, name in enumerate([*self.group.outputs, *before])}
+        internal = {name: f"m{i}" for i, name in enumerate([*self.group.outputs, *before])}
         known = {name: op.attributes[0].SerializeToString().hex() for name, op in self.constants.items()}
 
         def named(name: str) -> str:
-            if name in made:
-                return made[name] + ("!" + number[name] if name in self.stored else "")
+            if name in internal:
+                return internal[name] + ("!" + number[name] if name in self.stored else "")
             return number.get(name) or known.get(name, "")
 
         parts = [f"{self.group.domain} {self.additions.name}"]
@@ -137,8 +137,8 @@ def kernel_of(
 ) -> GroupKernel:
     """Return the kernel of a group, which reads the tensors of the roots `invariant` as invariant ones."""
     nodes = [*group.prologue, *group.nodes]
-    made = {name for node in nodes for name in node.outputs}
-    reads = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
+    internal = {name for node in nodes for name in node.outputs}
+    reads = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in internal)
     known = {name for name in reads if name in block.constants and _is_one(block.types[name])}
     ones = known - {name for node in nodes if not isinstance(node.rule, Pointwise) for name in node.inputs}
     table = [name for name in reads if name not in ones] + [name for name in stored if name not in reads]

@@ -70,7 +70,7 @@ def phases_of(
         memory_budget: bytes for several threads, if they can do with less than without a limit; None for no limit.
         chains: groups that may follow each other in one phase.
     """
-    live = _Live(block, groups, steps, in_state, scratch)
+    live = _LiveBytes(block, groups, steps, in_state, scratch)
     alone = _split(block, groups, steps, in_state, live, 0, ())
     limit = max(live.peak_bytes, NEGLIGIBLE_BYTES, inf if memory_budget is None else memory_budget)
     return alone if threads == 1 else _split(block, groups, steps, in_state, live.again(), limit, chains)
@@ -81,15 +81,15 @@ def _split(
     groups: Sequence[Group],
     steps: Sequence[int],
     in_state: Mapping[str, str],
-    live: _Live,
+    live: _LiveBytes,
     limit: float,
     chains: Sequence[Sequence[int]],
 ) -> Phases:
     """Return the phases if none may have several groups that take more bytes than the limit."""
     chain_of = {i: number for number, chain in enumerate(chains) for i in chain}
-    made_in: dict[str, int] = {}  # by root, the chain whose row tiles compute it
+    chain_of_root: dict[str, int] = {}  # by root, the chain whose row tiles compute it
     tensor_of = {state: tensor for tensor, state in block.state_of.items()}
-    made: dict[str, int] = {}  # by root, the last phase of the group that computes it
+    last_phase: dict[str, int] = {}  # by root, the last phase of the group that computes it
     read: dict[str, int] = {}  # by root, the last phase in which it is read
     first: list[int] = []
     last: list[int] = []
@@ -101,7 +101,11 @@ def _split(
             first.append(here)
             last.append(here - 1)
             continue
-        needs = [made[name] + (chain < 0 or made_in.get(name) != chain) for name in group.reads if name in made]
+        needs = [
+            last_phase[name] + (chain < 0 or chain_of_root.get(name) != chain)
+            for name in group.reads
+            if name in last_phase
+        ]
         needs += [read[name] + 1 - (0 if chain < 0 else length - 1) for name in written if name in read]
         start = max([here, *needs, count if group.is_host else 0])
         if start > here or not i:
@@ -111,8 +115,8 @@ def _split(
             live.begin(i, start, last)
         live.add(i)
         end = start + length - 1
-        made.update((name, end) for name in group.outputs)
-        made_in.update((name, chain) for name in group.outputs)
+        last_phase.update((name, end) for name in group.outputs)
+        chain_of_root.update((name, chain) for name in group.outputs)
         read.update((name, max(end, read.get(name, 0))) for name in group.reads)
         here, count = (end + 1 if group.is_host else start), max(count, end + 1)
         first.append(start)
@@ -127,7 +131,7 @@ def _together(chains: Sequence[Sequence[int]], first: Sequence[int]) -> list[lis
     return [part for part in parts if len(part) > 1]
 
 
-class _Live:
+class _LiveBytes:
     """The live bytes of a phase, while groups are assigned in order.
 
     Attributes:
@@ -161,7 +165,7 @@ class _Live:
         self._scratch, self._feeds = scratch, sum(sizes[name] for name in block.feeds)
         self._forget()
 
-    def again(self) -> _Live:
+    def again(self) -> _LiveBytes:
         """Return it, reset to the first phase."""
         self._forget()
         return self

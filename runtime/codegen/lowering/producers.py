@@ -47,12 +47,12 @@ def can_produce(
     shape = operand.static_shape
     if not shape or shape[-1] == 1 or prod(shape[:-1]) == 1:
         return False
-    made = {name for node in nodes for name in node.outputs}
+    internal = {name for node in nodes for name in node.outputs}
     return all(types[node.outputs[0]].static_shape == shape for node in nodes) and all(
         selection_of(node, types)
         or (
             _is_elementwise(node)
-            and all(x in made or row_strides(_layout(x, types, views), shape) for x in node.inputs if x)
+            and all(x in internal or row_strides(_layout(x, types, views), shape) for x in node.inputs if x)
         )
         for node in nodes
     )

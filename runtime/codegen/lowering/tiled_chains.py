@@ -79,22 +79,32 @@ class _Search:
         """Return the chain of the group at this position and those that continue with its row tiles."""
         chain, before, row_tiles = [first], list[int](), self.row_tiles_of(first)
         assert row_tiles is not None, "only asked of what has strips"
-        made: dict[str, bool] = {}  # by root, True if row tiles compute it; otherwise it is complete after this phase
+        is_tiled: dict[
+            str, bool
+        ] = {}  # by root, True if row tiles compute it; otherwise it is complete after this phase
         read = set[str]()  # by groups between
-        self._make(first, made)
+        self._note_outputs(first, is_tiled)
         left = MAX_CHAIN_CYCLES - self._steps[first].steps[0].cost
         for i in range(first + 1, len(self._groups)):
             group = self._groups[i]
             if group.is_host or i - first - len(chain) >= MAX_GROUPS_BETWEEN:
                 break
-            if i not in taken and self._goes_on(i, row_tiles.rows, made, read) and self._steps[i].steps[0].cost < left:
+            if (
+                i not in taken
+                and self._goes_on(i, row_tiles.rows, is_tiled, read)
+                and self._steps[i].steps[0].cost < left
+            ):
                 chain.append(i)
-                self._make(i, made)
+                self._note_outputs(i, is_tiled)
                 left -= self._steps[i].steps[0].cost
-            elif i not in taken and made.keys().isdisjoint(group.reads) and self._old.keys().isdisjoint(group.outputs):
+            elif (
+                i not in taken
+                and is_tiled.keys().isdisjoint(group.reads)
+                and self._old.keys().isdisjoint(group.outputs)
+            ):
                 before.append(i)
             else:
-                made.update(dict.fromkeys(group.outputs, False))
+                is_tiled.update(dict.fromkeys(group.outputs, False))
                 read |= group.reads
         return TiledChain(chain, self._wanted(chain, before))
 
@@ -108,13 +118,13 @@ class _Search:
                 read |= self._groups[i].reads
         return found
 
-    def _make(self, i: int, made: dict[str, bool]) -> None:
-        made.update(dict.fromkeys(self._groups[i].outputs, len(self._steps[i].steps) == 1))
+    def _note_outputs(self, i: int, is_tiled: dict[str, bool]) -> None:
+        is_tiled.update(dict.fromkeys(self._groups[i].outputs, len(self._steps[i].steps) == 1))
 
-    def _goes_on(self, i: int, rows: int, made: Mapping[str, bool], read: set[str]) -> bool:
+    def _goes_on(self, i: int, rows: int, is_tiled: Mapping[str, bool], read: set[str]) -> bool:
         """Return True if row tiles of a group read rows of the chain, and only those that the same tile computed."""
         row_tiles, group = self.row_tiles_of(i), self._groups[i]
-        if row_tiles is None or row_tiles.rows != rows or made.keys().isdisjoint(group.reads):
+        if row_tiles is None or row_tiles.rows != rows or is_tiled.keys().isdisjoint(group.reads):
             return False
         if any(self._old.get(name) in read for name in group.outputs):
             return False  # it would update a state before that is read
@@ -122,7 +132,7 @@ class _Search:
         own = {block.root.get(name) for index, name in enumerate(table) if index in row_tiles.reads}
         whole = {block.root.get(name) for index, name in enumerate(table) if index not in row_tiles.reads}
         return all(
-            name in own and name not in whole and made[name] and block.types[name].static_shape[0] == rows
+            name in own and name not in whole and is_tiled[name] and block.types[name].static_shape[0] == rows
             for name in group.reads
-            if name in made
+            if name in is_tiled
         )

@@ -45,11 +45,11 @@ from runtime.codegen.kernels.registers import constant as constant
 from runtime.codegen.kernels.registers import in_memory as in_memory
 from runtime.codegen.kernels.registers import in_register as in_register
 from runtime.codegen.kernels.registers import register_type as register_type
+from runtime.codegen.kernels.steps import KernelContext as KernelContext
 from runtime.codegen.kernels.steps import KernelStep as KernelStep
 from runtime.codegen.kernels.steps import KernelSteps as KernelSteps
 from runtime.codegen.kernels.steps import Prepack as Prepack
 from runtime.codegen.kernels.steps import RowTiles as RowTiles
-from runtime.codegen.kernels.steps import Work as Work
 from runtime.codegen.rules import activation as activation
 from runtime.codegen.rules import adam as adam
 from runtime.codegen.rules import adaptive as adaptive

@@ -12,7 +12,7 @@ from runtime.codegen.costs import GATED_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.ir.words import absolute, maximum, minimum, where
 from runtime.codegen.kernels.nest import along
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel, of_one, of_two, pointwise
 
@@ -84,15 +84,15 @@ def glu(
     element, axis = DTYPES[y.dtype], attributes["axis"] % y.rank
     items, half = prod(y.static_shape[:axis]), prod(y.static_shape[axis:])
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        f, x, lanes = work.f, work.inputs[0], target.lanes(element.bits)
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f, x, lanes = context.f, context.inputs[0], target.lanes(element.bits)
         assert x is not None, "it is read"
         for item in f.range(start, stop):
 
             def one(i: Index, width: int, count: int, item: Index = item) -> None:
                 tail = count if width else None
                 a, b = (f.load(x, (item * 2 + part) * half + i, width, tail) for part in range(2))
-                f.store(a / (math.exp(-b) + 1), work.outputs[0], item * half + i, tail)
+                f.store(a / (math.exp(-b) + 1), context.outputs[0], item * half + i, tail)
 
             along(f, half, lanes, one)
 

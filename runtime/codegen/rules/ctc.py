@@ -15,7 +15,7 @@ from runtime.codegen import math
 from runtime.codegen.costs import CTC_VECTOR_CYCLES
 from runtime.codegen.ir import DTYPES, FLOAT64, INT64, UINT64, Index, Type, Value
 from runtime.codegen.ir.words import across, bits, convert, is_nan, maximum, where
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.rule import RULES, CustomKernel
 
@@ -39,7 +39,7 @@ def ctc(target: Target, inputs: Types, outputs: Sequence[TensorType], attributes
 
     def row(lattice: _Lattice, number: Value) -> None:
         scale = lattice.forward(is_kept=False)
-        lattice.f.store(lattice.loss(scale), lattice.work.outputs[0], number)
+        lattice.f.store(lattice.loss(scale), lattice.context.outputs[0], number)
 
     return _steps(target, inputs, attributes["blank"], [0, 1, 2, 3], row, is_gradient=False)
 
@@ -51,7 +51,7 @@ def ctc_gradient(
 
     def row(lattice: _Lattice, number: Value) -> None:
         lattice.forward(is_kept=True)
-        dy = lattice.work.inputs[2]
+        dy = lattice.context.inputs[2]
         assert dy is not None, "it is read"
         lattice.backward(lattice.f.load(dy, number))
 
@@ -67,11 +67,11 @@ def _steps(target: Target, inputs: Types, blank: int, order: Sequence[int], row:
     sizes = (*x.static_shape[1:], labels.static_shape[1])
     wide = -(-(2 * sizes[2] + 1) // lanes) * lanes
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        lattice = _Lattice(work, element, lanes, sizes, blank, [work.inputs[i] for i in order])
-        for number in work.f.range(start, stop):
-            lattice.begin(work.f.index(number))
-            row(lattice, work.f.index(number))
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        lattice = _Lattice(context, element, lanes, sizes, blank, [context.inputs[i] for i in order])
+        for number in context.f.range(start, stop):
+            lattice.begin(context.f.index(number))
+            row(lattice, context.f.index(number))
 
     memory_budget = (wide + 3 * lanes) * element.bits // 8
     own = [memory_budget] * 4 + [wide * 8] + ([sizes[0] * wide * element.bits // 8] if is_gradient else [])
@@ -84,21 +84,21 @@ class _Lattice:
 
     def __init__(
         self,
-        work: Work,
+        context: KernelContext,
         element: Type,
         lanes: int,
         sizes: tuple[int, ...],
         blank: int,
         operands: Sequence[Value | None],
     ) -> None:
-        self.work, self.f, self.element, self.lanes, self.blank = work, work.f, element, lanes, blank
+        self.context, self.f, self.element, self.lanes, self.blank = context, context.f, element, lanes, blank
         self.all_steps, self.every_class, self.all_labels = sizes
         self.x, self.labels, self.input_lengths, self.label_lengths = operands
         self.wide = -(-(2 * sizes[2] + 1) // lanes) * lanes
         self.edge, self.jump, self.emitted, self.ways = (
-            work.thread_scratch(i, element) + lanes for i in range(CLASSES)
+            context.thread_scratch(i, element) + lanes for i in range(CLASSES)
         )
-        self.classes, self.vector = work.thread_scratch(CLASSES, INT64), element.of(lanes)
+        self.classes, self.vector = context.thread_scratch(CLASSES, INT64), element.of(lanes)
 
     def begin(self, row: Value) -> None:
         """Read lengths and labels, and start in the first blank."""
@@ -142,7 +142,7 @@ class _Lattice:
 
     def backward(self, dy: Value) -> None:
         """Run the recursion from the last step to the first, after `forward`, and write the gradient of each step."""
-        f, out = self.f, self.work.outputs[0] + self.row * (self.all_steps * self.every_class)
+        f, out = self.f, self.context.outputs[0] + self.row * (self.all_steps * self.every_class)
         spreads = is_nan(dy * 0.0) | self._has_nan()
         self._fill(out, 0.0, 0, self.all_steps * self.every_class)
         self._fill(self.edge, -inf, -self.lanes, self.wide + 2 * self.lanes)
@@ -175,7 +175,7 @@ class _Lattice:
 
     def _shares(self, t: Value, dy: Value, out: Value) -> None:
         """Subtract dy times each state's share of all paths, at one step, from the gradient of the state's class."""
-        f, front = self.f, self.work.thread_scratch(FRONTS, self.element) + t * self.wide
+        f, front = self.f, self.context.thread_scratch(FRONTS, self.element) + t * self.wide
         most = f.loop(0, self.states, self.lanes, [f.constant(self.vector, LOWEST_FINITE[self.element.bits])])
         for j, [largest] in most:
             both = self._read(front, j) + self._read(self.edge, j)
@@ -223,7 +223,7 @@ class _Lattice:
             value = self._read(self.ways, j) - largest
             f.store(value, self.edge, j)
             if kept is not None:
-                f.store(value, self.work.thread_scratch(FRONTS, self.element), kept * self.wide + j)
+                f.store(value, self.context.thread_scratch(FRONTS, self.element), kept * self.wide + j)
         return largest
 
     def _sum(self, *ways: Value) -> Value:
@@ -260,7 +260,7 @@ class _Lattice:
 
     def _refuse_if(self, is_wrong: Value) -> None:
         with self.f.when(is_wrong):
-            self.work.fail_check()
+            self.context.fail_check()
 
     def _read(self, at: Value, j: Index) -> Value:
         return self.f.load(at, j, self.lanes)

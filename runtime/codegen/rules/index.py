@@ -17,7 +17,7 @@ from runtime.codegen.ir import DTYPES, INT64, Index, Type, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.moves import line
 from runtime.codegen.kernels.nest import leading, over, spread
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.lookup import Lookup
 from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel, RowSelection
@@ -61,16 +61,16 @@ def read_rows(
     lanes = target.vector_bytes * 8 // element.bits
     outer = leading((rows.before, count), WANTED_ITEMS)
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        f, numbers = work.f, work.inputs[indices]
-        x, y = work.inputs[0], f.cast(work.outputs[0], element)
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f, numbers = context.f, context.inputs[indices]
+        x, y = context.inputs[0], f.cast(context.outputs[0], element)
         assert x is not None, "it is read"
         assert numbers is not None, "they are read"
         x = f.cast(x, element)
 
         def row(at: list[Index]) -> None:
             block, i = at
-            source = x + (block * rows.size + lookup.row_number(work, numbers, i)) * rows.after
+            source = x + (block * rows.size + lookup.row_number(context, numbers, i)) * rows.after
             goal = y + (block * count + f.index(i)) * rows.after
             for j, many in line(f, rows.after, lanes):
                 f.store(f.load(source, j, many), goal, j)
@@ -101,9 +101,9 @@ def reduce_rows(
     ranges = -(-rows.size // size)
     lanes = target.vector_bytes * 8 // element.bits
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        f, reduced = work.f, _ReducedRows(work, element, rows, number)
-        indices = work.inputs[0 if number is not None else 1]
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f, reduced = context.f, _ReducedRows(context, element, rows, number)
+        indices = context.inputs[0 if number is not None else 1]
         assert indices is not None, "they are read"
 
         def part(at: list[Index]) -> None:
@@ -112,7 +112,7 @@ def reduce_rows(
             last = minimum(first + size, rows.size)
             reduced.begin(block, first, last, lanes)
             for i in f.range(0, count):
-                index = lookup.row_number(work, indices, i)
+                index = lookup.row_number(context, indices, i)
                 with f.when((index >= first) & (index < last)):
                     reduced.join(block, index, block * count + f.index(i), lanes, join)
 
@@ -126,10 +126,10 @@ def reduce_rows(
 class _ReducedRows:
     """The rows of a result while updates are combined with them."""
 
-    def __init__(self, work: Work, element: Type, rows: RowBlocks, number: float | None) -> None:
-        self.f, self.rows, self.element, self.number = work.f, rows, element, number
-        self.x, self.updates = (None, None) if number is not None else (work.inputs[0], work.inputs[2])
-        self.y = work.outputs[0]
+    def __init__(self, context: KernelContext, element: Type, rows: RowBlocks, number: float | None) -> None:
+        self.f, self.rows, self.element, self.number = context.f, rows, element, number
+        self.x, self.updates = (None, None) if number is not None else (context.inputs[0], context.inputs[2])
+        self.y = context.outputs[0]
 
     def begin(self, block: Index, first: Value, last: Value, lanes: int) -> None:
         """Write the rows before any update."""
@@ -186,8 +186,10 @@ def _selects_rows(inputs: Sequence[TensorType], attributes: Mapping[str, Any]) -
     return inputs[0].rank == 2 and attributes["axis"] % 2 == 0
 
 
-def _selected_row(work: Work, inputs: Sequence[TensorType], addresses: Sequence[Value], row: Index) -> Value:
-    return Lookup(inputs[0].static_shape[:1]).row_number(work, addresses[1], row)
+def _selected_row(
+    context: KernelContext, inputs: Sequence[TensorType], addresses: Sequence[Value], row: Index
+) -> Value:
+    return Lookup(inputs[0].static_shape[:1]).row_number(context, addresses[1], row)
 
 
 RULES["gather"] = CustomKernel(

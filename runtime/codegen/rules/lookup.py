@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from runtime.codegen.ir import INT64, UINT64, Index, Value
 from runtime.codegen.ir.words import bits, convert, where
-from runtime.codegen.kernels.steps import Work
+from runtime.codegen.kernels.steps import KernelContext
 
 
 class Lookup(NamedTuple):
@@ -20,13 +20,13 @@ class Lookup(NamedTuple):
     extents: tuple[int, ...]
     rows: int = 0
 
-    def row_number(self, work: Work, indices: Value, row: Index) -> Value:
+    def row_number(self, context: KernelContext, indices: Value, row: Index) -> Value:
         """Return the number of the position that a row selects.
 
         It is the first one, and the runtime check fails, if an index is out of range.
         """
         assert 0 not in self.extents, "there is no first place"
-        f, width = work.f, len(self.extents)
+        f, width = context.f, len(self.extents)
         index = f.index(row) // self.rows if self.rows else f.index(0)
         outside = f.index(0).not_equal(0)
         for i, extent in enumerate(self.extents):
@@ -34,5 +34,5 @@ class Lookup(NamedTuple):
             outside = outside | (bits(number, UINT64) >= extent)
             index = index * extent + number
         with f.when(outside):
-            work.fail_check()
+            context.fail_check()
         return where(outside, 0, index)

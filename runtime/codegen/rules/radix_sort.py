@@ -15,7 +15,7 @@ from runtime.codegen.ir import DTYPES, INT32, INT64, UINT8, Index, Type, Value
 from runtime.codegen.ir.types import UINT32, UINT64
 from runtime.codegen.ir.words import bits, convert, is_nan, where
 from runtime.codegen.kernels.indices import index_dtype
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.rules.index import row_blocks
 
 DIGIT_VALUES: Final = 256
@@ -39,10 +39,10 @@ def all_of_order(
     rows, element = row_blocks(x, axis), DTYPES[x.dtype]
     digits = element.bits // 8
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        f = work.f
-        order = _Order(work, element, rows.size, largest)
-        source = work.inputs[0]
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f = context.f
+        order = _Order(context, element, rows.size, largest)
+        source = context.inputs[0]
         assert source is not None, "it is read"
         for item in f.range(start, stop):
             block, column = f.index(item) // rows.after, f.index(item) % rows.after
@@ -55,7 +55,7 @@ def all_of_order(
                 values = f.load(row, index * rows.after), index
                 for value, output in zip(values, outputs, strict=True):
                     if output is not None:
-                        f.store(value, work.outputs[output], to)
+                        f.store(value, context.outputs[output], to)
 
     items = rows.before * rows.after
     place_bytes = DTYPES[index_dtype(rows.size)].bits // 8
@@ -69,11 +69,14 @@ def all_of_order(
 class _Order:
     """The keys of a row, and the index of each."""
 
-    def __init__(self, work: Work, element: Type, size: int, largest: bool) -> None:
-        self.f, self.element, self.size, self.largest = work.f, element, size, largest
-        self.keys = work.thread_scratch(KEYS, UNSIGNED[element.bits])
+    def __init__(self, context: KernelContext, element: Type, size: int, largest: bool) -> None:
+        self.f, self.element, self.size, self.largest = context.f, element, size, largest
+        self.keys = context.thread_scratch(KEYS, UNSIGNED[element.bits])
         self.index = DTYPES[index_dtype(size)]
-        self.places, self.counts = work.thread_scratch(PLACES, self.index), work.thread_scratch(COUNTS, self.index)
+        self.places, self.counts = (
+            context.thread_scratch(PLACES, self.index),
+            context.thread_scratch(COUNTS, self.index),
+        )
         self.half = self.f.local()  # the half of KEYS and PLACES, 0 or 1, with the order so far
 
     def begin(self, row: Value, step: int) -> None:

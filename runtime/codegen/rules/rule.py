@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from prograd_proto import TensorType
 from runtime.codegen.ir import BOOL, DTYPES, Index, Type, Value
 from runtime.codegen.kernels.reduction import Reducer
-from runtime.codegen.kernels.steps import KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelSteps
 from runtime.codegen.machine import Target
 
 Expression = Callable[..., Value | tuple[Value, ...]]
@@ -141,7 +141,7 @@ class RowSelection(NamedTuple):
     """
 
     applies: Callable[[Sequence[TensorType], Mapping[str, Any]], bool]
-    row: Callable[[Work, Sequence[TensorType], Sequence[Value], Index], Value]
+    row: Callable[[KernelContext, Sequence[TensorType], Sequence[Value], Index], Value]
 
 
 @dataclass(frozen=True)
@@ -153,10 +153,10 @@ class CustomKernel:
         dtypes: supported dtypes of the operands.
         supports: function that returns True if there is code for operands and results of these types and these
             attributes; otherwise a NumPy kernel computes the op. All types are non-empty.
-        takes_epilogue: True if its result, with channels last, goes through `Work.finish`, so that pointwise ops may
-            follow; otherwise no other op joins the group.
+        takes_epilogue: True if its result, with channels last, goes through `KernelContext.finish`, so that pointwise
+            ops may follow; otherwise no other op joins the group.
         plan_with_prologue: function that returns kernel steps that compute the first operand while they copy it, see
-            `Work.computed_operand`; None if the kernel copies nothing.
+            `KernelContext.computed_operand`; None if the kernel copies nothing.
         row_selection: how the op fills the producer slot of a product, if its result consists of rows of an operand.
         variant: name of the variant, if a pass replaced the rule of the op.
         joined: descriptions of ops that the kernel computes in addition, or of parts of the op that it leaves out, as

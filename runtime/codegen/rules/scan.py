@@ -11,7 +11,7 @@ from prograd_proto import TensorType
 from runtime.codegen.costs import SCANNED_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, FLOAT64, Type, Value
 from runtime.codegen.ir.words import convert, fma
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.index import Combine, Operands, RowBlocks, present, row_blocks
 from runtime.codegen.rules.rule import COMPUTED_DTYPES, FLOAT_DTYPES, RULES, CustomKernel
@@ -70,9 +70,9 @@ def along(target: Target, rows: RowBlocks, carried: Type, first: int, step: Step
     whole, rest = divmod(rows.after, lanes) if lanes else (1, 0)
     vectors = whole + (rest > 0)
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        f = work.f
-        scan = _Scan(work, rows, carried.of(lanes), first, step, reverse)
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f = context.f
+        scan = _Scan(context, rows, carried.of(lanes), first, step, reverse)
         for item in f.range(start, stop):
             block, vector = f.index(item) // vectors, f.index(item) % vectors
             is_whole = vector < whole
@@ -89,7 +89,7 @@ def along(target: Target, rows: RowBlocks, carried: Type, first: int, step: Step
 
 @dataclass(frozen=True)
 class _Scan:
-    work: Work
+    context: KernelContext
     rows: RowBlocks
     carried: Type
     first: int
@@ -98,20 +98,20 @@ class _Scan:
 
     def columns(self, block: Value, column: Value, count: int) -> None:
         """Scan `count` columns of a block."""
-        f, rows = self.work.f, self.rows
+        f, rows = self.context.f, self.rows
         tail = count if self.carried.lanes else None
         loop = f.loop(0, rows.size, 1, [f.constant(self.carried, self.first)])
         for i, [before] in loop:
             row = rows.size - 1 - f.index(i) if self.reverse else f.index(i)
             index = (block * rows.size + row) * rows.after + column
             after, written = self.step(before, partial(self._read, index, tail))
-            f.store(written, self.work.outputs[0], index, tail)
+            f.store(written, self.context.outputs[0], index, tail)
             loop.carry([after])
 
     def _read(self, index: Value, tail: int | None, number: int) -> Value:
-        x = self.work.inputs[number]
+        x = self.context.inputs[number]
         assert x is not None, "it is read"
-        return self.work.f.load(x, index, self.carried.lanes, tail)
+        return self.context.f.load(x, index, self.carried.lanes, tail)
 
 
 RULES["cumsum"] = CustomKernel(cumsum, COMPUTED_DTYPES)

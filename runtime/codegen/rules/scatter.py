@@ -11,7 +11,7 @@ from prograd_proto.dtypes import ITEM_BYTES
 from runtime.codegen.costs import INDEXED_ROW_CYCLES
 from runtime.codegen.ir import BOOL, DTYPES, INT64, Type, Value
 from runtime.codegen.ir.words import convert, maximum, minimum
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.index import Combine, Operands, RowBlocks, present, read_rows, reduce_rows
 from runtime.codegen.rules.lookup import Lookup
@@ -54,20 +54,20 @@ def is_last_index(
     [indices] = present(inputs)
     rows, lookup, count = named(attributes["shape"], indices, attributes["batch_axes"])
 
-    def row(work: Work, i: Value) -> tuple[Value, Value]:
-        [numbers] = [x for x in work.inputs if x is not None]
-        return work.shared_scratch(0, INT64), lookup.row_number(work, numbers, i)
+    def row(context: KernelContext, i: Value) -> tuple[Value, Value]:
+        [numbers] = [x for x in context.inputs if x is not None]
+        return context.shared_scratch(0, INT64), lookup.row_number(context, numbers, i)
 
-    def note(work: Work, start: Value, stop: Value) -> None:
-        for i in work.f.range(0, count):
-            last, index = row(work, work.f.index(i))
-            work.f.store(work.f.index(i), last, index)
+    def note(context: KernelContext, start: Value, stop: Value) -> None:
+        for i in context.f.range(0, count):
+            last, index = row(context, context.f.index(i))
+            context.f.store(context.f.index(i), last, index)
 
-    def ask(work: Work, start: Value, stop: Value) -> None:
-        f = work.f
+    def ask(context: KernelContext, start: Value, stop: Value) -> None:
+        f = context.f
         for i in f.range(start, stop):
-            last, index = row(work, f.index(i))
-            f.store(convert(f.load(last, index).equal(f.index(i)), BOOL), work.outputs[0], i)
+            last, index = row(context, f.index(i))
+            f.store(convert(f.load(last, index).equal(f.index(i)), BOOL), context.outputs[0], i)
 
     steps = KernelStep(note, 1, count * INDEXED_ROW_CYCLES), KernelStep(ask, count, count * INDEXED_ROW_CYCLES)
     return KernelSteps(steps, (rows.size * INT64.bits // 8,), has_runtime_check=True)

@@ -12,7 +12,7 @@ from prograd_proto import TensorType
 from runtime.codegen.costs import SORTED_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, INT64, Type, Value
 from runtime.codegen.ir.words import is_nan, minimum
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.index import Operands, present, row_blocks
 from runtime.codegen.rules.radix_sort import all_of_order
@@ -34,11 +34,11 @@ def first_of_order(
     """
     rows, element = row_blocks(x, axis), DTYPES[x.dtype]
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        f = work.f
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f = context.f
         moving = f.local()
-        kept = _Kept(work, element, count, largest, moving)
-        source = work.inputs[0]
+        kept = _FirstElements(context, element, count, largest, moving)
+        source = context.inputs[0]
         assert source is not None, "it is read"
         for item in f.range(start, stop):
             block, column = f.index(item) // rows.after, f.index(item) % rows.after
@@ -48,19 +48,19 @@ def first_of_order(
                 index = (block * count + i) * rows.after + column
                 for value, output in zip((kept.elements, kept.places), outputs, strict=True):
                     if output is not None:
-                        f.store(f.load(value, i), work.outputs[output], index)
+                        f.store(f.load(value, i), context.outputs[output], index)
 
     items = rows.before * rows.after
     own = tuple(max(count * type.bits // 8, 64) for type in (element, INT64))
     return KernelSteps((KernelStep(write, items, items * rows.size * SORTED_ELEMENT_CYCLES),), thread_scratch=own)
 
 
-class _Kept:
+class _FirstElements:
     """The first elements so far, in order, and their indices."""
 
-    def __init__(self, work: Work, element: Type, count: int, largest: bool, moving: Value) -> None:
-        self.f, self.element, self.count, self.largest, self.moving = work.f, element, count, largest, moving
-        self.elements, self.places = work.thread_scratch(0, element), work.thread_scratch(1, INT64)
+    def __init__(self, context: KernelContext, element: Type, count: int, largest: bool, moving: Value) -> None:
+        self.f, self.element, self.count, self.largest, self.moving = context.f, element, count, largest, moving
+        self.elements, self.places = context.thread_scratch(0, element), context.thread_scratch(1, INT64)
 
     def insert(self, x: Value, index: Value) -> None:
         """Insert the row's next element at its position in the order, behind equal ones, if it is among the first."""

@@ -11,7 +11,7 @@ from runtime.codegen.costs import SPREAD_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, Function, Index, Value
 from runtime.codegen.kernels.moves import Layout, Move, Strided, line, row_major
 from runtime.codegen.kernels.nest import offset_of, over
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.index import Operands, present
 from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel
@@ -78,8 +78,8 @@ def fold(target: Target, inputs: Operands, outputs: Sequence[TensorType], attrib
     images, windows = (Layout(shape, row_major(shape)) for shape in (y.static_shape, x.static_shape))
     lanes, size = target.lanes(element.bits), images.strides[0]
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        f, source, to = work.f, work.inputs[0], work.outputs[0]
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f, source, to = context.f, context.inputs[0], context.outputs[0]
         assert source is not None, "it is read"
         for image in f.range(start, stop):
             for i, many in line(f, size, lanes):

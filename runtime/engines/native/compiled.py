@@ -24,7 +24,7 @@ UNCOUNTED_BYTES: Final = 16 << 20
 """Size of a step's code that the memory counted for LLVM includes: LLVM needs less after compiling."""
 
 
-class Code(NamedTuple):
+class KernelCode(NamedTuple):
     """Code in memory.
 
     Attributes:
@@ -54,7 +54,7 @@ def own_code(target: Target, name: str, write: Callable[[Module], None], functio
     return compiled_code("", target, (name.encode(),), source, lambda names: names == [list(functions)]).loaded
 
 
-def compiled_kernels(program: str, source: KernelSource, memory: MemoryLimit = NO_LIMIT) -> Code:
+def compiled_kernels(program: str, source: KernelSource, memory: MemoryLimit = NO_LIMIT) -> KernelCode:
     """Return the functions of a step's groups; see `compiled_code`."""
     return compiled_code(
         program,
@@ -73,7 +73,7 @@ def compiled_code(
     write: Callable[[], CodeSource],
     fits: Callable[[list[list[str]]], bool],
     memory: MemoryLimit = NO_LIMIT,
-) -> Code:
+) -> KernelCode:
     """Return the code for a target of these parts.
 
     An entry of the cache that is whole and no code of ours, which only the user can have put there, counts as absent.
@@ -107,7 +107,7 @@ def count_code(loaded: jit.Loaded, memory: MemoryLimit) -> None:
     memory.take_of_process(max(loaded.nbytes - UNCOUNTED_BYTES, 0), "its compiled code")
 
 
-def loaded_entry(kept: Entry) -> Code | None:
+def loaded_entry(kept: Entry) -> KernelCode | None:
     """Return the code of an entry, or None if it is no code of this engine."""
     objects = kept.parts()
     try:
@@ -115,10 +115,10 @@ def loaded_entry(kept: Entry) -> Code | None:
     except UnknownObject:
         return None
     names = {name for names in kept.label.functions for name in names}
-    return Code(loaded, kept.label.functions, objects, kept.label.key) if all(map(loaded.has, names)) else None
+    return KernelCode(loaded, kept.label.functions, objects, kept.label.key) if all(map(loaded.has, names)) else None
 
 
-def _compiled(source: CodeSource, target: Target, memory: MemoryLimit) -> Code:
+def _compiled(source: CodeSource, target: Target, memory: MemoryLimit) -> KernelCode:
     """Compile one module after the other, so that LLVM never has more than one."""
     objects: list[bytes] = []
     for module in source.modules:
@@ -127,4 +127,4 @@ def _compiled(source: CodeSource, target: Target, memory: MemoryLimit) -> Code:
         memory.require_resident(jit.compiler_bytes(module, warm=bool(objects)), "LLVM, which compiles it,")
         objects.append(jit.compiled_of_several(module))
     give_back()
-    return Code(jit.load_all(objects, target), source.functions, objects)
+    return KernelCode(jit.load_all(objects, target), source.functions, objects)

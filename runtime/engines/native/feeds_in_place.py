@@ -40,12 +40,12 @@ class FeedsInPlace:
         self._owned = _spans(owned)
         self._words = dict(self._words_of_feeds())
 
-    def lead(self, given: Mapping[str, Array]) -> list[str]:
+    def lead(self, feeds: Mapping[str, Array]) -> list[str]:
         """Let the next step read these arrays, and return the names of those that it reads in place."""
         led: list[str] = []
         table = self._table
         for name, out in self._feeds.items():
-            array, words = given[name], self._words.get(name)
+            array, words = feeds[name], self._words.get(name)
             flags = array.flags
             if words is None or not (flags.c_contiguous and flags.aligned):
                 out[...] = array
@@ -67,12 +67,12 @@ class FeedsInPlace:
             for position, address in self._words[name].home:
                 table[position] = address
 
-    def arrays(self, given: Mapping[str, Array], led: Sequence[str]) -> dict[str, Array]:
+    def arrays(self, feeds: Mapping[str, Array], led: Sequence[str]) -> dict[str, Array]:
         """Return the arrays of all tensors; feeds that are read in place, and their views, are in the given arrays."""
         arrays, code = self._compiled.arrays, self._compiled.code
         found = dict(arrays)
         for name in led:
-            memory = given[name].reshape(-1).view(np.uint8)
+            memory = feeds[name].reshape(-1).view(np.uint8)
             found |= {tensor: arrays.at(tensor, memory) for tensor in code.tensors_at(self._words[name].base)}
         return found
 

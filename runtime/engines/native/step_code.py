@@ -22,13 +22,13 @@ from runtime.engines.native import jit
 from runtime.engines.native.cache.entries import find, keep
 from runtime.engines.native.cache.entry import Entry, Label
 from runtime.engines.native.cache.key import key_of
-from runtime.engines.native.compiled import Code, compiled_kernels, count_code, loaded_entry
+from runtime.engines.native.compiled import KernelCode, compiled_kernels, count_code, loaded_entry
 from runtime.entries import BoundEntry
 from runtime.memory.limit import NO_LIMIT, MemoryLimit, resident
 
 if TYPE_CHECKING:
     from runtime.codegen.assemble import CompiledKernels, KernelSource
-    from runtime.codegen.lower import Lowered
+    from runtime.codegen.lowering.lowered_block import LoweredBlock
 
 
 class StepOptions(NamedTuple):
@@ -84,7 +84,7 @@ class StepCode:
             blocks: blocks of the program, to which ops refer by number.
         """
         self._program, self._memory, self._lock = program, memory, Lock()
-        self._lowered: Lowered | None = None
+        self._lowered: LoweredBlock | None = None
         before = resident()
         self._key = step_key(block, target, options, blocks)
         self._compiled = kept_step(self._key, block, types, target, options, memory) if self._key else None
@@ -147,7 +147,7 @@ def kept_step(
 
 
 def compiled_step(
-    step: Lowered, program: str = "no program", memory: MemoryLimit = NO_LIMIT, key: str = ""
+    step: LoweredBlock, program: str = "no program", memory: MemoryLimit = NO_LIMIT, key: str = ""
 ) -> tuple[NativeCode, jit.Loaded]:
     """Compile a lowered step, and keep it under a key if there is one.
 
@@ -155,7 +155,7 @@ def compiled_step(
     """
     from runtime.codegen.assemble import CompiledKernels, native_code
 
-    compiled: list[Code] = []
+    compiled: list[KernelCode] = []
 
     def build(source: KernelSource) -> CompiledKernels:
         compiled.append(compiled_kernels(program, source, memory))
@@ -169,7 +169,9 @@ def compiled_step(
     return code, kernels.loaded
 
 
-def lowered(block: pb.BlockDesc, target: Target, options: StepOptions, blocks: Sequence[pb.BlockDesc] = ()) -> Lowered:
+def lowered(
+    block: pb.BlockDesc, target: Target, options: StepOptions, blocks: Sequence[pb.BlockDesc] = ()
+) -> LoweredBlock:
     """Return a block lowered for this engine, whose host ops run as NumPy kernels."""
     from runtime.codegen import lower
     from runtime.engines.native.host import scratch_of_node

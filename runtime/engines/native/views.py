@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prograd_proto import program_pb2 as pb
-from runtime.codegen.lower import Lowered
+from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.machine import Target
 from runtime.engines.engine import EngineOptions
 from runtime.engines.native.cpu import target_of
@@ -36,7 +36,7 @@ class NativeViews:
 
         return code_of(self._lowered(bound))
 
-    def _lowered(self, bound: BoundEntry) -> Lowered:
+    def _lowered(self, bound: BoundEntry) -> LoweredBlock:
         return lowered(bound.block, self._target, step_options(bound, self._threads), self._program.blocks)
 
 

@@ -13,7 +13,7 @@ from tiers import one_in
 import runtime
 from compiler import Program, adam, ops
 from runtime.codegen.explain import explained
-from runtime.codegen.lower import Lowered
+from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.driver import Driver
 from runtime.engines.native.step import CompiledStep
@@ -34,16 +34,16 @@ def table(batch: int = 64, width: int = 32) -> bytes:
     return program.compile(batch=batch)
 
 
-def names_of(step: Lowered) -> list[list[str]]:
+def names_of(step: LoweredBlock) -> list[list[str]]:
     return [[step.groups[i].name for i in chain] for chain in step.phases.tiled_chains]
 
 
-def lowered_for(program: object, threads: int) -> Lowered:
+def lowered_for(program: object, threads: int) -> LoweredBlock:
     run = runtime.Run(program, engine="reference")
     return lowered(run.session.bindings("train")[0].block, (), this_machine(), threads)
 
 
-def in_another_order(step: Lowered, compiled: CompiledStep) -> None:
+def in_another_order(step: LoweredBlock, compiled: CompiledStep) -> None:
     """Make the step on one thread: of every phase the last chunk first, each to its end."""
     records = []
     for begin, count in compiled.driver.phases[: step.phases.count]:

@@ -17,7 +17,7 @@ from native.building import every_target
 import runtime
 from prograd import Program, Value, layers, ops, sgd
 from runtime.codegen.explain import explained
-from runtime.codegen.lower import Lowered
+from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.machine import Target
 from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.prepacked import Prepacked
@@ -276,7 +276,7 @@ def wide() -> Program:
 SUBJECTS = {"images": (images, ROWS), "recurrent": (recurrent, 8), "wide": (wide, 768)}
 
 
-def steps_of(name: str, threads: int) -> tuple[runtime.Run, list[Lowered]]:
+def steps_of(name: str, threads: int) -> tuple[runtime.Run, list[LoweredBlock]]:
     """A step that prepacks, and one that does not."""
     write, rows = SUBJECTS[name]
     run = new(write().compile(batch=rows).desc)

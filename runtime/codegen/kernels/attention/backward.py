@@ -20,7 +20,7 @@ from runtime.codegen.kernels.attention.weights import ROWS_TOGETHER, write_weigh
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.nest import along
 from runtime.codegen.kernels.partial_sums import reduction_step
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 
 KEYS, VALUES, WEIGHTS, GRADIENTS, QUERY_NUMBERS = range(5)
@@ -45,8 +45,8 @@ def backward(
     groups = heads.images * heads.groups
     parts = min(batches, -(-WANTED_ITEMS // groups)) if groups < WANTED_ITEMS else 1
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        f, gradients = work.f, _Gradients(work, heads, parts)
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f, gradients = context.f, _Gradients(context, heads, parts)
         for item in f.range(start, stop):
             part, group = f.index(item) // groups, f.index(item) % groups
             gradients.begin_group(group, f.index(item))
@@ -67,14 +67,14 @@ def backward(
 
 
 class _Gradients:
-    def __init__(self, work: Work, heads: Heads, parts: int) -> None:
-        self.work, self.heads, self.f = work, heads, work.f
-        *operands, self.mask = work.inputs
+    def __init__(self, context: KernelContext, heads: Heads, parts: int) -> None:
+        self.context, self.heads, self.f = context, heads, context.f
+        *operands, self.mask = context.inputs
         self.q, self.k, self.v, self.dy = (x for x in operands if x is not None)
-        self.dq, self.dk, self.dv = work.outputs
+        self.dq, self.dk, self.dv = context.outputs
         if parts > 1:
-            self.dk, self.dv = (work.shared_scratch(i, heads.element) for i in range(2))
-        own = [work.thread_scratch(i, heads.element) for i in range(QUERY_NUMBERS + 1)]
+            self.dk, self.dv = (context.shared_scratch(i, heads.element) for i in range(2))
+        own = [context.thread_scratch(i, heads.element) for i in range(QUERY_NUMBERS + 1)]
         self.keys, self.values, self.weights, self.gradients, self.line = own
         self.finite, self.word, self.most = self.f.local(), self.f.local(), self.f.local()
 
@@ -82,10 +82,10 @@ class _Gradients:
         """Begin a head of keys and values: pack both, and set this item's sums of their gradients to 0."""
         f, heads = self.f, self.heads
         of_keys, of_values = heads.keys * heads.depth, heads.keys * heads.width
-        write_panels(self.work, heads, self.k + group * of_keys, heads.depth, self.keys)
-        write_panels(self.work, heads, self.v + group * of_values, heads.width, self.values)
+        write_panels(self.context, heads, self.k + group * of_keys, heads.depth, self.keys)
+        write_panels(self.context, heads, self.v + group * of_values, heads.width, self.values)
         for to, size in ((self.dk + item * of_keys, of_keys), (self.dv + item * of_values, of_values)):
-            _clear(self.work, heads, to, size)
+            _clear(self.context, heads, to, size)
         if heads.leaves_out:
             rows = heads.of_group * heads.queries
             parts = [(self.k + group * of_keys, of_keys), (self.v + group * of_values, of_values)]
@@ -100,7 +100,7 @@ class _Gradients:
         for i in f.range(0, heads.together):
             at = f.index(number) + i
             with f.when(at < heads.blocks):
-                for block in blocks_of(self.work, heads, head, at):
+                for block in blocks_of(self.context, heads, head, at):
                     self._block(group, head, block, block.first - first)
         stop: Index = heads.queries
         if heads.blocks > heads.together:
@@ -116,24 +116,24 @@ class _Gradients:
                 (self.weights, self.dy + query * heads.width, heads.width, self.dv + v),
                 (self.gradients, self.q + query * heads.depth, heads.depth, self.dk + k),
             ):
-                of_keys(self.work, heads, left, right, size, start, stop, key, to)
+                of_keys(self.context, heads, left, right, size, start, stop, key, to)
 
     def _block(self, group: Value, head: Value, block: Block, row: Index) -> None:
         """Compute the weights of a block and their gradients, from `row` on, and the gradients of its queries."""
         f, heads = self.f, self.heads
         query = head * heads.queries + block.first
-        seen = seen_keys(self.work, heads, block, self.mask, self.finite, self.word)
+        seen = seen_keys(self.context, heads, block, self.mask, self.finite, self.word)
         p, dp = (x + row * heads.row for x in (self.weights, self.gradients))
         q, dy, dq = self.q + query * heads.depth, self.dy + query * heads.width, self.dq + query * heads.depth
-        write_weights(self.work, heads, block, q, self.keys, self.mask, seen, p, self.line)
-        by_keys(self.work, heads, block.rows, Matrix(dy, heads.width), self.values, seen, dp)
+        write_weights(self.context, heads, block, q, self.keys, self.mask, seen, p, self.line)
+        by_keys(self.context, heads, block.rows, Matrix(dy, heads.width), self.values, seen, dp)
         self._of_scores(p, dp, block.rows, computed(heads, seen, heads.wide))
 
         def stored(x: Value, i: Index, j: Index, count: int) -> None:
             f.store(x, dq + (i * heads.depth + j), 0, count)
 
         keys = Matrix(self.k + group * (heads.keys * heads.depth), heads.depth)
-        over_keys(self.work, heads, block.rows, Matrix(dp, heads.row), keys, heads.depth, seen, stored)
+        over_keys(self.context, heads, block.rows, Matrix(dp, heads.row), keys, heads.depth, seen, stored)
         if heads.leaves_out:
             f.store(maximum(f.load(self.most), computed(heads, seen, heads.keys)), self.most)
 
@@ -169,8 +169,8 @@ class _Gradients:
                     f.store(zero, x, at + j)
 
 
-def _clear(work: Work, heads: Heads, to: Value, size: int) -> None:
+def _clear(context: KernelContext, heads: Heads, to: Value, size: int) -> None:
     def zero(i: Index, lanes: int, count: int) -> None:
-        work.f.store(work.f.constant(heads.element.of(lanes), 0), to, i, count if lanes else None)
+        context.f.store(context.f.constant(heads.element.of(lanes), 0), to, i, count if lanes else None)
 
-    along(work.f, size, heads.lanes, zero)
+    along(context.f, size, heads.lanes, zero)

@@ -14,7 +14,7 @@ from runtime.codegen.kernels.attention.products import over_keys
 from runtime.codegen.kernels.attention.seen import are_finite, seen_keys
 from runtime.codegen.kernels.attention.weights import write_weights
 from runtime.codegen.kernels.matmul import Matrix
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 
 PANELS, WEIGHTS, QUERY_NUMBERS = range(3)
@@ -29,15 +29,15 @@ def forward(
     q, k, v = (x for x in operands if x is not None)
     heads = heads_of(target, q, k, v, mask, attributes["causal"], attributes["scale"])
 
-    def write(work: Work, start: Value, stop: Value) -> None:
-        f, results = work.f, _Results(work, heads)
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f, results = context.f, _Results(context, heads)
         for item in f.range(start, stop):
             item = f.index(item)
             head, number = item // heads.blocks, item % heads.blocks
             is_new = number.equal(0) if heads.of_group == 1 else (item % (heads.blocks * heads.of_group)).equal(0)
             with f.when(is_new | item.equal(start)):
                 results.begin_group(head // heads.of_group)
-            for block in blocks_of(work, heads, head, number):
+            for block in blocks_of(context, heads, head, number):
                 results.write(head, block)
 
     sizes = (panels_of(heads, heads.depth), heads.rows * heads.row, heads.rows)
@@ -48,19 +48,19 @@ def forward(
 
 
 class _Results:
-    def __init__(self, work: Work, heads: Heads) -> None:
-        self.work, self.heads, self.f = work, heads, work.f
-        *operands, self.mask = work.inputs
+    def __init__(self, context: KernelContext, heads: Heads) -> None:
+        self.context, self.heads, self.f = context, heads, context.f
+        *operands, self.mask = context.inputs
         self.q, self.k, self.v = (x for x in operands if x is not None)
         self.panels, self.weights, self.line = (
-            work.thread_scratch(i, heads.element) for i in (PANELS, WEIGHTS, QUERY_NUMBERS)
+            context.thread_scratch(i, heads.element) for i in (PANELS, WEIGHTS, QUERY_NUMBERS)
         )
         self.finite, self.word = self.f.local(), self.f.local()
 
     def begin_group(self, group: Value) -> None:
         """Begin a group of heads: pack its keys and values."""
         heads = self.heads
-        write_panels(self.work, heads, self.k + group * (heads.keys * heads.depth), heads.depth, self.panels)
+        write_panels(self.context, heads, self.k + group * (heads.keys * heads.depth), heads.depth, self.panels)
         if heads.leaves_out:
             size = heads.keys * heads.width
             finite = are_finite(self.f, heads, [(self.v + group * size, size)])
@@ -68,15 +68,15 @@ class _Results:
 
     def write(self, head: Value, block: Block) -> None:
         """Write the results of a block."""
-        f, heads, [y] = self.f, self.heads, self.work.outputs
+        f, heads, [y] = self.f, self.heads, self.context.outputs
         query = head * heads.queries + block.first
         q, to = self.q + query * heads.depth, y + query * heads.width
-        seen: Index = seen_keys(self.work, heads, block, self.mask, self.finite, self.word)
-        write_weights(self.work, heads, block, q, self.panels, self.mask, seen, self.weights, self.line)
+        seen: Index = seen_keys(self.context, heads, block, self.mask, self.finite, self.word)
+        write_weights(self.context, heads, block, q, self.panels, self.mask, seen, self.weights, self.line)
 
         def divided(x: Value, i: Index, j: Index, count: int) -> None:
             f.store(x * f.load(self.line, i), to + (i * heads.width + j), 0, count)
 
         values = Matrix(self.v + head // heads.of_group * (heads.keys * heads.width), heads.width)
         weights = Matrix(self.weights, heads.row)
-        over_keys(self.work, heads, block.rows, weights, values, heads.width, seen, divided)
+        over_keys(self.context, heads, block.rows, weights, values, heads.width, seen, divided)

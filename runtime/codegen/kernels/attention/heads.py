@@ -11,7 +11,7 @@ from runtime.codegen.costs import SCORE_CYCLES, VECTOR_MULTIPLY_ADD_CYCLES
 from runtime.codegen.ir import DTYPES, Index, Type, Value
 from runtime.codegen.kernels.matmul.plan import tile_shape
 from runtime.codegen.kernels.nest import Strides, row_major
-from runtime.codegen.kernels.steps import Work
+from runtime.codegen.kernels.steps import KernelContext
 from runtime.codegen.machine import NOMINAL_L2_BYTES, Target
 
 BLOCK_QUERIES: Final = 32
@@ -151,14 +151,14 @@ class Block:
     rows: int
 
 
-def blocks_of(work: Work, heads: Heads, head: Value, number: Value) -> Generator[Block]:
+def blocks_of(context: KernelContext, heads: Heads, head: Value, number: Value) -> Generator[Block]:
     """Yield block `number` of a head, once for each size that it may have; heads are counted through all images."""
     image, first = head // heads.heads, number * heads.rows
     if heads.rows == heads.last:
         yield Block(image, head % heads.heads, first, heads.rows)
         return
     is_last = number.equal(heads.blocks - 1)
-    with work.f.when(~is_last):
+    with context.f.when(~is_last):
         yield Block(image, head % heads.heads, first, heads.rows)
-    with work.f.when(is_last):
+    with context.f.when(is_last):
         yield Block(image, head % heads.heads, (heads.blocks - 1) * heads.rows, heads.last)

@@ -6,7 +6,7 @@ from runtime.codegen.ir import Value
 from runtime.codegen.kernels.attention.heads import Heads
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
-from runtime.codegen.kernels.steps import Work
+from runtime.codegen.kernels.steps import KernelContext
 
 
 def panels_of(heads: Heads, depth: int) -> int:
@@ -14,7 +14,7 @@ def panels_of(heads: Heads, depth: int) -> int:
     return -(-heads.keys // heads.panel) * heads.panel * depth
 
 
-def write_panels(work: Work, heads: Heads, source: Value, depth: int, to: Value) -> None:
+def write_panels(context: KernelContext, heads: Heads, source: Value, depth: int, to: Value) -> None:
     """Transpose all keys of a head into panels."""
     vector = heads.element.of(heads.lanes)
-    packed_right(work.f, Matrix(source, 1, depth), to, depth, heads.keys, heads.panel, depth, vector)
+    packed_right(context.f, Matrix(source, 1, depth), to, depth, heads.keys, heads.panel, depth, vector)

@@ -13,14 +13,14 @@ from runtime.codegen.kernels.attention.heads import Heads
 from runtime.codegen.kernels.matmul import Matrix, in_blocks, in_tiles
 from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, tile_shape
 from runtime.codegen.kernels.matmul.tile import Sums, tile
-from runtime.codegen.kernels.steps import Work
+from runtime.codegen.kernels.steps import KernelContext
 
 Epilogue = Callable[[Value, Index, Index, int], None]
 """Takes a finished vector, its row, its first column, and the number of lanes that count."""
 
 
 def by_keys(
-    work: Work,
+    context: KernelContext,
     heads: Heads,
     rows: int,
     left: Matrix,
@@ -35,7 +35,7 @@ def by_keys(
 
     Whole panels are computed, and so some keys that nothing sees; lanes beyond the last key become `beyond`.
     """
-    f, panel = work.f, heads.panel
+    f, panel = context.f, heads.panel
     whole = heads.keys // panel * panel
 
     def columns(j: Index, count: int) -> None:
@@ -76,17 +76,32 @@ def _columns(
 
 
 def over_keys(
-    work: Work, heads: Heads, rows: int, left: Matrix, right: Matrix, width: int, seen: Index, epilogue: Epilogue
+    context: KernelContext,
+    heads: Heads,
+    rows: int,
+    left: Matrix,
+    right: Matrix,
+    width: int,
+    seen: Index,
+    epilogue: Epilogue,
 ) -> None:
     """Write the products of weights, or of their gradients, with a row for each key."""
-    _product(work, heads, rows, width, left, right, computed(heads, seen, heads.keys), heads.keys, epilogue)
+    _product(context, heads, rows, width, left, right, computed(heads, seen, heads.keys), heads.keys, epilogue)
 
 
 def of_keys(
-    work: Work, heads: Heads, left: Value, right: Value, width: int, start: Index, stop: Index, key: Index, to: Value
+    context: KernelContext,
+    heads: Heads,
+    left: Value,
+    right: Value,
+    width: int,
+    start: Index,
+    stop: Index,
+    key: Index,
+    to: Value,
 ) -> None:
     """Add to the rows of a panel of keys the products of the weights and the rows of queries from `start` to `stop`."""
-    f, row = work.f, heads.row
+    f, row = context.f, heads.row
 
     def add(count: int) -> None:
         def epilogue(x: Value, i: Index, j: Index, tail: int) -> None:
@@ -95,7 +110,9 @@ def of_keys(
 
         weights = Matrix(left + (start * row + key), 1, row)
         most = heads.together * heads.rows
-        _product(work, heads, count, width, weights, Matrix(right + start * width, width), stop - start, most, epilogue)
+        _product(
+            context, heads, count, width, weights, Matrix(right + start * width, width), stop - start, most, epilogue
+        )
 
     whole = heads.keys // heads.panel * heads.panel
     if isinstance(key, int):
@@ -119,10 +136,18 @@ def computed(heads: Heads, seen: Index, most: int) -> Index:
 
 
 def _product(
-    work: Work, heads: Heads, m: int, n: int, left: Matrix, right: Matrix, depth: Index, most: int, epilogue: Epilogue
+    context: KernelContext,
+    heads: Heads,
+    m: int,
+    n: int,
+    left: Matrix,
+    right: Matrix,
+    depth: Index,
+    most: int,
+    epilogue: Epilogue,
 ) -> None:
     """Write a product of m rows and n columns, with a depth of at most `most`."""
-    f, lanes = work.f, heads.lanes
+    f, lanes = context.f, heads.lanes
     rows, vectors = tile_shape(heads.target, lanes, m, n)
     for j, columns in in_blocks(f, n, vectors * lanes):
         for i, size in in_tiles(f, m, rows):

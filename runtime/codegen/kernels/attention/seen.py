@@ -13,7 +13,7 @@ from runtime.codegen.ir.words import any_lane, minimum, where
 from runtime.codegen.kernels.attention.heads import Block, Heads
 from runtime.codegen.kernels.nest import offset_of
 from runtime.codegen.kernels.reduction import SUM, along_row
-from runtime.codegen.kernels.steps import Work
+from runtime.codegen.kernels.steps import KernelContext
 
 
 def are_finite(f: Function, heads: Heads, parts: Sequence[tuple[Value, int]]) -> Value:
@@ -28,11 +28,13 @@ def are_finite(f: Function, heads: Heads, parts: Sequence[tuple[Value, int]]) ->
     return total.equal(0)
 
 
-def seen_keys(work: Work, heads: Heads, block: Block, mask: Value | None, finite: Value, word: Value) -> Index:
+def seen_keys(
+    context: KernelContext, heads: Heads, block: Block, mask: Value | None, finite: Value, word: Value
+) -> Index:
     """Return the number of keys before the first one that no query of the block sees; at least 1.
 
     Args:
-        work: the arguments of the kernel step.
+        context: the arguments of the kernel step.
         heads: the sizes.
         block: the queries.
         mask: address of the mask, if there is one.
@@ -41,7 +43,7 @@ def seen_keys(work: Work, heads: Heads, block: Block, mask: Value | None, finite
     """
     if not heads.leaves_out:
         return heads.keys
-    f, keys, may = work.f, heads.keys, work.f.load(finite).equal(1)
+    f, keys, may = context.f, heads.keys, context.f.load(finite).equal(1)
     last = f.index(keys)
     if heads.causal:
         last = minimum(f.index(block.first) + block.rows, keys)

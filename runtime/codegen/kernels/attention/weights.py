@@ -18,7 +18,7 @@ from runtime.codegen.kernels.indices import index_dtype
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.nest import offset_of
 from runtime.codegen.kernels.registers import in_register
-from runtime.codegen.kernels.steps import Work
+from runtime.codegen.kernels.steps import KernelContext
 
 LOWEST_FINITE: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
 """The lower bound on the maximum of a row, so that all powers of a row that sees no key are 0."""
@@ -31,7 +31,7 @@ ROWS_TOGETHER: Final = 4
 
 
 def write_weights(
-    work: Work,
+    context: KernelContext,
     heads: Heads,
     block: Block,
     q: Value,
@@ -42,10 +42,10 @@ def write_weights(
     line: Value,
 ) -> None:
     """Write the powers of a block and the factors of its queries; `q` is the address of its first query."""
-    f = work.f
+    f = context.f
     queries = Matrix(q, heads.depth)
-    by_keys(work, heads, block.rows, queries, panels, seen, to, scale=heads.scale, beyond=-inf)
-    softmax = _Softmax(work, heads, block, mask, computed(heads, seen, heads.wide))
+    by_keys(context, heads, block.rows, queries, panels, seen, to, scale=heads.scale, beyond=-inf)
+    softmax = _Softmax(context, heads, block, mask, computed(heads, seen, heads.wide))
     for i in f.range(0, block.rows // ROWS_TOGETHER * ROWS_TOGETHER, ROWS_TOGETHER):
         softmax.rows(to, line, i, ROWS_TOGETHER)
     if rest := block.rows % ROWS_TOGETHER:
@@ -53,8 +53,8 @@ def write_weights(
 
 
 class _Softmax:
-    def __init__(self, work: Work, heads: Heads, block: Block, mask: Value | None, columns: Index) -> None:
-        self.f, self.heads, self.block, self.mask, self.columns = work.f, heads, block, mask, columns
+    def __init__(self, context: KernelContext, heads: Heads, block: Block, mask: Value | None, columns: Index) -> None:
+        self.f, self.heads, self.block, self.mask, self.columns = context.f, heads, block, mask, columns
         self.vector, self.bits = heads.element.of(heads.lanes), heads.element.bits
 
     def rows(self, weights: Value, line: Value, first: Index, count: int) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels.copies import copied, zeros
-from runtime.codegen.kernels.steps import ComputedOperand, Work
+from runtime.codegen.kernels.steps import ComputedOperand, KernelContext
 
 
 class Images(NamedTuple):
@@ -25,9 +25,9 @@ class Images(NamedTuple):
     pixel: int
 
 
-def first_operand(work: Work) -> Value | ComputedOperand:
+def first_operand(context: KernelContext) -> Value | ComputedOperand:
     """Return the address of the source of a convolution, or the producer slot if the source is not in memory."""
-    source = work.computed_operand or work.inputs[0]
+    source = context.computed_operand or context.inputs[0]
     assert source is not None, "a convolution has a source"
     return source
 

@@ -22,7 +22,7 @@ from runtime.codegen.kernels.copies import copied, zeros
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import tile_shape
-from runtime.codegen.kernels.steps import FinishVector, KernelStep, KernelSteps, Prepack, Work
+from runtime.codegen.kernels.steps import FinishVector, KernelContext, KernelStep, KernelSteps, Prepack
 from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, prefetching, starts, tile
 from runtime.codegen.machine import Target
 
@@ -30,7 +30,7 @@ CACHE_SHARE_OF_SCRATCH: Final = 8
 """Divisor of the second-level cache: a work item's scratch takes at most an eighth, unless it has one output row."""
 
 
-class Parts(NamedTuple):
+class BottleneckOperands(NamedTuple):
     """The operands and the epilogues of the convolutions.
 
     Attributes:
@@ -127,15 +127,15 @@ class Bottleneck:
         width = vectors * self.lanes
         return _Panels(shape.deep, shape.wide, size, width, number if self.packs and shape.wide > width else -1)
 
-    def steps(self, parts: Callable[[Work], Parts]) -> KernelSteps:
+    def steps(self, parts: Callable[[KernelContext], BottleneckOperands]) -> KernelSteps:
         """Return one kernel step, after those that copy filters; operands are numbered convolution by convolution."""
         cost = multiply_add_cycles(self.target, self.lanes, self.widen.steps + self.narrow.steps)
         cost += self.shape.steps / self.lanes * DEPTHWISE_TAP_CYCLES
         item = self.element.bits // 8
         own = self.height * self.line * item, self.places * self.channels * item
 
-        def write(work: Work, start: Value, stop: Value) -> None:
-            _Emission(self, work, parts(work)).write(start, stop)
+        def write(context: KernelContext, start: Value, stop: Value) -> None:
+            _Emission(self, context, parts(context)).write(start, stop)
 
         packs = [
             self._pack(parts, panels, number)
@@ -149,12 +149,14 @@ class Bottleneck:
         )
         return KernelSteps(steps, tuple(size * item for _, size in packs), own)
 
-    def _pack(self, parts: Callable[[Work], Parts], panels: _Panels, number: int) -> tuple[KernelStep, int]:
+    def _pack(
+        self, parts: Callable[[KernelContext], BottleneckOperands], panels: _Panels, number: int
+    ) -> tuple[KernelStep, int]:
         """Return the kernel step that copies a numbered filter, and the size of the copy; work items are panels."""
 
-        def write(work: Work, start: Value, stop: Value) -> None:
-            f, to = work.f, work.shared_scratch(panels.packed, self.element)
-            filter = Matrix(parts(work).filters[number], panels.wide)
+        def write(context: KernelContext, start: Value, stop: Value) -> None:
+            f, to = context.f, context.shared_scratch(panels.packed, self.element)
+            filter = Matrix(parts(context).filters[number], panels.wide)
             for item in f.range(start, stop):
                 panel, at = f.index(item) * panels.width, to + f.index(item) * (panels.width * panels.deep)
                 for columns in by_size(f, panels.wide, panels.width, f.index(item)):
@@ -167,75 +169,75 @@ class Bottleneck:
 
 
 class _Emission:
-    def __init__(self, made: Bottleneck, work: Work, parts: Parts) -> None:
-        self.made, self.work, self.f, self.parts = made, work, work.f, parts
-        self.near, self.filtered = work.thread_scratch(0, made.element), work.thread_scratch(1, made.element)
-        self.depthwise = Depthwise(made.target, made.element, made.shape)
+    def __init__(self, plan: Bottleneck, context: KernelContext, parts: BottleneckOperands) -> None:
+        self.plan, self.context, self.f, self.parts = plan, context, context.f, parts
+        self.near, self.filtered = context.thread_scratch(0, plan.element), context.thread_scratch(1, plan.element)
+        self.depthwise = Depthwise(plan.target, plan.element, plan.shape)
 
     def write(self, start: Value, stop: Value) -> None:
         """Write the kernel step; work items are row tiles of images."""
-        f, made, rows = self.f, self.made, self.made.shape.rows
-        before = made.shape.columns.before * made.channels
-        end = before + made.inside * made.channels
-        for row in f.range(0, made.height):
-            zeros(f, self.near + row * made.line, before, made.vector)
-            zeros(f, self.near + (row * made.line + end), made.line - end, made.vector)
+        f, plan, rows = self.f, self.plan, self.plan.shape.rows
+        before = plan.shape.columns.before * plan.channels
+        end = before + plan.inside * plan.channels
+        for row in f.range(0, plan.height):
+            zeros(f, self.near + row * plan.line, before, plan.vector)
+            zeros(f, self.near + (row * plan.line + end), plan.line - end, plan.vector)
         for item in f.range(start, stop):
-            image, row_tile = f.index(item) // made.row_tiles, f.index(item) % made.row_tiles
-            first = row_tile * made.rows
+            image, row_tile = f.index(item) // plan.row_tiles, f.index(item) % plan.row_tiles
+            first = row_tile * plan.rows
             is_first = row_tile.equal(0) | f.index(item).equal(start)
             with f.when(~is_first):
-                copied(f, self.near + made.rows * rows.step * made.line, self.near, made.kept * made.line, made.vector)
-            begin = where(is_first, f.index(0), f.index(made.kept))
+                copied(f, self.near + plan.rows * rows.step * plan.line, self.near, plan.kept * plan.line, plan.vector)
+            begin = where(is_first, f.index(0), f.index(plan.kept))
             self._rows(image, first * rows.step - rows.before, begin)
             self._filter(image, first)
-            self._narrow((image * rows.pixels + first) * made.shape.columns.pixels)
+            self._narrow((image * rows.pixels + first) * plan.shape.columns.pixels)
 
     def _rows(self, image: Value, top: Value, begin: Value) -> None:
         """Compute wide rows, from row `begin` of the scratch on; its row 0 is row `top` of the image."""
-        f, made, columns = self.f, self.made, self.made.shape.columns
-        source = made.shape.rows.source
-        low = minimum(maximum(0 - top, begin), made.height)
-        high = maximum(minimum(source - top, made.height), low)
-        inside, before = made.inside * made.channels, columns.before * made.channels
-        for start, stop in ((begin, low), (high, f.index(made.height))):
+        f, plan, columns = self.f, self.plan, self.plan.shape.columns
+        source = plan.shape.rows.source
+        low = minimum(maximum(0 - top, begin), plan.height)
+        high = maximum(minimum(source - top, plan.height), low)
+        inside, before = plan.inside * plan.channels, columns.before * plan.channels
+        for start, stop in ((begin, low), (high, f.index(plan.height))):
             for row in f.range(start, stop):
-                zeros(f, self.near + (f.index(row) * made.line + before), inside, made.vector)
+                zeros(f, self.near + (f.index(row) * plan.line + before), inside, plan.vector)
         pixel = (image * source + top) * columns.source
 
         def widened(panel: _Panel) -> None:
             for row in f.range(low, high):
                 at = pixel + f.index(row) * columns.source
-                to = self.near + (f.index(row) * made.line + before)
-                self._pixels(panel, self.parts.source + at * made.widen.deep, made.inside, self._widened(at, to))
+                to = self.near + (f.index(row) * plan.line + before)
+                self._pixels(panel, self.parts.source + at * plan.widen.deep, plan.inside, self._widened(at, to))
 
-        self._panels(0, made.widening, widened)
+        self._panels(0, plan.widening, widened)
 
     def _widened(self, pixel: Value, to: Value) -> FinishVector:
         """Return the epilogue that stores a row of wide pixels at `to`; `pixel` is the number of the first one."""
 
         def finish(x: Value, i: Index, channel: Index, count: int) -> None:
-            made_of = self.parts.widened(x, pixel + i, channel, count)
-            self.f.store(made_of, to + (i * self.made.channels + channel), 0, count)
+            result = self.parts.widened(x, pixel + i, channel, count)
+            self.f.store(result, to + (i * self.plan.channels + channel), 0, count)
 
         return finish
 
     def _filter(self, image: Value, first: Value) -> None:
         """Compute the depthwise convolution for output rows from `first` on."""
-        f, made, rows, columns = self.f, self.made, self.made.shape.rows, self.made.shape.columns
+        f, plan, rows, columns = self.f, self.plan, self.plan.shape.rows, self.plan.shape.columns
         [of_rows], [of_columns] = rows.phases, columns.phases
         before = (image * rows.pixels + first) * columns.pixels
-        to = self.filtered + before * -made.channels
+        to = self.filtered + before * -plan.channels
 
         def finish(x: Value, pixel: Index, channel: Index, count: int) -> None:
-            made_of = self.parts.filtered(x, pixel, channel, count)
-            f.store(made_of, to + (pixel * made.channels + channel), 0, count)
+            result = self.parts.filtered(x, pixel, channel, count)
+            f.store(result, to + (pixel * plan.channels + channel), 0, count)
 
         inputs = [self.near, self.parts.filters[1]]
-        work = self.work._replace(inputs=inputs, finish=finish)
-        at = Images(self.near, 0, made.line, made.channels)
-        for row in f.range(0, made.rows):
-            self.depthwise.row(work, at, image, first, first + row, of_rows, of_columns)
+        context = self.context._replace(inputs=inputs, finish=finish)
+        at = Images(self.near, 0, plan.line, plan.channels)
+        for row in f.range(0, plan.rows):
+            self.depthwise.row(context, at, image, first, first + row, of_rows, of_columns)
 
     def _narrow(self, pixel: Value) -> None:
         """Compute the result at the pixels of the work item, from `pixel` on."""
@@ -243,29 +245,29 @@ class _Emission:
         def finish(x: Value, i: Index, channel: Index, count: int) -> None:
             self.parts.finish(x, pixel + i, channel, count)
 
-        self._panels(2, self.made.narrowing, lambda of: self._pixels(of, self.filtered, self.made.places, finish))
+        self._panels(2, self.plan.narrowing, lambda of: self._pixels(of, self.filtered, self.plan.places, finish))
 
     def _panels(self, number: int, panels: _Panels, go: Callable[[_Panel], None]) -> None:
         """Go through the panels of a numbered filter."""
-        f, made = self.f, self.made
+        f, plan = self.f, self.plan
         for panel in f.range(0, panels.number):
             channel = f.index(panel) * panels.width
             right = Matrix(self.parts.filters[number] + channel, panels.wide)
             if panels.packed >= 0:
-                packed = self.work.shared_scratch(panels.packed, made.element)
+                packed = self.context.shared_scratch(panels.packed, plan.element)
                 right = Matrix(packed + channel * panels.deep, panels.width)
             for columns in by_size(f, panels.wide, panels.width, f.index(panel)):
                 go(_Panel(panels, right, channel, columns))
 
     def _pixels(self, panel: _Panel, left: Value, count: int, finish: FinishVector) -> None:
         """Compute `count` pixels from an address on; the epilogue gets the number of each pixel."""
-        f, lanes, deep = self.f, self.made.lanes, panel.of.deep
+        f, lanes, deep = self.f, self.plan.lanes, panel.of.deep
         size = min(panel.of.size, count)
         depth, rows = [DepthLoop(deep, 1, panel.right.row)], [i * deep for i in range(size)]
         for first in starts(f, count, size):
             at = left + f.index(first) * deep
             asks = [prefetching(f, at + size * deep, size)]
-            sums = tile(f, at, rows, panel.right.at, panel.columns, self.made.vector, depth, asks)
+            sums = tile(f, at, rows, panel.right.at, panel.columns, self.plan.vector, depth, asks)
             for i, line in enumerate(lines(sums, size)):
                 for v, x in enumerate(line):
                     tail = min(lanes, panel.columns - v * lanes)

@@ -13,7 +13,7 @@ from runtime.codegen.costs import PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import Function, Type, Value
 from runtime.codegen.ir.words import minimum, shuffle
 from runtime.codegen.kernels.matmul.packing import pieces
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 
 ELEMENTS_PER_ITEM: Final = 4096
 """Elements of a work item; whole vectors."""
@@ -27,18 +27,18 @@ def with_repeated_channels(steps: KernelSteps, element: Type, lanes: int, source
     """Return kernel steps that read an operand with every element repeated `times` times."""
     number, scratch = source[0], len(steps.shared_scratch)
 
-    def repeat(work: Work, start: Value, stop: Value) -> None:
-        f, given, to = work.f, work.inputs[number], work.shared_scratch(scratch, element)
-        assert given is not None, "a convolution has no absent operands"
+    def repeat(context: KernelContext, start: Value, stop: Value) -> None:
+        f, operand, to = context.f, context.inputs[number], context.shared_scratch(scratch, element)
+        assert operand is not None, "a convolution has no absent operands"
         for i, many in _elements(f, start, stop, source[1], lanes):
-            x = f.load(given, i, many)
+            x = f.load(operand, i, many)
             for k in range(times):
                 lane = [(k * many + j) // times for j in range(many)]
                 f.store(shuffle(x, x, lane) if many else x, to, i * times + k * max(many, 1))
 
-    def seen(work: Work) -> Work:
-        inputs = [work.shared_scratch(scratch, element) if i == number else x for i, x in enumerate(work.inputs)]
-        return work._replace(inputs=inputs)
+    def seen(context: KernelContext) -> KernelContext:
+        inputs = [context.shared_scratch(scratch, element) if i == number else x for i, x in enumerate(context.inputs)]
+        return context._replace(inputs=inputs)
 
     first = KernelStep(repeat, -(-source[1] // ELEMENTS_PER_ITEM), source[1] * times * PARTIAL_SUM_CYCLES)
     after = [_with(kernel_step, seen) for kernel_step in steps.steps]
@@ -50,17 +50,17 @@ def with_summed_channels(steps: KernelSteps, element: Type, lanes: int, size: in
     """Return kernel steps whose result has `size` elements, each the sum of `times` neighbours, in order."""
     scratch = len(steps.shared_scratch)
 
-    def add(work: Work, start: Value, stop: Value) -> None:
-        f, parts = work.f, work.shared_scratch(scratch, element)
+    def add(context: KernelContext, start: Value, stop: Value) -> None:
+        f, parts = context.f, context.shared_scratch(scratch, element)
         for i, many in _elements(f, start, stop, size, lanes):
             xs = [f.load(parts, i * times + k * max(many, 1), many) for k in range(times)]
             total = _every(xs, 0)
             for first in range(1, times):
                 total = total + _every(xs, first)
-            f.store(total, work.outputs[0], i)
+            f.store(total, context.outputs[0], i)
 
-    def seen(work: Work) -> Work:
-        return work._replace(outputs=[work.shared_scratch(scratch, element)])
+    def seen(context: KernelContext) -> KernelContext:
+        return context._replace(outputs=[context.shared_scratch(scratch, element)])
 
     last = KernelStep(add, -(-size // ELEMENTS_PER_ITEM), size * times * PARTIAL_SUM_CYCLES)
     before = [_with(kernel_step, seen) for kernel_step in steps.steps]
@@ -90,8 +90,8 @@ def _every(xs: Sequence[Value], first: int) -> Value:
     return found
 
 
-def _with(kernel_step: KernelStep, seen: Callable[[Work], Work]) -> KernelStep:
-    def write(work: Work, start: Value, stop: Value) -> None:
-        kernel_step.write(seen(work), start, stop)
+def _with(kernel_step: KernelStep, seen: Callable[[KernelContext], KernelContext]) -> KernelStep:
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        kernel_step.write(seen(context), start, stop)
 
     return kernel_step._replace(write=write)

@@ -17,7 +17,7 @@ from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first
 from runtime.codegen.kernels.conv.plan import ConvPlan, ConvShape
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Prepack, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack
 from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, choice, lines, prefetching, starts, tile
 from runtime.codegen.machine import Target
 
@@ -32,28 +32,31 @@ class Region(NamedTuple):
 
 def correlation_steps(target: Target, element: Type, shape: ConvShape, plan: ConvPlan) -> KernelSteps:
     """Return the kernel steps: copies that all work items read, and the computation; operands are source and filter."""
-    made = Correlation(element, shape, plan)
+    convolution = Correlation(element, shape, plan)
     item = element.bits // 8
     steps = multiply_add_cycles(target, plan.lanes, shape.steps)
     kernel_steps: list[KernelStep] = []
     shared: list[int] = []
     own: list[int] = []
     if plan.packs:
-        size = made.panel_size * (1 if plan.by_panels else made.panels) * item
+        size = convolution.panel_size * (1 if plan.by_panels else convolution.panels) * item
         (own if plan.by_panels else shared).append(size)
         if not plan.by_panels:
             pack = KernelStep(
-                made.pack, made.panels * shape.taps, shape.filters * PACKED_ELEMENT_CYCLES, prepack=Prepack((1,), (0,))
+                convolution.pack,
+                convolution.panels * shape.taps,
+                shape.filters * PACKED_ELEMENT_CYCLES,
+                prepack=Prepack((1,), (0,)),
             )
             kernel_steps.append(pack)
     if plan.copies:
-        size = made.border.size * item
+        size = convolution.border.size * item
         if plan.by_panels:
-            kernel_steps.append(KernelStep(made.copy, shape.images, shape.source * PACKED_ELEMENT_CYCLES))
-        (shared if plan.by_panels else own).append(size * (shape.images if plan.by_panels else made.most_images))
+            kernel_steps.append(KernelStep(convolution.copy, shape.images, shape.source * PACKED_ELEMENT_CYCLES))
+        (shared if plan.by_panels else own).append(size * (shape.images if plan.by_panels else convolution.most_images))
     if any(plan.splits[:2]):
-        own.append(made.total_size * item)
-    kernel_steps.append(KernelStep(made.compute, plan.images * plan.rows * plan.columns, steps))
+        own.append(convolution.total_size * item)
+    kernel_steps.append(KernelStep(convolution.compute, plan.images * plan.rows * plan.columns, steps))
     return KernelSteps(tuple(kernel_steps), tuple(shared), tuple(own))
 
 
@@ -75,34 +78,34 @@ class Correlation:
 
     # Copies.
 
-    def pack(self, work: Work, start: Value, stop: Value) -> None:
+    def pack(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Pack the filter; work items are its taps in a panel."""
-        f, shape = work.f, self.shape
+        f, shape = context.f, self.shape
         for item in f.range(start, stop):
             panel, tap = f.index(item) // shape.taps, f.index(item) % shape.taps
-            self._pack_tap(work, work.shared_scratch(0, self.element) + panel * self.panel_size, panel, tap)
+            self._pack_tap(context, context.shared_scratch(0, self.element) + panel * self.panel_size, panel, tap)
 
-    def copy(self, work: Work, start: Value, stop: Value) -> None:
+    def copy(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Copy the images; work items are images."""
-        f, border, source = work.f, self.border, work.inputs[0]
+        f, border, source = context.f, self.border, context.inputs[0]
         assert source is not None, "a convolution has a source"
         image = border.rows * border.columns * border.between
         for item in f.range(start, stop):
-            to = work.shared_scratch(0, self.element) + item * border.size
+            to = context.shared_scratch(0, self.element) + item * border.size
             bordered(f, border, source + item * image, to, 1, 0, border.height, self.vector)
 
-    def _pack_tap(self, work: Work, panel_at: Value, panel: Index, tap: Index) -> None:
-        f, shape, width = work.f, self.shape, self.plan.width
+    def _pack_tap(self, context: KernelContext, panel_at: Value, panel: Index, tap: Index) -> None:
+        f, shape, width = context.f, self.shape, self.plan.width
         group, j = f.index(panel) // self.across, f.index(panel) % self.across
         to = panel_at + tap * (shape.deep * width)
-        matrix = self._filter(work, group, tap).moved(0, j * width)
+        matrix = self._filter(context, group, tap).moved(0, j * width)
 
         for columns in by_size(f, shape.wide, width, j):
             packed_right(f, matrix, to, shape.deep, columns, width, shape.deep, self.vector)
 
-    def _filter(self, work: Work, group: Index, tap: Index) -> Matrix:
+    def _filter(self, context: KernelContext, group: Index, tap: Index) -> Matrix:
         """Return the matrix of a tap of the filter, depth by output channels."""
-        f, shape, w = work.f, self.shape, work.inputs[1]
+        f, shape, w = context.f, self.shape, context.inputs[1]
         assert w is not None, "a convolution has a filter"
         of_tap = f.index(tap) * (shape.groups * shape.deep * shape.wide)
         if shape.is_filter_transposed:
@@ -111,56 +114,58 @@ class Correlation:
 
     # Computation.
 
-    def compute(self, work: Work, start: Value, stop: Value) -> None:
+    def compute(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the computation; work items are ranges of images, of their rows, and of panels."""
-        f, plan = work.f, self.plan
+        f, plan = context.f, self.plan
         for item in f.range(start, stop):
             rest, panels = f.index(item) // plan.columns, part_of(f, self.panels, item % plan.columns, plan.columns)
             images = part_of(f, self.shape.images, rest // plan.rows, plan.images)
             rows = part_of(f, self.shape.rows.pixels, rest % plan.rows, plan.rows)
             region = Region(images, rows, panels)
-            at = self._source(work, region)
+            at = self._source(context, region)
             for panel in f.range(*panels):
-                self._panel(work, at, region, f.index(panel))
+                self._panel(context, at, region, f.index(panel))
 
-    def _source(self, work: Work, region: Region) -> Images:
+    def _source(self, context: KernelContext, region: Region) -> Images:
         """Return the padded part of the source that a region sees."""
-        f, border, plan = work.f, self.border, self.plan
+        f, border, plan = context.f, self.border, self.plan
         line = border.columns * border.between
         first = region.rows[0] * self.shape.rows.step
-        begin = onward(first_operand(work), region.images[0] * (border.rows * border.columns), border.between)
+        begin = onward(first_operand(context), region.images[0] * (border.rows * border.columns), border.between)
         if not plan.copies:
             assert isinstance(begin, Value), "it is in memory"
             return Images(begin + first * line, border.rows * line, line, border.between)
         if plan.by_panels:
-            return Images(work.shared_scratch(0, self.element), border.size, border.width * border.pixel, border.pixel)
+            return Images(
+                context.shared_scratch(0, self.element), border.size, border.width * border.pixel, border.pixel
+            )
         count, rows = (stop - start for start, stop in (region.images, region.rows))
         height = (rows - self.most_rows) * self.shape.rows.step + border.height
-        return bordered(f, border, begin, work.thread_scratch(0, self.element), count, first, height, self.vector)
+        return bordered(f, border, begin, context.thread_scratch(0, self.element), count, first, height, self.vector)
 
-    def _panel(self, work: Work, at: Images, region: Region, panel: Value) -> None:
-        f, shape, plan = work.f, self.shape, self.plan
+    def _panel(self, context: KernelContext, at: Images, region: Region, panel: Value) -> None:
+        f, shape, plan = context.f, self.shape, self.plan
         group, j = panel // self.across, panel % self.across
-        packed = self._packed(work, panel)
+        packed = self._packed(context, panel)
 
         for columns in by_size(f, shape.wide, plan.width, j):
             for r in f.range(0, len(shape.rows.phases)):
                 for c in f.range(0, len(shape.columns.phases)):
-                    _Tiles(self, work, at, region, packed, group, j * plan.width, columns, (r, c)).write()
+                    _Tiles(self, context, at, region, packed, group, j * plan.width, columns, (r, c)).write()
 
-    def _packed(self, work: Work, panel: Value) -> Matrix:
-        f, plan, size = work.f, self.plan, self.panel_size
+    def _packed(self, context: KernelContext, panel: Value) -> Matrix:
+        f, plan, size = context.f, self.plan, self.panel_size
         if not plan.packs:
-            return self._filter(work, 0, 0).moved(0, panel * plan.width)
+            return self._filter(context, 0, 0).moved(0, panel * plan.width)
         if not plan.by_panels:
-            return Matrix(work.shared_scratch(0, self.element) + panel * size, plan.width)
-        to = work.thread_scratch(0, self.element)
+            return Matrix(context.shared_scratch(0, self.element) + panel * size, plan.width)
+        to = context.thread_scratch(0, self.element)
         for tap in f.range(0, self.shape.taps):
-            self._pack_tap(work, to, panel, tap)
+            self._pack_tap(context, to, panel, tap)
         return Matrix(to, plan.width)
 
 
-class _Chosen(NamedTuple):
+class _RuntimePhase(NamedTuple):
     """The fields of a phase whose number is known at run time only."""
 
     first: Index
@@ -176,8 +181,8 @@ class _Tiles:
 
     def __init__(
         self,
-        made: Correlation,
-        work: Work,
+        convolution: Correlation,
+        context: KernelContext,
         at: Images,
         region: Region,
         packed: Matrix,
@@ -186,12 +191,19 @@ class _Tiles:
         columns: int,
         phase: tuple[Index, Index],
     ) -> None:
-        self.made, self.work, self.f, self.at, self.region, self.packed = made, work, work.f, at, region, packed
-        self.shape, self.plan, self.columns = made.shape, made.plan, columns
-        self.rows = _chosen(work.f, made.shape.rows.phases, phase[0])
-        self.across = _chosen(work.f, made.shape.columns.phases, phase[1])
-        self.channel = group * made.shape.wide + channel
-        self.left = at.at + group * made.shape.deep
+        self.convolution, self.context, self.f, self.at, self.region, self.packed = (
+            convolution,
+            context,
+            context.f,
+            at,
+            region,
+            packed,
+        )
+        self.shape, self.plan, self.columns = convolution.shape, convolution.plan, columns
+        self.rows = _chosen(context.f, convolution.shape.rows.phases, phase[0])
+        self.across = _chosen(context.f, convolution.shape.columns.phases, phase[1])
+        self.channel = group * convolution.shape.wide + channel
+        self.left = at.at + group * convolution.shape.deep
 
     def write(self) -> None:
         """Write all tiles; the last tile of a line overlaps the one before, so that all are equally large."""
@@ -218,7 +230,7 @@ class _Tiles:
 
     def _finish(self, sums: list[list[Value]], pixel: Index, onward: list[int]) -> None:
         """Pass the vectors of a tile to the epilogue; `onward` has the distances of its pixels from the first."""
-        lanes, channels, finish = self.plan.lanes, self.shape.groups * self.shape.wide, self.work.finish
+        lanes, channels, finish = self.plan.lanes, self.shape.groups * self.shape.wide, self.context.finish
         vectors = [
             (far, v * lanes, min(lanes, self.columns - v * lanes), x)
             for far, line in zip(onward, sums, strict=True)
@@ -228,18 +240,18 @@ class _Tiles:
             for far, c, tail, x in vectors:
                 finish(x, pixel + far, self.channel + c, tail)
             return
-        result = self.work.outputs[0] + (pixel * channels + self.channel)
+        result = self.context.outputs[0] + (pixel * channels + self.channel)
         for far, c, tail, x in vectors:
             self.f.store(x, result, far * channels + c, tail)
 
     def _sums(self, left: Value, offsets: list[int]) -> list[Value]:
         """Return the sums of a tile: each block of the depth is a chain, and the chains are added in order."""
-        f, vector = self.f, self.made.vector
+        f, vector = self.f, self.convolution.vector
         right = self.packed.at + (self.rows.filters * self.shape.window[1] + self.across.filters) * self._tap
         loops, cut = self._depth()
         if not cut:
             return tile(f, left, offsets, right, self.columns, vector, loops, self._ahead(left, offsets))
-        total = self.work.thread_scratch(int(self.made.has_own_copy), self.made.element)
+        total = self.context.thread_scratch(int(self.convolution.has_own_copy), self.convolution.element)
         count = len(offsets) * -(-self.columns // vector.lanes)
         for i in range(count):
             f.store(f.constant(vector, 0), total, i * vector.lanes)
@@ -260,7 +272,7 @@ class _Tiles:
     def _add(
         self, total: Value, count: int, left: Value, offsets: list[int], right: Value, loops: list[DepthLoop], cut: int
     ) -> None:
-        f, vector = self.f, self.made.vector
+        f, vector = self.f, self.convolution.vector
         if cut:
             for i in f.range(0, loops[0].iterations):
                 self._add(
@@ -299,5 +311,5 @@ def part_of(f: Function, total: int, number: Index, parts: int) -> tuple[Index, 
     return f.index(number) * total // parts, (f.index(number) + 1) * total // parts
 
 
-def _chosen(f: Function, phases: Sequence[AxisPhase], number: Index) -> _Chosen:
-    return _Chosen(*(choice(f, number, options) for options in zip(*phases, strict=True)))
+def _chosen(f: Function, phases: Sequence[AxisPhase], number: Index) -> _RuntimePhase:
+    return _RuntimePhase(*(choice(f, number, options) for options in zip(*phases, strict=True)))

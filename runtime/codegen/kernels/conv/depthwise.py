@@ -18,7 +18,7 @@ from runtime.codegen.kernels.conv.axes import AxisPhase
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
 from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.plan import ConvShape
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import starts
 from runtime.codegen.machine import Target
 
@@ -53,35 +53,42 @@ class Depthwise:
         cost = shape.steps / self.lanes * DEPTHWISE_TAP_CYCLES
         return KernelSteps((KernelStep(self.compute, shape.images * self.parts, cost),), (), (own,))
 
-    def compute(self, work: Work, start: Value, stop: Value) -> None:
+    def compute(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the kernel step; work items are parts of images."""
-        f, shape = work.f, self.shape
+        f, shape = context.f, self.shape
         for item in f.range(start, stop):
             image = f.index(item) // self.parts
             first, end = part_of(f, shape.rows.pixels, item % self.parts, self.parts)
-            at = self._source(work, image, first, end - first)
+            at = self._source(context, image, first, end - first)
             for rows in shape.rows.phases:
                 for row in f.range(first, rows.pixels if self.parts == 1 else minimum(f.index(end), rows.pixels)):
                     for columns in shape.columns.phases:
-                        self.row(work, at, image, first, row, rows, columns)
+                        self.row(context, at, image, first, row, rows, columns)
 
-    def _source(self, work: Work, image: Value, first: Index, count: Index) -> Images:
-        f, border, rows = work.f, self.border, self.shape.rows
+    def _source(self, context: KernelContext, image: Value, first: Index, count: Index) -> Images:
+        f, border, rows = context.f, self.border, self.shape.rows
         line = border.columns * border.between
-        begin = onward(first_operand(work), image * (border.rows * border.columns), border.between)
+        begin = onward(first_operand(context), image * (border.rows * border.columns), border.between)
         if not self.is_copied:
             assert isinstance(begin, Value), "it is in memory"
             return Images(begin + first * rows.step * line, 0, line, border.between)
         height = (count - self.most_rows) * rows.step + border.height
         return bordered(
-            f, border, begin, work.thread_scratch(0, self.element), 1, first * rows.step, height, self.vector
+            f, border, begin, context.thread_scratch(0, self.element), 1, first * rows.step, height, self.vector
         )
 
     def row(
-        self, work: Work, at: Images, image: Value, first: Index, row: Index, rows: AxisPhase, columns: AxisPhase
+        self,
+        context: KernelContext,
+        at: Images,
+        image: Value,
+        first: Index,
+        row: Index,
+        rows: AxisPhase,
+        columns: AxisPhase,
     ) -> None:
         """Compute the pixels of a phase in a row, of a part that begins at row `first`."""
-        f, shape = work.f, self.shape
+        f, shape = context.f, self.shape
         height, width = (sum(phase.pixels for phase in axis.phases) for axis in (shape.rows, shape.columns))
         pixel = (image * height + rows.first + row * shape.rows.every) * width + columns.first
         line = at.at + (rows.start + (row - first) * shape.rows.step) * at.row
@@ -90,27 +97,27 @@ class Depthwise:
             left = line + (columns.start + column * shape.columns.step) * at.pixel
             to = pixel + column * shape.columns.every
             for c, tail in vectors(f, shape.groups, self.lanes):
-                weights = self._weights(work, c, tail, rows, columns)
-                made = self._sums(f, left + c, at, weights, beside, tail)
-                self._write(work, made, to, c, tail)
+                weights = self._weights(context, c, tail, rows, columns)
+                sums = self._sums(f, left + c, at, weights, beside, tail)
+                self._write(context, sums, to, c, tail)
 
-    def _write(self, work: Work, made: list[Value], pixel: Value, c: Index, tail: int) -> None:
+    def _write(self, context: KernelContext, sums: list[Value], pixel: Value, c: Index, tail: int) -> None:
         every, channels = self.shape.columns.every, self.shape.groups
-        for i, x in enumerate(made):
-            if work.finish is not None:
-                work.finish(x, pixel + i * every, c, tail)
+        for i, x in enumerate(sums):
+            if context.finish is not None:
+                context.finish(x, pixel + i * every, c, tail)
                 continue
-            work.f.store(x, work.outputs[0] + pixel * channels + c, i * every * channels, tail)
+            context.f.store(x, context.outputs[0] + pixel * channels + c, i * every * channels, tail)
 
     def _weights(
-        self, work: Work, c: Index, tail: int, rows: AxisPhase, columns: AxisPhase
+        self, context: KernelContext, c: Index, tail: int, rows: AxisPhase, columns: AxisPhase
     ) -> list[tuple[int, int, Value]]:
         """Return row, column and weights of each tap of a phase."""
-        w = work.inputs[1]
+        w = context.inputs[1]
         assert w is not None, "a convolution has a filter"
         across = self.shape.window[1]
         return [
-            (i, j, work.f.load(w + c, tap * self.shape.groups, self.lanes, tail))
+            (i, j, context.f.load(w + c, tap * self.shape.groups, self.lanes, tail))
             for i in range(rows.taps)
             for j in range(columns.taps)
             for tap in [(rows.filters + i * rows.onward) * across + columns.filters + j * columns.onward]

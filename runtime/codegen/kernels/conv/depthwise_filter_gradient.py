@@ -17,7 +17,7 @@ from runtime.codegen.kernels.conv.filter_plan import FilterAxis
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import zeros
 from runtime.codegen.kernels.partial_sums import reduction_step
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 
 BLOCK_PIXELS: Final = 256
@@ -57,51 +57,58 @@ class DepthwiseFilterGradient:
         steps = (KernelStep(self.part, self.parts, self.cycles), join)
         return KernelSteps(steps, (self.parts * self.size * item,), (self.border.size * item,))
 
-    def part(self, work: Work, start: Value, stop: Value) -> None:
+    def part(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the sums; work items are parts of all blocks of pixels."""
-        f = work.f
+        f = context.f
         for item in f.range(start, stop):
-            to = work.shared_scratch(0, self.element) + item * self.size
+            to = context.shared_scratch(0, self.element) + item * self.size
             zeros(f, to, self.size, self.vector)
             first, end = part_of(f, self.blocks, item, self.parts)
             for number in f.range(first, end):
-                self._block(work, f.index(number), to)
+                self._block(context, f.index(number), to)
 
-    def _block(self, work: Work, number: Value, to: Value) -> None:
-        f, border, rows = work.f, self.border, self.rows
-        dy = work.inputs[1]
+    def _block(self, context: KernelContext, number: Value, to: Value) -> None:
+        f, border, rows = context.f, self.border, self.rows
+        dy = context.inputs[1]
         assert dy is not None, "the gradient of the result is there"
         down = -(-rows.pixels // self.height)
         image, first = number // down, number % down * self.height
         count: Index = self.height
         if rows.pixels % self.height:
             count = minimum(rows.pixels - first, self.height)
-        begin = onward(first_operand(work), image * (border.rows * border.columns), self.channels)
+        begin = onward(first_operand(context), image * (border.rows * border.columns), self.channels)
         height = (count - self.height) * rows.stride + border.height
         at = bordered(
-            f, border, begin, work.thread_scratch(0, self.element), 1, first * rows.stride, height, self.vector
+            f, border, begin, context.thread_scratch(0, self.element), 1, first * rows.stride, height, self.vector
         )
-        given = dy + (image * rows.pixels + first) * (self.columns.pixels * self.channels)
+        gradient = dy + (image * rows.pixels + first) * (self.columns.pixels * self.channels)
         for c, tail in vectors(f, self.channels, self.lanes):
             for start in range(0, len(self.taps), self.most):
                 taps = self.taps[start : start + self.most]
-                sums = self._sums(work, at, given + c, c, tail, count, taps)
+                sums = self._sums(context, at, gradient + c, c, tail, count, taps)
                 pixel = to + start * self.channels + c
                 for i, total in enumerate(sums):
                     before = f.load(pixel, i * self.channels, self.lanes, tail)
                     f.store(before + total, pixel, i * self.channels, tail)
 
     def _sums(
-        self, work: Work, at: Images, given: Value, c: Index, tail: int, count: Index, taps: list[tuple[int, int]]
+        self,
+        context: KernelContext,
+        at: Images,
+        gradient: Value,
+        c: Index,
+        tail: int,
+        count: Index,
+        taps: list[tuple[int, int]],
     ) -> list[Value]:
-        f, rows, columns = work.f, self.rows, self.columns
+        f, rows, columns = context.f, self.rows, self.columns
         outer = f.loop(0, count, 1, [f.constant(self.vector, 0)] * len(taps))
         for row, carried in outer:
             line = at.at + row * (rows.stride * at.row) + c
             inner = f.loop(0, columns.pixels, 1, carried)
             for column, sums in inner:
                 pixel = f.index(row) * columns.pixels + column
-                share = f.load(given + pixel * self.channels, 0, self.lanes, tail)
+                share = f.load(gradient + pixel * self.channels, 0, self.lanes, tail)
                 left = line + column * (columns.stride * at.pixel)
                 offsets = [i * rows.dilation * at.row + j * columns.dilation * at.pixel for i, j in taps]
                 inner.carry(

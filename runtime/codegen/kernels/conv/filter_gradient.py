@@ -20,24 +20,24 @@ from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.matmul import in_shares, in_tiles
 from runtime.codegen.kernels.partial_sums import reduction_step
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import DepthLoop, by_size, choice, lines, tile
 from runtime.codegen.machine import Target
 
 
 def filter_steps(target: Target, shape: FilterGradient) -> KernelSteps:
     """Return the kernel steps, whose operands are the input and the gradient of the result."""
-    made, item = _Emission(shape.planned(target)), shape.element.bits // 8
-    shape = made.shape
+    emission, item = _Emission(shape.planned(target)), shape.element.bits // 8
+    shape = emission.shape
     steps = shape.size // shape.groups * shape.images * shape.rows.pixels * shape.columns.pixels
     cost = multiply_add_cycles(target, shape.lanes, steps)
     kernel_steps: list[KernelStep] = []
     shared = [shape.parts * shape.size * item if shape.parts > 1 else 64]
     if shape.together > 1:
         size = shape.images * shape.rows.source * shape.columns.source
-        kernel_steps.append(KernelStep(made.copy, shape.images, size * shape.pixel * PACKED_ELEMENT_CYCLES))
+        kernel_steps.append(KernelStep(emission.copy, shape.images, size * shape.pixel * PACKED_ELEMENT_CYCLES))
         shared.append(size * shape.pixel * item)
-    kernel_steps += [KernelStep(made.parts, shape.parts * shape.panels, cost)]
+    kernel_steps += [KernelStep(emission.parts, shape.parts * shape.panels, cost)]
     if shape.parts > 1:
         kernel_steps.append(reduction_step(shape.element, shape.lanes, shape.size, shape.parts))
     images, rows = shape.block
@@ -62,46 +62,48 @@ class _Emission:
     def __init__(self, shape: FilterGradient) -> None:
         self.shape, self.vector = shape, shape.element.of(shape.lanes)
 
-    def copy(self, work: Work, start: Value, stop: Value) -> None:
+    def copy(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Copy the images; work items are images."""
-        f, shape, source = work.f, self.shape, work.inputs[0]
+        f, shape, source = context.f, self.shape, context.inputs[0]
         assert source is not None, "the input is there"
         pixels, channels = shape.rows.source * shape.columns.source, shape.groups * shape.deep
         for item in f.range(start, stop):
             first, image = f.index(item) // shape.together, f.index(item) % shape.together
-            to = work.shared_scratch(1, shape.element) + (first * (pixels * shape.together) + image) * shape.pixel
+            to = context.shared_scratch(1, shape.element) + (first * (pixels * shape.together) + image) * shape.pixel
             for pixel in f.range(0, pixels):
                 at = source + (f.index(item) * pixels + pixel) * channels
                 copied(f, at, to + pixel * (shape.together * shape.pixel), channels, self.vector)
 
-    def parts(self, work: Work, start: Value, stop: Value) -> None:
+    def parts(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the sums; work items are panels in parts of all pixels."""
-        f, shape = work.f, self.shape
+        f, shape = context.f, self.shape
         for item in f.range(start, stop):
             part, panel = f.index(item) // shape.panels, f.index(item) % shape.panels
             group, j = panel // shape.across, panel % shape.across
-            to = work.outputs[0] if shape.parts == 1 else work.shared_scratch(0, shape.element) + part * shape.size
+            to = (
+                context.outputs[0] if shape.parts == 1 else context.shared_scratch(0, shape.element) + part * shape.size
+            )
             to = to + (group * shape.wide + j * shape.width)
             first, end = part_of(f, shape.blocks, part, shape.parts)
 
             for columns in by_size(f, shape.wide, shape.width, j):
                 for number in f.range(first, end):
-                    seen = self._block(work, f.index(number), group, j, columns)
-                    self._tiles(work, seen, group, to, columns, f.index(number).equal(first))
+                    seen = self._block(context, f.index(number), group, j, columns)
+                    self._tiles(context, seen, group, to, columns, f.index(number).equal(first))
 
-    def _block(self, work: Work, number: Value, group: Value, j: Value, columns: int) -> _Block:
-        f, shape, (images, rows) = work.f, self.shape, self.shape.block
+    def _block(self, context: KernelContext, number: Value, group: Value, j: Value, columns: int) -> _Block:
+        f, shape, (images, rows) = context.f, self.shape, self.shape.block
         down = -(-shape.rows.pixels // rows)
         first, row = number // down * images, number % down * rows
         count = images if shape.images % images == 0 else minimum(shape.images - first, images)
         height = rows if shape.rows.pixels % rows == 0 else minimum(shape.rows.pixels - row, rows)
-        channels, dy = shape.groups * shape.wide, work.inputs[1]
+        channels, dy = shape.groups * shape.wide, context.inputs[1]
         assert dy is not None, "the gradient of the result is there"
         pixels = shape.columns.pixels
         at = dy + ((first * shape.rows.pixels + row) * (pixels * channels) + group * shape.wide + j * shape.width)
         if not shape.packs:
             return _Block(first, count, row, height, at, channels)
-        to = work.thread_scratch(0, shape.element)
+        to = context.thread_scratch(0, shape.element)
         if shape.together > 1:
             for image in f.range(0, images):
                 for pixel in f.range(0, f.index(height) * pixels):
@@ -112,10 +114,12 @@ class _Emission:
                 copied(f, at + pixel * channels, to + pixel * shape.width, columns, self.vector)
         return _Block(first, count, row, height, to, shape.width)
 
-    def _tiles(self, work: Work, seen: _Block, group: Value, to: Value, columns: int, is_first: Value) -> None:
-        f, shape = work.f, self.shape
+    def _tiles(
+        self, context: KernelContext, seen: _Block, group: Value, to: Value, columns: int, is_first: Value
+    ) -> None:
+        f, shape = context.f, self.shape
         row = shape.groups * shape.wide
-        for left, offsets, first, panel, depth in self._rows(work, seen, group):
+        for left, offsets, first, panel, depth in self._rows(context, seen, group):
             pixel = to + first * row
             for i in range(len(offsets)):
                 f.prefetch(pixel, i * row)
@@ -136,17 +140,17 @@ class _Emission:
                 yield i * shape.groups * shape.wide + at, min(shape.lanes, columns - at), x
 
     def _rows(
-        self, work: Work, seen: _Block, group: Value
+        self, context: KernelContext, seen: _Block, group: Value
     ) -> Iterator[tuple[Value, list[int], Index, Value, list[DepthLoop]]]:
         """Yield, for each tile: address and offsets of its rows, its first row of the filter, panel, depth."""
-        return self._merged(work, seen, group) if self.shape.is_merged else self._by_taps(work, seen, group)
+        return self._merged(context, seen, group) if self.shape.is_merged else self._by_taps(context, seen, group)
 
     def _merged(
-        self, work: Work, seen: _Block, group: Value
+        self, context: KernelContext, seen: _Block, group: Value
     ) -> Iterator[tuple[Value, list[int], Index, Value, list[DepthLoop]]]:
-        f, shape = work.f, self.shape
+        f, shape = context.f, self.shape
         rows, columns, line = shape.rows, shape.columns, shape.line
-        at = self._seen(work, seen)
+        at = self._seen(context, seen)
         depth = self._depth(seen, at, seen.rows, columns.pixels)
         if line > shape.most:
             for i in f.range(0, rows.window):
@@ -164,9 +168,9 @@ class _Emission:
             left = at.at + f.index(i) * (rows.dilation * at.row) + group * shape.deep
             yield left, offsets, f.index(i) * line, seen.panel, depth
 
-    def _seen(self, work: Work, seen: _Block) -> Images:
+    def _seen(self, context: KernelContext, seen: _Block) -> Images:
         """Return the padded part of the input that a block of pixels sees."""
-        shape, border, source = self.shape, self.shape.border, work.inputs[0]
+        shape, border, source = self.shape, self.shape.border, context.inputs[0]
         assert source is not None, "the input is there"
         row = border.columns * border.between
         begin = source + seen.first * (border.rows * row)
@@ -174,13 +178,13 @@ class _Emission:
         if not shape.is_bordered:
             return Images(begin + first * row, border.rows * row, row, border.between)
         height = (seen.rows - shape.block[1]) * shape.rows.stride + border.height
-        to = work.thread_scratch(1, shape.element)
-        return bordered(work.f, border, begin, to, seen.images, first, height, self.vector)
+        to = context.thread_scratch(1, shape.element)
+        return bordered(context.f, border, begin, to, seen.images, first, height, self.vector)
 
     def _by_taps(
-        self, work: Work, seen: _Block, group: Value
+        self, context: KernelContext, seen: _Block, group: Value
     ) -> Iterator[tuple[Value, list[int], Index, Value, list[DepthLoop]]]:
-        f, shape, source = work.f, self.shape, work.inputs[0]
+        f, shape, source = context.f, self.shape, context.inputs[0]
         assert source is not None, "the input is there"
         rows, columns, channels = shape.rows, shape.columns, shape.groups * shape.deep
         line = columns.source * channels
@@ -188,7 +192,7 @@ class _Emission:
         if shape.together > 1:
             pixel = shape.together * shape.pixel
             line = columns.source * pixel
-            at = Images(work.shared_scratch(1, shape.element) + group * shape.deep, shape.pixel, line, pixel)
+            at = Images(context.shared_scratch(1, shape.element) + group * shape.deep, shape.pixel, line, pixel)
         for i in f.range(0, rows.window):
             top, height = inside_of(f, rows, i, seen.row, seen.rows)
             for j in f.range(0, columns.window):

@@ -19,7 +19,7 @@ from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.partial_sums import reduction_step
-from runtime.codegen.kernels.steps import ComputedOperand, KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import ComputedOperand, KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, lines, prefetching, tile
 from runtime.codegen.machine import Target
 
@@ -58,25 +58,25 @@ class FilterGradient1x1:
         own = self.height * self.columns * shape.pixel * item, self.panel * shape.across * item
         return KernelSteps((KernelStep(self.part, self.parts, cost), join), (self.parts * shape.size * item,), own)
 
-    def part(self, work: Work, start: Value, stop: Value) -> None:
+    def part(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the sums; work items are parts of all blocks."""
-        f, shape = work.f, self.shape
+        f, shape = context.f, self.shape
         for item in f.range(start, stop):
-            to = work.shared_scratch(0, shape.element) + item * shape.size
+            to = context.shared_scratch(0, shape.element) + item * shape.size
             first, end = part_of(f, self.blocks, item, self.parts)
             for number in f.range(first, end):
                 line = f.index(number) * self.height
                 count = self.height if self.lines % self.height == 0 else minimum(self.lines - line, self.height)
-                self._copy(work, line, count)
+                self._copy(context, line, count)
                 for panel in f.range(0, shape.across):
                     for columns in by_size(f, shape.wide, shape.width, f.index(panel)):
-                        self._panel(work, f.index(panel), columns, line, count, to, f.index(number).equal(first))
+                        self._panel(context, f.index(panel), columns, line, count, to, f.index(number).equal(first))
 
-    def _copy(self, work: Work, first: Value, count: Index) -> None:
+    def _copy(self, context: KernelContext, first: Value, count: Index) -> None:
         """Copy lines of pixels of the input, and panels of those of the gradient."""
-        f, shape, x, dy = work.f, self.shape, first_operand(work), work.inputs[1]
+        f, shape, x, dy = context.f, self.shape, first_operand(context), context.inputs[1]
         assert dy is not None, "the gradient of the result is there"
-        pixels, panels = work.thread_scratch(0, shape.element), work.thread_scratch(1, shape.element)
+        pixels, panels = context.thread_scratch(0, shape.element), context.thread_scratch(1, shape.element)
         rows, columns = shape.rows, shape.columns
         for i in f.range(0, count):
             line = first + i
@@ -99,36 +99,36 @@ class FilterGradient1x1:
                     copied(f, at + whole * shape.width, to, tail, self.vector)
 
     def _panel(
-        self, work: Work, panel: Value, columns: int, line: Value, count: Index, to: Value, is_first: Value
+        self, context: KernelContext, panel: Value, columns: int, line: Value, count: Index, to: Value, is_first: Value
     ) -> None:
-        f, shape = work.f, self.shape
+        f, shape = context.f, self.shape
         pixels, right = (
-            work.thread_scratch(0, shape.element),
-            work.thread_scratch(1, shape.element) + panel * self.panel,
+            context.thread_scratch(0, shape.element),
+            context.thread_scratch(1, shape.element) + panel * self.panel,
         )
         depth = [DepthLoop(f.index(count) * self.columns, shape.pixel, shape.width)]
         start, before = 0, panel * self.tiles
         for size, many in shares(shape.deep, shape.most):
             for c in f.range(start, start + size * many, size):
                 pixel = to + (f.index(c) * shape.wide + panel * shape.width)
-                ahead = self._ahead(work, line, before + (f.index(c) - start) // size)
+                ahead = self._ahead(context, line, before + (f.index(c) - start) // size)
                 sums = tile(f, pixels + c, [*range(size)], right, columns, self.vector, depth, ahead)
                 self._add(pixel, lines(sums, size), columns, is_first)
             start, before = start + size * many, before + many
 
-    def _ahead(self, work: Work, line: Value, number: Value) -> list[Prefetch]:
+    def _ahead(self, context: KernelContext, line: Value, number: Value) -> list[Prefetch]:
         """Return prefetches of the next block, the share of a numbered tile."""
-        shape, (x, dy) = self.shape, work.inputs
+        shape, (x, dy) = self.shape, context.inputs
         assert dy is not None, "the gradient of the result is there"
         next_place = (line + self.height) * self.columns
-        of_x = work.computed_operand.operands if work.computed_operand else [x] if x else []
+        of_x = context.computed_operand.operands if context.computed_operand else [x] if x else []
         if shape.rows.stride * shape.columns.stride > 1:
             of_x = []
         asked: list[Prefetch] = []
         for operand, channels in (*((of, shape.deep) for of in of_x), (dy, shape.wide)):
             step = -(-channels // (self.tiles * shape.across))
             share = number * (step * self.height * self.columns)
-            asked.append(prefetching(work.f, operand + next_place * channels + share, step))
+            asked.append(prefetching(context.f, operand + next_place * channels + share, step))
         return asked
 
     def _add(self, pixel: Value, sums: list[list[Value]], columns: int, is_first: Value) -> None:

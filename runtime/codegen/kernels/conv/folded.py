@@ -19,7 +19,7 @@ from runtime.codegen.kernels.copies import copied, zeros
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import tile_cycles, tile_shape
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Prepack, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack
 from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, starts, tile
 from runtime.codegen.machine import Target
 
@@ -83,16 +83,16 @@ class Folded:
 
     # The filter.
 
-    def pack(self, work: Work, start: Value, stop: Value) -> None:
+    def pack(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Pack the filter; work items are rows of the filter in a panel."""
-        f, rows = work.f, self.shape.window[0]
+        f, rows = context.f, self.shape.window[0]
         for item in f.range(start, stop):
             panel, row = f.index(item) // rows, f.index(item) % rows
-            self._pack_row(work, work.shared_scratch(0, self.element) + panel * self._panel_size, panel, row)
+            self._pack_row(context, context.shared_scratch(0, self.element) + panel * self._panel_size, panel, row)
 
-    def _pack_row(self, work: Work, panel_at: Value, panel: Value, row: Value) -> None:
+    def _pack_row(self, context: KernelContext, panel_at: Value, panel: Value, row: Value) -> None:
         """Pack, for every channel of the source, all of its factors."""
-        f, shape, w = work.f, self.shape, work.inputs[1]
+        f, shape, w = context.f, self.shape, context.inputs[1]
         assert w is not None, "a convolution has a filter"
         columns, row_size = self.columns_of_filter, shape.deep * self.pixel
         source, to = w + row * (columns * shape.wide * shape.deep), panel_at + row * row_size
@@ -116,22 +116,22 @@ class Folded:
 
     # The convolution.
 
-    def compute(self, work: Work, start: Value, stop: Value) -> None:
+    def compute(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the computation; work items are a few output rows of an image, or panels for all images."""
-        f, shape = work.f, self.shape
+        f, shape = context.f, self.shape
         for item in f.range(start, stop):
-            self._clear(f, work.thread_scratch(0, self.element))
+            self._clear(f, context.thread_scratch(0, self.element))
             if self.by_panels:
-                packed = work.thread_scratch(1, self.element)
+                packed = context.thread_scratch(1, self.element)
                 for row in f.range(0, shape.window[0]):
-                    self._pack_row(work, packed, f.index(item), f.index(row))
+                    self._pack_row(context, packed, f.index(item), f.index(row))
                 for image in f.range(0, shape.images):
-                    self._rows(work, packed, f.index(image), f.index(item), (0, self.rows.pixels))
+                    self._rows(context, packed, f.index(image), f.index(item), (0, self.rows.pixels))
                 continue
             image, rows = f.index(item) // self.parts, part_of(f, self.rows.pixels, item % self.parts, self.parts)
             for panel in f.range(0, self.panels):
-                packed = work.shared_scratch(0, self.element) + f.index(panel) * self._panel_size
-                self._rows(work, packed, image, f.index(panel), rows)
+                packed = context.shared_scratch(0, self.element) + f.index(panel) * self._panel_size
+                self._rows(context, packed, image, f.index(panel), rows)
 
     def _clear(self, f: Function, products: Value) -> None:
         """Clear the pixels that the source does not have."""
@@ -139,20 +139,22 @@ class Folded:
         zeros(f, products, self.margin * self.pixel, self.vector)
         zeros(f, products + end * self.pixel, (self.across - end) * self.pixel, self.vector)
 
-    def _rows(self, work: Work, packed: Value, image: Value, panel: Value, rows: tuple[Index, Index]) -> None:
-        f, products = work.f, work.thread_scratch(0, self.element)
+    def _rows(
+        self, context: KernelContext, packed: Value, image: Value, panel: Value, rows: tuple[Index, Index]
+    ) -> None:
+        f, products = context.f, context.thread_scratch(0, self.element)
         first = self.margin + self.columns.start - self.shape.columns.before
         for row in f.range(*rows):
-            self._multiply(work, image, f.index(row), packed)
+            self._multiply(context, image, f.index(row), packed)
             pixel = (image * self.rows.pixels + row) * self.columns.pixels
             for count in by_size(f, self.shape.wide, self.share, panel):
                 for column in f.range(0, self.columns.pixels):
                     at = products + (f.index(column) + first) * self.pixel
-                    self._fold(work, at, pixel + column, panel * self.share, count)
+                    self._fold(context, at, pixel + column, panel * self.share, count)
 
-    def _multiply(self, work: Work, image: Value, row: Value, packed: Value) -> None:
+    def _multiply(self, context: KernelContext, image: Value, row: Value, packed: Value) -> None:
         """Multiply all pixels below an output row by the rows of the filter, and add over rows and channels."""
-        f, shape, source = work.f, self.shape, work.inputs[0]
+        f, shape, source = context.f, self.shape, context.inputs[0]
         assert source is not None, "a convolution has a source"
         line = shape.columns.source * shape.deep
         first, stop = _taps(shape.rows, self.rows, row)
@@ -165,30 +167,30 @@ class Folded:
             DepthLoop(shape.deep, 1, self.pixel),
         )
         if not self.is_cut:
-            self._tiles(work, left, right, [over_rows, over_channels])
+            self._tiles(context, left, right, [over_rows, over_channels])
             return
         end = self.margin * self.pixel
-        zeros(f, work.thread_scratch(0, self.element) + end, shape.columns.source * self.pixel, self.vector)
+        zeros(f, context.thread_scratch(0, self.element) + end, shape.columns.source * self.pixel, self.vector)
         for i in f.range(0, over_rows.iterations):
-            self._tiles(work, left + i * over_rows.left, right + i * over_rows.right, [over_channels])
+            self._tiles(context, left + i * over_rows.left, right + i * over_rows.right, [over_channels])
 
-    def _tiles(self, work: Work, left: Value, right: Value, depth: list[DepthLoop]) -> None:
+    def _tiles(self, context: KernelContext, left: Value, right: Value, depth: list[DepthLoop]) -> None:
         """Compute the products of a line of pixels; parts of a split depth are added in order."""
-        f, shape, lanes = work.f, self.shape, self.vector.lanes
+        f, shape, lanes = context.f, self.shape, self.vector.lanes
         rows = [i * shape.deep for i in range(self.rows_of_tile)]
         for j in range(0, self.pixel, self.width):
             count = min(self.width, self.pixel - j)
             for pixel in starts(f, shape.columns.source, self.rows_of_tile):
-                to = work.thread_scratch(0, self.element) + ((f.index(pixel) + self.margin) * self.pixel + j)
+                to = context.thread_scratch(0, self.element) + ((f.index(pixel) + self.margin) * self.pixel + j)
                 sums = tile(f, left + f.index(pixel) * shape.deep, rows, right + j, count, self.vector, depth)
                 for i, vectors in enumerate(lines(sums, len(rows))):
                     for v, x in enumerate(vectors):
                         at = i * self.pixel + v * lanes
                         f.store(x if not self.is_cut else f.load(to, at, lanes) + x, to, at)
 
-    def _fold(self, work: Work, at: Value, pixel: Value, first: Value, count: int) -> None:
+    def _fold(self, context: KernelContext, at: Value, pixel: Value, first: Value, count: int) -> None:
         """Write `count` channels of an output pixel, from the products of the pixels below it."""
-        f, lanes, columns = work.f, self.vector.lanes, self.columns
+        f, lanes, columns = context.f, self.vector.lanes, self.columns
         for channel in range(0, count, lanes):
             seen = (
                 f.load(at, t * self.pixel + (columns.filters + t * columns.onward) * self.share + channel, lanes)
@@ -198,10 +200,10 @@ class Folded:
             for x in seen:
                 total = total + x
             tail = min(lanes, count - channel)
-            if work.finish is not None:
-                work.finish(total, pixel, first + channel, tail)
+            if context.finish is not None:
+                context.finish(total, pixel, first + channel, tail)
             else:
-                f.store(total, work.outputs[0] + (pixel * self.shape.wide + first), channel, tail)
+                f.store(total, context.outputs[0] + (pixel * self.shape.wide + first), channel, tail)
 
     # The partition.
 

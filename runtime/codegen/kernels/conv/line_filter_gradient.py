@@ -19,7 +19,7 @@ from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import copied, zeros
 from runtime.codegen.kernels.matmul import in_shares
 from runtime.codegen.kernels.matmul.plan import shares, tile_cycles, tile_shape
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import DepthLoop, lines, tile
 from runtime.codegen.machine import Target
 
@@ -85,25 +85,25 @@ class LineFilterGradient:
 
     # Parts.
 
-    def part(self, work: Work, start: Value, stop: Value) -> None:
+    def part(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the sums; work items are parts of all blocks."""
-        f, shape, (images, rows) = work.f, self.shape, self.block
+        f, shape, (images, rows) = context.f, self.shape, self.block
         for item in f.range(start, stop):
-            to = work.shared_scratch(0, shape.element) + f.index(item) * (self.depth * self.line)
+            to = context.shared_scratch(0, shape.element) + f.index(item) * (self.depth * self.line)
             zeros(f, to, self.depth * self.line, self.vector)
             for number in f.range(*part_of(f, self.blocks, item, self.parts)):
                 image, row = f.index(number) // self.down * images, f.index(number) % self.down * rows
                 count = minimum(shape.images - image, images) if shape.images % images else images
                 height = minimum(shape.rows.pixels - row, rows) if shape.rows.pixels % rows else rows
-                at = self._seen(work, image, row, count, height)
+                at = self._seen(context, image, row, count, height)
                 self._copy(
-                    work, (image * shape.rows.pixels + row), f.index(count) * height
+                    context, (image * shape.rows.pixels + row), f.index(count) * height
                 )  # a block of several images has whole images
-                self._tiles(work, at, count, height, to)
+                self._tiles(context, at, count, height, to)
 
-    def _seen(self, work: Work, image: Value, row: Value, images: Index, rows: Index) -> Images:
+    def _seen(self, context: KernelContext, image: Value, row: Value, images: Index, rows: Index) -> Images:
         """Return the lines of the input that a block sees."""
-        shape, border, source = self.shape, self._border, work.inputs[0]
+        shape, border, source = self.shape, self._border, context.inputs[0]
         assert source is not None, "the input is there"
         line = border.columns * border.between
         begin, first = source + image * (border.rows * line), row * shape.rows.stride
@@ -111,14 +111,14 @@ class LineFilterGradient:
             return Images(begin + first * line, border.rows * line, line, border.between)
         height = (rows - self.block[1]) * shape.rows.stride + border.height
         return bordered(
-            work.f, border, begin, work.thread_scratch(1, shape.element), images, first, height, self.vector
+            context.f, border, begin, context.thread_scratch(1, shape.element), images, first, height, self.vector
         )
 
-    def _copy(self, work: Work, first: Value, count: Index) -> None:
+    def _copy(self, context: KernelContext, first: Value, count: Index) -> None:
         """Copy lines of the gradient."""
-        f, shape, dy = work.f, self.shape, work.inputs[1]
+        f, shape, dy = context.f, self.shape, context.inputs[1]
         assert dy is not None, "the gradient of the result is there"
-        pixels, wide, to = shape.columns.pixels, shape.wide, work.thread_scratch(0, shape.element)
+        pixels, wide, to = shape.columns.pixels, shape.wide, context.thread_scratch(0, shape.element)
         for i in f.range(0, count):
             at = to + f.index(i) * (self.across * wide)
             zeros(f, at, self.margin * wide, self.vector)
@@ -126,10 +126,10 @@ class LineFilterGradient:
             zeros(f, at + (self.margin + pixels) * wide, (self.across - self.margin - pixels) * wide, self.vector)
         zeros(f, to + f.index(count) * (self.across * wide), self.line + shape.lanes, self.vector)
 
-    def _tiles(self, work: Work, at: Images, images: Index, rows: Index, to: Value) -> None:
-        f, shape, line = work.f, self.shape, self.across * self.shape.wide
+    def _tiles(self, context: KernelContext, at: Images, images: Index, rows: Index, to: Value) -> None:
+        f, shape, line = context.f, self.shape, self.across * self.shape.wide
         begin = self.margin + shape.columns.before - (shape.columns.window - 1)
-        right = work.thread_scratch(0, shape.element) + begin * shape.wide
+        right = context.thread_scratch(0, shape.element) + begin * shape.wide
         depth = [
             DepthLoop(images, at.image, self.block[1] * line),
             DepthLoop(rows, shape.rows.stride * at.row, line),
@@ -171,16 +171,16 @@ class LineFilterGradient:
 
     # Addition of parts.
 
-    def join(self, work: Work, start: Value, stop: Value) -> None:
+    def join(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Add the parts; work items are rows of the filter and channels of the input."""
-        f, shape = work.f, self.shape
+        f, shape = context.f, self.shape
         for item in f.range(start, stop):
             tap, channel = f.index(item) // shape.deep, f.index(item) % shape.deep
             for j in range(shape.columns.window):
-                sums = work.shared_scratch(0, shape.element) + f.index(item) * self.line
+                sums = context.shared_scratch(0, shape.element) + f.index(item) * self.line
                 far = (shape.columns.window - 1 - j) * shape.wide
                 total = f.load(sums, far, shape.lanes, shape.wide)
                 for part in range(1, self.parts):
                     total = total + f.load(sums, part * self.depth * self.line + far, shape.lanes, shape.wide)
                 at = ((tap * shape.columns.window + j) * shape.deep + channel) * shape.wide
-                f.store(total, work.outputs[0] + at, 0, shape.wide)
+                f.store(total, context.outputs[0] + at, 0, shape.wide)

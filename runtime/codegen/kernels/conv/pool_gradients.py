@@ -11,40 +11,40 @@ from runtime.codegen.ir.words import convert, minimum, where
 from runtime.codegen.kernels.conv.pooling import Pool, is_more
 from runtime.codegen.kernels.conv.taps import Bounds, Fold, seeing
 from runtime.codegen.kernels.copies import zeros
-from runtime.codegen.kernels.steps import Work
+from runtime.codegen.kernels.steps import KernelContext
 
 
-def mean_gradient_apart(pool: Pool, work: Work, image: Value, row: Value) -> None:
+def mean_gradient_apart(pool: Pool, context: KernelContext, image: Value, row: Value) -> None:
     """Write the gradient of means of windows that do not overlap: each of their pixels gets the same share."""
-    f, dy = work.f, work.inputs[0]
+    f, dy = context.f, context.inputs[0]
     assert dy is not None, "the gradient is there"
-    _clear(pool, work, image, row)
-    for column, c, count, source in pool.windows(work, image, row):
+    _clear(pool, context, image, row)
+    for column, c, count, source in pool.windows(context, image, row):
         share = f.load(dy + pool.place(f, image, row, column), c, pool.lanes, count) * (
             1 / (pool.rows.window * pool.columns.window)
         )
         for i in range(pool.rows.window):
             for j in range(pool.columns.window):
-                _put(pool, work, share, source, i, j, c, count)
+                _put(pool, context, share, source, i, j, c, count)
 
 
-def largest_gradient_apart(pool: Pool, work: Work, image: Value, row: Value) -> None:
+def largest_gradient_apart(pool: Pool, context: KernelContext, image: Value, row: Value) -> None:
     """Write the gradient of maxima of windows that do not overlap: the first of equal maxima gets all of it."""
-    f, (x, dy) = work.f, work.inputs
+    f, (x, dy) = context.f, context.inputs
     assert dy is not None, "the gradient is there"
-    _clear(pool, work, image, row)
-    for column, c, count, source in pool.windows(work, image, row):
+    _clear(pool, context, image, row)
+    for column, c, count, source in pool.windows(context, image, row):
         winner = _winner(pool, f, x, source, ((0, pool.rows.window), (0, pool.columns.window)), c, count)
         share = f.load(dy + pool.place(f, image, row, column), c, pool.lanes, count)
         for i in range(pool.rows.window):
             for j in range(pool.columns.window):
                 here = winner.equal(i * pool.columns.window + j)
-                _put(pool, work, where(here, share, 0), source, i, j, c, count)
+                _put(pool, context, where(here, share, 0), source, i, j, c, count)
 
 
-def largest_gradient(pool: Pool, work: Work, image: Value, row: Value) -> None:
+def largest_gradient(pool: Pool, context: KernelContext, image: Value, row: Value) -> None:
     """Write the gradient of maxima of a whole image, for the vector of channels with the number `row`."""
-    f, (x, dy), dx = work.f, work.inputs, work.outputs[0]
+    f, (x, dy), dx = context.f, context.inputs, context.outputs[0]
     assert dy is not None, "the gradient is there"
     c = row * pool.lanes
     count = minimum(pool.channels - c, pool.lanes) if pool.channels % pool.lanes else pool.lanes
@@ -63,9 +63,9 @@ def largest_gradient(pool: Pool, work: Work, image: Value, row: Value) -> None:
                 f.store(f.load(at, c, pool.lanes, count) + where(here, share, 0), at, c, count)
 
 
-def mean_gradient(pool: Pool, work: Work, image: Value, row: Value) -> None:
+def mean_gradient(pool: Pool, context: KernelContext, image: Value, row: Value) -> None:
     """Write the gradient of means for a row of pixels: each gathers from the output pixels that see it."""
-    f, dy, dx = work.f, work.inputs[0], work.outputs[0]
+    f, dy, dx = context.f, context.inputs[0], context.outputs[0]
     assert dy is not None, "the gradient is there"
     rows = seeing(f, pool.rows, row)
     for column in f.range(0, pool.columns.source):
@@ -74,13 +74,13 @@ def mean_gradient(pool: Pool, work: Work, image: Value, row: Value) -> None:
             fold = Fold(f, rows, columns, [f.constant(pool.vector, 0)])
             for i, j, [total] in fold:
                 at, back = rows[0] + rows[1] - 1 - i, columns[0] + columns[1] - 1 - j  # in the order of taps
-                given = f.load(dy + pool.place(f, image, at, back), c, pool.lanes, count)
-                fold.carry([total + given / pool.divisor(f, at, back)])
+                gradient = f.load(dy + pool.place(f, image, at, back), c, pool.lanes, count)
+                fold.carry([total + gradient / pool.divisor(f, at, back)])
             f.store(fold.results[0], dx + pool.pixel(f, image, row, column), c, count)
 
 
-def _put(pool: Pool, work: Work, x: Value, source: Value, i: int, j: int, c: Index, count: int) -> None:
-    work.f.store(x, work.outputs[0] + source + (i * pool.columns.source + j) * pool.channels, c, count)
+def _put(pool: Pool, context: KernelContext, x: Value, source: Value, i: int, j: int, c: Index, count: int) -> None:
+    context.f.store(x, context.outputs[0] + source + (i * pool.columns.source + j) * pool.channels, c, count)
 
 
 def _winner(
@@ -108,13 +108,13 @@ def _number(pool: Pool, f: Function, i: Index, j: Index) -> Value:
     return f.constant(type, number) if isinstance(number, int) else convert(number, type)
 
 
-def _clear(pool: Pool, work: Work, image: Value, row: Value) -> None:
+def _clear(pool: Pool, context: KernelContext, image: Value, row: Value) -> None:
     """Clear all pixels from a row of windows to the next, if some are in no window."""
-    f, rows, columns = work.f, pool.rows, pool.columns
+    f, rows, columns = context.f, pool.rows, pool.columns
     covered = (rows.stride * rows.pixels, columns.stride * columns.pixels)
     if covered == (rows.source, columns.source) and rows.window == rows.stride and columns.window == columns.stride:
         return
-    line, dx = columns.source * pool.channels, work.outputs[0]
+    line, dx = columns.source * pool.channels, context.outputs[0]
     stop = where(row.equal(rows.pixels - 1), f.index(rows.source), (row + 1) * rows.stride)
     for i in f.range(row * rows.stride, stop):
         zeros(f, dx + (image * rows.source + i) * line, line, pool.vector)

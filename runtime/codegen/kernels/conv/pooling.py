@@ -10,7 +10,7 @@ from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import convert, is_nan, maximum, where
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis
 from runtime.codegen.kernels.conv.taps import MAX_UNROLLED_TAPS, Bounds, Fold, inside, is_inside
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 
 
 class Pool(NamedTuple):
@@ -45,12 +45,12 @@ class Pool(NamedTuple):
         few = self.rows.window * self.columns.window <= MAX_UNROLLED_TAPS
         return few and all(side.stride >= side.window and is_inside(side) for side in sides)
 
-    def steps(self, row: Callable[[Work, Value, Value], None], rows: int) -> KernelSteps:
+    def steps(self, row: Callable[[KernelContext, Value, Value], None], rows: int) -> KernelSteps:
         """Return one kernel step, whose work items are `rows` rows of each image."""
 
-        def write(work: Work, start: Value, stop: Value) -> None:
-            for item in work.f.range(start, stop):
-                row(work, work.f.index(item) // rows, work.f.index(item) % rows)
+        def write(context: KernelContext, start: Value, stop: Value) -> None:
+            for item in context.f.range(start, stop):
+                row(context, context.f.index(item) // rows, context.f.index(item) % rows)
 
         vectors = self.images * self.rows.pixels * self.columns.pixels * -(-self.channels // self.lanes)
         cost = vectors * self.rows.window * self.columns.window * POOLED_TAP_CYCLES
@@ -78,29 +78,29 @@ class Pool(NamedTuple):
 
     # Forwards.
 
-    def largest(self, work: Work, image: Value, row: Value) -> None:
+    def largest(self, context: KernelContext, image: Value, row: Value) -> None:
         """Write the maxima of an output row; NaN where the window has one."""
-        f, (x, *_) = work.f, work.inputs
-        for column, c, count, source in self.windows(work, image, row):
+        f, (x, *_) = context.f, context.inputs
+        for column, c, count, source in self.windows(context, image, row):
             fold = Fold(f, *self.under(f, row, column), [f.constant(self.vector, float("-inf"))])
             for i, j, [most] in fold:
                 fold.carry([maximum(self.seen(f, x, source, i, j, c, count), most)])
-            f.store(fold.results[0], work.outputs[0] + self.place(f, image, row, column), c, count)
+            f.store(fold.results[0], context.outputs[0] + self.place(f, image, row, column), c, count)
 
-    def mean(self, work: Work, image: Value, row: Value) -> None:
+    def mean(self, context: KernelContext, image: Value, row: Value) -> None:
         """Write the means of an output row."""
-        f, (x, *_) = work.f, work.inputs
-        for column, c, count, source in self.windows(work, image, row):
+        f, (x, *_) = context.f, context.inputs
+        for column, c, count, source in self.windows(context, image, row):
             fold = Fold(f, *self.under(f, row, column), [f.constant(self.vector, 0)])
             for i, j, [total] in fold:
                 fold.carry([total + self.seen(f, x, source, i, j, c, count)])
             divisor = self.divisor(f, row, column)
-            f.store(fold.results[0] / divisor, work.outputs[0] + self.place(f, image, row, column), c, count)
+            f.store(fold.results[0] / divisor, context.outputs[0] + self.place(f, image, row, column), c, count)
 
-    def selected(self, work: Work, image: Value, row: Value) -> None:
+    def selected(self, context: KernelContext, image: Value, row: Value) -> None:
         """Write the elements of a second tensor at the positions of the maxima of an output row."""
-        f, (x, z) = work.f, work.inputs
-        for column, c, count, source in self.windows(work, image, row):
+        f, (x, z) = context.f, context.inputs
+        for column, c, count, source in self.windows(context, image, row):
             rows, columns = self.under(f, row, column)
             first = self.seen(f, z, source, rows[0], columns[0], c, count)
             fold = Fold(f, rows, columns, [f.constant(self.vector, float("-inf")), first])
@@ -108,13 +108,13 @@ class Pool(NamedTuple):
                 seen, other = (self.seen(f, t, source, i, j, c, count) for t in (x, z))
                 more = is_more(seen, most)
                 fold.carry([where(more, seen, most), where(more, other, taken)])
-            f.store(fold.results[1], work.outputs[0] + self.place(f, image, row, column), c, count)
+            f.store(fold.results[1], context.outputs[0] + self.place(f, image, row, column), c, count)
 
     # Used by the gradients too.
 
-    def windows(self, work: Work, image: Value, row: Value) -> Iterator[tuple[Index, Index, int, Value]]:
+    def windows(self, context: KernelContext, image: Value, row: Value) -> Iterator[tuple[Index, Index, int, Value]]:
         """Give columns, first channels, counts of lanes and offsets of the windows of an output row."""
-        f = work.f
+        f = context.f
         for column in f.range(0, self.columns.pixels):
             source = self.source(f, image, row, column)
             for c, count in self.vectors(f):

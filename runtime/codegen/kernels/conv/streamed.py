@@ -21,7 +21,7 @@ from runtime.codegen.kernels.conv.correlation import Correlation, part_of
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS, ConvShape, plan_convolution
 from runtime.codegen.kernels.copies import zeros
 from runtime.codegen.kernels.matmul.plan import shares, tile_cycles, tile_shape
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
@@ -82,24 +82,24 @@ class Streamed:
         join = KernelStep(self.join, self.places, self.size * self.parts * PARTIAL_SUM_CYCLES)
         return KernelSteps((*copy, compute, join), (*copied, self.parts * self.size * item))
 
-    def compute(self, work: Work, start: Value, stop: Value) -> None:
+    def compute(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the products; a work item has a part of the depth and a part of the panels."""
-        f = work.f
+        f = context.f
         for item in f.range(start, stop):
             part = f.index(item) // self.across
             panels = part_of(f, self.panels, f.index(item) % self.across, self.across)
-            sums = work.shared_scratch(int(self.plan.copies), self.element) + part * self.size
+            sums = context.shared_scratch(int(self.plan.copies), self.element) + part * self.size
             for pixel in f.range(0, self.places):
                 line = sums + pixel * self.shape.wide
                 for panel in f.range(*panels):
                     for columns in by_size(f, self.shape.wide, self.width, f.index(panel)):
                         zeros(f, line + f.index(panel) * self.width, columns, self.vector)
-            self._part(work, part, panels, sums)
+            self._part(context, part, panels, sums)
 
-    def _part(self, work: Work, part: Value, panels: tuple[Index, Index], sums: Value) -> None:
+    def _part(self, context: KernelContext, part: Value, panels: tuple[Index, Index], sums: Value) -> None:
         """Compute a part: its taps of the filter, and some rows of each at a time."""
-        f, shape, (down, right, pieces) = work.f, self.shape, self.cuts
-        w, at = work.inputs[1], self._source(work)
+        f, shape, (down, right, pieces) = context.f, self.shape, self.cuts
+        w, at = context.inputs[1], self._source(context)
         assert w is not None, "a convolution has a filter"
         first = (part // (right * pieces) % down, part // pieces % right, part % pieces * self.deep)
         for i in f.range(0, shape.window[0] // down):
@@ -108,22 +108,22 @@ class Streamed:
                 left = at.at + row * (shape.rows.apart * at.row) + column * (shape.columns.apart * at.pixel) + first[2]
                 weights = w + ((row * shape.window[1] + column) * shape.deep + first[2]) * shape.wide
                 for k in f.range(0, self.deep // self.rows * self.rows, self.rows):
-                    self._rows(work, left + k, at, weights + k * shape.wide, self.rows, panels, sums)
+                    self._rows(context, left + k, at, weights + k * shape.wide, self.rows, panels, sums)
                 if rest := self.deep % self.rows:
                     k = self.deep - rest
-                    self._rows(work, left + k, at, weights + k * shape.wide, rest, panels, sums)
+                    self._rows(context, left + k, at, weights + k * shape.wide, rest, panels, sums)
 
-    def _source(self, work: Work) -> Images:
-        border, source = self.copies.border, work.inputs[0]
+    def _source(self, context: KernelContext) -> Images:
+        border, source = self.copies.border, context.inputs[0]
         assert source is not None, "a convolution has a source"
         if not self.plan.copies:
             line = border.columns * border.between
             return Images(source, border.rows * line, line, border.between)
-        return Images(work.shared_scratch(0, self.element), border.size, border.width * border.pixel, border.pixel)
+        return Images(context.shared_scratch(0, self.element), border.size, border.width * border.pixel, border.pixel)
 
     def _rows(
         self,
-        work: Work,
+        context: KernelContext,
         left: Value,
         at: Images,
         weights: Value,
@@ -132,7 +132,7 @@ class Streamed:
         sums: Value,
     ) -> None:
         """Compute the contributions of some rows of weights, panel by panel, to all pixels."""
-        f, shape = work.f, self.shape
+        f, shape = context.f, self.shape
         for panel in f.range(*panels):
             ask = self._asking(f, weights + rows * shape.wide, panels, f.index(panel) - panels[0])
             for columns in by_size(f, shape.wide, self.width, f.index(panel)):
@@ -181,22 +181,22 @@ class Streamed:
 
         return ask
 
-    def join(self, work: Work, start: Value, stop: Value) -> None:
+    def join(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Add the parts; work items are pixels."""
-        f, wide = work.f, self.shape.wide
+        f, wide = context.f, self.shape.wide
         for pixel in f.range(start, stop):
-            sums = work.shared_scratch(int(self.plan.copies), self.element) + pixel * wide
+            sums = context.shared_scratch(int(self.plan.copies), self.element) + pixel * wide
             for c in f.range(0, wide // self.lanes * self.lanes, self.lanes):
-                self._joined(work, sums + c, pixel, c, self.lanes)
+                self._joined(context, sums + c, pixel, c, self.lanes)
             if tail := wide % self.lanes:
-                self._joined(work, sums + (wide - tail), pixel, wide - tail, tail)
+                self._joined(context, sums + (wide - tail), pixel, wide - tail, tail)
 
-    def _joined(self, work: Work, sums: Value, pixel: Index, c: Index, tail: int) -> None:
-        f = work.f
+    def _joined(self, context: KernelContext, sums: Value, pixel: Index, c: Index, tail: int) -> None:
+        f = context.f
         total = f.constant(self.vector, 0)
         for part in range(self.parts):
             total = total + f.load(sums, part * self.size, self.lanes, tail)
-        if work.finish is not None:
-            work.finish(total, pixel, c, tail)
+        if context.finish is not None:
+            context.finish(total, pixel, c, tail)
             return
-        f.store(total, work.outputs[0], f.index(pixel) * self.shape.wide + c, tail)
+        f.store(total, context.outputs[0], f.index(pixel) * self.shape.wide + c, tail)

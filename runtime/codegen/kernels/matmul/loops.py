@@ -97,7 +97,7 @@ def product(
     vector = element.of(plan.lanes)
     for j, columns in in_blocks(f, n, plan.block_columns):
         for p in f.range(0, k, plan.depth) if k else [0]:
-            part = _Part(f, plan, vector, k, p, epilogue, partial, j, beside, ahead)
+            part = _BlockTiles(f, plan, vector, k, p, epilogue, partial, j, beside, ahead)
             b = right.moved(p, j)
             if panels is not None:
                 b = Matrix(panels(p, j), plan.width)
@@ -115,7 +115,7 @@ def product(
                 part.panels(a, b, i, rows, columns, by_panels=plan.pack_right or panels is not None)
 
 
-class _Part:
+class _BlockTiles:
     """The tiles of one block of columns at one block of the depth."""
 
     def __init__(

@@ -8,8 +8,8 @@ from math import prod
 from runtime.codegen.ir import Value
 from runtime.codegen.ir.words import maximum, minimum
 from runtime.codegen.kernels.moves.move import Move
-from runtime.codegen.kernels.moves.writing import Written, written
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.moves.writing import PlannedMove, written
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 
 
@@ -21,15 +21,15 @@ def move_steps(target: Target, bits: int, layers: Sequence[Sequence[Move]]) -> K
     return KernelSteps(tuple(_step([written(target, bits, move.simple) for move in layer]) for layer in layers))
 
 
-def _step(moves: Sequence[Written]) -> KernelStep:
-    def write(work: Work, start: Value, stop: Value) -> None:
+def _step(moves: Sequence[PlannedMove]) -> KernelStep:
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
         if len(moves) == 1:
-            moves[0].write(work, start, stop)
+            moves[0].write(context, start, stop)
             return
         first = 0
         for move in moves:
             begin, end = maximum(start, first) - first, minimum(stop, first + prod(move.work_items)) - first
-            move.write(work, begin, end)
+            move.write(context, begin, end)
             first += prod(move.work_items)
 
     return KernelStep(write, sum(prod(move.work_items) for move in moves), sum(move.cost for move in moves))

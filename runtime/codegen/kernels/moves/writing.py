@@ -17,7 +17,7 @@ from runtime.codegen.kernels.matmul.packing import transposed
 from runtime.codegen.kernels.moves.line import line, power_below
 from runtime.codegen.kernels.moves.move import Move, Strided
 from runtime.codegen.kernels.nest import leading, offset_of, over, spread
-from runtime.codegen.kernels.steps import Work
+from runtime.codegen.kernels.steps import KernelContext
 from runtime.codegen.machine import Target
 
 PIECE_BYTES: Final = 4096
@@ -30,7 +30,7 @@ MAX_SQUARE_SIDE: Final = 16
 """Upper bound on the side of a square: its vectors, before and after transposition, must stay in registers."""
 
 
-class Written(NamedTuple):
+class PlannedMove(NamedTuple):
     """A move that is ready to be written.
 
     Attributes:
@@ -41,16 +41,16 @@ class Written(NamedTuple):
 
     work_items: tuple[int, ...]
     cost: float
-    write: Callable[[Work, Index, Index], None]
+    write: Callable[[KernelContext, Index, Index], None]
 
 
-def written(target: Target, bits: int, move: Move) -> Written:
+def written(target: Target, bits: int, move: Move) -> PlannedMove:
     """Return the way to write a move of elements of `bits` bits."""
     element = Type("unsigned", bits)
     lanes, elements = target.vector_bytes * 8 // bits, prod(move.extents)
     if not move.extents or move.to.strides[-1] != 1:
         return _spread(
-            move.extents, elements * GATHERED_ELEMENT_CYCLES, lambda work: _Elements(work, element, move).write
+            move.extents, elements * GATHERED_ELEMENT_CYCLES, lambda context: _Elements(context, element, move).write
         )
     if not isinstance(move.source, Strided) or move.source.strides[-1] in (0, 1):
         return _lines(move, element, lanes)
@@ -58,44 +58,50 @@ def written(target: Target, bits: int, move: Move) -> Written:
     side = power_below(min(lanes, MAX_SQUARE_SIDE, move.extents[-1], *(move.extents[axis] for axis in beside[-1:])))
     if not beside or side < 2:
         return _spread(
-            move.extents, elements * GATHERED_ELEMENT_CYCLES, lambda work: _Elements(work, element, move).write
+            move.extents, elements * GATHERED_ELEMENT_CYCLES, lambda context: _Elements(context, element, move).write
         )
     axis = beside[-1]
     extents = [*move.extents[:-1]]
     extents[axis] = -(-extents[axis] // side)
     return _spread(
-        extents, elements * TRANSPOSED_ROW_CYCLES / side, lambda work: _Squares(work, element, move, axis, side).write
+        extents,
+        elements * TRANSPOSED_ROW_CYCLES / side,
+        lambda context: _Squares(context, element, move, axis, side).write,
     )
 
 
-def _lines(move: Move, element: Type, lanes: int) -> Written:
+def _lines(move: Move, element: Type, lanes: int) -> PlannedMove:
     """Return a move by lines; if there are few lines, pieces of them are work items."""
     length, lines = move.extents[-1], prod(move.extents[:-1])
     cost = lines * (length * element.bits / 8 * COPIED_BYTE_CYCLES + COPIED_LINE_CYCLES)
     piece = PIECE_BYTES * 8 // element.bits
     pieces = -(-length // piece) if lines < WANTED_ITEMS else 1
     size = length if pieces == 1 else piece
-    return _spread([*move.extents[:-1], pieces], cost, lambda work: _Lines(work, element, move, lanes, size).write)
+    return _spread(
+        [*move.extents[:-1], pieces], cost, lambda context: _Lines(context, element, move, lanes, size).write
+    )
 
 
-def _spread(extents: Sequence[int], cost: float, writer: Callable[[Work], Callable[[list[Index]], None]]) -> Written:
+def _spread(
+    extents: Sequence[int], cost: float, writer: Callable[[KernelContext], Callable[[list[Index]], None]]
+) -> PlannedMove:
     """Return a move whose work items are positions of the first axes; loops inside write the rest."""
     count = leading(extents, WANTED_ITEMS)
 
-    def write(work: Work, start: Index, stop: Index) -> None:
-        index = writer(work)
-        spread(work.f, extents[:count], start, stop, lambda at: over(work.f, extents[count:], index, at))
+    def write(context: KernelContext, start: Index, stop: Index) -> None:
+        index = writer(context)
+        spread(context.f, extents[:count], start, stop, lambda at: over(context.f, extents[count:], index, at))
 
-    return Written(tuple(extents[:count]), cost, write)
+    return PlannedMove(tuple(extents[:count]), cost, write)
 
 
 class _Elements:
     """A move element by element."""
 
-    def __init__(self, work: Work, element: Type, move: Move) -> None:
-        self.f, self.element, self.move = work.f, element, move
-        self.target = work.f.cast(work.outputs[move.to.number], element) + move.to.offset
-        self.source = _source(work, element, move)
+    def __init__(self, context: KernelContext, element: Type, move: Move) -> None:
+        self.f, self.element, self.move = context.f, element, move
+        self.target = context.f.cast(context.outputs[move.to.number], element) + move.to.offset
+        self.source = _source(context, element, move)
 
     def write(self, at: list[Index]) -> None:
         move = self.move
@@ -110,8 +116,8 @@ class _Elements:
 class _Lines(_Elements):
     """A move by lines, or pieces of them: the last index is the number of the piece."""
 
-    def __init__(self, work: Work, element: Type, move: Move, lanes: int, size: int) -> None:
-        super().__init__(work, element, move)
+    def __init__(self, context: KernelContext, element: Type, move: Move, lanes: int, size: int) -> None:
+        super().__init__(context, element, move)
         self.lanes, self.size = lanes, size
 
     def write(self, at: list[Index]) -> None:
@@ -149,8 +155,8 @@ class _Lines(_Elements):
 class _Squares(_Elements):
     """A move by squares along the last axis; the index of the other axis is the number of a row of squares."""
 
-    def __init__(self, work: Work, element: Type, move: Move, axis: int, side: int) -> None:
-        super().__init__(work, element, move)
+    def __init__(self, context: KernelContext, element: Type, move: Move, axis: int, side: int) -> None:
+        super().__init__(context, element, move)
         self.axis, self.side = axis, side
 
     def write(self, at: list[Index]) -> None:
@@ -194,12 +200,12 @@ class _Squares(_Elements):
                 self.f.store(row, target, i * there[self.axis])
 
 
-def _source(work: Work, element: Type, move: Move) -> Value | None:
+def _source(context: KernelContext, element: Type, move: Move) -> Value | None:
     if not isinstance(move.source, Strided):
         return None
-    address = work.inputs[move.source.number]
+    address = context.inputs[move.source.number]
     assert address is not None, "an absent operand is not moved"
-    return work.f.cast(address, element) + move.source.offset
+    return context.f.cast(address, element) + move.source.offset
 
 
 def _steps(move: Move) -> tuple[int, ...]:

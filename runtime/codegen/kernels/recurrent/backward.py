@@ -23,7 +23,7 @@ from runtime.codegen.kernels.recurrent.forward import read
 from runtime.codegen.kernels.recurrent.layer import OPERANDS, Layer, StatePosition, address, hides, kept
 from runtime.codegen.kernels.recurrent.recomputed_gates import RecomputedGates, gate_at
 from runtime.codegen.kernels.recurrent.state_product import MAX_CHAIN_DEPTH, packed, product, states_in_blocks
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import by_size
 from runtime.codegen.math import tanh
 
@@ -107,25 +107,25 @@ class Backward:
         own = max(layer.rows * self._apart(self.part), layer.sums_size if is_again else 0)
         return KernelSteps(tuple(steps), tuple(max(size * layer.item, 64) for size in shared), (own * layer.item,))
 
-    def transpose(self, work: Work, start: Value, stop: Value) -> None:
+    def transpose(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the kernel step that transposes weights and prepares the sums that the first time step reads.
 
         Work items are parts.
         """
-        f, layer = work.f, self.layer
+        f, layer = context.f, self.layer
         for item in f.range(start, stop):
             for states in by_size(f, layer.states, self.part, f.index(item)):
                 for gate in range(layer.gates):
-                    source = Matrix(address(work, 1) + item * self.part + gate * layer.states, 1, layer.wide)
-                    to = self._transposed(work, f.index(item)) + gate * states * self.width
+                    source = Matrix(address(context, 1) + item * self.part + gate * layer.states, 1, layer.wide)
+                    to = self._transposed(context, f.index(item)) + gate * states * self.width
                     depth = layer.gates * states
                     packed_right(f, source, to, states, layer.states, self.width, depth, layer.vector)
-            self._begin(work, f.index(item))
+            self._begin(context, f.index(item))
 
-    def _begin(self, work: Work, part: Value) -> None:
+    def _begin(self, context: KernelContext, part: Value) -> None:
         """Prepare the sums for the first time step: zeros, or in the first part the gradient of the last state."""
-        f, layer = work.f, self.layer
-        to = work.shared_scratch(SUMS, layer.element) + part * self.sums_size
+        f, layer = context.f, self.layer
+        to = context.shared_scratch(SUMS, layer.element) + part * self.sums_size
         for i in f.range(0, self.sums_size, layer.lanes):
             f.store(f.constant(layer.vector, 0), to, i)
         if self.how.last:
@@ -133,190 +133,208 @@ class Backward:
                 for panel in f.range(0, self.panels):
                     for states in by_size(f, layer.states, self.width, f.index(panel)):
                         for row in f.range(0, layer.rows):
-                            given = address(work, self.operands.gradient) + row * layer.states + panel * self.width
+                            gradient = (
+                                address(context, self.operands.gradient) + row * layer.states + panel * self.width
+                            )
                             index = to + (f.index(panel) * layer.rows + row) * self.width
                             for v in range(0, states, layer.lanes):
                                 tail = min(states - v, layer.lanes)
-                                f.store(f.load(given, v, layer.lanes, tail), index, v)
+                                f.store(f.load(gradient, v, layer.lanes, tail), index, v)
 
-    def step(self, work: Work, start: Value, stop: Value) -> None:
+    def step(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the kernel step of a time step; its work items are parts, and those of the next time step follow."""
-        f, layer = work.f, self.layer
+        f, layer = context.f, self.layer
         for item in f.range(start, stop):
             step, part = f.index(item) // self.parts, f.index(item) % self.parts
             time = layer.time(f, step, backwards=True)
             for states in by_size(f, layer.states, self.part, part):
                 whole = states // layer.lanes * layer.lanes
                 for v in f.range(0, whole, layer.lanes):
-                    self._vector(work, step, time, part, f.index(v), layer.lanes, states)
+                    self._vector(context, step, time, part, f.index(v), layer.lanes, states)
                 if states > whole:
-                    self._vector(work, step, time, part, f.index(whole), states - whole, states)
+                    self._vector(context, step, time, part, f.index(whole), states - whole, states)
                 with f.when(step < layer.times - (not self.how.first)):
-                    self._multiply(work, step, part, states)
+                    self._multiply(context, step, part, states)
 
-    def _vector(self, work: Work, step: Value, time: Value, part: Value, column: Value, tail: int, states: int) -> None:
+    def _vector(
+        self, context: KernelContext, step: Value, time: Value, part: Value, column: Value, tail: int, states: int
+    ) -> None:
         """Write the cells of all rows, and their contributions to the biases."""
-        f, layer, sums = work.f, self.layer, self.how.sums
+        f, layer, sums = context.f, self.layer, self.how.sums
         index = StatePart(self._apart(states), column, states)
         at = StatePosition(f.index(0), time, part * self.part + column, tail)
         for row in f.range(0, layer.rows):
-            self._cells(work, step, at._replace(row=f.index(row)), index)
-        given, to = work.thread_scratch(0, layer.element) + column, work.outputs[len(work.outputs) - len(sums) :]
+            self._cells(context, step, at._replace(row=f.index(row)), index)
+        gradient, to = (
+            context.thread_scratch(0, layer.element) + column,
+            context.outputs[len(context.outputs) - len(sums) :],
+        )
         for blocks, sum in zip(biases.blocks(layer, sums), to, strict=True):
             indices = [block * states for block in blocks]
-            biases.add_up(work, layer, step, at, given, index.apart, indices, sum)
+            biases.add_up(context, layer, step, at, gradient, index.apart, indices, sum)
 
-    def _multiply(self, work: Work, step: Value, part: Value, states: int) -> None:
+    def _multiply(self, context: KernelContext, step: Value, part: Value, states: int) -> None:
         """Multiply the gradients of the gates of a part by its weights, panel by panel of all states."""
-        f, layer = work.f, self.layer
-        depth, left = layer.gates * states, work.thread_scratch(0, layer.element)
-        to = self._sums(work, step + 1) + part * self.sums_size
+        f, layer = context.f, self.layer
+        depth, left = layer.gates * states, context.thread_scratch(0, layer.element)
+        to = self._sums(context, step + 1) + part * self.sums_size
         for panel in f.range(0, self.panels):
-            weights = self._transposed(work, part) + panel * (depth * self.width)
+            weights = self._transposed(context, part) + panel * (depth * self.width)
             here = to + panel * (layer.rows * self.width)
             panels = packed(weights, self.vectors, layer.lanes)
             product(f, left, layer.rows, self._apart(states), panels, states_in_blocks(depth), layer.vector, here)
 
-    def finish(self, work: Work, start: Value, stop: Value) -> None:
+    def finish(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the gradient of the first state; work items are its parts."""
-        f, layer = work.f, self.layer
+        f, layer = context.f, self.layer
         for item in f.range(start, stop):
             for states in by_size(f, layer.states, self.part, f.index(item)):
                 for row in f.range(0, layer.rows):
                     for v in range(0, states, layer.lanes):
                         first = f.index(item) * self.part + v
                         at = StatePosition(f.index(row), f.index(0), first, min(states - v, layer.lanes))
-                        state = work.outputs[self.operands.state] + row * layer.states + first
-                        f.store(self._gradient(work, f.index(layer.times), at, state), state, 0, at.tail)
+                        state = context.outputs[self.operands.state] + row * layer.states + first
+                        f.store(self._gradient(context, f.index(layer.times), at, state), state, 0, at.tail)
 
-    def _gradient(self, work: Work, step: Value, at: StatePosition, state: Value) -> Value:
+    def _gradient(self, context: KernelContext, step: Value, at: StatePosition, state: Value) -> Value:
         """Return the gradient of the state after a step, as far as later steps contribute to it."""
-        f, layer = work.f, self.layer
+        f, layer = context.f, self.layer
         vector = at.first // layer.lanes
         index = (vector // self.vectors * layer.rows + at.row) * self.width + vector % self.vectors * layer.lanes
-        start = self._sums(work, step) + index
+        start = self._sums(context, step) + index
         dh = reduce(add, (f.load(start, part * self.sums_size, layer.lanes) for part in range(self.parts)))
-        if not self._keeps(work):
+        if not self._keeps(context):
             return dh
         before = layer.time(f, maximum(step - 1, 0), backwards=True)
-        skipped = hides(work, self.operands.mask, layer, at.row, before)
+        skipped = hides(context, self.operands.mask, layer, at.row, before)
         if skipped is not None:
             skipped = skipped if step.known else skipped & (step > 0)  # the first step reads the sums of `_begin`
             dh = where(skipped, layer.zero(f), dh)  # these sums contain 0 times a weight that is NaN
         past = f.load(state, 0, layer.lanes, at.tail)
         return dh + (past if step.known else where(step.equal(0), f.constant(layer.vector, 0), past))
 
-    def _cells(self, work: Work, step: Value, at: StatePosition, index: StatePart) -> None:
-        f, layer = work.f, self.layer
-        state = self._first(work, STATE) + at.row * layer.states + at.first
-        dh = self._gradient(work, step, at, state)
-        hidden = hides(work, self.operands.mask, layer, at.row, at.time)
-        dh = dh + (layer.zero(f) if self.how.last else self._load(work, self.operands.gradient, at))  # -0 + 0 is 0
-        back = self._back(work, step, at, hidden, dh)
-        self._leave(work, at, hidden, back, index)
-        if self._keeps(work):
+    def _cells(self, context: KernelContext, step: Value, at: StatePosition, index: StatePart) -> None:
+        f, layer = context.f, self.layer
+        state = self._first(context, STATE) + at.row * layer.states + at.first
+        dh = self._gradient(context, step, at, state)
+        hidden = hides(context, self.operands.mask, layer, at.row, at.time)
+        dh = dh + (layer.zero(f) if self.how.last else self._load(context, self.operands.gradient, at))  # -0 + 0 is 0
+        back = self._back(context, step, at, hidden, dh)
+        self._leave(context, at, hidden, back, index)
+        if self._keeps(context):
             past = back.kept or f.constant(layer.vector, 0)
             f.store(past if hidden is None else where(hidden, dh, past), state, 0, at.tail)
 
-    def _keeps(self, work: Work) -> bool:
+    def _keeps(self, context: KernelContext) -> bool:
         """Return True if a part of a state's gradient bypasses the product."""
         mask = self.operands.mask
-        return self.layer.gates == 3 or (mask < len(work.inputs) and work.inputs[mask] is not None)
+        return self.layer.gates == 3 or (mask < len(context.inputs) and context.inputs[mask] is not None)
 
-    def _first(self, work: Work, which: int) -> Value:
+    def _first(self, context: KernelContext, which: int) -> Value:
         """Return the address of the gradient of the first state or cell."""
         if not self.how.first:
-            return work.shared_scratch(which, self.layer.element)
-        return work.outputs[self.operands.state + which - STATE]
+            return context.shared_scratch(which, self.layer.element)
+        return context.outputs[self.operands.state + which - STATE]
 
-    def _back(self, work: Work, step: Value, at: StatePosition, hidden: Value | None, dh: Value) -> cells.CellGradients:
+    def _back(
+        self, context: KernelContext, step: Value, at: StatePosition, hidden: Value | None, dh: Value
+    ) -> cells.CellGradients:
         layer, operands = self.layer, self.operands
         if layer.gates == 1:
-            return cells.rnn_back(self._load(work, operands.states, at), dh)
+            return cells.rnn_back(self._load(context, operands.states, at), dh)
         if layer.gates == 4:
-            return self._lstm_back(work, step, at, hidden, dh)
-        old = self._before(work, operands.first, at, lambda at: self._load(work, operands.states, at))
+            return self._lstm_back(context, step, at, hidden, dh)
+        old = self._before(context, operands.first, at, lambda at: self._load(context, operands.states, at))
         if self.how.kept:
-            *gates, new = self._kept(work, at, range(4))
+            *gates, new = self._kept(context, at, range(4))
         else:
-            gates = self._computed(work, at)
-            new = tanh(cells.gru_sum(gates, read(work, layer, at)[2]))
+            gates = self._computed(context, at)
+            new = tanh(cells.gru_sum(gates, read(context, layer, at)[2]))
         return cells.gru_back(gates, new, old, dh)
 
     def _lstm_back(
-        self, work: Work, step: Value, at: StatePosition, hidden: Value | None, dh: Value
+        self, context: KernelContext, step: Value, at: StatePosition, hidden: Value | None, dh: Value
     ) -> cells.CellGradients:
-        f, layer, operands = work.f, self.layer, self.operands
+        f, layer, operands = context.f, self.layer, self.operands
         assert operands.first_cell is not None, "an LSTM has a first cell"
-        index = self._first(work, CELL) + at.row * layer.states + at.first
+        index = self._first(context, CELL) + at.row * layer.states + at.first
         dc = where(step.equal(0), f.constant(layer.vector, 0), f.load(index, 0, layer.lanes, at.tail))
-        dc = dc + (self._load(work, operands.cell_gradient, at) if self.how.cells else layer.zero(f))
-        gates = self._kept(work, at, range(4)) if self.how.kept else self._computed(work, at)
-        before = self._before(work, operands.first_cell, at, lambda at: self._cell(work, at))
-        back = cells.lstm_back(gates, self._cell(work, at), before, dh, dc)
+        dc = dc + (self._load(context, operands.cell_gradient, at) if self.how.cells else layer.zero(f))
+        gates = self._kept(context, at, range(4)) if self.how.kept else self._computed(context, at)
+        before = self._before(context, operands.first_cell, at, lambda at: self._cell(context, at))
+        back = cells.lstm_back(gates, self._cell(context, at), before, dh, dc)
         assert back.cell is not None, "an LSTM gives a gradient of its cell"
         f.store(back.cell if hidden is None else where(hidden, dc, back.cell), index, 0, at.tail)
         return back
 
-    def _computed(self, work: Work, at: StatePosition) -> list[Value]:
+    def _computed(self, context: KernelContext, at: StatePosition) -> list[Value]:
         """Return the gates, which their gradients replace later."""
         layer = self.layer
-        return [work.f.load(gate_at(work, layer, at, gate), 0, layer.lanes, at.tail) for gate in range(layer.gates)]
+        return [
+            context.f.load(gate_at(context, layer, at, gate), 0, layer.lanes, at.tail) for gate in range(layer.gates)
+        ]
 
-    def _kept(self, work: Work, at: StatePosition, numbers: Iterable[int]) -> list[Value]:
+    def _kept(self, context: KernelContext, at: StatePosition, numbers: Iterable[int]) -> list[Value]:
         """Return some of the vectors that the layer kept for this position."""
         layer = self.layer
-        start = kept(layer, address(work, -1), at)
-        return [work.f.load(start, number * layer.lanes, layer.lanes) for number in numbers]
+        start = kept(layer, address(context, -1), at)
+        return [context.f.load(start, number * layer.lanes, layer.lanes) for number in numbers]
 
-    def _cell(self, work: Work, at: StatePosition) -> Value:
+    def _cell(self, context: KernelContext, at: StatePosition) -> Value:
         """Return the cell after a step."""
-        return self._kept(work, at, [4])[0] if self.how.kept else self._load(work, self.operands.cells, at)
+        return self._kept(context, at, [4])[0] if self.how.kept else self._load(context, self.operands.cells, at)
 
     def _leave(
-        self, work: Work, at: StatePosition, hidden: Value | None, back: cells.CellGradients, index: StatePart
+        self,
+        context: KernelContext,
+        at: StatePosition,
+        hidden: Value | None,
+        back: cells.CellGradients,
+        index: StatePart,
     ) -> None:
         """Write the gradients of the preactivations, and the operand of the product."""
-        f, layer = work.f, self.layer
+        f, layer = context.f, self.layer
         result = (at.row * layer.times + at.time) * layer.wide + at.first
-        to = work.thread_scratch(0, layer.element) + at.row * index.apart + index.column
+        to = context.thread_scratch(0, layer.element) + at.row * index.apart + index.column
         zero = f.constant(layer.vector, 0)
         for gate, (dx, da) in enumerate(zip(back.x, back.product, strict=True)):
             shown = [x if hidden is None else where(hidden, zero, x) for x in (dx, da)]
-            f.store(shown[0], work.outputs[0] + result, gate * layer.states, at.tail)
+            f.store(shown[0], context.outputs[0] + result, gate * layer.states, at.tail)
             if layer.gates == 3:
-                f.store(shown[1], work.outputs[1] + result, gate * layer.states, at.tail)
+                f.store(shown[1], context.outputs[1] + result, gate * layer.states, at.tail)
             f.store(shown[1], to, gate * index.states, at.tail)
             if gate == 2 and biases.needs_new(layer, self.how.sums):
                 f.store(shown[0], to, biases.NEW_GATE_BLOCK * index.states, at.tail)
 
-    def _transposed(self, work: Work, part: Value) -> Value:
-        return work.shared_scratch(TRANSPOSED, self.layer.element) + part * (
+    def _transposed(self, context: KernelContext, part: Value) -> Value:
+        return context.shared_scratch(TRANSPOSED, self.layer.element) + part * (
             self.layer.gates * self.part * self.panels * self.width
         )
 
-    def _sums(self, work: Work, step: Value) -> Value:
+    def _sums(self, context: KernelContext, step: Value) -> Value:
         """Return the address of the sums that a time step reads."""
-        return work.shared_scratch(SUMS, self.layer.element) + step % 2 * (self.parts * self.sums_size)
+        return context.shared_scratch(SUMS, self.layer.element) + step % 2 * (self.parts * self.sums_size)
 
     def _apart(self, states: int) -> int:
         """Return the stride of rows of the product's operand: slightly more than a power of two."""
         blocks = self.layer.gates + biases.needs_new(self.layer, self.how.sums)
         return blocks * states + self.layer.lanes
 
-    def _load(self, work: Work, number: int | None, at: StatePosition) -> Value:
+    def _load(self, context: KernelContext, number: int | None, at: StatePosition) -> Value:
         assert number is not None, "only an LSTM has cells"
         layer = self.layer
         index = (at.row * layer.times + at.time) * layer.states + at.first
-        return work.f.load(address(work, number) + index, 0, layer.lanes, at.tail)
+        return context.f.load(address(context, number) + index, 0, layer.lanes, at.tail)
 
-    def _before(self, work: Work, first: int, at: StatePosition, after: Callable[[StatePosition], Value]) -> Value:
+    def _before(
+        self, context: KernelContext, first: int, at: StatePosition, after: Callable[[StatePosition], Value]
+    ) -> Value:
         """Return a state or cell before a step: the first one, or `after` the preceding step."""
-        f, layer = work.f, self.layer
+        f, layer = context.f, self.layer
         is_first = at.time.equal(layer.times - 1 if layer.reverse else 0)
         step: Index = 1 if layer.reverse else -1
         earlier = after(
             at._replace(time=where(is_first, at.time, at.time + step))
         )  # it is read in any case, so it must be a valid position
-        begin = f.load(address(work, first) + at.row * layer.states + at.first, 0, layer.lanes, at.tail)
+        begin = f.load(address(context, first) + at.row * layer.states + at.first, 0, layer.lanes, at.tail)
         return where(is_first, begin, earlier)

@@ -11,7 +11,7 @@ from typing import Final
 from runtime.codegen.ir import Value
 from runtime.codegen.ir.words import where
 from runtime.codegen.kernels.recurrent.layer import Layer, StatePosition
-from runtime.codegen.kernels.steps import Work
+from runtime.codegen.kernels.steps import KernelContext
 
 NEW_GATE_BLOCK: Final = 3
 """The block of scratch with the gradient of a GRU's last preactivation; the gradient of its product is in block 2."""
@@ -29,20 +29,20 @@ def needs_new(layer: Layer, sums: Sequence[int]) -> bool:
 
 
 def add_up(
-    work: Work,
+    context: KernelContext,
     layer: Layer,
     step: Value,
     at: StatePosition,
-    given: Value,
+    gradient: Value,
     apart: int,
     indices: Sequence[int],
     to: Value,
 ) -> None:
     """Add, for each gate, the sum of a vector over all rows, `apart` from each other, to earlier steps' sums."""
-    f, zero = work.f, work.f.constant(layer.vector, 0)
+    f, zero = context.f, context.f.constant(layer.vector, 0)
     loop = f.loop(0, layer.rows, 1, [zero] * layer.gates)
     for row, totals in loop:
-        here = given + row * apart
+        here = gradient + row * apart
         loop.carry([x + f.load(here, index, layer.lanes) for x, index in zip(totals, indices, strict=True)])
     for gate, total in enumerate(loop.results):
         before = f.load(to + at.first, gate * layer.states, layer.lanes, at.tail)

@@ -1,7 +1,7 @@
 """The mathematics of cells: states from preactivations, and the gradients.
 
-`x` is the sum's other term, `made` the product. Gates are in the order of the weights: reset, update, new for a GRU;
-input, forget, cell, output for an LSTM.
+A preactivation is `x` plus `products`, the product of the states. Gates are in the order of the weights: reset, update,
+new for a GRU; input, forget, cell, output for an LSTM.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class CellGradients(NamedTuple):
     cell: Value | None = None
 
 
-def rnn_sum(x: list[Value], made: list[Value]) -> Value:
+def rnn_sum(x: list[Value], products: list[Value]) -> Value:
     """Return the preactivation, whose tanh is the new state."""
-    return made[0] + x[0]
+    return products[0] + x[0]
 
 
 def rnn_back(h: Value, dh: Value) -> CellGradients:
@@ -40,9 +40,9 @@ def rnn_back(h: Value, dh: Value) -> CellGradients:
     return CellGradients([d], [d])
 
 
-def gru_gates(x: list[Value], made: list[Value]) -> list[Value]:
+def gru_gates(x: list[Value], products: list[Value]) -> list[Value]:
     """Return reset, update, and the product for the new state before it is reset."""
-    return [sigmoid(made[0] + x[0]), sigmoid(made[1] + x[1]), made[2]]
+    return [sigmoid(products[0] + x[0]), sigmoid(products[1] + x[1]), products[2]]
 
 
 def gru_sum(gates: list[Value], x: Value) -> Value:
@@ -65,9 +65,9 @@ def gru_back(gates: list[Value], new: Value, old: Value, dh: Value) -> CellGradi
     return CellGradients([d_reset, d_update, d_new], [d_reset, d_update, d_new * reset], kept=dh * update)
 
 
-def lstm_gates(x: list[Value], made: list[Value]) -> list[Value]:
+def lstm_gates(x: list[Value], products: list[Value]) -> list[Value]:
     """Return input, forget, cell and output."""
-    before = [a + b for a, b in zip(made, x, strict=True)]
+    before = [a + b for a, b in zip(products, x, strict=True)]
     return [sigmoid(before[0]), sigmoid(before[1]), tanh(before[2]), sigmoid(before[3])]
 
 

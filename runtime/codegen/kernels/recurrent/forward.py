@@ -21,7 +21,7 @@ from runtime.codegen.kernels.recurrent.state_product import (
     product,
     states_in_blocks,
 )
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Prepack, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack
 from runtime.codegen.kernels.tiles import PanelVector, by_size
 from runtime.codegen.math import tanh
 
@@ -80,121 +80,121 @@ class Forward:
             (layer.sums_size * layer.item,),
         )
 
-    def begin(self, work: Work, start: Value, stop: Value) -> None:
+    def begin(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Copy the first state and cell; work items are rows."""
-        f, layer = work.f, self.layer
+        f, layer = context.f, self.layer
         for item in f.range(start, stop):
             for number in (STATE, CELL)[: 2 if layer.gates == 4 else 1]:
-                source = address(work, self.first + number - STATE) + item * layer.states
+                source = address(context, self.first + number - STATE) + item * layer.states
                 copied(
                     f,
                     source,
-                    work.shared_scratch(number, layer.element) + item * layer.apart,
+                    context.shared_scratch(number, layer.element) + item * layer.apart,
                     layer.states,
                     layer.vector,
                 )
             time = layer.time(f, f.index(0))
-            self._features(work, f.index(item), time, work.shared_scratch(STATE, layer.element))
+            self._features(context, f.index(item), time, context.shared_scratch(STATE, layer.element))
 
-    def end(self, work: Work, start: Value, stop: Value) -> None:
+    def end(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the last state; work items are rows."""
-        f, layer = work.f, self.layer
+        f, layer = context.f, self.layer
         time, size = layer.time(f, f.index(layer.times - 1)), layer.rows * layer.apart
-        left = work.shared_scratch(STATE, layer.element) + layer.times % 2 * size
+        left = context.shared_scratch(STATE, layer.element) + layer.times % 2 * size
         for item in f.range(start, stop):
-            to = work.outputs[0] + (item * layer.times + time) * layer.states
+            to = context.outputs[0] + (item * layer.times + time) * layer.states
             copied(f, left + item * layer.apart, to, layer.states, layer.vector)
 
-    def pack(self, work: Work, start: Value, stop: Value) -> None:
+    def pack(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Pack the weights; work items are panels."""
-        for item in work.f.range(start, stop):
-            pack_panel(work, self.layer, work.f.index(item), self.source.weights)
+        for item in context.f.range(start, stop):
+            pack_panel(context, self.layer, context.f.index(item), self.source.weights)
 
-    def step(self, work: Work, start: Value, stop: Value) -> None:
+    def step(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the kernel step of a time step; its work items are panels, and those of the next time step follow."""
-        f, layer = work.f, self.layer
+        f, layer = context.f, self.layer
         size = layer.rows * layer.apart
         for item in f.range(start, stop):
             step, panel = f.index(item) // layer.panels, f.index(item) % layer.panels
             time = layer.time(f, step)
-            before = work.shared_scratch(STATE, layer.element) + step % 2 * size
-            after = work.shared_scratch(STATE, layer.element) + (step + 1) % 2 * size
-            self.source.ask_for(work, time, panel)
-            self._next_features(work, step, panel, after)
-            products(work, layer, before, panel)
+            before = context.shared_scratch(STATE, layer.element) + step % 2 * size
+            after = context.shared_scratch(STATE, layer.element) + (step + 1) % 2 * size
+            self.source.ask_for(context, time, panel)
+            self._next_features(context, step, panel, after)
+            products(context, layer, before, panel)
             for columns in by_size(f, layer.states, layer.width, panel):
                 for write in (self._gates, self._state):  # one long loop would wait for its own results
                     for row in f.range(0, layer.rows):
                         for v in range(-(-columns // layer.lanes)):
                             tail = min(columns - v * layer.lanes, layer.lanes)
                             at = StatePosition(f.index(row), time, panel * layer.width + v * layer.lanes, tail)
-                            write(work, at, v, before, after)
+                            write(context, at, v, before, after)
 
-    def _next_features(self, work: Work, step: Value, panel: Value, after: Value) -> None:
+    def _next_features(self, context: KernelContext, step: Value, panel: Value, after: Value) -> None:
         """Copy some rows of the features that the next time step multiplies; each panel copies its share."""
-        f, layer = work.f, self.layer
+        f, layer = context.f, self.layer
         if not layer.features:
             return
         time = layer.time(f, where(step.equal(layer.times - 1), step, step + 1))
         for row in f.range(panel * layer.rows // layer.panels, (panel + 1) * layer.rows // layer.panels):
-            self._features(work, f.index(row), time, after)
+            self._features(context, f.index(row), time, after)
 
-    def _features(self, work: Work, row: Value, time: Value, to: Value) -> None:
+    def _features(self, context: KernelContext, row: Value, time: Value, to: Value) -> None:
         layer = self.layer
         if layer.features:
-            source = address(work, self.source.features) + (row * layer.times + time) * layer.features
-            copied(work.f, source, to + row * layer.apart + layer.states, layer.features, layer.vector)
+            source = address(context, self.source.features) + (row * layer.times + time) * layer.features
+            copied(context.f, source, to + row * layer.apart + layer.states, layer.features, layer.vector)
 
-    def _gates(self, work: Work, at: StatePosition, number: int, *_: Value) -> None:
+    def _gates(self, context: KernelContext, at: StatePosition, number: int, *_: Value) -> None:
         """Write the intermediate results of a cell; `number` is that of the vector in the panel."""
-        f, layer = work.f, self.layer
-        made = sums(work, layer, at, number)
-        x, made = self.source.added(work, at, made[layer.gates :]), made[: layer.gates]
+        f, layer = context.f, self.layer
+        products = sums(context, layer, at, number)
+        x, products = self.source.added(context, at, products[layer.gates :]), products[: layer.gates]
         if layer.gates == 4:
-            here = work.shared_scratch(CELL, layer.element) + at.row * layer.apart + at.first
-            cell, gates = f.load(here, 0, layer.lanes, at.tail), cells.lstm_gates(x, made)
-            new, hidden = cells.lstm_cell(gates, cell), hides(work, self.mask, layer, at.row, at.time)
+            here = context.shared_scratch(CELL, layer.element) + at.row * layer.apart + at.first
+            cell, gates = f.load(here, 0, layer.lanes, at.tail), cells.lstm_gates(x, products)
+            new, hidden = cells.lstm_cell(gates, cell), hides(context, self.mask, layer, at.row, at.time)
             new = new if hidden is None else where(hidden, cell, new)
             f.store(new, here, 0, at.tail)
             if self.how.cells:
                 index = (at.row * layer.times + at.time) * layer.states + at.first
-                f.store(new, work.outputs[1] + index, 0, at.tail)
-            self._keep(work, at, [*gates, new])
-            f.store(gates[3], *slot(work, layer, at.row, number, 3))
+                f.store(new, context.outputs[1] + index, 0, at.tail)
+            self._keep(context, at, [*gates, new])
+            f.store(gates[3], *slot(context, layer, at.row, number, 3))
         elif layer.gates == 3:
-            gates = cells.gru_gates(x, made)
-            self._keep(work, at, gates)
-            f.store(gates[1], *slot(work, layer, at.row, number, 1))
-            f.store(cells.gru_sum(gates, x[2]), *slot(work, layer, at.row, number, 2))
+            gates = cells.gru_gates(x, products)
+            self._keep(context, at, gates)
+            f.store(gates[1], *slot(context, layer, at.row, number, 1))
+            f.store(cells.gru_sum(gates, x[2]), *slot(context, layer, at.row, number, 2))
         else:
-            f.store(cells.rnn_sum(x, made), *slot(work, layer, at.row, number, 0))
+            f.store(cells.rnn_sum(x, products), *slot(context, layer, at.row, number, 0))
 
-    def _state(self, work: Work, at: StatePosition, number: int, before: Value, after: Value) -> None:
+    def _state(self, context: KernelContext, at: StatePosition, number: int, before: Value, after: Value) -> None:
         """Write the new state, from the intermediate results of `_gates`."""
-        f, layer = work.f, self.layer
+        f, layer = context.f, self.layer
         old = f.load(before + at.row * layer.apart + at.first, 0, layer.lanes, at.tail)
-        left = [f.load(*slot(work, layer, at.row, number, part), layer.lanes) for part in range(layer.gates)]
+        left = [f.load(*slot(context, layer, at.row, number, part), layer.lanes) for part in range(layer.gates)]
         if layer.gates == 4:
             cell = f.load(
-                work.shared_scratch(CELL, layer.element) + at.row * layer.apart + at.first, 0, layer.lanes, at.tail
+                context.shared_scratch(CELL, layer.element) + at.row * layer.apart + at.first, 0, layer.lanes, at.tail
             )
             state = tanh(cell) * left[3]
         else:
             state = tanh(left[-1])
         if layer.gates == 3:
-            self._keep(work, at, [state], 3)
+            self._keep(context, at, [state], 3)
             state = cells.gru_mix(left[1], state, old)
-        hidden = hides(work, self.mask, layer, at.row, at.time)
+        hidden = hides(context, self.mask, layer, at.row, at.time)
         state = state if hidden is None else where(hidden, old, state)
         index = (at.row * layer.times + at.time) * layer.states + at.first
         if not self.how.last:
-            f.store(state, work.outputs[0] + index, 0, at.tail)
+            f.store(state, context.outputs[0] + index, 0, at.tail)
         f.store(state, after + at.row * layer.apart + at.first, 0, at.tail)
 
-    def _keep(self, work: Work, at: StatePosition, values: list[Value], first: int = 0) -> None:
+    def _keep(self, context: KernelContext, at: StatePosition, values: list[Value], first: int = 0) -> None:
         if self.how.keeps:
             for i, x in enumerate(values, first):
-                work.f.store(x, kept(self.layer, work.outputs[-1], at), i * self.layer.lanes)
+                context.f.store(x, kept(self.layer, context.outputs[-1], at), i * self.layer.lanes)
 
 
 class GateInputs:
@@ -204,34 +204,34 @@ class GateInputs:
         self.layer = layer
         self.features, self.weights, self.bias = features, features + 1, features + 2
 
-    def ask_for(self, work: Work, time: Value, panel: Value) -> None:
+    def ask_for(self, context: KernelContext, time: Value, panel: Value) -> None:
         """Prefetch the terms that the cells of a panel add; their rows lie far apart."""
-        f, layer = work.f, self.layer
+        f, layer = context.f, self.layer
         if layer.features:
             return
         for row in f.range(0, layer.rows):
-            at = address(work, 0) + (row * layer.times + time) * layer.wide + panel * layer.width
+            at = address(context, 0) + (row * layer.times + time) * layer.wide + panel * layer.width
             for gate in range(layer.gates):
                 for v in range(layer.beside):
                     f.prefetch(at, gate * layer.states + v * layer.lanes)
 
-    def added(self, work: Work, at: StatePosition, made: list[Value]) -> list[Value]:
+    def added(self, context: KernelContext, at: StatePosition, products: list[Value]) -> list[Value]:
         """Return the terms that are added to the products of the states, by gate.
 
-        `made` are the products of the features.
+        `products` are the products of the features.
         """
         if not self.layer.features:
-            return read(work, self.layer, at)
-        bias = work.inputs[self.bias]
+            return read(context, self.layer, at)
+        bias = context.inputs[self.bias]
         if bias is None:
-            return made
-        return [a + b for a, b in zip(made, of_gates(work.f, bias, self.layer, at), strict=True)]
+            return products
+        return [a + b for a, b in zip(products, of_gates(context.f, bias, self.layer, at), strict=True)]
 
 
-def read(work: Work, layer: Layer, at: StatePosition) -> list[Value]:
+def read(context: KernelContext, layer: Layer, at: StatePosition) -> list[Value]:
     """Return the terms that are added to the product at a position, by gate."""
-    start = address(work, 0) + (at.row * layer.times + at.time) * layer.wide
-    return of_gates(work.f, start, layer, at)
+    start = address(context, 0) + (at.row * layer.times + at.time) * layer.wide
+    return of_gates(context.f, start, layer, at)
 
 
 def of_gates(f: Function, start: Value, layer: Layer, at: StatePosition) -> list[Value]:
@@ -239,23 +239,23 @@ def of_gates(f: Function, start: Value, layer: Layer, at: StatePosition) -> list
     return [f.load(start + at.first, gate * layer.states, layer.lanes, at.tail) for gate in range(layer.gates)]
 
 
-def pack_panel(work: Work, layer: Layer, panel: Value, features: int = 0) -> None:
+def pack_panel(context: KernelContext, layer: Layer, panel: Value, features: int = 0) -> None:
     """Copy the columns of a panel's states, pair by pair; missing lanes are 0; `features` are operands by number."""
-    f = work.f
+    f = context.f
     for columns in by_size(f, layer.states, layer.width, panel):
-        to = panel_of(work, layer, panel)
+        to = panel_of(context, layer, panel)
         for pair in layer.pairs:
             part = layer.parts[pair[0][1]]
             states = max(layer.states - part.first, 0)
-            _pack(work, layer, address(work, 1), panel, columns, pair, states, to)
+            _pack(context, layer, address(context, 1), panel, columns, pair, states, to)
             to = to + states * (len(pair) * layer.lanes)
             if rest := part.depth - states:
-                _pack(work, layer, address(work, features), panel, columns, pair, rest, to)
+                _pack(context, layer, address(context, features), panel, columns, pair, rest, to)
                 to = to + rest * (len(pair) * layer.lanes)
 
 
 def _pack(
-    work: Work,
+    context: KernelContext,
     layer: Layer,
     matrix: Value,
     panel: Value,
@@ -264,7 +264,7 @@ def _pack(
     rows: Index,
     to: Value,
 ) -> None:
-    f, lanes = work.f, layer.lanes
+    f, lanes = context.f, layer.lanes
     for k in f.range(0, rows):
         line = matrix + k * layer.wide + panel * layer.width
         for i, (v, number) in enumerate(pair):
@@ -275,52 +275,52 @@ def _pack(
             f.store(x, to + k * (len(pair) * lanes), i * lanes)
 
 
-def panel_of(work: Work, layer: Layer, panel: Value) -> Value:
+def panel_of(context: KernelContext, layer: Layer, panel: Value) -> Value:
     """Return the address of a panel of the weights."""
-    return work.shared_scratch(PANELS, layer.element) + panel * layer.panel_size
+    return context.shared_scratch(PANELS, layer.element) + panel * layer.panel_size
 
 
-def products(work: Work, layer: Layer, states: Value, panel: Value) -> None:
+def products(context: KernelContext, layer: Layer, states: Value, panel: Value) -> None:
     """Write the products of the states of all rows by a panel, pair by pair, into scratch of the thread."""
     if layer.in_place:
-        _products_in_place(work, layer, states, panel)
+        _products_in_place(context, layer, states, panel)
         return
-    weights, to = panel_of(work, layer, panel), work.thread_scratch(0, layer.element)
+    weights, to = panel_of(context, layer, panel), context.thread_scratch(0, layer.element)
     for pair in layer.pairs:
         part, vectors = layer.parts[pair[0][1]], len(pair)
         right, blocks = packed(weights, vectors, layer.lanes), features_in_blocks if part.first else states_in_blocks
-        product(work.f, states + part.first, layer.rows, layer.apart, right, blocks(part.depth), layer.vector, to)
+        product(context.f, states + part.first, layer.rows, layer.apart, right, blocks(part.depth), layer.vector, to)
         weights = weights + part.depth * vectors * layer.lanes
         to = to + layer.rows * vectors * layer.lanes
 
 
-def _products_in_place(work: Work, layer: Layer, states: Value, panel: Value) -> None:
+def _products_in_place(context: KernelContext, layer: Layer, states: Value, panel: Value) -> None:
     """Write the products with weights where they are.
 
     Vectors beyond the last one repeat it, and nothing reads their results.
     """
     [all], lanes = layer.pairs, layer.lanes
-    to, start = work.thread_scratch(0, layer.element), address(work, 1) + panel * layer.width
-    for columns in by_size(work.f, layer.states, layer.width, panel):
+    to, start = context.thread_scratch(0, layer.element), address(context, 1) + panel * layer.width
+    for columns in by_size(context.f, layer.states, layer.width, panel):
         last = columns // lanes - 1
         firsts = [layer.parts[part].gate * layer.states + min(v, last) * lanes for v, part in all]
         right = Weights(start, layer.wide, [PanelVector(first, lanes) for first in firsts])
-        product(work.f, states, layer.rows, layer.apart, right, states_in_blocks(layer.depth), layer.vector, to)
+        product(context.f, states, layer.rows, layer.apart, right, states_in_blocks(layer.depth), layer.vector, to)
 
 
-def sums(work: Work, layer: Layer, at: StatePosition, number: int) -> list[Value]:
+def sums(context: KernelContext, layer: Layer, at: StatePosition, number: int) -> list[Value]:
     """Return the products of a panel for a row, by part, for one of its vectors; with the bias of a GRU."""
-    f, count = work.f, len(layer.parts)
-    made = [f.load(*slot(work, layer, at.row, number, part), layer.lanes) for part in range(count)]
+    f, count = context.f, len(layer.parts)
+    products = [f.load(*slot(context, layer, at.row, number, part), layer.lanes) for part in range(count)]
     if layer.gates == 3:
-        bias = of_gates(f, address(work, 2), layer, at)
-        made[:3] = [x + y for x, y in zip(made[:3], bias, strict=True)]
-    return made
+        bias = of_gates(f, address(context, 2), layer, at)
+        products[:3] = [x + y for x, y in zip(products[:3], bias, strict=True)]
+    return products
 
 
-def slot(work: Work, layer: Layer, row: Value, number: int, part: int) -> tuple[Value, int]:
+def slot(context: KernelContext, layer: Layer, row: Value, number: int, part: int) -> tuple[Value, int]:
     """Return the address and the offset in elements of the product of a part, for a row and a numbered vector."""
-    begin = work.thread_scratch(0, layer.element)
+    begin = context.thread_scratch(0, layer.element)
     for pair in layer.pairs:
         if (number, part) in pair:
             return begin + row * (len(pair) * layer.lanes), pair.index((number, part)) * layer.lanes

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.costs import CELL_CYCLES, L2_BYTES_PER_CYCLE
 from runtime.codegen.ir import Function, Index, Type, Value
-from runtime.codegen.kernels.steps import Work
+from runtime.codegen.kernels.steps import KernelContext
 
 MAX_WEIGHT_BOUND_ROWS: Final = 2
 """Rows of a batch up to which reading the weights determines the time of a step."""
@@ -154,7 +154,7 @@ class Layer(NamedTuple):
         for v in range(self.beside):
             for number, part in enumerate(self.parts):
                 alike.setdefault(part[1:], []).append((v, number))
-        return [made[first : first + size] for made in alike.values() for first in range(0, len(made), size)]
+        return [vectors[first : first + size] for vectors in alike.values() for first in range(0, len(vectors), size)]
 
     @property
     def panel_size(self) -> int:
@@ -204,9 +204,9 @@ class Layer(NamedTuple):
         return f.index(self.times - 1) - step if self.reverse != backwards else step
 
 
-def address(work: Work, number: int) -> Value:
+def address(context: KernelContext, number: int) -> Value:
     """Return the address of an operand that is present."""
-    x = work.inputs[number]
+    x = context.inputs[number]
     assert x is not None, "only a mask is optional"
     return x
 
@@ -220,7 +220,7 @@ def kept(layer: Layer, all: Value, at: StatePosition) -> Value:
     return all + (vector * layer.rows + at.row) * (KEPT_VECTORS[layer.gates] * layer.lanes)
 
 
-def hides(work: Work, number: int, layer: Layer, row: Index, time: Index) -> Value | None:
+def hides(context: KernelContext, number: int, layer: Layer, row: Index, time: Index) -> Value | None:
     """Return True, as a scalar, if the mask hides a step of a row; None without a mask."""
-    mask = work.inputs[number] if number < len(work.inputs) else None
-    return None if mask is None else work.f.load(mask, row * layer.times + time).equal(0)
+    mask = context.inputs[number] if number < len(context.inputs) else None
+    return None if mask is None else context.f.load(mask, row * layer.times + time).equal(0)

@@ -8,7 +8,7 @@ from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.recurrent import cells
 from runtime.codegen.kernels.recurrent.forward import pack_panel, products, read, sums
 from runtime.codegen.kernels.recurrent.layer import Layer, Operands, StatePosition, address
-from runtime.codegen.kernels.steps import KernelStep, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep
 from runtime.codegen.kernels.tiles import by_size
 
 STATES = 1
@@ -37,51 +37,53 @@ class RecomputedGates:
             KernelStep(self.gates, layer.panels * layer.times, layer.cost * layer.times),
         ]
 
-    def pack(self, work: Work, start: Value, stop: Value) -> None:
+    def pack(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Pack the weights; work items are panels."""
-        for item in work.f.range(start, stop):
-            pack_panel(work, self.layer, work.f.index(item))
+        for item in context.f.range(start, stop):
+            pack_panel(context, self.layer, context.f.index(item))
 
-    def copy(self, work: Work, start: Value, stop: Value) -> None:
+    def copy(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Copy the states before all steps; work items are steps and rows."""
-        f, layer = work.f, self.layer
+        f, layer = context.f, self.layer
         for item in f.range(start, stop):
             time, row = f.index(item) // layer.rows, f.index(item) % layer.rows
-            to = work.shared_scratch(STATES, layer.element) + item * layer.apart
+            to = context.shared_scratch(STATES, layer.element) + item * layer.apart
             before = time + 1 if layer.reverse else time - 1
             is_first = time.equal(layer.times - 1 if layer.reverse else 0)
             with f.when(is_first):
-                copied(f, address(work, self.operands.first) + row * layer.states, to, layer.states, layer.vector)
+                copied(f, address(context, self.operands.first) + row * layer.states, to, layer.states, layer.vector)
             with f.when(~is_first):
-                source = address(work, self.operands.states) + (row * layer.times + before) * layer.states
+                source = address(context, self.operands.states) + (row * layer.times + before) * layer.states
                 copied(f, source, to, layer.states, layer.vector)
 
-    def gates(self, work: Work, start: Value, stop: Value) -> None:
+    def gates(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the gates where their gradients will be; work items are panels of steps.
 
         A GRU's last gate goes to the second result.
         """
-        f, layer = work.f, self.layer
+        f, layer = context.f, self.layer
         for item in f.range(start, stop):
             panel, time = f.index(item) // layer.times, f.index(item) % layer.times
-            products(work, layer, work.shared_scratch(STATES, layer.element) + time * (layer.rows * layer.apart), panel)
+            products(
+                context, layer, context.shared_scratch(STATES, layer.element) + time * (layer.rows * layer.apart), panel
+            )
             for columns in by_size(f, layer.states, layer.width, panel):
                 for row in f.range(0, layer.rows):
                     for v in range(-(-columns // layer.lanes)):
                         tail = min(columns - v * layer.lanes, layer.lanes)
                         self._gates(
-                            work, StatePosition(f.index(row), time, panel * layer.width + v * layer.lanes, tail), v
+                            context, StatePosition(f.index(row), time, panel * layer.width + v * layer.lanes, tail), v
                         )
 
-    def _gates(self, work: Work, at: StatePosition, number: int) -> None:
+    def _gates(self, context: KernelContext, at: StatePosition, number: int) -> None:
         layer = self.layer
-        made = sums(work, layer, at, number)
+        products = sums(context, layer, at, number)
         find = cells.lstm_gates if layer.gates == 4 else cells.gru_gates
-        for gate, value in enumerate(find(read(work, layer, at), made)):
-            work.f.store(value, gate_at(work, layer, at, gate), 0, at.tail)
+        for gate, value in enumerate(find(read(context, layer, at), products)):
+            context.f.store(value, gate_at(context, layer, at, gate), 0, at.tail)
 
 
-def gate_at(work: Work, layer: Layer, at: StatePosition, gate: int) -> Value:
+def gate_at(context: KernelContext, layer: Layer, at: StatePosition, gate: int) -> Value:
     """Return the address of a gate, which its gradient replaces later."""
-    to = work.outputs[1 if (layer.gates, gate) == (3, 2) else 0]
+    to = context.outputs[1 if (layer.gates, gate) == (3, 2) else 0]
     return to + (at.row * layer.times + at.time) * layer.wide + at.first + gate * layer.states

@@ -67,7 +67,7 @@ def _renamed(block: Nodes, same: Mapping[str, str]) -> Nodes:
     return replace(block, nodes=nodes, root=root, ends={same.get(name, name) for name in block.ends})
 
 
-class Features(NamedTuple):
+class InputProjection(NamedTuple):
     """The term that is added to the product of states, as a product: features, their weights, and a bias or ""."""
 
     x: str
@@ -125,10 +125,10 @@ class _Layers:
         found: dict[int, str] = {}
         for number, name in enumerate(names):
             for j in self._readers_of_copies(name):
-                made, rows = self.nodes[j], self.types[name].static_shape[0]
-                if made.op.type != "sum" or made.attributes != BIAS_SUM_ATTRIBUTES or rows > MAX_SUMMED_ROWS:
+                summing, rows = self.nodes[j], self.types[name].static_shape[0]
+                if summing.op.type != "sum" or summing.attributes != BIAS_SUM_ATTRIBUTES or rows > MAX_SUMMED_ROWS:
                     continue
-                [sum] = made.outputs
+                [sum] = summing.outputs
                 if number in found:
                     self.same[sum] = found[number]
                 else:
@@ -165,20 +165,20 @@ class _Layers:
         layer = self.maker.get(node.inputs[OPERANDS[gates].states])
         if gates not in KEPT_VECTORS or layer is None or not self._is_layer_of(self.nodes[layer], node, gates):
             return ""
-        made = self.nodes[layer]
-        name = f"kept for the gradient of {made.outputs[0]}"
+        forward = self.nodes[layer]
+        name = f"kept for the gradient of {forward.outputs[0]}"
         if layer not in self.ahead:
-            type = self.types[made.outputs[0]]
-            size = layer_of(self.target, gates, type, bool(made.attributes["reverse"])).kept_size
+            type = self.types[forward.outputs[0]]
+            size = layer_of(self.target, gates, type, bool(forward.attributes["reverse"])).kept_size
             self.types[name] = TensorType(type.dtype, (size,))
             self.ahead[layer] = ForwardOptions(keeps=True)
         return name
 
     def _is_layer_of(self, layer: Node, node: Node, gates: int) -> bool:
         mask = OPERANDS[gates].mask
-        given, count = [*node.inputs, ""], OPERANDS[gates].states
-        results = given[count : count + len(layer.outputs)]
-        same = [*given[:count], given[mask] if mask < len(node.inputs) else ""]
+        operands, count = [*node.inputs, ""], OPERANDS[gates].states
+        results = operands[count : count + len(layer.outputs)]
+        same = [*operands[:count], operands[mask] if mask < len(node.inputs) else ""]
         here = [*layer.inputs, ""][: count + 1]
         return here == same and results == [*layer.outputs] and layer.attributes == node.attributes
 
@@ -218,23 +218,23 @@ class _Layers:
                 return False
         return True
 
-    def _features(self, i: int, gates: int) -> Features | None:
+    def _features(self, i: int, gates: int) -> InputProjection | None:
         """Return the product that a layer may compute itself instead of reading it; None if it may not."""
         node = self.nodes[i]
         x, rows = node.inputs[0], self.types[node.inputs[0]].static_shape[0]
         if self._readers(x) != [i] or rows < MIN_FEATURE_ROWS:
             return None
-        made, bias = self._made_by(x, "add"), ""
-        if made is not None:
-            x, bias = sorted(made.inputs, key=lambda name: self.types[name].rank, reverse=True)
+        adder, bias = self._made_by(x, "add"), ""
+        if adder is not None:
+            x, bias = sorted(adder.inputs, key=lambda name: self.types[name].rank, reverse=True)
         product = self._made_by(x, "matmul")
         if product is None or len(self._readers(x)) != 1 or any(product.attributes.values()):
             return None
-        features = Features(product.inputs[0], product.inputs[1], bias)
+        features = InputProjection(product.inputs[0], product.inputs[1], bias)
         is_chain = self.block.additions[x] is Additions.CHAIN  # the order in which the layer adds
         return features if is_chain and self._suits(features, gates, self.types[x]) else None
 
-    def _suits(self, features: Features, gates: int, type: TensorType) -> bool:
+    def _suits(self, features: InputProjection, gates: int, type: TensorType) -> bool:
         """Return True if the layer's product takes operands of these shapes, and all weights fit into the cache."""
         x, weights = (self.types[name] for name in features[:2])
         wide = type.static_shape[-1]
@@ -269,7 +269,7 @@ class _Layers:
     def _leave_out(self, name: str) -> None:
         maker = self.maker.get(self.block.root.get(name, name), -1)
         node = self.nodes.get(maker)
-        if node is None or node.rule is None or any(self._is_read(made) for made in node.outputs):
+        if node is None or node.rule is None or any(self._is_read(output) for output in node.outputs):
             return
         if maker in self.ahead:  # its gradient reads the vectors that it keeps
             return

@@ -30,42 +30,44 @@ def with_bottlenecks(block: Nodes, groups: Sequence[Group]) -> list[Group]:
     found: dict[Group, Group] = {}
     taken: set[Group] = set()
     for group in groups:
-        three = _before(block, group, maker, readers)
-        if three is None or not taken.isdisjoint(three):
+        convolutions = _bottleneck_of(block, group, maker, readers)
+        if convolutions is None or not taken.isdisjoint(convolutions):
             continue
-        shapes = [convolution_of(other.nodes[0], block.types) for other in three]
+        shapes = [convolution_of(other.nodes[0], block.types) for other in convolutions]
         if Bottleneck.takes((shapes[0], shapes[1], shapes[2])):
-            taken.update(three)
-            found[group] = _merged(three)
+            taken.update(convolutions)
+            found[group] = _merged(convolutions)
     return [found.get(group, group) for group in groups if group in found or group not in taken]
 
 
-def _before(
+def _bottleneck_of(
     block: Nodes, group: Group, maker: Mapping[str, Group], readers: Mapping[str, list[Group]]
 ) -> list[Group] | None:
     """Return three convolutions, this one the last, each of which alone reads the one before; None otherwise."""
-    three = [group]
-    while len(three) < 3 and _is_plain(three[0]):
-        source = three[0].nodes[0].inputs[0]
-        before = maker.get(source)
-        if before is None or any(name in block.ends for name in before.outputs):
+    convolutions = [group]
+    while len(convolutions) < 3 and _is_plain(convolutions[0]):
+        source = convolutions[0].nodes[0].inputs[0]
+        previous = maker.get(source)
+        if previous is None or any(name in block.ends for name in previous.outputs):
             return None
-        if any(readers.get(name, []) != ([three[0]] if name == source else []) for name in before.outputs):
+        if any(readers.get(name, []) != ([convolutions[0]] if name == source else []) for name in previous.outputs):
             return None
-        if any(source in node.inputs[int(i == 0) :] for i, node in enumerate(three[0].nodes)):
+        if any(source in node.inputs[int(i == 0) :] for i, node in enumerate(convolutions[0].nodes)):
             return None
-        three.insert(0, before)
-    return three if _is_plain(three[0]) and three[0].nodes[0].inputs[0] not in block.views else None
+        convolutions.insert(0, previous)
+    return (
+        convolutions if _is_plain(convolutions[0]) and convolutions[0].nodes[0].inputs[0] not in block.views else None
+    )
 
 
 def _is_plain(group: Group) -> bool:
     return group.nodes[0].op.type == "conv2d" and group.takes_epilogue and not group.prologue
 
 
-def _merged(three: Sequence[Group]) -> Group:
+def _merged(convolutions: Sequence[Group]) -> Group:
     """Return one group, at the position of the last."""
-    *first, last = three
-    before = [node for group in first for node in group.nodes]
-    made = {name for node in before for name in node.outputs}
-    reads = {name for group in three for name in group.reads} - made
-    return replace(last, prologue=before, reads=reads)
+    *first, last = convolutions
+    previous = [node for group in first for node in group.nodes]
+    internal = {name for node in previous for name in node.outputs}
+    reads = {name for group in convolutions for name in group.reads} - internal
+    return replace(last, prologue=previous, reads=reads)

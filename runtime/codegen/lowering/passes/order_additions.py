@@ -43,7 +43,7 @@ def with_additions(block: Nodes) -> Nodes:
     return replace(block, additions=found)
 
 
-class _Sides(NamedTuple):
+class _ContiguousAxes(NamedTuple):
     """The axes along which the operands of a product are contiguous, if nothing is copied.
 
     Attributes:
@@ -98,7 +98,7 @@ class _Orders:
         left, right = (k, 1) if sides.left_along_depth else (1, m), (n, 1) if sides.right_along_rows else (1, k)
         return ProductShape(Nest((matrices, m, n), {}), m, n, k, left, right)
 
-    def _sides(self, node: Node, moved: list[Layout], m: int, n: int, k: int) -> _Sides:
+    def _sides(self, node: Node, moved: list[Layout], m: int, n: int, k: int) -> _ContiguousAxes:
         """Return the axes along which operands are contiguous that are read in place.
 
         Operands that no product could read in place count as copies.
@@ -112,7 +112,7 @@ class _Orders:
             (row, _, depth), (_, column, depth_of_right) = factors.left[-3:], factors.right[-3:]
             along_depth, along_rows = k == 1 or m == 1 or depth == 1, n == 1 or column == 1
             if (along_depth or row == 1) and (along_rows or depth_of_right == 1):
-                return _Sides(along_depth, along_rows)
+                return _ContiguousAxes(along_depth, along_rows)
         raise AssertionError("operands without gaps are always taken")
 
     def _factors(self, node: Node, *operands: Layout) -> Factors | None:

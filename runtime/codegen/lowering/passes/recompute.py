@@ -67,7 +67,7 @@ def recomputed(
 
 
 @dataclass
-class _Plan:
+class _GroupRecomputation:
     """The recomputation of a tensor in one group.
 
     Attributes:
@@ -153,7 +153,7 @@ class _Recomputation:
         last = max((self.rank[other] for other in self.readers.get(root, ())), default=-1)
         return root in self.block.ends or root in self.block.state_of or last >= self.rank[group]
 
-    def _plan(self, name: str, group: Group, reader: Group) -> _Plan | None:
+    def _plan(self, name: str, group: Group, reader: Group) -> _GroupRecomputation | None:
         """Return the nodes by which a group could recompute a tensor of an earlier one; None if it cannot."""
         if any(self.root[x] == name and x != name for node in reader.nodes for x in node.inputs if x):
             return None
@@ -167,10 +167,10 @@ class _Recomputation:
         count = 1 if self._takes_copies(reader, name) else self._evaluations(reader, name, nodes)
         if count is None:
             return None
-        made = {node.outputs[0] for node in nodes}
-        leaves = {self.root[x] for node in nodes for x in node.inputs if x and x not in made}
+        internal = {node.outputs[0] for node in nodes}
+        leaves = {self.root[x] for node in nodes for x in node.inputs if x and x not in internal}
         more = {root for root in leaves - reader.reads if root not in self.block.constants}
-        return _Plan(reader, nodes, more, count)
+        return _GroupRecomputation(reader, nodes, more, count)
 
     def _takes_copies(self, group: Group, name: str) -> bool:
         """Return True if a group goes over such a domain once, and has no runtime check of its operands."""
@@ -198,7 +198,7 @@ class _Recomputation:
         is_product = isinstance(group.nodes[0].rule, Product)
         return is_product and all(updated.isdisjoint(other.outputs) for other in between)
 
-    def _pays_packing(self, name: str, plans: Sequence[_Plan]) -> bool:
+    def _pays_packing(self, name: str, plans: Sequence[_GroupRecomputation]) -> bool:
         """Return True if products compute an operand once in all, or its memory costs more than to compute it again."""
         again = sum(plan.evaluations for plan in plans if isinstance(plan.group.nodes[0].rule, Product)) - 1
         if again < 1:
@@ -209,8 +209,8 @@ class _Recomputation:
 
     def _is_prepacked(self, nodes: Sequence[Node]) -> bool:
         """Return True if nodes compute the same in every step, so that `prepack` may take them out of it."""
-        made = {x for node in nodes for x in node.outputs}
-        read = {self.root[x] for node in nodes for x in node.inputs if x and x not in made}
+        internal = {x for node in nodes for x in node.outputs}
+        read = {self.root[x] for node in nodes for x in node.inputs if x and x not in internal}
         return not self.block.block.desc.updates and read <= {*self.block.state_of, *self.block.constants}
 
     def _chain(self, name: str, group: Group, row_values: Collection[str]) -> list[Node] | None:
@@ -250,7 +250,7 @@ class _Recomputation:
             self.counts[key] = node.rule, instructions(self.target, node, self.types)
         return self.counts[key][1]
 
-    def _recompute(self, plan: _Plan, name: str) -> None:
+    def _recompute(self, plan: _GroupRecomputation, name: str) -> None:
         """Put copies of the nodes, with new names, before those of the group."""
         reader, new = plan.group, dict[str, str]()
         is_operand = reader.product is not None or reader.is_unfusible
@@ -292,11 +292,11 @@ class _Recomputation:
         if len(kept) == len(group.nodes):
             return
         group.nodes[:] = kept
-        made = set(group.outputs)
-        group.row_values &= made
+        internal = set(group.outputs)
+        group.row_values &= internal
         before = {name for node in group.prologue for name in node.outputs}
         nodes = (*group.prologue, *kept)
-        self._read(group, {root for node in nodes for root in _roots(self.root, node.inputs)} - made - before)
+        self._read(group, {root for node in nodes for root in _roots(self.root, node.inputs)} - internal - before)
 
 
 def _copy(group: Group) -> Group:

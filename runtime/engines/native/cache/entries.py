@@ -26,7 +26,7 @@ ABANDONED_SECONDS: Final = 3600.0
 """Age from which on an unfinished file belongs to no process any more."""
 
 
-class Kept(NamedTuple):
+class CacheFile(NamedTuple):
     """A file of the cache.
 
     Attributes:
@@ -71,7 +71,7 @@ def keep(entry: Entry, most_bytes: int = MAX_CACHE_BYTES) -> None:
         _make_room(folder, most_bytes)
 
 
-def kept() -> list[Kept]:
+def kept() -> list[CacheFile]:
     """Return all files of the cache, the most recently used first; raise OSError if the folder cannot be read."""
     folder = cache_folder()
     if folder is None or not folder.is_dir():
@@ -79,7 +79,7 @@ def kept() -> list[Kept]:
     return sorted(_files(folder), key=lambda file: -file.used)
 
 
-def clear() -> list[Kept]:
+def clear() -> list[CacheFile]:
     """Remove all files of the cache, and no others; return them. Raise OSError for a file that cannot be removed."""
     files = kept()
     for file in files:
@@ -101,8 +101,8 @@ def _safe_folder() -> Path | None:
         return None
 
 
-def _files(folder: Path) -> list[Kept]:
-    found: list[Kept] = []
+def _files(folder: Path) -> list[CacheFile]:
+    found: list[CacheFile] = []
     for entry in os.scandir(folder):
         if not entry.name.endswith((SUFFIX, UNFINISHED)):
             continue
@@ -110,7 +110,7 @@ def _files(folder: Path) -> list[Kept]:
             status = entry.stat(follow_symlinks=False)
         except OSError:  # another process removed it
             continue
-        found.append(Kept(Path(entry.path), status.st_size, status.st_mtime))
+        found.append(CacheFile(Path(entry.path), status.st_size, status.st_mtime))
     return found
 
 

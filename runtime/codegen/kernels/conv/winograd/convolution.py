@@ -18,7 +18,7 @@ from runtime.codegen.kernels.conv.winograd.non_finite import NonFiniteTiles, wri
 from runtime.codegen.kernels.conv.winograd.plan import is_taken, plan_winograd
 from runtime.codegen.kernels.conv.winograd.tiles import transform_pixels
 from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_PIXELS, of_sums
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, starts, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
@@ -61,26 +61,26 @@ class Winograd:
         """Number of work items of a block whose pixels a kernel step of its own transforms."""
         return min(-(-WANTED_ITEMS // self.plan.blocks), self.plan.few)
 
-    def transform(self, work: Work, start: Value, stop: Value) -> None:
+    def transform(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Transform pixels; work items are some of the tiles of a block."""
-        f, plan, pieces = work.f, self.plan, self._pieces
+        f, plan, pieces = context.f, self.plan, self._pieces
         for item in f.range(start, stop):
             block, piece = f.index(item) // pieces, f.index(item) % pieces
             first, last = part_of(f, plan.tiles, block, plan.blocks)
             count = f.index(last) - first
             tiles = count * piece // pieces, count * (piece + 1) // pieces
-            self._transform(work, work.shared_scratch(1, self.element) + block * plan.block, first, tiles)
+            self._transform(context, context.shared_scratch(1, self.element) + block * plan.block, first, tiles)
 
-    def _transform(self, work: Work, to: Value, first: Index, tiles: tuple[Index, Index]) -> None:
-        source = work.inputs[0]
+    def _transform(self, context: KernelContext, to: Value, first: Index, tiles: tuple[Index, Index]) -> None:
+        source = context.inputs[0]
         assert source is not None, "a convolution has a source"
-        transform_pixels(work.f, self.plan.tiling, self.plan.laid, source, to, first, tiles)
+        transform_pixels(context.f, self.plan.tiling, self.plan.laid, source, to, first, tiles)
 
     # Computation.
 
-    def compute(self, work: Work, start: Value, stop: Value) -> None:
+    def compute(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the computation; a work item has a block and a part of the panels."""
-        f, plan = work.f, self.plan
+        f, plan = context.f, self.plan
         bad = f.local()
         for item in f.range(start, stop):
             block = f.index(item) // plan.parts
@@ -88,24 +88,27 @@ class Winograd:
             panels = part_of(f, plan.panels, f.index(item) % plan.parts, plan.parts)
             count = plan.most if plan.most == plan.few else last - first
             if plan.parts == 1:
-                at = work.thread_scratch(0, self.element)
-                self._transform(work, at, first, (0, count))
+                at = context.thread_scratch(0, self.element)
+                self._transform(context, at, first, (0, count))
             else:
-                at = work.shared_scratch(1, self.element) + block * plan.block
+                at = context.shared_scratch(1, self.element) + block * plan.block
             f.store(f.index(0), bad)
             for panel in f.range(*panels):
                 for columns in by_size(f, self.shape.wide, plan.width, f.index(panel)):
-                    self._multiply(work, at, f.index(panel), columns, count)
-                    finite = self._finish(work, f.index(panel), columns, first, count)
+                    self._multiply(context, at, f.index(panel), columns, count)
+                    finite = self._finish(context, f.index(panel), columns, first, count)
                     f.store(where(finite, f.load(bad), f.index(1)), bad)
             with f.when(f.load(bad).equal(1)):
                 for panel in f.range(*panels):
-                    self.again.write(work, first, last, f.index(panel))
+                    self.again.write(context, first, last, f.index(panel))
 
-    def _multiply(self, work: Work, at: Value, panel: Value, columns: int, count: Index) -> None:
+    def _multiply(self, context: KernelContext, at: Value, panel: Value, columns: int, count: Index) -> None:
         """Compute the products at all positions with a panel."""
-        f, plan, deep = work.f, self.plan, self.shape.deep
-        filters, sums = work.shared_scratch(0, self.element) + panel * plan.panel, work.thread_scratch(1, self.element)
+        f, plan, deep = context.f, self.plan, self.shape.deep
+        filters, sums = (
+            context.shared_scratch(0, self.element) + panel * plan.panel,
+            context.thread_scratch(1, self.element),
+        )
         rows = [i * plan.tile for i in range(plan.rows)]
         for position in f.range(0, POSITIONS):
             right = filters + f.index(position) * (deep * plan.width)
@@ -131,14 +134,14 @@ class Winograd:
 
         return ask
 
-    def _finish(self, work: Work, panel: Value, columns: int, first: Index, count: Index) -> Value:
+    def _finish(self, context: KernelContext, panel: Value, columns: int, first: Index, count: Index) -> Value:
         """Write the output pixels of a block from its products with a panel; return True if all are finite."""
-        f, plan = work.f, self.plan
+        f, plan = context.f, self.plan
         zero = f.constant(self.vector, 0)
         loop = f.loop(0, count, 1, [zero])
         for t, [seen] in loop:
             tile = plan.tiling.at(f.index(first) + t)
-            at = work.thread_scratch(1, self.element) + f.index(t) * plan.width
+            at = context.thread_scratch(1, self.element) + f.index(t) * plan.width
             for v in range(0, columns, plan.lanes):
                 positions = [
                     [f.load(at, (i * TILE_PIXELS + j) * plan.sums + v, plan.lanes) for j in range(TILE_PIXELS)]
@@ -147,6 +150,6 @@ class Winograd:
                 results = of_sums(positions)
                 for i, j, pixel, exists in plan.tiling.outputs(tile):
                     seen = f.fma(results[i][j], zero, seen)  # 0 times infinity or NaN is NaN
-                    written(work, plan, pixel, exists, panel * plan.width + v, columns - v, [results[i][j]])
+                    written(context, plan, pixel, exists, panel * plan.width + v, columns - v, [results[i][j]])
             loop.carry([seen])
         return ~any_lane(is_nan(loop.results[0]))

@@ -25,7 +25,7 @@ from runtime.codegen.kernels.conv.winograd.transforms import (
     of_products,
 )
 from runtime.codegen.kernels.matmul import in_shares
-from runtime.codegen.kernels.steps import KernelStep, KernelSteps, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
@@ -72,38 +72,38 @@ class WinogradFilterGradient:
         """Elements of the sums of a part."""
         return POSITIONS * self.shape.deep * self.shape.wide
 
-    def add(self, work: Work, start: Value, stop: Value) -> None:
+    def add(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Transform and multiply block by block, and add to the sums; work items are parts."""
-        f, plan, wide = work.f, self.plan, self.shape.wide
-        pixels, gradients = (work.thread_scratch(i, self.element) for i in range(2))
+        f, plan, wide = context.f, self.plan, self.shape.wide
+        pixels, gradients = (context.thread_scratch(i, self.element) for i in range(2))
         each = plan.blocks // plan.parts
         for item in f.range(start, stop):
-            to = work.shared_scratch(0, self.element) + item * self._sums
+            to = context.shared_scratch(0, self.element) + item * self._sums
             for number in f.range(0, each):
                 first, last = part_of(f, plan.tiling.tiles, f.index(item) * each + number, plan.blocks)
                 count = plan.most if plan.most == plan.few else last - first
-                self._transform(work, pixels, gradients, first, (0, count))
+                self._transform(context, pixels, gradients, first, (0, count))
                 is_first = f.index(number).equal(0)
                 for panel in f.range(0, plan.panels):
                     for columns in by_size(f, wide, plan.width, f.index(panel)):
                         at, depth = to + f.index(panel) * plan.width, self.shape.deep * wide
                         self._multiply(f, pixels, gradients, f.index(panel), columns, count, at, wide, depth, is_first)
 
-    def join(self, work: Work, start: Value, stop: Value) -> None:
+    def join(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Add all parts in order and transform back; work items are input channels."""
-        f, shape = work.f, self.shape
+        f, shape = context.f, self.shape
         bad, items = f.local(), min(WANTED_ITEMS, shape.deep)
         for item in f.range(start, stop):
             channels = part_of(f, shape.deep, f.index(item), items)
             f.store(f.index(0), bad)
             for c in f.range(*channels):
                 for v, tail in vectors_of(f, shape.wide, shape.lanes):
-                    at = work.shared_scratch(0, self.element) + (f.index(c) * shape.wide + v)
+                    at = context.shared_scratch(0, self.element) + (f.index(c) * shape.wide + v)
                     sums = [self._added(f, at + p * shape.deep * shape.wide, tail) for p in range(POSITIONS)]
-                    finite = self._back(work, sums, f.index(c) * shape.wide + v, tail)
+                    finite = self._back(context, sums, f.index(c) * shape.wide + v, tail)
                     f.store(where(finite, f.load(bad), f.index(1)), bad)
             with f.when(f.load(bad).equal(1)):
-                self.again.write(work, *channels)
+                self.again.write(context, *channels)
 
     def _added(self, f: Function, at: Value, tail: int) -> Value:
         total = f.load(at, 0, self.shape.lanes, tail)
@@ -113,24 +113,24 @@ class WinogradFilterGradient:
 
     # Many sums of few tiles: work items are input channels.
 
-    def transform(self, work: Work, start: Value, stop: Value) -> None:
+    def transform(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Transform all tiles; work items are some of them."""
-        f, plan = work.f, self.plan
-        pixels, gradients = (work.shared_scratch(i, self.element) for i in range(2))
+        f, plan = context.f, self.plan
+        pixels, gradients = (context.shared_scratch(i, self.element) for i in range(2))
         for item in f.range(start, stop):
             tiles = part_of(f, plan.most, f.index(item), min(WANTED_ITEMS, plan.most))
-            self._transform(work, pixels, gradients, 0, tiles)
+            self._transform(context, pixels, gradients, 0, tiles)
 
-    def multiply(self, work: Work, start: Value, stop: Value) -> None:
+    def multiply(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Compute the sums of all tiles by panels, and transform them back from the caches.
 
         Work items are input channels.
         """
-        f, plan, shape = work.f, self.plan, self.shape
+        f, plan, shape = context.f, self.plan, self.shape
         pixels, gradients, sums = (
-            work.shared_scratch(0, self.element),
-            work.shared_scratch(1, self.element),
-            work.thread_scratch(0, self.element),
+            context.shared_scratch(0, self.element),
+            context.shared_scratch(1, self.element),
+            context.thread_scratch(0, self.element),
         )
         bad = f.local()
         for item in f.range(start, stop):
@@ -155,16 +155,18 @@ class WinogradFilterGradient:
                             at = sums + (f.index(c) * plan.width + v)
                             found = [f.load(at, p * depth, shape.lanes) for p in range(POSITIONS)]
                             pixel = (begin + c) * shape.wide + (f.index(panel) * plan.width + v)
-                            finite = self._back(work, found, pixel, min(shape.lanes, columns - v))
+                            finite = self._back(context, found, pixel, min(shape.lanes, columns - v))
                             f.store(where(finite, f.load(bad), f.index(1)), bad)
             with f.when(f.load(bad).equal(1)):
-                self.again.write(work, begin, begin + plan.channels)
+                self.again.write(context, begin, begin + plan.channels)
 
     # Used by both.
 
-    def _transform(self, work: Work, pixels: Value, gradients: Value, first: Index, tiles: tuple[Index, Index]) -> None:
+    def _transform(
+        self, context: KernelContext, pixels: Value, gradients: Value, first: Index, tiles: tuple[Index, Index]
+    ) -> None:
         """Transform the pixels of some tiles of the block that begins with `first`, and their output gradients."""
-        f, plan, shape, (x, dy) = work.f, self.plan, self.shape, work.inputs
+        f, plan, shape, (x, dy) = context.f, self.plan, self.shape, context.inputs
         assert x is not None, "the input is there"
         assert dy is not None, "the gradient of the result is there"
         transform_pixels(f, plan.tiling, plan.laid, x, pixels, first, tiles)
@@ -237,13 +239,13 @@ class WinogradFilterGradient:
 
         return ask
 
-    def _back(self, work: Work, sums: list[Value], pixel: Value, tail: int) -> Value:
+    def _back(self, context: KernelContext, sums: list[Value], pixel: Value, tail: int) -> Value:
         """Write all taps of a vector of the gradient; return a vector that is NaN in lanes that are not finite."""
-        f, shape = work.f, self.shape
+        f, shape = context.f, self.shape
         zero = f.constant(self.vector, 0)
         seen = zero
         for i, line in enumerate(of_products([sums[k : k + TILE_PIXELS] for k in range(0, POSITIONS, TILE_PIXELS)])):
             for j, x in enumerate(line):
                 seen = f.fma(x, zero, seen)  # 0 times infinity or NaN is NaN
-                f.store(x, work.outputs[0] + pixel, (i * FILTER_TAPS + j) * shape.deep * shape.wide, tail)
+                f.store(x, context.outputs[0] + pixel, (i * FILTER_TAPS + j) * shape.deep * shape.wide, tail)
         return ~any_lane(is_nan(seen))

@@ -9,7 +9,7 @@ from runtime.codegen.kernels.conv.winograd.plan import WinogradPlan
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS, TILE_PIXELS, of_taps
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
-from runtime.codegen.kernels.steps import KernelStep, Prepack, Work
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, Prepack
 from runtime.codegen.kernels.tiles import by_size
 
 DEPTH_VECTORS_PER_ITEM: Final = 4
@@ -37,39 +37,39 @@ class TransformedFilters:
         prepack = None if self.thread_elements else Prepack((1,), (0,))
         return KernelStep(self.write, plan.panels * self.across, plan.of_filters, prepack=prepack)
 
-    def write(self, work: Work, start: Value, stop: Value) -> None:
+    def write(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the part of a panel for some source channels."""
-        f, plan = work.f, self.plan
+        f, plan = context.f, self.plan
         for item in f.range(start, stop):
             panel, part = f.index(item) // self.across, f.index(item) % self.across
             for columns in by_size(f, plan.shape.wide, plan.width, panel):
                 for rows in by_size(f, plan.shape.deep, self.rows, part):
                     fill = self._transposed if plan.shape.is_filter_transposed else self._straight
-                    fill(work, panel, part * self.rows, columns, rows)
+                    fill(context, panel, part * self.rows, columns, rows)
 
-    def _straight(self, work: Work, panel: Value, first: Value, columns: int, rows: int) -> None:
+    def _straight(self, context: KernelContext, panel: Value, first: Value, columns: int, rows: int) -> None:
         """Transform with vectors of result channels."""
-        f, plan, w = work.f, self.plan, work.inputs[1]
+        f, plan, w = context.f, self.plan, context.inputs[1]
         assert w is not None, "a convolution has a filter"
         line = w + (first * plan.shape.wide + panel * plan.width)
-        to = work.shared_scratch(0, self.element) + (panel * plan.panel + first * plan.width)
+        to = context.shared_scratch(0, self.element) + (panel * plan.panel + first * plan.width)
         for d in f.range(0, rows):
             for v in range(0, columns, plan.lanes):
                 at, tail = line + (f.index(d) * plan.shape.wide + v), min(plan.lanes, columns - v)
                 self._transformed(at, tail, to + (f.index(d) * plan.width + v), self._step)
 
-    def _transposed(self, work: Work, panel: Value, first: Value, columns: int, rows: int) -> None:
+    def _transposed(self, context: KernelContext, panel: Value, first: Value, columns: int, rows: int) -> None:
         """Transform with vectors of source channels, and transpose the results."""
-        f, plan, w = work.f, self.plan, work.inputs[1]
+        f, plan, w = context.f, self.plan, context.inputs[1]
         assert w is not None, "a convolution has a filter"
-        memory_budget, size = work.thread_scratch(0, self.element), plan.width * self.rows
+        memory_budget, size = context.thread_scratch(0, self.element), plan.width * self.rows
         for c in f.range(0, columns):
             line = w + ((panel * plan.width + c) * plan.shape.deep + first)
             for v in range(0, rows, plan.lanes):
                 self._transformed(
                     line + v, min(plan.lanes, rows - v), memory_budget + (f.index(c) * self.rows + v), size
                 )
-        to = work.shared_scratch(0, self.element) + (panel * plan.panel + first * plan.width)
+        to = context.shared_scratch(0, self.element) + (panel * plan.panel + first * plan.width)
         for position in f.range(0, POSITIONS):
             matrix = Matrix(memory_budget + f.index(position) * size, 1, self.rows)
             packed_right(f, matrix, to + f.index(position) * self._step, rows, columns, plan.width, rows, self.vector)

@@ -17,7 +17,7 @@ from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, TILE_O
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
-from runtime.codegen.kernels.steps import Work
+from runtime.codegen.kernels.steps import KernelContext
 from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, tile
 
 
@@ -35,19 +35,19 @@ class NonFiniteTiles:
         self.filters = FILTER_TAPS * FILTER_TAPS * plan.shape.deep * plan.width
         self.pixels = TILE_PIXELS * TILE_PIXELS * plan.shape.deep
 
-    def write(self, work: Work, first: Index, stop: Index, panel: Value) -> None:
+    def write(self, context: KernelContext, first: Index, stop: Index, panel: Value) -> None:
         """Compute the output pixels of a range of tiles in a panel of channels."""
-        f, plan = work.f, self.plan
+        f, plan = context.f, self.plan
         for columns in by_size(f, plan.shape.wide, plan.width, panel):
-            self._pack(work, panel, columns)
+            self._pack(context, panel, columns)
             for number in f.range(first, stop):
-                self._tile(work, plan.tiling.at(f.index(number)), panel, columns)
+                self._tile(context, plan.tiling.at(f.index(number)), panel, columns)
 
-    def _pack(self, work: Work, panel: Value, columns: int) -> None:
+    def _pack(self, context: KernelContext, panel: Value, columns: int) -> None:
         """Pack the filter tap by tap, in the order in which a tile of pixels reads it."""
-        f, plan, w = work.f, self.plan, work.inputs[1]
+        f, plan, w = context.f, self.plan, context.inputs[1]
         assert w is not None, "a convolution has a filter"
-        shape, to, size = plan.shape, work.thread_scratch(0, self.element), plan.shape.deep * plan.width
+        shape, to, size = plan.shape, context.thread_scratch(0, self.element), plan.shape.deep * plan.width
         rows, across = shape.rows.phases[0], shape.columns.phases[0]
         for tap in f.range(0, FILTER_TAPS * FILTER_TAPS):
             i, j = f.index(tap) // FILTER_TAPS, f.index(tap) % FILTER_TAPS
@@ -58,10 +58,10 @@ class NonFiniteTiles:
             matrix = matrix.moved(0, panel * plan.width)
             packed_right(f, matrix, to + f.index(tap) * size, shape.deep, columns, plan.width, shape.deep, self.vector)
 
-    def _tile(self, work: Work, at: Tile, panel: Value, columns: int) -> None:
-        f, plan, source = work.f, self.plan, work.inputs[0]
+    def _tile(self, context: KernelContext, at: Tile, panel: Value, columns: int) -> None:
+        f, plan, source = context.f, self.plan, context.inputs[0]
         assert source is not None, "a convolution has a source"
-        deep, copy = plan.shape.deep, work.thread_scratch(1, self.element)
+        deep, copy = plan.shape.deep, context.thread_scratch(1, self.element)
         for i, line in enumerate(plan.tiling.pixels(f, source, deep, at)):
             for j, pixel in enumerate(line):
                 copied(f, pixel, copy + (i * TILE_PIXELS + j) * deep, deep, self.vector)
@@ -71,14 +71,14 @@ class NonFiniteTiles:
         for tap, totals in loop:
             down, aside = f.index(tap) // FILTER_TAPS, f.index(tap) % FILTER_TAPS
             left = copy + (down * TILE_PIXELS + aside) * deep
-            right = work.thread_scratch(0, self.element) + f.index(tap) * (deep * plan.width)
+            right = context.thread_scratch(0, self.element) + f.index(tap) * (deep * plan.width)
             sums = tile(f, left, rows, right, columns, self.vector, [DepthLoop(deep, 1, plan.width)])
             if plan.shape.is_filter_transposed:
                 sums = self._seen(at, down, aside, sums)
             loop.carry([total + x for total, x in zip(totals, sums, strict=True)])
         results = lines(loop.results, len(rows))
         for i, j, position, exists in plan.tiling.outputs(at):
-            written(work, plan, position, exists, panel * plan.width, columns, results[i * TILE_OUTPUTS + j])
+            written(context, plan, position, exists, panel * plan.width, columns, results[i * TILE_OUTPUTS + j])
 
     def _seen(self, at: Tile, down: Value, aside: Value, sums: list[Value]) -> list[Value]:
         """Return sums with 0 for pixels beyond the border: 0 times a filter with NaN or Inf would be NaN."""
@@ -93,7 +93,7 @@ class NonFiniteTiles:
 
 
 def written(
-    work: Work,
+    context: KernelContext,
     plan: WinogradPlan,
     pixel: Value,
     exists: Value | None,
@@ -103,12 +103,12 @@ def written(
 ) -> None:
     """Pass finished vectors of an output pixel to the epilogue, from `channel` on, if the pixel exists."""
     if exists is not None:
-        with work.f.when(exists):
-            written(work, plan, pixel, None, channel, columns, vectors)
+        with context.f.when(exists):
+            written(context, plan, pixel, None, channel, columns, vectors)
         return
     for v, x in enumerate(vectors):
         tail = min(plan.lanes, columns - v * plan.lanes)
-        if work.finish is not None:
-            work.finish(x, pixel, channel + v * plan.lanes, tail)
+        if context.finish is not None:
+            context.finish(x, pixel, channel + v * plan.lanes, tail)
         else:
-            work.f.store(x, work.outputs[0] + (pixel * plan.shape.wide + channel), v * plan.lanes, tail)
+            context.f.store(x, context.outputs[0] + (pixel * plan.shape.wide + channel), v * plan.lanes, tail)

@@ -7,7 +7,7 @@ from runtime.codegen.kernels.conv.filter_gradient import inside_of, seen_at
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS
 from runtime.codegen.kernels.matmul.plan import tile_shape
-from runtime.codegen.kernels.steps import Work
+from runtime.codegen.kernels.steps import KernelContext
 from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, tile
 from runtime.codegen.machine import Target
 
@@ -19,9 +19,9 @@ class NonFiniteChannels:
         self.shape, self.vector = shape, shape.element.of(shape.lanes)
         self.width = tile_shape(target, shape.lanes, 1, shape.wide)[1] * shape.lanes
 
-    def write(self, work: Work, first: Index, stop: Index) -> None:
+    def write(self, context: KernelContext, first: Index, stop: Index) -> None:
         """Compute the gradient for these input channels."""
-        f, shape, (x, dy) = work.f, self.shape, work.inputs
+        f, shape, (x, dy) = context.f, self.shape, context.inputs
         assert x is not None, "the input is there"
         assert dy is not None, "the gradient of the result is there"
         line, image = shape.columns.pixels * shape.wide, shape.rows.pixels * shape.columns.pixels * shape.wide
@@ -42,7 +42,7 @@ class NonFiniteChannels:
                     DepthLoop(width, shape.deep, shape.wide),
                 ]
                 for c in f.range(first, stop):
-                    to = work.outputs[0] + ((f.index(i) * FILTER_TAPS + j) * shape.deep + c) * shape.wide
+                    to = context.outputs[0] + ((f.index(i) * FILTER_TAPS + j) * shape.deep + c) * shape.wide
                     for panel in f.range(0, -(-shape.wide // self.width)):
                         begin = f.index(panel) * self.width
                         for columns in by_size(f, shape.wide, self.width, f.index(panel)):
