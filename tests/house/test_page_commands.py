@@ -26,6 +26,7 @@ MAINS = {"runtime": runtime, "compiler": compiler}
 RUN_BY = {
     "README.md": "test_docs",
     "docs/commands.md": "test_doc_blocks",
+    "docs/control-flow.md": "test_page",
     "docs/metrics.md": "test_doc_blocks",
     "docs/plugins.md": "test_doc_blocks",
     "docs/reproducibility.md": "test_doc_blocks",
