@@ -8,6 +8,7 @@ board      the words by which the threads of a step share its chunks
 code       NativeCode: a compiled step as a value, with symbols instead of addresses
 code_bytes NativeCode as bytes, and read again
 code_bounds the check that NativeCode from a file fits its block
+elf        object files of NativeCode, read: sections, symbols, relocations
 costs      the cost model: every parameter by which kernels are priced, in cycles; benchmarks/costs.py measures each
 ir/        a package of its own: the builder that writes LLVM's IR
 math/      a package of its own: elementary functions; benchmarks/minimax.py fits their polynomials

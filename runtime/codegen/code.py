@@ -195,6 +195,11 @@ class NativeCode:
         return len(self.group_ends)
 
     @property
+    def is_one_segment(self) -> bool:
+        """True if compiled code computes all ops in one stretch: there is some, and no host op."""
+        return len(self.segments) == 1 and not self.hosts
+
+    @property
     def first_feed(self) -> int:
         """The base of the first feed."""
         return len(FIXED_BASES) + len(self.states) + len(self.constants)

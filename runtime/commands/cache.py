@@ -12,7 +12,7 @@ from typing import Any
 from prograd_proto.printable import result_line, sentence
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.streams import put
-from runtime.engines.native.cache.entries import MAX_CACHE_BYTES, Kept, clear, kept
+from runtime.engines.native.cache.entries import MAX_CACHE_BYTES, CacheFile, clear, kept
 from runtime.engines.native.cache.folder import cache_folder, why_unsafe
 from runtime.errors import UsageError
 
@@ -50,7 +50,7 @@ def _folder() -> Path | None:
     return folder
 
 
-def _table(files: list[Kept]) -> list[str]:
+def _table(files: list[CacheFile]) -> list[str]:
     rows = [("    KiB", "last used       ", "for    ", "program")] if files else []
     for file in files:
         label, used = file.label, datetime.fromtimestamp(file.used, UTC)
@@ -63,7 +63,7 @@ def _table(files: list[Kept]) -> list[str]:
     return ["  ".join(row) for row in rows]
 
 
-def _as_json(folder: Path | None, files: list[Kept], *, removed: bool) -> dict[str, Any]:
+def _as_json(folder: Path | None, files: list[CacheFile], *, removed: bool) -> dict[str, Any]:
     return {
         "folder": None if folder is None else str(folder),
         "most_bytes": MAX_CACHE_BYTES,
@@ -72,7 +72,7 @@ def _as_json(folder: Path | None, files: list[Kept], *, removed: bool) -> dict[s
     }
 
 
-def _file_as_json(file: Kept) -> dict[str, Any]:
+def _file_as_json(file: CacheFile) -> dict[str, Any]:
     label = file.label
     return {
         "file": file.path.name,

@@ -26,15 +26,13 @@ class AroundStep(NamedTuple):
         feeds: arrays to fill before a step, by feed name.
         fetches: values of the last step, by fetch name.
         before: calls before those of the ops.
-        after: calls after them.
-        updates: True if some calls in `after` change states that the ops have not changed in place.
+        after: calls after them: copies of fetches, and updates that the ops have not made in place.
     """
 
     feeds: dict[str, Array]
     fetches: dict[str, Array]
     before: list[Call]
     after: list[Call]
-    updates: bool = False
 
 
 def around_step(
@@ -56,8 +54,7 @@ def around_step(
         dtype = python_dtype(types[tensor].dtype)
         fetches[name], copy = conversion(arrays[tensor], dtype, copies)
         (before if tensor in of_state else after).append(copy)
-    updates = _updates(block, arrays, states, copies)
-    return AroundStep(feeds, fetches, before, after + updates, bool(updates))
+    return AroundStep(feeds, fetches, before, after + _updates(block, arrays, states, copies))
 
 
 def _updates(

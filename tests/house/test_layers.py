@@ -78,6 +78,7 @@ CODEGEN = {
     "code": {"machine"},
     "code_bytes": {"machine", "code"},
     "code_bounds": {"machine", "code"},
+    "elf": set(),
     "costs": {"machine"},
     "ir": {"machine"},
     "math": {"ir"},

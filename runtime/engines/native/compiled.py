@@ -6,12 +6,12 @@ import gc
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from runtime.codegen.elf import UnknownObject
 from runtime.codegen.machine import Target
 from runtime.engines.native import jit
 from runtime.engines.native.cache.entries import find, keep
 from runtime.engines.native.cache.entry import Entry, Label
 from runtime.engines.native.cache.key import key_of
-from runtime.engines.native.objects.elf import UnknownObject
 from runtime.engines.native.release_memory import give_back
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
 

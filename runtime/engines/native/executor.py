@@ -41,9 +41,10 @@ class NativeExecutor:
         self._locations, self._compiled, self._helpers = locations, compiled, helpers
         self._watch, self._require_prepacked = watch, require_prepacked
         self._around = around
-        self.feeds, self.fetches, before, self._after, _ = around
+        self.feeds, self.fetches, before, self._after = around
         self._before = before if watch is None else [watch, *before]
-        self._is_one_call = watch is None and _is_one_call(compiled, around)
+        converts = compiled.unconverted_fetches(around.fetches).keys() != around.fetches.keys()
+        self._is_one_call = watch is None and compiled.code.is_one_segment and not converts
         self._led: FeedsInPlace | None = None
         self._owned = owned
         code = compiled.code
@@ -162,10 +163,3 @@ class NativeExecutor:
         except Exception as error:
             last = self._compiled.code.ops_of(segment.first)[-1]
             raise_named(error, self._compiled.block.ops[last], self._locations)
-
-
-def _is_one_call(compiled: CompiledStep, around: AroundStep) -> bool:
-    """Return True if all is one segment of compiled code, and fetches are copied without conversion."""
-    tensors = dict(compiled.code.copied_fetches)
-    alike = (compiled.arrays[tensors.get(name, name)].dtype == array.dtype for name, array in around.fetches.items())
-    return len(compiled.segments) == 1 and compiled.segments[0].host is None and all(alike)

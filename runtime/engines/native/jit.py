@@ -19,10 +19,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from runtime.address_space import has_room
+from runtime.codegen.elf import UnknownObject, read_object
 from runtime.codegen.machine import INSTRUCTION_SETS, Target
 from runtime.engines.engine import Unavailable
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.objects.elf import UnknownObject, read_object
 from runtime.engines.native.objects.image import image_of
 from runtime.engines.native.objects.pages import Pages, check_executable
 from runtime.engines.native.release_memory import give_back

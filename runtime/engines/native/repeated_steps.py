@@ -24,12 +24,13 @@ def repeated_steps(
     compiled: CompiledStep, around: AroundStep, rows: InMemory, fetches: Sequence[str]
 ) -> RepeatedSteps | None:
     """Return steps with these rows that keep these fetches; None if each step must be run by itself."""
-    if len(compiled.segments) != 1 or compiled.segments[0].host is not None or around.before or around.updates:
+    code = compiled.code
+    if not code.is_one_segment or code.late_updates or around.before:
         return None
-    raw = {name: compiled.arrays[tensor] for name, tensor in compiled.code.copied_fetches}
-    if not fetches and compiled.code.runtime_checks:
+    if not fetches and code.runtime_checks:
         return None  # nothing would tell the number of steps
-    if any(name not in raw or raw[name].dtype != around.fetches[name].dtype for name in fetches):
+    raw = compiled.unconverted_fetches(around.fetches)
+    if not {*fetches} <= raw.keys() & dict(code.copied_fetches).keys():
         return None
     sources = {name: rows.columns.get(name, rows.whole.get(name)) for name in around.feeds}
     if not all(_fits(source, around.feeds[name]) for name, source in sources.items()):

@@ -90,6 +90,12 @@ class CompiledStep(NamedTuple):
             if self.runtime_checks.any_failed:
                 self.runtime_checks.raise_error(self.arrays)
 
+    def unconverted_fetches(self, fetches: Mapping[str, Array]) -> dict[str, Array]:
+        """Return, of the arrays to which fetches are copied, those with the dtype of their tensor, as their tensors."""
+        tensor_of = dict(self.code.copied_fetches)
+        found = {name: self.arrays[tensor_of.get(name, name)] for name in fetches}
+        return {name: array for name, array in found.items() if array.dtype == fetches[name].dtype}
+
     def prepack(self) -> None:
         """Compute values that are derived from states alone: before the first step, and when they have changed."""
         self.driver.drive(*self.code.packing)

@@ -71,7 +71,7 @@ class ReferenceExecutor:
 
     def __init__(self, locations: Sequence[str], step: BoundStep, manner: Manner, watch: NanWatch | None) -> None:
         """Prepare the calls; `locations` are the source lines that ops refer to."""
-        self.feeds, self.fetches, before, after, _ = step.around
+        self.feeds, self.fetches, before, after = step.around
         self.parts = [Part(op.desc.type, (op.desc,)) for op in step.block.ops]
         self.buffers = step.block.buffers
         self.footprint = Footprint(step.block.arena_bytes, step.block.file_bytes)

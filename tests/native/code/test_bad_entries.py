@@ -15,9 +15,9 @@ pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
 from runtime.codegen.code_bytes import from_bytes as from_step_bytes
 from runtime.codegen.code_bytes import to_bytes as to_step_bytes
+from runtime.codegen.elf import HEADER, UnknownObject, read_object
 from runtime.engines.native.cache.entries import keep
 from runtime.engines.native.cache.entry import Entry, Label, from_bytes, to_bytes
-from runtime.engines.native.objects.elf import HEADER, UnknownObject, read_object
 from runtime.engines.native.objects.image import image_of
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "linear_regression.pb"

@@ -12,13 +12,13 @@ import pytest
 from native.building import every_target
 
 from runtime.codegen import math
+from runtime.codegen.elf import Section, UnknownObject, read_object
 from runtime.codegen.ir import FLOAT32, INT64, Module, pointer
 from runtime.codegen.machine import target
 from runtime.engines.engine import Unavailable
 from runtime.engines.native import jit
 from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.objects import pages
-from runtime.engines.native.objects.elf import Section, UnknownObject, read_object
 from runtime.engines.native.objects.image import PAGE, Image, image_of
 from runtime.engines.native.objects.relocations import KINDS
 

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from runtime.codegen.elf import Object, Section, UnknownObject
 from runtime.dtypes import Array
-from runtime.engines.native.objects.elf import Object, Section, UnknownObject
 from runtime.engines.native.objects.relocations import KINDS
 
 PAGE: Final = 1 << 16

@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
+from runtime.codegen.elf import UnknownObject
 from runtime.dtypes import Array
-from runtime.engines.native.objects.elf import UnknownObject
 
 Kind = Callable[[Array, Array, Array], Array]
 """From the present words, their targets and their addresses, to the relocated words."""
