@@ -5,6 +5,7 @@ eliminate_dead_ops   drop ops whose results nothing reads
 bind_dimensions      make a static block of every binding
 leave_frozen         drop ops that only train frozen parameters
 hoist_invariants     move what is equal in all iterations of a loop before the loop
+batch_products       make products of a scan that its carries do not wait for once, for all iterations
 fold_constants       compute at compile time the values that are equal in every step
 simplify/            remove ops whose result already exists
 merge_identical      compute identical ops once

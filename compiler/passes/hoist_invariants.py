@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from compiler.passes.eliminate_dead_ops import drop_dead_ops
+from compiler.passes.eliminate_dead_ops import drop_dead_ops, order_tensors
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.blocks.control import COND, SCAN, WHILE, layout_of
@@ -89,6 +89,7 @@ def _moved(block: BlockAnalysis, i: int, part: int, before: Mapping[int, Sequenc
         made.append(copy)
     body.keep_ops([j not in positions or j in stay for j in range(len(body.ops))])
     body.forget()
+    order_tensors(body)
     block.forget()
     return made
 

@@ -9,6 +9,7 @@ when this file is imported.
 
 from __future__ import annotations
 
+from compiler.passes.batch_products import batch_products
 from compiler.passes.bind_dimensions import bind_dimensions
 from compiler.passes.eliminate_dead_ops import eliminate_dead_ops
 from compiler.passes.fold_constants import fold_constants
@@ -66,10 +67,20 @@ PASSES = PassTable(
             invalidates={"as built": "ops move out of loops"},
         ),
         Pass(
+            batch_products,
+            requires={
+                "bound": "stacks have sizes",
+                "nothing frozen": "gradients of frozen parameters need no products",
+                "hoisted": "a product of a shared tensor is known to be one",
+            },
+            establishes={"batched": "products that no carry waits for are made for all iterations at once"},
+            invalidates={"as built": "ops move out of loops"},
+        ),
+        Pass(
             fold_constants,
             requires={
                 "bound": "the number of elements is known when symbols have sizes",
-                "hoisted": "ops that leave a loop may have constant operands there",
+                "batched": "ops that leave a loop may have constant operands there",
                 "nothing frozen": "updates of frozen parameters need not be folded",
             },
             establishes={"folded": "ops of constant operands are constants"},

@@ -13,6 +13,7 @@ from math import prod
 from prograd_proto import TensorType
 from runtime.contract import parameters
 from runtime.operators import CONTRACTS
+from runtime.row_rules import pointwise
 
 Types = Sequence[TensorType | None]
 
@@ -42,3 +43,8 @@ def operations(op_type: str, inputs: Types, outputs: Sequence[TensorType]) -> in
     if declared is not None:
         return declared
     return max((prod(type.static_shape) for type in (*inputs, *outputs) if type is not None), default=0)
+
+
+def is_pointwise(op_type: str) -> bool:
+    """Return True if each element of the result depends on the elements of the operands that broadcast to it."""
+    return op_type in CONTRACTS and CONTRACTS[op_type].rows is pointwise
