@@ -1,4 +1,45 @@
-"""All operators, by family."""
+"""All operators, by family. Kernels and lowering rules have the same families.
+
+activation     activation functions
+adam           updates by Adam and its variants
+adaptive       updates whose rate adapts to each element's gradients
+arrange        flip, roll, repeat, stack and similar ops, composed of others
+attention      attention of queries to values
+conv           convolution of images, and its gradients
+copy           casts, copies, and copies without a gradient
+criteria       losses that are composed of other operators
+ctc            connectionist temporal classification
+decomposition  triangular factors, solutions of linear equations, inverses, determinants
+diagonals      diagonals and triangles of matrices
+einsum         sums of products in Einstein notation, composed of others
+elementary     reciprocals, logarithms, trigonometry
+fill           constants, filled tensors, ranges, element counts
+index          gather, scatter_add and one_hot: indices along one axis
+layer_norm     normalisation of each element of a batch: layer, group, instance, RMS
+linalg         products of matrices
+logic          bitwise operations on integers, tests for NaN and infinities
+loss           losses and accuracy that have kernels of their own
+norm           softmax and batch normalisation
+order          sorting, positions in the sorted order, largest elements
+pointwise      arithmetic, comparisons, selection
+pool           pooling of images
+positions      embedding lookup, rotary and sinusoidal positions, pixel shuffle
+random         uniform and normal numbers, dropout masks
+recurrent      plain recurrent layers, GRU and LSTM
+reduce         sums, products, means and extremes; broadcasting
+resize         resampling of images
+rounding       rounding, division with a remainder
+sampling       random choices and integers, truncated normal numbers, variants of dropout
+scan           running sums and products
+scatter        gather_nd and scatter_nd: indices along several axes
+shape          reshape, transpose, slice, pad, split, concat
+spatial        convolution and pooling over one to three axes, composed of `conv` and `pool`
+special        the error function and the gamma functions
+statistics     variance, norms, log of a sum of exponentials
+transfer       moves between the arena and the file beside it
+unfold         windows of images, and their sum
+update         updates of plain optimizers: SGD, momentum
+"""
 
 # The star imports repeat constants that several families import.
 # pyright: reportGeneralTypeIssues=false

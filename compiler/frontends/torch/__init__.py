@@ -2,7 +2,7 @@
 
 from_torch      the function that users call
 import_module   an exported graph as a program: placeholders, outputs and updates of buffers
-export          torch.export in training mode
+export          torch.export in training mode, and what torch itself lacks or cannot export
 graph           the walk over the nodes
 operators       the operators of ATen in terms of prograd's
 peepholes       patterns of several nodes that one op computes
