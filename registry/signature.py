@@ -26,11 +26,19 @@ _VARIADIC_FLAG = 0x04  # flag of a code object: the function takes *args
 
 @dataclass(frozen=True)
 class AttributeSpec:
-    """An attribute's kind (a word of prograd_proto.attributes.KINDS), its default, and its name in Python calls."""
+    """An attribute of an operator, as calls in Python give it.
+
+    Attributes:
+        kind: its kind, a word of `prograd_proto.attributes.KINDS`.
+        default: its default.
+        parameter: its name in Python calls.
+        length: elements of the tuple for which one number stands, if there is no default; 0 if one number is refused.
+    """
 
     kind: str
     default: Any
     parameter: str
+    length: int = 0
 
     @property
     def required(self) -> bool:
@@ -191,7 +199,7 @@ def _attribute(op: str, name: str, annotation: object, default: Any) -> tuple[st
     spelling = SPELLINGS.get(str(annotation))
     if spelling is None:
         return name, AttributeSpec(_kind(op, name, annotation), default, name)
-    return spelling.attribute, AttributeSpec(spelling.kind, default, name)
+    return spelling.attribute or name, AttributeSpec(spelling.kind, default, name, spelling.length)
 
 
 def _kind(op: str, name: str, annotation: object) -> str:
@@ -258,9 +266,9 @@ def _converted(name: str, spec: AttributeSpec, value: Any) -> Attribute:
 
 def _as_tuple(spec: AttributeSpec, value: Any) -> tuple[Any, ...]:
     """Return the tuple that a single element stands for, as long as the default; () if the length is unknown."""
-    if spec.required and spec.kind != "shape" and spec.parameter != "axis":
-        return ()
-    return (value,) * (1 if spec.required else len(spec.default) or 1)
+    if spec.required:
+        return (value,) * (1 if spec.kind == "shape" else spec.length)
+    return (value,) * (len(spec.default) or 1)
 
 
 def _require_64_bits(name: str, value: Any, elements: Sequence[Any]) -> None:

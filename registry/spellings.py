@@ -1,7 +1,7 @@
 """The spelling of operators' parameters in Python, where it differs from the attribute that a file has.
 
-Files of format version 1 keep the names of attributes. A parameter with one of these annotations has another name,
-which is mapped once, when a call is bound to its attributes. One number is taken for a tuple of them.
+Files of format version 1 keep the names and kinds of attributes. A parameter with one of these annotations has another
+name, or takes one number for a tuple of them; both are mapped once, when a call is bound to its attributes.
 """
 
 from __future__ import annotations
@@ -15,19 +15,37 @@ Axis = int | tuple[int, ...]
 Numbers = int | tuple[int, ...]
 """A number for each axis of a window, or one for all; not the name of another attribute."""
 
+Pair = int | tuple[int, ...]
+"""Two numbers, (vertical, horizontal), or one for both."""
+
+Edges = int | tuple[int, ...]
+"""Four numbers, (top, left, bottom, right), or two for both directions, or one for all."""
+
 Ratio = float
 """The share of elements that dropout leaves out; the attribute `rate`."""
 
 
 @dataclass(frozen=True)
 class Spelling:
-    """The attribute that a parameter becomes: its name in files, and its kind."""
+    """The attribute that a parameter becomes.
+
+    Attributes:
+        attribute: its name in files; "" for the name of the parameter.
+        kind: its kind, a word of `prograd_proto.attributes.KINDS`.
+        length: elements of the tuple for which one number stands; 0 for as many as the default has.
+    """
 
     attribute: str
     kind: str
+    length: int = 0
 
 
-SPELLINGS: Final = {"Axis": Spelling("axes", "ints"), "Ratio": Spelling("rate", "float")}
+SPELLINGS: Final = {
+    "Axis": Spelling("axes", "ints", 1),
+    "Pair": Spelling("", "ints", 2),
+    "Edges": Spelling("", "ints", 4),
+    "Ratio": Spelling("rate", "float"),
+}
 """The spelling by the annotation of a parameter."""
 
 

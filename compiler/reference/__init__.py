@@ -32,7 +32,9 @@ they are `compiler.ops.<name>`.
   is the program's state of that name unless another tensor is given. After the star stand attributes, after the arrow
   the names of the outputs.
 * An `Axis` is one axis or a tuple of them, `Numbers` are a number for each axis or one for all, and a `Ratio` is a
-  float. One number also stands for all elements of a tuple that has a default, as in `stride=2`, and for a shape.
+  float. A `Pair` is (vertical, horizontal), or one number for both, as in `window=2`. `Edges` are (top, left, bottom,
+  right), or (vertical, horizontal), or one number for all four. One number also stands for all elements of another
+  tuple that has a default, and for a shape.
   Where a file has another name for an attribute, the text says so.
 * *Types* are the dtypes that inputs, attributes and outputs may have, and which of them have the same, found by asking
   the operator's own inference; where another value of an attribute allows fewer, the text says so. Nothing is promoted:

@@ -12,6 +12,7 @@ from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
 from registry.shapes import require_equal_dtypes, require_float, show_shape, size_known
+from registry.spellings import Edges, Pair
 from registry.traits import example
 from registry.value import Value
 from registry.windows import four_edges, require_image, window_counts
@@ -24,9 +25,9 @@ def conv2d(
     x: Value,
     w: Value,
     *,
-    stride: tuple[int, ...] = (1, 1),
-    padding: tuple[int, ...] = (0, 0, 0, 0),
-    dilation: tuple[int, ...] = (1, 1),
+    stride: Pair = (1, 1),
+    padding: Edges = (0, 0, 0, 0),
+    dilation: Pair = (1, 1),
     groups: int = 1,
 ) -> TensorType:
     """Return the convolution of x [n, h, w, c] with the filters w [h, w, c / groups, o].
@@ -61,9 +62,9 @@ def conv2d_input_gradient(
     w: Value,
     *,
     shape: Shape,
-    stride: tuple[int, ...] = (1, 1),
-    padding: tuple[int, ...] = (0, 0, 0, 0),
-    dilation: tuple[int, ...] = (1, 1),
+    stride: Pair = (1, 1),
+    padding: Edges = (0, 0, 0, 0),
+    dilation: Pair = (1, 1),
     groups: int = 1,
 ) -> TensorType:
     """Return the gradient of conv2d for images of `shape`: dy spread by w, a transposed convolution."""
@@ -94,9 +95,9 @@ def conv2d_filter_gradient(
     dy: Value,
     *,
     shape: Shape,
-    stride: tuple[int, ...] = (1, 1),
-    padding: tuple[int, ...] = (0, 0, 0, 0),
-    dilation: tuple[int, ...] = (1, 1),
+    stride: Pair = (1, 1),
+    padding: Edges = (0, 0, 0, 0),
+    dilation: Pair = (1, 1),
     groups: int = 1,
 ) -> TensorType:
     """Return the gradient of conv2d for filters of `shape`: sums of products of x and dy in each window."""
@@ -120,7 +121,7 @@ def conv2d_filter_gradient_gradient(
     return dx, ddy
 
 
-def _convolved(x: Shape, w: Shape, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int) -> Shape:
+def _convolved(x: Shape, w: Shape, stride: Pair, padding: Edges, dilation: Pair, groups: int) -> Shape:
     """Return the shape of conv2d's result from those of images and filters."""
     require(len(x) == len(w) == 4, "images and filters have four axes")
     n, height, width, channels = x

@@ -11,6 +11,7 @@ from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
 from registry.shapes import require_equal_dtypes, require_float, show_shape
+from registry.spellings import Edges, Pair, as_tuple
 from registry.traits import example
 from registry.value import Value
 from registry.windows import four_edges, window_counts
@@ -20,9 +21,7 @@ Numbers = tuple[int, ...]
 
 @example((1, 2, 2, 1), window=(1, 1), stride=(1, 1))
 @op
-def max_pool2d(
-    x: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
-) -> TensorType:
+def max_pool2d(x: Value, *, window: Pair, stride: Pair, padding: Edges = (0, 0, 0, 0)) -> TensorType:
     """Return the maximum of x [n, h, w, c] in each window; padding never wins.
 
     The gradient goes to the first of equal maxima, in row-major order.
@@ -44,7 +43,7 @@ def max_pool2d_gradient(x: Value, dy: Value, *, window: Numbers, stride: Numbers
 @example((1, 2, 2, 1), (1, 2, 2, 1), window=(1, 1), stride=(1, 1))
 @op("dx", no_gradient=("x",))
 def max_pool2d_input_gradient(
-    x: Value, dy: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
+    x: Value, dy: Value, *, window: Pair, stride: Pair, padding: Edges = (0, 0, 0, 0)
 ) -> TensorType:
     """Return the gradient of max_pool2d: each element of dy added at the maximum of its window."""
     require_equal_dtypes(x.type, dy.type)
@@ -67,9 +66,7 @@ def max_pool2d_input_gradient_gradient(
 
 @example((1, 2, 2, 1), (1, 2, 2, 1), window=(1, 1), stride=(1, 1))
 @op(no_gradient=("x",))
-def max_pool2d_select(
-    x: Value, z: Value, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...] = (0, 0, 0, 0)
-) -> TensorType:
+def max_pool2d_select(x: Value, z: Value, *, window: Pair, stride: Pair, padding: Edges = (0, 0, 0, 0)) -> TensorType:
     """Return the elements of z at the maxima of x: the adjoint of max_pool2d_input_gradient."""
     require(x.type == z.type, f"z is {z.type}, not {x.type} as x is")
     require_float(x)
@@ -93,9 +90,9 @@ def max_pool2d_select_gradient(
 def avg_pool2d(
     x: Value,
     *,
-    window: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...] = (0, 0, 0, 0),
+    window: Pair,
+    stride: Pair,
+    padding: Edges = (0, 0, 0, 0),
     count_include_pad: bool = False,
 ) -> TensorType:
     """Return the mean of x [n, h, w, c] in each window.
@@ -126,9 +123,9 @@ def avg_pool2d_input_gradient(
     dy: Value,
     *,
     shape: Shape,
-    window: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...] = (0, 0, 0, 0),
+    window: Pair,
+    stride: Pair,
+    padding: Edges = (0, 0, 0, 0),
     count_include_pad: bool = False,
 ) -> TensorType:
     """Return the gradient of avg_pool2d for images of `shape`: dy spread evenly over each window."""
@@ -149,11 +146,12 @@ def avg_pool2d_input_gradient_gradient(
     return avg_pool2d(ddx, window=window, stride=stride, padding=padding, count_include_pad=count_include_pad)
 
 
-def _pooled(x: Shape, window: Numbers, stride: Numbers, padding: Numbers, counts_padding: bool = False) -> Shape:
+def _pooled(x: Shape, window: Pair, stride: Pair, padding: Edges, counts_padding: bool = False) -> Shape:
     require(len(x) == 4, f"an image has the axes [n, h, w, c], not {len(x)} of them")
     n, height, width, channels = x
     counts = window_counts(height, width, window=window, stride=stride, padding=padding)
     top, left, bottom, right = four_edges(padding)
+    window = as_tuple(window)
     fits = max(top, bottom) < window[0] and max(left, right) < window[1]
     require(fits, f"padding {(top, left, bottom, right)} is not smaller than the window {window}")
     some = counts_padding or (height != 0 and width != 0)

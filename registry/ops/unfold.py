@@ -12,6 +12,7 @@ from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
 from registry.shapes import show_shape, size_known
+from registry.spellings import Edges, Pair, as_tuple
 from registry.traits import example
 from registry.value import Value
 from registry.windows import four_edges, window_counts
@@ -24,10 +25,10 @@ Numbers = tuple[int, ...]
 def unfold(
     x: Value,
     *,
-    window: tuple[int, ...],
-    stride: tuple[int, ...] = (1, 1),
-    padding: tuple[int, ...] = (0, 0, 0, 0),
-    dilation: tuple[int, ...] = (1, 1),
+    window: Pair,
+    stride: Pair = (1, 1),
+    padding: Edges = (0, 0, 0, 0),
+    dilation: Pair = (1, 1),
 ) -> TensorType:
     """Return the elements of each window as [n, rows, columns, window height * window width * c].
 
@@ -54,10 +55,10 @@ def fold(
     x: Value,
     *,
     shape: Shape,
-    window: tuple[int, ...],
-    stride: tuple[int, ...] = (1, 1),
-    padding: tuple[int, ...] = (0, 0, 0, 0),
-    dilation: tuple[int, ...] = (1, 1),
+    window: Pair,
+    stride: Pair = (1, 1),
+    padding: Edges = (0, 0, 0, 0),
+    dilation: Pair = (1, 1),
 ) -> TensorType:
     """Return images of `shape` that sum the elements of all windows: the adjoint of unfold."""
     expected = _unfolded(shape, window, stride, padding, dilation)
@@ -76,8 +77,8 @@ def fold_gradient(dy: Value, *, window: Numbers, stride: Numbers, padding: Numbe
     return unfold(dy, window=window, stride=stride, padding=padding, dilation=dilation)
 
 
-def _unfolded(x: Shape, window: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers) -> Shape:
+def _unfolded(x: Shape, window: Pair, stride: Pair, padding: Edges, dilation: Pair) -> Shape:
     require(len(x) == 4, f"an image has the axes [n, h, w, c], not {len(x)} of them")
     n, height, width, channels = x
     places = window_counts(height, width, window=window, stride=stride, padding=padding, dilation=dilation)
-    return (n, *places, math.prod(window) * size_known(channels, "the number of channels"))
+    return (n, *places, math.prod(as_tuple(window)) * size_known(channels, "the number of channels"))

@@ -467,6 +467,22 @@ def test_windows_strides_and_dilations_are_numbers_for_all_axes_or_for_each():
     assert weights((1, 5), (1, 3), (1, 2)) == ((1, 5, 2, 3), ("batch", 9, 3, 3))
 
 
+def test_windows_of_operators_are_one_number_or_a_tuple():
+    def calls(window: int | tuple[int, ...], edge: int | tuple[int, ...]) -> list[object]:
+        program = Program()
+        x = program.input("x", "float32", ("batch", 9, 9, 2))
+        w = program.parameter("w", (3, 3, 2, 4))
+        program.outputs(
+            most=ops.max_pool2d(x, window=window, stride=window, padding=edge),
+            mean=ops.avg_pool2d(x, window=window, stride=window, padding=edge),
+            rows=ops.unfold(x, window=window, stride=window, dilation=window, padding=edge),
+            image=ops.conv2d(x, w, stride=window, dilation=window, padding=edge),
+        )
+        return [(op.type, list(op.attributes)) for op in program.compile(batch=2).desc.blocks[-1].ops]
+
+    assert calls(2, 1) == calls((2, 2), (1, 1, 1, 1)) == calls((2, 2), (1, 1))
+
+
 def test_the_page_about_layers_runs_and_names_them_all():
     page = (Path(__file__).parents[2] / "docs" / "layers.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
