@@ -74,6 +74,11 @@ def product(extents: Iterable[Extent]) -> Extent:
     return made
 
 
+def factored(shape: Sequence[Extent]) -> list[list[Extent]]:
+    """Return for each extent of a shape its factors: the symbol and the number of a product such as 2 * batch."""
+    return [[e] if e.is_plain else [Extent(1, e.symbols), Extent(e.number)] for e in shape]
+
+
 def refined(a: Sequence[Extent], b: Sequence[Extent]) -> list[Extent] | None:
     """Return factors that refine two factorisations of one extent in row-major order; None if there are none.
 

@@ -1,6 +1,7 @@
 """An optional group of tests, which needs PyTorch, torchvision, timm and transformers: see docs/from-pytorch.md.
 
 agreement    compares an imported program with its module: outputs, gradients, statistics, states after steps
+configurations  small configurations of networks of transformers
 networks     modules of three packages in small sizes, with seeded weights and without dropout
 table        prints the rows of the page
 torchvision_without_operators  imports torchvision where its compiled operators are missing

@@ -98,7 +98,7 @@ def _gradients(found: Mapping[str, Any], pairs: Any, program: Program, module: t
     worst = 0.0
     for w, _ in pairs:
         imported = program.states[w.name].imported
-        there = wanted[imported.names[0]].permute(*imported.axes).numpy()
+        there = wanted[imported.names[0]].permute(tuple(imported.axes)).numpy()
         least = 1e-3 * largest
         worst = max(worst, float(abs(found[f"gradient {w.name}"] - there).max()) / max(float(abs(there).max()), least))
     return worst

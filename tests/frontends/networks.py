@@ -3,95 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
+from frontends.configurations import TRANSFORMERS
 from frontends.torchvision_without_operators import torchvision
 
 Network = tuple[torch.nn.Module, dict[str, torch.Tensor]]
-
-TEXT = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, vocab_size=100)
-ENCODER = TEXT | dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, max_position_embeddings=64)
-DECODER = TEXT | dict(
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    use_cache=False,
-    max_position_embeddings=64,
-    bos_token_id=0,
-    eos_token_id=1,
-    pad_token_id=0,
-)
-IMAGES = dict(image_size=64, patch_size=8, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-
-TRANSFORMERS: dict[str, dict[str, Any]] = {
-    "BertModel": ENCODER,
-    "BertForSequenceClassification": ENCODER,
-    "RobertaModel": ENCODER,
-    "ElectraModel": ENCODER,
-    "AlbertModel": ENCODER | dict(embedding_size=16),
-    "DistilBertModel": dict(
-        dim=32,
-        n_layers=2,
-        n_heads=2,
-        hidden_dim=64,
-        vocab_size=100,
-        dropout=0.0,
-        attention_dropout=0.0,
-        max_position_embeddings=64,
-    ),
-    "GPT2LMHeadModel": dict(
-        n_embd=32,
-        n_layer=2,
-        n_head=2,
-        vocab_size=100,
-        n_positions=64,
-        use_cache=False,
-        bos_token_id=0,
-        eos_token_id=0,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-    ),
-    "OPTForCausalLM": dict(
-        hidden_size=32,
-        word_embed_proj_dim=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        ffn_dim=64,
-        vocab_size=100,
-        max_position_embeddings=64,
-        use_cache=False,
-        dropout=0.0,
-        attention_dropout=0.0,
-    ),
-    "LlamaForCausalLM": DECODER,
-    "MistralForCausalLM": DECODER,
-    "Qwen2ForCausalLM": DECODER,
-    "GemmaForCausalLM": DECODER | dict(head_dim=8),
-    "T5Model": dict(
-        d_model=32,
-        d_kv=8,
-        d_ff=64,
-        num_layers=2,
-        num_heads=4,
-        vocab_size=100,
-        dropout_rate=0.0,
-        use_cache=False,
-    ),
-    "ViTModel": IMAGES | dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64),
-    "ConvNextModel": dict(hidden_sizes=[8, 16, 32, 64], depths=[1, 1, 1, 1]),
-    "SwinModel": IMAGES
-    | dict(
-        patch_size=4,
-        embed_dim=16,
-        depths=[1, 1],
-        num_heads=[2, 2],
-        window_size=4,
-        drop_path_rate=0.0,
-    ),
-}
-"""By class of transformers, the numbers of its configuration."""
 
 
 def network(name: str, *, size: int = 64) -> Network:
@@ -102,7 +20,7 @@ def network(name: str, *, size: int = 64) -> Network:
     module, inputs = _PACKAGES[package](which, size)
     _without_dropout(module)
     for parameter in module.parameters():
-        if parameter.ndim < 2:  # else biases are 0 and scales 1
+        if parameter.ndim < 2 or not parameter.any():  # else biases are 0, scales 1, and some heads 0
             parameter.data += 0.1 * torch.randn_like(parameter)
     return module, inputs
 
@@ -131,10 +49,12 @@ def _transformers(name: str, size: int) -> Network:
         words = words.removesuffix(ending)
     configuration = getattr(transformers, f"{words}Config")(**TRANSFORMERS[name])
     module = getattr(transformers, name)(configuration)
+    if name == "CLIPModel":
+        return module, {"input_ids": torch.randint(0, 90, (3, 16)), "pixel_values": torch.randn(3, 3, 64, 64)}
     if "hidden_sizes" in TRANSFORMERS[name] or "patch_size" in TRANSFORMERS[name]:
         return module, {"pixel_values": torch.randn(3, 3, 64, 64)}
     inputs = {"input_ids": torch.randint(0, 90, (3, 16))}
-    if name.startswith("T5"):
+    if name.startswith(("T5", "Bart")):
         inputs["decoder_input_ids"] = torch.randint(0, 90, (3, 8))
     return module, inputs
 

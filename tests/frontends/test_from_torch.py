@@ -184,6 +184,38 @@ def test_wrong_arguments_get_one_sentence(arguments: dict, message: str):
     assert str(error.value) == message
 
 
+class Asks(nn.Module):
+    """A module whose control flow depends on data."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else -x
+
+
+@pytest.mark.parametrize(
+    ("module", "example", "message"),
+    [
+        (Asks(), torch.zeros(2, 4), "torch.export cannot export Asks: "),
+        (nn.Linear(4, 3), torch.zeros(2, 5), "torch.export cannot export Linear: "),
+        (
+            nn.BatchNorm1d(4, momentum=None),
+            torch.zeros(2, 4),
+            "BatchNorm1d has momentum=None, which torch.export cannot export; give it a number",
+        ),
+        (
+            nn.Linear(4, 3).half(),
+            torch.zeros(2, 4).half(),
+            "weight is float16; convert the module with module.float() first",
+        ),
+    ],
+    ids=["data", "shape", "momentum", "half"],
+)
+def test_a_module_that_cannot_be_imported_gets_one_sentence(module: nn.Module, example: torch.Tensor, message: str):
+    with pytest.raises(CompileError) as error:
+        from_torch(module, {"input": example})
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+
+
 class Tied(nn.Module):
     """A table that is also the matrix of logits."""
 

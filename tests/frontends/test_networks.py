@@ -5,7 +5,8 @@ import pytest
 torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
 
 from frontends.agreement import agreement  # noqa: E402 - it needs PyTorch
-from frontends.networks import TRANSFORMERS, network  # noqa: E402
+from frontends.configurations import TRANSFORMERS  # noqa: E402
+from frontends.networks import network  # noqa: E402
 
 IMAGES = [
     "torchvision:resnet18",

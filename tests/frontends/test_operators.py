@@ -109,6 +109,12 @@ LOOKUPS: dict[str, Function] = {
     "rows": lambda x: x[:, torch.tensor([0, 2, -1])] + x.index_select(1, torch.tensor([1, 1, 0])),
     "pairs": lambda x: x[:, torch.tensor([0, 1]), torch.tensor([2, -1])],
     "gather": lambda x: x.gather(1, torch.zeros(1, 2, 6, dtype=torch.int64).expand(x.shape[0], 2, 6)),
+    "gather_of_merged_axes": lambda x: (
+        x.reshape(-1, 6).gather(1, torch.tensor([[0, 5]]).expand(x.shape[0] * 4, 2)).reshape(-1, 4, 2)
+    ),
+    "constant_of_merged_axes": lambda x: (
+        x.reshape(-1, 6) + torch.arange(4.0).double().repeat(x.shape[0])[:, None]
+    ).reshape(-1, 4, 6),
     "one_hot": lambda x: F.one_hot(x.argmax(1), 4).double() * x.sum(),
     "embedding": lambda x: (
         F.embedding(x.argmax(1), x[0]) if False else F.embedding(x.argmax(1), torch.ones(4, 2).double()) * x.sum()
@@ -154,6 +160,10 @@ LAYERS = {
     ),
     "batch_norm": (lambda: torch.nn.BatchNorm2d(4, momentum=0.3), (4, 5, 5)),
     "batch_norm1d": (lambda: torch.nn.BatchNorm1d(4), (4,)),
+    "batch_norm_of_merged_axes": (
+        lambda: torch.nn.Sequential(torch.nn.Flatten(0, 1), torch.nn.BatchNorm1d(6), torch.nn.Unflatten(0, (-1, 4))),
+        (4, 6),
+    ),
     "no_statistics": (lambda: torch.nn.BatchNorm2d(4, track_running_stats=False, affine=False), (4, 5, 5)),
     "rms_norm": (lambda: torch.nn.RMSNorm(6), (4, 6)),
     "weight_norm": (lambda: torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(6, 3)), (4, 6)),

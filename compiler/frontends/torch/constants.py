@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from compiler.errors import CompileError
-from compiler.frontends.arranged import Arranged, arranged, expanded
-from compiler.frontends.extents import Extent
+from compiler.frontends.arranged import Arranged, arranged, expanded, viewed
+from compiler.frontends.extents import Extent, factored
 from registry import Block, Value, ops
 
 TRIALS: Final = 2
@@ -54,6 +54,8 @@ class Constant:
 
     def tensor(self, block: Block) -> Arranged:
         """Return the constant as a tensor of the program; raise CompileError if its elements depend on a size."""
+        if any(extent.symbols and extent.number > 1 for extent in self.shape):
+            return viewed(self._factored().tensor(block), self.shape)
         cut = [self._without_repeats(trial) for trial in self.trials]
         if all(trial.shape == cut[0].shape and bool((trial == cut[0]).all()) for trial in cut[1:]):
             return expanded(arranged(self.store(cut[0].numpy())), self.shape)
@@ -81,6 +83,20 @@ class Constant:
         if all(bool((trial >= 0).all()) for trial in self.trials):
             return self
         return replace(self, trials=tuple(trial + (trial < 0) * size for trial in self.trials))
+
+    def _factored(self) -> Constant:
+        """Return the constant with an axis of 2 * batch elements, say, as two axes."""
+        factors = factored(self.shape)
+
+        def cut(trial: Any) -> Any:
+            sizes = [
+                [size] if len(own) == 1 else [size // own[1].number, own[1].number]
+                for size, own in zip(trial.shape, factors, strict=True)
+            ]
+            return trial.reshape([size for own in sizes for size in own])
+
+        shape = tuple(extent for own in factors for extent in own)
+        return replace(self, trials=tuple(map(cut, self.trials)), shape=shape)
 
     def _attended(self, trial: Any) -> Any:
         """Return True for the elements that a mask lets through; an additive mask has 0 there."""

@@ -31,6 +31,7 @@ def exported(torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mappin
         if symbols
         else None
     )
+    _require_momentum(torch, module)
     was_training = {name: child.training for name, child in module.named_modules()}
     module.train()
     try:
@@ -58,6 +59,16 @@ def decomposed(torch: Any, graph: Any) -> Any:
 
 def _is_missing(node: Any) -> bool:
     return hasattr(node.target, "namespace") and str(node.target) not in OPERATORS
+
+
+def _require_momentum(torch: Any, module: Any) -> None:
+    """Raise CompileError for statistics that are averages over all steps, whose weights torch.export cannot state."""
+    for name, child in module.named_modules():
+        is_norm = isinstance(child, torch.nn.modules.batchnorm._NormBase) and child.track_running_stats
+        if is_norm and child.momentum is None:
+            raise CompileError(
+                f"{name or type(child).__name__} has momentum=None, which torch.export cannot export; give it a number"
+            )
 
 
 def _arguments(module: Any, inputs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -19,7 +19,9 @@ from compiler.frontends.arranged import (
     pointwise,
     single,
     unsqueezed,
+    viewed,
 )
+from compiler.frontends.extents import factored
 from compiler.frontends.torch.constants import Constant
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, cast_to, on_plain
 from prograd_proto.dtypes import INTEGERS
@@ -124,7 +126,14 @@ def _gather(call: Call, x: Arranged, dim: int, indices: Arranged, **more: Any) -
         for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)):
             if i != axis and a != b:
                 cut = sliced(cut, i, 0, b.number)
-    return arranged(ops.take_along_axis(plain(cut), plain(indices), axis=axis))
+    factors = factored(indices.shape)
+    if all(len(own) == 1 for own in factors) or len(factors[axis]) > 1:
+        return arranged(ops.take_along_axis(plain(cut), plain(indices), axis=axis))
+    fine = [
+        viewed(each, [extent for own in factored(each.shape) for extent in own]) for each in (cut, indices)
+    ]  # an axis of 2 * batch elements becomes two, which shapes can state
+    place = sum(len(own) for own in factors[:axis])
+    return viewed(arranged(ops.take_along_axis(plain(fine[0]), plain(fine[1]), axis=place)), indices.shape)
 
 
 def _fits(x: Arranged, indices: Arranged, axis: int) -> bool:

@@ -5,10 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from compiler.frontends.arranged import Arranged, arranged, like, ordered, plain, pointwise, single, trailing
+from compiler.frontends.arranged import (
+    Arranged,
+    arranged,
+    like,
+    ordered,
+    permuted,
+    plain,
+    pointwise,
+    single,
+    trailing,
+    with_broadcast,
+)
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, cast_to
 from compiler.frontends.torch.operators.conv import first, last
 from compiler.frontends.torch.operators.reduce import reduced
@@ -44,7 +55,7 @@ def _batch_norm(
     """Return y, mean, deviation and the new running statistics, whose variance divides by one element less."""
     if not training:
         return (_frozen_batch_norm(call, x, scale, bias, mean, variance, epsilon), None, None, mean, variance)
-    v = last(x)
+    v, rebuilt = _with_channels_last(x)
     running = ordered(variance, (0,))
     y, new_mean, new_variance, *_ = ops.batch_norm(
         v,
@@ -57,7 +68,17 @@ def _batch_norm(
     )
     count = ops.size.on(call.block)(shape=v.shape[:-1], dtype=v.dtype)
     new_variance = ops.lerp(running * (1.0 - momentum), new_variance, count / (count - 1.0))
-    return (first(y), None, None, arranged(new_mean), arranged(new_variance))
+    return (rebuilt(y), None, None, arranged(new_mean), arranged(new_variance))
+
+
+def _with_channels_last(x: Arranged) -> tuple[Value, Callable[[Value], Arranged]]:
+    """Return x with axis 1 at the end, and what arranges a result; an axis of 2 * batch elements stays two axes."""
+    if all(extent.is_plain for extent in x.shape):
+        return last(x), first
+    order = (0, *range(2, x.rank), 1)
+    inverse = [order.index(axis) for axis in range(x.rank)]
+    v, rebuilt = trailing(with_broadcast(permuted(x, order), range(x.rank)), 1)
+    return v, lambda y: permuted(rebuilt(y), inverse)
 
 
 def _frozen_batch_norm(
@@ -69,11 +90,12 @@ def _frozen_batch_norm(
     variance: Arranged,
     epsilon: float,
 ) -> Arranged:
-    v, weights = last(x), ops.rsqrt(ordered(variance, (0,)) + epsilon)
+    v, rebuilt = _with_channels_last(x)
+    weights = ops.rsqrt(ordered(variance, (0,)) + epsilon)
     if scale is not None:
         weights = weights * ordered(scale, (0,))
     y = (v - ordered(mean, (0,))) * weights
-    return first(y if bias is None else y + ordered(bias, (0,)))
+    return rebuilt(y if bias is None else y + ordered(bias, (0,)))
 
 
 def _no_stats(
