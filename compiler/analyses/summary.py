@@ -11,6 +11,7 @@ from compiler.analyses.op_scopes import state_scope
 from compiler.build.setting_numbers import known_settings
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
+from prograd_proto.blocks.walk import inside
 from prograd_proto.lifespans import trains
 from prograd_proto.printable import sentence
 
@@ -91,7 +92,8 @@ def _entries(program: pb.ProgramDesc, arenas: Mapping[str, Mapping[str, int]] | 
     rows: list[tuple[str, ...]] = []
     for entry in program.entries:
         binding = entry.bindings[0] if entry.bindings else None
-        block = program.blocks[entry.source_block if binding is None else binding.block]
+        number = entry.source_block if binding is None else binding.block
+        block, ops = program.blocks[number], sum(len(program.blocks[i].ops) for i in inside(program, [number]))
         sizes = "" if binding is None else " ".join(f"{dim.symbol}={dim.size}" for dim in binding.dims)
         if arenas is None:
             planned = binding is not None and binding.HasField("plan")
@@ -100,6 +102,6 @@ def _entries(program: pb.ProgramDesc, arenas: Mapping[str, Mapping[str, int]] | 
             memory = [f"{of[entry.name]:,}" if entry.name in of else "not compiled" for of in arenas.values()]
         does = "trains" if trains(program, program.blocks[entry.source_block]) else "computes"
         fetched = ", ".join(fetch.name for fetch in block.fetches)
-        rows.append((entry.name, does, sizes or "-", f"{len(block.ops):,}", *memory, fetched))
+        rows.append((entry.name, does, sizes or "-", f"{ops:,}", *memory, fetched))
     heads = ["planned arena"] if arenas is None else [f"{engine} arena" for engine in arenas]
     yield from columns(("entry", "does", "sizes", "ops", *heads, "fetches"), rows, right=("ops", *heads))

@@ -14,6 +14,7 @@ from compiler.commands.show_memory import memory_text
 from compiler.commands.show_order import order_text
 from compiler.errors import UsageError
 from prograd_proto import ProgramError
+from prograd_proto.blocks.walk import inside
 from prograd_proto.files import load
 from prograd_proto.text import block_to_text, to_text
 from runtime.command_line.streams import put
@@ -34,7 +35,7 @@ def show(options: argparse.Namespace) -> None:
     number = chosen_entry(options.program, program, options.entry).source_block
     if options.bound:
         number = chosen_binding(options.program, program, options.entry, options.bind)[1].block
-    put(block_to_text(program, number).removesuffix("\n"))
+    put("\n".join(block_to_text(program, inner) for inner in inside(program, [number])).removesuffix("\n"))
 
 
 def _show_views(options: argparse.Namespace) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from compiler import Program, constant, ops, sgd
 from compiler.__main__ import main as compiler
 from compiler.compare.differences import differences
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks.walk import inside
 from registry import Value
 from runtime import Run
 
@@ -77,3 +79,45 @@ def test_rows_of_a_prediction_with_a_loop_are_computed_step_by_step():
     given = np.arange(21, dtype=np.float32).reshape(7, 3)
     np.testing.assert_array_equal(run.predict({"x": given})["y"], given * 2)
     run.close()
+
+
+def test_the_block_of_an_entry_is_shown_with_those_inside_its_ops_and_what_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    from prograd_proto.files import save
+
+    monkeypatch.chdir(tmp_path)
+    save(looped(), "p.pb")
+    assert compiler(["show", "p.pb", "--entry", "train"]) == 0
+    out = capsys.readouterr().out
+    scan = next(line for line in out.splitlines() if " = scan(" in line)
+    number, block = re.search(r"op (\d+), block (\d+)", scan).groups()  # pyright: ignore[reportOptionalMemberAccess]: it is there
+    assert f"\n\n# body of op {number} (scan) of block 0\nblock {block}\n" in out
+    assert re.search(rf"\n\n# branch for true of op \d+ \(cond\) of block {block}\nblock \d+\n", out)
+    assert re.search(rf"\n\n# branch for false of op \d+ \(cond\) of block {block}\nblock \d+\n", out)
+
+
+def test_a_summary_counts_the_ops_inside_ops():
+    from compiler.analyses.summary import summary
+
+    desc = looped()
+    _, row, *_ = summary(desc).split("\n\n")[-1].splitlines()
+    numbers = inside(desc, [desc.entries[0].bindings[0].block])
+    assert row.split()[3] == str(sum(len(desc.blocks[number].ops) for number in numbers))
+
+
+def test_a_picture_has_the_blocks_inside_ops_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from xml.etree import ElementTree
+
+    from compiler.commands.pictures.op_layers import layers_svg
+
+    desc = looped()
+    texts = [
+        e for e in ElementTree.fromstring(layers_svg("looped", desc, desc.blocks[0])).iter() if e.tag.endswith("text")
+    ]
+    titles = [(e.text or "", int(e.attrib["y"])) for e in texts if e.attrib.get("class") == "inside"]
+    assert any("branch for true of op" in title for title, _ in titles)
+    ends = [int(e.attrib["y"]) for e in texts if (e.text or "").startswith("scan")]
+    assert ends, "the op around them is drawn"
+    assert all(y > min(ends) for _, y in titles)
+    assert [y for _, y in titles] == sorted({y for _, y in titles})

@@ -18,9 +18,11 @@ from compiler.analyses.op_scopes import op_scopes
 from compiler.commands.ops_in_words import line_of, op_in_words, stage_in_words
 from compiler.commands.pictures.marks import STAGE_COLOURS, safe
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks.walk import inside
+from prograd_proto.text import block_owners
 from prograd_proto.text.words import name, tensor
 
-BOX, HEIGHT, ACROSS, DOWN, EDGE, TOP = 210, 40, 234, 84, 24, 76
+BOX, HEIGHT, ACROSS, DOWN, EDGE, TOP, TITLE = 210, 40, 234, 84, 24, 76, 64
 MAX_LABEL_LETTERS: Final = 30  # characters of a label that fit into a box
 MAX_LISTED_OPS: Final = 12  # ops that hovering over a box lists
 STYLE: Final = """
@@ -30,13 +32,13 @@ text { fill: #6b7480; }
 .box { stroke-width: 1.5; }
 .box:hover { stroke: #d0342c; stroke-width: 2.5; }
 .words { pointer-events: none; }
-.scope { font-weight: 600; }
+.scope, .inside { font-weight: 600; }
 .read { fill: none; stroke: #8a939e; stroke-opacity: .55; }
 """
 
 
 def layers_svg(title: str, program: pb.ProgramDesc, block: pb.BlockDesc) -> str:
-    """Return the picture as an SVG file; blocks inside ops are not drawn."""
+    """Return the picture as an SVG file, with the blocks inside ops below."""
     return "\n".join(_drawing(title, program, block)) + "\n"
 
 
@@ -48,6 +50,7 @@ class _Box:
     reads: list[int] = field(default_factory=list[int])  # boxes before it
     layer: int = 0
     column: int = 0
+    top: int = TOP  # of the first layer
 
     @property
     def x(self) -> int:
@@ -55,23 +58,36 @@ class _Box:
 
     @property
     def y(self) -> int:
-        return TOP + DOWN * self.layer
+        return self.top + DOWN * self.layer
 
 
 def _drawing(title: str, program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
-    boxes = _laid_out(_boxes(program, block))
-    width = max([640, *(box.x + BOX + EDGE for box in boxes)])
-    height = max([TOP, *(box.y + HEIGHT for box in boxes)]) + EDGE
+    owners = block_owners(program)
+    numbers = inside(program, [number for op in block.ops for number in op.blocks])
+    drawn = [("", _laid_out(_boxes(program, block), TOP))]
+    for number in numbers:
+        top = _end(drawn) + TITLE
+        drawn.append((f"block {number}: {owners[number]}", _laid_out(_boxes(program, program.blocks[number]), top)))
+    width = max([640, *(box.x + BOX + EDGE for _, boxes in drawn for box in boxes)])
+    height = _end(drawn) + EDGE
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
     yield f"<style>{STYLE}</style>"
     yield f'<text class="title" x="{EDGE}" y="28">{safe(title)}</text>'
-    yield from _key(block)
-    for box in boxes:
-        for read in box.reads:
-            yield _edge(boxes[read], box)
-    for box in boxes:
-        yield from _box(program, box)
+    yield from _key([block, *(program.blocks[number] for number in numbers)])
+    for words, boxes in drawn:
+        if words and boxes:
+            yield f'<text class="inside" x="{EDGE}" y="{boxes[0].top - 14}">{safe(words)}</text>'
+        for box in boxes:
+            for read in box.reads:
+                yield _edge(boxes[read], box)
+        for box in boxes:
+            yield from _box(program, box)
     yield "</svg>"
+
+
+def _end(drawn: Sequence[tuple[str, Sequence[_Box]]]) -> int:
+    """Return the lower edge of what is drawn."""
+    return max([TOP, *(box.y + HEIGHT for _, boxes in drawn for box in boxes)])
 
 
 def _boxes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[_Box]:
@@ -95,8 +111,8 @@ def _unread(block: pb.BlockDesc) -> set[str]:
     return {output for op in block.ops for output in op.outputs} - {read for op in block.ops for read in op.inputs}
 
 
-def _laid_out(boxes: list[_Box]) -> list[_Box]:
-    """Return the boxes with layers and columns, merged by scope and stage within a layer."""
+def _laid_out(boxes: list[_Box], top: int) -> list[_Box]:
+    """Return the boxes with layers below `top` and columns, merged by scope and stage within a layer."""
     for box in boxes:
         box.layer = 1 + max((boxes[read].layer for read in box.reads), default=-1)
     first: dict[int, int] = {}  # the layer of the readers of a box
@@ -111,7 +127,7 @@ def _laid_out(boxes: list[_Box]) -> list[_Box]:
         wanted = [(sum(one[i].column for i in box.reads) / max(len(box.reads), 1), n) for n, box in enumerate(beside)]
         for column, (_, number) in enumerate(sorted(wanted)):
             beside[number].column = column
-    return one
+    return [replace(box, top=top) for box in one]
 
 
 def _as_one(by_layer: Sequence[_Box], numbered: Sequence[_Box]) -> list[_Box]:
@@ -130,8 +146,8 @@ def _as_one(by_layer: Sequence[_Box], numbered: Sequence[_Box]) -> list[_Box]:
     return one
 
 
-def _key(block: pb.BlockDesc) -> Iterator[str]:
-    count, x = Counter(map(stage_in_words, block.ops)), EDGE
+def _key(blocks: Sequence[pb.BlockDesc]) -> Iterator[str]:
+    count, x = Counter(stage_in_words(op) for block in blocks for op in block.ops), EDGE
     for stage, colour in STAGE_COLOURS.items():
         if count[stage]:
             yield f'<rect x="{x}" y="42" width="12" height="12" rx="2" fill="{colour}"/>'

@@ -17,6 +17,7 @@ from compiler.commands.pictures.marks import STAGE_COLOURS, safe
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.blocks.walk import inside
+from prograd_proto.text import block_owners
 from prograd_proto.text.words import name, tensor
 
 MAX_SCOPE_DEPTH: Final = 16
@@ -69,9 +70,9 @@ def _key(block: pb.BlockDesc) -> str:
 
 def _blocks(program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
     yield from _block(program, block, "")
-    numbers = [number for op in block.ops for number in op.blocks]
+    numbers, owners = [number for op in block.ops for number in op.blocks], block_owners(program)
     for number in inside(program, numbers):
-        yield f'<h2 id="b{number}">block {number}</h2>'
+        yield f'<h2 id="b{number}">block {number}: {safe(owners[number])}</h2>'
         yield from _block(program, program.blocks[number], f"b{number}-")
 
 

@@ -11,5 +11,6 @@ names, numbers, types and attributes.
 """
 
 from prograd_proto.text.reading import from_text as from_text
+from prograd_proto.text.writing import block_owners as block_owners
 from prograd_proto.text.writing import block_to_text as block_to_text
 from prograd_proto.text.writing import to_text as to_text

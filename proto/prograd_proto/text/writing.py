@@ -1,8 +1,9 @@
 """A program as text: to_text, block_to_text, and the functions that write each line."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks.control import BLOCKS
 from prograd_proto.text.ops import op_line
 from prograd_proto.text.tables import Definitions, Locations
 from prograd_proto.text.values import type_of_tensor
@@ -29,7 +30,7 @@ def to_text(program: pb.ProgramDesc) -> str:
 
 def block_to_text(program: pb.ProgramDesc, index: int) -> str:
     """Return one block as it appears in `to_text`, for people to read."""
-    return "\n".join(block_lines(program, index, Locations(program))) + "\n"
+    return "\n".join(block_lines(program, index, Locations(program), block_owners(program))) + "\n"
 
 
 def program_lines(program: pb.ProgramDesc, locations: Locations) -> Iterator[str]:
@@ -50,8 +51,9 @@ def program_lines(program: pb.ProgramDesc, locations: Locations) -> Iterator[str
     yield from part([line for state in program.states for line in state_lines(state, locations)])
     for entry in program.entries:
         yield from part(list(entry_lines(entry)))
+    owners = block_owners(program)
     for index in range(len(program.blocks)):
-        yield from part(list(block_lines(program, index, locations)))
+        yield from part(list(block_lines(program, index, locations, owners)))
     yield from part(locations.lines())
 
 
@@ -175,10 +177,10 @@ def sizes(binding: pb.Binding) -> str:
     return "{" + ", ".join(f"{name(dim.symbol)}={dim.size}" for dim in binding.dims) + "}"
 
 
-def block_lines(program: pb.ProgramDesc, index: int, locations: Locations) -> Iterator[str]:
-    """Return the lines of a block, after a remark with its users."""
+def block_lines(program: pb.ProgramDesc, index: int, locations: Locations, owners: Mapping[int, str]) -> Iterator[str]:
+    """Return the lines of a block, after a remark with its users; `owners` is `block_owners` of the program."""
     block = program.blocks[index]
-    if users := list(block_users(program, index)):
+    if users := [*block_users(program, index), *([owners[index]] if index in owners else [])]:
         yield f"# {', '.join(users)}"
     yield f"block {index}"
     definitions = Definitions(block.tensors)
@@ -198,6 +200,18 @@ def block_users(program: pb.ProgramDesc, index: int) -> Iterator[str]:
         if entry.source_block == index:
             yield f"{name(entry.name)} as built"
         yield from (f"{name(entry.name)} with {sizes(b)}" for b in entry.bindings if b.block == index)
+
+
+def block_owners(program: pb.ProgramDesc) -> dict[int, str]:
+    """Return for each block inside an op, by number, what it is: `body of op 4 (scan) of block 0`."""
+    owners: dict[int, str] = {}
+    for number, block in enumerate(program.blocks):
+        for op in block.ops:
+            parts = BLOCKS.get(op.type, ())
+            for i, inner in enumerate(op.blocks):
+                part = parts[i] if i < len(parts) else "a block"
+                owners.setdefault(inner, f"{part} of op {op.id} ({name(op.type)}) of block {number}")
+    return owners
 
 
 def source(parameter: pb.ParameterDesc) -> str:
