@@ -5,6 +5,7 @@ A package imports only packages above it:
 machine    the target of code: the table of instruction sets, their registers, the caches; their names as engines are
            in runtime/engines/choice.py, and the tile sizes for registers in kernels/matmul/plan.py
 board      the words by which the threads of a step share its chunks
+actions    the actions of the driver that make loops and conditions of phases
 code       NativeCode: a compiled step as a value, with symbols instead of addresses
 code_bytes NativeCode as bytes, and read again
 code_bounds the check that NativeCode from a file fits its block
@@ -18,6 +19,7 @@ lowering/  a package of its own: from a block to groups with offsets in memory, 
 emit/      a package of its own: from groups to functions
 lower      the lowering of a block by all passes
 explain    lowering and its result in words
+control_code the blocks inside ops as phases between actions
 assemble   from a lowered block to NativeCode
 
 Files that a change touches, besides tests and pages:

@@ -8,28 +8,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import ITEM_BYTES
+from runtime.codegen.actions import ACTION_COLUMNS, Action
 from runtime.codegen.code import (
-    ADDRESS_BYTES,
     ARENA,
-    CHECK,
     CHUNK_COLUMNS,
     FILE,
     FIXED_BASES,
-    NUMBER,
     PACKED,
     FeedPlace,
     HostOp,
     NativeCode,
 )
+from runtime.codegen.control_code import ControlCode, Phase
 from runtime.codegen.emit.code import CodeSource, emit
 from runtime.codegen.ir import Module
 from runtime.codegen.lowering.chunks import Chunk, ItemRange, item_ranges
+from runtime.codegen.lowering.control import is_loop, operand_layout
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.memory import scratch_names
 from runtime.codegen.machine import Target
@@ -62,15 +63,22 @@ class CompiledKernels(NamedTuple):
 
 def native_code(step: LoweredBlock, build: Callable[[KernelSource], CompiledKernels]) -> NativeCode:
     """Return the code of a step; `build` compiles its functions, or finds them compiled."""
-    native = [i for i, kernel in enumerate(step.kernels) if kernel is not None]
-    kernels, steps = [kernel for kernel in step.kernels if kernel is not None], [step.steps[i] for i in native]
+    symbols, hosts = _Symbols(step), _host_ops(step)
+    control = ControlCode(step, symbols.of, symbols.first_inner_constant)
+    phases_of_steps = control.phases()
+    native = [
+        (unit.first + i, kernel, steps)
+        for unit in control.units
+        for i, (kernel, steps) in enumerate(zip(unit.block.kernels, unit.block.steps, strict=True))
+        if kernel is not None
+    ]
+    kernels, steps = [kernel for _, kernel, _ in native], [steps for _, _, steps in native]
     keys, counts = [kernel.key.encode() for kernel in kernels], [len(each.all) for each in steps]
     objects, named = build(KernelSource(step.target, keys, counts, lambda: emit(step.target, kernels, steps)))
     functions = tuple(dict.fromkeys(name for names in named for name in names))
-    symbols, hosts = _Symbols(step), _host_ops(step)
-    words, table_starts = _tables(step, symbols)
     types, layouts, tensors = _tensors(step, symbols)
-    phases, chunks, packing = _phases(step, functions, dict(zip(native, named, strict=True)))
+    flat = _Flat(step, control, phases_of_steps)
+    phases, actions, chunks = flat.tables(functions, dict(zip((i for i, _, _ in native), named, strict=True)))
     buffers, buffer_groups = _buffers(step)
     ops = _ops(step)
     return NativeCode(
@@ -79,13 +87,14 @@ def native_code(step: LoweredBlock, build: Callable[[KernelSource], CompiledKern
         functions=functions,
         states=symbols.states,
         constants=symbols.constants,
+        inner_constants=tuple(control.inner_constants),
         feeds=symbols.feeds(),
         arena_bytes=step.memory.arena_bytes,
         file_bytes=step.memory.file_bytes,
         packed_bytes=step.memory.packed_bytes,
-        phase_count=step.phases.count,
-        packing=packing,
-        runtime_checks=tuple(i for i, steps in enumerate(step.steps) if steps.has_runtime_check),
+        phase_count=flat.starts[step.phases.count],
+        packing=flat.packing,
+        runtime_checks=tuple(i for i in range(len(step.groups)) if _has_runtime_check(step, i)),
         late_updates=symbols.late_updates(),
         copied_fetches=tuple((fetch.name, fetch.tensor) for fetch in step.nodes.block.desc.fetches),
         hosts=hosts,
@@ -93,12 +102,13 @@ def native_code(step: LoweredBlock, build: Callable[[KernelSource], CompiledKern
         types=types,
         layouts=layouts,
         buffer_names=tuple(buffer.name for buffer in step.memory.buffers),
-        words=words,
-        table_starts=table_starts,
+        words=_array(control.words, 2),
+        table_starts=_array([control.starts[i] for i in sorted(control.starts)]),
         phases=phases,
+        actions=actions,
         chunks=chunks,
-        segments=_array(_segments(step, hosts), 4),
-        group_segments=_array(_group_segments(step, hosts), 4),
+        segments=_array(_segments(step, hosts, flat.starts), 4),
+        group_segments=_array(_group_segments(hosts, flat.group_starts), 4),
         group_ops=_array([op for each in ops for op in each]),
         group_ends=np.cumsum(_array([len(each) for each in ops])),
         tensors=tensors,
@@ -125,6 +135,7 @@ class _Symbols:
     Attributes:
         states: names of the states that have a base.
         constants: positions of the constants that have one.
+        first_inner_constant: the base after these, for constants of blocks inside ops.
         of: base and offset of every tensor that has memory.
     """
 
@@ -138,7 +149,8 @@ class _Symbols:
         self._of_state = {name: first + i for i, name in enumerate(self.states)}
         first += len(self.states)
         self._of_constant = {name: first + i for i, name in enumerate(step.nodes.constants)}
-        first += len(self.constants)
+        self.first_inner_constant = first = first + len(self.constants)
+        first += _count_inner_constants(step)
         self._fed = {p.tensor: p.feed for p in block.parameters if p.WhichOneof("source") == "feed"}
         self._of_feed = {tensor: first + i for i, tensor in enumerate(self._fed)}
         self.of = self._found()
@@ -183,19 +195,10 @@ class _Symbols:
         return found
 
 
-def _tables(step: LoweredBlock, symbols: _Symbols) -> tuple[Array, Array]:
-    """Return the words of all groups, and where those of each group start."""
-    words: list[tuple[int, int]] = []
-    starts: list[int] = []
-    for i, (kernel, steps) in enumerate(zip(step.kernels, step.steps, strict=True)):
-        starts.append(len(words))
-        if kernel is not None:
-            words += [symbols.of[name] for name in kernel.table]
-            words += [(NUMBER, node.op.random_stream) for node in kernel.streams]
-            scratch = enumerate(step.memory.scratch[i])
-            words += [(PACKED if number in steps.packed else ARENA, offset) for number, offset in scratch]
-            words += [(CHECK, 0), (CHECK, ADDRESS_BYTES * (1 + i))] if steps.has_runtime_check else []
-    return _array(words, 2), _array(starts)
+def _count_inner_constants(block: LoweredBlock) -> int:
+    """Return the number of constants of the blocks inside the ops of a block."""
+    inside = [body for bodies in block.bodies.values() for body in bodies]
+    return sum(len(body.nodes.constants) + _count_inner_constants(body) for body in inside)
 
 
 def _tensors(
@@ -215,27 +218,37 @@ def _tensors(
     return tuple(types), tuple(layouts), _array(rows, 4)
 
 
-def _phases(
-    step: LoweredBlock, functions: Sequence[str], named: Mapping[int, Sequence[str]]
-) -> tuple[Array, Array, tuple[int, int]]:
-    """Return the table of phases, that of chunks, and the range of the phases that prepack."""
-    number = {name: i for i, name in enumerate(functions)}
-    numbers = {group: [number[name] for name in names] for group, names in named.items()}
-    packing = _packing(step)
-    phases = [*step.chunks, *_chunks_per_group(step), *packing]
-    counts = _array([len(phase) for phase in phases])
-    table = np.stack([np.cumsum(counts) - counts, counts], axis=1)
-    chunks = _records([chunk for phase in phases for chunk in phase], numbers)
-    return table, chunks, (len(phases) - len(packing), len(phases))
+class _Flat:
+    """The phases of a step as one list: those of the step, those of single groups, and those that prepack.
 
+    Attributes:
+        starts: for each phase of lowering, its first phase; last the end.
+        group_starts: for each group alone, its first phase; last the end.
+        packing: first phase that prepacks, and the one after the last.
+    """
 
-def _chunks_per_group(step: LoweredBlock) -> list[list[Chunk]]:
-    """Return the chunks of every kernel step of every group alone, in order."""
-    return [
-        [(ItemRange(i, j, start, stop),) for start, stop in item_ranges(kernel_step, step.threads)]
-        for i, steps in enumerate(step.steps)
-        for j, kernel_step in enumerate(steps.steps, len(steps.prepacked))
-    ]
+    def __init__(self, step: LoweredBlock, control: ControlCode, phases: Sequence[Sequence[Phase]]) -> None:
+        packing = _packing(step)
+        groups = [control.phases_of_group(i) for i in range(len(step.groups))]
+        self.starts = [0, *accumulate(map(len, phases))]
+        self.group_starts = [0, *accumulate(map(len, groups))]
+        self.group_starts = [self.starts[-1] + start for start in self.group_starts]
+        self.packing = self.group_starts[-1], self.group_starts[-1] + len(packing)
+        self._phases = [*chain.from_iterable(phases), *chain.from_iterable(groups), *packing]
+
+    def tables(self, functions: Sequence[str], named: Mapping[int, Sequence[str]]) -> tuple[Array, Array, Array]:
+        """Return the tables of phases, of actions and of chunks."""
+        number = {name: i for i, name in enumerate(functions)}
+        numbers = {group: [number[name] for name in names] for group, names in named.items()}
+        table: list[tuple[int, int]] = []
+        actions: list[Action] = []
+        chunks: list[Chunk] = []
+        for phase in self._phases:
+            here = [each for each in phase if isinstance(each, Action)]
+            table.append((len(actions), -len(here)) if here else (len(chunks), len(phase)))
+            actions += here
+            chunks += [] if here else [each for each in phase if not isinstance(each, Action)]
+        return _array(table, 2), _array(actions, ACTION_COLUMNS), _records(chunks, numbers)
 
 
 def _packing(step: LoweredBlock) -> list[list[Chunk]]:
@@ -245,6 +258,17 @@ def _packing(step: LoweredBlock) -> list[list[Chunk]]:
         for i, steps in enumerate(step.steps)
         for j, kernel_step in enumerate(steps.prepacked)
     ]
+
+
+def _has_runtime_check(step: LoweredBlock, i: int) -> bool:
+    """Return True if a group may find a number that an op rejects, also in the blocks inside its op."""
+    group = step.groups[i]
+    if not step.is_control(group):
+        return step.steps[i].has_runtime_check
+    op = group.nodes[0].op
+    return bool(operand_layout(op).first and is_loop(op)) or any(
+        _has_runtime_check(body, j) for body in step.bodies[op.id] for j in range(len(body.groups))
+    )
 
 
 def _records(chunks: Sequence[Chunk], numbers: Mapping[int, Sequence[int]]) -> Array:
@@ -262,7 +286,7 @@ def _records(chunks: Sequence[Chunk], numbers: Mapping[int, Sequence[int]]) -> A
     return _array([*heads, *rest], CHUNK_COLUMNS)
 
 
-def _segments(step: LoweredBlock, hosts: Sequence[HostOp]) -> list[tuple[int, int, int, int]]:
+def _segments(step: LoweredBlock, hosts: Sequence[HostOp], starts: Sequence[int]) -> list[tuple[int, int, int, int]]:
     at = {step.phases.first[host.group]: (host.group, number) for number, host in enumerate(hosts)}
     first_group: dict[int, int] = {}
     for i, phase in enumerate(step.phases.first):
@@ -272,23 +296,17 @@ def _segments(step: LoweredBlock, hosts: Sequence[HostOp]) -> list[tuple[int, in
     start = 0
     for phase in [*sorted(at), step.phases.count]:
         if start < phase:
-            segments.append((first_group.get(start, 0), -1, start, phase))
+            segments.append((first_group.get(start, 0), -1, starts[start], starts[phase]))
         if phase in at:
-            segments.append((*at[phase], phase, phase))
+            segments.append((*at[phase], starts[phase], starts[phase]))
         start = phase + 1
     return segments
 
 
-def _group_segments(step: LoweredBlock, hosts: Sequence[HostOp]) -> list[tuple[int, int, int, int]]:
+def _group_segments(hosts: Sequence[HostOp], starts: Sequence[int]) -> list[tuple[int, int, int, int]]:
     """Return the segments of single groups, whose phases follow those of the whole step."""
     numbers = {host.group: number for number, host in enumerate(hosts)}
-    segments: list[tuple[int, int, int, int]] = []
-    first = step.phases.count
-    for i, steps in enumerate(step.steps):
-        end = first + len(steps.steps)
-        segments.append((i, numbers.get(i, -1), first, end))
-        first = end
-    return segments
+    return [(i, numbers.get(i, -1), first, end) for i, (first, end) in enumerate(pairwise(starts))]
 
 
 def _positions(step: LoweredBlock) -> dict[int, int]:
@@ -307,7 +325,7 @@ def _host_ops(step: LoweredBlock) -> tuple[HostOp, ...]:
     return tuple(
         HostOp(i, position[id(node.op)], node.inputs, node.outputs, tuple(step.memory.scratch[i]))
         for i, group in enumerate(step.groups)
-        if group.is_host
+        if group.is_host and not step.is_control(group)
         for node in group.nodes[:1]
     )
 
@@ -317,7 +335,9 @@ def _buffers(step: LoweredBlock) -> tuple[Array, Array]:
     end, memory = step.phases.count, step.memory
     touched: dict[str, list[int]] = {}
     for i, (group, stored) in enumerate(zip(step.groups, memory.stored, strict=True)):
-        for name in dict.fromkeys([*group.reads, *stored, *scratch_names(i, len(memory.scratch[i]))]):
+        of_op = f" of op {group.nodes[0].op.id}" if step.is_control(group) else None
+        bodies = [buffer.name for buffer in memory.buffers if of_op and buffer.name.endswith(of_op)]
+        for name in dict.fromkeys([*group.reads, *stored, *scratch_names(i, len(memory.scratch[i])), *bodies]):
             touched.setdefault(name, []).append(i)
     rows: list[tuple[int, ...]] = []
     groups: list[int] = []

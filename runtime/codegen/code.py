@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, cast
 import numpy as np
 
 from prograd_proto import TensorType
+from runtime.codegen.actions import NAMES
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
 
@@ -110,6 +111,7 @@ class NativeCode:
         functions: names of the functions in the object code.
         states: names of the states that have a base.
         constants: positions in the block of the constants that have a base.
+        inner_constants: constants of blocks inside ops that have a base: numbers of the block and of the op in it.
         feeds: feeds of the step; each has a base.
         arena_bytes: size of the arena.
         file_bytes: size of the file beside the arena.
@@ -126,8 +128,9 @@ class NativeCode:
         layouts: distinct strides in bytes.
         buffer_names: buffers of the arena.
         words: tables of all groups, one behind the other: base and offset of each word.
-        table_starts: index of the first word of each group.
-        phases: for each phase the first chunk and the number of chunks.
+        table_starts: index of the first word of each group; those of blocks inside ops follow those of the step.
+        phases: for each phase the first chunk and the number of chunks, or the first action and minus their number.
+        actions: records of conditions and loops; see `codegen.actions`.
         chunks: records as `CHUNK_COLUMNS` says; those that are not first in their chunk come last.
         segments: for each stretch of the step without a break its first group, its host op or -1, its first phase and
             the one after the last.
@@ -146,6 +149,7 @@ class NativeCode:
     functions: tuple[str, ...]
     states: tuple[str, ...]
     constants: tuple[int, ...]
+    inner_constants: tuple[tuple[int, int], ...]
     feeds: tuple[FeedPlace, ...]
     arena_bytes: int
     file_bytes: int
@@ -163,6 +167,7 @@ class NativeCode:
     words: Array
     table_starts: Array
     phases: Array
+    actions: Array
     chunks: Array
     segments: Array
     group_segments: Array
@@ -202,6 +207,11 @@ class NativeCode:
     @property
     def first_feed(self) -> int:
         """The base of the first feed."""
+        return self.first_inner_constant + len(self.inner_constants)
+
+    @property
+    def first_inner_constant(self) -> int:
+        """The base of the first constant of a block inside an op."""
         return len(FIXED_BASES) + len(self.states) + len(self.constants)
 
     @cached_property
@@ -209,7 +219,8 @@ class NativeCode:
         """The names of all bases, by number."""
         states = (f"state {name}" for name in self.states)
         constants = (f"constant {op}" for op in self.constants)
-        return [*FIXED_BASES, *states, *constants, *(f"feed {feed.name}" for feed in self.feeds)]
+        inner = (f"constant {op} of block {block}" for block, op in self.inner_constants)
+        return [*FIXED_BASES, *states, *constants, *inner, *(f"feed {feed.name}" for feed in self.feeds)]
 
     def ops_of(self, group: int) -> list[int]:
         """Return the positions of a group's ops in the block."""
@@ -253,8 +264,11 @@ class NativeCode:
         hosts = {host.group: host for host in self.hosts}
         ends = [*self.table_starts.tolist()[1:], len(self.words)]
         for group, (start, end) in enumerate(zip(self.table_starts.tolist(), ends, strict=True)):
+            if group >= self.group_count:
+                yield f"group {group} of a block inside an op: {', '.join(self._symbols(start, end)) or 'no table'}"
+                continue
             what = "host op" if group in hosts else "ops"
-            words = ", ".join(self._symbol(*word) for word in self.words[start:end].tolist())
+            words = ", ".join(self._symbols(start, end))
             check = "; runtime check" if group in self.runtime_checks else ""
             yield f"group {group}: {what} {', '.join(map(str, self.ops_of(group)))}: {words or 'no table'}{check}"
         yield from self._phase_lines(range(self.phase_count), "phase")
@@ -263,6 +277,10 @@ class NativeCode:
     def _phase_lines(self, phases: Sequence[int], name: str) -> Iterator[str]:
         for number, phase in enumerate(phases):
             first, count = self.phases[phase].tolist()
+            if count < 0:
+                records: list[list[int]] = self.actions[first : first - count].tolist()
+                yield f"{name} {number}: {'; '.join(f'{NAMES[opcode]}{tuple(more)}' for opcode, *more in records)}"
+                continue
             yield f"{name} {number}: {'; '.join(self._chunk(chunk) for chunk in range(first, first + count))}"
 
     def _chunk(self, chunk: int) -> str:
@@ -273,6 +291,9 @@ class NativeCode:
             parts.append(f"{self.functions[function]}(group {group}, {start}:{stop})")
             chunk += further
         return " then ".join(parts)
+
+    def _symbols(self, start: int, end: int) -> list[str]:
+        return [self._symbol(*word) for word in self.words[start:end].tolist()]
 
     def _symbol(self, base: int, offset: int) -> str:
         return f"{self.bases[base]} {'' if base in (NUMBER, CHECK) else '+ '}{offset}"

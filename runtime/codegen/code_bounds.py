@@ -6,13 +6,14 @@ base. The object code itself cannot be checked; a file of it is trusted as littl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES
+from runtime.codegen.actions import CLEAR, COPY, JUMPS, LIMIT, PAUSE, USED_WORDS
 from runtime.codegen.code import ADDRESS_BYTES, CHECK, NUMBER, NativeCode
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
@@ -25,6 +26,7 @@ def fits(
     pinned: Sequence[str],
     target: Target,
     threads: int,
+    blocks: Sequence[pb.BlockDesc] = (),
 ) -> bool:
     """Return True if the code is of this form for this block, target and number of threads.
 
@@ -35,13 +37,16 @@ def fits(
         pinned: tensors that are fetched besides those of the block.
         target: machine of the caller.
         threads: number of threads of the caller.
+        blocks: blocks of the program, which the constants of blocks inside ops name.
     """
     try:
         return (
             (code.target, code.threads) == (target, threads)
             and _fits_block(code, block, pinned)
-            and _fits_memory(code, block, types)
+            and _fits_inner_constants(code, blocks)
+            and _fits_memory(code, block, types, blocks)
             and _fits_schedule(code)
+            and _fits_actions(code, int(_base_bytes(code, block, types, blocks).max()))
             and _fits_groups(code, len(block.ops))
         )
     except OverflowError:  # a number of more than 64 bits
@@ -72,9 +77,22 @@ def _fits_block(code: NativeCode, block: pb.BlockDesc, pinned: Sequence[str]) ->
     )
 
 
-def _fits_memory(code: NativeCode, block: pb.BlockDesc, types: Mapping[str, TensorType]) -> bool:
+def _fits_inner_constants(code: NativeCode, blocks: Sequence[pb.BlockDesc]) -> bool:
+    """Return True if the constants of blocks inside ops exist."""
+    return all(
+        0 <= number < len(blocks)
+        and 0 <= op < len(blocks[number].ops)
+        and blocks[number].ops[op].type == "constant"
+        and len(blocks[number].ops[op].attributes) == 1
+        for number, op in code.inner_constants
+    )
+
+
+def _fits_memory(
+    code: NativeCode, block: pb.BlockDesc, types: Mapping[str, TensorType], blocks: Sequence[pb.BlockDesc]
+) -> bool:
     """Return True if every word and every tensor is within the memory of its base."""
-    sizes = _base_bytes(code, block, types)
+    sizes = _base_bytes(code, block, types, blocks)
     words, tensors = code.words, code.tensors
     if not (_in_range(words[:, 0], len(sizes)) and _in_range(tensors[:, 1], len(sizes))):
         return False
@@ -102,7 +120,9 @@ def _typed(code: NativeCode) -> zip[tuple[str, int]]:
     return zip(code.tensor_names, code.tensors[:, 0].tolist(), strict=True)
 
 
-def _base_bytes(code: NativeCode, block: pb.BlockDesc, types: Mapping[str, TensorType]) -> Array:
+def _base_bytes(
+    code: NativeCode, block: pb.BlockDesc, types: Mapping[str, TensorType], blocks: Sequence[pb.BlockDesc]
+) -> Array:
     """Return the bytes of every base; 0 of numbers, and for checks the offset of the last one."""
     of_state = _states_of(block)
     return np.array(
@@ -110,6 +130,7 @@ def _base_bytes(code: NativeCode, block: pb.BlockDesc, types: Mapping[str, Tenso
             *(code.arena_bytes, code.file_bytes, code.packed_bytes, 0, ADDRESS_BYTES * code.group_count),
             *(types[of_state[name]].nbytes for name in code.states),
             *(types[block.ops[op].outputs[0]].nbytes for op in code.constants),
+            *(len(blocks[b].ops[op].attributes[0].tensor_value.data) for b, op in code.inner_constants),
             *(types[feed.tensor].nbytes for feed in code.feeds),
         ],
         np.int64,
@@ -148,7 +169,7 @@ def _span(type: TensorType, strides: Sequence[int]) -> int | None:
 
 def _fits_schedule(code: NativeCode) -> bool:
     """Return True if chunks name functions and groups, phases name chunks, and segments name phases."""
-    chunks, groups = code.chunks, code.group_count
+    chunks, groups = code.chunks, len(code.table_starts)
     following = np.arange(len(chunks)) + chunks[:, 4]
     start, stop = code.packing
     return (
@@ -157,11 +178,44 @@ def _fits_schedule(code: NativeCode) -> bool:
         and bool((chunks[:, 2] >= 0).all() and (chunks[:, 2] <= chunks[:, 3]).all())
         and bool((chunks[:, 4] >= 0).all())
         and _in_range(following, len(chunks))
-        and _are_ranges(code.phases[:, 0], len(chunks) - code.phases[:, 1], len(chunks))
+        and _are_phases(code)
         and code.phase_count <= start <= stop == len(code.phases)
         and all(_are_segments(table, code) for table in (code.segments, code.group_segments))
-        and len(code.group_segments) == groups
+        and len(code.group_segments) == code.group_count
     )
+
+
+def _are_phases(code: NativeCode) -> bool:
+    """Return True if phases name chunks or actions that exist."""
+    has_chunks = code.phases[:, 1] >= 0
+    first, count, of_actions = code.phases[has_chunks, 0], code.phases[has_chunks, 1], code.phases[~has_chunks]
+    return _are_ranges(first, first + count, len(code.chunks)) and _are_ranges(
+        of_actions[:, 0], of_actions[:, 0] - of_actions[:, 1], len(code.actions)
+    )
+
+
+def _fits_actions(code: NativeCode, largest: int) -> bool:
+    """Return True if actions name words of the tables, copy at most `largest` bytes at once, and jump to phases."""
+    actions = code.actions
+    return (
+        _in_range(actions[:, 0], len(USED_WORDS))
+        and all(
+            _in_range(actions[actions[:, 0] == opcode, 1 + column], len(code.words))
+            for opcode, columns in enumerate(USED_WORDS)
+            for column in columns
+        )
+        and bool((actions[np.isin(actions[:, 0], (COPY, CLEAR, LIMIT, PAUSE)), 3] >= 0).all())
+        and bool((actions[np.isin(actions[:, 0], (COPY, CLEAR)), 3] <= largest).all())
+        and all(0 <= target <= len(code.phases) for target in _jump_targets(code))
+    )
+
+
+def _jump_targets(code: NativeCode) -> Iterator[int]:
+    """Yield the phases with which jumps continue."""
+    for number, (first, count) in enumerate(code.phases.tolist()):
+        for opcode, _, _, distance, _ in code.actions[first : first - count].tolist() if count < 0 else ():
+            if opcode in JUMPS:
+                yield number + distance
 
 
 def _are_segments(table: Array, code: NativeCode) -> bool:
@@ -178,7 +232,7 @@ def _fits_groups(code: NativeCode, ops: int) -> bool:
     """Return True if the lists of groups end within their tables and name ops and groups that exist."""
     groups = code.group_count
     return (
-        len(code.table_starts) == groups
+        len(code.table_starts) >= groups
         and _are_ends(code.table_starts, len(code.words))
         and _are_ends(code.group_ends, len(code.group_ops))
         and bool((np.diff(code.group_ends, prepend=0) > 0).all())

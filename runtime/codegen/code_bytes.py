@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from prograd_proto import TensorType
+from runtime.codegen.actions import ACTION_COLUMNS
 from runtime.codegen.code import CHUNK_COLUMNS, FeedPlace, HostOp, NativeCode
 from runtime.codegen.machine import INSTRUCTION_SETS, Target
 from runtime.dtypes import Array
@@ -24,6 +25,7 @@ TABLES: Final = {
     "words": 2,
     "table_starts": 0,
     "phases": 2,
+    "actions": ACTION_COLUMNS,
     "chunks": CHUNK_COLUMNS,
     "segments": 4,
     "group_segments": 4,
@@ -134,6 +136,7 @@ READERS: Final[dict[str, Callable[[object], Any]]] = {
     "functions": _TEXTS,
     "states": _TEXTS,
     "constants": _NUMBERS,
+    "inner_constants": _all_of(_fields_of(_number, _number)),
     "feeds": _all_of(_made(FeedPlace, _text, _text, _number, _truth, _truth)),
     "arena_bytes": _size,
     "file_bytes": _size,

@@ -65,7 +65,8 @@ def _nodes(block: LoweredBlock) -> Iterator[str]:
         yield f"{'view':>13}  {name} = {view}"
     for node in block.nodes.nodes:
         inputs, outputs = ", ".join(filter(None, node.inputs)), ", ".join(node.outputs)
-        yield f"{_kind(node):>13}  {outputs} = {node.name}({inputs})"
+        kind = "blocks" if node.rule is None and node.op.id in block.bodies else _kind(node)
+        yield f"{kind:>13}  {outputs} = {node.name}({inputs})"
         yield from _bodies(block, node)
 
 
@@ -84,12 +85,14 @@ def _groups(block: LoweredBlock) -> Iterator[str]:
             phase = block.phases.first[i]
             yield f"phase {phase + 1}"
         group = block.groups[i]
-        yield f"  {_domain(group):>16}  {group.label}{_stored(block, i)}{_work(block, i)}{_chunks(block, i)}"
+        yield f"  {_domain(block, group):>16}  {group.label}{_stored(block, i)}{_work(block, i)}{_chunks(block, i)}"
         for node in group.nodes:
             yield from _bodies(block, node)
 
 
-def _domain(group: Group) -> str:
+def _domain(block: LoweredBlock, group: Group) -> str:
+    if block.is_control(group):
+        return "blocks"
     return "NumPy" if group.is_host else f"({', '.join(map(str, group.domain))})"
 
 
@@ -149,13 +152,20 @@ def _memory(block: LoweredBlock) -> Iterator[str]:
 
 def _counts(block: LoweredBlock) -> Iterator[str]:
     """Return the numbers of groups, functions and phases as far as they are known, and the host ops."""
-    hosts = Counter(group.nodes[0].op.type for group in block.groups if group.is_host)
+    controls = Counter(group.nodes[0].op.type for group in block.groups if block.is_control(group))
+    hosts = Counter(group.nodes[0].op.type for group in block.groups if group.is_host) - controls
     functions = len({kernel.key for kernel in block.kernels if kernel is not None})
     by_functions = f" by {functions} functions for {block.target.name}" if block.kernels else ""
     phases = f", {block.phases.count} phases" if block.phases.first else ""
-    yield f"{len(block.groups) - hosts.total()} groups{by_functions}{phases}"
+    yield f"{len(block.groups) - hosts.total() - controls.total()} groups{by_functions}{phases}"
+    if controls:
+        yield f"compiled with their blocks: {_named(controls)}"
     if hosts:
-        yield f"by NumPy, between them: {', '.join(f'{name} {count}' for name, count in sorted(hosts.items()))}"
+        yield f"by NumPy, between them: {_named(hosts)}"
+
+
+def _named(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
 def _counted(count: int, noun: str) -> str:

@@ -75,9 +75,10 @@ ENGINES = {
 CODEGEN = {
     "machine": set(),
     "board": set(),
-    "code": {"machine"},
-    "code_bytes": {"machine", "code"},
-    "code_bounds": {"machine", "code"},
+    "actions": set(),
+    "code": {"machine", "actions"},
+    "code_bytes": {"machine", "actions", "code"},
+    "code_bounds": {"machine", "actions", "code"},
     "elf": set(),
     "costs": {"machine"},
     "ir": {"machine"},
@@ -85,10 +86,11 @@ CODEGEN = {
     "kernels": {"machine", "costs", "ir", "math"},
     "rules": {"machine", "costs", "ir", "math", "kernels"},
     "lowering": {"machine", "costs", "ir", "math", "kernels", "rules"},
-    "emit": {"machine", "board", "code", "costs", "ir", "math", "kernels", "rules", "lowering"},
+    "emit": {"machine", "board", "actions", "code", "costs", "ir", "math", "kernels", "rules", "lowering"},
     "lower": {"machine", "rules", "lowering", "emit"},
     "explain": {"rules", "lowering", "emit", "lower"},
-    "assemble": {"machine", "code", "ir", "rules", "lowering", "emit", "lower"},
+    "control_code": {"actions", "code", "lowering"},
+    "assemble": {"machine", "actions", "code", "control_code", "ir", "rules", "lowering", "emit"},
 }
 """By package or module of `runtime.codegen`, the others of it that its files may import."""
 

@@ -1,6 +1,7 @@
 """From groups to code: a function for every distinct group, and one for every segment between host ops.
 
 driver      the function that runs a step by all these functions, on all threads
+actions     the actions of conditions and loops, which the driver runs
 random_bits random bits outside of steps
 group_steps the kernel steps of a group, by the kind of its lowering rule
 body        the nodes of a group at one position of its domain

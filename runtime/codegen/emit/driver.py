@@ -2,7 +2,8 @@
 
 The function is the same for all programs. Its work is in two tables of words. The table of phases has the first chunk
 and the number of chunks of each. The table of chunks has the function, its table of addresses, its first work item and
-the one after its last, and the distance to the record that the same thread runs next; 0 for none.
+the one after its last, and the distance to the record that the same thread runs next; 0 for none. A phase with a
+negative number of chunks has actions, which the caller runs: loops and conditions are jumps between phases.
 
 A phase is open while its claim word has its number: `phase << 44 | taken from the end << 22 | taken from the start`. A
 thread claims a chunk by an addition to that word. The value before the addition tells the phase and the chunk, so a
@@ -16,8 +17,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from runtime.codegen.board import ALARM, BUSY, CLAIM, COUNT_BITS, DONE, MAX_CHUNKS, STOP
+from runtime.codegen.actions import ACTION_COLUMNS
+from runtime.codegen.board import ACTIONS, ALARM, BUSY, CLAIM, COUNT_BITS, DONE, MAX_CHUNKS, PAUSED, STOP, WORDS
 from runtime.codegen.code import CHUNK_COLUMNS
+from runtime.codegen.emit.actions import Interpreter, copy_bytes, run_actions
 from runtime.codegen.ir import INT64, UINT8, Function, Index, Module, Value, pointer
 from runtime.codegen.ir.words import minimum, where
 
@@ -88,15 +91,11 @@ def _take_rows(module: Module) -> None:
     table, start, stop, _ = f.arguments
     rows, to = f.address_at(table, 0, UINT8), f.address_at(table, 1, UINT8)
     numbers, first = f.address_at(table, 2, INT64), f.load(f.address_at(table, 3, INT64))
-    size, apart, lanes = f.load(table, 4), f.load(table, 5), f.target.vector_bytes
-    whole = size & -lanes
+    size, apart = f.load(table, 4), f.load(table, 5)
     for item in f.range(start, stop):
         row = rows + f.load(numbers, first + item) * apart
         index = to + f.index(item) * apart
-        for i in f.range(0, whole, lanes):
-            f.store(f.load(row, i, lanes), index, i)
-        for i in f.range(whole, size):
-            f.store(f.load(row, i), index, i)
+        copy_bytes(f, row, index, size)
     f.end()
 
 
@@ -119,16 +118,22 @@ def _drive(module: Module) -> None:
     words = pointer(INT64)
     f = module.function("drive", [words, words, words, INT64, INT64, INT64, words])
     board, phases, chunks, first, last, threads, give_way = f.arguments
-    mine, spins = f.local(), f.local()
+    mine, spins, next_phase = f.local(), f.local(), f.local()
     zero, alarm = f.index(0), f.address_at(board, ALARM, INT64)
+    table, actions = f.address_at(board, WORDS, INT64), f.address_at(board, ACTIONS, INT64)
     f.atomic_store(1, board + BUSY)
-    for phase in f.range(first, last):
+    f.store(first, next_phase)
+    with f.forever() as running:
+        phase = f.load(next_phase)
+        running.end_if((phase >= last) | f.load(alarm).not_equal(0))
         begin, count = (f.load(phases, phase * PHASE_WORDS + i) for i in range(2))
-        count = where(f.load(alarm).equal(0), count, zero)
+        f.store(phase + 1, next_phase)
         alone = (threads < 2) | (count < 2)
+        interpreter = Interpreter(f, board, table, phase, next_phase)
         with f.when(alone):
             for chunk in f.range(0, count):
                 _run(f, chunks, begin + chunk, zero)
+            run_actions(interpreter, actions + begin * ACTION_COLUMNS, zero - count)
         with f.when(~alone):
             f.store(zero, mine)
             f.store(zero, spins)
@@ -142,6 +147,7 @@ def _drive(module: Module) -> None:
             with f.forever() as waiting:
                 waiting.end_if((f.atomic_load(board + DONE) + f.load(mine)).equal(count))
                 _wait(f, spins, f.index(SPINS_BEFORE_YIELD), give_way)
+        running.end_if(f.load(board + PAUSED) > 0)
     f.atomic_store(0, board + BUSY)
     f.end()
 

@@ -4,6 +4,7 @@ passes/          the passes, one file each, and their table
 lowered_block    the state between two passes
 nodes            ops with their lowering rules, and their tensors
 view             the offset and strides of a tensor that is part of another one
+control          blocks inside ops of control flow: arguments and results outside of them
 decompositions   the ops that replace an op by its decomposition
 groups           nodes that one loop nest computes
 fusion_legality  which nodes may be computed in one loop nest

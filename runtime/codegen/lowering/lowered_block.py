@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
+from prograd_proto.blocks.control import BLOCKS
 from runtime.codegen.lowering.chunks import Chunk
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.groups import Group
@@ -70,7 +71,11 @@ class LoweredBlock(NamedTuple):
         desc: the block.
         pinned: tensors that the end of the step reads besides fetches and updates.
         options: the other inputs of lowering.
-        bodies: by id of an op that has blocks, these blocks after the same pass, in the order of the op.
+        bodies: by id of an op of control flow that compiled code runs, its blocks after the same pass, in the order of
+            the op.
+        number: number of the block in the program; -1 for the block of a step.
+        owner: op inside which the block is; None for the block of a step.
+        part: position among the blocks of the owner.
         nodes: the nodes, with their tensors.
         groups: in the order in which they are computed.
         stored: for each group, the tensors that it writes to memory.
@@ -88,6 +93,9 @@ class LoweredBlock(NamedTuple):
     pinned: tuple[str, ...]
     options: LoweringOptions
     bodies: Mapping[int, tuple[LoweredBlock, ...]]
+    number: int = -1
+    owner: pb.OpDesc | None = None
+    part: int = 0
     nodes: Nodes = NO_NODES
     groups: Sequence[Group] = ()
     stored: Sequence[Sequence[str]] = ()
@@ -118,7 +126,11 @@ class LoweredBlock(NamedTuple):
     def unlowered(self) -> LoweredBlock:
         """Return the state before the first pass."""
         bodies = {op: tuple(body.unlowered() for body in inside) for op, inside in self.bodies.items()}
-        return LoweredBlock(self.desc, self.pinned, self.options, bodies)
+        return LoweredBlock(self.desc, self.pinned, self.options, bodies, self.number, self.owner, self.part)
+
+    def is_control(self, group: Group) -> bool:
+        """Return True if a group is an op of control flow that compiled code runs, so that no NumPy kernel does."""
+        return group.is_host and group.nodes[0].op.id in self.bodies
 
 
 def unlowered(
@@ -126,12 +138,23 @@ def unlowered(
 ) -> LoweredBlock:
     """Return the state before the first pass; `blocks` are those of the program, which ops refer to by number.
 
-    A body is computed several times in a step, so the rule of its op decides what is computed once: no body prepacks.
+    An instrumented step has no bodies: the NumPy kernels check every op inside, and name its iteration.
     """
-    inner = options._replace(prepacks=False)
+    return _unlowered(desc, tuple(pinned), options, blocks, -1, None, 0)
+
+
+def _unlowered(
+    desc: pb.BlockDesc,
+    pinned: tuple[str, ...],
+    options: LoweringOptions,
+    blocks: Sequence[pb.BlockDesc],
+    number: int,
+    owner: pb.OpDesc | None,
+    part: int,
+) -> LoweredBlock:
+    controls = [op for op in desc.ops if op.type in BLOCKS and op.blocks and not options.is_instrumented]
     bodies = {
-        op.id: tuple(unlowered(blocks[number], (), inner, blocks) for number in op.blocks)
-        for op in desc.ops
-        if op.blocks
+        op.id: tuple(_unlowered(blocks[inner], (), options, blocks, inner, op, i) for i, inner in enumerate(op.blocks))
+        for op in controls
     }
-    return LoweredBlock(desc, tuple(pinned), options, bodies)
+    return LoweredBlock(desc, pinned, options, bodies, number, owner, part)

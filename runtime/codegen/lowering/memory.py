@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from runtime.placement import Buffer
+
+
+class BodyMemory(NamedTuple):
+    """The memory of an op of control flow, as offsets in the arena around it.
+
+    Attributes:
+        arena: the arena of its blocks, of which only one is computed at a time.
+        packed: for each block, what it prepacks before the first iteration.
+        spare: by number of a carry, a buffer beside the output, so that an iteration does not overwrite what it reads.
+    """
+
+    arena: int
+    packed: tuple[int, ...]
+    spare: Mapping[int, int]
 
 
 class Memory(NamedTuple):
@@ -23,7 +37,7 @@ class Memory(NamedTuple):
         arena_bytes: size of the arena.
         file_bytes: size of the file.
         packed_bytes: size of the memory of prepacked operands.
-        bodies: by id of an op that has blocks, the offset of the arena of each of them in the arena around it.
+        bodies: by id of an op of control flow, the memory of its blocks in the arena around it.
     """
 
     stored: list[list[str]]
@@ -36,7 +50,7 @@ class Memory(NamedTuple):
     arena_bytes: int
     file_bytes: int
     packed_bytes: int
-    bodies: Mapping[int, Sequence[int]] = MappingProxyType({})
+    bodies: Mapping[int, BodyMemory] = MappingProxyType({})
 
 
 NO_MEMORY: Final = Memory([], {}, {}, {}, {}, [], [], 0, 0, 0)
@@ -47,6 +61,6 @@ def scratch_names(group: int, count: int) -> list[str]:
     return [f"{number} of group {group}" for number in range(count)]
 
 
-def body_names(op: int, count: int) -> list[str]:
-    """Return the names of the arenas of an op's blocks among buffers; no tensor has a space in its name."""
-    return [f"{number} of op {op}" for number in range(count)]
+def body_name(op: int, what: str) -> str:
+    """Return the name among buffers of memory for the blocks of an op; no tensor has a space in its name."""
+    return f"{what} of op {op}"

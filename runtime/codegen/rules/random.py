@@ -11,13 +11,14 @@ from math import erfc
 from math import sqrt as root
 from typing import Any, Final, NamedTuple
 
-from runtime.codegen.ir import FLOAT64, INT32, UINT64, Value
+from runtime.codegen.ir import FLOAT64, INT32, INT64, UINT64, Value
 from runtime.codegen.ir.words import bits, convert, lane, maximum, minimum, shuffle, sqrt, where
 from runtime.codegen.kernels.indices import ALL_AXES, Indices
 from runtime.codegen.kernels.registers import register_type
 from runtime.codegen.math import log, near_zero, normal_quantile, philox
 from runtime.codegen.math.rounding import rint
 from runtime.codegen.rules.rule import FLOAT_DTYPES, pointwise
+from runtime.philox import ITERATION_STREAM
 
 HALF_PI: Final = 1.5707963267948966
 SELU_LIMIT: Final = 1.7580993408473766
@@ -208,6 +209,14 @@ def random(name: str, expression: Callable[..., Value], dtypes: frozenset[str]) 
     pointwise(name, expression, dtypes | {"int64"}, source, {"indices": ALL_AXES}, is_random=True)
 
 
+def iteration_step(step: Value, iteration: Value) -> Value:
+    """Return 63 bits: the step is the key, the iteration takes the place of the step."""
+    f = step.function
+    words = bits(philox(step, iteration, f.index(ITERATION_STREAM), f.index(0), 4), UINT64)
+    return convert((lane(words, 0) & 0xFFFFFFFF) | ((lane(words, 0) >> 33) << 32), INT64)
+
+
+pointwise("iteration_step", iteration_step, frozenset({"int64"}))
 random("uniform", uniform, frozenset())
 random("normal", normal, frozenset())
 random("truncated_normal", truncated_normal, frozenset())

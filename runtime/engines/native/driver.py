@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from runtime.codegen.board import ALARM, BOARD_WORDS, CLAIM, CLOSED_CLAIM, STOP
+from runtime.codegen.board import (
+    ACTIONS,
+    ALARM,
+    BOARD_WORDS,
+    CLAIM,
+    CLOSED_CLAIM,
+    NO_PAUSES,
+    PAUSED,
+    STOP,
+    WORDS,
+)
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
 from runtime.engines.native.compiled import own_code
@@ -35,11 +45,21 @@ class Driver:
         chunks: the table of chunks.
     """
 
-    def __init__(self, target: Target, threads: int, phases: Array, chunks: Array, alarm: Array, alive: object) -> None:
+    def __init__(
+        self,
+        target: Target,
+        threads: int,
+        phases: Array,
+        chunks: Array,
+        alarm: Array,
+        alive: object,
+        actions: Array | None = None,
+        words: Array | None = None,
+    ) -> None:
         """Keep tables of phases and chunks, in the format of `codegen.emit.driver`.
 
-        `alive` keeps the memory to which they refer. The first word of `alarm` is 0 unless a runtime check of a chunk
-        failed.
+        `actions` work on `words`, the tables of all groups; there may be none. `alive` keeps the memory to which
+        they refer. The first word of `alarm` is 0 unless a runtime check of a chunk failed.
         """
         code = driver_code(target)
         self._repeat: Callable[..., None] = code.function("repeat", 8)
@@ -49,16 +69,26 @@ class Driver:
         self._board[:] = 0
         self._board[CLAIM] = CLOSED_CLAIM
         self._board[ALARM] = alarm.ctypes.data
-        self.phases, self.chunks, self._alive = phases, chunks, (alarm, alive)
+        if actions is not None and words is not None:
+            self._board[WORDS], self._board[ACTIONS] = words.ctypes.data, actions.ctypes.data
+        self.phases, self.chunks, self._alive = phases, chunks, (alarm, actions, words, alive)
         self._tables = tuple(array.ctypes.data for array in (self._board, phases, chunks))
         self._threads = threads
 
     def drive(self, first: int, last: int) -> None:
-        """Run the phases from `first` to before `last`."""
+        """Run the phases from `first` to before `last`.
+
+        A loop that takes long returns now and then, so that Python handles signals, and goes on.
+        """
+        self._board[PAUSED] = 0
         self._drive(*self._tables, first, last, self._threads, give_way())
+        while self._board[PAUSED]:
+            first, self._board[PAUSED] = int(self._board[PAUSED]), 0
+            self._drive(*self._tables, first, last, self._threads, give_way())
 
     def repeat(self, first: int, last: int, steps: Array) -> None:
         """Run these phases many times, by a table in the format of `codegen.emit.driver`."""
+        self._board[PAUSED] = NO_PAUSES
         self._repeat(*self._tables, first, last, self._threads, give_way(), steps.ctypes.data)
 
     def help(self, thread: int) -> None:

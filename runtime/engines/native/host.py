@@ -18,7 +18,7 @@ from runtime.engines.reference.bind import Around as Around
 from runtime.engines.reference.bind import control_call
 from runtime.engines.reference.kernels import KERNELS
 from runtime.engines.reference.target import REFERENCE
-from runtime.memory.aligned import view
+from runtime.memory.aligned import aligned_array, view
 
 if TYPE_CHECKING:
     from runtime.codegen.lowering.nodes import Node, Nodes
@@ -57,3 +57,13 @@ def _control_call(
     types = REFERENCE.control_scratch(op.type, [*map(array_type, inputs)], attributes_of(op), inner)
     scratch = [view(arena, offset, type) for offset, type in zip(host.scratch, types, strict=True)]
     return control_call(op, inputs, outputs, scratch, inner, around)
+
+
+def control_call_elsewhere(
+    op: pb.OpDesc, inputs: Sequence[Array | None], outputs: Sequence[Array], program: pb.ProgramDesc
+) -> Callable[[], object]:
+    """Return a call that computes an op of control flow by NumPy kernels, in memory of its own."""
+    around = Around(program.blocks, program.locations)
+    inner, given = [around.find(number) for number in op.blocks], [x for x in inputs if x is not None]
+    types = REFERENCE.control_scratch(op.type, [*map(array_type, given)], attributes_of(op), inner)
+    return control_call(op, given, outputs, [*map(aligned_array, types)], inner, around)

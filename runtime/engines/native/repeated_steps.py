@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from runtime.codegen.code import CHUNK_COLUMNS
+from runtime.codegen.actions import PAUSE
+from runtime.codegen.code import CHUNK_COLUMNS, NativeCode
 from runtime.codegen.lowering.chunks import in_order
 from runtime.dtypes import Array
 from runtime.engines.around_step import AroundStep
@@ -27,6 +28,8 @@ def repeated_steps(
     code = compiled.code
     if not code.is_one_segment or code.late_updates or around.before:
         return None
+    if _may_take_long(code):
+        return None  # nothing could end it
     if not fetches and code.runtime_checks:
         return None  # nothing would tell the number of steps
     raw = compiled.unconverted_fetches(around.fetches)
@@ -36,6 +39,11 @@ def repeated_steps(
     if not all(_fits(source, around.feeds[name]) for name, source in sources.items()):
         return None
     return RepeatedSteps(compiled, around, rows, {name: raw[name] for name in fetches})
+
+
+def _may_take_long(code: NativeCode) -> bool:
+    """Return True if a loop in a step may take so long that signals must be looked for."""
+    return bool(((code.actions[:, 0] == PAUSE) & (code.actions[:, 4] != 0)).any())
 
 
 def _fits(source: Array | None, feed: Array) -> bool:
@@ -79,8 +87,11 @@ class RepeatedSteps:
         records = in_order(taken.steps)
         phases, chunks = compiled.driver.phases[: self._count], compiled.driver.chunks.copy()
         chunks[:, 1] += taken.words.ctypes.data - compiled.words.ctypes.data
-        shifted = np.concatenate([[[0, len(records)]], phases + np.array([len(records), 0])])
+        has_chunks = phases[:, 1:] >= 0
+        shifted = np.concatenate([[[0, len(records)]], phases + has_chunks * np.array([len(records), 0])])
         first = np.array([(*record, 0) for record in records], np.int64).reshape(-1, CHUNK_COLUMNS)
         tables = np.ascontiguousarray(shifted, np.int64), np.concatenate([first, chunks])
         alarm = compiled.runtime_checks.words
-        return Driver(compiled.code.target, compiled.code.threads, *tables, alarm, (taken, rows, compiled))
+        actions = np.ascontiguousarray(compiled.code.actions)
+        alive = taken, rows, compiled
+        return Driver(compiled.code.target, compiled.code.threads, *tables, alarm, alive, actions, taken.words)

@@ -12,6 +12,7 @@ import numpy as np
 
 from prograd_proto import TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks.control import BLOCKS
 from runtime.codegen.code import NativeCode
 from runtime.dtypes import Array, array_type
 from runtime.memory.aligned import aligned_array
@@ -37,9 +38,9 @@ class RuntimeChecks:
         words: one that is 0 while no check failed, and one for every group.
     """
 
-    def __init__(self, code: NativeCode, block: pb.BlockDesc) -> None:
-        """Keep the code and the block, which determine the ops of a group."""
-        self._code, self._block = code, block
+    def __init__(self, code: NativeCode, block: pb.BlockDesc, program: pb.ProgramDesc | None = None) -> None:
+        """Keep the code and the block, which determine the ops of a group, and the blocks inside ops."""
+        self._code, self._block, self._program = code, block, program
         self.words: Array = np.zeros(1 + code.group_count, np.int64)
 
     @property
@@ -56,11 +57,16 @@ class RuntimeChecks:
         failed = np.flatnonzero(self.words[1:])
         self.clear()
         ops = [self._block.ops[i] for i in self._code.ops_of(int(failed[0]))]
-        _compute(ops, arrays, {tensor.name: type_of(tensor) for tensor in self._block.tensors})
+        _compute(ops, arrays, {tensor.name: type_of(tensor) for tensor in self._block.tensors}, self._program)
         raise AssertionError(f"{'+'.join(op.type for op in ops)} rejects what its reference kernels accept")
 
 
-def _compute(ops: list[pb.OpDesc], arrays: Mapping[str, Array], types: Mapping[str, TensorType]) -> None:
+def _compute(
+    ops: list[pb.OpDesc],
+    arrays: Mapping[str, Array],
+    types: Mapping[str, TensorType],
+    program: pb.ProgramDesc | None,
+) -> None:
     from runtime.one_op import call_of
     from runtime.operators import CONTRACTS
 
@@ -68,9 +74,16 @@ def _compute(ops: list[pb.OpDesc], arrays: Mapping[str, Array], types: Mapping[s
     for op in ops:
         inputs = [_operand(known, name, types[name]) if name else None for name in op.inputs]
         attributes, read = attributes_of(op), [None if x is None else array_type(x) for x in inputs]
-        outputs = [aligned_array(type) for type in CONTRACTS[op.type].outputs(*read, **attributes)]
+        is_control = op.type in BLOCKS
+        results = [types[x] for x in op.outputs] if is_control else CONTRACTS[op.type].outputs(*read, **attributes)
+        outputs = [aligned_array(type) for type in results]
         try:
-            call_of(op.type, attributes, inputs, outputs, random_stream=op.random_stream)()
+            if is_control and program is not None:
+                from runtime.engines.native.host import control_call_elsewhere
+
+                control_call_elsewhere(op, inputs, outputs, program)()
+            else:
+                call_of(op.type, attributes, inputs, outputs, random_stream=op.random_stream)()
         except Exception as error:
             raise CheckFailed(op, error) from error
         known.update(zip(op.outputs, outputs, strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -123,9 +123,9 @@ def bind_code(
     Memory that a step does not need may be absent. The same code may be bound several times. `program` has the blocks
     inside ops, whose ops check their outputs with `check_nan`.
     """
-    memory = _memory(code, block, states, arena, file, packed)
-    checks = RuntimeChecks(code, block)
-    bases = np.zeros(len(FIXED_BASES) + len(code.states) + len(code.constants) + len(code.feeds), np.int64)
+    memory = _memory(code, block, states, arena, file, packed, () if program is None else program.blocks)
+    checks = RuntimeChecks(code, block, program)
+    bases = np.zeros(code.first_feed + len(code.feeds), np.int64)
     for base, array in memory.items():
         bases[base] = array.__array_interface__["data"][0]
     bases[len(FIXED_BASES) - 1] = checks.words.ctypes.data
@@ -135,7 +135,9 @@ def bind_code(
     chunks[:, 1] = words.ctypes.data + ADDRESS_BYTES * code.table_starts[code.chunks[:, 1]]
     phases = np.ascontiguousarray(code.phases)
     arrays = Tensors(code, memory)
-    driver = Driver(code.target, code.threads, phases, chunks, checks.words, (loaded, words, *memory.values()))
+    actions = np.ascontiguousarray(code.actions)
+    alive = loaded, words, *memory.values()
+    driver = Driver(code.target, code.threads, phases, chunks, checks.words, alive, actions, words)
     hosts = _host_calls(code, block, arrays, arena, program, check_nan) if code.hosts else []
     return CompiledStep(
         code,
@@ -161,10 +163,13 @@ def _memory(
     arena: Array,
     file: Array | None,
     packed: Array | None,
+    blocks: Sequence[pb.BlockDesc],
 ) -> dict[int, Array]:
     """Return the bytes of every base that has memory."""
-    constants = (constant_array(block.ops[op].attributes[0].tensor_value) for op in code.constants)
-    own = [states[name] for name in code.states] + list(constants)
+    constants = [block.ops[op] for op in code.constants]
+    constants += [blocks[number].ops[op] for number, op in code.inner_constants]
+    own = [states[name] for name in code.states]
+    own += [constant_array(op.attributes[0].tensor_value) for op in constants]
     fed = (arena[feed.offset :] for feed in code.feeds)
     known = {ARENA: arena, FILE: arena if file is None else file, PACKED: arena if packed is None else packed}
     return known | dict(enumerate([*map(_bytes_of, own), *fed], len(FIXED_BASES)))

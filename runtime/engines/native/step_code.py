@@ -87,7 +87,7 @@ class StepCode:
         self._lowered: LoweredBlock | None = None
         before = resident()
         self._key = step_key(block, target, options, blocks)
-        self._compiled = kept_step(self._key, block, types, target, options, memory) if self._key else None
+        self._compiled = kept_step(self._key, block, types, target, options, memory, blocks) if self._key else None
         if self._compiled is None:
             self._lowered = lowered(block, target, options, blocks)
             sizes = self._lowered.memory
@@ -132,12 +132,15 @@ def kept_step(
     target: Target,
     options: StepOptions,
     memory: MemoryLimit = NO_LIMIT,
+    blocks: Sequence[pb.BlockDesc] = (),
 ) -> tuple[NativeCode, jit.Loaded] | None:
     """Return a step that an earlier run kept, with its functions in memory; None if there is none that fits."""
     entry = find(key)
     kernels = find(entry.label.kernels) if entry and entry.label.kernels else None
     code = None if entry is None or kernels is None else from_bytes(entry.contents)
-    if code is None or kernels is None or not fits(code, block, types, options.pinned, target, options.threads):
+    if code is None or kernels is None:
+        return None
+    if not fits(code, block, types, options.pinned, target, options.threads, blocks):
         return None
     found = loaded_entry(kernels)
     if found is None or not all(map(found.loaded.has, code.functions)):

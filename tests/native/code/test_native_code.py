@@ -13,6 +13,7 @@ from compiler import Program, adam, ops
 from prograd_proto import type_of
 from runtime import Run
 from runtime.codegen import lower
+from runtime.codegen.actions import COPY, JUMP, JUMP_IF_DONE, NAMES
 from runtime.codegen.assemble import compiled_with, native_code
 from runtime.codegen.code import ARENA, CHECK, NUMBER, NativeCode
 from runtime.codegen.code_bounds import fits
@@ -27,32 +28,40 @@ THREADS = 2
 
 
 @pytest.fixture(scope="module")
-def block():
-    """A training step with views, constants, random numbers, a runtime check, a host op and an update at its end."""
+def desc():
+    """A training step with views, constants, random numbers, a runtime check, a host op, a loop and a late update."""
     program = Program("everything")
     x, rows = program.input("x", "float32", ("batch", 8)), program.input("rows", "int64", ("batch",))
     w, table = program.parameter("w", (8, 16)), program.parameter("table", (20, 16))
     y = ops.dropout(ops.relu(x @ w), ratio=0.5) + ops.gather(table, rows)
     gram = ops.matmul(w, w, transpose_b=True) + ops.eye.on(program)(shape=(8, 8)) * 3.0
     _, logarithm = ops.log_determinant(gram)
+    ramp = ops.reshape(ops.eye.on(program)(shape=(2, 4)), shape=(8,)) * 3.0
+    powers, _ = ops.scan(lambda c, row: (c * row + ramp, None), w[:, 3], ops.transpose(w, axis=(1, 0)))
     last = program.buffer("last", (8,))
     program.minimize(ops.mean(ops.transpose(y, axis=(1, 0))[3:9]) + 0.01 * logarithm, adam(0.1))
-    program.update(last, w[:, 3])
-    return bound_block(program.compile(batch=32).desc)
-
-
-def made(block):
-    return native_code(lowered(block, this_machine(), StepOptions(threads=THREADS)), compiled_with(jit.compiled))
+    program.update(last, w[:, 3] + powers)
+    return program.compile(batch=32).desc
 
 
 @pytest.fixture(scope="module")
-def code(block):
-    return made(block)
+def block(desc):
+    return bound_block(desc)
 
 
-def is_accepted(code: NativeCode, block) -> bool:
+def made(block, desc):
+    step = lowered(block, this_machine(), StepOptions(threads=THREADS), desc.blocks)
+    return native_code(step, compiled_with(jit.compiled))
+
+
+@pytest.fixture(scope="module")
+def code(block, desc):
+    return made(block, desc)
+
+
+def is_accepted(code: NativeCode, block, desc) -> bool:
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
-    return fits(code, block, types, (), this_machine(), THREADS)
+    return fits(code, block, types, (), this_machine(), THREADS, desc.blocks)
 
 
 def test_the_block_has_all_that_code_may_have(code):
@@ -61,8 +70,8 @@ def test_the_block_has_all_that_code_may_have(code):
     assert {ARENA, NUMBER, CHECK} <= set(code.words[:, 0].tolist())
 
 
-def test_two_lowerings_give_equal_code_and_another_block_gives_other_code(code, block):
-    again = made(block)
+def test_two_lowerings_give_equal_code_and_another_block_gives_other_code(code, block, desc):
+    again = made(block, desc)
     assert again == code
     assert to_bytes(again) == to_bytes(code)
     assert replace(code, threads=3) != code
@@ -70,10 +79,10 @@ def test_two_lowerings_give_equal_code_and_another_block_gives_other_code(code, 
     assert code != "code"
 
 
-def test_code_is_the_same_after_bytes(code, block):
+def test_code_is_the_same_after_bytes(code, block, desc):
     read = from_bytes(to_bytes(code))
     assert read == code
-    assert is_accepted(read, block)
+    assert is_accepted(read, block, desc)
 
 
 def test_no_part_of_the_bytes_is_accepted_as_a_whole(code):
@@ -82,7 +91,7 @@ def test_no_part_of_the_bytes_is_accepted_as_a_whole(code):
     assert from_bytes(content + b"\0") is None
 
 
-def test_code_is_printed_with_symbols_for_addresses(code, block):
+def test_code_is_printed_with_symbols_for_addresses(code, block, desc):
     lines = str(code).splitlines()
     assert lines[0] == f"code for {this_machine().name}, 2 threads"
     words = "\n".join(lines)
@@ -91,7 +100,7 @@ def test_code_is_printed_with_symbols_for_addresses(code, block):
     assert sum(line.startswith("phase ") for line in lines) == code.phase_count
 
 
-def test_the_same_code_bound_at_two_places_gives_equal_bits(code, block):
+def test_the_same_code_bound_at_two_places_gives_equal_bits(code, block, desc):
     loaded = jit.load_all(code.objects, code.target)
     found = []
     for _ in range(2):
@@ -102,7 +111,7 @@ def test_the_same_code_bound_at_two_places_gives_equal_bits(code, block):
         states = {name: np.zeros(types[x].static_shape, types[x].dtype) for name, x in of.items()}
         for name in ("w", "table"):
             states[name][...] = rng.normal(size=states[name].shape)
-        step = bind_code(code, loaded, block, states, aligned_bytes(code.arena_bytes))
+        step = bind_code(code, loaded, block, states, aligned_bytes(code.arena_bytes), program=desc)
         feed = {feed.name: step.arrays[feed.tensor] for feed in code.feeds}
         feed["x"][...], feed["rows"][...] = rng.normal(size=(32, 8)), rng.integers(0, 20, 32)
         step()
@@ -128,6 +137,13 @@ def put(*place, value):
     return change
 
 
+def put_where(opcode, column, value):
+    def change(table):
+        table[table[:, 0] == opcode, column] = value
+
+    return change
+
+
 HUGE = 2**62
 
 WRONG_TABLES = [
@@ -139,7 +155,7 @@ WRONG_TABLES = [
     ("table_starts", put(0, value=-1)),
     ("phases", put(0, 0, value=HUGE)),
     ("phases", put(0, 1, value=HUGE)),
-    ("phases", put(0, 1, value=-1)),
+    ("phases", put(0, 1, value=-HUGE)),
     ("chunks", put(0, 0, value=HUGE)),
     ("chunks", put(0, 1, value=HUGE)),
     ("chunks", put(0, 2, value=-1)),
@@ -147,6 +163,15 @@ WRONG_TABLES = [
     ("chunks", put(0, 4, value=HUGE)),
     ("chunks", put(-1, 4, value=1)),
     ("chunks", put(0, 4, value=-1)),
+    ("actions", put(0, 0, value=len(NAMES))),
+    ("actions", put(0, 0, value=-1)),
+    ("actions", put(0, 1, value=HUGE)),
+    ("actions", put(0, 1, value=-1)),
+    ("actions", put_where(COPY, 2, value=HUGE)),
+    ("actions", put_where(COPY, 3, value=HUGE)),
+    ("actions", put_where(COPY, 3, value=-1)),
+    ("actions", put_where(JUMP, 3, value=HUGE)),
+    ("actions", put_where(JUMP_IF_DONE, 3, value=-HUGE)),
     ("segments", put(0, 0, value=HUGE)),
     ("segments", put(0, 1, value=HUGE)),
     ("segments", put(0, 3, value=HUGE)),
@@ -169,11 +194,11 @@ WRONG_TABLES = [
 
 
 @pytest.mark.parametrize(("name", "change"), WRONG_TABLES)
-def test_a_table_with_a_number_out_of_bounds_does_not_fit(code, block, name, change):
+def test_a_table_with_a_number_out_of_bounds_does_not_fit(code, block, desc, name, change):
     wrong = with_table(name, change)(code)
     assert wrong != code
-    assert is_accepted(code, block)
-    assert not is_accepted(wrong, block)
+    assert is_accepted(code, block, desc)
+    assert not is_accepted(wrong, block, desc)
 
 
 def first(values, change):
@@ -186,6 +211,7 @@ WRONG_FIELDS = {
     "functions": lambda code: (),
     "states": lambda code: first(code.states, lambda name: "another"),
     "constants": lambda code: first(code.constants, lambda op: HUGE),
+    "inner_constants": lambda code: first(code.inner_constants, lambda pair: (pair[0], HUGE)),
     "feeds": lambda code: first(code.feeds, lambda feed: feed._replace(offset=code.arena_bytes)),
     "arena_bytes": lambda code: 64,
     "packed_bytes": lambda code: 2**70,
@@ -203,8 +229,8 @@ WRONG_FIELDS = {
 
 
 @pytest.mark.parametrize("name", WRONG_FIELDS)
-def test_a_field_out_of_bounds_does_not_fit(code, block, name):
-    assert not is_accepted(replace(code, **{name: WRONG_FIELDS[name](code)}), block)
+def test_a_field_out_of_bounds_does_not_fit(code, block, desc, name):
+    assert not is_accepted(replace(code, **{name: WRONG_FIELDS[name](code)}), block, desc)
 
 
 def test_every_field_is_tried():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -29,7 +30,8 @@ SQUARE = TensorType("float32", (64, 64))
 def lowered_block(
     block: pb.BlockDesc, threads: int = 2, is_instrumented: bool = False, blocks: list[pb.BlockDesc] | None = None
 ) -> LoweredBlock:
-    return lowered(block, (), this_machine(), scratch_of_node, threads, is_instrumented, blocks=blocks or [])
+    scratch = partial(scratch_of_node, blocks=blocks or [])
+    return lowered(block, (), this_machine(), scratch, threads, is_instrumented, blocks=blocks or [])
 
 
 def perceptron() -> pb.BlockDesc:
@@ -119,8 +121,8 @@ def test_equal_kernels_have_the_kernel_steps_of_the_first_one():
 # Blocks inside ops.
 
 
-def body(name: str, inner: int | None = None) -> pb.BlockDesc:
-    """A block of two products and an activation, whose ops may have a block inside."""
+def body(name: str, inner: tuple[int, int] | None = None) -> pb.BlockDesc:
+    """A block of two products and an activation, or of two products and a condition with these blocks inside."""
     desc = pb.BlockDesc(results=[f"{name}.result"])
     desc.parameters.add(tensor=name, argument=0)
     desc.tensors.extend(tensor_desc(f"{name}{suffix}", SQUARE) for suffix in ("", ".square", ".tanh", ".result"))
@@ -130,56 +132,80 @@ def body(name: str, inner: int | None = None) -> pb.BlockDesc:
     desc.ops.add(id=2, type="tanh", inputs=[f"{name}.square"], outputs=[f"{name}.tanh"])
     desc.ops.add(id=3, type="neg", inputs=[f"{name}.tanh"], outputs=[f"{name}.result"])
     if inner is not None:
-        desc.ops[2].blocks.append(inner)
+        desc.tensors.append(tensor_desc(f"{name}.choice", TensorType("bool", ())))
+        desc.parameters.add(tensor=f"{name}.choice", argument=1)
+        del desc.ops[2].inputs[:]
+        desc.ops[2].type = "cond"
+        desc.ops[2].inputs.extend([f"{name}.choice", f"{name}.tanh", f"{name}.choice"])
+        desc.ops[2].blocks.extend(inner)
     return desc
 
 
 def around() -> tuple[pb.BlockDesc, list[pb.BlockDesc]]:
-    """A block whose last op has two blocks, of which the second has one inside."""
-    outer = body("x")
+    """A block whose last op has two blocks, of which the second has two inside."""
+    outer = body("x", (0, 1))
     outer.parameters[0].state = "state of x"
-    outer.ops[2].blocks.extend([0, 1])
-    return outer, [body("a"), body("b", inner=2), body("c")]
+    outer.parameters[1].state = "state of the choice"
+    return outer, [body("a"), body("b", (2, 3)), body("c"), body("d")]
 
 
 def test_a_block_inside_an_op_is_lowered_like_any_other():
     outer, blocks = around()
     block = lowered_block(outer, blocks=blocks)
-    assert [group.name for group in block.groups] == ["matmul+tanh", "neg"]
-    assert block.groups[1].is_host
+    assert [group.name for group in block.groups] == ["matmul+tanh", "cond"]
+    assert block.is_control(block.groups[1])
     first, second = block.bodies[3]
     assert [group.name for group in first.groups] == ["matmul+tanh+neg"]
-    assert [group.name for group in second.groups] == ["matmul+tanh", "neg"]
-    [innermost] = second.bodies[3]
-    for inside in (first, second, innermost):
+    assert [group.name for group in second.groups] == ["matmul+tanh", "cond"]
+    assert second.is_control(second.groups[1])
+    for inside in (first, second, *second.bodies[3]):
         assert inside.chunks
         assert inside.memory.stored[-1] == inside.desc.results
-        assert inside.nodes.feeds == [inside.desc.parameters[0].tensor]
+        assert inside.nodes.feeds[0] == inside.desc.parameters[0].tensor
 
 
-def test_the_arena_of_a_block_inside_an_op_lies_in_the_arena_around_it():
+def test_blocks_inside_an_op_share_an_arena_in_the_arena_around_it():
     outer, blocks = around()
     block = lowered_block(outer, blocks=blocks)
-    spans = [
-        (offset, offset + inside.memory.arena_bytes)
-        for offset, inside in zip(block.memory.bodies[3], block.bodies[3], strict=True)
-    ]
+    first, second = block.bodies[3]
+    at = block.memory.bodies[3].arena
+    spans = [(at, at + max(first.memory.arena_bytes, second.memory.arena_bytes))]
     spans += [(offset, offset + SQUARE.nbytes) for offset in block.memory.offsets.values()]
     spans.sort()
-    assert len(spans) == 4  # the operand and the result of the op, and both arenas
+    assert len(spans) == 3  # the operand and the result of the op, and the arena
     assert all(stop <= start for (_, stop), (start, _) in pairwise(spans))
     assert spans[-1][1] <= block.memory.arena_bytes
-    assert block.bodies[3][1].memory.arena_bytes > block.bodies[3][0].memory.arena_bytes  # it has one inside
+    assert first.memory.arena_bytes < second.memory.arena_bytes  # the operand of the inner op
 
 
-@pytest.mark.parametrize("is_instrumented", [False, True])
-def test_a_block_inside_an_op_is_printed_below_it_after_each_pass(is_instrumented: bool):
+def test_arguments_and_results_have_no_memory_in_a_block_inside_an_op():
     outer, blocks = around()
-    block = lowered_block(outer, is_instrumented=is_instrumented, blocks=blocks)
-    for each in PASSES.of_step(is_instrumented):
+    first, second = lowered_block(outer, blocks=blocks).bodies[3]
+    assert not first.memory.offsets
+    assert [*second.memory.offsets] == ["b.tanh"]
+
+
+def test_an_op_with_a_host_op_in_its_blocks_is_a_host_op():
+    outer, blocks = around()
+    blocks[3].ops[2].type = "log_determinant"
+    block = lowered_block(outer, blocks=blocks)
+    assert not block.bodies
+    assert not block.is_control(block.groups[1])
+
+
+def test_an_instrumented_step_has_no_blocks_inside_ops():
+    outer, blocks = around()
+    assert not lowered_block(outer, is_instrumented=True, blocks=blocks).bodies
+
+
+def test_a_block_inside_an_op_is_printed_below_it_after_each_pass():
+    outer, blocks = around()
+    block = lowered_block(outer, blocks=blocks)
+    for each in PASSES.of_step(is_instrumented=False):
         lines = list(explained(block, each.name))
-        at = next(i for i, line in enumerate(lines) if "NumPy  " in line)
-        assert lines[at + 1].strip() == "block 1 of neg"
-        assert "block 2 of neg" in map(str.strip, lines)
-        alone = list(explained(lowered_block(blocks[0], is_instrumented=is_instrumented), each.name))
-        assert [line.strip() for line in lines[at + 2 : at + 2 + len(alone)]] == [line.strip() for line in alone]
+        at = next(i for i, line in enumerate(lines) if "blocks  " in line)
+        assert lines[at + 1].strip() == "block 1 of cond"
+        assert "block 2 of cond" in map(str.strip, lines)
+        alone = [line.strip() for line in explained(lowered_block(blocks[0]), each.name) if "arena " not in line]
+        inside = [line.strip() for line in lines[at + 2 :] if "arena " not in line]
+        assert inside[: len(alone)] == alone

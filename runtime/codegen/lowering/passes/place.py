@@ -3,18 +3,20 @@
 1. A tensor is stored if another group, a host op or the end of the step reads it.
 2. A tensor that overwrites a state has the memory of the state; see `lowering.in_place`.
 3. A prepacked tensor has memory of its own, which no other tensor shares.
-4. The arena of a block inside an op is scratch of the op. Such a block has been placed before, in an arena of its own.
+4. The blocks inside an op have been placed before. Their arena, which they share because one is computed at a time, is
+   scratch of the op. Their arguments and the results that they write where they are needed are outside of it.
 5. Tensors that are read in a phase and those that are written in it have overlapping lifetimes, because the groups of
    a phase are computed in any order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from runtime.codegen.lowering.control import results_of, spare_carries
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.memory import Memory, body_names, scratch_names
+from runtime.codegen.lowering.memory import BodyMemory, Memory, body_name, scratch_names
 from runtime.codegen.lowering.nodes import Nodes
 from runtime.codegen.lowering.phases import Phases
 from runtime.codegen.rules import KernelSteps
@@ -32,7 +34,9 @@ def _memory(block: LoweredBlock) -> Memory:
     nodes, groups, phases, in_state = block.nodes, block.groups, block.phases, block.in_state
     types, end = nodes.types, phases.count + 1
     until = {name: last + 1 for name, last in _last_phases(groups, phases).items()} | dict.fromkeys(nodes.ends, end)
-    buffers = [Buffer(name, types[name].nbytes, 0, max(until.get(name, 1), 1)) for name in nodes.feeds]
+    outside = set[str]() if block.owner is None else {*nodes.feeds, *results_of(block).direct}
+    fed = [name for name in nodes.feeds if name not in outside]
+    buffers = [Buffer(name, types[name].nbytes, 0, max(until.get(name, 1), 1)) for name in fed]
     spilled: list[Buffer] = []
     packed: dict[str, int] = {}
     packed_bytes = 0
@@ -44,13 +48,14 @@ def _memory(block: LoweredBlock) -> Memory:
         outputs = [
             Buffer(name, types[name].nbytes, first, max(until.get(name, last + 1), last + 1))
             for name in names
-            if name not in in_state and name not in packed
+            if name not in in_state and name not in packed and name not in outside
         ]
         (spilled if spills(group.nodes[0].op.type) else buffers).extend(outputs)
         sized = zip(scratch, sizes, strict=True)
         buffers += [Buffer(name, size, first, last + 1) for name, size in sized if name not in packed]
-        bodies = [item for node in group.nodes if node.op.id in block.bodies for item in _arenas(block, node.op.id)]
-        buffers += [Buffer(name, size, first, last + 1) for name, size in bodies if size]
+        if block.is_control(group):
+            sizes_of_bodies = _sizes_of_bodies(block, group.nodes[0].op.id).items()
+            buffers += [Buffer(name, size, first, last + 1) for name, size in sizes_of_bodies if size]
     offsets, arena_bytes = _placed(buffers)
     in_file, file_bytes = _placed(spilled, PAGE) if spilled else ({}, 0)
     return Memory(
@@ -67,14 +72,27 @@ def _memory(block: LoweredBlock) -> Memory:
         aligned(arena_bytes),
         file_bytes,
         packed_bytes,
-        {op: [offsets.get(name, 0) for name, _ in _arenas(block, op)] for op in block.bodies},
+        {op: _body_memory(block, op, offsets) for op in block.bodies},
     )
 
 
-def _arenas(block: LoweredBlock, op: int) -> list[tuple[str, int]]:
-    """Return the names of the arenas of the blocks inside an op, with their bytes."""
+def _sizes_of_bodies(block: LoweredBlock, op: int) -> dict[str, int]:
+    """Return the bytes of the memory that the blocks of an op take, by the name of the buffer."""
     bodies = block.bodies[op]
-    return [(name, body.memory.arena_bytes) for name, body in zip(body_names(op, len(bodies)), bodies, strict=True)]
+    sizes = {body_name(op, "arena"): max(body.memory.arena_bytes for body in bodies)}
+    sizes |= {body_name(op, f"packed {i}"): body.memory.packed_bytes for i, body in enumerate(bodies)}
+    body = bodies[-1]
+    spare = {j: body.nodes.types[body.desc.results[j]].nbytes for j in spare_carries(body)}
+    return sizes | {body_name(op, f"spare {j}"): size for j, size in spare.items()}
+
+
+def _body_memory(block: LoweredBlock, op: int, offsets: Mapping[str, int]) -> BodyMemory:
+    bodies = block.bodies[op]
+    return BodyMemory(
+        offsets.get(body_name(op, "arena"), 0),
+        tuple(offsets.get(body_name(op, f"packed {i}"), 0) for i in range(len(bodies))),
+        {j: offsets.get(body_name(op, f"spare {j}"), 0) for j in spare_carries(bodies[-1])},
+    )
 
 
 def _packed(

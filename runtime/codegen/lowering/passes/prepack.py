@@ -6,6 +6,8 @@ step. Of other groups, the kernel steps with `KernelStep.prepack` are prepacked:
 Their results have memory of their own, which nothing else shares; all threads that make steps of an entry read the
 same.
 
+A loop prepacks what its iterations derive from constants and from operands that they share: before the first one.
+
 The time that prepacking saves must be worth its memory: the share of a step's time must not be far less than the share
 of the step's memory. Kernel steps that stay in the step are partitioned as if all operands changed.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from runtime.codegen.lowering.control import is_loop, shared_arguments
 from runtime.codegen.lowering.group_kernel import GroupKernel, kernel_of
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.kernel_plans import KernelPlans
@@ -34,12 +37,22 @@ MIN_TIME_SAVED_PER_STATE_BYTES: Final = 0.01
 def prepack(block: LoweredBlock) -> LoweredBlock:
     """Separate values that are derived from states alone: they are computed when states change."""
     nodes = block.nodes
+    if block.owner is not None:
+        return (
+            _prepacked_block(block, {*shared_arguments(block), *nodes.constants}, 0.0)
+            if is_loop(block.owner)
+            else block
+        )
     if not block.options.prepacks or nodes.block.desc.updates:
         return block
-    invariant = {*nodes.state_of, *nodes.constants}
     bytes_of_states = sum(nodes.types[name].nbytes for name in nodes.state_of)
     step_cost = sum(kernel_step.cost for steps in block.steps for kernel_step in steps.steps)
     min_cost_per_byte = MIN_TIME_SAVED_PER_STATE_BYTES * step_cost / max(bytes_of_states, 1)
+    return _prepacked_block(block, {*nodes.state_of, *nodes.constants}, min_cost_per_byte)
+
+
+def _prepacked_block(block: LoweredBlock, invariant: set[str], min_cost_per_byte: float) -> LoweredBlock:
+    nodes = block.nodes
     plans = KernelPlans(block)
     kernels: list[GroupKernel | None] = []
     for kernel in block.kernels:

@@ -17,9 +17,18 @@ from runtime.operators import CONTRACTS
 
 
 def read(block: LoweredBlock) -> LoweredBlock:
-    """Create nodes from ops, with their lowering rules; resolve constants and decompositions."""
+    """Create nodes from ops, with their lowering rules; resolve constants and decompositions.
+
+    An op of control flow keeps its blocks if compiled code computes all ops in them. Otherwise it is a host op.
+    """
     nodes = read_nodes(block.desc, block.pinned, is_instrumented=block.is_instrumented)
-    return block._replace(nodes=nodes)
+    bodies = {op: bodies for op, bodies in block.bodies.items() if all(map(is_compiled, bodies))}
+    return block._replace(nodes=nodes, bodies=bodies)
+
+
+def is_compiled(block: LoweredBlock) -> bool:
+    """Return True if compiled code computes all ops of a block inside an op, and of the blocks inside its ops."""
+    return all(node.rule is not None or node.op.id in block.bodies for node in block.nodes.nodes)
 
 
 def read_nodes(desc: pb.BlockDesc, pinned: tuple[str, ...] = (), is_instrumented: bool = False) -> Nodes:
@@ -67,7 +76,7 @@ class _Reader:
         elif kind.op_type in CONTRACTS and CONTRACTS[kind.op_type].view:
             self.root[outputs[0]] = self.root[inputs[0]]
         else:
-            rule = None if op.blocks else self._rule(kind)  # no rule takes `LoweredBlock.bodies` yet
+            rule = None if op.blocks else self._rule(kind)  # `LoweredBlock.bodies` tells what runs the blocks
             names, outputs = self._names(inputs), tuple(outputs)
             if isinstance(rule, Decomposition) and not self.whole:
                 self._decompose(op, rule, names, outputs, kind.attributes)

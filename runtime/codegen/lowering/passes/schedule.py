@@ -37,7 +37,9 @@ def schedule(block: LoweredBlock) -> LoweredBlock:
 def _scratch(block: LoweredBlock) -> list[list[int]]:
     """Return the sizes of the scratch of each group, in bytes."""
     return [
-        [type.nbytes for type in block.options.host_scratch(block.nodes, group.nodes[0])]
+        list[int]()
+        if block.is_control(group)
+        else [type.nbytes for type in block.options.host_scratch(block.nodes, group.nodes[0])]
         if group.is_host
         else [*steps.shared_scratch, *(aligned(size) * block.threads for size in steps.thread_scratch)]
         for group, steps in zip(block.groups, block.steps, strict=True)

@@ -1,0 +1,413 @@
+"""Control flow as code: the blocks inside ops become phases between actions of the driver; see `codegen.actions`.
+
+1. Each operand and each result of an op of control flow has a word with its address. So has each argument and each
+   result of its blocks: the address of a row, of the carry that an iteration reads, of the one that it writes.
+2. A word of a table in a block is an address in the arena, or it is linked to the word of an argument or of a result.
+   Actions set linked words when the loop begins if they never change, else before each iteration.
+3. The next iteration reads a carry where this one has written it: in a row of an output, or in one of two buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Final, NamedTuple, cast
+
+from prograd_proto import attributes_of
+from prograd_proto.blocks.control import COND, WHILE
+from prograd_proto.dtypes import ITEM_BYTES
+from runtime.codegen.actions import (
+    ADD,
+    CLEAR,
+    COPY,
+    JUMP,
+    JUMP_IF_DONE,
+    JUMP_IF_ZERO,
+    LIMIT,
+    LINK,
+    LOAD,
+    LOAD_BYTE,
+    LONG_CYCLES,
+    PAUSE,
+    ROW,
+    SET,
+    STORE,
+    TOGGLE,
+    Action,
+)
+from runtime.codegen.code import ADDRESS_BYTES, ARENA, CHECK, NUMBER, PACKED
+from runtime.codegen.lowering.chunks import Chunk, ItemRange, item_ranges
+from runtime.codegen.lowering.control import operand_layout, results_of
+from runtime.codegen.lowering.lowered_block import LoweredBlock
+
+ITERATION_CYCLES: Final = 200
+"""Lower bound on the cycles of an iteration: its actions, and the calls of its functions."""
+
+Phase = list[Chunk] | list[Action]
+"""The chunks of a phase, or its actions."""
+
+
+class Link(NamedTuple):
+    """A word that is set from another one: `target` = `source` + `offset`."""
+
+    target: int
+    source: int
+    offset: int
+
+    @property
+    def action(self) -> Action:
+        """The action that sets it."""
+        return Action(LINK, self.target, self.source, self.offset)
+
+
+@dataclass
+class Unit:
+    """A block whose groups have tables.
+
+    Attributes:
+        block: the block.
+        first: number of its first group among those of all blocks.
+        check: group of the step that reports a failed runtime check; -1 for the group itself.
+        places: by tensor with memory of the block's own, base and offset.
+        words: by root that is outside of the block, the word with its address.
+        arena: offset of the block's arena in that of the step.
+        packed: base and offset of what it prepacks.
+        links: words that are set from others.
+    """
+
+    block: LoweredBlock
+    first: int
+    check: int
+    places: Mapping[str, tuple[int, int]]
+    words: Mapping[str, int]
+    arena: int
+    packed: tuple[int, int]
+    links: list[Link] = field(default_factory=list[Link])
+
+
+class ControlCode:
+    """The tables and phases of a step and of the blocks inside its ops.
+
+    Attributes:
+        words: base and offset of every word.
+        starts: by number of a group, the first word of its table.
+        units: the blocks, that of the step first.
+        inner_constants: constants of the blocks inside ops that have a base: numbers of the block and of the op.
+    """
+
+    def __init__(self, step: LoweredBlock, places: Mapping[str, tuple[int, int]], first_inner_constant: int) -> None:
+        """Write the tables of the step's own block; `places` are those of its tensors."""
+        self.words: list[tuple[int, int]] = []
+        self.starts: dict[int, int] = {}
+        self.units: list[Unit] = []
+        self.inner_constants: list[tuple[int, int]] = []
+        self._first_inner_constant = first_inner_constant
+        self._groups = 0
+        self._known: dict[int, list[Phase]] = {}
+        self._step = self._unit(step, -1, places, {}, 0, (PACKED, 0))
+
+    def phases(self) -> list[list[Phase]]:
+        """Return the phases of the step, by their numbers in lowering; an op of control flow becomes several."""
+        return self._phases(self._step)
+
+    def phases_of_group(self, i: int) -> list[Phase]:
+        """Return the phases of a group of the step that runs alone."""
+        step = self._step.block
+        if step.is_control(step.groups[i]):
+            return self._control(self._step, i)
+        steps = step.steps[i]
+        return [
+            [(ItemRange(i, j, start, stop),) for start, stop in item_ranges(kernel_step, step.threads)]
+            for j, kernel_step in enumerate(steps.steps, len(steps.prepacked))
+        ]
+
+    # Tables.
+
+    def _unit(
+        self,
+        block: LoweredBlock,
+        check: int,
+        places: Mapping[str, tuple[int, int]],
+        words: Mapping[str, int],
+        arena: int,
+        packed: tuple[int, int],
+    ) -> Unit:
+        unit = Unit(block, self._groups, check, places, words, arena, packed)
+        self._groups += len(block.groups)
+        self.units.append(unit)
+        for i in range(len(block.groups)):
+            self._table(unit, i)
+        return unit
+
+    def _table(self, unit: Unit, i: int) -> None:
+        block = unit.block
+        kernel, steps = block.kernels[i], block.steps[i]
+        self.starts[unit.first + i] = len(self.words)
+        if kernel is None:
+            return
+        for name in kernel.table:
+            self._address(unit, name)
+        self.words += [(NUMBER, node.op.random_stream) for node in kernel.streams]
+        base, at = unit.packed
+        self.words += [
+            (base, at + offset) if number in steps.packed else (ARENA, unit.arena + offset)
+            for number, offset in enumerate(block.memory.scratch[i])
+        ]
+        check = unit.check if unit.check >= 0 else i
+        self.words += [(CHECK, 0), (CHECK, ADDRESS_BYTES * (1 + check))] if steps.has_runtime_check else []
+
+    def _word(self, base: int = NUMBER, offset: int = 0) -> int:
+        self.words.append((base, offset))
+        return len(self.words) - 1
+
+    def _address(self, unit: Unit, name: str) -> int:
+        """Add the word of a tensor's address."""
+        if name in unit.places:
+            return self._word(*unit.places[name])
+        nodes = unit.block.nodes
+        root, view = nodes.root[name], nodes.views.get(name)
+        offset = 0 if view is None else view.offset * ITEM_BYTES[nodes.types[name].dtype]
+        if root in unit.places:
+            base, at = unit.places[root]
+            return self._word(base, at + offset)
+        word = self._word()
+        unit.links.append(Link(word, unit.words[root], offset))
+        return word
+
+    # Phases.
+
+    def _phases(self, unit: Unit) -> list[list[Phase]]:
+        block = unit.block
+        controls = {block.phases.first[i]: i for i, group in enumerate(block.groups) if block.is_control(group)}
+        return [
+            self._control(unit, controls[number]) if number in controls else [[_moved(c, unit.first) for c in chunks]]
+            for number, chunks in enumerate(block.chunks)
+        ]
+
+    def _packing(self, unit: Unit) -> list[Phase]:
+        """Return the phases that prepack, before the first iteration."""
+        block = unit.block
+        return [
+            [(ItemRange(unit.first + i, j, start, stop),) for start, stop in item_ranges(kernel_step, block.threads)]
+            for i, steps in enumerate(block.steps)
+            for j, kernel_step in enumerate(steps.prepacked)
+        ]
+
+    def _control(self, unit: Unit, i: int) -> list[Phase]:
+        """Return the phases of an op of control flow."""
+        number = unit.first + i
+        if number not in self._known:
+            op = _ControlOp(self, unit, i)
+            self._known[number] = op.cond() if op.desc.type == COND else op.loop()
+        return self._known[number]
+
+    def body(self, around: Unit, i: int, part: int, words: Mapping[str, int]) -> tuple[Unit, list[Phase]]:
+        """Return a block inside an op, and its phases; `words` have the addresses of arguments and direct results."""
+        op = around.block.groups[i].nodes[0].op
+        block, memory = around.block.bodies[op.id][part], around.block.memory.bodies[op.id]
+        arena = around.arena + memory.arena
+        packed = ARENA, around.arena + memory.packed[part]
+        places = {name: (ARENA, arena + offset) for name, offset in block.memory.offsets.items()}
+        places |= {name: (packed[0], packed[1] + offset) for name, offset in block.memory.packed.items()}
+        position = {id(op): k for k, op in enumerate(block.nodes.block.ops)}
+        for name, constant in block.nodes.constants.items():
+            places[name] = self._first_inner_constant + len(self.inner_constants), 0
+            self.inner_constants.append((block.number, position[id(constant)]))
+        check = around.check if around.check >= 0 else i
+        unit = self._unit(block, check, places, words, arena, packed)
+        phases = [phase for phases in self._phases(unit) for phase in phases]
+        return unit, phases
+
+    packing = _packing
+    word = _word
+    address = _address
+
+
+class _ControlOp:
+    """The words of one op of control flow, and its phases."""
+
+    def __init__(self, code: ControlCode, unit: Unit, i: int) -> None:
+        node = unit.block.groups[i].nodes[0]
+        self.desc = node.op
+        self._code, self._unit, self._i = code, unit, i
+        self._attributes = attributes_of(node.op)
+        self._first, self._carries, self._rows = operand_layout(node.op)
+        self._bodies, self._memory = unit.block.bodies[node.op.id], unit.block.memory.bodies[node.op.id]
+        self._inputs = [code.address(unit, name) for name in node.inputs]
+        self._outputs = [code.address(unit, name) for name in node.outputs]
+        self._of_input = [unit.block.nodes.types[name] for name in node.inputs]
+
+    def cond(self) -> list[Phase]:
+        """Return the phases of both branches, of which one is jumped over."""
+        first, arguments = self._first, range(len(self._inputs) - self._first)
+        parts: list[list[Phase]] = []
+        links: list[Action] = []
+        for part, block in enumerate(self._bodies):
+            results = results_of(block)
+            words = self._arguments(part, {a: self._inputs[first + a] for a in arguments})
+            words |= {root: self._outputs[number] for root, number in results.direct.items()}
+            unit, phases = self._code.body(self._unit, self._i, part, words)
+            copies = self._copies(unit, self._outputs)
+            links += [link.action for link in unit.links]
+            parts.append([*phases, copies])
+        taken, other = parts
+        going = self._code.word()
+        jump = Action(JUMP_IF_ZERO, going, c=len(taken) + 1)
+        taken[-1] = [*_actions(taken[-1]), Action(JUMP, c=len(other) + 1)]
+        return [[*links, Action(LOAD_BYTE, going, self._inputs[0]), jump], *taken, *other]
+
+    def loop(self) -> list[Phase]:
+        """Return the phases of a scan or of a `while_loop`."""
+        code, is_while = self._code, self.desc.type == WHILE
+        count, row, trips, going, cycles = (code.word() for _ in range(5))
+        body, results = self._bodies[-1], results_of(self._bodies[-1])
+        carried = [code.word() for _ in range(self._carries)]
+        written = [code.word() for _ in range(self._carries)]
+        stacks = self._outputs[self._carries + is_while :]
+        stacked = [code.word() for _ in stacks]
+        targets = [*written, *stacked]
+        given = [code.word() for _ in range(self._rows)]
+        shared = self._inputs[self._first + self._carries + self._rows :]
+        arguments = dict(enumerate([*carried, *given, *shared]))
+        units: list[Unit] = []
+        parts: list[list[Phase]] = []
+        for part in range(len(self._bodies)):
+            words = self._arguments(part, arguments)
+            if part == len(self._bodies) - 1:
+                words |= {root: targets[number] for root, number in results.direct.items()}
+            unit, phases = code.body(self._unit, self._i, part, words)
+            units.append(unit)
+            parts.append(phases)
+        copies = self._copies(units[-1], targets)
+        row_bytes = [body.nodes.types[name].nbytes for name in body.desc.results[self._carries :]]
+        carry_bytes = [body.nodes.types[name].nbytes for name in body.desc.results[: self._carries]]
+        begin = self._begin(count, row, trips, cycles)
+        steady = {*shared}
+        begin += [link.action for unit in units for link in unit.links if link.source in steady]
+        onward: list[Action] = []
+        for j in range(self._carries):
+            begin.append(Action(LINK, carried[j], self._inputs[self._first + j]))
+            in_row = results.row_of(j)
+            if in_row is not None:
+                onward.append(Action(LINK, carried[j], targets[in_row]))
+                continue
+            spare = code.word(ARENA, self._unit.arena + self._memory.spare[j])
+            begin.append(Action(LINK, written[j], self._outputs[j] if is_while or self._length % 2 else spare))
+            onward.append(Action(LINK, carried[j], written[j]))
+            onward.append(Action(TOGGLE, written[j], self._outputs[j], spare))
+        rows = [Action(ROW, a, b, size, row) for a, b, size in zip(stacked, stacks, row_bytes, strict=True)]
+        operands = range(self._first + self._carries, self._first + self._carries + self._rows)
+        rows += [Action(ROW, a, self._inputs[k], self._row_bytes(k), row) for a, k in zip(given, operands, strict=True)]
+        linked = [[link.action for link in unit.links if link.source not in steady] for unit in units]
+        step = -1 if self._attributes.get("reverse") else 1
+        onward += [Action(ADD, count, c=1), Action(ADD, row, c=step)]
+        end = [Action(COPY, self._outputs[j], carried[j], size) for j, size in enumerate(carry_bytes)]
+        clear = [
+            Action(CLEAR, a, count if is_while else trips, size, self._length)
+            for a, size in zip(stacks, row_bytes, strict=True)
+        ]
+        packing = [phase for unit in units for phase in code.packing(unit)]
+        begin += [] if is_while or not self._first else clear
+        if is_while:
+            end += [Action(STORE, self._outputs[self._carries], count), *clear]
+        cost = _cycles(body)
+        is_endless = is_while and not self._length
+        price = Action(PAUSE, cycles, c=cost, d=int(is_endless or self._length * cost > LONG_CYCLES))
+        return _assembled(
+            begin,
+            packing,
+            parts,
+            rows,
+            linked,
+            copies,
+            onward,
+            end,
+            is_while,
+            self._tests(units, count, trips, going),
+            price,
+        )
+
+    @property
+    def _length(self) -> int:
+        """The rows of the outputs: as many as iterations, or the most iterations of a `while_loop` that stores rows."""
+        if self.desc.type == WHILE:
+            return cast("int", self._attributes["max_trips"])
+        [length] = cast("tuple[int]", self._attributes["length"])
+        return length
+
+    def _tests(self, units: Sequence[Unit], count: int, trips: int, going: int) -> list[list[Action]]:
+        """Return the actions before each block that decide whether it is run; the distance of a jump is not known."""
+        if self.desc.type != WHILE:
+            return [[Action(JUMP_IF_DONE, count, trips)]]
+        result = self._code.address(units[0], results_of(units[0].block).roots[0])
+        bounded = [Action(JUMP_IF_DONE, count, trips)] if self._length else []
+        return [bounded, [Action(LOAD_BYTE, going, result), Action(JUMP_IF_ZERO, going)]]
+
+    def _begin(self, count: int, row: int, trips: int, cycles: int) -> list[Action]:
+        begin = [Action(SET, word) for word in (count, row, cycles)] + [Action(SET, trips, c=self._length)]
+        if self._first:
+            check = self._unit.check if self._unit.check >= 0 else self._i
+            of_all, own = self._code.word(CHECK, 0), self._code.word(CHECK, ADDRESS_BYTES * (1 + check))
+            begin += [Action(LOAD, trips, self._inputs[0]), Action(LIMIT, trips, of_all, self._length, own)]
+        if self._attributes.get("reverse"):
+            begin += [Action(LINK, row, trips, -1)]
+        return begin
+
+    def _arguments(self, part: int, words: Mapping[int, int]) -> dict[str, int]:
+        return {p.tensor: words[p.argument] for p in self._bodies[part].desc.parameters}
+
+    def _copies(self, unit: Unit, targets: Sequence[int]) -> list[Action]:
+        """Return the copies of the results that the block does not write where they are needed."""
+        results, types = results_of(unit.block), unit.block.nodes.types
+        return [
+            Action(COPY, targets[number], self._code.address(unit, root), types[root].nbytes)
+            for number, root in enumerate(results.roots)
+            if not results.is_direct(number) and not (number < results.carries and results.row_of(number) is not None)
+        ]
+
+    def _row_bytes(self, k: int) -> int:
+        type = self._of_input[k]
+        return prod(type.static_shape[1:]) * ITEM_BYTES[type.dtype]
+
+
+def _assembled(
+    begin: list[Action],
+    packing: list[Phase],
+    parts: list[list[Phase]],
+    rows: list[Action],
+    linked: list[list[Action]],
+    copies: list[Action],
+    onward: list[Action],
+    end: list[Action],
+    is_while: bool,
+    tests: list[list[Action]],
+    price: Action,
+) -> list[Phase]:
+    """Return the phases of a loop, with the distances of its jumps."""
+    last = len(parts) - 1
+    phases: list[Phase] = []
+    left = sum(map(len, parts)) + len(parts) + 1  # phases from the first test to the end
+    size = left
+    for number, (part, test, links) in enumerate(zip(parts, tests, linked, strict=True)):
+        jumps = [
+            action._replace(c=left) if action.opcode in (JUMP_IF_DONE, JUMP_IF_ZERO) else action for action in test
+        ]
+        phases.append([*(rows if number == last else []), *links, *jumps])
+        phases += part
+        left -= 1 + len(part)
+    phases.append([*copies, *onward, Action(JUMP, c=1 - size), price])
+    return [begin, *packing, *phases, end]
+
+
+def _cycles(body: LoweredBlock) -> int:
+    return ITERATION_CYCLES + int(sum(kernel_step.cost for steps in body.steps for kernel_step in steps.steps))
+
+
+def _actions(phase: Phase) -> list[Action]:
+    return [action for action in phase if isinstance(action, Action)]
+
+
+def _moved(chunk: Chunk, groups: int) -> Chunk:
+    """Return a chunk of groups whose numbers begin later."""
+    return tuple(items._replace(group=items.group + groups) for items in chunk)

@@ -1,0 +1,186 @@
+"""The actions of conditions and loops, as the driver runs them; `codegen.actions` defines each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from runtime.codegen.actions import (
+    ACTION_COLUMNS,
+    ADD,
+    CLEAR,
+    COPY,
+    JUMP,
+    JUMP_IF_DONE,
+    JUMP_IF_ZERO,
+    LIMIT,
+    LINK,
+    LOAD,
+    LOAD_BYTE,
+    PAUSE,
+    PAUSE_CYCLES,
+    ROW,
+    SET,
+    STORE,
+    TOGGLE,
+)
+from runtime.codegen.board import NO_PAUSES, PAUSED
+from runtime.codegen.ir import INT64, UINT8, Function, Value
+from runtime.codegen.ir.words import convert, where
+
+
+class Interpreter(NamedTuple):
+    """What actions work on.
+
+    Attributes:
+        f: the function under construction.
+        board: address of the board.
+        words: address of the words of all tables.
+        phase: number of the phase whose actions are run.
+        next_phase: address of the number of the phase that follows.
+    """
+
+    f: Function
+    board: Value
+    words: Value
+    phase: Value
+    next_phase: Value
+
+    def load(self, word: Value) -> Value:
+        """Return a word."""
+        return self.f.load(self.words, word)
+
+    def store(self, x: Value, word: Value) -> None:
+        """Set a word."""
+        self.f.store(x, self.words, word)
+
+    def jump(self, distance: Value, condition: Value) -> None:
+        """Continue with the phase that is so far away, if a condition holds."""
+        with self.f.when(condition):
+            self.f.store(self.phase + distance, self.next_phase)
+
+
+class _Numbers(NamedTuple):
+    a: Value
+    b: Value
+    c: Value
+    d: Value
+
+
+def run_actions(machine: Interpreter, first: Value, count: Value) -> None:
+    """Write the loop that runs `count` actions from an address on."""
+    f = machine.f
+    for i in f.range(0, count):
+        record = first + f.index(i) * ACTION_COLUMNS
+        opcode, *numbers = (f.load(record, column) for column in range(ACTION_COLUMNS))
+        with f.forever() as choosing:
+            for number, write in _WRITERS.items():
+                is_it = opcode.equal(number)
+                with f.when(is_it):
+                    write(machine, _Numbers(*numbers))
+                choosing.end_if(is_it)
+            choosing.end_if(opcode.equal(opcode))
+
+
+def copy_bytes(f: Function, source: Value, to: Value, size: Value) -> None:
+    """Write the loops that copy bytes between two arrays."""
+    lanes = f.target.vector_bytes
+    whole = size & -lanes
+    for i in f.range(0, whole, lanes):
+        f.store(f.load(source, i, lanes), to, i)
+    for i in f.range(whole, size):
+        f.store(f.load(source, i), to, i)
+
+
+def _link(at: Interpreter, n: _Numbers) -> None:
+    at.store(at.load(n.b) + n.c, n.a)
+
+
+def _row(at: Interpreter, n: _Numbers) -> None:
+    at.store(at.load(n.b) + at.load(n.d) * n.c, n.a)
+
+
+def _set(at: Interpreter, n: _Numbers) -> None:
+    at.store(n.c, n.a)
+
+
+def _add(at: Interpreter, n: _Numbers) -> None:
+    at.store(at.load(n.a) + n.c, n.a)
+
+
+def _load(at: Interpreter, n: _Numbers) -> None:
+    at.store(at.f.load(at.f.address_at(at.words, n.b, INT64)), n.a)
+
+
+def _load_byte(at: Interpreter, n: _Numbers) -> None:
+    at.store(convert(at.f.load(at.f.address_at(at.words, n.b, UINT8)), INT64), n.a)
+
+
+def _store(at: Interpreter, n: _Numbers) -> None:
+    at.f.store(at.load(n.b), at.f.address_at(at.words, n.a, INT64))
+
+
+def _copy(at: Interpreter, n: _Numbers) -> None:
+    f = at.f
+    with f.when(at.load(n.a).not_equal(at.load(n.b))):
+        copy_bytes(f, f.address_at(at.words, n.b, UINT8), f.address_at(at.words, n.a, UINT8), n.c)
+
+
+def _clear(at: Interpreter, n: _Numbers) -> None:
+    f = at.f
+    to = f.address_at(at.words, n.a, UINT8)
+    for byte in f.range(at.load(n.b) * n.c, n.d * n.c):
+        f.store(f.constant(UINT8, 0), to, byte)
+
+
+def _toggle(at: Interpreter, n: _Numbers) -> None:
+    one, other = at.load(n.b), at.load(n.c)
+    at.store(where(at.load(n.a).equal(one), other, one), n.a)
+
+
+def _limit(at: Interpreter, n: _Numbers) -> None:
+    f, number = at.f, at.load(n.a)
+    with f.when((number < 0) | (number > n.c)):
+        for check in (n.b, n.d):
+            f.store(f.index(1), f.address_at(at.words, check, INT64))
+        at.store(f.index(0), n.a)
+
+
+def _jump(at: Interpreter, n: _Numbers) -> None:
+    at.f.store(at.phase + n.c, at.next_phase)
+
+
+def _jump_if_zero(at: Interpreter, n: _Numbers) -> None:
+    at.jump(n.c, at.load(n.a).equal(0))
+
+
+def _jump_if_done(at: Interpreter, n: _Numbers) -> None:
+    at.jump(n.c, at.load(n.a) >= at.load(n.b))
+
+
+def _pause(at: Interpreter, n: _Numbers) -> None:
+    f, cycles = at.f, at.load(n.a) + n.c
+    at.store(cycles, n.a)
+    with f.when((cycles >= PAUSE_CYCLES) & f.load(at.board + PAUSED).not_equal(NO_PAUSES)):
+        at.store(f.index(0), n.a)
+        f.store(f.load(at.next_phase), at.board + PAUSED)
+
+
+_WRITERS: Final[Mapping[int, Callable[[Interpreter, _Numbers], None]]] = {
+    LINK: _link,
+    ROW: _row,
+    SET: _set,
+    ADD: _add,
+    JUMP: _jump,
+    JUMP_IF_ZERO: _jump_if_zero,
+    JUMP_IF_DONE: _jump_if_done,
+    TOGGLE: _toggle,
+    COPY: _copy,
+    PAUSE: _pause,
+    LOAD: _load,
+    LOAD_BYTE: _load_byte,
+    STORE: _store,
+    CLEAR: _clear,
+    LIMIT: _limit,
+}
+"""The functions that write each action, the frequent ones first."""
