@@ -22,13 +22,14 @@ from runtime.dtypes import Array
 
 ARENA, FILE, PACKED, NUMBER, CHECK = range(5)
 FIXED_BASES: Final = ("arena", "file", "packed", "number", "check")
-"""Names of the bases of every step. The offset of a number is the number itself, and that of a check the bytes before
-its word among the words of all runtime checks."""
+"""Names of the bases of every step. With the base `number`, the offset is the number itself. With the base `check`,
+it is the byte offset of a check's word in the array of all check words."""
 
 ADDRESS_BYTES: Final = 8
 
 CHUNK_COLUMNS: Final = 5
-"""A function, a group, the first work item, the one after the last, and the distance to the record that follows."""
+"""Columns of a record: function, group, first work item, end of the work items, and the distance to the chunk's next
+record, 0 if this one is its last."""
 
 
 class FeedPlace(NamedTuple):
@@ -116,8 +117,8 @@ class NativeCode:
         arena_bytes: size of the arena.
         file_bytes: size of the file beside the arena.
         packed_bytes: size of the memory of prepacked values.
-        phase_count: number of phases of a step. They come first; behind them are those of single groups, and last those
-            that prepack.
+        phase_count: number of phases of a step. `phases` lists these first, then the phases that run single groups,
+            then those that prepack.
         packing: first phase that prepacks, and the one after the last.
         runtime_checks: numbers of the groups that may find a number that an op rejects.
         late_updates: positions of the updates that no group makes in place.

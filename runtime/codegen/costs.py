@@ -176,7 +176,7 @@ PART_GRADIENT_CYCLES: Final = 3
 # Effects on whole kernels, as factors of their cycles.
 
 SHARED_PANELS_GAIN: Final = 0.0625
-"""Share of a product's multiply-add cycles that panels shared by all work items save, against copies of each part."""
+"""Cycles saved if all work items share one copy of the panels, as a share of the product's multiply-add cycles."""
 
 CONFLICTING_ROWS_PENALTY: Final = 2.0
 """Slowdown of a product whose right operand is read in place, if its rows conflict in the first-level cache."""
@@ -188,7 +188,7 @@ MAX_UNSPLIT_SLOWDOWN: Final = 1.65
 """Bound on the slowdown of a phase that waits for one work item, on two threads which share other work."""
 
 MAX_LAST_PART_SHARE: Final = 0.1
-"""Bound on the share of a part's cycles during which other threads wait for the last part."""
+"""Upper bound on the time that threads wait for the last part, as a share of the cycles of one part."""
 
 SEPARATE_TAPS_GAIN: Final = 0.97
 """Cycles of a filter's gradient tap by tap, which omits the border, relative to tiles of several taps."""

@@ -32,8 +32,8 @@ def lowered(
         target: the machine that code is for.
         host_scratch: function that returns the types of the arrays that a host op may overwrite while it runs.
         threads: number of threads that compute.
-        is_instrumented: True for a step with a group for every op, in the order of the block, that stores all results
-            and changes no state. The step itself can follow it.
+        is_instrumented: True for a step that only checks: each op is a group of its own, in the order of the block; all
+            results are stored and no state changes, so that the ordinary step can run afterwards.
         memory_budget: bytes that a step of several threads may take, if it can do with them; None for no limit.
         prepacks: True if values derived from states alone are computed by `CompiledStep.prepack`, before the first step
             and after every change of the states.
