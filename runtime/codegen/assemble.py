@@ -67,9 +67,9 @@ def native_code(step: LoweredBlock, build: Callable[[KernelSource], CompiledKern
     control = ControlCode(step, symbols.of, symbols.first_inner_constant)
     phases_of_steps = control.phases()
     native = [
-        (unit.first + i, kernel, steps)
-        for unit in control.units
-        for i, (kernel, steps) in enumerate(zip(unit.block.kernels, unit.block.steps, strict=True))
+        (member.first + i, kernel, steps)
+        for member in control.members
+        for i, (kernel, steps) in enumerate(zip(member.block.kernels, member.block.steps, strict=True))
         if kernel is not None
     ]
     kernels, steps = [kernel for _, kernel, _ in native], [steps for _, _, steps in native]

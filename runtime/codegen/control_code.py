@@ -62,7 +62,7 @@ class Link(NamedTuple):
 
 
 @dataclass
-class Unit:
+class TabledBlock:
     """A block whose groups have tables.
 
     Attributes:
@@ -92,7 +92,7 @@ class ControlCode:
     Attributes:
         words: base and offset of every word.
         starts: by number of a group, the first word of its table.
-        units: the blocks, that of the step first.
+        members: the blocks, that of the step first.
         inner_constants: constants of the blocks inside ops that have a base: numbers of the block and of the op.
     """
 
@@ -100,12 +100,12 @@ class ControlCode:
         """Write the tables of the step's own block; `places` are those of its tensors."""
         self.words: list[tuple[int, int]] = []
         self.starts: dict[int, int] = {}
-        self.units: list[Unit] = []
+        self.members: list[TabledBlock] = []
         self.inner_constants: list[tuple[int, int]] = []
         self._first_inner_constant = first_inner_constant
         self._groups = 0
         self._known: dict[int, list[Phase]] = {}
-        self._step = self._unit(step, -1, places, {}, 0, (PACKED, 0))
+        self._step = self._tabled(step, -1, places, {}, 0, (PACKED, 0))
 
     def phases(self) -> list[list[Phase]]:
         """Return the phases of the step, by their numbers in lowering; an op of control flow becomes several."""
@@ -124,7 +124,7 @@ class ControlCode:
 
     # Tables.
 
-    def _unit(
+    def _tabled(
         self,
         block: LoweredBlock,
         check: int,
@@ -132,77 +132,79 @@ class ControlCode:
         words: Mapping[str, int],
         arena: int,
         packed: tuple[int, int],
-    ) -> Unit:
-        unit = Unit(block, self._groups, check, places, words, arena, packed)
+    ) -> TabledBlock:
+        member = TabledBlock(block, self._groups, check, places, words, arena, packed)
         self._groups += len(block.groups)
-        self.units.append(unit)
+        self.members.append(member)
         for i in range(len(block.groups)):
-            self._table(unit, i)
-        return unit
+            self._table(member, i)
+        return member
 
-    def _table(self, unit: Unit, i: int) -> None:
-        block = unit.block
+    def _table(self, member: TabledBlock, i: int) -> None:
+        block = member.block
         kernel, steps = block.kernels[i], block.steps[i]
-        self.starts[unit.first + i] = len(self.words)
+        self.starts[member.first + i] = len(self.words)
         if kernel is None:
             return
         for name in kernel.table:
-            self._address(unit, name)
+            self._address(member, name)
         self.words += [(NUMBER, node.op.random_stream) for node in kernel.streams]
-        base, at = unit.packed
+        base, at = member.packed
         self.words += [
-            (base, at + offset) if number in steps.packed else (ARENA, unit.arena + offset)
+            (base, at + offset) if number in steps.packed else (ARENA, member.arena + offset)
             for number, offset in enumerate(block.memory.scratch[i])
         ]
-        check = unit.check if unit.check >= 0 else i
+        check = member.check if member.check >= 0 else i
         self.words += [(CHECK, 0), (CHECK, ADDRESS_BYTES * (1 + check))] if steps.has_runtime_check else []
 
     def _word(self, base: int = NUMBER, offset: int = 0) -> int:
         self.words.append((base, offset))
         return len(self.words) - 1
 
-    def _address(self, unit: Unit, name: str) -> int:
+    def _address(self, member: TabledBlock, name: str) -> int:
         """Add the word of a tensor's address."""
-        if name in unit.places:
-            return self._word(*unit.places[name])
-        nodes = unit.block.nodes
+        if name in member.places:
+            return self._word(*member.places[name])
+        nodes = member.block.nodes
         root, view = nodes.root[name], nodes.views.get(name)
         offset = 0 if view is None else view.offset * ITEM_BYTES[nodes.types[name].dtype]
-        if root in unit.places:
-            base, at = unit.places[root]
+        if root in member.places:
+            base, at = member.places[root]
             return self._word(base, at + offset)
         word = self._word()
-        unit.links.append(Link(word, unit.words[root], offset))
+        member.links.append(Link(word, member.words[root], offset))
         return word
 
     # Phases.
 
-    def _phases(self, unit: Unit) -> list[list[Phase]]:
-        block = unit.block
+    def _phases(self, member: TabledBlock) -> list[list[Phase]]:
+        block = member.block
         controls = {block.phases.first[i]: i for i, group in enumerate(block.groups) if block.is_control(group)}
         return [
-            self._control(unit, controls[number]) if number in controls else [[_moved(c, unit.first) for c in chunks]]
+            self._control(member, controls[number])
+            if number in controls
+            else [[_moved(c, member.first) for c in chunks]]
             for number, chunks in enumerate(block.chunks)
         ]
 
-    def _packing(self, unit: Unit) -> list[Phase]:
+    def _packing(self, member: TabledBlock) -> list[Phase]:
         """Return the phases that prepack, before the first iteration."""
-        block = unit.block
+        block = member.block
         return [
-            [(ItemRange(unit.first + i, j, start, stop),) for start, stop in item_ranges(kernel_step, block.threads)]
+            [(ItemRange(member.first + i, j, start, stop),) for start, stop in item_ranges(kernel_step, block.threads)]
             for i, steps in enumerate(block.steps)
             for j, kernel_step in enumerate(steps.prepacked)
         ]
 
-    def _control(self, unit: Unit, i: int) -> list[Phase]:
+    def _control(self, member: TabledBlock, i: int) -> list[Phase]:
         """Return the phases of an op of control flow."""
-        number = unit.first + i
+        number = member.first + i
         if number not in self._known:
-            op = _ControlOp(self, unit, i)
+            op = _ControlOp(self, member, i)
             self._known[number] = op.cond() if op.desc.type == COND else op.loop()
         return self._known[number]
 
-    def body(self, around: Unit, i: int, part: int, words: Mapping[str, int]) -> tuple[Unit, list[Phase]]:
+    def body(self, around: TabledBlock, i: int, part: int, words: Mapping[str, int]) -> tuple[TabledBlock, list[Phase]]:
         """Return a block inside an op, and its phases; `words` have the addresses of arguments and direct results."""
         op = around.block.groups[i].nodes[0].op
         block, memory = around.block.bodies[op.id][part], around.block.memory.bodies[op.id]
@@ -215,9 +217,9 @@ class ControlCode:
             places[name] = self._first_inner_constant + len(self.inner_constants), 0
             self.inner_constants.append((block.number, position[id(constant)]))
         check = around.check if around.check >= 0 else i
-        unit = self._unit(block, check, places, words, arena, packed)
-        phases = [phase for phases in self._phases(unit) for phase in phases]
-        return unit, phases
+        member = self._tabled(block, check, places, words, arena, packed)
+        phases = [phase for phases in self._phases(member) for phase in phases]
+        return member, phases
 
     packing = _packing
     word = _word
@@ -227,16 +229,16 @@ class ControlCode:
 class _ControlOp:
     """The words of one op of control flow, and its phases."""
 
-    def __init__(self, code: ControlCode, unit: Unit, i: int) -> None:
-        node = unit.block.groups[i].nodes[0]
+    def __init__(self, code: ControlCode, member: TabledBlock, i: int) -> None:
+        node = member.block.groups[i].nodes[0]
         self.desc = node.op
-        self._code, self._unit, self._i = code, unit, i
+        self._code, self._around, self._i = code, member, i
         self._attributes = attributes_of(node.op)
         self._first, self._carries, self._rows = operand_layout(node.op)
-        self._bodies, self._memory = unit.block.bodies[node.op.id], unit.block.memory.bodies[node.op.id]
-        self._inputs = [code.address(unit, name) for name in node.inputs]
-        self._outputs = [code.address(unit, name) for name in node.outputs]
-        self._of_input = [unit.block.nodes.types[name] for name in node.inputs]
+        self._bodies, self._memory = member.block.bodies[node.op.id], member.block.memory.bodies[node.op.id]
+        self._inputs = [code.address(member, name) for name in node.inputs]
+        self._outputs = [code.address(member, name) for name in node.outputs]
+        self._of_input = [member.block.nodes.types[name] for name in node.inputs]
 
     def cond(self) -> list[Phase]:
         """Return the phases of both branches, of which one is jumped over."""
@@ -247,9 +249,9 @@ class _ControlOp:
             results = results_of(block)
             words = self._arguments(part, {a: self._inputs[first + a] for a in arguments})
             words |= {root: self._outputs[number] for root, number in results.direct.items()}
-            unit, phases = self._code.body(self._unit, self._i, part, words)
-            copies = self._copies(unit, self._outputs)
-            links += [link.action for link in unit.links]
+            member, phases = self._code.body(self._around, self._i, part, words)
+            copies = self._copies(member, self._outputs)
+            links += [link.action for link in member.links]
             parts.append([*phases, copies])
         taken, other = parts
         going = self._code.word()
@@ -270,21 +272,21 @@ class _ControlOp:
         given = [code.word() for _ in range(self._rows)]
         shared = self._inputs[self._first + self._carries + self._rows :]
         arguments = dict(enumerate([*carried, *given, *shared]))
-        units: list[Unit] = []
+        members: list[TabledBlock] = []
         parts: list[list[Phase]] = []
         for part in range(len(self._bodies)):
             words = self._arguments(part, arguments)
             if part == len(self._bodies) - 1:
                 words |= {root: targets[number] for root, number in results.direct.items()}
-            unit, phases = code.body(self._unit, self._i, part, words)
-            units.append(unit)
+            member, phases = code.body(self._around, self._i, part, words)
+            members.append(member)
             parts.append(phases)
-        copies = self._copies(units[-1], targets)
+        copies = self._copies(members[-1], targets)
         row_bytes = [body.nodes.types[name].nbytes for name in body.desc.results[self._carries :]]
         carry_bytes = [body.nodes.types[name].nbytes for name in body.desc.results[: self._carries]]
         begin = self._begin(count, row, trips, cycles)
-        steady = {*shared}
-        begin += [link.action for unit in units for link in unit.links if link.source in steady]
+        unchanging = {*shared}
+        begin += [link.action for member in members for link in member.links if link.source in unchanging]
         onward: list[Action] = []
         for j in range(self._carries):
             begin.append(Action(LINK, carried[j], self._inputs[self._first + j]))
@@ -292,14 +294,14 @@ class _ControlOp:
             if in_row is not None:
                 onward.append(Action(LINK, carried[j], targets[in_row]))
                 continue
-            spare = code.word(ARENA, self._unit.arena + self._memory.spare[j])
+            spare = code.word(ARENA, self._around.arena + self._memory.spare[j])
             begin.append(Action(LINK, written[j], self._outputs[j] if is_while or self._length % 2 else spare))
             onward.append(Action(LINK, carried[j], written[j]))
             onward.append(Action(TOGGLE, written[j], self._outputs[j], spare))
         rows = [Action(ROW, a, b, size, row) for a, b, size in zip(stacked, stacks, row_bytes, strict=True)]
         operands = range(self._first + self._carries, self._first + self._carries + self._rows)
         rows += [Action(ROW, a, self._inputs[k], self._row_bytes(k), row) for a, k in zip(given, operands, strict=True)]
-        linked = [[link.action for link in unit.links if link.source not in steady] for unit in units]
+        linked = [[link.action for link in member.links if link.source not in unchanging] for member in members]
         step = -1 if self._attributes.get("reverse") else 1
         onward += [Action(ADD, count, c=1), Action(ADD, row, c=step)]
         end = [Action(COPY, self._outputs[j], carried[j], size) for j, size in enumerate(carry_bytes)]
@@ -307,7 +309,7 @@ class _ControlOp:
             Action(CLEAR, a, count if is_while else trips, size, self._length)
             for a, size in zip(stacks, row_bytes, strict=True)
         ]
-        packing = [phase for unit in units for phase in code.packing(unit)]
+        packing = [phase for member in members for phase in code.packing(member)]
         begin += [] if is_while or not self._first else clear
         if is_while:
             end += [Action(STORE, self._outputs[self._carries], count), *clear]
@@ -324,7 +326,7 @@ class _ControlOp:
             onward,
             end,
             is_while,
-            self._tests(units, count, trips, going),
+            self._tests(members, count, trips, going),
             price,
         )
 
@@ -336,18 +338,18 @@ class _ControlOp:
         [length] = cast("tuple[int]", self._attributes["length"])
         return length
 
-    def _tests(self, units: Sequence[Unit], count: int, trips: int, going: int) -> list[list[Action]]:
+    def _tests(self, members: Sequence[TabledBlock], count: int, trips: int, going: int) -> list[list[Action]]:
         """Return the actions before each block that decide whether it is run; the distance of a jump is not known."""
         if self.desc.type != WHILE:
             return [[Action(JUMP_IF_DONE, count, trips)]]
-        result = self._code.address(units[0], results_of(units[0].block).roots[0])
+        result = self._code.address(members[0], results_of(members[0].block).roots[0])
         bounded = [Action(JUMP_IF_DONE, count, trips)] if self._length else []
         return [bounded, [Action(LOAD_BYTE, going, result), Action(JUMP_IF_ZERO, going)]]
 
     def _begin(self, count: int, row: int, trips: int, cycles: int) -> list[Action]:
         begin = [Action(SET, word) for word in (count, row, cycles)] + [Action(SET, trips, c=self._length)]
         if self._first:
-            check = self._unit.check if self._unit.check >= 0 else self._i
+            check = self._around.check if self._around.check >= 0 else self._i
             of_all, own = self._code.word(CHECK, 0), self._code.word(CHECK, ADDRESS_BYTES * (1 + check))
             begin += [Action(LOAD, trips, self._inputs[0]), Action(LIMIT, trips, of_all, self._length, own)]
         if self._attributes.get("reverse"):
@@ -357,11 +359,11 @@ class _ControlOp:
     def _arguments(self, part: int, words: Mapping[int, int]) -> dict[str, int]:
         return {p.tensor: words[p.argument] for p in self._bodies[part].desc.parameters}
 
-    def _copies(self, unit: Unit, targets: Sequence[int]) -> list[Action]:
+    def _copies(self, member: TabledBlock, targets: Sequence[int]) -> list[Action]:
         """Return the copies of the results that the block does not write where they are needed."""
-        results, types = results_of(unit.block), unit.block.nodes.types
+        results, types = results_of(member.block), member.block.nodes.types
         return [
-            Action(COPY, targets[number], self._code.address(unit, root), types[root].nbytes)
+            Action(COPY, targets[number], self._code.address(member, root), types[root].nbytes)
             for number, root in enumerate(results.roots)
             if not results.is_direct(number) and not (number < results.carries and results.row_of(number) is not None)
         ]
