@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 OPERATOR_GROUP: Final = "prograd.operators"
 KERNEL_GROUP: Final = "prograd.kernels"
+LOWERING_GROUP: Final = "prograd.lowering"
 
 _MOST_SHOWN: Final = 5
 
@@ -54,6 +55,13 @@ def load_plugin(group: str, name: str, table: dict[str, T], audit: Callable[[T],
             del table[type]
         raise PluginError(f"the plugin {name!r} {_package(entry)}: {error}") from error
     return own
+
+
+def has_plugin(group: str, name: str) -> bool:
+    """Return True if an installed package has an entry point of that name in the group."""
+    from importlib.metadata import entry_points  # slow to import, and needed only where there are plugins
+
+    return bool(entry_points(group=group, name=name))
 
 
 def namespace_of(type: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import ITEM_BYTES
+from prograd_proto.plugins import namespace_of
 from runtime.codegen.actions import ACTION_COLUMNS, Action
 from runtime.codegen.code import (
     ARENA,
@@ -46,12 +47,14 @@ class KernelSource(NamedTuple):
         keys: a key of each group's computation; equal groups have equal keys, and equal keys equal code.
         counts: number of functions of each group.
         write: writes them.
+        has_plugin_rules: True if rules of plugins compute some of them: their sources are not part of the keys.
     """
 
     target: Target
     keys: list[bytes]
     counts: list[int]
     write: Callable[[], CodeSource]
+    has_plugin_rules: bool = False
 
 
 class CompiledKernels(NamedTuple):
@@ -74,7 +77,9 @@ def native_code(step: LoweredBlock, build: Callable[[KernelSource], CompiledKern
     ]
     kernels, steps = [kernel for _, kernel, _ in native], [steps for _, _, steps in native]
     keys, counts = [kernel.key.encode() for kernel in kernels], [len(each.all) for each in steps]
-    objects, named = build(KernelSource(step.target, keys, counts, lambda: emit(step.target, kernels, steps)))
+    of_plugins = any(namespace_of(op.type) for kernel in kernels for op in kernel.group.ops)
+    source = KernelSource(step.target, keys, counts, lambda: emit(step.target, kernels, steps), of_plugins)
+    objects, named = build(source)
     functions = tuple(dict.fromkeys(name for names in named for name in names))
     types, layouts, tensors = _tensors(step, symbols)
     flat = _Flat(step, control, phases_of_steps)

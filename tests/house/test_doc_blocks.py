@@ -115,13 +115,14 @@ def test_the_page_about_plugins_runs_with_its_example_installed(tmp_path: Path):
     about = tmp_path / "acme_prograd-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-prograd\nVersion: 1.0\n")
-    halves = ("operators", "kernels")
+    halves = ("operators", "kernels", "lowering")
     (about / "entry_points.txt").write_text(
         "".join(f"[prograd.{half}]\nacme = acme_prograd.{half}\n" for half in halves)
     )
-    declared, kernels, *scripts = BLOCK.findall((ROOT / "docs/plugins.md").read_text(encoding="utf-8"))
+    declared, kernels, lowering, *scripts = BLOCK.findall((ROOT / "docs/plugins.md").read_text(encoding="utf-8"))
     assert "@op(" in declared
     assert "@kernel(" in kernels
+    assert "pointwise(" in lowering
     for script in scripts:
         assert_runs(tmp_path, [script])
     np.save(tmp_path / "x.npy", np.ones((8, 3), np.float32))

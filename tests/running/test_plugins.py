@@ -30,6 +30,7 @@ from prograd_proto.upgrades import operator_upgrade
 from registry import OPS
 from registry.op import find_op
 from runtime.__main__ import main as runtime_main
+from runtime.codegen.rules import RULES, Pointwise
 from runtime.kernel import KERNELS
 from runtime.operators import CONTRACTS
 from runtime.rows.row_wise import is_row_wise
@@ -64,7 +65,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def forget() -> Iterator[Callable[[], None]]:
     """Unloads every plugin, as it happens after the test too."""
-    tables = OPS, CONTRACTS, KERNELS, upgrades.OPERATOR_VERSIONS, upgrades.OPERATOR_UPGRADES
+    tables = OPS, CONTRACTS, KERNELS, RULES, upgrades.OPERATOR_VERSIONS, upgrades.OPERATOR_UPGRADES
     before = [set(table) for table in tables]
 
     def unload() -> None:
@@ -114,18 +115,20 @@ def shell(folder: Path, site: Path, *arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def install(folder: Path, name: str = "zeta", operators: str = "", kernels: str = "", package: str = "zeta") -> None:
+def install(
+    folder: Path, name: str = "zeta", operators: str = "", kernels: str = "", package: str = "zeta", lowering: str = ""
+) -> None:
     """Make `folder` hold a package with those two modules as a plugin of that name."""
     info = folder / f"{package}-2.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 2.0\n")
     lines = (
         f"[prograd.{group}]\n{name} = {package}_{group}\n"
-        for group, code in (("operators", operators), ("kernels", kernels))
+        for group, code in (("operators", operators), ("kernels", kernels), ("lowering", lowering))
         if code
     )
     (info / "entry_points.txt").write_text("\n".join(lines))
-    for group, code in (("operators", operators), ("kernels", kernels)):
+    for group, code in (("operators", operators), ("kernels", kernels), ("lowering", lowering)):
         if code:
             (folder / f"{package}_{group}.py").write_text(f"from __future__ import annotations\n{code}")
 
@@ -188,6 +191,59 @@ def test_a_program_with_a_plugin_trains_with_it_and_is_refused_without(site, use
     assert done
     run = runtime.load(tmp_path / "p.pb", plugins=["acme"])
     assert float(done[1]) < run.evaluate("train")["loss"] / 2
+
+
+def test_the_native_engine_fuses_an_operator_by_the_rule_of_its_plugin(site, used, tmp_path, capsys):
+    pytest.importorskip("llvmlite", reason="the native engine is an extra")
+    path = save(swished(), tmp_path)
+    runs = [runtime.load(path, plugins=["acme"], engine=engine) for engine in ("native", "reference")]
+    losses = [run.train(epochs=1, progress=False).metrics["loss"] for run in runs]
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+    np.testing.assert_allclose(*(run.state["w"] for run in runs), rtol=1e-4)
+    show = ["show", str(path), "--entry", "predict", "--engine", "native.sse2", "--plugin", "acme"]
+    assert compiler_main(show) == 0
+    assert "  acme.swish + sum -> " in capsys.readouterr().out
+
+
+def test_code_by_the_rules_of_plugins_is_not_kept(site, used, tmp_path, monkeypatch):
+    pytest.importorskip("llvmlite", reason="the native engine is an extra")
+    monkeypatch.setenv("PROGRAD_CACHE", str(tmp_path / "cache"))
+    path = save(swished(), tmp_path)
+    first = runtime.load(path, plugins=["acme"], engine="native").evaluate("train")["loss"]
+    RULES["acme.swish"] = Pointwise(lambda x, beta: x + x, frozenset({"float32"}))  # as if the plugin had changed
+    assert runtime.load(path, plugins=["acme"], engine="native").evaluate("train")["loss"] != first
+
+
+BAD_RULES = {
+    "another_operator": (
+        "from runtime.codegen.rules.rule import of_one\nof_one('zeta.square', lambda x: x * x)\n",
+        "the plugin 'zeta' declares a lowering rule of 'zeta.square', which has no kernel",
+    ),
+    "no_rule": (
+        "from runtime.codegen.rules import RULES\nRULES['zeta.cube'] = 3\n",
+        "the plugin 'zeta' of zeta 2.0: 3 is no lowering rule",
+    ),
+    "a_fault": (
+        "from runtime.codegen.rules.rule import of_one\nof_one('zeta.cube', lambda x: x.cubed)\n",
+        "the lowering rule of 'zeta.cube': its plugin failed, AttributeError: 'Value' object has no attribute 'cubed'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rules", "sentence"), BAD_RULES.values(), ids=BAD_RULES)
+def test_a_wrong_rule_of_a_plugin_is_one_sentence(forget, tmp_path, monkeypatch, rules, sentence):
+    pytest.importorskip("llvmlite", reason="the native engine is an extra")
+    site = tmp_path / "site"
+    install(site, operators=operator(), kernels=kernel(), lowering=rules)
+    monkeypatch.syspath_prepend(site)
+    invalidate_caches()
+    compiler.use_plugin("zeta")
+    program = Program("cubes")
+    program.outputs(y=OPS["zeta.cube"](program.input("x", "float32", (4,))))
+    run = runtime.Run(program.compile(), engine="native")
+    with pytest.raises(PluginError) as caught:
+        run.step({"x": [1, 2, 3, 4]}, entry="predict")
+    assert str(caught.value) == sentence
 
 
 def test_the_runtime_half_of_a_plugin_needs_no_registry(site, used, tmp_path):
@@ -587,5 +643,5 @@ def test_a_program_of_an_unknown_plugin_keeps_the_versions_it_lists(tmp_path):
 def test_the_page_about_plugins_shows_the_example():
     page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
     shown = dict(re.findall(r"^`([\w./]+)`:\n\n```\w+\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
-    written = ("pyproject.toml", "acme_prograd/operators.py", "acme_prograd/kernels.py")
+    written = ("pyproject.toml", *(f"acme_prograd/{name}.py" for name in ("operators", "kernels", "lowering")))
     assert shown == {name: (EXAMPLE / name).read_text(encoding="utf-8") for name in written}

@@ -13,6 +13,7 @@ repeated_steps many steps in one call
 row_input  the input of rows into each of these steps
 feeds_in_place feeds that a step reads in the caller's arrays
 peak       floating-point operations per second of this machine
+plugin_rules lowering rules of plugins
 host       NumPy kernels for ops without a lowering rule
 runtime_checks numbers that an op rejects, found by compiled code, and their errors
 cpu        this machine: its instruction sets and the sizes of its caches

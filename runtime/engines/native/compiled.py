@@ -55,7 +55,11 @@ def own_code(target: Target, name: str, write: Callable[[Module], None], functio
 
 
 def compiled_kernels(program: str, source: KernelSource, memory: MemoryLimit = NO_LIMIT) -> KernelCode:
-    """Return the functions of a step's groups; see `compiled_code`."""
+    """Return the functions of a step's groups; see `compiled_code`. Code of plugins' rules is not kept."""
+    if source.has_plugin_rules:
+        code = _compiled(source.write(), source.target, memory)
+        count_code(code.loaded, memory)
+        return code
     return compiled_code(
         program,
         source.target,

@@ -179,6 +179,10 @@ def lowered(
     from runtime.codegen import lower
     from runtime.engines.native.host import scratch_of_node
 
+    if any(namespace_of(op.type) for each in (block, *blocks) for op in each.ops):
+        from runtime.engines.native.plugin_rules import use_plugin_rules
+
+        use_plugin_rules([block, *blocks])
     return lower.lowered(
         block,
         options.pinned,
