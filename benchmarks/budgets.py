@@ -12,7 +12,7 @@ import argparse
 import re
 from time import process_time
 
-from networks import NETWORKS
+from cases.networks import NETWORKS
 
 from compiler.analyses.costs import operations_of
 from compiler.analyses.step_graph import step_graph

@@ -25,7 +25,7 @@ ask_for_one_thread()
 
 import numpy as np  # noqa: E402 - BLAS counts its threads when it is loaded
 import torch  # noqa: E402 - likewise
-from torch_cases import FAMILIES, Case  # noqa: E402 - likewise
+from cases.torch_cases import FAMILIES, Case  # noqa: E402 - likewise
 
 from compiler.passes.share_memory import share_memory  # noqa: E402 - needs NumPy
 from compiler.train.backward import gradients  # noqa: E402 - needs NumPy

@@ -19,7 +19,7 @@ Arenas in MiB; states, that is parameters, slots and statistics, lie outside. Ev
 import argparse
 from functools import partial
 
-from networks import NETWORKS, resnet18
+from cases.networks import NETWORKS, resnet18
 
 from compiler.passes.pipeline import PASSES
 from compiler.passes.plan_memory import block_buffers, plan_of

@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from time import process_time
 
-from training_buffers import FAMILIES
+from cases.training_buffers import FAMILIES
 
 from compiler.commands.place import read_buffers
 from runtime.placement import EXHAUSTIVE, THOROUGH, Buffer, check_placement, place

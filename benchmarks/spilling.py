@@ -15,7 +15,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from networks import NETWORKS
+from cases.networks import NETWORKS
 
 BATCH, STEPS, ROUNDS = 32, 6, 3
 MIB = 2**20
