@@ -35,8 +35,8 @@ LIMIT: fail a runtime check, by the words at the addresses W[b] and W[d], if W[a
 JUMP: the next phase is the one c phases further on.
 JUMP_IF_ZERO: the same if W[a] is 0.
 JUMP_IF_DONE: the same if W[a] is not below W[b].
-PAUSE: add c to W[a]; if it is at least `PAUSE_CYCLES`, let the caller look for signals, and go on with the next
-phase. d is 1 if the loop may take longer than `LONG_CYCLES`.
+PAUSE: add c to W[a]; if it is at least `costs.MAX_CYCLES_BETWEEN_SIGNALS`, let the caller look for signals, and go on
+with the next phase. d is 1 if the loop may take longer than `costs.MAX_COMBINED_LOOP_CYCLES`.
 """
 
 NAMES: Final = (
@@ -78,12 +78,6 @@ USED_WORDS: Final = (
 """By opcode, which of the four numbers are words."""
 
 JUMPS: Final = (JUMP, JUMP_IF_ZERO, JUMP_IF_DONE)
-
-LONG_CYCLES: Final = 1 << 33
-"""Cycles of a loop that may not run without a look for signals, some seconds."""
-
-PAUSE_CYCLES: Final = 1 << 25
-"""Cycles of a loop after which the driver returns to its caller, some ten milliseconds."""
 
 
 class Action(NamedTuple):

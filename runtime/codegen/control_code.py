@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Final, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from prograd_proto import attributes_of
 from prograd_proto.blocks.control import COND, WHILE
@@ -28,7 +28,6 @@ from runtime.codegen.actions import (
     LINK,
     LOAD,
     LOAD_BYTE,
-    LONG_CYCLES,
     PAUSE,
     ROW,
     SET,
@@ -37,12 +36,10 @@ from runtime.codegen.actions import (
     Action,
 )
 from runtime.codegen.code import ADDRESS_BYTES, ARENA, CHECK, NUMBER, PACKED
+from runtime.codegen.costs import MAX_COMBINED_LOOP_CYCLES, MIN_ITERATION_CYCLES
 from runtime.codegen.lowering.chunks import Chunk, ItemRange, item_ranges
 from runtime.codegen.lowering.control import operand_layout, results_of
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-
-ITERATION_CYCLES: Final = 200
-"""Lower bound on the cycles of an iteration: its actions, and the calls of its functions."""
 
 Phase = list[Chunk] | list[Action]
 """The chunks of a phase, or its actions."""
@@ -315,7 +312,7 @@ class _ControlOp:
             end += [Action(STORE, self._outputs[self._carries], count), *clear]
         cost = _cycles(body)
         is_endless = is_while and not self._length
-        price = Action(PAUSE, cycles, c=cost, d=int(is_endless or self._length * cost > LONG_CYCLES))
+        price = Action(PAUSE, cycles, c=cost, d=int(is_endless or self._length * cost > MAX_COMBINED_LOOP_CYCLES))
         return _assembled(
             begin,
             packing,
@@ -403,7 +400,7 @@ def _assembled(
 
 
 def _cycles(body: LoweredBlock) -> int:
-    return ITERATION_CYCLES + int(sum(kernel_step.cost for steps in body.steps for kernel_step in steps.steps))
+    return MIN_ITERATION_CYCLES + int(sum(kernel_step.cost for steps in body.steps for kernel_step in steps.steps))
 
 
 def _actions(phase: Phase) -> list[Action]:

@@ -258,3 +258,15 @@ def multiply_add_penalty(target: Target) -> int:
 def multiply_add_cycles(target: Target, lanes: int, count: int) -> float:
     """Return the cycles of multiply-adds of elements, in vectors of `lanes`."""
     return count / lanes * VECTOR_MULTIPLY_ADD_CYCLES * multiply_add_penalty(target)
+
+
+# Loops in a step.
+
+MIN_ITERATION_CYCLES: Final = 200
+"""Least cycles of an iteration: its actions, and the calls of its functions."""
+
+MAX_CYCLES_BETWEEN_SIGNALS: Final = 1 << 25
+"""Cycles of a loop after which the driver returns to its caller, some ten milliseconds, so that signals are handled."""
+
+MAX_COMBINED_LOOP_CYCLES: Final = 1 << 33
+"""Cycles of a loop, some seconds, above which a call has no more than one step, which returns to its caller."""

@@ -89,7 +89,7 @@ CODEGEN = {
     "emit": {"machine", "board", "actions", "code", "costs", "ir", "math", "kernels", "rules", "lowering"},
     "lower": {"machine", "rules", "lowering", "emit"},
     "explain": {"rules", "lowering", "emit", "lower"},
-    "control_code": {"actions", "code", "lowering"},
+    "control_code": {"actions", "code", "costs", "lowering"},
     "assemble": {"machine", "actions", "code", "control_code", "ir", "rules", "lowering", "emit"},
 }
 """By package or module of `runtime.codegen`, the others of it that its files may import."""

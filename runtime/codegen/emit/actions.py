@@ -18,13 +18,13 @@ from runtime.codegen.actions import (
     LOAD,
     LOAD_BYTE,
     PAUSE,
-    PAUSE_CYCLES,
     ROW,
     SET,
     STORE,
     TOGGLE,
 )
 from runtime.codegen.board import NO_PAUSES, PAUSED
+from runtime.codegen.costs import MAX_CYCLES_BETWEEN_SIGNALS
 from runtime.codegen.ir import INT64, UINT8, Function, Value
 from runtime.codegen.ir.words import convert, where
 
@@ -161,7 +161,7 @@ def _jump_if_done(at: Interpreter, n: _Numbers) -> None:
 def _pause(at: Interpreter, n: _Numbers) -> None:
     f, cycles = at.f, at.load(n.a) + n.c
     at.store(cycles, n.a)
-    with f.when((cycles >= PAUSE_CYCLES) & f.load(at.board + PAUSED).not_equal(NO_PAUSES)):
+    with f.when((cycles >= MAX_CYCLES_BETWEEN_SIGNALS) & f.load(at.board + PAUSED).not_equal(NO_PAUSES)):
         at.store(f.index(0), n.a)
         f.store(f.load(at.next_phase), at.board + PAUSED)
 

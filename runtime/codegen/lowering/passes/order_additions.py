@@ -11,7 +11,7 @@ op alone decides, and operands with another layout are copied: see `lowering.res
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from runtime.codegen.ir import DTYPES
 from runtime.codegen.kernels.matmul.shape import ProductShape, is_halved, shares_panels
 from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.kernels.nest import Nest
+from runtime.codegen.lowering.control import shared_arguments
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Additions, Node, Nodes
 from runtime.codegen.rules import Product
@@ -31,14 +32,17 @@ from runtime.step import is_transfer
 
 def order_additions(block: LoweredBlock) -> LoweredBlock:
     """Choose the order in which each product adds, from the program alone."""
-    return block._replace(nodes=with_additions(block.nodes))
+    return block._replace(nodes=with_additions(block.nodes, shared_arguments(block)))
 
 
-def with_additions(block: Nodes) -> Nodes:
-    """Return the block with the order of additions of each of its products."""
+def with_additions(block: Nodes, shared: Collection[str] = ()) -> Nodes:
+    """Return the block with the order of additions of each of its products.
+
+    `shared` are the arguments of a body that are equal in all iterations.
+    """
     if not any(isinstance(node.rule, Product) for node in block.nodes):
         return block
-    orders = _Orders(block)
+    orders = _Orders(block, shared)
     found = {node.outputs[0]: orders.of(node) for node in block.nodes if isinstance(node.rule, Product)}
     return replace(block, additions=found)
 
@@ -56,10 +60,10 @@ class _ContiguousAxes(NamedTuple):
 
 
 class _Orders:
-    def __init__(self, block: Nodes) -> None:
+    def __init__(self, block: Nodes, shared: Collection[str]) -> None:
         self._block = block
         self._maker = {name: node for node in block.nodes for name in node.outputs}
-        self._invariant = _invariant(block)
+        self._invariant = _invariant(block, shared)
         self._shapes: dict[object, ProductShape] = {}
 
     def of(self, node: Node) -> Additions:
@@ -141,11 +145,14 @@ def _plain(shape: Sequence[int]) -> Layout:
     return Layout(tuple(shape), row_major(shape))
 
 
-def _invariant(block: Nodes) -> set[str]:
-    """Return the roots that are derived from states and constants alone, if no step changes a state."""
+def _invariant(block: Nodes, shared: Collection[str]) -> set[str]:
+    """Return the roots that are derived from states and constants alone, if no step changes a state.
+
+    In a body, these are the roots that are derived from constants and from what all iterations share.
+    """
     if block.block.desc.updates:
         return set()
-    invariant = {*block.state_of, *block.constants}
+    invariant = {*block.state_of, *block.constants, *shared}
     for node in block.nodes:
         is_known = node.op.type in CONTRACTS and not CONTRACTS[node.op.type].random
         if is_known and all(block.root[x] in invariant for x in node.inputs if x):
