@@ -6,6 +6,7 @@ bind_dimensions      make a static block of every binding
 leave_frozen         drop ops that only train frozen parameters
 hoist_invariants     move what is equal in all iterations of a loop before the loop
 batch_products       make products of a scan that its carries do not wait for once, for all iterations
+recompute_in_loops   let the gradient of a loop compute again what the loop would store, for a budget
 fold_constants       compute at compile time the values that are equal in every step
 simplify/            remove ops whose result already exists
 merge_identical      compute identical ops once

@@ -20,6 +20,7 @@ from compiler.passes.merge_identical import merge_identical
 from compiler.passes.order_ops import order_ops
 from compiler.passes.pass_table import Pass, PassTable
 from compiler.passes.plan_memory import plan_memory
+from compiler.passes.recompute_in_loops import recompute_in_loops
 from compiler.passes.share_memory import share_memory
 from compiler.passes.simplify import simplify
 from compiler.passes.use_inference_forms import use_inference_forms
@@ -77,9 +78,16 @@ PASSES = PassTable(
             invalidates={"as built": "ops move out of loops"},
         ),
         Pass(
+            recompute_in_loops,
+            requires={"batched": "products of all iterations need the stacks that they read"},
+            establishes={"stacks chosen": "loops store what their gradients read, or what that is computed from"},
+            invalidates={"as built": "ops are copied to other loops"},
+        ),
+        Pass(
             fold_constants,
             requires={
                 "bound": "the number of elements is known when symbols have sizes",
+                "stacks chosen": "recomputed ops may have constant operands",
                 "batched": "ops that leave a loop may have constant operands there",
                 "nothing frozen": "updates of frozen parameters need not be folded",
             },

@@ -8,7 +8,7 @@ from typing import cast
 
 from compiler.analyses.memory_report import MemoryReport, memory_report
 from compiler.build.whole_numbers import is_whole
-from compiler.errors import CompileError
+from compiler.errors import CompileError, LimitError
 from compiler.passes.pass_table import PassTable
 from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import AfterPass, no_garbage_collection, run_passes
@@ -33,7 +33,7 @@ def plan_program(
     """Plan every binding of a compiled program, edited in place; on an error it is unchanged.
 
     Without a budget and with one thread the ops are not changed. Otherwise the changes of an earlier plan are dropped
-    first.
+    first. If a budget is not met by values outside of loops, the gradients of loops compute again what loops store.
 
     Args:
         program: well formed.
@@ -64,12 +64,26 @@ def plan_program(
             "give_room": {"threads": index(threads), "budget": budget},
         }
     )
-    planned = pb.ProgramDesc()
-    planned.CopyFrom(program)
-    analyses = BlockAnalyses(planned)
-    well_formed = None if anew else set(digests(planned))  # blocks that are not edited need no second check
-    steps = passes_to_plan(passes, planning, anew=anew)
-    with no_garbage_collection():
-        said = run_passes(planned, steps, after=after, well_formed=well_formed, analyses=analyses)
+    well_formed = None if anew else set(digests(program))  # blocks that are not edited need no second check
+    ways = [passes]
+    if budget is not None and _has_loops(program) and "recompute_in_loops" in passes.names:
+        ways.append(passes.with_settings({"recompute_in_loops": {"enabled": True}}))
+    for number, way in enumerate(ways, 1):
+        planned = pb.ProgramDesc()
+        planned.CopyFrom(program)
+        analyses = BlockAnalyses(planned)
+        steps = passes_to_plan(way, planning, anew=anew)
+        try:
+            with no_garbage_collection():
+                said = run_passes(planned, steps, after=after, well_formed=well_formed, analyses=analyses)
+        except LimitError:
+            if number == len(ways):
+                raise
+            continue
         program.CopyFrom(planned)
         return memory_report(analyses, cast("dict[int, Room]", said.get("give_room", {})))
+    raise AssertionError("the last way returns or raises")
+
+
+def _has_loops(program: pb.ProgramDesc) -> bool:
+    return any(op.blocks for block in program.blocks for op in block.ops)
