@@ -4,7 +4,8 @@
    result of its blocks: the address of a row, of the carry that an iteration reads, of the one that it writes.
 2. A word of a table in a block is an address in the arena, or it is linked to the word of an argument or of a result.
    Actions set linked words when the loop begins if they never change, else before each iteration.
-3. The next iteration reads a carry where this one has written it: in a row of an output, or in one of two buffers.
+3. The next iteration reads a carry where this one has written it: in a row of an output, in the output itself if it is
+   updated in place, or in one of two buffers.
 """
 
 from __future__ import annotations
@@ -290,6 +291,10 @@ class _ControlOp:
             in_row = results.row_of(j)
             if in_row is not None:
                 onward.append(Action(LINK, carried[j], targets[in_row]))
+                continue
+            if j not in self._memory.spare:
+                begin.append(Action(LINK, written[j], self._outputs[j]))
+                onward.append(Action(LINK, carried[j], written[j]))
                 continue
             spare = code.word(ARENA, self._around.arena + self._memory.spare[j])
             begin.append(Action(LINK, written[j], self._outputs[j] if is_while or self._length % 2 else spare))

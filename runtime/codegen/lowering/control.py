@@ -14,6 +14,7 @@ from typing import NamedTuple
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks.control import COND, WHILE, Layout, layout_of
+from runtime.codegen.lowering.in_place import overwrites_argument
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 
 
@@ -64,8 +65,28 @@ def results_of(block: LoweredBlock) -> BodyResults:
 
 def spare_carries(body: LoweredBlock) -> list[int]:
     """Return the carries that need a buffer beside the output: one is read while the other is written."""
-    results = results_of(body)
-    return [j for j in range(results.carries) if results.row_of(j) is None]
+    results, in_place = results_of(body), carries_in_place(body)
+    return [j for j in range(results.carries) if results.row_of(j) is None and j not in in_place]
+
+
+def carries_in_place(body: LoweredBlock) -> set[int]:
+    """Return the carries whose next value is written over the present one, in the output.
+
+    Such a value is the result of a custom kernel that changes rows of the carry, after all other groups have read it.
+    """
+    results, nodes, phases = results_of(body), body.nodes, body.phases
+    maker = {name: i for i, names in enumerate(body.stored) for name in names}
+    argument = {p.argument: p.tensor for p in body.desc.parameters}
+    found: set[int] = set()
+    for j in range(results.carries):
+        if not results.is_direct(j) or j not in argument or argument[j] in results.roots:
+            continue
+        i = maker[results.roots[j]]
+        others = [k for k, group in enumerate(body.groups) if k != i and argument[j] in group.reads]
+        is_last = all(phases.last[k] < phases.first[i] for k in others)
+        if is_last and overwrites_argument(body.groups[i], argument[j], results.roots[j], nodes):
+            found.add(j)
+    return found
 
 
 def is_loop(op: pb.OpDesc) -> bool:

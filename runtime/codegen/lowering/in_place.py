@@ -2,6 +2,8 @@
 
 The new value of a state is written over the old one if no other group reads the old one later, and its own group reads
 only the element that it overwrites. Otherwise it waits in the arena until the step ends.
+
+So does a custom kernel with `overwrites_first` write the next value of a loop's carry over the old one.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Sequence
 
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.nodes import Node, Nodes
-from runtime.codegen.rules import Pointwise
+from runtime.codegen.rules import CustomKernel, Pointwise
 
 
 def updates_in_place(block: Nodes, groups: Sequence[Group]) -> dict[str, str]:
@@ -29,6 +31,20 @@ def updates_in_place(block: Nodes, groups: Sequence[Group]) -> dict[str, str]:
         if old is None or _may_be_lost(old, last_read.get(old, -1), at, groups[at], block):
             result[source] = update.state
     return result
+
+
+def overwrites_argument(group: Group, argument: str, result: str, block: Nodes) -> bool:
+    """Return True if a group is a custom kernel that may write `result` over an argument of a block inside an op."""
+    node = group.nodes[0]
+    return (
+        len(group.nodes) == 1
+        and not group.prologue
+        and isinstance(node.rule, CustomKernel)
+        and node.rule.overwrites_first
+        and node.outputs == (result,)
+        and node.inputs[0] == argument
+        and all(block.root[name] != argument for name in node.inputs[1:] if name)
+    )
 
 
 def _may_be_lost(old: str, last: int, at: int, group: Group, block: Nodes) -> bool:

@@ -132,7 +132,14 @@ class _ReducedRows:
         self.y = context.outputs[0]
 
     def begin(self, block: Index, first: Value, last: Value, lanes: int) -> None:
-        """Write the rows before any update."""
+        """Write the rows before any update, unless they are there already."""
+        if self.x is None:
+            self._copy(block, first, last, lanes)
+        else:
+            with self.f.when(self.x.not_equal(self.y)):  # no carry of a loop that is updated in place
+                self._copy(block, first, last, lanes)
+
+    def _copy(self, block: Index, first: Value, last: Value, lanes: int) -> None:
         f, rows = self.f, self.rows
         for index in f.range(first, last):
             at = (block * rows.size + f.index(index)) * rows.after
@@ -195,5 +202,5 @@ def _selected_row(
 RULES["gather"] = CustomKernel(
     gather, frozenset(DTYPES) | HALVES, row_selection=RowSelection(_selects_rows, _selected_row)
 )
-RULES["scatter_add"] = CustomKernel(scatter_add, NUMERIC_DTYPES)
+RULES["scatter_add"] = CustomKernel(scatter_add, NUMERIC_DTYPES, overwrites_first=True)
 RULES["bincount"] = CustomKernel(bincount, NUMERIC_DTYPES)

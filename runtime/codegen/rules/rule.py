@@ -158,6 +158,8 @@ class CustomKernel:
         plan_with_prologue: function that returns kernel steps that compute the first operand while they copy it, see
             `KernelContext.computed_operand`; None if the kernel copies nothing.
         row_selection: how the op fills the producer slot of a product, if its result consists of rows of an operand.
+        overwrites_first: True if the result may lie in the memory of the first operand: work items read rows of it that
+            they write themselves, before they write them.
         variant: name of the variant, if a pass replaced the rule of the op.
         joined: descriptions of ops that the kernel computes in addition, or of parts of the op that it leaves out, as
             `compiler show` prints them.
@@ -173,6 +175,7 @@ class CustomKernel:
         Callable[[Target, Sequence[TensorType], Sequence[TensorType], Mapping[str, Any]], KernelSteps | None] | None
     ) = None
     row_selection: RowSelection | None = None
+    overwrites_first: bool = False
     variant: str = ""
     joined: tuple[str, ...] = ()
 

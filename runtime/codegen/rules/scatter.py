@@ -93,5 +93,5 @@ def named(shape: tuple[int, ...], indices: TensorType, batch_axes: int) -> tuple
 
 
 RULES["gather_nd"] = CustomKernel(gather_nd, ALL_DTYPES)
-RULES["scatter_nd"] = CustomKernel(scatter_nd, ALL_DTYPES)
+RULES["scatter_nd"] = CustomKernel(scatter_nd, ALL_DTYPES, overwrites_first=True)
 RULES["is_last_index"] = CustomKernel(is_last_index, ALL_DTYPES, has_places)
