@@ -38,6 +38,7 @@ from runtime.codegen.emit import large_products  # noqa: E402 - likewise
 from runtime.codegen.ir import FLOAT32, INT64, Function, Module, pointer  # noqa: E402 - likewise
 from runtime.codegen.kernels.conv import variants  # noqa: E402 - likewise
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient  # noqa: E402 - likewise
+from runtime.codegen.kernels.matmul import plan as matmul_plan  # noqa: E402 - likewise
 from runtime.codegen.kernels.matmul.plan import tile_cycles  # noqa: E402 - likewise
 from runtime.codegen.lowering.instructions import instructions  # noqa: E402 - likewise
 from runtime.codegen.rules.conv import shape_of  # noqa: E402 - likewise
@@ -345,6 +346,20 @@ def packed_element() -> float:
     """The step of a convolution of 3 x 3 that packs a filter of 64 to 64 channels."""
     step = convolution(variants.Direct, 32, 16, 64, 64, 3)
     return step.cycles(0) / (9 * 64 * 64)
+
+
+@measures("UNPACKED_ELEMENT_CYCLES")
+def unpacked_element() -> float:
+    """A product of 64 rows with a matrix of 256 x 1040 in place, against one that packs it, without the packing."""
+    found: list[float] = []
+    for packs in (False, True):
+
+        def pays(m: int, row_bytes: int, packs: bool = packs) -> bool:
+            return packs
+
+        with forced(matmul_plan, "packing_pays", pays):
+            found.append(product(64, 1040, 256).cycles())
+    return max((found[0] - found[1]) / (256 * 1040) + costs.PACKED_ELEMENT_CYCLES, 0) / 64
 
 
 @measures("RESULT_CYCLES")

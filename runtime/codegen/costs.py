@@ -55,6 +55,9 @@ L2_BYTES_PER_CYCLE: Final = 40
 PACKED_ELEMENT_CYCLES: Final = 0.5
 """Cycles of an element of an operand that is copied into panels. Measured by the packing step of large products."""
 
+UNPACKED_ELEMENT_CYCLES: Final = 1 / 192
+"""Cycles of an element of a right operand that is read in place instead of from panels, for each row of the result."""
+
 RESULT_CYCLES: Final = 0.25
 """Cycles of an element of a product's result, beside its multiply-adds. Measured by products of depth 4."""
 
@@ -174,6 +177,9 @@ PART_GRADIENT_CYCLES: Final = 3
 """Cycles in which a vector of a filter's gradient, at one position and of one part, is added to those of others."""
 
 # Effects on whole kernels, as factors of their cycles.
+
+MIN_TIME_SAVED_PER_STATE_BYTES: Final = 0.01
+"""Price of memory for prepacked values: bytes as many as those of all states cost this share of the step's cycles."""
 
 SHARED_PANELS_GAIN: Final = 0.0625
 """Cycles saved if all work items share one copy of the panels, as a share of the product's multiply-add cycles."""

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from runtime.codegen.costs import tile_step_cycles
+from runtime.codegen.costs import (
+    CONFLICTING_ROWS_PENALTY,
+    PACKED_ELEMENT_CYCLES,
+    UNPACKED_ELEMENT_CYCLES,
+    tile_step_cycles,
+)
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import Target
 
@@ -24,9 +29,6 @@ MAX_TILE_ROWS: Final = {
 
 LLVM loads vectors of the next step ahead, so fewer fit than a count of registers suggests; a test reads the assembly.
 """
-
-MIN_ROWS_TO_PACK: Final = 96
-"""Rows of the result below which copying the right operand costs more than reading it in place."""
 
 CONFLICT_STRIDE_BYTES: Final = 4096
 """Stride in bytes at which rows fall into the same sets of the first-level cache."""
@@ -101,7 +103,7 @@ def plan_product(
     rows, vectors = tile_shape(target, lanes, m, n)
     width = vectors * lanes
     depths, depth = max(-(-k // MAX_CHAIN_DEPTH), 1), depth_of_block(k)
-    pack_right = k > 0 and (computed[1] or right[1] != 1 or (n > width and _worth_copying_right(m, right[0] * item)))
+    pack_right = k > 0 and (computed[1] or right[1] != 1 or (n > width and packing_pays(m, right[0] * item)))
     is_far = pack_right and n >= 4 * width and m * k * item >= target.l2_bytes  # else it stays near
     pack_left = is_far or (k > 0 and computed[0])
     block_columns = n if pack_left else width  # a computed block is packed once for all columns
@@ -183,15 +185,21 @@ def tile_costs(target: Target, lanes: int, m: int, n: int) -> dict[tuple[int, in
     return costs
 
 
+def packing_pays(m: int, row_bytes: int) -> bool:
+    """Return True if copying an element of the right operand takes at most the cycles that `m` rows lose without it.
+
+    `row_bytes` are those from row to row of the operand.
+    """
+    conflicts = row_bytes % CONFLICT_STRIDE_BYTES == 0
+    in_place = m * UNPACKED_ELEMENT_CYCLES * (CONFLICTING_ROWS_PENALTY if conflicts else 1)
+    return in_place >= PACKED_ELEMENT_CYCLES
+
+
 def shares(total: int, most: int) -> list[tuple[int, int]]:
     """Return equal parts of at most `most`: sizes that differ by one at most, and the number of each."""
     parts = -(-total // most)
     size, rest = divmod(total, parts)
     return [(size + 1, rest), (size, parts - rest)] if rest else [(size, parts)]
-
-
-def _worth_copying_right(m: int, row_bytes: int) -> bool:
-    return m >= MIN_ROWS_TO_PACK or (row_bytes % CONFLICT_STRIDE_BYTES == 0 and m >= MIN_ROWS_TO_PACK // 2)
 
 
 def _block(total: int, most: int, multiple: int) -> int:

@@ -8,15 +8,17 @@ same.
 
 A loop prepacks what its iterations derive from constants and from operands that they share: before the first one.
 
-The time that prepacking saves must be worth its memory: the share of a step's time must not be far less than the share
-of the step's memory. Kernel steps that stay in the step are partitioned as if all operands changed.
+A group has two candidates: its kernel prepacked, whole or in part, at the price of memory, and its kernel in the step,
+at the cycles that prepacking would save. The cheaper one is taken. Kernel steps that stay in the step are partitioned
+as if all operands changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
+from typing import Final, NamedTuple
 
+from runtime.codegen.costs import MIN_TIME_SAVED_PER_STATE_BYTES
 from runtime.codegen.lowering.control import is_loop, shared_arguments
 from runtime.codegen.lowering.group_kernel import GroupKernel, kernel_of
 from runtime.codegen.lowering.groups import Group
@@ -28,10 +30,14 @@ from runtime.placement.alignment import aligned
 from runtime.step import spills
 
 ALWAYS_PREPACKED_BYTES: Final = 1 << 16
-"""Always prepack operands up to this size in bytes."""
+"""Size in bytes up to which the memory of prepacked values has no price."""
 
-MIN_TIME_SAVED_PER_STATE_BYTES: Final = 0.01
-"""Least share of a step's time that as many bytes as all states that the step reads must save."""
+
+class _Candidate(NamedTuple):
+    """A kernel of a group, and its price in cycles beside the kernel steps that all candidates have."""
+
+    kernel: GroupKernel
+    cycles: float
 
 
 def prepack(block: LoweredBlock) -> LoweredBlock:
@@ -47,37 +53,41 @@ def prepack(block: LoweredBlock) -> LoweredBlock:
         return block
     bytes_of_states = sum(nodes.types[name].nbytes for name in nodes.state_of)
     step_cost = sum(kernel_step.cost for steps in block.steps for kernel_step in steps.steps)
-    min_cost_per_byte = MIN_TIME_SAVED_PER_STATE_BYTES * step_cost / max(bytes_of_states, 1)
-    return _prepacked_block(block, {*nodes.state_of, *nodes.constants}, min_cost_per_byte)
+    cycles_per_byte = MIN_TIME_SAVED_PER_STATE_BYTES * step_cost / max(bytes_of_states, 1)
+    return _prepacked_block(block, {*nodes.state_of, *nodes.constants}, cycles_per_byte)
 
 
-def _prepacked_block(block: LoweredBlock, invariant: set[str], min_cost_per_byte: float) -> LoweredBlock:
+def _prepacked_block(block: LoweredBlock, invariant: set[str], cycles_per_byte: float) -> LoweredBlock:
     nodes = block.nodes
     plans = KernelPlans(block)
     kernels: list[GroupKernel | None] = []
     for kernel in block.kernels:
-        found = None if kernel is None else _prepacked(nodes, kernel, invariant, plans, min_cost_per_byte)
-        if found is not None and found.is_prepacked:
-            invariant.update(found.group.outputs)
-        kernels.append(found or kernel)
+        chosen = kernel
+        if kernel is not None:
+            candidates = _candidates(nodes, kernel, invariant, plans, cycles_per_byte)
+            chosen = min(candidates, key=lambda candidate: candidate.cycles).kernel
+            if chosen.is_prepacked:
+                invariant.update(chosen.group.outputs)
+        kernels.append(chosen)
     return plans.planned(block._replace(kernels=kernels))
 
 
-def _prepacked(
-    nodes: Nodes, kernel: GroupKernel, invariant: Collection[str], plans: KernelPlans, min_cost_per_byte: float
-) -> GroupKernel | None:
-    """Return the kernel prepacked, whole or in part; None if it cannot be, or saves too little for its memory."""
+def _candidates(
+    nodes: Nodes, kernel: GroupKernel, invariant: Collection[str], plans: KernelPlans, cycles_per_byte: float
+) -> list[_Candidate]:
+    """Return the kernel prepacked, whole or in part, if it can be; and the kernel in the step."""
     group = kernel.group
     whole = all(name in invariant for name in group.reads) and _is_repeatable(group, plans.steps_of(kernel))
-    kernel = kernel_of(nodes, group, kernel.stored, frozenset(invariant), is_prepacked=whole)
-    steps = plans.steps_of(kernel)
+    prepacked = kernel_of(nodes, group, kernel.stored, frozenset(invariant), is_prepacked=whole)
+    steps = plans.steps_of(prepacked)
     if not steps.prepacked:
-        return None
+        return [_Candidate(kernel, 0)]
     sizes = [*steps.shared_scratch, *steps.thread_scratch]
     nbytes = sum(aligned(sizes[number]) for number in steps.packed)
     nbytes += sum(aligned(nodes.types[name].nbytes) for name in group.outputs) if whole else 0
     saved = sum(kernel_step.cost for kernel_step in steps.prepacked)
-    return kernel if nbytes <= ALWAYS_PREPACKED_BYTES or saved >= min_cost_per_byte * nbytes else None
+    memory = cycles_per_byte * nbytes if nbytes > ALWAYS_PREPACKED_BYTES else 0
+    return [_Candidate(prepacked, memory), _Candidate(kernel, saved)]
 
 
 def _is_repeatable(group: Group, steps: KernelSteps) -> bool:
