@@ -74,14 +74,14 @@ def test_a_wrong_order_is_refused_with_the_reason():
     with pytest.raises(ValueError, match="requires 'phases'") as error:
         PassTable("native", passes, PASSES.promises)
     assert str(error.value) == (
-        "native: place requires 'phases' (lifetimes are counted in phases), which prepack, before it, invalidates "
+        "native: place requires 'phases' (the pass counts lifetimes in phases), which prepack, before it, invalidates "
         "(prepacked kernel steps belong to no phase); put schedule between"
     )
 
 
 def test_the_order_is_checked_for_instrumented_steps_too():
     everywhere = [replace(each, applies_to="ordinary steps") if each.name == "separate" else each for each in PASSES]
-    with pytest.raises(ValueError, match=r"^native: partition requires 'groups' \(a group becomes one kernel\), "):
+    with pytest.raises(ValueError, match=r"^native: partition requires 'groups' \(each group becomes one kernel\), "):
         PassTable("native", everywhere, PASSES.promises)
 
 

@@ -29,49 +29,51 @@ PASSES: Final = PassTable(
     (
         Pass(
             read,
-            establishes={"nodes": "ops have lowering rules; constants and decompositions are resolved"},
+            establishes={"nodes": "each op has its lowering rule, and constants and decompositions are resolved"},
         ),
         Pass(
             order_additions,
-            requires={"nodes": "a product is known by its lowering rule"},
-            establishes={"additions": "the order in which each product adds follows from the program alone"},
+            requires={"nodes": "the pass recognises a product by its lowering rule"},
+            establishes={"additions": "the program alone determines the order in which each product adds"},
         ),
         Pass(
             resolve_views,
             requires={
-                "nodes": "the rule of a reader decides which strides it can read",
-                "additions": "an operand that is not copied has other strides, which must not change any bit",
+                "nodes": "the lowering rule of a reader decides which strides it can read",
+                "additions": "removing a copy changes the strides of an operand, and this must change no bit",
             },
-            establishes={"views": "ops that only pick elements are gone where their readers can do it"},
-            invalidates={"groups": "nodes are removed"},
+            establishes={"views": "an op that only picks elements is removed where its readers can do this"},
+            invalidates={"groups": "the pass removes nodes"},
             applies_to="ordinary steps",
         ),
         Pass(
             join_layers,
             requires={
-                "additions": "a layer computes its input projection if that adds in the order of the layer",
-                "views": "a layer whose last time step alone is read is known by the view that reads it",
+                "additions": "a layer may compute its input projection only if it adds in the same order",
+                "views": "a view shows that only the last time step of a layer is read",
             },
-            establishes={"layers": "recurrent layers keep gates for their gradients and skip what nobody reads"},
-            invalidates={"groups": "nodes are joined and removed"},
+            establishes={
+                "layers": "recurrent layers keep gates for their gradients and leave out results that nothing reads"
+            },
+            invalidates={"groups": "the pass joins and removes nodes"},
             applies_to="ordinary steps",
         ),
         Pass(
             fuse,
             requires={
-                "views": "a copy between two nodes would separate their groups",
-                "layers": "a product that a layer computes itself belongs to no group",
+                "views": "two nodes with a copy between them cannot be fused",
+                "layers": "a product that a layer computes itself must not begin a group",
             },
             establishes={"groups": "one loop nest computes each group"},
             invalidates={
-                "recomputed": "new groups store all that others read",
-                "ordered": "a group is where its first or its last node was",
+                "recomputed": "new groups store every value that another group reads",
+                "ordered": "a new group stands at the position of its first or of its last node",
             },
             applies_to="ordinary steps",
         ),
         Pass(
             separate,
-            requires={"nodes": "each node is a group"},
+            requires={"nodes": "each node becomes a group"},
             establishes={
                 "groups": "each op can be checked",
                 "ordered": "groups have the order of the block, and no group overwrites a state",
@@ -80,20 +82,20 @@ PASSES: Final = PassTable(
         ),
         Pass(
             recompute,
-            requires={"groups": "a value is recomputed if all groups that read it can do so"},
+            requires={"groups": "a value is recomputed only if every group that reads it can compute it"},
             establishes={"recomputed": "no cheap value is stored that its readers can compute"},
             invalidates={
-                "ordered": "a group that recomputes an update reads the old state",
-                "kernel steps": "groups compute other nodes",
+                "ordered": "a group that recomputes an update reads the old state, and must precede the update",
+                "kernel steps": "the pass changes which nodes a group computes",
             },
             applies_to="ordinary steps",
         ),
         Pass(
             merge_bottlenecks,
-            requires={"recomputed": "a convolution that computes its own operand is part of no bottleneck"},
+            requires={"recomputed": "a convolution that computes its own operand cannot be part of a bottleneck"},
             establishes={"bottlenecks": "the tensors inside an inverted bottleneck are not stored"},
             invalidates={
-                "ordered": "the merged group reads the operand of the first convolution at the position of the last",
+                "ordered": "the merged group stands at the last convolution, but reads the operand of the first",
                 "kernel steps": "three groups become one",
             },
             applies_to="ordinary steps",
@@ -101,23 +103,23 @@ PASSES: Final = PassTable(
         Pass(
             delay_updates,
             requires={"bottlenecks": "the last reader of an old value depends on which groups read it"},
-            establishes={"ordered": "an update follows the last reader of the old value where it can"},
-            invalidates={"kernel steps": "kernel steps are listed in the order of the groups"},
+            establishes={"ordered": "an update stands after the last reader of the old value, if possible"},
+            invalidates={"kernel steps": "kernel steps have the order of the groups, which the pass changes"},
             applies_to="ordinary steps",
         ),
         Pass(
             partition,
             requires={
-                "groups": "a group becomes one kernel",
-                "ordered": "equal kernels have the kernel steps of the first one",
+                "groups": "each group becomes one kernel",
+                "ordered": "equal kernels share the kernel steps of the first one",
             },
-            establishes={"kernel steps": "work items of a kernel step can be computed by any threads in any order"},
+            establishes={"kernel steps": "any thread can compute the work items of a kernel step, in any order"},
         ),
         Pass(
             prepack,
             requires={
-                "kernel steps": "their cost is compared with the memory that prepacking takes",
-                "ordered": "a group that is prepacked makes the operands of later groups invariant",
+                "kernel steps": "the pass compares the cost of kernel steps with the memory that prepacking takes",
+                "ordered": "the results of a prepacked group are invariant operands of later groups",
             },
             establishes={"prepacked": "a prediction does not compute again what it derives from states alone"},
             invalidates={"phases": "prepacked kernel steps belong to no phase"},
@@ -130,11 +132,11 @@ PASSES: Final = PassTable(
                 "kernel steps": "the kernel steps of a group are in consecutive phases",
             },
             establishes={"phases": "groups of one phase may run concurrently"},
-            invalidates={"memory": "lifetimes are counted in phases"},
+            invalidates={"memory": "the pass changes the phases in which lifetimes are counted"},
         ),
         Pass(
             place,
-            requires={"phases": "lifetimes are counted in phases"},
+            requires={"phases": "the pass counts lifetimes in phases"},
             establishes={"memory": "every stored tensor has an offset"},
         ),
         Pass(
