@@ -43,6 +43,7 @@ ELSEWHERE = {
     "docs/guide/training.md": "house/test_guide.py",
     "docs/guide/looking.md": "house/test_guide.py",
     "docs/guide/serving.md": "house/test_guide.py",
+    "docs/guide/loops.md": "house/test_guide.py",
     "docs/guide/pytorch.md": "house/test_guide.py",
 }
 """The tests that run the Python of other pages."""

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/guide"
-PAGES = ("first-program", "data", "training", "looking", "serving", "pytorch")
+PAGES = ("first-program", "data", "training", "looking", "serving", "loops", "pytorch")
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$|^ {4}\$ (?P<command>(?:\\\n|[^\n])*)$", re.MULTILINE | re.DOTALL)
 
 

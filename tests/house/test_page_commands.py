@@ -36,7 +36,10 @@ RUN_BY = {
     "docs/layers.md": "test_page_commands",
     "docs/training.md": "test_page_commands",
     "examples/README.md": "test_page_commands",
-    **{f"docs/guide/{name}.md": "test_guide" for name in ("first-program", "data", "training", "looking", "serving")},
+    **{
+        f"docs/guide/{name}.md": "test_guide"
+        for name in ("first-program", "data", "training", "looking", "serving", "loops")
+    },
 }
 
 
