@@ -19,7 +19,7 @@ class Agreement(NamedTuple):
     """The largest differences, relative to the largest element of each tensor.
 
     Attributes:
-        outputs: results in evaluation mode.
+        outputs: results in evaluation mode; some modules have further ones in training.
         loss: a loss of all results in training mode.
         gradients: its gradients; elements count relative to a thousandth of the largest gradient of all at least.
         statistics: running statistics after a step.
@@ -50,7 +50,7 @@ def agreement(
     feeds = {name: tensor.numpy() for name, tensor in inputs.items()}
     predicted = run.predict(feeds)
     evaluated = [tensor.detach().numpy() for tensor in results(copy.deepcopy(module).eval(), inputs)]
-    outputs = max(_difference(predicted[name], wanted) for name, wanted in zip(names, evaluated, strict=True))
+    outputs = max(_difference(predicted[name], wanted) for name, wanted in zip(names, evaluated, strict=False))
     trained = copy.deepcopy(module).train()
     wanted = _loss_of(trained, inputs, names, weights, program)
     found = run.step(feeds)

@@ -5,6 +5,7 @@ import_module   an exported graph as a program: placeholders, outputs and update
 export          torch.export in training mode, and what torch itself lacks or cannot export
 graph           the walk over the nodes
 operators       the operators of ATen in terms of prograd's
+operators_page  their page in the documentation
 peepholes       patterns of several nodes that one op computes
 constants       values that depend on no input
 states          parameters and buffers

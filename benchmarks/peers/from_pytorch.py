@@ -1,6 +1,6 @@
 """Whole training steps of imported modules beside eager PyTorch: float32, fresh rows each step, two threads.
 
-    python benchmarks/from_pytorch.py [--threads N] [--rounds N] [--seconds S] [NETWORK ...]
+    python benchmarks/peers/from_pytorch.py [--threads N] [--rounds N] [--seconds S] [NETWORK ...]
 
 Each contender is a process of its own, and they take turns: prograd runs the imported program without PyTorch,
 PyTorch runs the module as it is and, for networks of convolutions, with channels last. `by hand` is the same network
@@ -30,7 +30,7 @@ TOLERANCE = 1e-3
 
 def main() -> None:
     """Measure the networks, and print a row for each contender."""
-    sys.path.insert(0, str(FOLDER / "peers"))
+    sys.path.insert(0, str(FOLDER))
     from imported import NETWORKS, write
 
     parser = argparse.ArgumentParser(description=__doc__)
