@@ -1,6 +1,6 @@
-"""Times greedy decoding of 256 codes by a transformer of 4 layers of 256, beside PyTorch and JAX, on two threads.
+"""Times greedy decoding of 256 codes by a transformer of 4 layers of 256, beside PyTorch and JAX.
 
-    python benchmarks/decoding.py [SECONDS]
+    python benchmarks/decoding.py [SECONDS [THREADS]]      10 seconds and two threads unless others are given
 
 Needs PyTorch and JAX. All three have the same weights and a cache of keys and values, and must write the same codes.
 prograd runs an entry that loops; PyTorch computes eagerly, with views of what its cache holds so far; JAX runs a
@@ -15,8 +15,9 @@ from collections.abc import Callable
 from statistics import median
 from time import perf_counter
 
-THREADS = 2
-os.environ.setdefault("XLA_FLAGS", f"--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads={THREADS}")
+SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
+THREADS = int(sys.argv[2]) if len(sys.argv) > 2 else 2
+os.environ.setdefault("XLA_FLAGS", f"--xla_cpu_multi_thread_eigen={str(THREADS > 1).lower()}")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import jax  # noqa: E402 - it reads the environment when it is loaded
@@ -170,4 +171,4 @@ def in_jax(weights: Weights) -> Decode:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 10.0)
+    main(SECONDS)
