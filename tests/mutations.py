@@ -43,9 +43,12 @@ MEMORY = 1 << 22
 """Bytes that a run may take: what a mutation makes larger is refused and not tried."""
 
 MORE_NETWORKS: list[Callable[[], Program]] = []
-"""Networks beside the two of `networks`: `--loops` adds one whose mutations may never end, each until `SECONDS`."""
+"""Networks beside the two of `networks`: `--loops` adds one, which most mutations then change."""
 
-SECONDS = 2.0
+TRIPS = 64
+"""Upper bound of the trips of a mutated loop that stores nothing, so that a mutation takes milliseconds."""
+
+SECONDS = 0.5
 """Time that a step may take: a changed loop may never end."""
 
 NUMBERS = (0, 1, 2, 3, 7, 63, 64, 255, 1 << 20, (1 << 31) - 1)
@@ -123,6 +126,8 @@ def one_op(sample: Any) -> pb.ProgramDesc:
 def mutated(seed: int) -> bytes:
     """A file made from a good one by a few changes; equal seeds give equal files."""
     rng = random.Random(seed)
+    if MORE_NETWORKS and rng.random() < 0.75:
+        return with_few_trips(loop_changed(rng))
     if rng.random() < 0.5:
         return one_op_changed(rng)
     raw = rng.choice(good_programs()[: 2 + len(MORE_NETWORKS) if rng.random() < 0.3 else None])
@@ -131,6 +136,39 @@ def mutated(seed: int) -> bytes:
     program = pb.ProgramDesc.FromString(raw)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
         change(rng, program)
+    return program.SerializeToString(deterministic=True)
+
+
+def loop_changed(rng: random.Random) -> bytes:
+    """A program with loops after a few changes, most of them in the blocks inside ops."""
+    raw = rng.choice(good_programs()[2 : 2 + len(MORE_NETWORKS)])
+    if rng.random() < 0.1:
+        return changed_bytes(rng, raw)
+    program = pb.ProgramDesc.FromString(raw)
+    inner = {number for block in program.blocks for op in block.ops for number in op.blocks}
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
+        if rng.random() < 0.3:
+            change(rng, program)
+            continue
+        block = program.blocks[rng.choice(sorted(inner))] if rng.random() < 0.7 else rng.choice(list(program.blocks))
+        message = rng.choice(list(messages(block)))
+        change_field(rng, program, message, rng.choice(message.DESCRIPTOR.fields))
+        inner = {n for each in program.blocks for op in each.ops for n in op.blocks if n < len(program.blocks)} or {0}
+    return program.SerializeToString(deterministic=True)
+
+
+def with_few_trips(raw: bytes) -> bytes:
+    """The file with a bound of trips in its loops, if it can be read."""
+    try:
+        program = pb.ProgramDesc.FromString(raw)
+    except Exception:
+        return raw
+    for op in (op for block in program.blocks for op in block.ops):
+        for attribute in op.attributes:
+            if attribute.name == "max_trips" and not 0 < attribute.int_value <= TRIPS:
+                attribute.int_value = TRIPS if attribute.int_value >= 0 else -1
+            for dim in attribute.shape_value.dims if attribute.name == "length" and op.type == "scan" else ():
+                dim.size = min(dim.size, TRIPS)
     return program.SerializeToString(deterministic=True)
 
 
@@ -313,13 +351,13 @@ def main() -> int:
     parser.add_argument("--instructions", default="", help="with --guard: avx512, avx2, sse2 or neon")
     parser.add_argument("--count", type=int, default=1000, help="with --guard: how many seeds")
     parser.add_argument("--jobs", type=int, default=1, help="with --guard: processes")
-    parser.add_argument("--loops", action="store_true", help="without --guard: mutate a program with loops too")
+    parser.add_argument("--loops", action="store_true", help="change mostly a program with conditions and loops")
     given = parser.parse_args()
+    MORE_NETWORKS.extend([loops] if given.loops else [])
     if given.guard:
         return guarded(given.seed, given.count, given.jobs, given.instructions)
     if given.seconds is None:
         parser.error("say for how many seconds, or --guard")
-    MORE_NETWORKS.extend([loops] if given.loops else [])
     return by_reference(given.seconds, given.seed)
 
 

@@ -17,7 +17,7 @@ from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from runtime.codegen.code import NativeCode
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.memory import scratch_names
+from runtime.codegen.lowering.memory import BodyMemory, body_name, scratch_names
 from runtime.dtypes import Array
 from runtime.engines.choice import ENGINES
 from runtime.engines.engine import EngineOptions, Footprint, Version, unknown_version
@@ -115,8 +115,18 @@ def relaid(step: LoweredBlock, layout: Layout, end: bool) -> LoweredBlock:
         in_file={name: file[name] for name in memory.in_file},
         packed={name: packed[name] for name in memory.packed},
         scratch=scratch,
+        bodies={op: _moved_body(op, body, arena) for op, body in memory.bodies.items()},
     )
     return step._replace(memory=moved)
+
+
+def _moved_body(op: int, body: BodyMemory, arena: Mapping[str, int]) -> BodyMemory:
+    """Return the memory of the blocks inside an op where a region has it; the arena of the blocks is one buffer."""
+    return BodyMemory(
+        arena.get(body_name(op, "arena"), 0),
+        tuple(arena.get(body_name(op, f"packed {i}"), 0) for i in range(len(body.packed))),
+        {j: arena.get(body_name(op, f"spare {j}"), 0) for j in body.spare},
+    )
 
 
 class GuardedEngine(NativeEngine):
