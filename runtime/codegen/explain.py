@@ -162,6 +162,10 @@ def _counts(block: LoweredBlock) -> Iterator[str]:
         yield f"compiled with their blocks: {_named(controls)}"
     if hosts:
         yield f"by NumPy, between them: {_named(hosts)}"
+    for group in block.groups:
+        op = group.nodes[0].op
+        if group.is_host and block.without_rules.get(op.id):
+            yield f"no lowering rule in the blocks of {op.type}: {', '.join(block.without_rules[op.id])}"
 
 
 def _named(counts: Counter[str]) -> str:

@@ -73,6 +73,7 @@ class LoweredBlock(NamedTuple):
         options: the other inputs of lowering.
         bodies: by id of an op of control flow that compiled code runs, its blocks after the same pass, in the order of
             the op.
+        without_rules: by id of an op of control flow, the types of the ops inside that have no lowering rule.
         number: number of the block in the program; -1 for the block of a step.
         owner: op inside which the block is; None for the block of a step.
         part: position among the blocks of the owner.
@@ -93,6 +94,7 @@ class LoweredBlock(NamedTuple):
     pinned: tuple[str, ...]
     options: LoweringOptions
     bodies: Mapping[int, tuple[LoweredBlock, ...]]
+    without_rules: Mapping[int, Sequence[str]] = MappingProxyType({})
     number: int = -1
     owner: pb.OpDesc | None = None
     part: int = 0
@@ -126,7 +128,9 @@ class LoweredBlock(NamedTuple):
     def unlowered(self) -> LoweredBlock:
         """Return the state before the first pass."""
         bodies = {op: tuple(body.unlowered() for body in inside) for op, inside in self.bodies.items()}
-        return LoweredBlock(self.desc, self.pinned, self.options, bodies, self.number, self.owner, self.part)
+        return LoweredBlock(
+            self.desc, self.pinned, self.options, bodies, number=self.number, owner=self.owner, part=self.part
+        )
 
     def is_control(self, group: Group) -> bool:
         """Return True if a group is an op of control flow that compiled code runs, so that no NumPy kernel does."""
@@ -157,4 +161,4 @@ def _unlowered(
         op.id: tuple(_unlowered(blocks[inner], (), options, blocks, inner, op, i) for i, inner in enumerate(op.blocks))
         for op in controls
     }
-    return LoweredBlock(desc, pinned, options, bodies, number, owner, part)
+    return LoweredBlock(desc, pinned, options, bodies, number=number, owner=owner, part=part)
