@@ -112,6 +112,52 @@ def test_carries_and_rows_of_every_origin(body: str, length: int, reverse: bool)
     both(program, **{name: array.astype(np.float32) for name, array in feeds.items()})
 
 
+IN_PLACE: dict[str, Callable[[Value, Value], Value]] = {
+    "element by element": lambda c, x: c * 0.5 + x,
+    "a product with an epilogue": lambda c, x: c + ops.matmul(x, x, transpose_b=True),
+    "read by an earlier group": lambda c, x: c - ops.mean(ops.cumsum(c, axis=0)) + x,
+    "rows of itself": lambda c, x: c @ x,
+    "transposed": lambda c, x: ops.transpose(c) + x,
+    "a broadcast of itself": lambda c, x: c[:1] + c * x,
+    "selected rows": lambda c, x: ops.scatter_nd(c, ops.cast(x[:1, :1] > 0, dtype="int64"), x[1:2]),
+    "selected rows of itself": lambda c, x: ops.scatter_nd(c, ops.cast(x[:1, :1] > 0, dtype="int64"), c[1:2] + x[:1]),
+}
+
+
+@pytest.mark.parametrize("size", [3, 40])
+@pytest.mark.parametrize("update", IN_PLACE)
+def test_a_carry_is_overwritten_only_where_nothing_reads_it_any_more(update: str, size: int):
+    program = Program()
+    first, xs = program.input("first", "float32", (size, size)), program.input("xs", "float32", (5, size, size))
+    last, _ = ops.scan(lambda c, x: (IN_PLACE[update](c, x) * 0.9, None), first, xs)
+    plain, _ = ops.scan(lambda c, x: (IN_PLACE[update](c, x), None), first * 0.5, xs * 0.5)
+    program.outputs(last=last, plain=plain, first=first + 1.0)
+    both(
+        program,
+        **{
+            "first": RNG.normal(size=(size, size)).astype(np.float32),
+            "xs": RNG.normal(size=(5, size, size)).astype(np.float32) / size**0.5,
+        },
+    )
+
+
+def test_a_cache_is_updated_in_place():
+    program = Program()
+    x = program.input("x", "float32", (6, 128))
+    cache = ops.full.on(program)(shape=(6, 128), value=0.0)
+
+    def step(c: Value, given: tuple[Value, Value]) -> tuple[Value, None]:
+        position, row = given
+        return ops.scatter_nd(c, ops.reshape(position, shape=(1, 1)), ops.unsqueeze(row, axis=0)), None
+
+    last, _ = ops.scan(step, cache, (ops.range.on(program)(stop=6), x))
+    program.outputs(last=last)
+    given = RNG.normal(size=(6, 128)).astype(np.float32)
+    np.testing.assert_array_equal(both(program, x=given)["last"], given)
+    [bound] = bound_entries(program.compile().desc, "predict")
+    assert ENGINES["native"](program.compile().desc, EngineOptions()).needs(bound).arena <= 4 * given.nbytes
+
+
 @pytest.mark.parametrize(("start", "trips"), [(0.5, 0), (3.0, 2), (5.0, 4), (1e9, 6)])
 def test_a_while_loop_counts_its_trips_and_ends_at_its_bound(start: float, trips: int):
     program = Program()

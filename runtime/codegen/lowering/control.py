@@ -14,7 +14,7 @@ from typing import NamedTuple
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks.control import COND, WHILE, Layout, layout_of
-from runtime.codegen.lowering.in_place import overwrites_argument
+from runtime.codegen.lowering.in_place import may_overwrite, overwrites_argument
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 
 
@@ -72,7 +72,8 @@ def spare_carries(body: LoweredBlock) -> list[int]:
 def carries_in_place(body: LoweredBlock) -> set[int]:
     """Return the carries whose next value is written over the present one, in the output.
 
-    Such a value is the result of a custom kernel that changes rows of the carry, after all other groups have read it.
+    Such a value is the result of a custom kernel that changes rows of the carry, or of a group that reads only the
+    element that it overwrites, after all other groups have read the carry.
     """
     results, nodes, phases = results_of(body), body.nodes, body.phases
     maker = {name: i for i, names in enumerate(body.stored) for name in names}
@@ -84,7 +85,9 @@ def carries_in_place(body: LoweredBlock) -> set[int]:
         i = maker[results.roots[j]]
         others = [k for k, group in enumerate(body.groups) if k != i and argument[j] in group.reads]
         is_last = all(phases.last[k] < phases.first[i] for k in others)
-        if is_last and overwrites_argument(body.groups[i], argument[j], results.roots[j], nodes):
+        group, old = body.groups[i], argument[j]
+        is_overwritten = not group.is_host and may_overwrite(old, i if old in group.reads else -1, i, group, nodes)
+        if is_last and (is_overwritten or overwrites_argument(group, old, results.roots[j], nodes)):
             found.add(j)
     return found
 

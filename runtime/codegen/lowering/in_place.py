@@ -28,7 +28,7 @@ def updates_in_place(block: Nodes, groups: Sequence[Group]) -> dict[str, str]:
         at, old = maker.get(source), tensor_of.get(update.state)
         if at is None or uses[source] > 1 or groups[at].is_host:
             continue
-        if old is None or _may_be_lost(old, last_read.get(old, -1), at, groups[at], block):
+        if old is None or may_overwrite(old, last_read.get(old, -1), at, groups[at], block):
             result[source] = update.state
     return result
 
@@ -47,7 +47,7 @@ def overwrites_argument(group: Group, argument: str, result: str, block: Nodes) 
     )
 
 
-def _may_be_lost(old: str, last: int, at: int, group: Group, block: Nodes) -> bool:
+def may_overwrite(old: str, last: int, at: int, group: Group, block: Nodes) -> bool:
     """Return True if the group at position `at` may overwrite the old value of a state, element by element."""
     if last != at:
         return last < at
