@@ -115,6 +115,10 @@ LOOKUPS: dict[str, Function] = {
     "constant_of_merged_axes": lambda x: (
         x.reshape(-1, 6) + torch.arange(4.0).double().repeat(x.shape[0])[:, None]
     ).reshape(-1, 4, 6),
+    "losses_of_merged_axes": lambda x: (
+        x * F.cross_entropy(x.reshape(-1, 6), x.reshape(-1, 6).argmax(1), ignore_index=2)
+        + F.nll_loss(x.log_softmax(2).reshape(-1, 6), x.reshape(-1, 6).argmin(1))
+    ),
     "one_hot": lambda x: F.one_hot(x.argmax(1), 4).double() * x.sum(),
     "embedding": lambda x: (
         F.embedding(x.argmax(1), x[0]) if False else F.embedding(x.argmax(1), torch.ones(4, 2).double()) * x.sum()

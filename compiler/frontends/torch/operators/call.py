@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.frontends.arranged import Arranged, arranged, plain, pointwise
-from compiler.frontends.extents import Extent
+from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, viewed
+from compiler.frontends.extents import Extent, factored
 from prograd_proto.dtypes import FLOATS, DTypeName
 from registry import Block, Value, ops
 
@@ -123,6 +123,11 @@ def on_plain(function: Callable[..., Value | Sequence[Value]]) -> Mapping:
         return arranged(made) if isinstance(made, Value) else tuple(map(arranged, made))
 
     return mapped
+
+
+def without_products(x: Arranged) -> Arranged:
+    """Return x with two axes for each of 2 * batch elements, say, which no shape can state."""
+    return viewed(x, [extent for own in factored(x.shape) for extent in own])
 
 
 def axis_of(axis: int, rank: int) -> int:

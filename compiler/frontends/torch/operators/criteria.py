@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from compiler.frontends.arranged import Arranged, arranged, ordered, plain
-from compiler.frontends.torch.operators.call import Call, Mapping, cast_to
+from compiler.frontends.arranged import Arranged, arranged, ordered, plain, viewed
+from compiler.frontends.torch.operators.call import Call, Mapping, cast_to, without_products
 from registry import Value, ops
 
 REDUCTIONS: Final = ("none", "mean", "sum")
@@ -26,30 +26,37 @@ def cross_entropy(
 ) -> Arranged:
     """Return the cross entropy of logits [n, c, ...], whose classes are axis 1."""
     scores = _classes_last(logits)
-    given = _classes_last(target) if target.rank == logits.rank else plain(target)
+    given = _classes_last(target) if target.rank == logits.rank else plain(without_products(target))
     if target.rank == logits.rank:
         given = ops.cast(given, dtype=scores.dtype) if given.dtype != scores.dtype else given
-    return arranged(
-        ops.cross_entropy(
-            scores,
-            given,
-            None if weights is None else plain(weights),
-            smoothing=smoothing,
-            ignored=ignored,
-            reduction=REDUCTIONS[reduction],
-        )
+    y = ops.cross_entropy(
+        scores,
+        given,
+        None if weights is None else plain(weights),
+        smoothing=smoothing,
+        ignored=ignored,
+        reduction=REDUCTIONS[reduction],
     )
+    return _result(call, y, reduction)
+
+
+def _result(call: Call, y: Value, reduction: int) -> Arranged:
+    """Return a number, or the losses of all rows in the shape that PyTorch gives them."""
+    return arranged(y) if reduction else viewed(arranged(y), call.shape)
 
 
 def _classes_last(x: Arranged) -> Value:
-    return plain(x) if x.rank <= 2 else ordered(x, (0, *range(2, x.rank), 1))
+    """Return [n, c, ...] as [n, ..., c]; rows [2 * batch, c] of merged axes are [batch, 2, c]."""
+    return plain(without_products(x)) if x.rank <= 2 else ordered(x, (0, *range(2, x.rank), 1))
 
 
 def _nll(
     call: Call, x: Arranged, target: Arranged, weights: Any = None, reduction: int = 1, ignored: int = -100
 ) -> Arranged:
     given = None if weights is None else plain(weights)
-    return arranged(ops.nll(_classes_last(x), plain(target), given, ignored=ignored, reduction=REDUCTIONS[reduction]))
+    labels = plain(without_products(target))
+    y = ops.nll(_classes_last(x), labels, given, ignored=ignored, reduction=REDUCTIONS[reduction])
+    return _result(call, y, reduction)
 
 
 def _distance(function: Any, *names: str) -> Mapping:

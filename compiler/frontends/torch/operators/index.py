@@ -23,7 +23,7 @@ from compiler.frontends.arranged import (
 )
 from compiler.frontends.extents import factored
 from compiler.frontends.torch.constants import Constant
-from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, cast_to, on_plain
+from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, cast_to, on_plain, without_products
 from prograd_proto.dtypes import INTEGERS
 from registry import ops
 
@@ -129,9 +129,7 @@ def _gather(call: Call, x: Arranged, dim: int, indices: Arranged, **more: Any) -
     factors = factored(indices.shape)
     if all(len(own) == 1 for own in factors) or len(factors[axis]) > 1:
         return arranged(ops.take_along_axis(plain(cut), plain(indices), axis=axis))
-    fine = [
-        viewed(each, [extent for own in factored(each.shape) for extent in own]) for each in (cut, indices)
-    ]  # an axis of 2 * batch elements becomes two, which shapes can state
+    fine = [without_products(each) for each in (cut, indices)]
     place = sum(len(own) for own in factors[:axis])
     return viewed(arranged(ops.take_along_axis(plain(fine[0]), plain(fine[1]), axis=place)), indices.shape)
 
