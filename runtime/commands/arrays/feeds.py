@@ -45,7 +45,7 @@ def _bytes_of(name: str, value: object, type: TensorType) -> object:
     elif isinstance(value, str):
         texts = [value]
     else:
-        return value
+        return cast(object, value)
     if type.dtype != "uint8" or len(type.shape) != 2:
         return cast(object, value)
     length = int(type.shape[1])
