@@ -27,6 +27,10 @@ from runtime.engines.native.cpu import this_machine
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.pb"))
 
 
+NEAR = {"decoder": 3e-4}
+"""Differences allowed after 20 steps, relative to the largest element; Adam enlarges those of gradients close to 0."""
+
+
 def trained(path: Path, engine: str, steps: int, threads: int = 1) -> dict[str, np.ndarray]:
     run = runtime.load(path, engine=engine, threads=threads)
     for _ in run.events(steps=steps):
@@ -40,7 +44,8 @@ def test_an_example_trains_to_the_same_states(path: Path):
     for name, expected in reference.items():
         if expected.dtype.kind == "f":
             scale = np.abs(expected).max(initial=1e-3)
-            np.testing.assert_allclose(native[name], expected, rtol=0, atol=1e-4 * scale, err_msg=name)
+            near = NEAR.get(path.stem, 1e-4)
+            np.testing.assert_allclose(native[name], expected, rtol=0, atol=near * scale, err_msg=name)
         else:
             np.testing.assert_array_equal(native[name], expected, err_msg=name)
 

@@ -43,5 +43,6 @@ def test_examples_take_no_more_memory_than_by_the_reference_engine(path: Path):
     run = runtime.load(path, engine="reference")
     for bound in run.session.bindings("train"):
         for threads in (1, 2):
-            step = lowered(bound.block, (), this_machine(), threads, memory_budget=bound.plan.arena_bytes)
+            budget, blocks = bound.plan.arena_bytes, run.program.blocks
+            step = lowered(bound.block, (), this_machine(), threads, memory_budget=budget, blocks=blocks)
             assert step.memory.arena_bytes <= bound.plan.arena_bytes
