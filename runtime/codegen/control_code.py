@@ -16,6 +16,7 @@ from math import prod
 from typing import NamedTuple, cast
 
 from prograd_proto import attributes_of
+from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks.control import COND, WHILE
 from prograd_proto.dtypes import ITEM_BYTES
 from runtime.codegen.actions import (
@@ -280,6 +281,7 @@ class _ControlOp:
             members.append(member)
             parts.append(phases)
         copies = self._copies(members[-1], targets)
+        tests = self._tests(members, count, trips, going)  # before links are read: a result outside of a block adds one
         row_bytes = [body.nodes.types[name].nbytes for name in body.desc.results[self._carries :]]
         carry_bytes = [body.nodes.types[name].nbytes for name in body.desc.results[: self._carries]]
         begin = self._begin(count, row, trips, cycles)
@@ -315,7 +317,7 @@ class _ControlOp:
         begin += [] if is_while or not self._first else clear
         if is_while:
             end += [Action(STORE, self._outputs[self._carries], count), *clear]
-        cost = _cycles(body)
+        cost = cycles_of(body)
         is_endless = is_while and not self._length
         price = Action(PAUSE, cycles, c=cost, d=int(is_endless or self._length * cost > MAX_COMBINED_LOOP_CYCLES))
         return _assembled(
@@ -328,17 +330,14 @@ class _ControlOp:
             onward,
             end,
             is_while,
-            self._tests(members, count, trips, going),
+            tests,
             price,
         )
 
     @property
     def _length(self) -> int:
         """The rows of the outputs: as many as iterations, or the most iterations of a `while_loop` that stores rows."""
-        if self.desc.type == WHILE:
-            return cast("int", self._attributes["max_trips"])
-        [length] = cast("tuple[int]", self._attributes["length"])
-        return length
+        return _iterations(self.desc.type, self._attributes)
 
     def _tests(self, members: Sequence[TabledBlock], count: int, trips: int, going: int) -> list[list[Action]]:
         """Return the actions before each block that decide whether it is run; the distance of a jump is not known."""
@@ -404,8 +403,29 @@ def _assembled(
     return [begin, *packing, *phases, end]
 
 
-def _cycles(body: LoweredBlock) -> int:
-    return MIN_ITERATION_CYCLES + int(sum(kernel_step.cost for steps in body.steps for kernel_step in steps.steps))
+def cycles_of(body: LoweredBlock) -> int:
+    """Return the cycles of a block, including those of loops and conditions inside, up to some seconds.
+
+    A `while_loop` without a bound counts as one iteration, because it pauses by itself.
+    """
+    own = sum(kernel_step.cost for steps in body.steps for kernel_step in steps.steps)
+    inner = sum(_cycles_of_blocks(op, body.bodies[op.id]) for op in body.desc.ops if op.id in body.bodies)
+    return min(MIN_ITERATION_CYCLES + int(own) + inner, MAX_COMBINED_LOOP_CYCLES + 1)
+
+
+def _cycles_of_blocks(op: pb.OpDesc, blocks: Sequence[LoweredBlock]) -> int:
+    cycles = [cycles_of(block) for block in blocks]
+    if op.type == COND:
+        return max(cycles)
+    return max(_iterations(op.type, attributes_of(op)), 1) * sum(cycles)
+
+
+def _iterations(type: str, attributes: Mapping[str, object]) -> int:
+    """Return the iterations of a loop, at most; 0 for a `while_loop` without a bound."""
+    if type == WHILE:
+        return cast("int", attributes["max_trips"])
+    [length] = cast("tuple[int]", attributes["length"])
+    return length
 
 
 def _actions(phase: Phase) -> list[Action]:

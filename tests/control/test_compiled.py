@@ -10,13 +10,17 @@ import pytest
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
 from fuzz.engines import judged, stepped
+from native.bound import lowered
 
 from compiler import Program, ops, sgd
 from prograd_proto import program_pb2 as pb
 from registry import Value
 from runtime import Run
+from runtime.codegen.control_code import cycles_of
+from runtime.codegen.costs import MIN_ITERATION_CYCLES
 from runtime.engines.choice import ENGINES
 from runtime.engines.engine import EngineOptions
+from runtime.engines.native.cpu import this_machine
 from runtime.entries import bound_entries
 from runtime.errors import ExecutionError
 
@@ -171,6 +175,38 @@ def test_a_while_loop_counts_its_trips_and_ends_at_its_bound(start: float, trips
     program.outputs(last=last, powers=powers, count=count)
     found = both(program, x=np.float32(start))
     assert (found["count"], found["powers"]) == (trips, 2.0**trips)
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("origin", ["a carry", "from outside"])
+def test_a_condition_may_return_what_it_was_given(origin: str, goes_on: bool):
+    program = Program("p")
+    x, go = program.input("x", "float32", (3,)), program.input("go", "bool", ())
+    if origin == "a carry":
+        (y, _), trips = ops.while_loop(lambda c, g: g, lambda c, g: (c * 0.5, ops.sum(c) > 1.0), x, go)
+    else:
+        y, trips = ops.while_loop(lambda c: go, lambda c: c * 0.5, x, max_trips=3)
+    program.outputs(y=y, trips=trips)
+    found = both(program, x=np.array([8, 4, 2], np.float32), go=np.array(goes_on))
+    expected = (5 if origin == "a carry" else 3) if goes_on else 0
+    assert found["trips"] == expected
+    assert found["y"].tolist() == [8 / 2**expected, 4 / 2**expected, 2 / 2**expected]
+
+
+def test_an_iteration_counts_the_cycles_of_the_loops_inside():
+    """Or signals would wait for all inner loops that are each just short enough."""
+    program = Program("p")
+    x = program.input("x", "float32", (64, 64))
+
+    def outer(c: Value, _: None) -> tuple[Value, None]:
+        return ops.scan(lambda d, _: (d @ x * 0.01, None), c, length=50)[0], None
+
+    program.outputs(y=ops.scan(outer, x, length=1_000_000)[0])
+    run = Run(program.compile(), engine="reference")
+    step = lowered(run.session.bindings("predict")[0].block, (), this_machine(), blocks=run.program.blocks)
+    [[body]] = step.bodies.values()
+    [[inner]] = body.bodies.values()
+    assert cycles_of(body) > 50 * cycles_of(inner) > 50 * MIN_ITERATION_CYCLES
 
 
 def test_the_gradient_of_a_while_loop_stores_zeros_for_trips_that_are_not_made():
