@@ -328,7 +328,7 @@ def step(run: Run, entry: str, bound: Any) -> str:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise OutOfTime after so many seconds, where there are alarms."""
+    """Raise OutOfTime in the block after `seconds`; needs the timers of a POSIX system."""
 
     def ring(*_: object) -> None:
         raise OutOfTime("a mutated loop goes on")

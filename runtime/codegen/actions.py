@@ -75,7 +75,7 @@ USED_WORDS: Final = (
     (0, 1),
     (0,),
 )
-"""By opcode, which of the four numbers are words."""
+"""For each opcode, the columns among `a`, `b`, `c` and `d` that hold numbers of words."""
 
 JUMPS: Final = (JUMP, JUMP_IF_ZERO, JUMP_IF_DONE)
 

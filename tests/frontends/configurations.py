@@ -149,4 +149,4 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
         vision_config=dict(IMAGES, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64),
     ),
 }
-"""By class of transformers, the numbers of its configuration."""
+"""Sizes of a small configuration for each class of transformers, by the name of the class."""

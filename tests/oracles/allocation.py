@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Allocation:
-    """What `traced` measured; the peak is known when its block ends."""
+    """The measurement of a `traced` block: `peak_bytes` is 0 until the block ends."""
 
     peak_bytes: int = 0
 

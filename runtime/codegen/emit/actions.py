@@ -30,7 +30,7 @@ from runtime.codegen.ir.words import convert, where
 
 
 class Interpreter(NamedTuple):
-    """What actions work on.
+    """Values that the code of every action uses.
 
     Attributes:
         f: the function under construction.

@@ -12,7 +12,7 @@ from runtime.errors import UsageError
 from runtime.runs.run import Run
 
 BYTES: Final = "utf-8"
-"""What stands for a column if the numbers are the bytes of texts, whatever the program's data."""
+"""Word of `--decode` that reads numbers as bytes of UTF-8, instead of the name of a column."""
 
 
 def asked_columns(given: Sequence[str]) -> dict[str, str]:

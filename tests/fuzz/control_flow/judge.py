@@ -1,4 +1,4 @@
-"""What a random program computes beside PyTorch, JAX and differences, and the bits of other ways to compile and run."""
+"""Compare a random program with PyTorch, JAX and finite differences, and its bits with those of other compilations."""
 
 from __future__ import annotations
 
