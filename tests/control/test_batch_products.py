@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from control.test_hoist import blocks, compiled, results
+from control.test_hoist import blocks, compiled, results, trained_states
 
 from compiler import Program, Value, constant, gradients, ops, sgd
 from compiler.passes import batch_products as subject
@@ -15,8 +15,6 @@ from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks.walk import inside
-from prograd_proto.files import copy_of
-from runtime import Run
 
 XS = np.random.default_rng(3).normal(size=(4, 2, 3)).astype(np.float32)
 Build = Callable[[Value], Value | tuple[Value, ...]]
@@ -43,16 +41,9 @@ def trained(cell: Callable[..., Value], reverse: bool, save: str, *without: str)
 
     last, rows = ops.scan(step, x[0] * 0.0, x, reverse=reverse, save=save)
     program.minimize(ops.sum(last * last) + ops.sum(ops.sin(rows)), sgd(0.1))
-    desc = copy_of(program._assembled())
-    for entry in desc.entries:
-        entry.bindings.add()
-    run_passes(desc, PASSES.without(*without))
-    run = Run(copy_of(desc), engine="reference")
-    for _ in range(3):
-        run.step({"x": XS}, entry="train")
-    found = np.concatenate([run.states.arrays[name].reshape(-1) for name in "wbu"])
-    run.close()
-    return desc, found
+    desc = program.compile(PASSES.without(*without)).desc
+    states = trained_states(desc)
+    return desc, np.concatenate([states[name].reshape(-1) for name in "wbu"])
 
 
 def plain(row: Value, c: Value, w: Value, u: Value, b: Value) -> Value:

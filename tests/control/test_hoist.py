@@ -23,15 +23,22 @@ XS = np.random.default_rng(3).normal(size=(4, 2, 3)).astype(np.float32)
 Build = Callable[[Value], Value | tuple[Value, ...]]
 
 
+def trained_states(desc: pb.ProgramDesc) -> dict[str, np.ndarray]:
+    """Return the states after three training steps on `XS`."""
+    run = Run(copy_of(desc), engine="reference")
+    for _ in range(3):
+        run.step({"x": XS}, entry="train")
+    states = {name: array.copy() for name, array in run.states.arrays.items()}
+    run.close()
+    return states
+
+
 def compiled(build: Build, *without: str, sizes: int = 4) -> pb.ProgramDesc:
     program = Program(seed=3)
     x = program.input("x", "float32", (sizes, 2, 3))
     made = build(x)
     program.outputs(**{f"y{i}": y for i, y in enumerate(made if isinstance(made, tuple) else (made,))})
-    desc = copy_of(program._assembled())
-    desc.entries[0].bindings.add()
-    run_passes(desc, PASSES.without(*without))
-    return desc
+    return program.compile(PASSES.without(*without)).desc
 
 
 def blocks(desc: pb.ProgramDesc) -> list[list[str]]:
@@ -283,16 +290,8 @@ def training(*without: str) -> tuple[pb.ProgramDesc, dict[str, bytes]]:
 
     state, sums = ops.scan(step, x[0], x)
     program.minimize(ops.sum(state * state) + ops.sum(sums), sgd(0.1))
-    desc = copy_of(program._assembled())
-    for entry in desc.entries:
-        entry.bindings.add()
-    run_passes(desc, PASSES.without(*without))
-    run = Run(copy_of(desc), engine="reference")
-    for _ in range(3):
-        run.step({"x": XS}, entry="train")
-    found = {name: array.tobytes() for name, array in run.states.arrays.items()}
-    run.close()
-    return desc, found
+    desc = program.compile(PASSES.without(*without)).desc
+    return desc, {name: array.tobytes() for name, array in trained_states(desc).items()}
 
 
 def test_training_has_equal_bits_and_the_body_and_its_gradient_both_lose_their_invariants():
