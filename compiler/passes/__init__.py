@@ -18,6 +18,7 @@ plan_memory          give every binding the plan of its memory
 Modules that run and check them:
 
 control_operands what blocks inside ops learn of their operands: constants, and operands that occur twice
+new_tensors     new tensors of a block, under free names
 pass_options    the options of a pass: the keyword parameters of its function
 pass_table      the classes of a pass and of a table of passes
 pipeline        the passes, in order

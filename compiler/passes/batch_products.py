@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from compiler.passes.eliminate_dead_ops import drop_dead_ops, order_tensors
+from compiler.passes.new_tensors import add_tensor
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
@@ -352,8 +353,4 @@ class _Scan:
 
     def _described(self, name: str, type: TensorType) -> str:
         """Describe a new tensor of the block around, and return its name."""
-        taken = {tensor.name for tensor in self.block.desc.tensors}
-        while name in taken:
-            name += "_"
-        self.block.desc.tensors.append(tensor_desc(name, type))
-        return name
+        return add_tensor(self.block.desc, tensor_desc(name, type))

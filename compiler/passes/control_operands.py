@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.passes.eliminate_dead_ops import drop_dead_ops
+from compiler.passes.new_tensors import add_tensor, tensor_names
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.blocks.control import COND, layout_of
@@ -116,7 +117,7 @@ def _branch(block: BlockAnalysis, i: int, number: int, next_id: int) -> list[pb.
         if name in outside:
             passed_on.append((name, output))
         outside.setdefault(name, output)
-    taken = {tensor.name for tensor in block.desc.tensors}
+    taken = tensor_names(block.desc)
     described = {tensor.name: tensor for tensor in body.tensors}
     made = list[pb.OpDesc]()
     for op in body.ops:
@@ -125,13 +126,7 @@ def _branch(block: BlockAnalysis, i: int, number: int, next_id: int) -> list[pb.
         made.append(copy)
         for k, name in enumerate(op.outputs):
             if name not in outside:
-                outside[name] = name
-                while outside[name] in taken:
-                    outside[name] += "_"
-                taken.add(outside[name])
-                tensor = block.desc.tensors.add()
-                tensor.CopyFrom(described[name])
-                tensor.name, tensor.gradient_of = outside[name], ""
+                outside[name] = add_tensor(block.desc, described[name], taken)
             copy.outputs[k] = outside[name]
         copy.inputs[:] = [outside[name] if name else "" for name in op.inputs]
     made += [pb.OpDesc(type="identity", inputs=[outside[x]], outputs=[y], location=cond.location) for x, y in passed_on]

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compiler.passes.eliminate_dead_ops import drop_dead_ops, order_tensors
+from compiler.passes.new_tensors import add_tensor, tensor_names
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.blocks.control import COND, SCAN, WHILE, layout_of
@@ -72,17 +73,14 @@ def _moved(block: BlockAnalysis, i: int, part: int, before: Mapping[int, Sequenc
     layout = layout_of(op_type, attributes)
     made: list[pb.OpDesc] = []
     described = {tensor.name: tensor for tensor in body.tensors}
-    taken = {*(tensor.name for tensor in block.desc.tensors)}
+    taken = tensor_names(block.desc)
     for j in positions:
         copy = pb.OpDesc()
         copy.CopyFrom(body.ops[j])
         copy.id, copy.stage, copy.gradient_of = next_id + len(made), loop.stage, loop.gradient_of
         copy.inputs[:] = [outside[name] if name else "" for name in body.inputs[j]]
         for k, name in enumerate(body.outputs[j]):
-            outside[name] = copy.outputs[k] = _free(name, taken)
-            tensor = block.desc.tensors.add()
-            tensor.CopyFrom(described[name])
-            tensor.name, tensor.gradient_of = copy.outputs[k], ""
+            outside[name] = copy.outputs[k] = add_tensor(block.desc, described[name], taken)
             if j not in stay and name in read:
                 body.desc.parameters.add(tensor=name, argument=len(loop.inputs) - layout.first)
                 loop.inputs.append(copy.outputs[k])
@@ -136,11 +134,3 @@ def _is_cheap(body: BlockAnalysis, j: int) -> bool:
     """Return True for an op that is not worth the memory of its results across a loop."""
     op_type = body.op_types[j]
     return op_type == "constant" or is_view(op_type) or find_op(op_type).traits.grows
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """Return a name that no tensor of a block has, and take it."""
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from compiler.passes.eliminate_dead_ops import drop_dead_ops, order_tensors
+from compiler.passes.new_tensors import add_tensor
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
@@ -146,13 +147,9 @@ class _Pair:
                 return self.loop.outputs[k + self.offset]
         results.append(name)
         self.body.ends_edited()
-        stem = f"{name}.saved"
-        taken = {tensor.name for tensor in self.block.desc.tensors}
-        while stem in taken:
-            stem += "_"
-        self.block.desc.tensors.append(tensor_desc(stem, self._stacked(name)))
-        self.loop.outputs.append(stem)
-        return stem
+        saved = add_tensor(self.block.desc, tensor_desc(f"{name}.saved", self._stacked(name)))
+        self.loop.outputs.append(saved)
+        return saved
 
     def _argument(self, name: str, number: int) -> str:
         free = self._defined(name, self.body.types[name])
@@ -160,11 +157,7 @@ class _Pair:
         return free
 
     def _defined(self, name: str, type: TensorType) -> str:
-        taken = {tensor.name for tensor in self.inner.desc.tensors}
-        while name in taken:
-            name += "_"
-        self.inner.desc.tensors.append(tensor_desc(name, type))
-        return name
+        return add_tensor(self.inner.desc, tensor_desc(name, type))
 
     def _copy(self, ops: Sequence[int], stacks: dict[str, str], given: dict[str, str]) -> None:
         """Put copies of ops before those of the scan's body; their results take the place of rows."""
