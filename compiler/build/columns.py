@@ -25,6 +25,24 @@ def require_columns(program: pb.ProgramDesc, folder: Path) -> None:
             _require_columns(program, folder / name)
 
 
+def keep_encoding(program: pb.ProgramDesc, folder: Path) -> None:
+    """Store the encoding of packed rows in the program, so that tables are encoded without the file of the rows."""
+    if program.data.format != pb.DATA_FORMAT_SAFETENSORS:
+        return
+    program.data.ClearField("encoding")
+    from runtime.errors import DataError
+    from runtime.files.tensor_files import read_metadata
+    from runtime.rows.encoding.encoding import KEY  # brings NumPy
+
+    first = next((folder / name for name in data_files(program, folder) if (folder / name).exists()), None)
+    try:
+        encoding = "" if first is None else read_metadata(first).get(KEY, "")
+    except DataError as error:
+        raise CompileError(f"data: {error}") from None
+    if encoding:
+        program.data.encoding = encoding
+
+
 def data_files(program: pb.ProgramDesc, folder: Path) -> list[str]:
     """Return the files with the program's rows, by their paths in the folder; none if it reads no rows."""
     if not program.data.file:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.analyses.memory_report import MemoryReport
 from compiler.build.brought_arrays import Arrays, file_of_arrays, write_arrays
-from compiler.build.columns import data_files, require_columns
+from compiler.build.columns import data_files, keep_encoding, require_columns
 from compiler.build.last_batch import Sizes, each, in_order, row_symbol, sizes_of, with_last_batch
 from compiler.build.other_words import no_attribute_of_compiled
 from compiler.build.plugins import require_used
@@ -150,6 +150,7 @@ class Compiled:
             for name in sorted(names)
         )
         require_columns(self.desc, folder)
+        keep_encoding(self.desc, folder)
 
 
 def bind_last_batch(program: pb.ProgramDesc, folder: Path, passes: PassTable = PASSES) -> bool:

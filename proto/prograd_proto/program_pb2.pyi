@@ -388,7 +388,7 @@ class SmallTensor(_message.Message):
     def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class DataDesc(_message.Message):
-    __slots__ = ("file", "format", "columns", "splits", "shuffle", "remainder", "shuffle_rows")
+    __slots__ = ("file", "format", "columns", "splits", "shuffle", "remainder", "shuffle_rows", "encoding")
     FILE_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
@@ -396,6 +396,7 @@ class DataDesc(_message.Message):
     SHUFFLE_FIELD_NUMBER: _ClassVar[int]
     REMAINDER_FIELD_NUMBER: _ClassVar[int]
     SHUFFLE_ROWS_FIELD_NUMBER: _ClassVar[int]
+    ENCODING_FIELD_NUMBER: _ClassVar[int]
     file: str
     format: DataFormat
     columns: _containers.RepeatedCompositeFieldContainer[ColumnDesc]
@@ -403,7 +404,8 @@ class DataDesc(_message.Message):
     shuffle: bool
     remainder: Remainder
     shuffle_rows: int
-    def __init__(self, file: _Optional[str] = ..., format: _Optional[_Union[DataFormat, str]] = ..., columns: _Optional[_Iterable[_Union[ColumnDesc, _Mapping]]] = ..., splits: _Optional[_Iterable[_Union[SplitDesc, _Mapping]]] = ..., shuffle: bool = ..., remainder: _Optional[_Union[Remainder, str]] = ..., shuffle_rows: _Optional[int] = ...) -> None: ...
+    encoding: str
+    def __init__(self, file: _Optional[str] = ..., format: _Optional[_Union[DataFormat, str]] = ..., columns: _Optional[_Iterable[_Union[ColumnDesc, _Mapping]]] = ..., splits: _Optional[_Iterable[_Union[SplitDesc, _Mapping]]] = ..., shuffle: bool = ..., remainder: _Optional[_Union[Remainder, str]] = ..., shuffle_rows: _Optional[int] = ..., encoding: _Optional[str] = ...) -> None: ...
 
 class ColumnDesc(_message.Message):
     __slots__ = ("feed", "key")

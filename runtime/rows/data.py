@@ -96,14 +96,21 @@ class Data:
         return Rows(columns, {}, self._selected(selection, first, count))
 
     def encoding(self) -> Encoding:
-        """Return the encoding of the program's own file; raise DataError if the file has none."""
-        from runtime.rows.encoding.encoding import Encoding  # few runs have tables, and the import costs start-up time
+        """Return the encoding in the program, or else that of its own file; raise DataError if there is none."""
+        from runtime.rows.encoding.encoding import KEY, Encoding  # few runs have tables: start-up time
 
+        if stored := self._program.data.encoding:
+            return Encoding.of_metadata(Path(self._program.name), {KEY: stored})
         names = matching(self._program.data.file, [file.path for file in self._program.files])
         file = self._folder / names[0]
         with verified(self._program, self._folder, names[0]) as reader:
             metadata = metadata_of(file, reader)
         return Encoding.of_metadata(file, metadata)
+
+    @property
+    def is_encoded(self) -> bool:
+        """True if the program knows how the values of a table become its rows."""
+        return bool(self._program.data.encoding)
 
     def _split(self, name: str) -> pb.SplitDesc | None:
         splits = {split.name: split for split in self._program.data.splits}

@@ -133,6 +133,10 @@ class Reader:
         line.expect("<-")
         column.key = line.name()
 
+    def _encoding(self, line: Line) -> None:
+        require("data", self.program.HasField("data"))
+        self.program.data.encoding = line.string()
+
     def _split(self, line: Line) -> None:
         require("data", self.program.HasField("data"))
         split = self.program.data.splits.add(name=line.name())
@@ -373,6 +377,7 @@ class Reader:
         "file": _file,
         "data": _data,
         "column": _column,
+        "encoding": _encoding,
         "split": _split,
         "run": _run,
         "evaluate": _evaluate,

@@ -87,6 +87,8 @@ def data_lines(data: pb.DataDesc) -> Iterator[str]:
         f"within {data.shuffle_rows}" if data.shuffle_rows else "",
         clause("remainder", data.remainder, REMAINDERS),
     )
+    if data.encoding:
+        yield f"  encoding {quoted(data.encoding)}"
     yield from (f"  column {name(column.feed)} <- {name(column.key)}" for column in data.columns)
     for split in data.splits:
         match split.WhichOneof("selection"):
