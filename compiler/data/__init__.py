@@ -3,13 +3,11 @@
 pack     converts a source to arrays and their encoding
 options  the options of packing
 named    checks of the columns that an option names
-tables   CSV, pandas and NumPy as columns
-arrow    Parquet, and frames of any package by Arrow's interfaces, as columns
+tables   NumPy's files as arrays
 images   folders of images
 texts    lines of text, and windows of bytes
 fit      the encoding of a column: kind, vocabulary, mean, replacement of missing values
 splits   rows of a split: at random, by classes, by time, by group
 write    arrays to a file, whatever their order in memory
 show     the content of a packed file
-extras   packages that only some sources need
 """

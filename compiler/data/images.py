@@ -8,7 +8,6 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from compiler.data.extras import extra
 from compiler.data.options import PackOptions
 from prograd_proto.regular_files import open_regular
 from prograd_proto.wording import as_asked
@@ -16,6 +15,7 @@ from runtime.dtypes import Array, array_type
 from runtime.errors import DataError
 from runtime.rows.encoding.encoding import Encoding
 from runtime.rows.encoding.images import Images
+from runtime.rows.tables.extras import extra
 
 _SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 

@@ -16,25 +16,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from compiler.data.arrow import arrow_columns, is_arrow, read_parquet
 from compiler.data.fit import fitted, is_missing, is_number
 from compiler.data.images import like_images, read_images, require_alike
 from compiler.data.named import require_kept, require_used
 from compiler.data.options import Names, PackOptions, is_pattern
 from compiler.data.splits import require_times, split_rows
-from compiler.data.tables import as_column, as_columns, frame_columns, levels_of, read_arrays_of, read_csv
+from compiler.data.tables import read_arrays_of
 from compiler.data.texts import read_lines, read_windows
 from prograd_proto.spelling import closest
 from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.errors import DataError, UsageError
 from runtime.rows.encoding.column import Column
-from runtime.rows.encoding.csv_rows import Table
+from runtime.rows.encoding.csv_rows import Table, read_csv
 from runtime.rows.encoding.encoding import Encoding
 from runtime.rows.encoding.images import Images
 from runtime.rows.encoding.lists import is_listed
 from runtime.rows.encoding.row_errors import original_rows
 from runtime.rows.encoding.values import numbers_of, texts_of
+from runtime.rows.tables.arrow import arrow_columns, is_arrow, read_parquet
+from runtime.rows.tables.columns import as_column, as_columns, frame_columns, levels_of
 
 
 class Source(NamedTuple):

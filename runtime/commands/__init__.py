@@ -9,6 +9,7 @@ loaded     a program that is loaded as the options ask
 settings   the option --set, and its fields of the result line
 sandbox    limits that the operating system enforces
 arrays/    arrays from the command line, and to it
+tables/    tables of predictions
 reports/   reports of a run: progress, metrics, traces, records
 sweeps/    the runs of a sweep, and their table
 """

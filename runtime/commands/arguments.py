@@ -78,6 +78,7 @@ def _execute(verbs: Any, name: str) -> None:
         "runtime execute digits.pb --entry evaluate --load trained.safetensors",
         "runtime execute digits.pb --entry predict --load trained.safetensors \\",
         "    --feed image=@images.npy --fetch probabilities=@p.npy",
+        "runtime execute iris.pb --entry predict --load trained.safetensors --data new.csv --out predictions.csv",
         "runtime execute small.pb --spill-dir /var/tmp    # made by compiler plan --spill",
     )
     what = verb.add_argument_group("what to run")
@@ -93,6 +94,13 @@ def _execute(verbs: Any, name: str) -> None:
     )  # fmt: skip
     add_rows(verb)
     out = verb.add_argument_group("output arrays")
+    out.add_argument(
+        "--out", type=Path, metavar="FILE",
+        help="write predictions as a table with ids, classes, probabilities or numbers: .csv, .tsv, .jsonl or .parquet",
+    )  # fmt: skip
+    out.add_argument(
+        "--id", metavar="COLUMN", help="with --out: column of the table of --data that names its rows; default id"
+    )
     out.add_argument(
         "--fetch", action="append", default=[], metavar="NAME[=@FILE]",
         help="print a fetch or any other tensor of the entry, or write it to a .npy file",
@@ -142,6 +150,7 @@ def _replay(verbs: Any, name: str) -> None:
     verb.set_defaults(checkpoint=None, every=None, keep=3, resume=False, retarget_schedule=False)
     verb.set_defaults(change_settings=False, change_data=False)
     verb.set_defaults(metrics=None, tensorboard=None, trace=None, record=None, check_nan=False, reproduce=None)
+    verb.set_defaults(out=None, id=None)
 
 
 def _check(verbs: Any, name: str) -> None:

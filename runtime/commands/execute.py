@@ -27,6 +27,7 @@ from runtime.dtypes import Array
 from runtime.errors import OutOfTime, UsageError
 from runtime.files.output import require_form
 from runtime.memory.limit import MemoryLimit, peak_rss
+from runtime.rows.table_names import is_table
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.course import MAX_STEPS_AT_ONCE
 from runtime.runs.evaluation import run_over
@@ -87,6 +88,7 @@ def perform(options: argparse.Namespace) -> Performed:
     names = list(dict.fromkeys([fetch.name for fetch in wanted] + list(expected)))
     _require_free(options, [fetch.file for fetch in wanted])
     feeds = read_feeds(options.feed, memory) or None
+    table = _taken_table(options)
     with ExitStack() as stack:
         handler = _log_to(options, stack)
         overtime = Overtime(options.max_time, options.say)
@@ -101,13 +103,16 @@ def perform(options: argparse.Namespace) -> Performed:
         entry = options.entry or run.session.training_entry()
         between = _limits(options.interrupts, overtime)
         with reproducing(options, run):
-            if trains(run.program, run.session.bindings(entry)[0].block):
+            if options.out:
+                arrays, fields = _write_table(options, run, entry, table, feeds, columns, names, between)
+            elif trains(run.program, run.session.bindings(entry)[0].block):
                 arrays, fields = _train(options, run, entry, feeds, names, between, overtime, handler, stack)
             else:
                 arrays, fields = _run_over(options, run, entry, feeds, names, between)
         if trace is not None:
             trace.write(force=options.force)
-    give(wanted, decoded(run, columns, arrays), force=options.force)
+    if not options.out:
+        give(wanted, decoded(run, columns, arrays), force=options.force)
     if options.save or options.in_place:
         layout = "prograd" if options.load else options.layout
         run.save(options.save or options.load, layout=layout, force=options.force or options.in_place)
@@ -195,6 +200,39 @@ def _run_over(
     return results.arrays, [("entry", entry), ("steps", results.steps), *metric_fields(results.metrics)]
 
 
+def _taken_table(options: argparse.Namespace) -> Path | None:
+    """Return the table of new rows that `--out` predicts piece by piece, and take it away from the program's data."""
+    if not options.out or options.data is None or not is_table(options.data):
+        return None
+    if options.feed or options.split:
+        raise UsageError(f"--data {options.data} has the rows, and so has --{'feed' if options.feed else 'split'}")
+    table, options.data = options.data, None
+    return table
+
+
+def _write_table(
+    options: argparse.Namespace,
+    run: Run,
+    entry: str,
+    table: Path | None,
+    feeds: Mapping[str, object] | None,
+    decode: Mapping[str, str],
+    fetch: list[str],
+    between: Between,
+) -> tuple[dict[str, Array], Fields]:
+    """Write the predictions of an entry as a table, and return the fields of the result."""
+    from runtime.commands.tables.predict import Asked, predict_to_file  # few commands need it
+
+    if trains(run.program, run.session.bindings(entry)[0].block):
+        raise UsageError(f"--out is a table of predictions, and the entry {entry!r} trains; say --entry predict")
+    rows = feeds or options.split
+    asked = Asked(options.out, table, rows, options.id, decode, [name for name in fetch if name not in decode])
+    count = predict_to_file(run, entry, asked, force=options.force, between=between)
+    if computes_with_initial_values(run.session, entry):
+        logging.getLogger("prograd").info("nothing was loaded: the entry %r computed with initial values", entry)
+    return {}, [("entry", entry), ("rows", count)]
+
+
 def _loaded(options: argparse.Namespace) -> Run:
     """Return the program, with the requested states."""
     run = loaded_run(options, check_nan=options.check_nan, memory=options.memory)
@@ -236,6 +274,12 @@ def _require_consistent(options: argparse.Namespace) -> None:
             _takes_some(options) and options.record,
             "--record names one file that was loaded; save what --only, --rename and --layout took, and load that file",
         ),
+        (options.id and not options.out, "--id names the rows of a table of predictions; give --out predictions.csv"),
+        (options.out and options.expect, "--out writes a table, and --expect compares arrays; leave one of them out"),
+        (
+            options.out and any("=@" in name for name in options.fetch),
+            "--out writes fetches as columns of one table, and --fetch NAME=@FILE as files; leave one of them out",
+        ),
         (options.in_place and not options.load, "--in-place saves to the file of --load; give --load"),
         (options.in_place and options.save, "--in-place and --save both say where to save; give one of them"),
         (options.reproduce and not options.check_nan, "--reproduce keeps what --check-nan finds; give --check-nan"),
@@ -273,7 +317,11 @@ def _require_free(options: argparse.Namespace, fetched: list[Path | None]) -> No
         from runtime.runs.reproducer import require_folder
 
         require_folder(options.reproduce, force=options.force)
-    outputs = [options.save, options.trace, options.record, *fetched]
+    if options.out:
+        from runtime.commands.tables.writers import require_writer
+
+        require_writer(options.out)
+    outputs = [options.save, options.out, options.trace, options.record, *fetched]
     if not options.resume:
         outputs.append(options.metrics)
     require_free(outputs, force=options.force)

@@ -103,7 +103,7 @@ def add_rows(verb: argparse.ArgumentParser) -> None:
         "--data",
         type=Path,
         metavar="FILE",
-        help="data file in place of the program's, with the same keys, or a .csv file",
+        help="data file in place of the program's, with the same keys, or a table: .csv, .jsonl, .parquet",
     )
     rows.add_argument(
         "--split", metavar="NAME", help="split to read; default the one that the program names for the entry"

@@ -20,5 +20,7 @@ source         rows that arrive one after another, in unknown number
 streamed       the rows of a source, as steps take them
 read_ahead     the rows of the next step, read on a thread during a step
 encoding/      the mapping of values to numbers, kept with packed rows
+tables/        tables: files of new rows, read in pieces, and values of Python as columns
+table_names    names of files that are tables
 casts          the implicit casts of rows
 """

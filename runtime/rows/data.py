@@ -27,11 +27,9 @@ from runtime.rows.data_files import Columns, read_columns
 from runtime.rows.orders import NUMBER_BYTES, Listed, Order, Span
 from runtime.rows.rows import Rows, common_length
 from runtime.rows.stored_column import Column, FileColumn, StoredColumn, StoredNumbers
+from runtime.rows.table_names import is_table
 
-TABLES: Final = (".csv", ".tsv")
-"""Suffixes of files whose rows are encoded as the program's own were."""
-
-OTHER_FORMS: Final = (".txt", ".json", ".jsonl", ".parquet", ".npy", ".pkl", ".pt", ".h5", ".xlsx")
+OTHER_FORMS: Final = (".txt", ".json", ".npy", ".pkl", ".pt", ".h5", ".xlsx")
 """Suffixes of files of other formats that hold rows; a file with another suffix may be a safetensors file."""
 
 if TYPE_CHECKING:
@@ -51,7 +49,7 @@ class Data:
         """Read nothing yet; `file` replaces the program's own data file, and may be any file with the same keys."""
         if file is not None and file.suffix.lower() in OTHER_FORMS:
             raise DataError(
-                f"{file}: rows are read from .safetensors, .npz and .csv files; "
+                f"{file}: rows are read from .safetensors, .npz, .csv, .jsonl and .parquet files; "
                 f"compiler data pack {file} -o rows.safetensors makes one of what it can"
             )
         if file is not None and file.is_dir():
@@ -235,21 +233,21 @@ class Data:
     @property
     def _is_table(self) -> bool:
         """Return True if the rows are all those of a table, which has no splits."""
-        return self._given is not None and self._given.suffix.lower() in TABLES
+        return self._given is not None and is_table(self._given)
 
     def _of_table(self, keys: Sequence[str]) -> Columns:
         """Return the rows of a table, encoded as the program's own."""
-        from runtime.rows.encoding.csv_rows import read_csv
         from runtime.rows.encoding.row_errors import original_rows
+        from runtime.rows.tables.read_table import read_table
 
-        table, lines = read_csv(self._file, self._memory)
+        table, lines, in_lines = read_table(self._file, self._memory)
         try:
             encoding = self.encoding()
         except DataError as error:
             raise DataError(f"{self._file}: a table is encoded as the program's own rows were; {error}") from None
         try:
             self._memory.require(encoding.text_bytes(table, keys), f"the rows of {self._file}")
-            with original_rows(lines, lines=True):
+            with original_rows(lines, lines=in_lines):
                 arrays = encoding.encode(table, keys)
         except DataError as error:
             raise DataError(f"{self._file}: {error}") from None

@@ -8,7 +8,7 @@ step rejects one, the prediction is recomputed from the beginning, which gives t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from runtime.runs.evaluation import run_over, steps_over
 from runtime.runs.session import Session
 from runtime.runs.untrained import warn_if_untrained
 
+if TYPE_CHECKING:
+    from runtime.runs.raw.raw_rows import RawRows
+
 MAX_SCRIPTS: Final = 64
 """Upper bound on the scripts that are kept: ever new shapes are rare, and must not fill the memory."""
 
@@ -32,6 +35,7 @@ class Predictions:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._scripts: dict[_Key, _Script] = {}
+        self._raw: dict[str, RawRows] = {}
 
     def __call__(self, entry: str, x: object) -> dict[str, Array]:
         """Return an entry's fetches by name, for an array for its only feed, or an array per feed, or a frame."""
@@ -46,6 +50,27 @@ class Predictions:
         if not self._session.states.is_told:
             warn_if_untrained(self._session, entry)
         return arrays
+
+    def of_table(self, entry: str, x: object, *, raw: bool | None) -> dict[str, Array] | None:
+        """Return the fetches and the predicted values for rows as a table has them; None for arrays for feeds.
+
+        With `raw` None, the rows themselves tell whether they are those of a table.
+        """
+        if raw is False or (raw is None and not self._may_be_raw(x)):
+            return None
+        if entry not in self._raw:
+            from runtime.runs.raw.raw_rows import RawRows  # few runs have tables: start-up time
+
+            self._raw[entry] = RawRows(self._session, entry)
+        rows = self._raw[entry]
+        if raw is None and not rows.is_raw(x):
+            return None
+        arrays = self(entry, rows.encoded(x))
+        return arrays | rows.values(arrays)
+
+    def _may_be_raw(self, x: object) -> bool:
+        """Return True if rows may be those of a table: most predictions are of arrays, and ask no further."""
+        return self._session.data.is_encoded and type(x) is not np.ndarray and not isinstance(x, list | tuple)
 
     def _feeds(self, entry: str, x: object) -> Mapping[str, object]:
         feeds = self._session.bindings(entry)[0].feeds

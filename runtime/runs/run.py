@@ -288,14 +288,24 @@ class Run(metaclass=Renaming):
         warn_if_untrained(self.session, entry)
         return Fetched(results.metrics | results.tables)
 
-    def predict(self, x: object, *, entry: str = "predict") -> dict[str, Array]:
+    def predict(self, x: object, *, entry: str = "predict", raw: bool | None = None) -> dict[str, Array]:
         """Return an entry's fetches for any number of rows, always by name.
 
+        Rows as a table has them are encoded like the packed rows of the training. The result then has the predicted
+        values too, by the name of the label: names of classes, or numbers in their own units.
+
         Args:
-            x: an array for the entry's one feed, or an array per feed, or a frame of pandas with a column for each.
+            x: an array for the entry's one feed, or an array per feed; or rows as a table has them: a frame of pandas,
+                polars or Arrow, or a mapping of columns. Labels and other columns may be missing, and are ignored.
             entry: name of the entry.
+            raw: True for rows as a table has them, False for encoded arrays. By default frames, texts, and columns
+                that are joined in a feed tell; for a program that knows no table, all rows are arrays for its feeds.
+
+        Raises DataError, which names the row, for a value that cannot be encoded; UsageError for numbers that may be
+        either raw or encoded.
         """
-        return Fetched(self._predictions(entry, x))
+        of_table = self._predictions.of_table(entry, x, raw=raw)
+        return Fetched(self._predictions(entry, x) if of_table is None else of_table)
 
     def set(self, *unnamed: Never, **values: float) -> None:
         """Set settings of the program to other values, for all steps from now on.

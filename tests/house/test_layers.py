@@ -39,6 +39,7 @@ OF_RUNTIME_IN_ONE_FILE = {
         "runtime.files.tensor_files",
     ): "rows are counted in the file that the runtime reads",
     ("compiler/build/columns.py", "runtime.files.tensor_files"): "so are its columns",
+    ("compiler/build/columns.py", "runtime.rows.encoding.encoding"): "a program keeps the encoding of packed rows",
     (
         "compiler/build/brought_arrays.py",
         "runtime.files.tensor_files",

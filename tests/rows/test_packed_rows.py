@@ -13,6 +13,7 @@ import prograd
 import runtime
 from compiler.__main__ import main as compiler_main
 from prograd import Program, layers, ops, sgd
+from prograd_proto.files import save
 from runtime.__main__ import main as runtime_main
 
 PEOPLE = """name,age,height,city,species
@@ -396,6 +397,11 @@ def test_of_two_files_that_are_missing_the_one_that_was_typed_is_named(here, cap
     assert runtime_main(command) == 4
     assert capsys.readouterr().err == "runtime: new.csv: the rows cannot be read: No such file or directory\n"
     Path("new.csv").write_text("age,height\n1,1\n")
+    assert runtime_main(command) == 0  # the program has the encoding
+    program = prograd.load("p.pb").program
+    program.data.ClearField("encoding")  # as one of before has none
+    save(program, "p.pb", force=True)
+    capsys.readouterr()
     assert runtime_main(command) == 4
     assert capsys.readouterr().err == (
         "runtime: new.csv: a table is encoded as the program's own rows were; rows.safetensors: the program's file "

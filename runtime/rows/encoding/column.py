@@ -62,6 +62,11 @@ class Column:
         """True if a row is more than one number."""
         return self.listed or self.kind == "text"
 
+    @property
+    def changes_numbers(self) -> bool:
+        """True if a number of the table becomes another number."""
+        return self.kind == "class" or self.mean is not None
+
     def to_json(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults."""
         return {

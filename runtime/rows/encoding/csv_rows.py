@@ -72,7 +72,7 @@ def text_of(path: Path, raw: bytes) -> str:
 
 def _table(path: Path, lines: Lines) -> Table:
     """Return all records as columns. Raises DataError if they are no table."""
-    separator = "\t" if path.suffix.lower() == ".tsv" else _separator(lines.first())
+    separator = "\t" if path.suffix.lower() == ".tsv" else separator_of(lines.first())
     names: list[str] = []
     begins: list[int] = []
     counted = lines.counted(separator, lambda: len(names) * len(begins))
@@ -88,7 +88,7 @@ def _header(path: Path, reader: Reader) -> list[str]:
     try:
         for record in reader:
             if record:
-                return _names(path, record)
+                return header_names(path, record)
             begin = reader.line_num + 1
     except csv.Error as error:
         raise _no_table(path, error, begin, reader.line_num) from None
@@ -104,7 +104,7 @@ def _columns(path: Path, reader: Reader, width: int, begins: list[int]) -> list[
         for record in reader:
             if record:
                 if len(record) != width:
-                    raise _unequal(path, begin, len(record), width)
+                    raise unequal(path, begin, len(record), width)
                 rows.append(record)
                 begins.append(begin)
                 if len(rows) * width >= _CHUNK:
@@ -116,11 +116,12 @@ def _columns(path: Path, reader: Reader, width: int, begins: list[int]) -> list[
     return columns
 
 
-def _unequal(path: Path, begin: int, found: int, width: int) -> DataError:
+def unequal(path: Path, begin: int, found: int, width: int) -> DataError:
+    """Return the error about a record of another length than the first line."""
     return DataError(f"{path}: line {begin} has {found} values, and the first line names {width} columns")
 
 
-def _separator(first: str) -> str:
+def separator_of(first: str) -> str:
     """Return the first of the separators that the first line has, or a comma."""
     return next((separator for separator in _SEPARATORS if separator in first), ",")
 
@@ -139,7 +140,7 @@ def _append(columns: list[list[str]], rows: list[list[str]]) -> None:
     rows.clear()
 
 
-def _names(path: Path, record: list[str]) -> list[str]:
+def header_names(path: Path, record: list[str]) -> list[str]:
     """Return the names of the columns. Raises DataError if one has none, two are alike, or all are numbers."""
     names = [name.strip() for name in record]
     seen: set[str] = set()

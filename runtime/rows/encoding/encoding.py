@@ -111,10 +111,16 @@ class Encoding:
 
         Raises DataError if there is no such column, or a number stands for no value.
         """
-        column = self._column(name)
+        column = self.column(name)
         if numbers.dtype.kind == "f" and column.values and numbers.shape[1:] == (len(column.values),):
             numbers = numbers.argmax(axis=1)
         return column.decode(numbers)
+
+    def members(self, key: str) -> list[Column]:
+        """Return the columns of a table that an array is made of; raise DataError for an unknown array."""
+        if key in self.joined:
+            return [self.columns[name] for name in self.joined[key]]
+        return [self.column(key)]
 
     def _is_text(self, name: str) -> bool:
         return name in self.columns and self.columns[name].kind == "text"
@@ -125,9 +131,10 @@ class Encoding:
         return self._encoded(table, key)
 
     def _encoded(self, table: Mapping[str, Array], name: str) -> Array:
-        return self._column(name).encode(_there(table, name))
+        return self.column(name).encode(_there(table, name))
 
-    def _column(self, name: str) -> Column:
+    def column(self, name: str) -> Column:
+        """Return the column of that name; raise DataError if there is none."""
         if name not in self.columns:
             hint = closest(name, self.columns) or f"; there are {', '.join(self.columns)}"
             raise DataError(f"the packed rows have no column {name!r}{hint}")

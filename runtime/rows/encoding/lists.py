@@ -13,7 +13,7 @@ from runtime.rows.encoding.values import shown
 
 def is_listed(raw: Array) -> bool:
     """Return True if rows are lists, whose lengths may differ."""
-    return raw.dtype.kind == "O" and any(isinstance(value, list) for value in raw.tolist())
+    return raw.dtype.kind == "O" and list in set(map(type, raw.tolist()))
 
 
 def lists_of(name: str, raw: Array) -> list[list[Any]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from compiler.data.extras import extra
-from compiler.data.tables import as_column
 from prograd_proto.regular_files import open_regular
 from runtime.dtypes import Array
 from runtime.errors import DataError
+from runtime.rows.tables.columns import as_column
+from runtime.rows.tables.extras import extra
+from runtime.rows.tables.piece import PIECE_ROWS
 
 
 def read_parquet(path: Path) -> dict[str, Array]:
@@ -23,6 +25,20 @@ def read_parquet(path: Path) -> dict[str, Array]:
     except Exception as error:
         raise DataError(f"{path}: this cannot be read as a Parquet file: {_first_line(error)}") from None
     return _columns(f"{path}", table)
+
+
+def parquet_pieces(path: Path, stream: Any, wanted: Collection[str] | None) -> Iterator[tuple[dict[str, Array], int]]:
+    """Yield the wanted columns, or all, of some rows at a time, and their number; for errors see `read_parquet`."""
+    parquet = extra("pyarrow.parquet", "reading Parquet")
+    try:
+        file = parquet.ParquetFile(stream)
+        names = [name for name in file.schema_arrow.names if wanted is None or name in wanted]
+        for batch in file.iter_batches(batch_size=PIECE_ROWS, columns=names):
+            yield _columns(f"{path}", batch), batch.num_rows
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"{path}: this cannot be read as a Parquet file: {_first_line(error)}") from None
 
 
 def is_arrow(source: object) -> bool:
@@ -59,7 +75,7 @@ def _levels(table: Any) -> dict[str, tuple[str, ...]]:
 
 def _columns(what: str, table: Any) -> dict[str, Array]:
     found: dict[str, Array] = {}
-    for number, name in enumerate(map(str, table.column_names)):
+    for number, name in enumerate(map(str, table.schema.names)):
         if name in found:
             raise DataError(f"{what}: there are two columns {name!r}")
         found[name] = as_column(_values(what, name, table.column(number)))

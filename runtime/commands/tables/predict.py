@@ -1,0 +1,147 @@
+"""An entry run over rows, and its predictions written as a table, in memory that does not grow with the rows.
+
+1. The rows of a table are read in pieces, and each is encoded by the encoding in the program.
+2. The entry computes the rows of a piece, and its fetches become values and columns of the table.
+3. The file appears when its last row is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+import numpy as np
+
+from prograd_proto.spelling import closest
+from runtime.commands.tables.fields import Field, fields_of
+from runtime.commands.tables.writers import WRITERS
+from runtime.errors import DataError, UsageError
+from runtime.files.output import write_output
+from runtime.rows.encoding.encoding import Encoding
+from runtime.rows.encoding.row_errors import original_rows
+from runtime.rows.orders import Listed
+from runtime.rows.rows import Rows
+from runtime.rows.tables.piece import PIECE_ROWS, Piece
+from runtime.rows.tables.read_table import table_pieces
+from runtime.runs.evaluation import run_over
+from runtime.runs.raw.answers import Answer, answers_of
+from runtime.runs.raw.raw_rows import RawRows
+from runtime.runs.run import Run
+
+ID: Final = "id"
+"""Name of the column of a table that names its rows, unless the encoding has a column of that name."""
+
+ROW: Final = "row"
+"""Name of the column of predictions that counts rows from 0, where nothing else names them."""
+
+Between = Callable[[], None]
+
+
+class Asked(NamedTuple):
+    """The table to write.
+
+    Attributes:
+        out: path of the file.
+        table: path of the table of new rows; None for the program's own rows or arrays.
+        feeds: arrays for the feeds, or the name of a split; unused with `table`.
+        ids: column of the table that names its rows; None for the one called "id", or else the number of the row.
+        decode: columns by fetch, in place of those that the program tells.
+        fetch: names of the fetches to write; all if there are none.
+    """
+
+    out: Path
+    table: Path | None
+    feeds: Mapping[str, object] | str | None
+    ids: str | None
+    decode: Mapping[str, str]
+    fetch: Sequence[str]
+
+
+def predict_to_file(run: Run, entry: str, asked: Asked, *, force: bool, between: Between) -> int:
+    """Write the predictions of an entry as a table, and return the number of its rows.
+
+    Raises UsageError for names that do not fit the entry, DataError for rows that cannot be read or encoded; there is
+    no file then.
+    """
+    count = 0
+
+    def write(stream: BinaryIO) -> None:
+        nonlocal count
+        with closing(WRITERS[asked.out.suffix.lower()](stream)) as writer:
+            of = _of_rows if asked.table is None else _of_table
+            for fields in of(run, entry, asked, between):
+                writer.write(fields)
+                count += len(fields[0].values)
+
+    write_output(asked.out, write, force=force)
+    return count
+
+
+def _of_table(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[list[Field]]:
+    """Yield the columns of predictions for the pieces of a table."""
+    path = asked.table
+    assert path is not None, "asked for rows of a table"
+    rows = RawRows(run.session, entry, asked.decode)
+    answers = _chosen(rows.answers, entry, asked.fetch)
+    ids = asked.ids or (ID if ID not in rows.names else None)
+    wanted = [*rows.names, *([ids] if ids else [])]
+    numbers = rows.is_numbers and (asked.ids is None and not _has_column(path, ids))
+    done = 0
+    for piece in table_pieces(path, wanted, numbers=numbers):
+        between()
+        try:
+            with original_rows(piece.numbers, lines=piece.in_lines):
+                feeds = rows.feeds(piece.columns)
+                named = _named(piece, asked.ids, ids, done)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from None
+        arrays = run.predict(feeds, entry=entry, raw=False)
+        yield fields_of(named, answers, arrays)
+        done += len(piece)
+
+
+def _has_column(path: Path, name: str | None) -> bool:
+    """Return True if a table has a column, which only its first piece tells."""
+    if name is None:
+        return False
+    return any(name in piece.columns for piece, _ in zip(table_pieces(path, [name]), range(1), strict=False))
+
+
+def _named(piece: Piece, asked: str | None, ids: str | None, done: int) -> Field:
+    """Return the column that names the rows."""
+    if ids is not None and ids in piece.columns:
+        values = piece.columns[ids]
+        return Field((ids,), values)
+    if asked is not None:
+        raise DataError(f"--id {asked}: there is no column {asked!r}{closest(asked, piece.columns)}")
+    return Field((ROW,), np.arange(done, done + len(piece)))
+
+
+def _of_rows(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[list[Field]]:
+    """Yield the columns of predictions for rows that are encoded already."""
+    if asked.ids is not None:
+        raise UsageError(f"--id {asked.ids} names a column of a table; give one by --data, as in --data new.csv")
+    session = run.session
+    bound = session.bindings(entry)[0]
+    encoding = session.data.encoding() if session.data.is_encoded or asked.decode else Encoding({})
+    answers = _chosen(answers_of(session.program, bound, encoding, asked.decode), entry, asked.fetch)
+    rows = session.rows(entry, asked.feeds)
+    for start in range(0, len(rows), PIECE_ROWS):
+        part = Rows(rows.columns, rows.whole, Listed(rows.order.numbers(start, PIECE_ROWS)))
+        arrays = run_over(session, entry, part, between=between).arrays
+        count = min(PIECE_ROWS, len(rows) - start)
+        yield fields_of(Field((ROW,), np.arange(start, start + count)), answers, arrays)
+
+
+def _chosen(answers: list[Answer], entry: str, fetch: Sequence[str]) -> list[Answer]:
+    """Return the answers of the fetches that are named; raise UsageError if there are none."""
+    known = [answer.fetch for answer in answers]
+    for name in fetch:
+        if name not in known:
+            hint = closest(name, known) or f"; there are {', '.join(known) or 'none'}"
+            raise UsageError(f"--out: the entry {entry!r} has no fetch {name!r} with rows{hint}")
+    if not known:
+        raise UsageError(f"--out: the entry {entry!r} has no fetch with rows; declare one by program.outputs")
+    return [answer for answer in answers if not fetch or answer.fetch in fetch]

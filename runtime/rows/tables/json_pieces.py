@@ -1,0 +1,50 @@
+"""Pieces of a file of JSON lines: an object on each line, whose members are the values of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from json import loads
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+import numpy as np
+
+from runtime.errors import DataError
+from runtime.rows.tables.columns import as_column
+from runtime.rows.tables.piece import PIECE_ROWS, Piece
+
+MAX_LINE_BYTES: Final = 1 << 26
+"""Largest number of bytes of a line."""
+
+
+def json_pieces(path: Path, stream: BinaryIO) -> Iterator[Piece]:
+    """Yield the pieces of JSON lines; a member that a row lacks is a missing value.
+
+    Raises DataError, which names the line, for anything but an object on a line.
+    """
+    objects = _objects(path, stream)
+    while piece := list(islice(objects, PIECE_ROWS)):
+        yield piece_of([row for _, row in piece], np.array([line for line, _ in piece], np.int64), in_lines=True)
+
+
+def piece_of(rows: list[dict[str, Any]], numbers: Any, *, in_lines: bool) -> Piece:
+    """Return rows that are objects as columns."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return Piece({name: as_column([row.get(name) for row in rows]) for name in names}, numbers, in_lines)
+
+
+def _objects(path: Path, stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:
+    line = 0
+    while raw := stream.readline(MAX_LINE_BYTES):
+        line += 1
+        if not raw.strip():
+            continue
+        try:
+            row: object = loads(raw)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path}: line {line} is no JSON: {error}") from None
+        if not isinstance(row, dict):
+            what = type(row).__name__
+            raise DataError(f'{path}: line {line} is of type {what}; each line is an object, as in {{"age": 31}}')
+        yield line, cast(dict[str, Any], row)

@@ -1,0 +1,119 @@
+"""Rows as a table has them, for an entry: encoded by the encoding in the program, and its fetches as values again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
+
+from prograd_proto.ragged_names import OFFSETS, base_of
+from runtime.dtypes import Array, numpy_dtype
+from runtime.entries import BoundEntry
+from runtime.errors import DataError, UsageError
+from runtime.rows.by_feed import is_frame
+from runtime.rows.encoding.column import Column
+from runtime.rows.encoding.encoding import Encoding
+from runtime.rows.encoding.row_errors import original_rows
+from runtime.rows.tables.arrow import arrow_columns, is_arrow
+from runtime.rows.tables.columns import as_columns, frame_columns
+from runtime.runs.raw.answers import answers_of
+from runtime.runs.session import Session
+
+
+class RawRows:
+    """The conversion of the rows of tables for one entry.
+
+    Attributes:
+        names: columns of a table that the entry needs.
+        is_numbers: True if all of them are read as float64.
+        answers: the meaning of its fetches.
+    """
+
+    def __init__(self, session: Session, entry: str, decode: Mapping[str, str] | None = None) -> None:
+        """Prepare an entry; raise DataError if the program's data has no encoding, or lacks a column."""
+        self.encoding: Encoding = session.data.encoding()
+        self.bound: BoundEntry = session.bindings(entry)[0]
+        keys = {column.feed: column.key for column in session.program.data.columns}
+        for feed in self.bound.feeds:
+            if feed not in keys:
+                raise DataError(f"entry {entry!r} reads the feed {feed!r}, which no column of the data gives")
+        ragged = {name for name, column in self.encoding.columns.items() if column.is_ragged}
+        follow = {feed for feed in self.bound.feeds if base_of(keys[feed]) in ragged}  # lengths and masks
+        self._keys = {feed: keys[feed] for feed in self.bound.feeds if feed not in follow}
+        self.columns: list[Column] = [c for key in self._keys.values() for c in self.encoding.members(key)]
+        self.names = list(dict.fromkeys(column.name for column in self.columns))
+        self.is_numbers = all(column.kind == "number" and not column.listed for column in self.columns)
+        self.answers = answers_of(session.program, self.bound, self.encoding, decode)
+        self._entry = entry
+
+    def feeds(self, table: Mapping[str, Array]) -> dict[str, object]:
+        """Return the feeds for the rows of a table; rows of unequal length are lists of arrays.
+
+        Raises DataError, which names the row, for a value that cannot be encoded, or a column that the table lacks.
+        """
+        arrays = self.encoding.encode(table, self._keys.values())
+        found: dict[str, object] = {}
+        for feed, key in self._keys.items():
+            array = arrays[key]
+            found[feed] = np.split(array, arrays[key + OFFSETS][1:-1]) if key + OFFSETS in arrays else array
+        return found
+
+    def values(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the predicted values of each label by its name."""
+        found: dict[str, Array] = {}
+        for answer in self.answers:
+            if answer.column is not None and answer.column.name not in found:
+                found[answer.column.name] = answer.values(arrays[answer.fetch])
+        return found
+
+    def is_raw(self, x: object) -> bool:
+        """Return True if rows from a caller are those of a table, and False if they are arrays for feeds.
+
+        Raises UsageError for numbers that may be either, of a column whose encoding changes numbers.
+        """
+        if is_arrow(x) or is_frame(x):
+            return True
+        if not isinstance(x, Mapping):
+            return False
+        given = {str(name): value for name, value in cast(Mapping[object, object], x).items()}
+        if not self._keys.keys() <= given.keys():
+            return any(name in given for name in self.names)
+        if any(_has_texts(value) for value in given.values()):
+            return True
+        for feed, key in self._keys.items():
+            column = self.encoding.columns.get(key)
+            if column is not None and column.changes_numbers and not _is_array(given[feed], self.bound, feed):
+                raise UsageError(
+                    f"predict: {feed!r} may be numbers of the table or encoded ones, which differ; "
+                    "say raw=True for those of the table, raw=False for encoded ones"
+                )
+        return False
+
+    def table(self, x: object) -> dict[str, Array]:
+        """Return rows from a caller as columns of a table."""
+        if hasattr(x, "dtypes") and hasattr(x, "iloc"):
+            return frame_columns(x)
+        if is_arrow(x):
+            return arrow_columns(x)[0]
+        if isinstance(x, Mapping):
+            return as_columns(cast(Mapping[object, object], x))
+        raise UsageError(f"predict: rows of a table are a frame or columns by name, not {type(x).__name__}")
+
+    def encoded(self, x: object) -> dict[str, object]:
+        """Return the feeds for rows from a caller; errors name the row."""
+        with original_rows(None, lines=False):
+            return self.feeds(self.table(x))
+
+
+def _has_texts(value: object) -> bool:
+    if isinstance(value, np.ndarray):
+        return cast(Array, value).dtype.kind in "OUS"
+    if not isinstance(value, list | tuple):
+        return False
+    return any(isinstance(element, str) or element is None for element in cast(list[object], value))
+
+
+def _is_array(value: object, bound: BoundEntry, feed: str) -> bool:
+    """Return True for an array of exactly the feed's dtype, as encoding gives it."""
+    return isinstance(value, np.ndarray) and cast(Array, value).dtype == numpy_dtype(bound.feeds[feed].type.dtype)
