@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shlex
@@ -61,7 +62,7 @@ def do(command: str) -> None:
 
 def test_the_commands_of_the_page_about_rows(here: Path, capsys: pytest.CaptureFixture[str]):
     pillow = pytest.importorskip("PIL.Image")
-    pack, show, predict, like, photos = commands(ROOT / "docs/data.md")
+    pack, show, write, predict, like, photos = commands(ROOT / "docs/data.md")
     rng = np.random.default_rng(0)
     lines = ["name,age,height,city,species"]
     for i in range(150):
@@ -82,6 +83,10 @@ def test_the_commands_of_the_page_about_rows(here: Path, capsys: pytest.CaptureF
     program.compile(batch=4).save("p.pb")
     do("runtime execute p.pb -q --save trained.safetensors")
     Path("new.csv").write_text("age,height,city,species\n10,1.0,Rome,cat\n22,1,Oslo,dog\n11,1,Oslo,cat\n")
+    capsys.readouterr()
+    do(write)
+    with open("predictions.csv", newline="") as file:
+        assert [row["species"] for row in csv.DictReader(file)] == ["cat", "dog", "cat"]
     capsys.readouterr()
     do(predict)
     assert capsys.readouterr().out.splitlines()[0] == "probabilities: text[3] = ['cat', 'dog', 'cat']"
