@@ -321,7 +321,16 @@ def _serve(verbs: Any, name: str) -> None:
     add_how(what)
     add_load(verb.add_argument_group("states"))
     how = verb.add_argument_group("requests")
-    how.add_argument("--port", type=port, default=8000, metavar="PORT", help="port of 127.0.0.1; 0 picks a free one")
+    how.add_argument("--port", type=port, default=8000, metavar="PORT", help="port; 0 picks a free one")
+    how.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS",
+        help="address to listen at; one that other machines reach needs a token; default 127.0.0.1",
+    )  # fmt: skip
+    how.add_argument(
+        "--token-file", type=Path, metavar="FILE",
+        help="file with the token that requests must bring; default that of the variable PROGRAD_TOKEN, or none",
+    )  # fmt: skip
+    how.add_argument("--access-log", type=Path, metavar="FILE", help="append a line for each request to a file")
     how.add_argument(
         "--max-body",
         type=size,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
 from time import perf_counter
 
 from prograd_proto.printable import MAX_WORD_CHARACTERS, result_line, sentence
@@ -13,20 +16,23 @@ from runtime.errors import UsageError
 from runtime.memory.limit import peak_rss
 from runtime.runs.run import Run
 from runtime.runs.untrained import computes_with_initial_values
+from runtime.serving.access import Access, read_token, require_token
 from runtime.serving.endpoints import Limits
 from runtime.serving.predictor import Predictor
-from runtime.serving.server import ADDRESS, Stop, answer, listen, require_library
+from runtime.serving.server import Stop, answer, listen, require_library
 
 
 def serve(options: argparse.Namespace) -> int:
     """Answer requests for predictions over HTTP, until a signal or the end of the time."""
     start = perf_counter()
     _require_consistent(options)
+    token = read_token(options.token_file)
+    require_token(options.host, token)
     run = _loaded(options)
     entry = _entry(options, run)
     predictor = Predictor(run.session, entry, queue=options.queue, together=options.together)
-    taken = listen(options.port)
-    url = f"http://{ADDRESS}:{taken.getsockname()[1]}"
+    taken = listen(options.port, options.host)
+    url = f"http://{f'[{options.host}]' if ':' in options.host else options.host}:{taken.getsockname()[1]}"
     said = _said(run, entry)
     stop = Stop()
 
@@ -39,15 +45,45 @@ def serve(options: argparse.Namespace) -> int:
             )
 
     limits = Limits(options.max_body, options.answer_time)
-    done = answer(
-        predictor, taken, limits, said, stop=stop, ready=ready, report=options.say, seconds=options.max_time
-    )  # fmt: skip
+    with _log(options.access_log, options.say) as log:
+        done = answer(
+            predictor,
+            taken,
+            limits,
+            said,
+            stop=stop,
+            ready=ready,
+            report=options.say,
+            seconds=options.max_time,
+            access=Access(token, log),
+        )
     run.close()
     if not done.is_whole:
         options.interrupts.check()
     fields = [*vars(done.counts).items(), ("computed", predictor.computed), ("wall", f"{perf_counter() - start:.3f}")]
     put(result_line("OK", [("entry", entry), *fields, ("rss", peak_rss())]))
     return EXIT_DONE
+
+
+@contextmanager
+def _log(path: Path | None, say: Callable[[str], object]) -> Generator[Callable[[str], None] | None]:
+    """Yield a function that appends a line to the log of requests; None without a log."""
+    if path is None:
+        yield None
+        return
+    try:
+        file = path.open("a", encoding="utf-8", buffering=1)
+    except OSError as error:
+        raise UsageError(f"--access-log {path}: the log cannot be written: {error.strerror}") from None
+    with file:
+
+        def log(line: str) -> None:
+            try:
+                file.write(line + "\n")
+            except OSError as error:  # a full disk must not end the answers
+                say(f"warning: --access-log {path}: a line is lost: {error.strerror}")
+
+        yield log
 
 
 def _require_consistent(options: argparse.Namespace) -> None:

@@ -2,6 +2,7 @@
 
     GET  /          the description: feeds, fetches, formats, limits
     GET  /health    readiness and counts
+    GET  /metrics   counts and times in the text format of Prometheus
     POST /predict   arrays in, the entry's fetches out
 
 An error is a sentence, as {"error": "..."}. A foreign web page that is open in a local browser cannot send requests.
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from json import dumps
 from math import prod
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from prograd_proto import TensorType, type_of
 from prograd_proto.dtypes import ITEM_BYTES
@@ -29,9 +30,21 @@ from runtime.dtypes import Array, array_type
 from runtime.entries import BoundEntry
 from runtime.errors import ExecutionError, ResourceLimit
 from runtime.memory.limit import MemoryLimit
+from runtime.serving.access import Access, Times, log_line, metrics_text
 from runtime.serving.bodies import Body, Bytes
 from runtime.serving.forms import FORMS, input_arrays, written_bytes
 from runtime.serving.predictor import Arrays, Busy, Predictor, Request
+
+if TYPE_CHECKING:
+    from runtime.serving.raw_requests import RawRequest
+
+JSON: Final = "application/json"
+
+PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""Content-Type of the text format of Prometheus."""
+
+ANYBODY: Final = Access()
+"""Access without a token and without a log."""
 
 MAX_LARGE_BODIES: Final = 16
 """Number of bodies of the largest size that may be in memory at a time; smaller bodies may be more."""
@@ -89,9 +102,18 @@ class Endpoints:
     """
 
     def __init__(
-        self, web: Any, predictor: Predictor, limits: Limits, said: Mapping[str, object], report: Callable[[str], None]
+        self,
+        web: Any,
+        predictor: Predictor,
+        limits: Limits,
+        said: Mapping[str, object],
+        report: Callable[[str], None],
+        access: Access = ANYBODY,
     ) -> None:
         self.counts = Counts()
+        self._access = access
+        self._times = Times()
+        self._raw = predictor.raw
         self._web = web
         self._predictor = predictor
         self._limits = limits
@@ -109,15 +131,32 @@ class Endpoints:
         self._addresses: Mapping[str, tuple[str, Callable[[Any], Awaitable[Any]]]] = {
             "/": ("GET", self.describe),
             "/health": ("GET", self.health),
+            "/metrics": ("GET", self.metrics),
             "/predict": ("POST", self.predict),
         }
 
     async def answer(self, request: Any) -> Any:
         """Return the answer to a request, if its host header means this host, or else a sentence."""
+        if self._access.log is None:
+            return await self._answered(request)
+        start = monotonic()
+        response = await self._answered(request)
+        nbytes = len(response.body) if response.body is not None else 0
+        self._access.log(log_line(request, response.status, nbytes, monotonic() - start))
+        return response
+
+    async def _answered(self, request: Any) -> Any:
         self._answering += 1
         self._idle.clear()
         try:
-            if request.host not in _HOSTS and request.host.rsplit(":", 1)[0] not in _HOSTS:
+            if not self._access.permits(request.headers.get("Authorization", "")):
+                told = "this server asks for a token; send the header Authorization: Bearer TOKEN"
+                raise Refusal(401, told, {"WWW-Authenticate": "Bearer", "Connection": "close"})
+            if (
+                self._access.token is None
+                and request.host not in _HOSTS
+                and request.host.rsplit(":", 1)[0] not in _HOSTS
+            ):
                 raise Refusal(403, f"the host {request.host!r} is not this one; ask for http://127.0.0.1")
             act = self._function(request)
             if "Expect" in request.headers:
@@ -160,10 +199,10 @@ class Endpoints:
         path = request.raw_path.partition("?")[0]
         method, act = self._addresses.get(path) or self._addresses.get(request.path) or ("", None)
         if act is None:
-            raise Refusal(404, "there is /, /health and /predict")
+            raise Refusal(404, "there is /, /health, /metrics and /predict")
         allowed = ("GET", "HEAD") if method == "GET" else (method,)
         if request.method not in allowed:
-            told = "ask for / and /health by GET, for /predict by POST"
+            told = "ask for /, /health and /metrics by GET, for /predict by POST"
             raise Refusal(405, told, {"Allow": ",".join(allowed)})
         return act
 
@@ -175,16 +214,27 @@ class Endpoints:
         types = {tensor.name: type_of(tensor) for tensor in bound.block.tensors}
         fetches = {f.name: _shown(types[f.tensor], f.name in bound.row_names) for f in bound.block.fetches}
         limits = {"body": self._limits.body, "seconds": self._limits.seconds, "together": self._predictor.together}
-        return self._json({**self._said, "feeds": feeds, "fetches": fetches, "forms": [*FORMS], "limits": limits})
+        columns = {} if self._raw is None else {"columns": self._raw.columns}
+        return self._json(
+            {**self._said, **columns, "feeds": feeds, "fetches": fetches, "forms": [*FORMS], "limits": limits}
+        )
 
     async def health(self, request: Any) -> Any:
         """Return the readiness of the server and its counts."""
         del request
         return self._json({"status": "ok", "waiting": self._predictor.waiting, **vars(self.counts)})
 
+    async def metrics(self, request: Any) -> Any:
+        """Return the counts and times in the text format of Prometheus."""
+        del request
+        predictor = self._predictor
+        text = metrics_text(vars(self.counts), predictor.waiting, predictor.computed, self._times)
+        return self._web.Response(body=text.encode(), headers={"Content-Type": PROMETHEUS})
+
     async def predict(self, request: Any) -> Any:
         """Return the entry's fetches for the rows of a request."""
-        until = monotonic() + self._limits.seconds
+        start = monotonic()
+        until = start + self._limits.seconds
         form, answer, names = self._asked(request)
         self._predictor.require_room()
         memory = MemoryLimit(self._room, within=self._memory, who="the request")
@@ -194,12 +244,16 @@ class Endpoints:
                 self._take(request.content.read_nowait(), body, memory)
             else:
                 await self._read(request, body, memory)
-            given = await _given(form, body.bytes, self._predictor.entry[0], memory)
+            raw = await self._raw_rows(form, answer, body.bytes, memory)
+            given = await _given(form, body.bytes, self._predictor.entry[0], memory) if raw is None else raw.feeds
             asked = self._predictor.request(given, until)
             memory.require(asked.rows * self._row_bytes, "the answer")
             arrays = await self._computed(asked)
             chosen = {name: arrays[name] for name in names}
-            written = await _written(answer, chosen, memory)
+            if raw is not None and self._raw is not None:
+                written = self._raw.written(chosen, is_one=raw.is_one)
+            else:
+                written = await _written(answer, chosen, memory)
         except TimeoutError:
             raise self._late(request) from None
         except ResourceLimit as error:
@@ -211,7 +265,28 @@ class Endpoints:
             memory.give_back(len(body))
         self.counts.answered += 1
         self.counts.rows += asked.rows
+        self._times.add(monotonic() - start)
         return self._web.Response(body=written, headers=_headers(answer, chosen))
+
+    async def _raw_rows(self, form: str, answer: str, body: Bytes, memory: MemoryLimit) -> RawRequest | None:
+        """Return the feeds for rows as a table has them; None for arrays for feeds, and for other formats."""
+        if form != JSON:
+            return None
+        if self._raw is None:
+            if bytes(body[:64]).lstrip()[1:].lstrip().startswith(b"{"):
+                what = "the rows are objects, and the program has no encoding of a table"
+                raise Refusal(400, f"{what}; send an array for each feed, or train on rows of compiler data pack")
+            return None
+        try:
+            if len(body) > _LARGE:
+                raw = await asyncio.to_thread(self._raw.read, body, memory)
+            else:
+                raw = self._raw.read(body, memory)
+        except (ValueError, RecursionError) as error:
+            raise Refusal(400, f"the body is not {form}: {error or 'it ends too early'}") from None
+        if raw is not None and answer != JSON:
+            raise Refusal(406, f"rows of a table are answered as {JSON}, and Accept asks for {answer}")
+        return raw
 
     async def _computed(self, asked: Request) -> Arrays:
         arrays = self._predictor.submit(asked)

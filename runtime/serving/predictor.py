@@ -23,18 +23,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from threading import Condition, RLock, Thread
 from time import monotonic
-from typing import Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array, numpy_dtype
 from runtime.entries import BoundEntry
-from runtime.errors import ExecutionError, OutOfTime
+from runtime.errors import DataError, ExecutionError, OutOfTime
 from runtime.rows.rows import checked_feeds, common_length
 from runtime.runs.evaluation import run_over
 from runtime.runs.session import Session
 from runtime.serving.steps import Steps
+
+if TYPE_CHECKING:
+    from runtime.serving.raw_requests import RawRequests
 
 Arrays = dict[str, Array]
 
@@ -62,6 +65,7 @@ class Predictor:
         entry: its bindings, the largest first.
         together: upper bound on the rows that are computed together; 1 if each request is computed alone.
         computed: number of computations of rows.
+        raw: the conversion of rows as a table has them; None if the program knows no table.
         memory: account of the process, in which bodies and their arrays count as well.
     """
 
@@ -71,6 +75,9 @@ class Predictor:
         self.together = (together or self.entry[0].rows) if _is_by_row(self.entry) else 1
         self.computed = 0
         self.memory = session.memory
+        self.raw: RawRequests | None = None
+        if session.data.is_encoded:
+            self.raw = _raw(session, entry)
         self._session = session
         self._most = queue
         feeds = self.entry[0].feeds.values()
@@ -187,6 +194,16 @@ class Predictor:
         name, until = self.entry[0].name, requests[0].until
         rows = self._session.rows(name, requests[0].feeds)
         return run_over(self._session, name, rows, between=lambda: _require_time(until)).arrays
+
+
+def _raw(session: Session, entry: str) -> RawRequests | None:
+    """Return the conversion of rows of tables; None for an entry with other feeds than the program's rows."""
+    from runtime.serving.raw_requests import RawRequests  # only for programs that know a table
+
+    try:
+        return RawRequests(session, entry)
+    except DataError:
+        return None
 
 
 def _has(x: object, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> bool:

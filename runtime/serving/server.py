@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 from runtime.command_line.wakeup import Wakeup
 from runtime.errors import UsageError
 from runtime.extras import extra
-from runtime.serving.endpoints import Counts, Endpoints, Limits
+from runtime.serving.access import Access
+from runtime.serving.endpoints import ANYBODY, Counts, Endpoints, Limits
 from runtime.serving.predictor import Predictor
 
 ADDRESS: Final = "127.0.0.1"
@@ -65,15 +66,19 @@ def require_library() -> Any:
     return extra("aiohttp.web", "serve", "runtime serve")
 
 
-def listen(port: int) -> socket.socket:
-    """Return a socket at a port of the loopback address, any free one for 0; raise UsageError if the port is taken."""
-    taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def listen(port: int, host: str = ADDRESS) -> socket.socket:
+    """Return a socket at a port of an address, any free one for 0; raise UsageError if it cannot be used."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise UsageError(f"--host {host}: this is no address of a machine: {error.strerror}") from None
+    taken = socket.socket(family, kind)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        taken.bind((ADDRESS, port))
+        taken.bind(address)
     except OSError as error:
         taken.close()
-        raise UsageError(f"port {port} of {ADDRESS} cannot be used: {error.strerror}; name another by --port") from None
+        raise UsageError(f"port {port} of {host} cannot be used: {error.strerror}; name another by --port") from None
     return taken
 
 
@@ -87,6 +92,7 @@ def answer(
     ready: Callable[[], None],
     report: Callable[[str], None],
     seconds: float | None = None,
+    access: Access = ANYBODY,
 ) -> Served:
     """Answer requests for predictions until `stop` is called or `seconds` are over; then answer the accepted ones.
 
@@ -99,9 +105,10 @@ def answer(
         ready: callback once requests are accepted.
         report: callback for the sentence of a fault.
         seconds: time after which the server stops by itself.
+        access: the token that requests must bring, and the log of requests.
     """
     web = require_library()
-    endpoints = Endpoints(web, predictor, limits, said, report)
+    endpoints = Endpoints(web, predictor, limits, said, report, access)
     try:
         is_whole = asyncio.run(_serve(web, endpoints, taken, limits, stop, ready, report, seconds))
     finally:

@@ -197,8 +197,8 @@ def test_a_request_that_does_not_fit_is_refused_in_a_sentence(port, asked, statu
 
 
 def test_addresses_methods_fetches_and_hosts_that_there_are_not(port):
-    assert refusal(port, b"[]", path="/perdict") == (404, "there is /, /health and /predict")
-    assert refusal(port, path="/predict") == (405, "ask for / and /health by GET, for /predict by POST")
+    assert refusal(port, b"[]", path="/perdict") == (404, "there is /, /health, /metrics and /predict")
+    assert refusal(port, path="/predict") == (405, "ask for /, /health and /metrics by GET, for /predict by POST")
     assert refusal(port, b"[]", path="/predict?fetch=z") == (400, "there is no fetch 'z'; there are y, best")
     assert refusal(port, X.tobytes(), RAW) == (400, f"{RAW} is one array; name one of y, best, as in ?fetch=y")
     assert refusal(port, b"[]", Host="example.org") == (

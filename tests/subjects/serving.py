@@ -13,7 +13,8 @@ import numpy as np
 
 import runtime
 from compiler import Program, ops, zeros
-from runtime.serving.endpoints import Counts, Limits
+from runtime.serving.access import Access
+from runtime.serving.endpoints import ANYBODY, Counts, Limits
 from runtime.serving.predictor import Predictor
 from runtime.serving.server import Served, Stop, answer, listen
 
@@ -48,6 +49,7 @@ class Serving:
         together: int | None = None,
         body: int = 1 << 20,
         seconds: float = LONG,
+        access: Access = ANYBODY,
     ) -> None:
         self.run = run
         self.faults: list[str] = []
@@ -56,6 +58,7 @@ class Serving:
         self.predictor = Predictor(run.session, entry, queue=queue, together=together)
         self.taken = listen(0)
         self.port: int = self.taken.getsockname()[1]
+        self._access = access
         self._limits = Limits(body, seconds)
         self._ready = Event()
         self._thread = Thread(target=self._serve)
@@ -70,6 +73,7 @@ class Serving:
             ready=self._ready.set,
             report=self.faults.append,
             seconds=LONG,
+            access=self._access,
         )
 
     def __enter__(self) -> Serving:

@@ -63,6 +63,11 @@ class Column:
         return self.listed or self.kind == "text"
 
     @property
+    def is_plain(self) -> bool:
+        """True if each value becomes one number by itself, by its class or by mean and deviation."""
+        return not self.is_vector
+
+    @property
     def changes_numbers(self) -> bool:
         """True if a number of the table becomes another number."""
         return self.kind == "class" or self.mean is not None

@@ -25,6 +25,7 @@ class RawRows:
     """The conversion of the rows of tables for one entry.
 
     Attributes:
+        keys: arrays by feed that are encoded; lengths and masks of unequal rows follow from them.
         names: columns of a table that the entry needs.
         is_numbers: True if all of them are read as float64.
         answers: the meaning of its fetches.
@@ -40,8 +41,8 @@ class RawRows:
                 raise DataError(f"entry {entry!r} reads the feed {feed!r}, which no column of the data gives")
         ragged = {name for name, column in self.encoding.columns.items() if column.is_ragged}
         follow = {feed for feed in self.bound.feeds if base_of(keys[feed]) in ragged}  # lengths and masks
-        self._keys = {feed: keys[feed] for feed in self.bound.feeds if feed not in follow}
-        self.columns: list[Column] = [c for key in self._keys.values() for c in self.encoding.members(key)]
+        self.keys = {feed: keys[feed] for feed in self.bound.feeds if feed not in follow}
+        self.columns: list[Column] = [c for key in self.keys.values() for c in self.encoding.members(key)]
         self.names = list(dict.fromkeys(column.name for column in self.columns))
         self.is_numbers = all(column.kind == "number" and not column.listed for column in self.columns)
         self.answers = answers_of(session.program, self.bound, self.encoding, decode)
@@ -52,9 +53,9 @@ class RawRows:
 
         Raises DataError, which names the row, for a value that cannot be encoded, or a column that the table lacks.
         """
-        arrays = self.encoding.encode(table, self._keys.values())
+        arrays = self.encoding.encode(table, self.keys.values())
         found: dict[str, object] = {}
-        for feed, key in self._keys.items():
+        for feed, key in self.keys.items():
             array = arrays[key]
             found[feed] = np.split(array, arrays[key + OFFSETS][1:-1]) if key + OFFSETS in arrays else array
         return found
@@ -77,11 +78,11 @@ class RawRows:
         if not isinstance(x, Mapping):
             return False
         given = {str(name): value for name, value in cast(Mapping[object, object], x).items()}
-        if not self._keys.keys() <= given.keys():
+        if not self.keys.keys() <= given.keys():
             return any(name in given for name in self.names)
         if any(_has_texts(value) for value in given.values()):
             return True
-        for feed, key in self._keys.items():
+        for feed, key in self.keys.items():
             column = self.encoding.columns.get(key)
             if column is not None and column.changes_numbers and not _is_array(given[feed], self.bound, feed):
                 raise UsageError(
