@@ -5,6 +5,7 @@ adam           updates by Adam and its variants
 adaptive       updates whose rate adapts to each element's gradients
 arrange        flip, roll, repeat, stack and similar ops, composed of others
 attention      attention of queries to values
+augment        random changes of rows in training: flips, crops, colour, noise, cutout, mixup
 conv           convolution of images, and its gradients
 copy           casts, copies, and copies without a gradient
 criteria       losses that are composed of other operators
@@ -55,6 +56,7 @@ from registry.ops.adam import *
 from registry.ops.adaptive import *
 from registry.ops.arrange import *
 from registry.ops.attention import *
+from registry.ops.augment import *
 from registry.ops.conv import *
 from registry.ops.copy import *
 from registry.ops.criteria import *

@@ -13,11 +13,18 @@ NOT_COMPARED = {
     "dropout": ANOTHER_GENERATOR,
     "alpha_dropout": ANOTHER_GENERATOR,
     "feature_dropout": ANOTHER_GENERATOR,
+    "mixup": ANOTHER_GENERATOR,
+    "random_colour": ANOTHER_GENERATOR,
+    "random_crop": ANOTHER_GENERATOR,
+    "random_cutout": ANOTHER_GENERATOR,
+    "random_flip": ANOTHER_GENERATOR,
+    "random_noise": ANOTHER_GENERATOR,
     "linear_scan": "PyTorch has no such function",
     "reload": "PyTorch has no such function",
     "rotary_embedding": "PyTorch has no such function",
     "sinusoidal_positions": "PyTorch has no such function",
     "spill": "PyTorch has no such function",
+    "when_training": "PyTorch has no such function; models there ask self.training",
 }
 """Operators with a gradient, and spelled functions, that no line of the table compares."""
 

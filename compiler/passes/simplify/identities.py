@@ -67,3 +67,9 @@ def chosen_always(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
 def without_bounds(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """Replace clip(x) without a bound by x, which it copies."""
     return [op.inputs[0]] if not any(op.inputs[1:]) else None
+
+
+@rewrites("when_training")
+def chosen_in_training(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
+    """Replace `when_training` by its first operand: entries that do not train have its inference form instead."""
+    return [op.inputs[0]] if scope.type(op.inputs[0]) == scope.result(op) else None

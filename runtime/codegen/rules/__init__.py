@@ -11,6 +11,7 @@ special     the error functions and the gamma functions
 copy        casts and broadcasts
 fill        tensors computed from indices alone, triangles of matrices
 random      random numbers, dropout
+augment     the choice between training and prediction
 update      sgd, momentum
 adam        Adam and similar updates
 adaptive    Adagrad, Adadelta, Lion, RMSprop
@@ -54,6 +55,7 @@ from runtime.codegen.rules import activation as activation
 from runtime.codegen.rules import adam as adam
 from runtime.codegen.rules import adaptive as adaptive
 from runtime.codegen.rules import attention as attention
+from runtime.codegen.rules import augment as augment
 from runtime.codegen.rules import conv as conv
 from runtime.codegen.rules import copy as copy
 from runtime.codegen.rules import ctc as ctc

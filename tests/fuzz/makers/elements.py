@@ -133,6 +133,12 @@ def lerp(d: Draw) -> None:
     d.call("lerp", a, b, a if d.chance(0.1) else other(d, a))
 
 
+@maker("when_training")
+def when_training(d: Draw) -> None:
+    x = d.any(d.choice([d.dtypes, (*ALL, *HALVES)]))
+    d.call("when_training", x, d.tensor(x.shape, x.dtype))
+
+
 @maker("where")
 def where(d: Draw) -> None:
     a = d.any(d.choice([d.dtypes, d.dtypes, (*ALL, *HALVES)]))

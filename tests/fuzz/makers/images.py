@@ -179,3 +179,23 @@ def grid_sample(d: Draw) -> None:
     padding = d.choice(["zeros", "border", "reflection"])
     mode = d.choice(["nearest", "linear", "cubic"])
     d.call("grid_sample", x, grid, mode=mode, padding_mode=padding, align_corners=d.chance(0.5))
+
+
+@maker("random_flip", "random_crop", "random_colour", "random_noise", "random_cutout", "mixup")
+def augmented(d: Draw) -> None:
+    name = d.choice(["random_flip", "random_crop", "random_colour", "random_noise", "random_cutout", "mixup"])
+    x = d.tensor((d.int(1, 3), d.int(1, 4), d.int(1, 4), d.choice([1, 3])))
+    match name:
+        case "random_flip":
+            d.call(name, x, axis=d.choice([1, 2, (1, 2)]), probability=d.choice([0.0, 0.5, 1.0]))
+        case "random_crop":
+            d.call(name, x, padding=d.choice([0, 1, (2, 1)]), value=d.choice([0.0, 1.0]))
+        case "random_colour":
+            strengths = {"saturation": d.choice([0.0, 0.5])} if x.shape[-1] == 3 else {}
+            d.call(name, x, brightness=d.choice([0.0, 0.25]), contrast=d.choice([0.0, 0.5]), **strengths)
+        case "random_noise":
+            d.call(name, x, deviation=d.choice([0.0, 0.5]))
+        case "random_cutout":
+            d.call(name, x, size=d.choice([1, 2, (1, 3)]), value=d.choice([0.0, 1.0]))
+        case _:
+            d.call(name, x, d.tensor((x.shape[0], d.int(1, 3)), x.dtype), alpha=d.choice([0.5, 1.0]))

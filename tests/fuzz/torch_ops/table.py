@@ -13,8 +13,11 @@ TORCH: dict[str, Function] = {}
 
 NOT_COMPARED = dict.fromkeys(
     ("adam_scale", "adamax", "amsgrad", "nadam", "radam"), "whole training runs compare it: tests/peers/trajectories.py"
+) | dict.fromkeys(
+    ("random_flip", "random_crop", "random_colour", "random_noise", "random_cutout", "mixup"),
+    "they draw random numbers, PyTorch draws others",
 )
-"""Operators whose values are left to another test, with the reason; they have no gradient."""
+"""Operators whose values are left to another test, with the reason; the updates have no gradient."""
 
 
 def spelled(*names: str) -> Callable[[Function], Function]:

@@ -14,6 +14,7 @@ from runtime.engines.reference.kernels import activation as activation
 from runtime.engines.reference.kernels import adam as adam
 from runtime.engines.reference.kernels import adaptive as adaptive
 from runtime.engines.reference.kernels import attention as attention
+from runtime.engines.reference.kernels import augment as augment
 from runtime.engines.reference.kernels import conv as conv
 from runtime.engines.reference.kernels import copy as copy
 from runtime.engines.reference.kernels import ctc as ctc
