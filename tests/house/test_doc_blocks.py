@@ -45,6 +45,7 @@ ELSEWHERE = {
     "docs/guide/serving.md": "house/test_guide.py",
     "docs/guide/loops.md": "house/test_guide.py",
     "docs/guide/pytorch.md": "house/test_guide.py",
+    "docs/guide/images.md": "house/test_guide.py",
 }
 """The tests that run the Python of other pages."""
 

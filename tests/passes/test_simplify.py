@@ -48,6 +48,7 @@ GONE: dict[str, tuple[Build, tuple[str, tuple[int, ...]]]] = {
     "-(-x), integers": (lambda x: ops.neg(ops.neg(x)), INT),
     "not not x": (lambda x: ops.logical_not(ops.logical_not(x)), BOOL),
     "~~x": (lambda x: ~~x, INT),
+    "the value of training": (lambda x: ops.when_training(x, x), F),
     "where always": (lambda x: ops.where(x.block.constant("bool", 1), x, 0.0), F),
     "where never": (lambda x: ops.where(x.block.constant("bool", 0), 0.0, x), F),
     "clip without bounds": (lambda x: ops.clip(x), F),

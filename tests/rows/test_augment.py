@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from subjects.steps import bound_block
 
-from compiler import Program, gradients, sgd
+from compiler import Program, adam, gradients, sgd
+from prograd import data, layers
+from prograd_proto.files import load
 from registry import OpError, ops
 from runtime import Run
 
@@ -257,3 +259,46 @@ def test_floats_are_needed_where_numbers_are_computed():
     x = Program().input("x", "uint8", X)
     with pytest.raises(OpError, match=r"random_noise\(x: uint8\[n, 8, 8, 3\]\): .*float32 or float64"):
         ops.random_noise(x)
+
+
+def augmented_digits():
+    """Return a training run of 61 rows in steps of 8, with every augmentation."""
+    program = Program("augmented", seed=4)
+    image = program.input("image", "uint8", ("batch", 8, 8, 3))
+    label = program.input("label", "int64", ("batch",))
+    x = ops.random_crop(ops.random_flip(image), padding=1)
+    x = ops.random_colour(ops.cast(x, dtype="float32") / 255.0, brightness=0.2, contrast=0.2, saturation=0.2)
+    x = ops.random_cutout(ops.random_noise(x), size=2)
+    x, target = ops.mixup(x, ops.one_hot(label, depth=4))
+    logits = layers.dense(ops.relu(layers.dense(ops.reshape(x, shape=("batch", -1)), "hidden", 64)), "output", 4)
+    program.minimize(ops.cross_entropy(logits, target), adam(1e-2))
+    program.data("rows.safetensors", splits={"train": "train"}, shuffle=True)
+    program.training(epochs=3)
+    return program
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_augmented_run_repeats_and_resumes_bit_for_bit(engine, tmp_path):
+    rng = np.random.default_rng(8)
+    rows = {"image": rng.integers(0, 256, (64, 8, 8, 3)).astype("uint8"), "label": rng.integers(0, 4, 64)}
+    data.write(tmp_path / "rows.safetensors", rows, splits={"train": np.arange(61)})
+    augmented_digits().compile(batch=8).save(tmp_path / "program.pb")
+
+    def loaded(seed=None):
+        return Run(load(tmp_path / "program.pb"), tmp_path, engine=engine, seed=seed, threads=2)
+
+    whole, again, other = loaded(), loaded(), loaded(seed=5)
+    for run in (whole, again, other):
+        run.train()
+    assert whole.state_sha256 == again.state_sha256 != other.state_sha256
+
+    first = loaded()
+    events = first.events(checkpoint=tmp_path / "saved", every=5)
+    for _ in range(14):
+        next(events)
+    events.close()
+    second = loaded()
+    second.resume(tmp_path / "saved")
+    assert 0 < second.position.steps < 24
+    second.train()
+    assert second.state_sha256 == whole.state_sha256
