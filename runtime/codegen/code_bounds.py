@@ -6,14 +6,14 @@ base. The object code itself cannot be checked; a file of it is trusted as littl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES
-from runtime.codegen.actions import CLEAR, COPY, JUMPS, LIMIT, PAUSE, USED_WORDS
+from runtime.codegen.actions import CLEAR, COPY, JUMPS, LIMIT, LINK, PAUSE, ROW, USED_WORDS
 from runtime.codegen.code import ADDRESS_BYTES, CHECK, NUMBER, NativeCode
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
@@ -195,8 +195,12 @@ def _are_phases(code: NativeCode) -> bool:
 
 
 def _fits_actions(code: NativeCode, largest: int) -> bool:
-    """Return True if actions name words of the tables, copy at most `largest` bytes at once, and jump to phases."""
+    """Return True if actions name words of the tables, move addresses by at most `largest` bytes, and jump to phases.
+
+    Copied bytes and cleared rows have the same bound. Only a phase that pauses may jump back.
+    """
     actions = code.actions
+    cleared = actions[actions[:, 0] == CLEAR]
     return (
         _in_range(actions[:, 0], len(USED_WORDS))
         and all(
@@ -204,18 +208,33 @@ def _fits_actions(code: NativeCode, largest: int) -> bool:
             for opcode, columns in enumerate(USED_WORDS)
             for column in columns
         )
-        and bool((actions[np.isin(actions[:, 0], (COPY, CLEAR, LIMIT, PAUSE)), 3] >= 0).all())
-        and bool((actions[np.isin(actions[:, 0], (COPY, CLEAR)), 3] <= largest).all())
-        and all(0 <= target <= len(code.phases) for target in _jump_targets(code))
+        and bool((actions[np.isin(actions[:, 0], (COPY, CLEAR, LIMIT, LINK, PAUSE, ROW)), 3] >= 0).all())
+        and bool((actions[np.isin(actions[:, 0], (COPY, CLEAR, LINK, ROW)), 3] <= largest).all())
+        and bool(((cleared[:, 4] >= 0) & (cleared[:, 4] <= largest // np.maximum(cleared[:, 3], 1))).all())
+        and all(0 <= target <= len(code.phases) for _, target in _jumps(code, range(len(code.phases))))
+        and all(target > number for number, target in _jumps(code, _phases_without_pause(code)))
     )
 
 
-def _jump_targets(code: NativeCode) -> Iterator[int]:
-    """Yield the phases with which jumps continue."""
-    for number, (first, count) in enumerate(code.phases.tolist()):
-        for opcode, _, _, distance, _ in code.actions[first : first - count].tolist() if count < 0 else ():
+def _jumps(code: NativeCode, phases: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the number of each of these phases that jumps, and of the phase with which it continues."""
+    for number in phases:
+        for opcode, _, _, distance, _ in _actions_of(code, number):
             if opcode in JUMPS:
-                yield number + distance
+                yield number, number + distance
+
+
+def _phases_without_pause(code: NativeCode) -> Iterator[int]:
+    """Yield the phases after which no loop may go on: signals could not end it."""
+    for number in range(len(code.phases)):
+        if not any(opcode == PAUSE and cycles > 0 for opcode, _, _, cycles, _ in _actions_of(code, number)):
+            yield number
+
+
+def _actions_of(code: NativeCode, phase: int) -> list[list[int]]:
+    """Return the actions of a phase; none if it has chunks."""
+    first, count = code.phases[phase].tolist()
+    return code.actions[first : first - count].tolist() if count < 0 else []
 
 
 def _are_segments(table: Array, code: NativeCode) -> bool:

@@ -13,7 +13,7 @@ from compiler import Program, adam, ops
 from prograd_proto import type_of
 from runtime import Run
 from runtime.codegen import lower
-from runtime.codegen.actions import COPY, JUMP, JUMP_IF_DONE, NAMES
+from runtime.codegen.actions import CLEAR, COPY, JUMP, JUMP_IF_DONE, LINK, NAMES, PAUSE, ROW
 from runtime.codegen.assemble import compiled_with, native_code
 from runtime.codegen.code import ARENA, CHECK, NUMBER, NativeCode
 from runtime.codegen.code_bounds import fits
@@ -172,6 +172,17 @@ WRONG_TABLES = [
     ("actions", put_where(COPY, 3, value=-1)),
     ("actions", put_where(JUMP, 3, value=HUGE)),
     ("actions", put_where(JUMP_IF_DONE, 3, value=-HUGE)),
+    ("actions", put_where(JUMP_IF_DONE, 3, value=0)),
+    ("actions", put_where(LINK, 3, value=HUGE)),
+    ("actions", put_where(LINK, 3, value=-8)),
+    ("actions", put_where(ROW, 3, value=HUGE)),
+    ("actions", put_where(ROW, 3, value=-8)),
+    ("actions", put_where(PAUSE, 3, value=0)),
+    ("actions", put_where(PAUSE, 0, value=LINK)),
+    ("actions", put(0, value=(CLEAR, 0, 0, 8, HUGE // 8))),
+    ("actions", put(0, value=(CLEAR, 0, 0, 0, HUGE))),
+    ("actions", put(0, value=(CLEAR, 0, 0, 8, -1))),
+    ("actions", put(0, value=(CLEAR, 0, 0, HUGE, 1))),
     ("segments", put(0, 0, value=HUGE)),
     ("segments", put(0, 1, value=HUGE)),
     ("segments", put(0, 3, value=HUGE)),
