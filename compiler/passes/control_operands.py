@@ -101,11 +101,20 @@ def _keep_taken_branches(block: BlockAnalysis, constants: dict[str, pb.OpDesc]) 
         next_id += len(branch)
         ops += branch
     gone = [body for i in known for body in block.sub_blocks(i)]
+    gone += [inner for i in known for inner in _blocks_inside(block.sub_blocks(i)[1 if any(known[i]) else 0])]
     _replace(block, block.parameters, ops)
-    for body in gone:  # a block inside it lies in one op only, and that is now outside
+    for body in gone:  # blocks inside the branch that is taken lie in ops that are now outside
         body.desc.Clear()
         body.forget()
     return True
+
+
+def _blocks_inside(block: BlockAnalysis) -> Iterator[BlockAnalysis]:
+    """Yield the blocks inside the ops of a block, and those inside these."""
+    for i in range(len(block.ops)):
+        for inner in block.sub_blocks(i):
+            yield inner
+            yield from _blocks_inside(inner)
 
 
 def _branch(block: BlockAnalysis, i: int, number: int, next_id: int) -> list[pb.OpDesc]:

@@ -2,8 +2,8 @@
 
 1. Inner loops come first, so that an op may leave several loops, one after the other.
 2. A tensor of a loop's blocks is invariant if it is a shared operand, a carry that each iteration leaves as it is, or
-   the result of an op whose operands are all invariant. An op that draws random numbers has no invariant result, nor
-   has one with such an op in its blocks.
+   the result of an op whose operands are all invariant. An op that draws random numbers or has an effect has no
+   invariant result, nor has one with such an op in its blocks.
 3. An op with invariant results moves before the loop, with its bits: the same operator reads the same values. The loop
    gets the results as shared operands. Constants, views, and ops whose results are much larger than their operands
    cost less than the memory of their results, so they move only if another op that moves reads them; the loop keeps a
@@ -25,7 +25,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.blocks.control import COND, SCAN, WHILE, layout_of
 from registry.op import find_op
-from runtime.step import is_view
+from runtime.step import effects_of, is_view
 
 
 def hoist_invariants(program: BlockAnalyses) -> None:
@@ -121,7 +121,7 @@ def _to_move(body: BlockAnalysis, outside: Mapping[str, str], may_not_run: bool)
 
 def _may_move(body: BlockAnalysis, j: int, may_not_run: bool) -> bool:
     """Return True if an op gives equal results in each iteration and, if the loop may not run, stops no run."""
-    if body.ops[j].random_stream:
+    if body.ops[j].random_stream or effects_of(body.op_types[j]):
         return False
     if not body.blocks[j]:
         return not (may_not_run and find_op(body.op_types[j]).traits.stops)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from compiler import Program, Value, constant, gradients, ops, sgd
+from compiler.passes import hoist_invariants
 from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
@@ -264,6 +265,32 @@ def test_a_condition_that_is_known_becomes_its_branch(value: bool):
     assert len(found) == (2 if value else 1)
     assert "cond" not in found[0]
     assert ("tanh" in found[0]) == value
+
+
+def test_nothing_of_a_branch_that_is_known_not_to_be_taken_stays_in_the_file():
+    def build(x: Value) -> Value:
+        known = ops.full.on(x.block)(shape=(), value=1.0) > 0.5
+
+        def other() -> Value:
+            return last(lambda c, r: ops.cond(ops.sum(r) > 0.0, lambda: ops.cosh(c), lambda: ops.sinh(c) + r), x)
+
+        return ops.cond(known, lambda: last(lambda c, r: ops.tanh(c) + r, x), other)
+
+    desc = compiled(build)
+    assert same_bits(build, "fold_constants") == blocks(desc)
+    roots = [n for entry in desc.entries for n in (entry.source_block, *(b.block for b in entry.bindings))]
+    used = {*roots, *inside(desc, roots)}
+    left = [op.type for number, block in enumerate(desc.blocks) if number not in used for op in block.ops]
+    assert left == []
+
+
+def test_an_op_with_an_effect_stays_in_its_loop(monkeypatch: pytest.MonkeyPatch):
+    def build(x: Value) -> Value:
+        return last(lambda c, row: c * row + ops.tanh(x[1]), x)
+
+    assert "tanh" in blocks(compiled(build))[0]
+    monkeypatch.setattr(hoist_invariants, "effects_of", lambda op_type: ("toy",) if op_type == "tanh" else ())
+    assert "tanh" in blocks(compiled(build))[1]
 
 
 def test_dead_results_carries_and_operands_go_with_what_only_they_need():
