@@ -94,7 +94,7 @@ def cached_attention(
         name: name of the layer.
         heads: number of heads, into which the channels are split.
         cache: keys and values [n, heads, s, c / heads], as `attention_cache` begins them.
-        position: int64 of rank 0, the number of the position, from 0 on.
+        position: int64 of rank 0, the number of the position, from 0 on; a negative one stops the run.
         rotary: as in `attention`.
         bias: as in `attention`.
     """
@@ -113,7 +113,7 @@ def cached_attention(
     if rotary:
         q, k = (ops.rotary_embedding(each, places) for each in (q, k))
     length = int(keys.shape[2])
-    place = ops.remainder(places, length)
+    place = ops.where(places < 0, places, ops.remainder(places, length))  # scatter refuses a negative index
     keys, values = (ops.scatter(old, place, new, axis=2) for old, new in ((keys, k), (values, v)))
     known = ops.range.on(x.block)(stop=length) <= position
     y = ops.scaled_dot_product_attention(q, keys, values, known)

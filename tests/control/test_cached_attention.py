@@ -11,6 +11,7 @@ from fuzz.engines import stepped
 from compiler import OpError, Program, ops, sgd
 from prograd import layers
 from registry import Value
+from runtime.errors import OutOfRange
 
 N, LENGTH, SIZE, HEADS = 3, 7, 8, 2
 X = np.random.default_rng(4).normal(size=(N, LENGTH, SIZE)).astype(np.float32)
@@ -82,6 +83,20 @@ def test_a_cache_without_room_for_all_positions_holds_the_last_ones():
     for engine in ("reference", "native"):
         seen, *_ = stepped(program.compile(batch=N).desc, "predict", {"x": X, "far": far}, 1, engine)
         np.testing.assert_allclose(seen["found"], seen["wanted"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("position", [-1, -4])
+def test_a_negative_position_stops_the_run(engine: str, position: int):
+    program = Program("negative")
+    x, at = program.input("x", "float32", (N, 1, SIZE)), program.input("at", "int64", ())
+    y, _ = layers.cached_attention(x, "a", HEADS, layers.attention_cache(x, HEADS, 4), at)
+    program.freeze("*")
+    program.outputs(y=y)
+    with pytest.raises(OutOfRange) as caught:
+        stepped(program.compile().desc, "predict", {"x": X[:, :1], "at": np.int64(position)}, 1, engine)
+    sentence = f": index {position} is out of range: there are 4 places, from 0"
+    assert str(caught.value).endswith(sentence)
 
 
 @pytest.mark.parametrize(
