@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from fuzz.control_flow.draw import drawn
-from fuzz.control_flow.judge import judged
+from fuzz.control_flow.judge import judged, known_digits
 from fuzz.control_flow.tree import Body, printed
 
 from registry.control import gradients
@@ -62,3 +65,22 @@ def test_programs_are_printed():
     text = printed(tree.body, len(tree.feeds))
     assert text.count("->") > 1
     assert "bodies" not in text
+
+
+def test_a_fault_is_skipped_only_if_last_bits_of_the_feeds_change_as_much():
+    tree = drawn(0)
+    feeds = tuple(np.full(3, 0.3) if x.dtype.kind == "f" else x for x in tree.feeds)
+
+    def oracle(factor: float):
+        return lambda tree, directions: (
+            [np.sin(sum(x.sum() for x in tree.feeds if x.dtype.kind == "f") * factor)],
+            [],
+            [],
+        )
+
+    listed = [("y0", 1e-6, "torch: y0: is off")]
+    tree = replace(tree, feeds=feeds)
+    assert list(known_digits(iter(listed), oracle(1.0), 0, tree, ())) == ["torch: y0: is off"]
+    assert list(known_digits(iter(listed), oracle(1e12), 0, tree, ())) == [
+        "skipped: ill-conditioned: torch: y0: is off"
+    ]
