@@ -301,7 +301,7 @@ def outcome(raw: bytes, folder: Path) -> str:
     path = folder / "mutated.pb"
     path.write_bytes(raw)
     try:
-        run = load(path, max_memory=MEMORY, spill=folder)
+        run = load(path, engine="reference", max_memory=MEMORY, spill=folder)
         bindings = [bound for entry in run.program.entries for bound in run.session.bindings(entry.name)]
     except (ProgramError, ExecutionError) as error:
         return type(error).__name__

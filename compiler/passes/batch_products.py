@@ -327,6 +327,11 @@ class _Scan:
         self.body.forget()
 
     def _reads(self) -> dict[str, int]:
+        """Return how often the body reads each tensor.
+
+        Ops whose results are now made after the scan count too: ops there read the stacks of their operands, so these
+        stacks must come from the scan.
+        """
         counts = dict.fromkeys(self.types, 0)
         for inputs in self.body.inputs:
             for name in inputs:
