@@ -61,6 +61,16 @@ def _asked(options: argparse.Namespace) -> PackOptions:
         grey=options.grey,
         window=options.window,
         vocabulary=options.vocabulary,
+        date=dict(options.date),
+        date_format=options.date_format,
+        one_hot=_names(options.one_hot),
+        log=_names(options.log),
+        quantile=_names(options.quantile),
+        decimal=options.decimal,
+        stride=options.stride,
+        target=options.target,
+        ahead=options.ahead,
+        bpe=dict(options.bpe),
     )
 
 

@@ -6,10 +6,11 @@ from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from typing import Any
 
-from compiler.data.options import SPLIT_METHODS
+from compiler.data.options import SPLIT_METHODS, options_of
 from prograd_proto.spelling import closest
 from runtime.command_line.parsing import add_verb
-from runtime.command_line.values import int64, positive
+from runtime.command_line.values import int64, one_of, positive
+from runtime.errors import UsageError
 
 
 def with_verbs_of_two_words(arguments: Sequence[str]) -> list[str]:
@@ -36,7 +37,9 @@ def add_pack(verbs: Any) -> None:
     )
     verb.set_defaults(module="data", verb="pack")
     verb.add_argument(
-        "source", metavar="SOURCE", help="a .csv, .tsv, .parquet, .npy, .npz or .txt file, or a folder of images"
+        "source",
+        metavar="SOURCE",
+        help="a .csv, .tsv, .jsonl, .parquet, .npy, .npz or .txt file, or a folder of images",
     )
     verb.add_argument("-o", "--output", metavar="FILE", required=True, help="the .safetensors file to write")
     verb.add_argument("--force", action="store_true", help="replace the file of -o if it exists")
@@ -46,6 +49,9 @@ def add_pack(verbs: Any) -> None:
         ("--class", "classes", "encode values as class numbers from 0 on, as for a label"),
         ("--whole", "whole", "keep whole numbers, as int64"),
         ("--drop", "drop", "leave out these columns"),
+        ("--one-hot", "one_hot", "keep classes as a float for each, 1 for the class and 0 for the others"),
+        ("--log", "log", "replace numbers by log(1 + x)"),
+        ("--quantile", "quantile", "replace numbers by the share of training rows below, from 0 to 1"),
         ("--standardise", "standardise", "scale to mean 0 and deviation 1 over the training rows"),
     ]
     for flag, dest, help in many:
@@ -70,11 +76,29 @@ def add_pack(verbs: Any) -> None:
             "NAME[=LENGTH]",
             "encode texts as word numbers from 2 on; 1 is an unknown word, 0 is padding",
         ),
+        (
+            "--bpe",
+            _length,
+            "NAME[=LENGTH]",
+            "encode texts as numbers of subwords by byte-pair encoding; needs tokenizers",
+        ),
+        (
+            "--date",
+            _dated,
+            "NAME[=PARTS]",
+            "encode dates as numbers, PARTS as in days+month+year_cycle; default days+year_cycle+week_cycle",
+        ),
     ]
     for flag, kind, metavar, help in pairs:
         columns.add_argument(flag, action="append", default=[], type=kind, metavar=metavar, help=help)
     columns.add_argument(
         "--vocabulary", type=positive, default=20_000, metavar="N", help="upper bound on known words; default 20000"
+    )
+    columns.add_argument(
+        "--date-format", default="", metavar="FORMAT", help="format of dates, as in %%d.%%m.%%Y; default ISO 8601"
+    )
+    columns.add_argument(
+        "--decimal", type=one_of(".", ","), default=".", metavar="{.,}", help="decimal mark; default ."
     )
     splits = verb.add_argument_group("splits")
     splits.add_argument(
@@ -90,7 +114,17 @@ def add_pack(verbs: Any) -> None:
     others.add_argument("--size", type=_size, metavar="HEIGHTxWIDTH", help="size of images, as in 32x32")
     others.add_argument("--grey", action="store_true", help="convert images to one channel")
     others.add_argument(
-        "--window", type=positive, metavar="N", help="make rows of N bytes from a .txt file, not of lines"
+        "--window", type=positive, metavar="N", help="make rows of N bytes of a .txt file, or of N rows of a table"
+    )
+    others.add_argument(
+        "--stride",
+        type=positive,
+        metavar="N",
+        help="bytes or rows between two windows; default N of --window, or 1 row",
+    )
+    others.add_argument("--target", metavar="NAME", help="column to predict after each window, as NAME_next")
+    others.add_argument(
+        "--ahead", type=positive, default=1, metavar="N", help="rows from the last of a window to its target; default 1"
     )
 
 
@@ -113,6 +147,16 @@ def _pair(text: str) -> tuple[str, str]:
     if not name or not equals or not value:
         raise ArgumentTypeError(f"{text!r} is not NAME=VALUE, as in age=mean")
     return name, value
+
+
+def _dated(text: str) -> tuple[str, Sequence[str]]:
+    name, _, parts = text.partition("=")
+    if not name:
+        raise ArgumentTypeError(f"{text!r} is not NAME or NAME=PARTS, as in bought=days+year_cycle")
+    try:
+        return name, options_of({"date": {name: parts.split("+") if parts else []}}).date[name]
+    except UsageError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def _length(text: str) -> tuple[str, int]:

@@ -9,6 +9,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -18,10 +19,21 @@ from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.rows.encoding.column import Column
+from runtime.rows.encoding.dates import NUMBERS, days_of, features, width_of
 from runtime.rows.encoding.lists import elements_of, is_listed, lists_of
-from runtime.rows.encoding.row_errors import RowError
+from runtime.rows.encoding.row_errors import RowError, original_rows
+from runtime.rows.encoding.subwords import trained_tokenizer
 from runtime.rows.encoding.tokens import words_of
-from runtime.rows.encoding.values import is_no_value, number_in, numbers_of, require_values, shown, texts_of
+from runtime.rows.encoding.transforms import quantiles_of, transformed
+from runtime.rows.encoding.values import (
+    is_no_value,
+    number_in,
+    numbers_of,
+    require_values,
+    shown,
+    texts_of,
+    with_points,
+)
 
 _log = logging.getLogger("prograd")
 
@@ -58,12 +70,42 @@ def fitted(
     require_values(name, raw)
     if is_listed(raw):
         return _list(name, lists_of(name, raw), training, options)
+    named = _named_kind(name, raw, training, options)
+    if named is not None:
+        return named
+    if options.decimal == "," and _has_commas(raw):
+        pointed = fitted(name, with_points(name, raw), training, replace(options, decimal="."), levels, row_name)
+        return replace(pointed, decimal=",") if pointed.kind == "number" else pointed
+    return _values(name, raw, training, options, levels, row_name)
+
+
+def _named_kind(name: str, raw: Array, training: Array, options: PackOptions) -> Column | None:
+    """Return the encoding of a column that an option names as dates or texts; None for any other."""
+    pattern = options.names["date"].meant(name)
+    if pattern is not None:
+        return _dates(name, raw, training, options, tuple(options.date[pattern]))
+    pattern = options.names["bpe"].meant(name)
+    if pattern is not None:
+        tokenizer = trained_tokenizer(texts_of(raw)[training].tolist(), options.vocabulary)
+        return Column(name, "text", length=options.bpe[pattern], tokenizer=tokenizer)
     for option, lengths in (("text", options.text), ("words", options.words)):
         pattern = options.names[option].meant(name)
         if pattern is not None:
             of_words = option == "words"
             words = _vocabulary(name, texts_of(raw)[training].tolist(), options.vocabulary) if of_words else ()
             return Column(name, "text", words, length=lengths[pattern])
+    return None
+
+
+def _values(
+    name: str,
+    raw: Array,
+    training: Array,
+    options: PackOptions,
+    levels: tuple[str, ...],
+    row_name: Callable[[int], str],
+) -> Column:
+    """Return the encoding of classes or numbers."""
     pattern = options.names["missing"].meant(name)
     fill = None if pattern is None else options.missing[pattern]
     fill = None if fill == "drop" else fill  # these rows are gone
@@ -71,11 +113,39 @@ def fitted(
     if asked or levels or not is_number(raw):
         if not asked and not levels:
             _require_classes(name, texts_of(raw).tolist())
-        return _classes(name, raw, training, fill, levels, asked=asked)
+        column = _classes(name, raw, training, fill, levels, asked=asked)
+        return replace(column, one_hot=name in options.names["one_hot"])
+    if name in options.names["one_hot"]:
+        return replace(_classes(name, raw, training, fill, levels, asked=True), one_hot=True)
     whole, standard = name in options.names["whole"], name in options.names["standardise"]
-    if not whole and not standard:
+    transform = next((option for option in ("log", "quantile") if name in options.names[option]), "")
+    if not whole and not standard and not transform:
         _say_rounded(name, numbers_of(name, raw), row_name)
-    return _numbers(name, raw, training, fill, whole=whole, standard=standard)
+    return _numbers(name, raw, training, fill, whole=whole and not transform, standard=standard, transform=transform)
+
+
+def _has_commas(raw: Array) -> bool:
+    """Return True if all values are numbers with decimal commas, or missing."""
+    if raw.dtype.kind != "O":
+        return False
+    texts = [text for text in raw.tolist() if isinstance(text, str) and not is_no_value(text)]
+    return any("," in text for text in texts) and all(_is_number(text.replace(",", ".", 1)) for text in texts)
+
+
+def _dates(name: str, raw: Array, training: Array, options: PackOptions, parts: tuple[str, ...]) -> Column:
+    """Return the encoding of dates; days count from the first of the training rows."""
+    pattern = options.names["missing"].meant(name)
+    fill = None if pattern is None or options.missing[pattern] == "drop" else str(options.missing[pattern])
+    days = days_of(name, raw, options.date_format, fill)[training]
+    origin = float(np.floor(days.min(initial=np.inf))) if len(days) else 0.0
+    column = Column(name, "date", fill=fill, parts=parts, origin=origin, date_format=options.date_format)
+    if name not in options.names["standardise"]:
+        return column
+    found = features(days, parts, origin)
+    means, deviations = found.mean(axis=0), found.std(axis=0)
+    scaled = [part in NUMBERS for part in parts for _ in range(width_of((part,)))]
+    means, deviations = np.where(scaled, means, 0.0), np.where(scaled & (deviations > 0), deviations, 1.0)
+    return replace(column, means=tuple(means.tolist()), deviations=tuple(deviations.tolist()))
 
 
 def is_number(raw: Array) -> bool:
@@ -132,11 +202,17 @@ def _require_classes(name: str, texts: list[str]) -> None:
         raise RowError(row, name, f"{what}; mend it, or empty it and say {_fill(name, 'mean')}; {others}")
     if all(_COMMA.fullmatch(text) or _is_number(text) for _, text in there):
         row, text = odd[0]
-        raise RowError(row, name, f"is {shown(text)}; numbers have a point and no commas; {others}")
+        raise RowError(
+            row,
+            name,
+            f"is {shown(text)}; numbers have a point and no commas; "
+            f"{as_asked('--decimal ,', 'decimal=' + repr(','))} takes decimal commas; {others}",
+        )
     if all(_DATE.fullmatch(text) for _, text in there):
         time = as_asked(f"--by time={name}", f'by="time", of={name!r}')
         raise DataError(
-            f"{name!r} has dates, which are no classes; {drop} leaves the column out, and {time} "
+            f"{name!r} has dates, which are no classes; {_option('date', name)} makes numbers of them, "
+            f"{drop} leaves the column out, and {time} "
             f"still splits by it; {classes} takes them as classes"
         )
 
@@ -165,7 +241,7 @@ def _classes(
 
 
 def _numbers(
-    name: str, raw: Array, training: Array, fill: str | float | None, *, whole: bool, standard: bool
+    name: str, raw: Array, training: Array, fill: str | float | None, *, whole: bool, standard: bool, transform: str
 ) -> Column:
     numbers = numbers_of(name, raw)
     known = numbers[training][~np.isnan(numbers[training])]
@@ -183,11 +259,22 @@ def _numbers(
             ) from None
     elif np.isnan(numbers).any():
         raise _missing(name, np.isnan(numbers), "mean")
-    if not standard:
-        return Column(name, "whole" if whole else "number", fill=fill)
     trained = np.where(np.isnan(numbers[training]), fill, numbers[training]) if fill is not None else known
+    quantiles = quantiles_of(trained) if transform == "quantile" else ()
+    if not standard:
+        return Column(name, "whole" if whole else "number", fill=fill, transform=transform, quantiles=quantiles)
+    with original_rows(training, lines=False):
+        trained = transformed(name, trained, transform, quantiles)
     deviation = float(np.std(trained)) if len(trained) else 0.0
-    return Column(name, "number", fill=fill, mean=float(np.mean(trained)), deviation=deviation or 1.0)
+    return Column(
+        name,
+        "number",
+        fill=fill,
+        mean=float(np.mean(trained)),
+        deviation=deviation or 1.0,
+        transform=transform,
+        quantiles=quantiles,
+    )
 
 
 def _say_rounded(name: str, numbers: Array, row_name: Callable[[int], str]) -> None:

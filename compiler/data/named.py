@@ -12,20 +12,28 @@ from runtime.rows.encoding.column import Column
 
 _log = logging.getLogger("prograd")
 
-_WORDS: Final = {"number": "numbers", "whole": "whole numbers", "class": "classes", "text": "texts"}
+_WORDS: Final = {"number": "numbers", "whole": "whole numbers", "class": "classes", "text": "texts", "date": "dates"}
 
 
 def _is_joinable(column: Column) -> bool:
-    return column.kind == "number" and not column.listed
+    return column.is_joinable
 
 
 _USES: Final[Mapping[str, tuple[Callable[[Column], bool], str]]] = {
     "join": (_is_joinable, "columns of float32 numbers are joined"),
-    "standardise": (lambda column: column.mean is not None, "numbers that are not whole are standardised"),
+    "standardise": (
+        lambda column: column.mean is not None or bool(column.means),
+        "numbers that are not whole are standardised",
+    ),
     "classes": (lambda column: column.kind == "class", "columns of single values become classes"),
     "whole": (lambda column: column.kind == "whole", "columns of single numbers become whole numbers"),
     "text": (lambda column: column.kind == "text", "columns of texts are kept as text"),
     "words": (lambda column: column.kind == "text", "columns of texts are kept as words"),
+    "one_hot": (lambda column: column.one_hot, "columns of single values become classes"),
+    "log": (lambda column: column.transform == "log", "columns of single numbers have logarithms, and one transform"),
+    "quantile": (lambda column: column.transform == "quantile", "columns of single numbers have quantiles"),
+    "bpe": (lambda column: bool(column.tokenizer), "columns of texts are kept as subwords"),
+    "date": (lambda column: column.kind == "date", "columns of dates become numbers"),
     "missing": (
         lambda column: column.kind != "text" and not column.listed,
         "columns of single numbers and of classes have values in place of missing ones",

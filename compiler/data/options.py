@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, cast
 
 from prograd_proto.spelling import closest
 from runtime.errors import UsageError
+from runtime.rows.encoding.dates import DEFAULT_PARTS, PARTS
 
 By = Literal["random", "stratified", "time", "group"]
 SPLIT_METHODS: Final = ("random", "stratified", "time", "group")
@@ -37,8 +38,18 @@ class PackOptions:
         seed: seed of the random assignment.
         size: height and width of images; by default their own, which must be equal.
         grey: True if images have one channel.
-        window: bytes in a row of a text file; by default its rows are its lines.
-        vocabulary: upper bound on the words that are kept of texts.
+        window: bytes in a row of a text file, whose rows are by default its lines; or rows of a table in a window.
+        vocabulary: upper bound on the words or subwords that are kept of texts.
+        date: date columns by name, with the parts to make numbers of, or () for days, year_cycle and week_cycle.
+        date_format: format of dates for `strptime`, as "%d.%m.%Y"; by default ISO 8601.
+        one_hot: columns of classes to keep as a float for each class.
+        log: number columns to replace by log(1 + x).
+        quantile: number columns to replace by the share of training rows below, from 0 to 1.
+        decimal: "," if texts of numbers have decimal commas.
+        stride: bytes, or rows, between the starts of two windows; by default those of a window for bytes, 1 for rows.
+        target: column whose value after each window of rows is predicted.
+        ahead: rows from the last of a window to its target.
+        bpe: text columns by name, with the subwords to keep of each row, or 0 for all.
     """
 
     classes: Sequence[str] = ()
@@ -57,15 +68,28 @@ class PackOptions:
     grey: bool = False
     window: int | None = None
     vocabulary: int = 20_000
+    date: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    date_format: str = ""
+    one_hot: Sequence[str] = ()
+    log: Sequence[str] = ()
+    quantile: Sequence[str] = ()
+    decimal: str = "."
+    stride: int | None = None
+    target: str | None = None
+    ahead: int = 1
+    bpe: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def named(self) -> dict[str, list[str]]:
         """Return the names and patterns of columns by option; the columns must exist."""
         joined = [pattern for patterns in self.join.values() for pattern in patterns]
         lists = {"classes": self.classes, "whole": self.whole, "drop": self.drop, "standardise": self.standardise}
+        lists |= {"one_hot": self.one_hot, "log": self.log, "quantile": self.quantile}
         return {name: list(given) for name, given in lists.items()} | {
             "text": list(self.text),
             "words": list(self.words),
+            "bpe": list(self.bpe),
+            "date": list(self.date),
             "join": joined,
             "missing": list(self.missing),
         }
@@ -136,6 +160,28 @@ def _shares(value: Any) -> dict[str, float]:
     return {_is(name, str): float(_is(share, int | float)) for name, share in value.items()}
 
 
+def _parts(value: Any) -> dict[str, list[str]]:
+    if isinstance(value, Mapping):
+        given = cast(Mapping[Any, Any], value)
+        return {_is(name, str): _known_parts(parts or DEFAULT_PARTS) for name, parts in given.items()}
+    return {name: list(DEFAULT_PARTS) for name in _names(value)}
+
+
+def _known_parts(parts: Any) -> list[str]:
+    names = _names(parts)
+    for name in names:
+        if name not in PARTS:
+            hint = closest(name, PARTS) or f"; there are {', '.join(PARTS)}"
+            raise UsageError(f"date: a date has no part {name!r}{hint}")
+    return names
+
+
+def _mark(value: Any) -> str:
+    if value not in (".", ","):
+        raise ValueError(value)
+    return value
+
+
 def _way(value: Any) -> By:
     if value not in SPLIT_METHODS:
         raise ValueError(value)
@@ -179,5 +225,15 @@ _FORMS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
     "grey": (lambda value: _is(value, bool), "True"),
     "window": (lambda value: None if value is None else _least(value), "64"),
     "vocabulary": (_least, "20_000"),
+    "date": (_parts, '["bought"], or {"bought": ["days", "year_cycle"]}'),
+    "date_format": (lambda value: _is(value, str), '"%d.%m.%Y"'),
+    "one_hot": (_names, '["city"]'),
+    "log": (_names, '["income"]'),
+    "quantile": (_names, '["income"]'),
+    "decimal": (_mark, '","'),
+    "stride": (lambda value: None if value is None else _least(value), "1"),
+    "target": (lambda value: None if value is None else _is(value, str), '"load"'),
+    "ahead": (_least, "1"),
+    "bpe": (_lengths, '{"review": 50}, or ["review"] for all of them'),
 }
 """For each option, its conversion from a value, and an example."""

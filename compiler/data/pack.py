@@ -20,6 +20,7 @@ from compiler.data.fit import fitted, is_missing, is_number
 from compiler.data.images import like_images, read_images, require_alike
 from compiler.data.named import require_kept, require_used
 from compiler.data.options import Names, PackOptions, is_pattern
+from compiler.data.series import series_of, split_windows
 from compiler.data.splits import require_times, split_rows
 from compiler.data.tables import read_arrays_of
 from compiler.data.texts import read_lines, read_windows
@@ -33,9 +34,12 @@ from runtime.rows.encoding.encoding import Encoding
 from runtime.rows.encoding.images import Images
 from runtime.rows.encoding.lists import is_listed
 from runtime.rows.encoding.row_errors import original_rows
+from runtime.rows.encoding.series import Series
 from runtime.rows.encoding.values import numbers_of, texts_of
+from runtime.rows.table_names import suffix_of
 from runtime.rows.tables.arrow import arrow_columns, is_arrow, read_parquet
 from runtime.rows.tables.columns import as_column, as_columns, frame_columns, levels_of
+from runtime.rows.tables.read_table import read_table
 
 
 class Source(NamedTuple):
@@ -83,30 +87,61 @@ def packed(source: object, options: PackOptions) -> Packed:
     Raises UsageError for options that name missing columns, DataError for a source that cannot be read or encoded.
     """
     found = read_source(source, options)
+    _require_windows(found, options)
     _require_named(found, options)
     found = _rows_that_stay(found, options)
     with original_rows(found.numbers, lines=found.in_lines):
         return _packed(found, options)
 
 
+def _require_windows(found: Source, options: PackOptions) -> None:
+    """Raise UsageError for options of windows without windows, or windows of a source that has no order of rows."""
+    if options.window is None:
+        for name, given in (("stride", options.stride), ("target", options.target)):
+            if given is not None:
+                what = "how far windows lie apart" if name == "stride" else "the value behind each window"
+                raise UsageError(f"{name}: {what} says nothing without them; give window too")
+    elif not found.table and [*found.arrays] != ["text"]:
+        raise UsageError("window: windows are of .txt files, or of the rows of a table; leave it out")
+    if options.target is not None and options.target not in found.table:
+        hint = closest(options.target, found.table) or f"; there are {', '.join(found.names)}"
+        raise UsageError(f"target: there is no column {options.target!r}{hint}")
+
+
 def _packed(found: Source, options: PackOptions) -> Packed:
     count = _rows(found)
-    splits = split_rows(options.split, count, options.by, _values(found, options), options.seed)
+    series = series_of(options, count) if options.window and found.table else None
+    if series is None:
+        splits = split_rows(options.split, count, options.by, _values(found, options), options.seed)
+        training = next(iter(splits.values()), np.arange(count))
+    else:
+        splits, training = split_windows(options, series, count)
     found = _columns_that_stay(found, options)
-    training = next(iter(splits.values()), np.arange(count))
     columns = {
         name: fitted(name, raw, training, options, found.levels.get(name, ()), found.row_name)
         for name, raw in found.table.items()
     }
     require_used(options, columns)
     joined = {name: _members(name, patterns, columns) for name, patterns in options.join.items()}
-    encoding = Encoding(
-        columns, joined, {name: images for name, images in found.images.items() if name in found.arrays}
-    )
+    images = {name: images for name, images in found.images.items() if name in found.arrays}
+    encoding = Encoding(columns, joined, images, series)
+    if series is not None:
+        return _packed_windows(found, encoding, series, splits)
     members = {name for names in joined.values() for name in names}
     alone = [name for name in columns if name not in members]
     arrays = found.arrays | encoding.encode(found.table, [*alone, *joined])
     return Packed(count, arrays, splits, encoding)
+
+
+def _packed_windows(found: Source, encoding: Encoding, series: Series, splits: dict[str, Array]) -> Packed:
+    """Return the windows of a table; one that starts between two strides is left out."""
+    if found.arrays or any(column.is_ragged for column in encoding.columns.values()):
+        raise UsageError("window: windows are of numbers and classes; leave arrays, lists and texts out by drop")
+    members = {name for names in encoding.joined.values() for name in names}
+    keys = [name for name in encoding.columns if name not in members] + [*encoding.joined]
+    arrays = encoding.encode(found.table, [*keys, *([series.key] if series.target else [])])
+    arrays = {name: array[:: series.stride] for name, array in arrays.items()}
+    return Packed(len(next(iter(arrays.values()))), arrays, splits, encoding)
 
 
 def packed_like(source: object, encoding: Encoding, options: PackOptions) -> Packed:
@@ -118,6 +153,8 @@ def packed_like(source: object, encoding: Encoding, options: PackOptions) -> Pac
     count = _rows(found)
     members = {name for part in encoding.joined.values() for name in part}
     keys = [name for name in encoding.columns if name not in members and name in found.table]
+    if encoding.series is not None and encoding.series.target in found.table:
+        keys.append(encoding.series.key)
     keys += [name for name, part in encoding.joined.items() if any(member in found.table for member in part)]
     if not keys and not found.arrays:
         raise DataError(f"the rows have none of the columns {', '.join([*encoding.columns, *encoding.images])}")
@@ -159,19 +196,23 @@ def _of_file(path: Path, options: PackOptions) -> Source:
     match path.suffix.lower():
         case ".csv" | ".tsv":
             return _of_lines(read_csv(path))
+        case _ if suffix_of(path) in (".csv", ".tsv", ".jsonl", ".ndjson") and path.exists():
+            piece = read_table(path)
+            return Source(piece.columns, {}, numbers=piece.numbers, in_lines=True)
         case ".parquet" | ".pq":
             return Source(read_parquet(path), {})
         case ".npy" | ".npz":
             return _of_arrays(read_arrays_of(path))
         case ".txt" | ".text" if options.window:
-            return Source({}, read_windows(path, options.window))
+            return Source({}, read_windows(path, options.window, options.stride))
         case ".txt" | ".text":
             return _of_lines(read_lines(path))
         case _:
             if not path.exists():
                 raise DataError(f"{path}: no such file or folder")
             raise UsageError(
-                f"{path}: rows are packed from .csv, .tsv, .parquet, .npy, .npz and .txt files, and folders of images"
+                f"{path}: rows are packed from .csv, .tsv, .jsonl, .parquet, .npy, .npz and .txt files, "
+                "and folders of images"
             )
 
 
@@ -199,7 +240,6 @@ def _require_of(path: Path, options: PackOptions, of: str) -> None:
     for option, there, wanted, what in (
         ("size", options.size is not None, "folder", "folders of images"),
         ("grey", options.grey, "folder", "folders of images"),
-        ("window", options.window is not None, "lines", ".txt files"),
     ):
         if there and of != wanted:
             raise UsageError(f"{option}: {path} is none of the {what} that this is for")
@@ -295,7 +335,7 @@ def _values(source: Source, options: PackOptions) -> Array | None:
 
 def _members(name: str, patterns: Sequence[str], columns: Mapping[str, Column]) -> tuple[str, ...]:
     meant = Names(patterns)
-    found = tuple(c for c, column in columns.items() if column.kind == "number" and not column.listed and c in meant)
+    found = tuple(c for c, column in columns.items() if column.is_joinable and c in meant)
     if not found:
         raise UsageError(f"join {name}: none of these columns is of numbers")
     return found

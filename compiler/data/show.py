@@ -147,10 +147,23 @@ def _said(column: Column) -> Iterator[str]:
         yield f"{len(column.values)} {what}: {_few(column.values)}"
     if column.mean is not None and column.deviation is not None:
         yield f"standardised: mean {column.mean:g} and deviation {column.deviation:g} of the training rows"
+    yield from _fitted(column)
     if column.fill is not None:
         yield f"missing values are {column.fill!r}"
-    if column.kind == "text" and not column.values:
+    if column.kind == "text" and not column.values and not column.tokenizer:
         yield "text: each byte and 1" + (", then 0" if column.length else "")
+
+
+def _fitted(column: Column) -> Iterator[str]:
+    """Return lines about dates, transforms and tokenizers."""
+    if column.parts:
+        yield f"dates: {', '.join(column.parts)}"
+    if column.transform:
+        yield "log(1 + x)" if column.transform == "log" else f"quantiles: {len(column.quantiles)} of the training rows"
+    if column.one_hot:
+        yield "a float for each class"
+    if column.tokenizer:
+        yield "text: subwords of byte-pair encoding and 1" + (", then 0" if column.length else "")
 
 
 def _few(values: tuple[str, ...] | list[str]) -> str:

@@ -24,10 +24,13 @@ def read_lines(path: Path) -> Table:
     return Table({"text": found}, np.array([number for number, _ in lines], np.int64))
 
 
-def read_windows(path: Path, window: int) -> dict[str, Array]:
-    """Return the bytes of a file as `text`, uint8 [rows, window]; bytes that do not fill a row are left out."""
+def read_windows(path: Path, window: int, stride: int | None) -> dict[str, Array]:
+    """Return the bytes of a file as `text`, uint8 [rows, window]; bytes that do not fill a row are left out.
+
+    Rows begin `stride` bytes after each other, and overlap if that is less than their length.
+    """
     raw = np.frombuffer(read_regular(path, "the text"), np.uint8)
-    rows = len(raw) // window
-    if not rows:
+    if len(raw) < window:
         raise DataError(f"{path}: the file has {len(raw)} bytes, a row takes {window}")
-    return {"text": raw[: rows * window].reshape(rows, window)}
+    view = np.lib.stride_tricks.sliding_window_view(raw, window)
+    return {"text": np.ascontiguousarray(view[:: stride or window])}

@@ -266,7 +266,7 @@ REFUSED = [
     ),
     (("--by", "time=age"), "line 3: 'age' has no value, and splits go by it"),
     (("--size", "4x4"), "size: people.csv is none of the folders of images that this is for"),
-    (("--window", "4"), "window: people.csv is none of the .txt files that this is for"),
+    (("--stride", "4"), "stride: how far windows lie apart says nothing without them; give window too"),
     (("--by", "time=agee"), "by: there is no column 'agee'; did you mean 'age'?"),
     (("--whole", "height", "--missing", "*=drop"), "line 2: 'height' is 1.7, which is no whole number"),
     (("--split", "age=0.5"), "'age' is a column, and a split or joined columns cannot have its name"),
@@ -315,13 +315,13 @@ SOURCES = [
     (
         "a.csv",
         b"x;y\n1;2,5\n",
-        "line 2: 'y' is '2,5'; numbers have a point and no commas; "
+        "line 2: 'y' is '2,5'; numbers have a point and no commas; --decimal , takes decimal commas; "
         "--class y takes all as classes, --drop y leaves the column out",
     ),
     (
         "a.csv",
         b"x\n2024-03-01\n2024-03-02\n",
-        "'x' has dates, which are no classes; --drop x leaves the column "
+        "'x' has dates, which are no classes; --date x makes numbers of them, --drop x leaves the column "
         "out, and --by time=x still splits by it; --class x takes them as classes",
     ),
     (
@@ -337,7 +337,7 @@ SOURCES = [
     (
         "a.xlsx",
         b"",
-        "a.xlsx: rows are packed from .csv, .tsv, .parquet, .npy, .npz and .txt files, and folders of images",
+        "a.xlsx: rows are packed from .csv, .tsv, .jsonl, .parquet, .npy, .npz and .txt files, and folders of images",
     ),
     ("a.npz", b"no", "a.npz: this cannot be read as a npz file: "),
 ]

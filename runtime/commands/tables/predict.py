@@ -23,7 +23,7 @@ from runtime.rows.encoding.encoding import Encoding
 from runtime.rows.encoding.row_errors import original_rows
 from runtime.rows.orders import Listed
 from runtime.rows.rows import Rows
-from runtime.rows.tables.piece import PIECE_ROWS, Piece
+from runtime.rows.tables.piece import PIECE_ROWS, Piece, with_rows_before
 from runtime.rows.tables.read_table import table_pieces
 from runtime.runs.evaluation import run_over
 from runtime.runs.raw.answers import Answer, answers_of
@@ -89,17 +89,18 @@ def _of_table(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[
     wanted = [*rows.names, *([ids] if ids else [])]
     numbers = rows.is_numbers and (asked.ids is None and not _has_column(path, ids))
     done = 0
-    for piece in table_pieces(path, wanted, numbers=numbers):
+    for piece in with_rows_before(table_pieces(path, wanted, numbers=numbers), rows.lead):
         between()
         try:
             with original_rows(piece.numbers, lines=piece.in_lines):
                 feeds = rows.feeds(piece.columns)
-                named = _named(piece, asked.ids, ids, done)
+                named = _named(piece, asked.ids, ids, done - (rows.lead if done else 0))
+                named = named._replace(values=named.values[rows.lead :])
         except DataError as error:
             raise DataError(f"{path}: {error}") from None
         arrays = run.predict(feeds, entry=entry, raw=False)
         yield fields_of(named, answers, arrays)
-        done += len(piece)
+        done += len(piece) - (rows.lead if done else 0)
 
 
 def _has_column(path: Path, name: str | None) -> bool:

@@ -3,6 +3,10 @@
 column    one column: numbers, classes, texts, or columns side by side
 values    the forms of numbers, texts and missing values in tables
 tokens    texts as numbers of words or bytes, and texts again
+dates     dates and times as numbers
+transforms  logarithms and quantiles of numbers
+series    windows of consecutive rows
+subwords  texts as numbers of subwords, by byte-pair encoding
 lists     rows that are lists
 images    the size and the channels of images
 encoding  all columns of a file, as a line of JSON in its header

@@ -13,13 +13,23 @@ import numpy as np
 from prograd_proto.spelling import closest
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError
+from runtime.rows.encoding.dates import PARTS, days_of, features, width_of
 from runtime.rows.encoding.lists import elements_of, is_listed, lists_of
 from runtime.rows.encoding.row_errors import RowError, original_rows
+from runtime.rows.encoding.subwords import texts_of_tokens, tokens_by
 from runtime.rows.encoding.tokens import texts_again, tokens_of
-from runtime.rows.encoding.values import numbers_of, require_values, shown, texts_of, whole_numbers_of
+from runtime.rows.encoding.transforms import TRANSFORMS, restored, transformed
+from runtime.rows.encoding.values import (
+    numbers_of,
+    require_values,
+    shown,
+    texts_of,
+    whole_numbers_of,
+    with_points,
+)
 
-Kind = Literal["number", "whole", "class", "text"]
-KINDS: Final = ("number", "whole", "class", "text")
+Kind = Literal["number", "whole", "class", "text", "date"]
+KINDS: Final = ("number", "whole", "class", "text", "date")
 
 
 class Ragged(NamedTuple):
@@ -41,6 +51,15 @@ class Column:
         mean, deviation: those of the training rows, if numbers were scaled to mean 0 and deviation 1.
         length: length of a text, which is truncated or padded with 0; 0 keeps the length of each text.
         listed: True if rows are lists of numbers.
+        one_hot: True if a class is float32 [rows, classes], 1 for the class and 0 for the others.
+        transform: transform of numbers before they are scaled: "log", "quantile" or "".
+        quantiles: those of the training rows, for the transform "quantile".
+        decimal: "," if texts of numbers have decimal commas, or "".
+        parts: parts of a date, in the order of their numbers; a date is float32 [rows, numbers].
+        origin: days from 1970 to the first date of the training rows.
+        date_format: format of dates for `strptime`; "" for ISO 8601.
+        means, deviations: those of the training rows for each number of a date, if they were scaled.
+        tokenizer: a tokenizer of the package `tokenizers` as JSON, for texts that become its numbers plus 1.
     """
 
     name: str
@@ -51,6 +70,16 @@ class Column:
     deviation: float | None = None
     length: int = 0
     listed: bool = False
+    one_hot: bool = False
+    transform: str = ""
+    quantiles: tuple[float, ...] = ()
+    decimal: str = ""
+    parts: tuple[str, ...] = ()
+    origin: float = 0.0
+    date_format: str = ""
+    means: tuple[float, ...] = ()
+    deviations: tuple[float, ...] = ()
+    tokenizer: str = ""
 
     @property
     def is_ragged(self) -> bool:
@@ -60,24 +89,29 @@ class Column:
     @property
     def is_vector(self) -> bool:
         """True if a row is more than one number."""
-        return self.listed or self.kind == "text"
+        return self.listed or self.kind in ("text", "date") or self.one_hot
+
+    @property
+    def is_joinable(self) -> bool:
+        """True if a row is a fixed number of floats, so that it can be joined with others."""
+        return (self.kind in ("number", "date") and not self.listed) or self.one_hot
 
     @property
     def is_plain(self) -> bool:
         """True if each value becomes one number by itself, by its class or by mean and deviation."""
-        return not self.is_vector
+        return not self.is_vector and not self.transform and not self.decimal
 
     @property
     def changes_numbers(self) -> bool:
         """True if a number of the table becomes another number."""
-        return self.kind == "class" or self.mean is not None
+        return self.kind in ("class", "date") or self.mean is not None or bool(self.transform)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults."""
         return {
             name: value
             for name, value in asdict(self).items()
-            if value not in ((), None) and (value or name not in ("length", "listed"))
+            if value not in ((), None, "") and (value or name not in ("length", "listed", "one_hot", "origin"))
         }
 
     @classmethod
@@ -99,10 +133,12 @@ class Column:
             and type(given.get("length", 0)) is int
             and 0 <= given.get("length", 0) < 1 << 31
             and type(given.get("listed", False)) is bool
+            and _is_sane_extension(given)
         )
         if not sane:
             raise ValueError("a column is not as it was written")
         given["values"] = tuple(cast(list[str], words))
+        given |= {name: tuple(given[name]) for name in ("quantiles", "parts", "means", "deviations") if name in given}
         return cls(**given)
 
     def encode(self, raw: Array) -> Array:
@@ -111,14 +147,18 @@ class Column:
         if is_listed(raw) and self.kind != "text":
             raise DataError(f"{self.name!r} has lists, and the rows it was packed from have one value each")
         match self.kind:
+            case "class" if self.one_hot:
+                return np.eye(len(self.values), dtype=np.float32)[self._classes(texts_of(raw))]
             case "class":
                 return self._classes(texts_of(raw))
+            case "date":
+                return self._dates(raw)
             case "text":
                 return self._cut(self._tokens(raw))
             case "whole":
                 return whole_numbers_of(self.name, raw, None if isinstance(self.fill, str) else self.fill)
             case _:
-                return self._rounded(self._filled(raw))
+                return self._rounded(transformed(self.name, self._filled(raw), self.transform, self.quantiles))
 
     def ragged(self, raw: Array) -> Ragged:
         """Return the numbers of values whose rows are of unequal length; raise DataError as `encode` does."""
@@ -142,16 +182,25 @@ class Column:
                 raise DataError(f"{self.name!r} has {len(self.values)} values, and {found} is the number of none")
             return np.array(self.values, object)[numbers]
         if self.kind == "text" and numbers.dtype.kind == "i":
+            if self.tokenizer:
+                return texts_of_tokens(numbers, self.tokenizer)
             try:
                 return texts_again(numbers, self.values)
             except ValueError as error:
                 raise DataError(f"{self.name!r} has no word or byte of the number {error}") from None
         if self.mean is not None and self.deviation is not None:
-            return numbers.astype(np.float64) * self.deviation + self.mean
-        return numbers
+            numbers = numbers.astype(np.float64) * self.deviation + self.mean
+        return restored(numbers, self.transform, self.quantiles)
+
+    def _dates(self, raw: Array) -> Array:
+        fill = self.fill if isinstance(self.fill, str) else None
+        found = features(days_of(self.name, raw, self.date_format, fill), self.parts, self.origin)
+        if self.means:
+            found = (found - np.array(self.means)) / np.array(self.deviations)
+        return found.astype(np.float32)
 
     def _filled(self, raw: Array) -> Array:
-        numbers = numbers_of(self.name, raw)
+        numbers = numbers_of(self.name, with_points(self.name, raw) if self.decimal else raw)
         missing = np.isnan(numbers)
         if missing.any():
             if not isinstance(self.fill, int | float):
@@ -183,6 +232,8 @@ class Column:
         return found
 
     def _tokens(self, raw: Array) -> list[list[int]]:
+        if self.tokenizer:
+            return tokens_by(self.tokenizer, texts_of(raw).tolist())
         places = {word: place for place, word in enumerate(self.values, 2)}
         return [tokens_of(text, places) for text in (raw if is_listed(raw) else texts_of(raw))]
 
@@ -191,3 +242,29 @@ class Column:
         for row, tokens in enumerate(rows):
             out[row, : len(tokens)] = tokens[: self.length]
         return out
+
+
+def _is_sane_extension(given: dict[str, Any]) -> bool:
+    """Return True if the fields of dates, transforms and tokenizers are as they were written."""
+    lists: list[object] = [given.get(name, []) for name in ("quantiles", "means", "deviations")]
+    if not all(isinstance(one, list) for one in lists):
+        return False
+    numbers = cast(list[list[Any]], lists)
+    parts, quantiles = given.get("parts", []), given.get("quantiles", [])
+    return (
+        all(type(number) is float for one in numbers for number in one)
+        and all(np.isfinite(one).all() for one in numbers)
+        and isinstance(parts, list)
+        and all(part in PARTS for part in cast(list[object], parts))
+        and bool(parts) == (given.get("kind") == "date")
+        and len(numbers[1]) == len(numbers[2]) in (0, width_of(tuple(cast(list[str], parts))))
+        and 0.0 not in numbers[2]
+        and given.get("transform", "") in TRANSFORMS
+        and (len(quantiles) > 1) == (given.get("transform") == "quantile")
+        and quantiles == sorted(quantiles)
+        and given.get("decimal", "") in ("", ",")
+        and isinstance(given.get("origin", 0.0), int | float)
+        and all(isinstance(given.get(name, ""), str) for name in ("date_format", "tokenizer"))
+        and type(given.get("one_hot", False)) is bool
+        and (not given.get("one_hot") or given.get("kind") == "class")
+    )

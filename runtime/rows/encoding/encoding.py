@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from json import dumps, loads
 from pathlib import Path
 from typing import Any, Final, cast
@@ -17,6 +17,7 @@ from runtime.errors import DataError
 from runtime.files.tensor_files import read_metadata
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.images import Images
+from runtime.rows.encoding.series import Series
 
 KEY: Final = "prograd_columns"
 """Key of the encoding in the metadata of a safetensors file."""
@@ -35,11 +36,13 @@ class Encoding:
         columns: columns of the table by name.
         joined: arrays of numbers [rows, columns] by name, with the columns that they consist of.
         images: arrays of images by name.
+        series: windows of consecutive rows, or None if each row is one by itself.
     """
 
     columns: dict[str, Column]
     joined: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     images: dict[str, Images] = field(default_factory=dict[str, Images])
+    series: Series | None = None
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -49,6 +52,8 @@ class Encoding:
         said["joined"] = self.joined
         if self.images:
             said["images"] = {name: images.to_json() for name, images in self.images.items()}
+        if self.series is not None:
+            said["series"] = self.series.to_json()
         return {KEY: dumps(said, separators=(",", ":"))}
 
     @classmethod
@@ -80,17 +85,22 @@ class Encoding:
         for name, members in cast(dict[str, object], joined).items():
             if not isinstance(members, list) or not {str(m) for m in cast(list[object], members)} <= columns.keys():
                 raise ValueError("it joins columns that it has not")
-            if any(columns[str(member)].is_vector for member in cast(list[object], members)):
+            if not all(columns[str(member)].is_joinable for member in cast(list[object], members)):
                 raise ValueError("it joins texts or lists")
             parts[name] = tuple(cast(list[str], members))
         pictures = {name: Images.from_json(values) for name, values in cast(dict[str, object], images).items()}
-        return cls(columns, parts, pictures)
+        series = Series.from_json(given["series"]) if "series" in given else None
+        if series is not None and series.target and series.target not in columns:
+            raise ValueError("its windows have a target that it has not")
+        return cls(columns, parts, pictures, series)
 
     def encode(self, table: Mapping[str, Array], keys: Iterable[str]) -> dict[str, Array]:
         """Return the arrays of these names for rows of a table, with the offsets of rows of unequal length.
 
         Raises DataError for an unknown name, a column that the table lacks, or a value without a number.
         """
+        if self.series is not None:
+            return self._windows(self.series, table, list(keys))
         found: dict[str, Array] = {}
         for key in keys:
             name = key if key in self.columns else base_of(key) or key
@@ -99,6 +109,21 @@ class Encoding:
             else:
                 found[key] = self._array(table, key)
         return found
+
+    def _windows(self, series: Series, table: Mapping[str, Array], keys: list[str]) -> dict[str, Array]:
+        rows = {key: self._array(table, series.target if key == series.key else key) for key in keys}
+        if not rows:
+            return {}
+        targets = series.key in rows
+        count = series.count(len(next(iter(rows.values()))), targets=targets)
+        return {
+            key: series.targets(array, count) if key == series.key else series.windows(array, count)
+            for key, array in rows.items()
+        }
+
+    def knows(self, name: str) -> bool:
+        """Return True if a name is that of a column, or of the target of windows."""
+        return name in self.columns or (self.series is not None and name == self.series.key)
 
     def text_bytes(self, table: Mapping[str, Array], keys: Iterable[str]) -> int:
         """Return an upper bound on the bytes that encoding the columns of texts takes."""
@@ -127,7 +152,8 @@ class Encoding:
 
     def _array(self, table: Mapping[str, Array], key: str) -> Array:
         if key in self.joined:
-            return np.stack([self._encoded(table, name) for name in self.joined[key]], axis=1)
+            parts = [self._encoded(table, name) for name in self.joined[key]]
+            return np.concatenate([part if part.ndim == 2 else part[:, None] for part in parts], axis=1)
         return self._encoded(table, key)
 
     def _encoded(self, table: Mapping[str, Array], name: str) -> Array:
@@ -135,6 +161,8 @@ class Encoding:
 
     def column(self, name: str) -> Column:
         """Return the column of that name; raise DataError if there is none."""
+        if self.series is not None and self.series.target and name == self.series.key:
+            return replace(self.columns[self.series.target], name=name)
         if name not in self.columns:
             hint = closest(name, self.columns) or f"; there are {', '.join(self.columns)}"
             raise DataError(f"the packed rows have no column {name!r}{hint}")

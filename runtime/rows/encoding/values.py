@@ -84,6 +84,18 @@ def numbers_of(name: str, raw: Array) -> Array:
     return numbers
 
 
+def with_points(name: str, raw: Array) -> Array:
+    """Return texts of numbers with decimal commas as texts with points; raise DataError for a text with a point."""
+    if raw.dtype.kind != "O":
+        return raw
+    found = np.empty(len(raw), object)
+    for row, text in enumerate(raw.tolist()):
+        if isinstance(text, str) and "." in text:
+            raise RowError(row, name, f"is {shown(text)}; its numbers have decimal commas and no points")
+        found[row] = text.replace(",", ".") if isinstance(text, str) else text
+    return found
+
+
 def _numbers_at_once(texts: list[Any]) -> Array | None:
     """Return the numbers of texts that are all numbers; None for other values, which take longer."""
     try:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from runtime.dtypes import Array
 
@@ -28,3 +31,31 @@ class Piece(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.numbers)
+
+
+def with_rows_before(pieces: Iterable[Piece], count: int) -> Iterator[Piece]:
+    """Yield pieces that begin with the last `count` rows of the piece before; the first has more than `count` rows.
+
+    If there are not so many rows, all are one piece.
+    """
+    kept: Piece | None = None
+    begun = False
+    for piece in pieces:
+        joined = piece if kept is None else _joined(kept, piece)
+        if len(joined) > count:
+            begun = True
+            yield joined
+            joined = _last(joined, count)
+        kept = joined if count else None
+    if kept is not None and not begun:
+        yield kept
+
+
+def _joined(a: Piece, b: Piece) -> Piece:
+    columns = {name: np.concatenate([a.columns[name], b.columns[name]]) for name in a.columns if name in b.columns}
+    return Piece(columns, np.concatenate([a.numbers, b.numbers]), a.in_lines)
+
+
+def _last(piece: Piece, count: int) -> Piece:
+    start = len(piece) - count
+    return Piece({name: array[start:] for name, array in piece.columns.items()}, piece.numbers[start:], piece.in_lines)

@@ -65,7 +65,7 @@ def answers_of(
 
     `decode` names the columns of some fetches. Raises UsageError for a column that a fetch cannot predict.
     """
-    labels = [encoding.columns[name] for name in _label_names(program, bound) if name in encoding.columns]
+    labels = [encoding.column(name) for name in _label_names(program, bound) if encoding.knows(name)]
     source = program.blocks[find_entry(program, bound.name).source_block]
     types = {tensor.name: type_of(tensor) for tensor in source.tensors}
     found: list[Answer] = []

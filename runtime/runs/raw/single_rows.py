@@ -34,7 +34,7 @@ class SingleRows:
         """Prepare the arrays of these keys by feed."""
         self._feeds = {feed: _makers(encoding, key) for feed, key in keys.items()}
         self._joined = {feed for feed, key in keys.items() if key in encoding.joined}
-        self._knows = all(makers is not None for makers in self._feeds.values())
+        self._knows = encoding.series is None and all(makers is not None for makers in self._feeds.values())
 
     def feeds(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Array] | None:
         """Return the feeds for rows; None if the encoding by columns has to do it."""

@@ -1,0 +1,104 @@
+"""Dates and times as numbers: their parts, days since the first one, and positions on circles.
+
+A position in a cycle is two numbers, sine and cosine, so that its end lies beside its beginning.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+
+from runtime.dtypes import Array
+from runtime.rows.encoding.row_errors import RowError
+from runtime.rows.encoding.values import is_no_value, shown
+
+NUMBERS: Final = ("days", "year", "month", "day", "weekday", "hour", "minute")
+"""Parts that are one number; Monday is 0, and `days` counts from a first day, with fractions."""
+
+CYCLES: Final = ("year_cycle", "month_cycle", "week_cycle", "day_cycle")
+"""Parts that are two numbers."""
+
+PARTS: Final = (*NUMBERS, *CYCLES)
+
+DEFAULT_PARTS: Final = ("days", "year_cycle", "week_cycle")
+
+_DAY: Final = 86_400.0
+_EPOCH: Final = datetime(1970, 1, 1)
+
+
+def width_of(parts: tuple[str, ...]) -> int:
+    """Return the number of floats of these parts."""
+    return sum(2 if part in CYCLES else 1 for part in parts)
+
+
+def days_of(name: str, raw: Array, form: str, fill: str | None) -> Array:
+    """Return dates as float64 days since 1970, with fractions.
+
+    Args:
+        name: name of the column, for errors.
+        raw: its values.
+        form: format of `strptime`, or "" for ISO 8601, as 2026-11-23 or 2026-11-23T14:05.
+        fill: date in place of a missing one.
+
+    Raises DataError, which names the row, for a missing value or another text.
+    """
+    known: dict[Any, float] = {}
+    found = np.empty(len(raw), np.float64)
+    for row, value in enumerate(raw.tolist()):
+        if value not in known:
+            text = fill if is_no_value(value) or value != value else value
+            if text is None:
+                raise RowError(row, name, "has no value")
+            known[value] = _days(name, row, text, form)
+        found[row] = known[value]
+    return found
+
+
+def features(days: Array, parts: tuple[str, ...], origin: float) -> Array:
+    """Return float64 [rows, width] for dates as days since 1970; `days` counts from `origin`."""
+    whole = np.floor(days)
+    dates = whole.astype(np.int64).astype("datetime64[D]")
+    months, years = dates.astype("datetime64[M]"), dates.astype("datetime64[Y]")
+    hours = (days - whole) * 24
+    in_month = (dates - months).astype(np.float64)
+    in_year = (dates - years).astype(np.float64)
+    month_days = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(np.float64)
+    year_days = ((years + 1).astype("datetime64[D]") - years.astype("datetime64[D]")).astype(np.float64)
+    minutes = np.floor(hours * 60 + 1e-6)  # days are rounded to microseconds
+    simple = {
+        "days": days - origin,
+        "year": years.astype(np.int64) + 1970.0,
+        "month": months.astype(np.int64) % 12 + 1.0,
+        "day": in_month + 1,
+        "weekday": (whole + 3) % 7,  # 1970 began on a Thursday
+        "hour": np.floor(minutes / 60),
+        "minute": minutes % 60,
+    }
+    part_of_day = hours / 24
+    turns = {
+        "year_cycle": (in_year + part_of_day) / year_days,
+        "month_cycle": (in_month + part_of_day) / month_days,
+        "week_cycle": ((whole + 3) % 7 + part_of_day) / 7,
+        "day_cycle": part_of_day,
+    }
+    columns: list[Array] = []
+    for part in parts:
+        if part in simple:
+            columns.append(simple[part])
+        else:
+            angle = 2 * np.pi * turns[part]
+            columns += [np.sin(angle), np.cos(angle)]
+    return np.stack(columns, axis=1)
+
+
+def _days(name: str, row: int, value: Any, form: str) -> float:
+    try:
+        date = datetime.strptime(value, form) if form else datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        like = f"a date like {datetime(2026, 11, 23, 14, 5).strftime(form)}" if form else "a date like 2026-11-23"
+        raise RowError(row, name, f"is {shown(value)}, which is not {like}") from None
+    if date.tzinfo is not None:
+        date = date.astimezone(UTC).replace(tzinfo=None)
+    return (date - _EPOCH).total_seconds() / _DAY
