@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/guide"
-PAGES = ("first-program", "data", "training", "looking", "serving", "loops", "pytorch", "images")
+PAGES = ("first-program", "data", "training", "looking", "serving", "loops", "pytorch", "images", "tables-texts-series")
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$|^ {4}\$ (?P<command>(?:\\\n|[^\n])*)$", re.MULTILINE | re.DOTALL)
 
 

@@ -200,7 +200,7 @@ def test_windows_of_a_series_predict_its_next_value(engine: str, monkeypatch: py
         np.testing.assert_allclose(got, found["load_next"], rtol=1e-4)
     with pytest.raises(prograd.DataError) as caught:
         run.predict({name: values[:9] for name, values in SERIES.items()}, raw=True)
-    assert str(caught.value) == "a window takes 16 rows, and the table has 9"
+    assert str(caught.value) == "a window takes 16 rows, and the table has 9; give more rows"
 
 
 def test_targets_of_a_later_split_come_after_all_rows_of_the_first():

@@ -256,8 +256,8 @@ def _is_sane_extension(given: dict[str, Any]) -> bool:
         and all(np.isfinite(one).all() for one in numbers)
         and isinstance(parts, list)
         and all(part in PARTS for part in cast(list[object], parts))
-        and bool(parts) == (given.get("kind") == "date")
-        and len(numbers[1]) == len(numbers[2]) in (0, _width(parts))
+        and bool(given.get("parts")) == (given.get("kind") == "date")
+        and len(numbers[1]) == len(numbers[2]) in (0, width_of(tuple(given.get("parts", []))))
         and 0.0 not in numbers[2]
         and given.get("transform", "") in TRANSFORMS
         and (len(quantiles) > 1) == (given.get("transform") == "quantile")
@@ -268,7 +268,3 @@ def _is_sane_extension(given: dict[str, Any]) -> bool:
         and type(given.get("one_hot", False)) is bool
         and (not given.get("one_hot") or given.get("kind") == "class")
     )
-
-
-def _width(parts: object) -> int:
-    return width_of(tuple(cast(list[str], parts)))

@@ -40,7 +40,7 @@ class Series:
         needed = self.length + (self.ahead if targets else 0)
         if rows < needed:
             behind = f" and its target {self.ahead} more" if targets else ""
-            raise DataError(f"a window takes {self.length} rows{behind}, and the table has {rows}")
+            raise DataError(f"a window takes {self.length} rows{behind}, and the table has {rows}; give more rows")
         return rows - needed + 1
 
     def windows(self, array: Array, count: int) -> Array:
