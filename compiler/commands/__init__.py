@@ -38,10 +38,10 @@ WRITTEN = _PROGRAMS | {"place": (".csv", "placements")}
 """The output of -o by verb: the suffix of the format, and the content of the file."""
 
 
-def run_command(arguments: Sequence[str]) -> int:
+def run_command(arguments: Sequence[str], command: str = "compiler") -> int:
     """Parse, run the verb, and turn any error into one sentence and an exit code."""
     use_escapes_on_output()
-    return ended(parse(arguments), _run, CODES)
+    return ended(parse(arguments, command), _run, CODES)
 
 
 def _run(options: argparse.Namespace) -> int | None:

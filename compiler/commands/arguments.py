@@ -12,19 +12,26 @@ from runtime.command_line.values import duration, one_of, positive, positive_siz
 from runtime.engines.choice import ENGINES
 
 
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
+def parse(arguments: Sequence[str], command: str = "compiler") -> argparse.Namespace:
     """Return the options; an error of usage ends the process with code 2."""
-    return parsed(command_parser(), with_verbs_of_two_words(arguments))
+    return parsed(command_parser(command), with_verbs_of_two_words(arguments))
 
 
-def command_parser() -> tuple[argparse.ArgumentParser, Any]:
+def command_parser(command: str = "compiler") -> tuple[argparse.ArgumentParser, Any]:
     """Return the parser of the whole command, and its verbs by name in `choices`."""
-    parser, verbs = new_parser("compiler", "Inspect, check and compile program files.")
+    parser, verbs = new_parser(command, "Inspect, check and compile program files.")
+    add_verbs(verbs)
+    return parser, verbs
+
+
+def add_verbs(verbs: Any, *, shared: bool = True) -> None:
+    """Add the verbs of `compiler` to a parser, without those that `runtime` has too unless they are `shared`."""
     programs = _show, _summary, _draw, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops
     for add in (*programs, _import_torch, add_pack, add_show):
-        add(verbs)
-    add_completion(verbs, "completion").set_defaults(module="completion")
-    return parser, verbs
+        if shared or add is not _check:
+            add(verbs)
+    if shared:
+        add_completion(verbs, "completion").set_defaults(module="completion")
 
 
 def _show(verbs: Any) -> None:

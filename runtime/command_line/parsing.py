@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -30,7 +31,12 @@ def new_parser(command: str, description: str) -> tuple[argparse.ArgumentParser,
 
 
 def add_verb(verbs: Any, name: str, summary: str, more: str, *examples: str) -> argparse.ArgumentParser:
-    """Return the parser of a new verb with its help, and with the options that every verb of both commands has."""
+    """Return the parser of a new verb with its help, and with the options that every verb of both commands has.
+
+    The examples begin with `runtime` or `compiler`, and are shown with the name of the command that was called.
+    """
+    if verbs._prog_prefix == "prograd":
+        examples = tuple(re.sub(r"^(runtime|compiler)(?= )", "prograd", example) for example in examples)
     verb = verbs.add_parser(
         name,
         help=summary,
@@ -77,6 +83,9 @@ def add_old_word(group: Any, flag: str, *, dest: str, type: Callable[[str], obje
 def parsed(made: tuple[argparse.ArgumentParser, Any], arguments: Sequence[str]) -> argparse.Namespace:
     """Return the parsed options; an error of usage ends the process with code 2."""
     parser, verbs = made
+    if not arguments:
+        put(parser.format_help().rstrip("\n"))
+        parser.exit()
     if any("\0" in word for word in arguments):
         parser.error("an argument has the letter NUL, which no name of a file has")
     verb = next((word for word in arguments if not word.startswith("-")), None)

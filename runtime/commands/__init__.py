@@ -26,10 +26,10 @@ from runtime.commands.arguments import parse
 from runtime.runs.interrupts import ENDINGS, Interrupts
 
 
-def run_command(arguments: Sequence[str]) -> int:
+def run_command(arguments: Sequence[str], command: str = "runtime") -> int:
     """Parse the arguments, run the verb, and turn every outcome into one sentence and an exit code."""
     use_escapes_on_output()
-    return ended(parse(arguments), _run)
+    return ended(parse(arguments, command), _run)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -40,14 +40,20 @@ from runtime.commands.options import (
 )
 
 
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
+def parse(arguments: Sequence[str], command: str = "runtime") -> argparse.Namespace:
     """Return the parsed options; an error of usage ends the process with code 2."""
-    return parsed(command_parser(), arguments)
+    return parsed(command_parser(command), arguments)
 
 
-def command_parser() -> tuple[argparse.ArgumentParser, Any]:
+def command_parser(command: str = "runtime") -> tuple[argparse.ArgumentParser, Any]:
     """Return the parser of the whole command, and the object with its verbs by name in `choices`."""
-    parser, verbs = new_parser("runtime", "Load, check and run program files.")
+    parser, verbs = new_parser(command, "Load, check and run program files.")
+    add_verbs(verbs)
+    return parser, verbs
+
+
+def add_verbs(verbs: Any) -> None:
+    """Add the verbs of `runtime` to a parser."""
     for name, add in (
         ("execute", _execute),
         ("replay", _replay),
@@ -61,7 +67,6 @@ def command_parser() -> tuple[argparse.ArgumentParser, Any]:
         ("completion", add_completion),
     ):
         add(verbs, name)
-    return parser, verbs
 
 
 def _execute(verbs: Any, name: str) -> None:

@@ -39,7 +39,6 @@ def run(capsys: pytest.CaptureFixture[str], command: str, *words: str) -> tuple[
     ("words", "sentence"),
     [
         (["chek"], "there is no verb 'chek'; did you mean 'check'?; see {} --help"),
-        ([], "the following arguments are required: VERB; see {} --help"),
         (["check"], "the following arguments are required: program; see {} check --help"),
         (["check", "p.pb", "q.pb"], "'q.pb' is one word too many; see {} check --help"),
         (["check", "p.pb", "--quit"], "there is no option '--quit'; did you mean '--quiet'?; see {} check --help"),
