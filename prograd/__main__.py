@@ -14,7 +14,7 @@ def main(arguments: list[str] | None = None) -> int:
     from runtime.blas import ask_for_one_thread
 
     ask_for_one_thread()  # before NumPy is imported
-    from prograd.verbs import run_command
+    from prograd.commands.verbs import run_command
 
     return run_command(arguments)
 

@@ -12,7 +12,7 @@ from subjects.small_programs import rich, save
 from compiler.__main__ import main as compiler
 from compiler.commands.arguments import command_parser as compiler_parser
 from prograd.__main__ import main
-from prograd.verbs import SHARED, command_parser
+from prograd.commands.verbs import SHARED, command_parser
 from runtime.__main__ import main as runtime
 from runtime.commands.arguments import command_parser as runtime_parser
 

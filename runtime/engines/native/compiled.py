@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from runtime.codegen.elf import UnknownObject
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
     from runtime.codegen.assemble import KernelSource
     from runtime.codegen.emit.code import CodeSource
     from runtime.codegen.ir import Module
+
+_log = logging.getLogger("prograd")
+
+SECONDS_BEFORE_NOTE: Final = 1.0
+"""Time that LLVM compiles without a note; it comes before the next module."""
 
 UNCOUNTED_BYTES: Final = 16 << 20
 """Size of a step's code that the memory counted for LLVM includes: LLVM needs less after compiling."""
@@ -125,8 +132,12 @@ def loaded_entry(kept: Entry) -> KernelCode | None:
 def _compiled(source: CodeSource, target: Target, memory: MemoryLimit) -> KernelCode:
     """Compile one module after the other, so that LLVM never has more than one."""
     objects: list[bytes] = []
+    start, is_said = perf_counter(), False
     for module in source.modules:
         if objects:
+            if not is_said and perf_counter() - start > SECONDS_BEFORE_NOTE:
+                _log.info("LLVM compiles the steps; later runs of this program find them in the cache")
+                is_said = True
             gc.collect(0)  # the commands let 200,000 objects be made before Python searches, and IR is full of cycles
         memory.require_resident(jit.compiler_bytes(module, warm=bool(objects)), "LLVM, which compiles it,")
         objects.append(jit.compiled_of_several(module))

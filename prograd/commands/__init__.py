@@ -1,0 +1,4 @@
+"""The command `prograd`, which has the verbs of `runtime` and `compiler`.
+
+verbs  the choice of the command that a verb belongs to
+"""
