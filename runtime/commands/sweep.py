@@ -19,6 +19,7 @@ from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
 from runtime.command_line.outputs import require_free
 from runtime.command_line.streams import put
 from runtime.commands.sweeps.runs import Number, Outcome, Trial, outcomes, trials
+from runtime.commands.sweeps.seeds import seed_table
 from runtime.commands.sweeps.table import as_json, in_order, judged_by, table
 from runtime.errors import UsageError
 from runtime.files.output import require_form, unwritable
@@ -68,6 +69,8 @@ def _show(options: argparse.Namespace, program: pb.ProgramDesc, done: Sequence[O
     if done and not options.json:
         for line in table(program, done):
             put(line)
+        for place, line in enumerate(seed_table(program, done)):
+            put(line if place else f"\n{line}")
 
 
 def _run(options: argparse.Namespace, asked: Sequence[Trial], done: list[Outcome]) -> None:

@@ -21,6 +21,7 @@ from compiler import Program, ops, sgd, zeros
 from prograd_proto import program_pb2 as pb
 from runtime.commands.sweeps import runs
 from runtime.commands.sweeps.runs import Outcome, outcomes, trials
+from runtime.commands.sweeps.seeds import seed_table
 from runtime.commands.sweeps.table import as_json, in_order, table
 
 
@@ -98,6 +99,36 @@ def test_runs_without_a_loss_are_sorted_by_what_their_metric_s_name_says(metric:
     values = zip(asked, ("0.5", "0.2", "0.9"), strict=True)
     done = [Outcome(trial, 0, {metric: value, "other": "1"}, "") for trial, value in values]
     assert [outcome.trial.number for outcome in in_order(pb.ProgramDesc(), done)] == order
+
+
+def test_seeds_of_equal_settings_are_summed_up_as_mean_and_deviation_the_best_mean_first():
+    keep = pb.KeepBestDesc(metric="accuracy", direction=pb.DIRECTION_MAX)
+    program = pb.ProgramDesc(run=pb.RunDesc(evaluate=pb.EvaluateDesc(entry="test"), keep_best=keep))
+    asked = trials("p.pb", {"rate": [0.1, 0.2, 0.3, 0.4]}, [1, 2, 3], [])
+    accuracies = ("0.5", "0.6", "0.7", "0.8", "0.8", "0.8", "0.9", "", "", "nan", "0.5", "0.5")
+    done = [
+        Outcome(trial, 0 if text else 5, {"loss": "2", "test.accuracy": text} if text else {}, "")
+        for trial, text in zip(asked, accuracies, strict=True)
+    ]
+    assert [*seed_table(program, done)] == [
+        "mean ± standard deviation",
+        "rate  seeds  test.accuracy     loss",
+        " 0.3      1      0.9 ± nan  2 ± nan",
+        " 0.2      3        0.8 ± 0    2 ± 0",
+        " 0.1      3      0.6 ± 0.1    2 ± 0",
+        " 0.4      3      nan ± nan    2 ± 0",
+    ]
+    assert [*seed_table(program, done[::3])] == []
+
+
+def test_a_sweep_of_seeds_prints_their_means_before_its_last_line(folder, capsys):
+    code, out, _ = run(capsys, "sweep", "p.pb", "--set", "rate=1e-3,0.05", "--seeds", 2, "-q")
+    assert code == 0
+    at = out.index("mean ± standard deviation")
+    assert out[at - 1] == ""
+    assert out[at + 1].split() == ["rate", "seeds", "evaluate.loss", "loss"]
+    assert [line.split()[:2] for line in out[at + 2 : -1]] == [["0.05", "2"], ["0.001", "2"]]
+    assert out[-1].startswith("OK runs=4 failed=0 ")
 
 
 def test_numbers_that_json_has_not_are_words():

@@ -2,4 +2,5 @@
 
 runs     every combination of settings and seeds, each in a process, some concurrently
 table    the ranking of the runs, as a table and as JSON
+seeds    the mean and the deviation of each metric over the seeds of equal settings
 """

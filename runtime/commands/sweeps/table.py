@@ -21,7 +21,7 @@ def table(program: pb.ProgramDesc, done: Sequence[Outcome]) -> Iterator[str]:
     ordered = in_order(program, done)
     first, _ = judged_by(program, done)
     names = dict.fromkeys([first] if first else [])
-    names |= dict.fromkeys(name for outcome in ordered for name in _metrics(outcome))
+    names |= dict.fromkeys(name for outcome in ordered for name in metrics_of(outcome))
     head = ["run", *ordered[0].trial.settings, "seed", *names, "wall", "state_sha256"]
     rows = [head]
     for trial, code, fields, _ in ordered:
@@ -48,7 +48,7 @@ def judged_by(program: pb.ProgramDesc, done: Sequence[Outcome]) -> tuple[str, bo
     run = program.run
     if run.HasField("keep_best"):
         return f"{run.evaluate.entry}.{run.keep_best.metric}", run.keep_best.direction == pb.DIRECTION_MAX
-    names = [name for outcome in done for name in _metrics(outcome)]
+    names = [name for outcome in done for name in metrics_of(outcome)]
     for name in (f"{run.evaluate.entry}.loss", "loss", *names):
         if name in names and best_by_name(name):
             return name, best_by_name(name) == "max"
@@ -60,7 +60,7 @@ def in_order(program: pb.ProgramDesc, done: Sequence[Outcome]) -> list[Outcome]:
     name, more_is_better = judged_by(program, done)
 
     def key(outcome: Outcome) -> tuple[bool, float, int]:
-        value = _metrics(outcome).get(name, math.nan)
+        value = metrics_of(outcome).get(name, math.nan)
         bad = outcome.code != 0 or math.isnan(value)
         return bad, 0.0 if bad else -value if more_is_better else value, outcome.trial.number
 
@@ -70,7 +70,7 @@ def in_order(program: pb.ProgramDesc, done: Sequence[Outcome]) -> list[Outcome]:
 def as_json(outcome: Outcome) -> dict[str, object]:
     """Return a run as a JSON object."""
     trial = outcome.trial
-    metrics = {name: value if math.isfinite(value) else str(value) for name, value in _metrics(outcome).items()}
+    metrics = {name: value if math.isfinite(value) else str(value) for name, value in metrics_of(outcome).items()}
     return {
         "run": trial.number,
         "settings": trial.settings,
@@ -85,7 +85,8 @@ def as_json(outcome: Outcome) -> dict[str, object]:
     }
 
 
-def _metrics(outcome: Outcome) -> dict[str, float]:
+def metrics_of(outcome: Outcome) -> dict[str, float]:
+    """Return the metrics of a run: the fields of its result line that are numbers of its own."""
     found: dict[str, float] = {}
     for name, text in outcome.fields.items():
         if name not in RUNTIME_FIELDS and not name.startswith("set."):

@@ -1,0 +1,51 @@
+"""A table of the runs with equal settings: the mean and the standard deviation of each metric over their seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import mean, stdev
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
+from runtime.commands.sweeps.runs import Outcome
+from runtime.commands.sweeps.table import judged_by, metrics_of
+
+Group = list[dict[str, float]]
+"""The metrics of the runs that have equal settings and did not fail."""
+
+
+def seed_table(program: pb.ProgramDesc, done: Sequence[Outcome]) -> Iterator[str]:
+    """Yield the lines of the table, the best mean first; none if no settings have two runs that did not fail."""
+    groups: dict[tuple[tuple[str, float], ...], Group] = {}
+    for outcome in sorted(done, key=lambda outcome: outcome.trial.number):
+        if outcome.code == 0:
+            groups.setdefault(tuple(outcome.trial.settings.items()), []).append(metrics_of(outcome))
+    if all(len(group) < 2 for group in groups.values()):
+        return
+    name, more_is_better = judged_by(program, done)
+
+    def key(settings: tuple[tuple[str, float], ...]) -> tuple[bool, float]:
+        middle, _ = spread(groups[settings], name)
+        return math.isnan(middle), 0.0 if math.isnan(middle) else -middle if more_is_better else middle
+
+    names = dict.fromkeys([name] if name else [])
+    names |= dict.fromkeys(metric for group in groups.values() for metrics in group for metric in metrics)
+    rows = [[*(setting for setting, _ in next(iter(groups))), "seeds", *names]]
+    for settings in sorted(groups, key=key):
+        group = groups[settings]
+        cells = (f"{middle:.4g} ± {deviation:.2g}" for middle, deviation in (spread(group, metric) for metric in names))
+        rows.append([*(repr(number) for _, number in settings), str(len(group)), *cells])
+    rows = [[sentence(cell, MAX_WORD_CHARACTERS) for cell in row] for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    yield "mean ± standard deviation"
+    for row in rows:
+        yield "  ".join(map(str.rjust, row, widths))
+
+
+def spread(group: Group, name: str) -> tuple[float, float]:
+    """Return the mean and the sample standard deviation of a metric; NaN where a run or a second run lacks it."""
+    values = [metrics.get(name, math.nan) for metrics in group]
+    if not all(map(math.isfinite, values)):
+        return math.nan, math.nan
+    return mean(values), stdev(values) if len(values) > 1 else math.nan
