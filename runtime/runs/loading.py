@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from runtime.runs.checkpoints.checkpoint import Checkpoint, is_of_run
 from runtime.runs.torch_names import IGNORED, Source, torch_sources
 
 Layout = Literal["prograd", "torch"]
+PICKLES: Final = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+"""Suffixes of files that PyTorch writes as pickles."""
+
 SHOWN = 3
 """Number of names that a sentence lists before it counts."""
 
@@ -170,3 +173,14 @@ def _listed(names: Collection[str]) -> str:
     """Return the number of names, and the first of them."""
     more = len(names) - SHOWN
     return f"{len(names)} ({', '.join([*names][:SHOWN])}{f' and {more} more' if more > 0 else ''})"
+
+
+def require_no_pickle(path: Path) -> None:
+    """Raise DataError for a file of PyTorch's own format, whose pickles may run code and are never read."""
+    if path.suffix.lower() in PICKLES:
+        other = path.with_suffix(".safetensors").name
+        raise DataError(
+            f"{path}: PyTorch's own files are pickles, which may run code and are never read; write the weights alone "
+            f"by safetensors.torch.save_file(torch.load({path.name!r}, weights_only=True), {other!r}), "
+            f"and load {other} with layout torch"
+        )

@@ -381,9 +381,13 @@ class Run(metaclass=Renaming):
 
         Raises DataError or UsageError, and changes nothing, for tensors that cannot be loaded.
         """
-        from runtime.runs.loading import load_parameters  # only some runs load, and the import costs start-up time
+        from runtime.runs.loading import (
+            load_parameters,
+            require_no_pickle,
+        )  # only some runs load, and the import costs start-up time
 
         _require_path("load", path)
+        require_no_pickle(Path(path))
         checkpoint = read_checkpoint(Path(path))
         patterns = [only] if isinstance(only, str) else only
         with self.states.locks.exclusive():

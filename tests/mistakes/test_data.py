@@ -1,4 +1,4 @@
-"""Thirty mistakes that new users make with data, predictions and the server: every answer names what to do."""
+"""Thirty-one mistakes that new users make with data, predictions and the server: every answer names what to do."""
 
 from __future__ import annotations
 
@@ -145,5 +145,15 @@ def test_a_server_for_everybody(capsys):
     )
 
 
-def test_there_are_thirty_mistakes():
-    assert len(PACK) + len(PREDICT) + len(SERVE) + 3 == 30
+def test_weights_as_pytorch_saves_them(capsys):
+    Path("x.pt").write_bytes(b"PK")
+    assert runtime_main(["execute", "p.pb", "--entry", "predict", "--load", "x.pt", "--data", "new.csv", "-q"]) == 4
+    assert capsys.readouterr().err == (
+        "runtime: x.pt: PyTorch's own files are pickles, which may run code and are never read; write the weights "
+        "alone by safetensors.torch.save_file(torch.load('x.pt', weights_only=True), 'x.safetensors'), "
+        "and load x.safetensors with layout torch\n"
+    )
+
+
+def test_none_of_the_thirty_one_mistakes_is_lost():
+    assert len(PACK) + len(PREDICT) + len(SERVE) + 4 == 31
