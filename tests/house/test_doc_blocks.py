@@ -46,6 +46,7 @@ ELSEWHERE = {
     "docs/guide/loops.md": "house/test_guide.py",
     "docs/guide/pytorch.md": "house/test_guide.py",
     "docs/guide/images.md": "house/test_guide.py",
+    "docs/guide/tables-texts-series.md": "house/test_guide.py",
 }
 """The tests that run the Python of other pages."""
 

@@ -39,7 +39,16 @@ RUN_BY = {
     "examples/README.md": "test_page_commands",
     **{
         f"docs/guide/{name}.md": "test_guide"
-        for name in ("first-program", "data", "training", "looking", "serving", "loops", "images")
+        for name in (
+            "first-program",
+            "data",
+            "training",
+            "looking",
+            "serving",
+            "loops",
+            "images",
+            "tables-texts-series",
+        )
     },
 }
 
