@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from compiler.build.program import Program as Program
     from compiler.errors import CompileError as CompileError
     from compiler.errors import LimitError as LimitError
+    from compiler.frontends.onnx import from_onnx as from_onnx
     from compiler.frontends.torch import from_torch as from_torch
     from compiler.train import clipping as clipping
     from compiler.train import initialisers as initialisers
@@ -55,6 +56,7 @@ _NAMES = {
     "compiler.build.plugins": "use_plugin",
     "compiler.build.program": "Program",
     "compiler.errors": "CompileError LimitError",
+    "compiler.frontends.onnx": "from_onnx",
     "compiler.frontends.torch": "from_torch",
     "compiler.train.backward": "gradients",
     "compiler.train.schedules": "warmup_cosine",

@@ -2,8 +2,9 @@
 
 A verb is the function of that name in the file of that name, but for thaw, which is in freeze, and those of two words;
 `arguments` is their table, and `compiler --help` prints it: check, compile, completion, data pack, data show, diff,
-draw, freeze, import torch, ops, passes, place, plan, show, summary, upgrade. Modules that they use:
+draw, freeze, import onnx, import torch, ops, passes, place, plan, show, summary, upgrade. Modules that they use:
 
+import_onnx     the verb `import onnx`
 import_torch    the verb `import torch`
 arguments       the command line: the verbs, and the options of each
 data_arguments  the options of `compiler data`
@@ -33,7 +34,7 @@ from runtime.runs.interrupts import ENDINGS, Interrupts
 CODES = ((UsageError, EXIT_USAGE), (DataError, EXIT_DATA), (LimitError, EXIT_LIMIT))
 OUTPUTS = ("output", "html", "svg")
 """Options that name files to write."""
-_PROGRAMS = dict.fromkeys(["compile", "freeze", "import_torch", "plan", "upgrade"], (".pb", "programs"))
+_PROGRAMS = dict.fromkeys(["compile", "freeze", "import_onnx", "import_torch", "plan", "upgrade"], (".pb", "programs"))
 WRITTEN = _PROGRAMS | {"place": (".csv", "placements")}
 """The output of -o by verb: the suffix of the format, and the content of the file."""
 

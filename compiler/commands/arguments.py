@@ -27,7 +27,7 @@ def command_parser(command: str = "compiler") -> tuple[argparse.ArgumentParser, 
 def add_verbs(verbs: Any, *, shared: bool = True) -> None:
     """Add the verbs of `compiler` to a parser, without those that `runtime` has too unless they are `shared`."""
     programs = _show, _summary, _draw, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops
-    for add in (*programs, _import_torch, add_pack, add_show):
+    for add in (*programs, _import_onnx, _import_torch, add_pack, add_show):
         if shared or add is not _check:
             add(verbs)
     if shared:
@@ -154,6 +154,39 @@ def _diff(verbs: Any) -> None:
     )
     verb.add_argument("old", help="a program file")
     verb.add_argument("new", help="another program file")
+
+
+def _import_onnx(verbs: Any) -> None:
+    verb = _verb(
+        verbs,
+        "import onnx",
+        "write an ONNX file as a program, with its weights beside it",
+        "The program predicts under the names of the file. With --loss and --optimizer it also trains the parameters\n"
+        'that match --train, all of them unless given. Reading runs no code. It needs pip install "prograd[onnx]".',
+        "compiler import onnx model.onnx -o model.pb",
+        "compiler import onnx model.onnx --loss softmax_cross_entropy --train 'head.*' --optimizer adam:1e-3 --batch 16"
+        " -o tune.pb",
+    )
+    verb.set_defaults(module="import_onnx", verb="import_onnx")
+    verb.add_argument("source", metavar="FILE", help="an ONNX file; its external data is read from its folder")
+    verb.add_argument(
+        "--input", action="append", default=[], metavar="NAME=[SHAPE]",
+        help="the shape of an input in place of the file's, as in image=[batch,3,224,224]",
+    )  # fmt: skip
+    verb.add_argument(
+        "--dim", action="append", default=[], metavar="NAME=SIZE", help="fix a dimension that the file names"
+    )
+    verb.add_argument(
+        "--constant", action="append", default=[], metavar="NAME=VALUES",
+        help="the values of an input that has to be known while importing, as in shape=1,64",
+    )  # fmt: skip
+    verb.add_argument("--check", action="store_true", help="print what cannot be imported, and write nothing")
+    verb.add_argument("--loss", metavar="NAME", help="train: a loss of ops, of the first result and an input `target`")
+    verb.add_argument("--train", action="append", default=[], metavar="PATTERN", help="train matching parameters only")
+    verb.add_argument("--optimizer", metavar="NAME:RATE", help="train with it, as in adam:1e-3")
+    verb.add_argument("--batch", type=int, metavar="N", help="the size of the first axis of the first input")
+    _add_bind(verb, "the size of a symbol in the written program; 1 unless given")
+    _add_output(verb, "the program file to write")
 
 
 def _import_torch(verbs: Any) -> None:

@@ -5,5 +5,6 @@ They call the builder as a user does; they know no passes, and passes do not kno
 arranged   tensors whose axes lie in another order than the model's, so that permutations and views need no ops
 extents    extents of axes as products of a number and symbols
 report     what a model has that prograd has not, told at once
+onnx       files of ONNX
 torch      modules of PyTorch
 """

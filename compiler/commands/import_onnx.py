@@ -1,0 +1,138 @@
+"""The verb `compiler import onnx`: writes an ONNX file as a program that predicts, and trains if it is asked to."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import re
+from typing import Any
+
+import numpy as np
+
+from compiler.build.program import Program
+from compiler.commands.chosen_entry import sizes_given
+from compiler.commands.notes import note
+from compiler.errors import UsageError
+from compiler.frontends.onnx import from_onnx
+from compiler.train import optimizers
+from prograd_proto import program_pb2 as pb
+from prograd_proto.printable import result_line
+from registry import Value, ops
+from runtime.command_line.streams import put
+
+LOSSES = {
+    "softmax_cross_entropy": "int64",
+    "binary_cross_entropy": "float32",
+    "mean_squared_error": "float32",
+    "mean_absolute_error": "float32",
+}
+"""Losses that compare the first result with an input `target`, and the dtype of that input."""
+
+
+def import_onnx(options: argparse.Namespace) -> int | None:
+    """Import the file, and write the program and its initial values; or print what cannot be imported."""
+    if not options.check and options.output is None:
+        raise UsageError("import onnx: -o FILE names the program to write, or --check prints what cannot be imported")
+    given = {"inputs": _shapes(options.input), "dims": sizes_given(options.dim), "constants": _values(options.constant)}
+    if options.check:
+        table = from_onnx(options.source, **given, explain=True)
+        put(str(table))
+        return 1 if table.rows else None
+    program = from_onnx(options.source, **given)
+    _append_training(program, options)
+    for text in program.notes_of_import:
+        note(options, f"note: {text}")
+    compiled = program.compile(**dict.fromkeys(program.symbols, 1) | _batch(program, options) | sizes_given(options.bind))
+    compiled.save(options.output, force=options.force)
+    for name in compiled.arrays:
+        note(options, f"note: the weights are in {name}, which must lie beside {options.output}")
+    states = sum(bool(state.imported.names) for state in compiled.desc.states)
+    put(result_line("OK", [("states", str(states)), ("program_sha256", compiled.sha256)]))
+    return None
+
+
+def _append_training(program: Program, options: argparse.Namespace) -> None:
+    """Append a loss of the first result and the updates of the chosen parameters."""
+    if options.loss is None and options.optimizer is None:
+        if options.train:
+            raise UsageError("import onnx: --train chooses what --loss and --optimizer train; give both")
+        return
+    if options.loss is None or options.optimizer is None:
+        raise UsageError("import onnx: training needs both --loss and --optimizer")
+    _freeze_others(program, options.train)
+    program.minimize(_loss(program, options.loss), _optimizer(options.optimizer))
+
+
+def _freeze_others(program: Program, patterns: list[str]) -> None:
+    parameters = [name for name, state in program.states.items() if state.kind == pb.STATE_KIND_PARAMETER]
+    if not patterns:
+        return
+    for pattern in patterns:
+        if not fnmatch.filter(parameters, pattern):
+            raise UsageError(f"--train {pattern}: no parameter has such a name; they are {', '.join(parameters)}")
+    chosen = {name for pattern in patterns for name in fnmatch.filter(parameters, pattern)}
+    others = [name for name in parameters if name not in chosen]
+    if others:
+        program.freeze(*others)
+
+
+def _loss(program: Program, name: str) -> Value:
+    if name not in LOSSES:
+        raise UsageError(f"--loss {name}: it is one of {', '.join(LOSSES)}")
+    result = program[program.outputs_of_module[0]]
+    dtype = LOSSES[name]
+    shape = result.shape[:-1] if dtype == "int64" else result.shape
+    target = program.input("target", "int64" if dtype == "int64" else "float32", shape)
+    return {
+        "softmax_cross_entropy": lambda: ops.softmax_cross_entropy(result, target),
+        "binary_cross_entropy": lambda: ops.mean(ops.softplus(result) - result * target),
+        "mean_squared_error": lambda: ops.mean(ops.square(result - target)),
+        "mean_absolute_error": lambda: ops.mean(ops.abs(result - target)),
+    }[name]()
+
+
+def _optimizer(text: str) -> optimizers.Optimizer:
+    name, _, rate = text.partition(":")
+    known = ("adam", "adamw", "sgd", "momentum", "rmsprop", "adagrad", "lion", "lamb")
+    function: Any = getattr(optimizers, name, None) if name in known else None
+    try:
+        return function(float(rate)) if function is not None and float(rate) > 0 else _refuse(text)
+    except ValueError:
+        return _refuse(text)
+
+
+def _refuse(text: str) -> optimizers.Optimizer:
+    raise UsageError(f"--optimizer {text}: write NAME:RATE, as in adam:1e-3")
+
+
+def _batch(program: Program, options: argparse.Namespace) -> dict[str, int]:
+    """Return the size of the symbol of the first axis of the first input."""
+    if options.batch is None:
+        return {}
+    first = program.symbols[0] if program.symbols else None
+    if first is None:
+        raise UsageError(f"--batch {options.batch}: the model has fixed sizes; give the shape by --input")
+    return {first: options.batch}
+
+
+def _shapes(given: list[str]) -> dict[str, tuple[int | str, ...]]:
+    made: dict[str, tuple[int | str, ...]] = {}
+    for text in given:
+        found = re.fullmatch(r"(.+)=\[([\w,]*)\]", text)
+        if found is None:
+            raise UsageError(f"--input {text}: write NAME=[SHAPE], as in image=[batch,3,224,224]")
+        extents = [extent for extent in found[2].split(",") if extent]
+        made[found[1]] = tuple(int(extent) if extent.isdecimal() else extent for extent in extents)
+    return made
+
+
+def _values(given: list[str]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for text in given:
+        name, _, numbers = text.partition("=")
+        try:
+            values = [float(number) for number in numbers.split(",")]
+        except ValueError:
+            raise UsageError(f"--constant {text}: write NAME=VALUES, as in shape=1,64") from None
+        made[name] = np.asarray(values if "," in numbers else values[0])
+    return made

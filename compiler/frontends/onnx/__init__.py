@@ -1,0 +1,15 @@
+"""ONNX files as programs.
+
+from_onnx     the function that users call
+reading       a file as a checked message, and its tensors, also in files beside it
+import_graph  a graph as a program: inputs, weights, results, notes about the exporter
+weights       which tensors are parameters
+walk          the walk over the nodes
+functions     operators that ONNX defines by simpler ones
+node          a node with its operands, and mappings made of functions
+operators     the operators of ONNX in terms of prograd's
+constants     values that depend on sizes at most, computed while importing
+places        the source line of a node
+"""
+
+from compiler.frontends.onnx.from_onnx import from_onnx as from_onnx

@@ -1,0 +1,191 @@
+"""Values of a graph that depend on no input's elements, though they may depend on the sizes of inputs.
+
+A shape becomes a reshape's operand through any number of nodes. So each symbol gets two trial sizes, which are primes,
+and everything that depends on sizes alone is computed for both. A number that is equal in both trials is a number; one
+that has a symbol's prime as a factor in each is a multiple of that symbol.
+"""
+
+# pyright: basic
+# onnx is imported by name and has no types here.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, arranged, expanded, viewed
+from compiler.frontends.extents import Extent, factored
+from prograd_proto.dtypes import DTypeName
+from registry import Block, Value, ops
+
+PRIMES: Final = ((31, 41), (37, 43), (47, 59), (53, 61), (67, 73), (71, 79), (83, 97), (89, 101))
+"""Trial sizes: a pair for each symbol."""
+
+CARRIED: Final[Mapping[str, DTypeName]] = {
+    **{name: name for name in ("float32", "float64", "int32", "int64", "uint8", "bool")},  # type: ignore[dict-item]
+    **dict.fromkeys(("int8", "int16", "uint16"), "int32"),
+    **dict.fromkeys(("uint32", "uint64"), "int64"),
+    **dict.fromkeys(("float16", "bfloat16"), "float32"),
+}
+"""The dtype that computes for each dtype of ONNX."""
+
+Store = Callable[[Any], Value]
+"""A function that puts an array of NumPy into the program."""
+
+
+class Symbols:
+    """The symbols of an import with their trial sizes."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        if len(names) > len(PRIMES):
+            raise CompileError(
+                f"the model has {len(names)} symbols, and {len(PRIMES)} are supported; bind {names[-1]!r} to a size"
+            )
+        self.names = tuple(names)
+        self.sizes = [dict(zip(names, column, strict=False)) for column in zip(*PRIMES, strict=True)]
+
+    @property
+    def trials(self) -> int:
+        """The number of trials: 1 without symbols."""
+        return len(self.sizes) if self.names else 1
+
+    def in_trial(self, extent: Extent, trial: int) -> int:
+        """Return the size of an extent in a trial."""
+        made = extent.number
+        for symbol in extent.symbols:
+            made *= self.sizes[trial][symbol]
+        return made
+
+    def extent(self, sizes: Sequence[int]) -> Extent:
+        """Return the extent that has these sizes in the trials."""
+        numbers = [int(size) for size in sizes]
+        if len(set(numbers)) == 1:
+            return Extent(numbers[0])
+        made: list[str] = []
+        for symbol in self.names:
+            primes = [trial[symbol] for trial in self.sizes]
+            while all(n and n % p == 0 for n, p in zip(numbers, primes, strict=True)):
+                numbers = [n // p for n, p in zip(numbers, primes, strict=True)]
+                made.append(symbol)
+        if len(set(numbers)) > 1:
+            raise CompileError(
+                f"a size is no product of a number and the symbols {', '.join(self.names)}; bind them to numbers"
+            )
+        return Extent(numbers[0], tuple(sorted(made)))
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A tensor that depends on sizes at most.
+
+    Attributes:
+        trials: its elements in each trial.
+        symbols: the symbols of the import.
+        store: puts its elements into the program.
+    """
+
+    trials: tuple[Any, ...]
+    symbols: Symbols
+    store: Store
+
+    @property
+    def shape(self) -> tuple[Extent, ...]:
+        """The extents of its axes."""
+        return tuple(self.symbols.extent(sizes) for sizes in zip(*(trial.shape for trial in self.trials), strict=True))
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return self.trials[0].ndim
+
+    @property
+    def dtype(self) -> str:
+        """The name of the element type in the model."""
+        return self.trials[0].dtype.name
+
+    def array(self) -> Any:
+        """Return the elements; raise CompileError if they depend on a symbol."""
+        first = self.trials[0]
+        if all(each.shape == first.shape and np.array_equal(each, first) for each in self.trials[1:]):
+            return first
+        raise CompileError(f"a number depends on the symbols {', '.join(self.symbols.names)}; bind them to numbers")
+
+    def extents(self) -> list[Extent]:
+        """Return the elements as extents."""
+        flat = [trial.reshape(-1) for trial in self.trials]
+        return [self.symbols.extent(column) for column in zip(*flat, strict=True)]
+
+    def tensor(self, block: Block) -> Arranged:
+        """Return the constant as a tensor of the program."""
+        shape = self.shape
+        if any(extent.symbols and extent.number > 1 for extent in shape):
+            return viewed(self._split(shape).tensor(block), shape)
+        cut = [_without_repeats(trial) for trial in self.trials] if self.symbols.names else [self.trials[0]]
+        if all(each.shape == cut[0].shape and np.array_equal(each, cut[0]) for each in cut[1:]):
+            return expanded(arranged(self.store(carried(cut[0]))), shape)
+        if cut[0].ndim == 0 or cut[0].size == 1:
+            return self._size(block, cut)
+        if all(_is_range(each) for each in cut):
+            return self._counted(block, cut[0], shape)
+        raise CompileError(
+            f"a constant depends on the symbols {', '.join(self.symbols.names)} in a way that no program can state; "
+            "bind them to numbers"
+        )
+
+    def _split(self, shape: Sequence[Extent]) -> Constant:
+        """Return the constant with an axis of 2 * batch elements, say, as two axes."""
+        factors = [extent for own in factored(shape) for extent in own]
+        trials = tuple(
+            trial.reshape([self.symbols.in_trial(extent, number) for extent in factors])
+            for number, trial in enumerate(self.trials)
+        )
+        return Constant(trials, self.symbols, self.store)
+
+    def _size(self, block: Block, cut: Sequence[Any]) -> Arranged:
+        """Return one number that is an extent."""
+        extent = self.symbols.extent([each.reshape(()).item() for each in cut])
+        shape = tuple(Extent(1, (symbol,)).plain() for symbol in extent.symbols)
+        dtype = CARRIED[self.dtype]
+        y = ops.size.on(block)(shape=(extent.number, *shape), dtype=dtype)
+        return expanded(arranged(ops.reshape(y, shape=(1,) * self.rank)), self.shape)
+
+    def _counted(self, block: Block, trial: Any, shape: Sequence[Extent]) -> Arranged:
+        """Return first, first + step ... along the axis of a symbol."""
+        flat = trial.reshape(-1)
+        first, step = int(flat[0]), int(flat[1] - flat[0])
+        axis = next(i for i, n in enumerate(trial.shape) if n > 1)
+        made = tuple(extent.plain() if i == axis else 1 for i, extent in enumerate(shape))
+        steps = ops.cumsum(ops.full.on(block)(shape=made, value=step, dtype="int64"), axis=axis, exclusive=True)
+        counted = steps + first if first else steps
+        dtype = CARRIED[self.dtype]
+        return expanded(arranged(counted if dtype == "int64" else ops.cast(counted, dtype=dtype)), shape)
+
+
+def carried(array: Any) -> Any:
+    """Return an array in the dtype that computes for its own."""
+    dtype = CARRIED.get(array.dtype.name)
+    if dtype is None:
+        raise CompileError(f"a tensor has elements of {array.dtype.name}, which prograd has not")
+    return np.asarray(array, dtype=dtype).reshape(array.shape)
+
+
+def _without_repeats(trial: Any) -> Any:
+    """Return the elements with extent 1 along axes on which they are equal."""
+    for axis in range(trial.ndim):
+        first = trial.take([0], axis=axis) if trial.shape[axis] else trial
+        if trial.shape[axis] > 1 and bool(np.all(trial == first)):
+            trial = first
+    return trial
+
+
+def _is_range(trial: Any) -> bool:
+    """Return True if the elements rise by equal whole steps along the one axis that is not 1."""
+    wide = [extent for extent in trial.shape if extent != 1]
+    if len(wide) != 1 or trial.dtype.kind not in "iuf" or wide[0] < 2 or np.any(trial != np.floor(trial)):
+        return False
+    flat = trial.reshape(-1)
+    return bool(np.all(flat[1:] - flat[:-1] == flat[1] - flat[0]))

@@ -1,0 +1,98 @@
+"""from_onnx: an ONNX file as a program that predicts what it predicts, and that can be trained."""
+
+# pyright: basic
+# onnx is imported by name and has no types here.
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from compiler.build.program import Program
+from compiler.errors import CompileError
+from compiler.frontends.onnx.import_graph import Import
+from compiler.frontends.onnx.reading import Tensors, checked, package, read
+from compiler.frontends.report import Table, told
+
+Inputs = Mapping[str, Sequence[int | str]]
+"""By input, its shape: numbers and symbols."""
+
+
+@overload
+def from_onnx(
+    source: Any,
+    inputs: Inputs | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    seed: int = 0,
+    explain: Literal[False] = False,
+) -> Program: ...
+
+
+@overload
+def from_onnx(
+    source: Any,
+    inputs: Inputs | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    seed: int = 0,
+    explain: Literal[True],
+) -> Table: ...
+
+
+def from_onnx(
+    source: Any,
+    inputs: Inputs | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    seed: int = 0,
+    explain: bool = False,
+) -> Program | Table:
+    """Return a program that computes what an ONNX file computes, with its weights as initial values.
+
+    Feeds and results have the names of the file, in which characters other than letters, digits and dots become
+    underscores. `program["logits"]` is a result, and the entry `predict` has them all; `program.outputs_of_module`
+    lists them. `program.notes_of_import` has sentences about what the exporter did to the weights, and
+    `program.tensors_of_file` a row for each weight: its name, its shape, whether it is trained, and why.
+
+    Args:
+        source: the path of a file, or an onnx.ModelProto.
+        inputs: shapes of inputs, as in {"x": ("batch", 3, 224, 224)}; those of the file unless given.
+        dims: sizes of dimensions that the file names, as in {"sequence": 128}; the others stay symbols.
+        constants: values of inputs that have to be known while importing, such as shapes.
+        name: name of the program, by default that of the file.
+        seed: seed of the program.
+        explain: return the table of what cannot be imported, and no program.
+
+    Raises CompileError for a file that is not well formed, or with operators that prograd lacks: all of them at once.
+    """
+    onnx = package()
+    if isinstance(source, onnx.ModelProto):
+        model, path, folder = checked(source, "the model"), "the model", None
+    elif isinstance(source, str | os.PathLike):
+        path = os.fspath(source)
+        model, folder = read(path), Path(path).parent
+    else:
+        raise CompileError(f"from_onnx: {source!r} is neither a path nor an onnx.ModelProto")
+    title = name or re.sub(r"\W", "_", Path(path).stem if folder is not None else model.graph.name) or "model"
+    program = Program(title, seed=seed)
+    imported = Import(program, model, Tensors(path, folder), inputs or {}, dims or {}, constants or {})
+    results = imported.outputs()
+    if explain:
+        return Table(imported.problems)
+    if imported.problems:
+        raise CompileError(f"from_onnx: {told(imported.problems)}")
+    program.outputs_of_module = list(results)
+    program.notes_of_import = imported.notes
+    program.tensors_of_file = imported.names
+    program.outputs(**results)
+    return program

@@ -1,0 +1,261 @@
+"""A graph of ONNX as a program: its inputs, its weights, its nodes and its results."""
+
+# pyright: basic
+# onnx is imported by name and has no types here.
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from compiler.build.program import Program
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, arranged, ordered, plain, transposed
+from compiler.frontends.onnx.constants import CARRIED, Constant, Symbols, carried
+from compiler.frontends.onnx.reading import Tensors
+from compiler.frontends.onnx.walk import MISSING, Walk
+from compiler.frontends.onnx.weights import LARGEST_MASK, Roles
+from compiler.frontends.report import Problem
+from compiler.frontends.torch.initial_values import InitialValues
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import NUMBERS
+from registry import Value, ops
+
+SMALL: Final = 65536
+"""Largest constant inside the program, in bytes; a larger one is a buffer with its values in the file of weights."""
+
+
+class Tensor(NamedTuple):
+    """A row of the table of names: a tensor of the file, its shape, whether it is trained, and why."""
+
+    name: str
+    shape: tuple[int, ...]
+    trained: bool
+    reason: str
+
+
+class Import:
+    """One import.
+
+    Attributes:
+        names: a row for each tensor of the file that the program has.
+        notes: sentences for the user about what the exporter did.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        model: Any,
+        tensors: Tensors,
+        inputs: Mapping[str, Sequence[int | str]],
+        sizes: Mapping[str, int],
+        constants: Mapping[str, Any],
+    ) -> None:
+        self.program, self.model, self.tensors = program, model, tensors
+        self.graph, self.constants, self.asked, self.dims = model.graph, constants, inputs, sizes
+        self.values = InitialValues(program, f"{program.name}.weights.safetensors")
+        self.stored: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
+        self.roles = Roles(model.graph)
+        self.states: set[str] = set()
+        self.names: list[Tensor] = []
+        self.notes: list[str] = []
+        initialised = {tensor.name for tensor in self.graph.initializer}
+        self.fed = [each for each in self.graph.input if each.name not in initialised]
+        self._require_known("inputs", inputs)
+        self._require_known("constants", constants)
+        self.shapes = {each.name: self._shape(each) for each in self.fed if each.name not in constants}
+        symbols = dict.fromkeys(e for shape in self.shapes.values() for e in shape if isinstance(e, str))
+        unknown = [name for name in sizes if name not in self._declared()]
+        if unknown:
+            known = ", ".join(self._declared()) or "none"
+            raise CompileError(f"the model has no dimension {unknown[0]!r}; its dimensions are {known}")
+        versions = {imported.domain: imported.version for imported in model.opset_import}
+        versions[""] = versions.get("", versions.get("ai.onnx", 1))
+        self.walk = Walk(
+            program.block, Symbols(list(symbols)), self._store, tensors, versions, self._parameter, self.roles.parameters
+        )
+        self.walk.is_state = lambda x: x.value.name in self.states
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The nodes that could not be imported."""
+        return self.walk.problems
+
+    def outputs(self) -> dict[str, Value]:
+        """Append the ops of the graph; return its results by name, none if there are problems."""
+        if self.graph.sparse_initializer:
+            name = self.graph.sparse_initializer[0].values.name
+            raise CompileError(f"{self.tensors.path}: the tensor {name!r} is sparse, which prograd has not")
+        for tensor in self.graph.initializer:
+            self._initialiser(tensor)
+        for each in self.fed:
+            self._input(each)
+        self.walk.nodes(self.graph.node)
+        if self.problems:
+            return {}
+        self._notice()
+        for state, new in self.walk.updates:
+            self.program.update(state.value, plain(new))
+        return self._named()
+
+    def _require_known(self, what: str, given: Mapping[str, Any]) -> None:
+        names = [each.name for each in self.fed]
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise CompileError(f"from_onnx: {what} names {unknown[0]!r}, which is not among the model's inputs {names}")
+
+    def _declared(self) -> list[str]:
+        return list(
+            dict.fromkeys(
+                dim.dim_param for each in self.fed for dim in each.type.tensor_type.shape.dim if dim.dim_param
+            )
+        )
+
+    def _shape(self, each: Any) -> tuple[int | str, ...]:
+        """Return the shape of an input: as asked, or as the file has it with symbols of valid names."""
+        name = each.name
+        if not each.type.HasField("tensor_type"):
+            raise CompileError(f"{self.tensors.path}: the input {name!r} is a sequence or an optional, and no tensor")
+        if not each.type.tensor_type.HasField("shape"):
+            if name in self.asked:
+                return tuple(self.asked[name])
+            raise CompileError(f"the input {name!r} has no shape in the file; give it by inputs={{{name!r}: (...)}}")
+        dims = each.type.tensor_type.shape.dim
+        if name in self.asked:
+            shape = tuple(self.asked[name])
+            if len(shape) != len(dims):
+                raise CompileError(f"inputs gives {name!r} {len(shape)} axes, and the model has {len(dims)}")
+            return shape
+        made: list[int | str] = []
+        for axis, dim in enumerate(dims):
+            if dim.HasField("dim_value") and dim.dim_value >= 0:
+                made.append(dim.dim_value)
+            elif dim.dim_param in self.dims:
+                made.append(self.dims[dim.dim_param])
+            else:
+                word = re.sub(r"\W", "_", dim.dim_param or f"{name}_{axis}")
+                made.append(word if not word[0].isdigit() else f"size_{word}")
+        return tuple(made)
+
+    def _input(self, each: Any) -> None:
+        dtype = self.walk.dtype_of(each.type) or "float32"
+        if each.name in self.constants:
+            value = np.asarray(self.constants[each.name])
+            self.walk.define(each.name, self.walk.constant(value.astype(dtype) if dtype in CARRIED else value))
+            return
+        if dtype not in CARRIED:
+            raise CompileError(f"the input {each.name!r} is {dtype}, which prograd has not")
+        shape = self.shapes[each.name]
+        feed = self.program.input(self._free(each.name), CARRIED[dtype], shape)
+        self.walk.define(each.name, arranged(feed), dtype)
+
+    def _initialiser(self, tensor: Any) -> None:
+        array = self.tensors.array(tensor)
+        name = tensor.name
+        if name in self.roles.buffers and array.dtype.kind == "f":
+            self.walk.define(name, self._state(name, array, trainable=None), array.dtype.name)
+        elif name in self.roles.parameters and _is_weight(array):
+            self.walk.define(name, self._state(name, array, trainable=True), array.dtype.name)
+        else:
+            self.walk.define(name, self.walk.constant(array))
+
+    def _parameter(self, name: str, array: Any) -> Any:
+        """Return a result that reaches a weight slot as a parameter, if it looks like a weight."""
+        return self._state(name, array, trainable=True) if _is_weight(array) else self.walk.constant(array)
+
+    def _state(self, name: str, array: Any, *, trainable: bool | None) -> Arranged:
+        array = carried(array)
+        own = self._free(name)
+        initial, dtype = self.values.add(own, np.ascontiguousarray(array)), array.dtype.name
+        if trainable is None:
+            state = self.program.buffer(own, array.shape, initial, dtype=dtype)
+        else:
+            state = self.program.parameter(own, array.shape, initial, dtype=dtype, trainable=trainable)
+        axes = list(range(array.ndim))
+        self.program.states[own].imported.CopyFrom(pb.ImportedTensor(names=[name], axes=axes))
+        self.states.add(own)
+        reason = self.roles.reasons.get(name, "a running statistic")
+        self.names.append(Tensor(name, array.shape, bool(trainable), reason))
+        return transposed(state, axes)
+
+    def _store(self, array: Any) -> Value:
+        """Return an array as a constant of the program, or as a buffer if it is large."""
+        array = carried(np.ascontiguousarray(array).reshape(np.shape(array)))
+        key = array.dtype.name, array.shape, array.tobytes()
+        if array.nbytes > SMALL:
+            if key not in self.stored:
+                name = self._free(f"constant_{len(self.stored)}")
+                self.stored[key] = self.program.buffer(name, array.shape, self.values.add(name, array), dtype=array.dtype.name)  # fmt: skip
+            return self.stored[key]
+        small = pb.SmallTensor(dtype=NUMBERS[array.dtype.name], shape=array.shape, data=array.tobytes())
+        return ops.constant.on(self.program.block)(value=small)
+
+    def _named(self) -> dict[str, Value]:
+        """Return the results under the names of the graph."""
+        made: dict[str, Value] = {}
+        for result in self.graph.output:
+            value = self.walk.values.get(result.name, MISSING)
+            if value is MISSING:
+                raise CompileError(f"{self.tensors.path}: no node makes the result {result.name!r}")
+            if isinstance(value, list):
+                raise CompileError(f"{self.tensors.path}: the result {result.name!r} is a sequence, and no tensor")
+            tensor = value.tensor(self.program.block) if isinstance(value, Constant) else value
+            own = self._free(result.name)
+            made[own] = self.program.block.named(ops.identity(ordered(tensor, range(tensor.rank))), own)
+        return made
+
+    def _free(self, name: str) -> str:
+        """Return the name of a tensor of the file as one that is free in the program and that Python's words allow."""
+        name = re.sub(r"[^\w.]", "_", name).strip(".") or "tensor"
+        while name in self.program.block.types or name in self.program.states:
+            name += "_"
+        return name
+
+    def _notice(self) -> None:
+        """Note what the exporter did to the weights, with its cure."""
+        cure = "export with torch.onnx.export(..., dynamo=True, optimize=False) to keep it"
+        rules = [p.value for node in self.graph.node for p in node.metadata_props if p.key.endswith("rule_name")]
+        convs = sum(node.op_type == "Conv" for node in self.graph.node)
+        norms = sum(node.op_type == "BatchNormalization" for node in self.graph.node)
+        folded = [rule for rule in rules if "BatchNorm" in rule]
+        made_up = [t.name for t in self.names if re.fullmatch(r"onnx::Conv_\d+", t.name)]
+        if convs and not norms and (folded or made_up):
+            self.notes.append(
+                f"the exporter folded batch normalisation into {len(folded) or len(made_up) // 2 or 1} convolutions, "
+                f"so training cannot follow its statistics; {cure}"
+            )
+        users: dict[str, int] = {}
+        for node in self.graph.node:
+            if node.op_type == "Identity" and node.input[0] in self.roles.parameters:
+                users[node.input[0]] = users.get(node.input[0], 0) + 1
+        if users:
+            count = sum(users.values())
+            self.notes.append(
+                f"the exporter merged {count} parameters with others of equal values, so training ties them; {cure}"
+            )
+        self._notice_copies(cure)
+
+    def _notice_copies(self, cure: str) -> None:
+        """Note matrices that are the transposed copy of another."""
+        arrays = self.program.arrays.get(f"{self.program.name}.weights.safetensors", {})
+        matrices = {name: array for name, array in arrays.items() if array.ndim == 2 and array.size >= 64}
+        prints = {(array.shape, array.tobytes()): name for name, array in matrices.items()}
+        for name, array in matrices.items():
+            flipped = np.ascontiguousarray(array.T)
+            other = prints.get((flipped.shape, flipped.tobytes()))
+            if other is not None and other < name:
+                self.notes.append(
+                    f"{name!r} is the transposed copy of {other!r}, which were one tied parameter in the module, and "
+                    f"training unties them; {cure}"
+                )
+
+
+def _is_weight(array: Any) -> bool:
+    if array.dtype.name not in ("float32", "float64", "float16", "bfloat16") or array.ndim == 0 or array.size < 2:
+        return False
+    wide = array.astype(np.float64)
+    return bool(np.isfinite(wide).all() and np.abs(wide).max() < LARGEST_MASK)
+

@@ -1,0 +1,223 @@
+"""A node of a graph while it is imported: its operands, its attributes, and what mappings make of them."""
+
+# pyright: basic
+# onnx is imported by name and has no types here.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, arranged, plain, pointwise
+from compiler.frontends.extents import Extent
+from compiler.frontends.onnx.constants import CARRIED, Constant, Store
+from registry import Block, Value, ops
+
+Mapping = Callable[["Node"], Any]
+"""A function of a node, which appends ops and returns the result, or a tuple of the results."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A node whose operands are known.
+
+    Attributes:
+        operator: the name of its operator.
+        version: the opset of its domain.
+        attributes: its attributes as Python's values.
+        operands: for each input a tensor, a constant, a list of these, or None if it is left out.
+        outputs: names of the results; "" for one that nobody reads.
+        dtypes: dtypes of the model by the number of an operand, None if unknown.
+        results: dtypes of the model by the number of a result, None if unknown.
+        block: the block that ops are appended to.
+        store: puts the elements of an array into the program.
+        walk: the walk over the graph, for branches and bodies.
+    """
+
+    operator: str
+    version: int
+    attributes: dict[str, Any]
+    operands: Sequence[Any]
+    outputs: Sequence[str]
+    dtypes: Sequence[str | None]
+    results: Sequence[str | None]
+    block: Block
+    store: Store
+    walk: Any
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Return an attribute."""
+        return self.attributes.get(name, default)
+
+    def has(self, number: int) -> bool:
+        """Return True if an operand is given."""
+        return number < len(self.operands) and self.operands[number] is not None
+
+    def wants(self, number: int) -> bool:
+        """Return True if a result is read."""
+        return number < len(self.outputs) and self.outputs[number] != ""
+
+    def tensor(self, number: int) -> Arranged:
+        """Return an operand as a tensor."""
+        x = self.optional(number)
+        if x is None:
+            raise CompileError(f"operand {number} is missing")
+        return x
+
+    def optional(self, number: int) -> Arranged | None:
+        """Return an operand as a tensor; None if it is left out."""
+        if not self.has(number):
+            return None
+        return self.lifted(self.operands[number])
+
+    def lifted(self, x: Any) -> Arranged:
+        """Return a value as a tensor."""
+        if isinstance(x, list):
+            raise CompileError("an operand is a sequence, which exists while importing only")
+        return x.tensor(self.block) if isinstance(x, Constant) else x
+
+    def tensors(self) -> list[Arranged]:
+        """Return all operands as tensors."""
+        return [self.tensor(i) for i in range(len(self.operands))]
+
+    def value(self, number: int) -> Value:
+        """Return an operand in the order and with the extents of the model."""
+        return plain(self.tensor(number))
+
+    def optional_value(self, number: int) -> Value | None:
+        """Return an operand in the order of the model; None if it is left out."""
+        x = self.optional(number)
+        return None if x is None else plain(x)
+
+    def constant(self, number: int) -> Any:
+        """Return the elements of an operand; raise CompileError if they depend on data."""
+        return self._known(number).array()
+
+    def extents(self, number: int) -> list[Extent]:
+        """Return the elements of an operand as extents."""
+        return self._known(number).extents()
+
+    def numbers(self, number: int) -> list[int]:
+        """Return the elements of an operand as integers."""
+        return [int(n) for n in np.asarray(self.constant(number)).reshape(-1)]
+
+    def number(self, number: int) -> int:
+        """Return the only element of an operand."""
+        return self.numbers(number)[0]
+
+    def shape(self, number: int = 0) -> tuple[Extent, ...]:
+        """Return the extents of an operand."""
+        return tuple(self.operands[number].shape)
+
+    def sizes(self, number: int = 0) -> tuple[int, ...]:
+        """Return the extents of an operand as numbers; raise CompileError for a symbol."""
+        made: list[int] = []
+        for extent in self.shape(number):
+            if extent.symbols:
+                raise CompileError(f"{self.operator} of an axis with {extent} elements; bind {extent.symbols[0]!r}")
+            made.append(extent.number)
+        return tuple(made)
+
+    def axis(self, name: str = "axis", default: int = 0, rank: int | None = None) -> int:
+        """Return an attribute that is an axis, counted from the front."""
+        rank = self.operands[0].rank if rank is None else rank
+        axis = int(self.attribute(name, default))
+        if not -rank <= axis < max(rank, 1):
+            raise CompileError(f"axis={axis} of a tensor with {rank} axes")
+        return axis % rank if rank else 0
+
+    def new(self, array: Any, dtype: str | None = None) -> Value:
+        """Return an array as a constant of the program."""
+        return self.store(np.asarray(array, dtype=dtype))
+
+    def full(self, shape: Sequence[int | str], value: float, dtype: str = "float32") -> Value:
+        """Return a filled tensor."""
+        return ops.full.on(self.block)(shape=tuple(shape), value=value, dtype=dtype)  # pyright: ignore[reportArgumentType]: a dtype
+
+    def _known(self, number: int) -> Constant:
+        if not self.has(number):
+            raise CompileError(f"operand {number} is missing")
+        x = self.operands[number]
+        if not isinstance(x, Constant):
+            raise CompileError(f"operand {number} has to be known while importing; give it by --constant NAME=VALUE")
+        return x
+
+
+def cast_to(x: Arranged, dtype: str) -> Arranged:
+    """Return x in another dtype."""
+    return x if x.dtype == dtype else pointwise(lambda v: ops.cast(v, dtype=dtype), x)  # pyright: ignore[reportArgumentType]: a dtype
+
+
+def cast(x: Value, dtype: str) -> Value:
+    """Return a value in another dtype."""
+    return x if x.dtype == dtype else ops.cast(x, dtype=dtype)  # pyright: ignore[reportArgumentType]: a dtype
+
+
+def is_integer(x: Arranged | Value) -> bool:
+    """Return True for elements that are integers."""
+    return x.dtype in ("int32", "int64", "uint8")
+
+
+def as_float(x: Value) -> Value:
+    """Return integers as float64, and floats as they are."""
+    return x if x.dtype.startswith("float") else cast(x, "float64")
+
+
+def in_floats(function: Callable[..., Value]) -> Callable[..., Value]:
+    """Return a function that computes integers in float64 and truncates its result to their dtype."""
+    return lambda *xs, **more: cast(function(*map(as_float, xs), **more), xs[0].dtype)
+
+
+def unary(function: Callable[..., Value]) -> Mapping:
+    """Return the mapping of a function of one tensor."""
+    return lambda node: pointwise(function, node.tensor(0))
+
+
+def with_attributes(function: Callable[..., Value], **defaults: Any) -> Mapping:
+    """Return the mapping of a function of one tensor with attributes of the same names."""
+    return lambda node: pointwise(
+        lambda v: function(v, **{name: node.attribute(name, default) for name, default in defaults.items()}),
+        node.tensor(0),
+    )
+
+
+def binary(function: Callable[..., Value]) -> Mapping:
+    """Return the mapping of a function of two tensors that are broadcast."""
+    return lambda node: pointwise(function, node.tensor(0), node.tensor(1))
+
+
+def folded(function: Callable[..., Value]) -> Mapping:
+    """Return the mapping of a function of two tensors as one of any number."""
+
+    def mapped(node: Node) -> Arranged:
+        made, *rest = node.tensors()
+        for x in rest:
+            made = pointwise(function, made, x)
+        return made
+
+    return mapped
+
+
+def on_plain(function: Callable[..., Any]) -> Mapping:
+    """Return the mapping of a function of a node and its values in the order of the model."""
+
+    def mapped(node: Node) -> Any:
+        made = function(node, *(node.optional_value(i) for i in range(len(node.operands))))
+        return tuple(_arranged(y) for y in made) if isinstance(made, tuple) else _arranged(made)
+
+    return mapped
+
+
+def _arranged(y: Any) -> Any:
+    return arranged(y) if isinstance(y, Value) else y
+
+
+def carried_dtype(dtype: str | None) -> str:
+    """Return the dtype that computes for one of the model; raise CompileError for one that nothing computes for."""
+    if dtype not in CARRIED:
+        raise CompileError(f"a tensor has elements of {dtype}, which prograd has not")
+    return CARRIED[dtype]

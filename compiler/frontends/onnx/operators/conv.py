@@ -1,0 +1,149 @@
+"""Convolutions: activations are moved to channels last, and filters stay as the file has them."""
+
+# pyright: basic
+# onnx is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, arranged, ordered, pointwise, unsqueezed
+from compiler.frontends.onnx.node import Mapping, Node, cast_to
+from compiler.frontends.torch.operators.conv import filters, first, last
+from compiler.frontends.torch.operators.shape import pad, sliced
+from registry import ops
+
+
+class Window(NamedTuple):
+    """The windows of a convolution or a pool.
+
+    Attributes:
+        stride: steps between windows.
+        dilation: steps between elements of a window.
+        padding: widths before all axes, and then after all axes.
+    """
+
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    padding: tuple[int, ...]
+
+
+def window_of(node: Node, x: Arranged, size: Sequence[int]) -> Window:
+    """Return the windows of a node; automatic padding needs extents that are numbers."""
+    count = len(size)
+    stride = tuple(node.attribute("strides") or [1] * count)
+    dilation = tuple(node.attribute("dilations") or [1] * count)
+    padding = tuple(node.attribute("pads") or [0] * 2 * count)
+    automatic = node.attribute("auto_pad", "NOTSET")
+    if automatic == "VALID":
+        padding = (0,) * 2 * count
+    if automatic.startswith("SAME"):
+        totals: list[int] = []
+        for i in range(count):
+            extent = node.sizes()[2 + i]
+            steps = -(-extent // stride[i])
+            totals.append(max((steps - 1) * stride[i] + (size[i] - 1) * dilation[i] + 1 - extent, 0))
+        padding = parted(totals, upper=automatic == "SAME_UPPER")
+    return Window(stride, dilation, padding)
+
+
+def parted(totals: Sequence[int], *, upper: bool) -> tuple[int, ...]:
+    """Return total paddings as those before and after; the larger half is after with `upper`."""
+    before = [n // 2 if upper else n - n // 2 for n in totals]
+    return (*before, *(n - b for n, b in zip(totals, before, strict=True)))
+
+
+def _conv(node: Node) -> Arranged:
+    return convolved(node, node.tensor(0), node.tensor(1), node.optional(2))
+
+
+def convolved(node: Node, x: Arranged, w: Arranged, bias: Arranged | None) -> Arranged:
+    """Return the convolution that a node's attributes describe."""
+    axes = w.rank - 2
+    if axes > 3 or axes < 1:
+        raise CompileError(f"a convolution over {axes} axes, and prograd has those over 1 to 3")
+    window = window_of(node, x, [extent.number for extent in w.shape[2:]])
+    y = ops.conv(
+        last(x),
+        filters(w),
+        stride=window.stride,
+        padding=window.padding,
+        dilation=window.dilation,
+        groups=int(node.attribute("group", 1)),
+    )
+    return first(y if bias is None else y + ordered(bias, (0,)))
+
+
+def _conv_transpose(node: Node) -> Arranged:
+    """Return a transposed convolution without padding, which is then cropped or padded."""
+    x, w, bias = node.tensor(0), node.tensor(1), node.optional(2)
+    axes = w.rank - 2
+    stride = tuple(node.attribute("strides") or [1] * axes)
+    dilation = tuple(node.attribute("dilations") or [1] * axes)
+    more = node.attribute("output_padding") or [0] * axes
+    pads, automatic = list(node.attribute("pads") or [0] * 2 * axes), node.attribute("auto_pad", "NOTSET")
+    asked = node.attribute("output_shape")
+    y = first(
+        ops.conv_transpose(
+            last(x), filters(w), stride=stride, dilation=dilation, groups=int(node.attribute("group", 1))
+        )
+    )
+    if asked or automatic.startswith("SAME"):
+        given = list(asked)[-axes:] if asked else [x.shape[2 + i].number * stride[i] for i in range(axes)]
+        totals = [y.shape[2 + i].number + more[i] - given[i] for i in range(axes)]
+        pads = list(parted(totals, upper=automatic == "SAME_UPPER"))
+    elif automatic == "VALID":
+        pads = [0] * 2 * axes
+    missing = [(0, 0)] * x.rank
+    for i in range(axes):
+        before, after = pads[i], pads[axes + i] - more[i]
+        size = y.shape[2 + i].number
+        if before > 0 or after > 0:
+            y = sliced(y, 2 + i, max(before, 0), size - max(after, 0))
+        missing[2 + i] = max(-before, 0), max(-after, 0)
+    y = pad(y, missing, 0.0)
+    return y if bias is None else pointwise(ops.add, y, channels(bias, y.rank))
+
+
+def channels(w: Arranged, rank: int) -> Arranged:
+    """Return a vector as one along the channels of a tensor of this rank."""
+    for _ in range(rank - 2):
+        w = unsqueezed(w, w.rank)
+    return w
+
+
+def _integer(node: Node) -> Arranged:
+    x, w = (cast_to(node.tensor(i), "float64") for i in (0, 1))
+    if node.has(2):
+        x = pointwise(ops.sub, x, cast_to(node.tensor(2), "float64"))
+    if node.has(3):
+        zero = cast_to(node.tensor(3), "float64")
+        for _ in range(w.rank - 1 if zero.rank else 0):
+            zero = unsqueezed(zero, zero.rank)
+        w = pointwise(ops.sub, w, zero)
+    return cast_to(convolved(node, x, w, None), "int32")
+
+
+def _causal(node: Node) -> tuple[Arranged, Arranged]:
+    """Return a depthwise convolution behind what it saw before, and what it saw last."""
+    x, w, bias, past = node.value(0), node.value(1), node.optional_value(2), node.optional_value(3)
+    size, count = node.sizes(1)[2], node.sizes()
+    if past is None and size > 1:
+        past = node.full((count[0], count[1], size - 1), 0.0, x.dtype)
+    seen = ops.concat(past, x, axis=2) if size > 1 and past is not None else x
+    y = ops.conv(seen, w, groups=count[1], layout="NCHW")
+    y = y if bias is None else y + ops.reshape(bias, shape=(count[1], 1))
+    y = ops.silu(y) if node.attribute("activation", "none") in ("silu", "swish") else y
+    whole = count[2] + size - 1
+    rest = seen[:, :, whole - (size - 1) :] if size > 1 else node.full((count[0], count[1], 0), 0.0, x.dtype)
+    return arranged(y), arranged(rest)
+
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "ConvInteger": _integer,
+    "CausalConvWithState": _causal,
+}

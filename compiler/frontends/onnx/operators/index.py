@@ -1,0 +1,148 @@
+"""Indexing by tensors: gathers, scatters, choices."""
+
+# pyright: basic
+# onnx is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, single, squeezed
+from compiler.frontends.onnx.constants import Constant
+from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
+from compiler.frontends.torch.operators.index import _after_gather as after_gather
+from compiler.frontends.torch.operators.shape import sliced
+from registry import Value, ops
+
+REDUCTIONS: Final = {"none": "set", "add": "add", "max": "max", "min": "min"}
+"""Words of ONNX for what happens where several updates meet."""
+
+
+def _counted(node: Node, number: int, size: int | None) -> Arranged:
+    """Return indices that may count from the end as indices that count from the front."""
+    x = node.operands[number]
+    if isinstance(x, Constant) and size is not None:
+        numbers = x.array()
+        if numbers.size and (numbers.min() < -size or numbers.max() >= size):
+            raise CompileError(f"an index is out of range for an axis of {size} elements")
+        return arranged(node.new(np.where(numbers < 0, numbers + size, numbers), "int64"))
+    indices = node.tensor(number)
+    return indices if not size else pointwise(lambda v: ops.where(v < 0, v + size, v), indices)
+
+
+def _gather(node: Node) -> Arranged:
+    x, axis = node.tensor(0), node.axis()
+    size = None if x.shape[axis].symbols else x.shape[axis].number
+    given = node.operands[1]
+    if isinstance(given, Constant) and given.rank == 0:
+        at = int(given.array())
+        if at >= 0 or size is not None:
+            at = at if at >= 0 else at + (size or 0)
+            if size is not None and at >= size:
+                raise CompileError(f"index {at} of an axis with {size} elements")
+            return squeezed(sliced(x, axis, at, at + 1), [axis])
+    indices = plain(_counted(node, 1, size))
+    x, [place] = single(x, [axis])
+    y = ops.gather(x.value, indices, axis=place)
+    shape = (*x.shape[:axis], *node.operands[1].shape, *x.shape[axis + 1 :])
+    return Arranged(y, after_gather(x, axis, place, indices.rank), shape)
+
+
+def _gather_elements(node: Node) -> Arranged:
+    x, axis = node.tensor(0), node.axis()
+    indices = _counted(node, 1, x.shape[axis].number)
+    for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)):
+        if i != axis and a != b:
+            x = sliced(x, i, 0, b.number)
+    return arranged(ops.take_along_axis(plain(x), plain(indices), axis=axis))
+
+
+def _rows(node: Node, number: int, first: int = 0) -> Value:
+    """Return rows of indices that count from the front."""
+    rows, sizes = node.value(number), node.shape()
+    count = rows.shape[-1]
+    assert isinstance(count, int)
+    extents = node.new([extent.number for extent in sizes[first : first + count]], rows.dtype)
+    return ops.where(rows < 0, rows + extents, rows)
+
+
+def _gather_nd(node: Node) -> Arranged:
+    batch = int(node.attribute("batch_dims", 0))
+    return arranged(ops.gather_nd(node.value(0), _rows(node, 1, batch), batch_axes=batch))
+
+
+def _reduction(node: Node) -> Any:
+    word = node.attribute("reduction", "none")
+    if word not in REDUCTIONS:
+        raise CompileError(f"reduction={word!r}: prograd's scatter has none that multiplies")
+    return REDUCTIONS[word]
+
+
+def _scatter_nd(node: Node) -> Arranged:
+    reduction = _reduction(node)
+    return arranged(ops.scatter_nd(node.value(0), _rows(node, 1), node.value(2), reduction=reduction))
+
+
+def _scatter_elements(node: Node) -> Arranged:
+    x, axis, reduction = node.value(0), node.axis(), _reduction(node)
+    indices = plain(_counted(node, 1, node.sizes()[axis]))
+    if all(i == axis or a == b for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True))):
+        return arranged(ops.put_along_axis(x, indices, node.value(2), axis=axis, reduction=reduction))
+    sizes = node.sizes(1)
+    rows = [
+        cast(indices, "int64") if i == axis else node.new(np.broadcast_to(np.expand_dims(
+            np.arange(sizes[i]), tuple(k for k in range(x.rank) if k != i)), sizes), "int64")
+        for i in range(x.rank)
+    ]  # fmt: skip
+    return arranged(ops.scatter_nd(x, ops.stack(*rows, axis=-1), node.value(2), reduction=reduction))
+
+
+def _one_hot(node: Node, indices: Value, depth: Value, values: Value) -> Value:
+    count, axis = node.number(1), node.axis(default=-1, rank=indices.rank + 1)
+    at = cast(indices, "int64")
+    at = ops.unsqueeze(ops.where(at < 0, at + count, at), axis=(axis,))
+    steps = np.arange(count).reshape([count if i == axis else 1 for i in range(indices.rank + 1)])
+    off, on = (ops.reshape(values[i : i + 1], shape=()) for i in (0, 1))
+    return ops.where(ops.equal(at, node.new(steps, "int64")), on, off)
+
+
+def _compress(node: Node, x: Value, condition: Value) -> Value:
+    chosen = np.flatnonzero(node.constant(1))
+    axis = node.attribute("axis")
+    if axis is None:
+        x, axis = ops.reshape(x, shape=(int(np.prod(node.sizes())),)), 0
+    return ops.gather(x, node.new(chosen, "int64"), axis=axis % x.rank)
+
+
+def _tensor_scatter(node: Node, x: Value, update: Value, first: Value | None = None) -> Value:
+    axis = node.axis(default=-2)
+    sizes, own = node.sizes(), node.sizes(1)
+    begin = node.new(np.zeros(sizes[0]), "int64") if first is None else cast(first, "int64")
+    at = ops.reshape(begin, shape=(sizes[0], 1)) + node.new(np.arange(own[axis])[None], "int64")
+    if node.attribute("mode", "linear") == "circular":
+        at = ops.remainder(at, node.new(sizes[axis], "int64"))
+    shape = [sizes[0] if i == 0 else own[axis] if i == axis else 1 for i in range(x.rank)]
+    whole = ops.broadcast_to(ops.reshape(at, shape=tuple(shape)), shape=own)
+    return ops.put_along_axis(x, whole, update, axis=axis)
+
+
+def _feature_extractor(node: Node, x: Value, indices: Value) -> Value:
+    count = int(np.prod(node.sizes(1)))
+    return ops.gather(x, cast(ops.reshape(indices, shape=(count,)), "int64"), axis=x.rank - 1)
+
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "Scatter": _scatter_elements,
+    "ScatterElements": _scatter_elements,
+    "ScatterND": _scatter_nd,
+    "OneHot": on_plain(_one_hot),
+    "Compress": on_plain(_compress),
+    "TensorScatter": on_plain(_tensor_scatter),
+    "ai.onnx.ml.ArrayFeatureExtractor": on_plain(_feature_extractor),
+}

@@ -1,0 +1,77 @@
+"""Products of matrices."""
+
+# pyright: basic
+# onnx is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from compiler.frontends.arranged import Arranged, arranged, permuted, plain, pointwise, unsqueezed
+from compiler.frontends.onnx.node import Mapping, Node, cast_to, is_integer
+from compiler.frontends.torch.operators.linalg import matmul as numpy_matmul
+from registry import ops
+
+
+def matmul(a: Arranged, b: Arranged) -> Arranged:
+    """Return NumPy's matmul of tensors of any rank, of integers by way of float64."""
+    unused: Any = None
+    if not is_integer(a):
+        return numpy_matmul(unused, a, b)
+    return cast_to(numpy_matmul(unused, cast_to(a, "float64"), cast_to(b, "float64")), a.dtype)
+
+
+def _flipped(x: Arranged) -> Arranged:
+    return permuted(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
+
+
+def _gemm(node: Node) -> Arranged:
+    a, b = node.tensor(0), node.tensor(1)
+    a = _flipped(a) if node.attribute("transA", 0) else a
+    b = _flipped(b) if node.attribute("transB", 0) else b
+    y = scaled(matmul(a, b), node.attribute("alpha", 1.0))
+    beta = node.attribute("beta", 1.0)
+    c = node.optional(2)
+    return y if c is None or beta == 0 else pointwise(ops.add, y, scaled(c, beta))
+
+
+def scaled(x: Arranged, factor: float) -> Arranged:
+    """Return a tensor times a number."""
+    if factor == 1:
+        return x
+    if is_integer(x):
+        return cast_to(pointwise(lambda v: ops.cast(v, dtype="float64") * factor, x), x.dtype)
+    return pointwise(lambda v: v * factor, x)
+
+
+def _fused(node: Node) -> Arranged:
+    a, b = node.tensor(0), node.tensor(1)
+    a = _flipped(a) if node.attribute("transA", 0) else a
+    b = _flipped(b) if node.attribute("transB", 0) else b
+    return scaled(matmul(a, b), node.attribute("alpha", 1.0))
+
+
+def _integer(node: Node) -> Arranged:
+    a, b = (cast_to(node.tensor(i), "float64") for i in (0, 1))
+    if node.has(2):
+        zero = cast_to(node.tensor(2), "float64")
+        a = pointwise(ops.sub, a, unsqueezed(zero, 1) if zero.rank == 1 and zero.shape[0] != (1, ()) else zero)
+    if node.has(3):
+        b = pointwise(ops.sub, b, cast_to(node.tensor(3), "float64"))
+    return cast_to(matmul(a, b), "int32")
+
+
+def _einsum(node: Node) -> Arranged:
+    equation = node.attribute("equation", "").replace(" ", "")
+    return arranged(ops.einsum(equation, *map(plain, node.tensors())))
+
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    "MatMul": lambda node: matmul(node.tensor(0), node.tensor(1)),
+    "Gemm": _gemm,
+    "Einsum": _einsum,
+    "Det": lambda node: arranged(ops.determinant(node.value(0))),
+    "MatMulInteger": _integer,
+    "com.microsoft.FusedMatMul": _fused,
+    "com.microsoft.TransposeMatMul": _fused,
+}

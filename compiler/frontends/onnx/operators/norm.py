@@ -1,0 +1,223 @@
+"""Normalisation and softmax."""
+
+# pyright: basic
+# onnx is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from compiler.frontends.arranged import (
+    Arranged,
+    arranged,
+    like,
+    ordered,
+    plain,
+    pointwise,
+    single,
+    trailing,
+    viewed,
+)
+from compiler.frontends.extents import product
+from compiler.frontends.onnx.node import Mapping, Node, cast, cast_to
+from compiler.frontends.onnx.operators.conv import channels
+from compiler.frontends.torch.operators.conv import first, last
+from compiler.frontends.torch.operators.reduce import reduced
+from registry import Value, ops
+
+
+def _softmax(function: Any) -> Mapping:
+    """Return the mapping of a function along an axis; before opset 13, along all axes from it on, flattened."""
+
+    def mapped(node: Node) -> Arranged:
+        x = node.tensor(0)
+        if x.rank == 0:
+            return x
+        axis = node.axis(default=-1 if node.version >= 13 else 1)
+        if node.version < 13 and axis != x.rank - 1:
+            flat = viewed(x, (*x.shape[:axis], product(x.shape[axis:])))
+            return viewed(_along(function, flat, axis), x.shape)
+        return _along(function, x, axis)
+
+    return mapped
+
+
+def _along(function: Any, x: Arranged, axis: int) -> Arranged:
+    x, [place] = single(x, [axis])
+    return like(x, function(x.value, axis=place))
+
+
+def _hardmax(x: Value, *, axis: int) -> Value:
+    at = ops.unsqueeze(ops.argmax(x, axis=axis), axis=(axis,))
+    shape = tuple(extent if i == axis else 1 for i, extent in enumerate(x.shape))
+    steps = ops.cumsum(ops.full.on(x.block)(shape=shape, value=1, dtype="int64"), axis=axis, exclusive=True)
+    return cast(ops.equal(at, steps), x.dtype)
+
+
+def _batch_norm(node: Node) -> Any:
+    """Return a batch normalisation; one whose statistics are states follows the batches when it is trained."""
+    x, scale, bias, mean, variance = (node.tensor(i) for i in range(5))
+    epsilon, momentum = float(node.attribute("epsilon", 1e-5)), float(node.attribute("momentum", 0.9))
+    if node.attribute("training_mode", 0):
+        return _by_batch(x, scale, bias, mean, variance, epsilon, momentum)
+    if node.walk.is_state(mean) and node.walk.is_state(variance) and x.rank >= 2 and x.dtype == mean.dtype:
+        y, new_mean, new_variance, *_ = ops.batch_norm(
+            last(x),
+            ordered(scale, (0,)),
+            ordered(bias, (0,)),
+            ordered(mean, (0,)),
+            ordered(variance, (0,)),
+            momentum=momentum,
+            epsilon=epsilon,
+        )
+        node.walk.updates += [(mean, arranged(new_mean)), (variance, arranged(new_variance))]
+        return first(y)
+    dtype = x.dtype
+    weights = pointwise(lambda v, s: cast(s, v.dtype) * ops.rsqrt(v + epsilon), variance, scale)
+    x, bias = cast_to(x, mean.dtype), cast_to(bias, mean.dtype)
+    mean, weights, bias = (channels(w, x.rank) if x.rank > 1 else w for w in (mean, weights, bias))
+    y = pointwise(lambda v, m, w, b: (v - m) * w + b, x, mean, weights, bias)
+    return cast_to(y, dtype)
+
+
+def _by_batch(
+    x: Arranged, scale: Arranged, bias: Arranged, mean: Arranged, variance: Arranged, epsilon: float, momentum: float
+) -> Any:
+    v = last(x)
+    axes = tuple(range(v.rank - 1))
+    own_mean, own_variance = ops.mean(v, axis=axes), ops.variance(v, axis=axes)
+    y = (v - own_mean) * (ops.rsqrt(own_variance + epsilon) * ordered(scale, (0,))) + ordered(bias, (0,))
+    running = [
+        arranged(ordered(old, (0,)) * momentum + new * (1.0 - momentum))
+        for old, new in ((mean, own_mean), (variance, own_variance))
+    ]
+    return (first(y), *running)
+
+
+def _instance_norm(node: Node) -> Arranged:
+    scale, bias = (ordered(node.tensor(i), (0,)) for i in (1, 2))
+    return first(ops.instance_norm(last(node.tensor(0)), scale, bias, epsilon=float(node.attribute("epsilon", 1e-5))))
+
+
+def _group_norm(node: Node) -> Arranged:
+    x, groups = node.tensor(0), int(node.attribute("num_groups"))
+    size = x.shape[1].number
+    scale, bias = (ordered(node.tensor(i), (0,)) for i in (1, 2))
+    if scale.shape[0] == groups != size:  # opset 18: one for each group
+        scale, bias = (ops.repeat(w, count=size // groups, axis=0) for w in (scale, bias))
+    y = ops.group_norm(last(x), scale, bias, groups=groups, epsilon=float(node.attribute("epsilon", 1e-5)))
+    return first(y[0])
+
+
+def _layer_norm(node: Node) -> Any:
+    x, axis = node.tensor(0), node.axis(default=-1)
+    count = x.rank - axis
+    value, rebuilt = trailing(x, count)
+    given = [None if w is None else _wide(w, x, count) for w in (node.optional(1), node.optional(2))]
+    y, mean, deviation = ops.layer_norm(value, *given, axis=-count, epsilon=float(node.attribute("epsilon", 1e-5)))
+    return tuple(rebuilt(each) for each in (y, mean, deviation))
+
+
+def _rms_norm(node: Node) -> Arranged:
+    x, axis = node.tensor(0), node.axis(default=-1)
+    count = x.rank - axis
+    value, rebuilt = trailing(x, count)
+    scale = cast(_wide(node.tensor(1), x, count), value.dtype)
+    return rebuilt(ops.rms_norm(value, scale, axis=-count, epsilon=float(node.attribute("epsilon", 1e-5)))[0])
+
+
+def _wide(w: Arranged, x: Arranged, count: int) -> Value:
+    """Return weights with the last axes of a tensor."""
+    shape = tuple(extent.plain() for extent in x.shape[x.rank - count :])
+    value = plain(w)
+    if value.rank > count:
+        value = ops.reshape(value, shape=value.shape[value.rank - count :])
+    return value if value.shape == shape else ops.broadcast_to(value, shape=shape)
+
+
+def _skip_layer_norm(node: Node) -> Any:
+    """Return a layer normalisation of a sum; operands are x, skip, scale, bias and bias of the sum."""
+    simplified = "Simplified" in node.operator
+    x = pointwise(ops.add, node.tensor(0), node.tensor(1))
+    extra = node.optional(3 if simplified else 4)
+    x = x if extra is None else pointwise(ops.add, x, extra)
+    value, rebuilt = trailing(x, 1)
+    epsilon = float(node.attribute("epsilon", 1e-12 if not simplified else 1e-6))
+    if simplified:
+        return rebuilt(ops.rms_norm(value, node.value(2), epsilon=epsilon)[0]), None, None, x
+    bias = node.optional_value(3)
+    return rebuilt(ops.layer_norm(value, node.value(2), bias, epsilon=epsilon)[0]), None, None, x
+
+
+def _mean_variance(node: Node) -> Arranged:
+    axes = list(node.attribute("axes", [0, 2, 3]))
+
+    def function(v: Value, places: tuple[int, ...]) -> Value:
+        return ops.mean(v, axis=places, keepdims=True)
+
+    x = node.tensor(0)
+    centred = pointwise(ops.sub, x, reduced(function, x, axes, keepdim=True))
+    variance = reduced(function, pointwise(ops.square, centred), axes, keepdim=True)
+    return pointwise(lambda c, v: c / (ops.sqrt(v) + 1e-9), centred, variance)
+
+
+def _lp_normalization(node: Node) -> Arranged:
+    x, p, axis = node.tensor(0), float(node.attribute("p", 2)), node.axis(default=-1)
+    size = reduced(lambda v, axes: ops.norm(v, ord=p, axis=axes, keepdims=True), x, axis, keepdim=True)
+    return pointwise(lambda v, n: v / ops.where(ops.equal(n, 0.0), n * 0.0 + 1.0, n), x, size)
+
+
+def _normalizer(node: Node) -> Arranged:
+    order = {"MAX": np.inf, "L1": 1.0, "L2": 2.0}[node.attribute("norm", "MAX")]
+    x = node.tensor(0)
+    size = reduced(lambda v, axes: ops.norm(v, ord=order, axis=axes, keepdims=True), x, x.rank - 1, keepdim=True)
+    return pointwise(ops.div, x, size)
+
+
+def _response_norm(node: Node) -> Arranged:
+    return first(
+        ops.local_response_norm(
+            last(node.tensor(0)),
+            size=int(node.attribute("size")),
+            alpha=float(node.attribute("alpha", 1e-4)),
+            beta=float(node.attribute("beta", 0.75)),
+            bias=float(node.attribute("bias", 1.0)),
+        )
+    )
+
+
+def _dropout(node: Node) -> Any:
+    """Return a dropout, which draws in training; the model as the file has it predicts."""
+    x = node.tensor(0)
+    if node.version >= 12:
+        ratio = float(node.constant(1).reshape(())) if node.has(1) else 0.5
+        trains = bool(node.constant(2).reshape(())) if node.has(2) else False
+    else:
+        ratio, trains = float(node.attribute("ratio", 0.5)), False
+    del trains  # training draws in any case, predictions never
+    y = pointwise(lambda v: ops.dropout(v, ratio=ratio), x) if 0 < ratio < 1 and not node.wants(1) else x
+    if not node.wants(1):
+        return y
+    return y, arranged(node.full([e.plain() for e in x.shape], 1, "bool"))
+
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    "BatchNormalization": _batch_norm,
+    "InstanceNormalization": _instance_norm,
+    "GroupNormalization": _group_norm,
+    "LayerNormalization": _layer_norm,
+    "RMSNormalization": _rms_norm,
+    "SimplifiedLayerNormalization": _rms_norm,
+    "com.microsoft.SkipLayerNormalization": _skip_layer_norm,
+    "com.microsoft.SkipSimplifiedLayerNormalization": _skip_layer_norm,
+    "MeanVarianceNormalization": _mean_variance,
+    "LpNormalization": _lp_normalization,
+    "LRN": _response_norm,
+    "Softmax": _softmax(ops.softmax),
+    "LogSoftmax": _softmax(ops.log_softmax),
+    "Hardmax": _softmax(_hardmax),
+    "Dropout": _dropout,
+    "ai.onnx.ml.Normalizer": _normalizer,
+}

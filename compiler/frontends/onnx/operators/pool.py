@@ -1,0 +1,200 @@
+"""Pooling: windows and whole images."""
+
+# pyright: basic
+# onnx is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from compiler.frontends.arranged import Arranged, arranged
+from compiler.frontends.onnx.node import Mapping, Node, cast, is_integer, on_plain
+from compiler.frontends.onnx.operators.conv import Window, window_of
+from compiler.frontends.torch.operators.conv import first, last
+from compiler.frontends.torch.operators.reduce import reduced
+from prograd_proto import ProgramError
+from registry import Value, ops
+
+
+def _windows(
+    node: Node, x: Value, size: Sequence[int], window: Window, value: float
+) -> tuple[list[Value], tuple[int, ...]]:
+    """Return, for each element of a window, its value in all windows [n, c, ...]; and the padding that this needs."""
+    count, ceil = len(size), bool(node.attribute("ceil_mode", 0))
+    outs: list[int] = []
+    edges = [list(window.padding[:count]), list(window.padding[count:])]
+    for i in range(count):
+        extent = int(x.shape[2 + i])
+        span, stride = (size[i] - 1) * window.dilation[i] + 1, window.stride[i]
+        room = extent + edges[0][i] + edges[1][i]
+        steps = (-(-(room - span) // stride) if ceil else (room - span) // stride) + 1
+        if ceil and (steps - 1) * stride >= extent + edges[0][i]:
+            steps -= 1
+        outs.append(steps)
+        edges[1][i] += max((steps - 1) * stride + span - room, 0)
+    y = ops.pad(x, before=(0, 0, *edges[0]), after=(0, 0, *edges[1]), value=value)
+    parts: list[Value] = []
+    for at in np.ndindex(*size):
+        key: list[Any] = [slice(None)] * 2
+        for i, k in enumerate(at):
+            begin = k * window.dilation[i]
+            key.append(slice(begin, begin + (outs[i] - 1) * window.stride[i] + 1, window.stride[i]))
+        parts.append(y[tuple(key)])
+    return parts, (*edges[0], *edges[1])
+
+
+def _max_pool(node: Node) -> Any:
+    x, size = node.tensor(0), tuple(node.attribute("kernel_shape"))
+    window = window_of(node, x, size)
+    if not node.wants(1) and not is_integer(x) and len(size) <= 3:
+        try:
+            return first(
+                ops.max_pool(
+                    last(x),
+                    window=size,
+                    stride=window.stride,
+                    padding=window.padding,
+                    dilation=window.dilation,
+                    ceil_mode=bool(node.attribute("ceil_mode", 0)),
+                )
+            )
+        except ProgramError:  # windows that our pool refuses, such as those within the padding
+            pass
+    return _max_pool_with_indices(node, size, window)
+
+
+def _max_pool_with_indices(node: Node, size: Sequence[int], window: Window) -> Any:
+    x = node.value(0)
+    wide = cast(x, "float64") if is_integer(x) else x
+    least = -1e300 if wide.dtype == "float64" else -3e38
+    stacked = ops.stack(*_windows(node, wide, size, window, least)[0], axis=-1)
+    y = arranged(cast(ops.max(stacked, axis=(-1,)), x.dtype))
+    if not node.wants(1):
+        return y
+    shape = node.sizes()
+    planes = np.arange(prod(shape[:2])).reshape(*shape[:2], *(1,) * len(size)) * prod(shape[2:])
+    order = "F" if node.attribute("storage_order", 0) else "C"
+    numbers = planes + np.arange(prod(shape[2:])).reshape(shape[2:], order=order)
+    chosen = ops.stack(*_windows(node, node.new(numbers, "int64"), size, window, -1.0)[0], axis=-1)
+    best = ops.unsqueeze(ops.argmax(stacked, axis=-1), axis=(-1,))
+    return y, arranged(ops.squeeze(ops.take_along_axis(chosen, best, axis=-1), axis=(-1,)))
+
+
+def _avg_pool(node: Node) -> Arranged:
+    x, size = node.tensor(0), tuple(node.attribute("kernel_shape"))
+    window = window_of(node, x, size)
+    counts = bool(node.attribute("count_include_pad", 0))
+    if set(window.dilation) == {1} and len(size) <= 3:
+        try:
+            return first(
+                ops.avg_pool(
+                    last(x),
+                    window=size,
+                    stride=window.stride,
+                    padding=window.padding,
+                    ceil_mode=bool(node.attribute("ceil_mode", 0)),
+                    count_include_pad=counts,
+                )
+            )
+        except ProgramError:  # windows that our pool refuses, such as those within the padding
+            pass
+    return _mean_of_windows(node, size, window, counts)
+
+
+def _mean_of_windows(node: Node, size: Sequence[int], window: Window, counts: bool) -> Arranged:
+    x, axes = node.value(0), len(size)
+    ones = np.ones((1, 1, *node.sizes()[2:]))
+    own = window
+    if counts:
+        sides = list(zip(window.padding[:axes], window.padding[axes:], strict=True))
+        ones = np.pad(ones, [(0, 0), (0, 0), *sides], constant_values=1.0)
+        own = window._replace(padding=(0,) * 2 * axes)
+    total = _summed(_windows(node, x, size, window, 0.0)[0])
+    return arranged(total / _summed(_windows(node, node.new(ones, x.dtype), size, own, 0.0)[0]))
+
+
+def _summed(parts: Sequence[Value]) -> Value:
+    made = parts[0]
+    for part in parts[1:]:
+        made = made + part
+    return made
+
+
+def _lp_pool(node: Node) -> Arranged:
+    x, size, p = node.tensor(0), tuple(node.attribute("kernel_shape")), float(node.attribute("p", 2))
+    window = window_of(node, x, size)
+    if set(window.dilation) == {1}:
+        ceil = bool(node.attribute("ceil_mode", 0))
+        y = ops.lp_pool(
+            last(x), p=p, window=size, stride=window.stride, padding=window.padding, ceil_mode=ceil
+        )
+        return first(y)
+    parts = _windows(node, node.value(0), size, window, 0.0)[0]
+    return arranged(ops.pow(_summed([ops.pow(ops.abs(part), p) for part in parts]), 1 / p))
+
+
+def _global(function: Any) -> Mapping:
+    return lambda node: reduced(
+        lambda v, axes: function(v, axis=axes, keepdims=True),
+        node.tensor(0),
+        list(range(2, node.operands[0].rank)),
+        keepdim=True,
+    )
+
+
+def _global_norm(node: Node) -> Arranged:
+    p = float(node.attribute("p", 2))
+    axes = list(range(2, node.operands[0].rank))
+    return reduced(lambda v, places: ops.norm(v, ord=p, axis=places, keepdims=True), node.tensor(0), axes, keepdim=True)
+
+
+def _max_unpool(node: Node, x: Value, indices: Value, shape: Value | None = None) -> Value:
+    sizes, window = node.sizes(), node.attribute("kernel_shape")
+    axes = len(window)
+    stride, pads = node.attribute("strides", [1] * axes), node.attribute("pads", [0] * 2 * axes)
+    own = [(sizes[2 + i] - 1) * stride[i] - pads[i] - pads[axes + i] + window[i] for i in range(axes)]
+    blank = node.full((prod(sizes[:2]) * prod(own),), 0.0, x.dtype)
+    flat = ops.put_along_axis(blank, ops.reshape(indices, shape=(-1,)), ops.reshape(x, shape=(-1,)), axis=0)
+    y = ops.reshape(flat, shape=(*sizes[:2], *own))
+    asked = node.numbers(2)[-axes:] if node.has(2) else own
+    more = tuple(a - b for a, b in zip(asked, own, strict=True))
+    return ops.pad(y, before=(0,) * x.rank, after=(0, 0, *more)) if any(more) else y
+
+
+def _col2im(node: Node, x: Value, shape: Value, block: Value) -> Value:
+    image, window = node.numbers(1), node.numbers(2)
+    axes = len(image)
+    stride = node.attribute("strides", [1] * axes)
+    dilation, pads = node.attribute("dilations", [1] * axes), node.attribute("pads", [0] * 2 * axes)
+    n, rows, count = node.sizes()
+    channels = rows // prod(window)
+    full = [image[i] + pads[i] + pads[axes + i] for i in range(axes)]
+    outs = [(full[i] - (window[i] - 1) * dilation[i] - 1) // stride[i] + 1 for i in range(axes)]
+    at = np.zeros((*window, *outs), dtype=np.int64)
+    for i in range(axes):
+        place = np.arange(window[i])[:, None] * dilation[i] + np.arange(outs[i])[None] * stride[i]
+        own = [1] * 2 * axes
+        own[i], own[axes + i] = window[i], outs[i]
+        at = at * full[i] + place.reshape(own)
+    taps = ops.reshape(x, shape=(n * channels, prod(window) * count))
+    blank = node.full((n * channels, prod(full)), 0.0, x.dtype)
+    y = ops.reshape(
+        ops.scatter_add(blank, node.new(at.reshape(-1), "int64"), taps, axis=1), shape=(n, channels, *full)
+    )
+    return y[(slice(None), slice(None), *(slice(pads[i], pads[i] + image[i]) for i in range(axes)))]
+
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    "MaxPool": _max_pool,
+    "AveragePool": _avg_pool,
+    "LpPool": _lp_pool,
+    "GlobalAveragePool": _global(ops.mean),
+    "GlobalMaxPool": _global(ops.max),
+    "GlobalLpPool": _global_norm,
+    "MaxUnpool": on_plain(_max_unpool),
+    "Col2Im": on_plain(_col2im),
+}

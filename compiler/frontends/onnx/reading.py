@@ -1,0 +1,203 @@
+"""An ONNX file as a checked message: one sentence for whatever is wrong with it, and no path out of its folder."""
+
+# pyright: basic
+# onnx is imported by name and has no types here.
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from compiler.errors import CompileError
+
+MIN_OPSET: Final = 7
+"""The oldest opset that is read."""
+
+MAX_DEPTH: Final = 16
+"""Deepest nesting of branches, bodies of loops and functions."""
+
+MAX_BYTES: Final = 2**31
+"""Largest file of a model without its external data, which protobuf cannot exceed either."""
+
+MAX_NODES: Final = 200_000
+"""Largest number of nodes after the inlining of functions."""
+
+
+def package() -> Any:
+    """Return the package onnx; raise CompileError if it is not installed."""
+    try:
+        return importlib.import_module("onnx")
+    except ModuleNotFoundError:
+        raise CompileError('from_onnx needs the package onnx: pip install "prograd[onnx]"') from None
+
+
+def read(path: str | os.PathLike[str]) -> Any:
+    """Return the model of a file with its functions inlined; raise CompileError for a file that is none."""
+    onnx = package()
+    file = Path(path)
+    if not file.is_file():
+        raise CompileError(f"{path}: no such file")
+    if file.stat().st_size > MAX_BYTES:
+        raise CompileError(f"{path}: the file has {file.stat().st_size} bytes, and a model has {MAX_BYTES} at most")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(file.read_bytes())
+    except Exception as error:  # protobuf's class depends on its implementation
+        raise CompileError(f"{path}: this is not an ONNX file, or a damaged one") from error
+    return checked(model, str(path))
+
+
+def checked(model: Any, path: str) -> Any:
+    """Return a model with its functions inlined; raise CompileError if it is not well formed."""
+    onnx = package()
+    if not model.HasField("graph") or not (model.graph.node or model.graph.output):
+        raise CompileError(f"{path}: this is not an ONNX file: it has no graph")
+    _require_versions(onnx, model, path)
+    _require_depth(model.graph, path, 0)
+    for function in model.functions:
+        _require_depth(function, path, 0)
+    if model.functions:
+        _require_no_cycles(model, path)
+        try:
+            inliner = importlib.import_module("onnx.inliner")
+            model = inliner.inline_local_functions(model)
+        except Exception as error:  # the inliner raises RuntimeError and others
+            raise CompileError(f"{path}: its functions cannot be inlined: {_first_line(error)}") from error
+    if len(model.graph.node) > MAX_NODES:
+        raise CompileError(f"{path}: the graph has {len(model.graph.node)} nodes, and {MAX_NODES} are read at most")
+    return model
+
+
+def _require_versions(onnx: Any, model: Any, path: str) -> None:
+    versions = {imported.domain or "ai.onnx": imported.version for imported in model.opset_import}
+    version = versions.get("ai.onnx", 0)
+    newest = onnx.defs.onnx_opset_version()
+    if version == 0 and not versions:
+        raise CompileError(f"{path}: the file does not name the opset that its operators are of")
+    if version and not MIN_OPSET <= version <= newest:
+        raise CompileError(
+            f"{path}: the file has opset {version}, and opsets {MIN_OPSET} to {newest} are read; convert it with "
+            "onnx.version_converter, or install a newer onnx"
+        )
+
+
+def _require_depth(graph: Any, path: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise CompileError(f"{path}: branches and loops are nested deeper than {MAX_DEPTH}")
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in [attribute.g, *attribute.graphs] if attribute.type in (5, 10) else ():
+                _require_depth(inner, path, depth + 1)
+
+
+def _require_no_cycles(model: Any, path: str) -> None:
+    """Refuse functions that call themselves, and calls that unfold to more nodes than are read."""
+    functions = {(function.domain, function.name): function for function in model.functions}
+    sizes: dict[tuple[str, str], int] = {}
+
+    def size(graph: Any, open_calls: tuple[tuple[str, str], ...]) -> int:
+        total = 0
+        for node in graph.node:
+            key = (node.domain, node.op_type)
+            if key in open_calls:
+                raise CompileError(f"{path}: the function {node.op_type} calls itself")
+            if key in functions and key not in sizes:
+                if len(open_calls) > MAX_DEPTH:
+                    raise CompileError(f"{path}: functions are nested deeper than {MAX_DEPTH}")
+                sizes[key] = size(functions[key], (*open_calls, key))
+            total += sizes.get(key, 1)
+            for attribute in node.attribute:
+                for inner in [attribute.g, *attribute.graphs] if attribute.type in (5, 10) else ():
+                    total += size(inner, open_calls)
+        return total
+
+    total = size(model.graph, ())
+    if total > MAX_NODES:
+        raise CompileError(f"{path}: the functions unfold to {total} nodes, and {MAX_NODES} are read at most")
+
+
+class Tensors:
+    """Reader of the tensors of a model, also of those in files beside it.
+
+    Attributes:
+        folder: the folder that external data must be in; None for a model without a file.
+        path: the path of the model, for messages.
+    """
+
+    def __init__(self, path: str, folder: Path | None) -> None:
+        self.path, self.folder = path, folder
+
+    def array(self, tensor: Any) -> Any:
+        """Return a tensor as an array; raise CompileError for elements that are missing or of no number type."""
+        onnx = package()
+        name = tensor.name or "a constant"
+        if any(extent < 0 for extent in tensor.dims):
+            raise CompileError(f"{self.path}: the tensor {name!r} has the shape {list(tensor.dims)}")
+        if tensor.data_type == onnx.TensorProto.STRING:
+            raise CompileError(f"the tensor {name!r} has strings, which prograd has not")
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            tensor = self._with_data(onnx, tensor)
+        try:
+            return onnx.numpy_helper.to_array(tensor)
+        except Exception as error:  # ValueError, TypeError and KeyError for lying shapes and types
+            raise CompileError(
+                f"{self.path}: the tensor {name!r} of shape {list(tensor.dims)} does not match its data"
+            ) from error
+
+    def _with_data(self, onnx: Any, tensor: Any) -> Any:
+        """Return a tensor with the bytes of its file, which is within the folder of the model."""
+        if self.folder is None:
+            raise CompileError(f"the tensor {tensor.name!r} is in a file, and the model has none; pass its path")
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
+        target = self._within(location, tensor.name)
+        size = target.stat().st_size
+        offset, length = self._number(entries, "offset", 0), self._number(entries, "length", -1)
+        if length == -1:
+            length = size - offset
+        if offset + length > size or length < 0:
+            raise CompileError(
+                f"{self.path}: the tensor {tensor.name!r} has bytes {offset} to {offset + length} of {location}, which "
+                f"has {size} bytes"
+            )
+        with target.open("rb") as file:
+            file.seek(offset)
+            data = file.read(length)
+        whole = onnx.TensorProto()
+        whole.CopyFrom(tensor)
+        whole.ClearField("external_data")
+        whole.data_location = onnx.TensorProto.DEFAULT
+        whole.raw_data = data
+        return whole
+
+    def _within(self, location: str, name: str) -> Path:
+        """Return the file of external data; links may lead to where the model's own link leads, and nowhere else."""
+        assert self.folder is not None
+        outside = CompileError(
+            f"{self.path}: the tensor {name!r} is in {location!r}, which is not a file within the folder of the model"
+        )
+        if not location or "\0" in location or os.path.isabs(location) or ".." in Path(location).parts:
+            raise outside
+        allowed = {self.folder.resolve(), Path(self.path).resolve().parent}
+        target = (self.folder / location).resolve()
+        if not any(target.is_relative_to(folder) for folder in allowed):
+            raise outside
+        if not target.is_file():
+            raise CompileError(f"{self.path}: the tensor {name!r} is in {location!r}, and there is no such file")
+        return target
+
+    def _number(self, entries: dict[str, str], key: str, default: int) -> int:
+        text = entries.get(key, str(default))
+        try:
+            number = int(text)
+        except ValueError:
+            number = -2
+        if number < (0 if key in entries else -1):
+            raise CompileError(f"{self.path}: external data has {key}={text!r}, which is no number of bytes")
+        return number
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__

@@ -1,0 +1,330 @@
+"""The walk over the nodes of a graph: constants are computed while importing, all others become ops."""
+
+# pyright: basic
+# onnx is imported by name and has no types here.
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, pointwise
+from compiler.frontends.onnx.constants import CARRIED, Constant, Store, Symbols
+from compiler.frontends.onnx.functions import body_of, inlined
+from compiler.frontends.onnx.node import Node
+from compiler.frontends.onnx.operators import OPERATORS
+from compiler.frontends.onnx.places import line_of
+from compiler.frontends.onnx.reading import Tensors, package
+from compiler.frontends.report import Problem
+from prograd_proto import ProgramError
+from registry import Block, ops
+
+RANDOM: Final = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli",
+                 "Dropout"}  # fmt: skip
+"""Operators that draw, so they are no constants."""
+
+MAX_CONSTANT_BYTES: Final = 2**28
+"""Largest constant that is computed while importing."""
+
+MISSING: Final = object()
+"""The value of a node that could not be imported, and of all that depend on it."""
+
+
+class Walk:
+    """The state of an import.
+
+    Attributes:
+        values: by name, a tensor, a constant, a list of these, or MISSING.
+        dtypes: by name, the dtype of the model.
+        problems: the nodes that could not be imported.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        symbols: Symbols,
+        store: Store,
+        tensors: Tensors,
+        versions: dict[str, int],
+        parameter: Callable[[str, Any], Arranged],
+        parameters: set[str],
+    ) -> None:
+        self.block, self.symbols, self.store, self.tensors = block, symbols, store, tensors
+        self.versions, self.parameter, self.parameters = versions, parameter, parameters
+        self.values: dict[str, Any] = {}
+        self.dtypes: dict[str, str] = {}
+        self.problems: list[Problem] = []
+        self.updates: list[tuple[Arranged, Arranged]] = []
+        self.onnx = package()
+        self.is_state: Callable[[Arranged], bool] = lambda x: False
+
+    def nodes(self, nodes: Sequence[Any]) -> None:
+        """Append ops for nodes in order."""
+        for node in nodes:
+            self._node(node)
+
+    def graph(self, graph: Any, operands: Sequence[Any]) -> list[Any]:
+        """Append the ops of a branch or body for these operands; return its results."""
+        for tensor in graph.initializer:
+            self.define(tensor.name, self.constant(self.tensors.array(tensor)))
+        for given, value in zip(graph.input, operands, strict=False):
+            self.define(given.name, value, self.dtype_of(given.type))
+        self.nodes(graph.node)
+        return [self.values.get(result.name, MISSING) for result in graph.output]
+
+    def define(self, name: str, value: Any, dtype: str | None = None) -> None:
+        """Give a name its value."""
+        self.values[name] = value
+        dtype = value.dtype if isinstance(value, Constant) else dtype
+        if dtype is not None:
+            self.dtypes[name] = dtype
+
+    def constant(self, array: Any) -> Constant:
+        """Return an array as a constant."""
+        return Constant((array,) * self.symbols.trials, self.symbols, self.store)
+
+    def dtype_of(self, type: Any) -> str | None:
+        """Return the dtype of a type of ONNX, None if it is no tensor."""
+        number = type.tensor_type.elem_type
+        return dtype_name(self.onnx, number) if number else None
+
+    def _node(self, node: Any) -> None:
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        operator = f"{domain}.{node.op_type}" if domain else node.op_type
+        try:
+            operands = [self._operand(name) for name in node.input]
+        except KeyError as error:
+            raise CompileError(
+                f"{self.tensors.path}: a node {node.op_type} reads {error.args[0]!r}, which nothing before it makes"
+            ) from None
+        if any(x is MISSING for x in operands):
+            if operator not in OPERATORS:
+                self._problem(operator, node, "has no counterpart")
+            return self._lost(node)
+        try:
+            made = self._made(node, domain, operator, operands)
+        except (ProgramError, CompileError) as error:
+            self._problem(operator, node, str(error))
+            return self._lost(node)
+        except (OverflowError, IndexError, ZeroDivisionError, TypeError, ValueError, AssertionError, KeyError) as error:
+            self._problem(operator, node, f"its operands or attributes do not fit the operator ({error})")
+            return self._lost(node)
+        for name, value in zip(node.output, made, strict=False):
+            if name and value is not None:
+                self.define(name, value)
+
+    def _lost(self, node: Any) -> None:
+        for name in node.output:
+            self.values[name] = MISSING
+
+    def _operand(self, name: str) -> Any:
+        return self.values[name] if name else None
+
+    def _problem(self, operator: str, node: Any, reason: str) -> None:
+        self.problems.append(Problem(operator, reason, node.name, line_of(node)))
+
+    def _made(self, node: Any, domain: str, operator: str, operands: list[Any]) -> Sequence[Any]:
+        is_known = all(x is None or isinstance(x, Constant) for x in operands)
+        graphs = any(attribute.type in (5, 10) for attribute in node.attribute)
+        if node.op_type == "Shape" and operator == "Shape" and not isinstance(operands[0], list):
+            return [self._shape(node, operands[0])]
+        if node.op_type == "Size" and operator == "Size":
+            return [self._extents([_whole(operands[0].shape)], scalar=True)]
+        if is_known and not graphs and node.op_type not in RANDOM and not self._is_sequence(node):
+            known = self._computed(node, domain, operands)
+            if known is not None:
+                return self._with_parameters(node, known)
+        self._infer(node, domain, operands)
+        mapping = OPERATORS.get(operator)
+        if mapping is None:
+            return self._unfolded(node, domain, operator)
+        self.block.prefix = ""
+        made = mapping(self._called(node, domain, operands))
+        results = list(made) if isinstance(made, tuple) else [made]
+        return [
+            self._finished(value, self.dtypes.get(name)) for name, value in zip(node.output, results, strict=False)
+        ]
+
+    def _is_sequence(self, node: Any) -> bool:
+        return "Sequence" in node.op_type or node.op_type.startswith("Optional")
+
+    def _with_parameters(self, node: Any, known: Sequence[Any]) -> list[Any]:
+        """Return constants, and those that reach a weight slot as parameters."""
+        return [
+            self.parameter(name, value.array()) if name in self.parameters else value
+            for name, value in zip(node.output, known, strict=False)
+        ]
+
+    def _called(self, node: Any, domain: str, operands: list[Any]) -> Node:
+        attributes = {attribute.name: self._attribute(attribute) for attribute in node.attribute}
+        return Node(
+            node.op_type,
+            self.versions.get(domain, self.versions.get("", 1)),
+            attributes,
+            operands,
+            list(node.output),
+            [self.dtypes.get(name) for name in node.input],
+            [self.dtypes.get(name) for name in node.output],
+            self.block,
+            self.store,
+            self,
+        )
+
+    def _attribute(self, attribute: Any) -> Any:
+        value = self.onnx.helper.get_attribute_value(attribute)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        if isinstance(value, list) and value and isinstance(value[0], bytes):
+            return [each.decode("utf-8", "replace") for each in value]
+        return value
+
+    def _shape(self, node: Any, x: Any) -> Constant:
+        window = {attribute.name: attribute.i for attribute in node.attribute}
+        return self._extents(list(x.shape)[window.get("start", 0) : window.get("end")])
+
+    def _extents(self, extents: Sequence[Any], *, scalar: bool = False) -> Constant:
+        trials = [
+            np.array([self.symbols.in_trial(extent, trial) for extent in extents], dtype=np.int64)
+            for trial in range(self.symbols.trials)
+        ]
+        return Constant(tuple(t.reshape(()) if scalar else t for t in trials), self.symbols, self.store)
+
+    def _computed(self, node: Any, domain: str, operands: Sequence[Any]) -> list[Constant] | None:
+        """Return the results of a node whose operands are known; None if they cannot be computed here."""
+        if node.op_type == "Constant" and not domain:
+            return [self.constant(self._of_constant_node(node))]
+        reference = importlib.import_module("onnx.reference")
+        helper, names = self.onnx.helper, [name for name in node.input if name]
+        trials: list[Any] = []
+        for number in range(self.symbols.trials):
+            given = {n: x.trials[number] for n, x in zip(node.input, operands, strict=True) if x is not None}
+            self._require_small(node, given)
+            inputs = [helper.make_empty_tensor_value_info(name) for name in dict.fromkeys(names)]
+            outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+            graph = helper.make_graph([node], "constant", inputs, outputs)
+            imports = [helper.make_opsetid(d, v) for d, v in self.versions.items()]
+            model = helper.make_model(graph, opset_imports=imports)
+            try:
+                with warnings.catch_warnings(), np.errstate(all="ignore"):
+                    warnings.simplefilter("ignore")
+                    results = reference.ReferenceEvaluator(model).run(None, given)
+            except Exception:  # the evaluator raises many classes for what it lacks
+                return None
+            if any(not isinstance(y, np.ndarray | np.generic | int | float) for y in results):
+                return None
+            trials.append([np.asarray(y) for y in results])
+        made = iter(zip(*trials, strict=True))
+        results = [Constant(next(made), self.symbols, self.store) if name else None for name in node.output]
+        if any(y is not None and y.trials[0].dtype.kind in "OUS" for y in results):
+            raise CompileError("makes strings, which prograd has not")
+        return results  # type: ignore[return-value]
+
+    def _require_small(self, node: Any, given: dict[str, Any]) -> None:
+        """Refuse a constant that would fill the memory while importing."""
+        if node.op_type in ("ConstantOfShape", "Expand", "Tile", "Range"):
+            arrays = list(given.values())
+            if node.op_type == "Range":
+                first, last, step = (float(a.reshape(-1)[0]) for a in arrays[:3])
+                count = abs((last - first) / step) if step else 0.0
+            else:
+                factors = [float(n) for n in arrays[-1].reshape(-1)]
+                count = float(np.prod(np.abs(factors))) if factors else 1.0
+                count *= arrays[0].size if len(arrays) > 1 else 1
+            if not count * 8 <= MAX_CONSTANT_BYTES:
+                raise CompileError(f"makes a constant of {count:.0f} elements, which is more than an import computes")
+
+    def _of_constant_node(self, node: Any) -> Any:
+        for attribute in node.attribute:
+            value = self.onnx.helper.get_attribute_value(attribute)
+            match attribute.name:
+                case "value":
+                    return self.tensors.array(value)
+                case "value_float" | "value_floats":
+                    return np.asarray(value, dtype=np.float32)
+                case "value_int" | "value_ints":
+                    return np.asarray(value, dtype=np.int64)
+                case _:
+                    raise CompileError(f"a constant by {attribute.name}, which prograd has not")
+        raise CompileError("a constant without a value")
+
+    def _unfolded(self, node: Any, domain: str, operator: str) -> Sequence[Any]:
+        """Append the body of an operator that ONNX defines as a function; return its results."""
+        types = [self._type(name) for name in node.input]
+        body = body_of(self.onnx, node, domain, self.versions, types)
+        if body is None:
+            raise CompileError("has no counterpart")
+        outer = self.versions
+        self.versions = {**outer, **{each.domain: each.version for each in body.opset_import}}
+        before = len(self.problems)
+        try:
+            self.nodes(inlined(self.onnx, node, body, self.values))
+        finally:
+            self.versions = outer
+        made = [self.values.get(name, MISSING) for name in node.output if name]
+        if any(x is MISSING for x in made):
+            inner = self.problems[before:]
+            del self.problems[before:]
+            raise CompileError(inner[0].reason if inner else "has no counterpart")
+        return [self.values[name] if name else None for name in node.output]
+
+    def _type(self, name: str) -> Any:
+        type = self.onnx.TypeProto()
+        dtype = self.dtypes.get(name)
+        if dtype in DTYPES:
+            type.tensor_type.elem_type = DTYPES[dtype]
+            x = self.values.get(name)
+            if x is not None and not isinstance(x, list) and x is not MISSING:
+                for extent in x.shape:
+                    dim = type.tensor_type.shape.dim.add()
+                    dim.dim_value = self.symbols.in_trial(extent, 0)
+        return type
+
+    def _infer(self, node: Any, domain: str, operands: Sequence[Any]) -> None:
+        """Note the dtypes of the results of a node."""
+        if all(name in self.dtypes for name in node.output if name):
+            return
+        try:
+            schema = self.onnx.defs.get_schema(node.op_type, self.versions.get(domain, 1), domain)
+            types = {name: self._type(name) for name in node.input if name and name in self.dtypes}
+            imports = [self.onnx.helper.make_opsetid(d, v) for d, v in self.versions.items()]
+            found = self.onnx.shape_inference.infer_node_outputs(schema, node, types, opset_imports=imports)
+        except Exception:  # inference is a convenience: without it a result has the dtype that is computed
+            return
+        for name, type in found.items():
+            if type.HasField("tensor_type") and type.tensor_type.elem_type:
+                self.dtypes[name] = dtype_name(self.onnx, type.tensor_type.elem_type)
+
+    def _finished(self, value: Any, dtype: str | None) -> Any:
+        """Return a result in the dtype that computes for that of the model; halves are rounded."""
+        if not isinstance(value, Arranged) or dtype is None:
+            return value
+        if dtype not in CARRIED:
+            raise CompileError(f"makes elements of {dtype}, which prograd has not")
+        if value.dtype != CARRIED[dtype]:
+            value = pointwise(lambda v: ops.cast(v, dtype=CARRIED[dtype]), value)
+        if dtype in ("float16", "bfloat16"):
+            return pointwise(lambda v: ops.cast(ops.cast(v, dtype=dtype), dtype="float32"), value)  # type: ignore[arg-type]
+        return value
+
+
+def dtype_name(onnx: Any, number: int) -> str:
+    """Return the name of an element type of ONNX."""
+    return {v: k for k, v in DTYPES.items()}.get(number) or onnx.TensorProto.DataType.Name(number).lower()
+
+
+DTYPES: Final = {
+    "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
+    "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16,
+}  # fmt: skip
+"""Element types of ONNX by the names of NumPy."""
+
+
+def _whole(shape: Sequence[Any]) -> Any:
+    from compiler.frontends.extents import product
+
+    return product(shape)
