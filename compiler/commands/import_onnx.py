@@ -21,10 +21,10 @@ from registry import Value, ops
 from runtime.command_line.streams import put
 
 LOSSES = {
-    "softmax_cross_entropy": "int64",
-    "binary_cross_entropy": "float32",
-    "mean_squared_error": "float32",
-    "mean_absolute_error": "float32",
+    "softmax_cross_entropy": (ops.softmax_cross_entropy, "int64"),
+    "binary_cross_entropy_with_logits": (ops.binary_cross_entropy_with_logits, "float32"),
+    "squared_error": (ops.squared_error, "float32"),
+    "absolute_error": (ops.absolute_error, "float32"),
 }
 """Losses that compare the first result with an input `target`, and the dtype of that input."""
 
@@ -42,7 +42,9 @@ def import_onnx(options: argparse.Namespace) -> int | None:
     _append_training(program, options)
     for text in program.notes_of_import:
         note(options, f"note: {text}")
-    compiled = program.compile(**dict.fromkeys(program.symbols, 1) | _batch(program, options) | sizes_given(options.bind))
+    compiled = program.compile(
+        **dict.fromkeys(program.symbols, 1) | _batch(program, options) | sizes_given(options.bind)
+    )
     compiled.save(options.output, force=options.force)
     for name in compiled.arrays:
         note(options, f"note: the weights are in {name}, which must lie beside {options.output}")
@@ -80,15 +82,10 @@ def _loss(program: Program, name: str) -> Value:
     if name not in LOSSES:
         raise UsageError(f"--loss {name}: it is one of {', '.join(LOSSES)}")
     result = program[program.outputs_of_module[0]]
-    dtype = LOSSES[name]
+    function: Any
+    function, dtype = LOSSES[name]
     shape = result.shape[:-1] if dtype == "int64" else result.shape
-    target = program.input("target", "int64" if dtype == "int64" else "float32", shape)
-    return {
-        "softmax_cross_entropy": lambda: ops.softmax_cross_entropy(result, target),
-        "binary_cross_entropy": lambda: ops.mean(ops.softplus(result) - result * target),
-        "mean_squared_error": lambda: ops.mean(ops.square(result - target)),
-        "mean_absolute_error": lambda: ops.mean(ops.abs(result - target)),
-    }[name]()
+    return function(result, program.input("target", dtype, shape))  # pyright: ignore[reportArgumentType]: a dtype
 
 
 def _optimizer(text: str) -> optimizers.Optimizer:

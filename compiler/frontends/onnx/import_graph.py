@@ -75,7 +75,13 @@ class Import:
         versions = {imported.domain: imported.version for imported in model.opset_import}
         versions[""] = versions.get("", versions.get("ai.onnx", 1))
         self.walk = Walk(
-            program.block, Symbols(list(symbols)), self._store, tensors, versions, self._parameter, self.roles.parameters
+            program.block,
+            Symbols(list(symbols)),
+            self._store,
+            tensors,
+            versions,
+            self._parameter,
+            self.roles.parameters,
         )
         self.walk.is_state = lambda x: x.value.name in self.states
 
@@ -258,4 +264,3 @@ def _is_weight(array: Any) -> bool:
         return False
     wide = array.astype(np.float64)
     return bool(np.isfinite(wide).all() and np.abs(wide).max() < LARGEST_MASK)
-

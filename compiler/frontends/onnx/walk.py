@@ -14,7 +14,9 @@ import numpy as np
 
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, pointwise
+from compiler.frontends.extents import product
 from compiler.frontends.onnx.constants import CARRIED, Constant, Store, Symbols
+from compiler.frontends.onnx.dtypes import DTYPES, dtype_name
 from compiler.frontends.onnx.functions import body_of, inlined
 from compiler.frontends.onnx.node import Node
 from compiler.frontends.onnx.operators import OPERATORS
@@ -146,9 +148,7 @@ class Walk:
         self.block.prefix = ""
         made = mapping(self._called(node, domain, operands))
         results = list(made) if isinstance(made, tuple) else [made]
-        return [
-            self._finished(value, self.dtypes.get(name)) for name, value in zip(node.output, results, strict=False)
-        ]
+        return [self._finished(value, self.dtypes.get(name)) for name, value in zip(node.output, results, strict=False)]
 
     def _is_sequence(self, node: Any) -> bool:
         return "Sequence" in node.op_type or node.op_type.startswith("Optional")
@@ -312,19 +312,5 @@ class Walk:
         return value
 
 
-def dtype_name(onnx: Any, number: int) -> str:
-    """Return the name of an element type of ONNX."""
-    return {v: k for k, v in DTYPES.items()}.get(number) or onnx.TensorProto.DataType.Name(number).lower()
-
-
-DTYPES: Final = {
-    "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
-    "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16,
-}  # fmt: skip
-"""Element types of ONNX by the names of NumPy."""
-
-
 def _whole(shape: Sequence[Any]) -> Any:
-    from compiler.frontends.extents import product
-
     return product(shape)

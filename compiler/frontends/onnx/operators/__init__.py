@@ -3,13 +3,19 @@
 A mapping is a function of a `Node`. It appends ops and returns the result, or a tuple of the results.
 
 activation  activation functions
+attention   attention and rotary positions
+control     conditions, loops and sequences
 conv        convolutions
+criteria    losses
 index       gathers, scatters, choices
 linalg      products of matrices
 norm        normalisation, softmax, dropout
 pointwise   arithmetic, comparisons, functions, bits, casts
 pool        pooling
+quantize    quantised tensors
+recurrent   LSTM, GRU and plain recurrent layers
 reduce      reductions, running sums, positions of extremes
+resize      resampling of images
 shape       views, permutations, slices, pieces, padding
 """
 
@@ -18,9 +24,28 @@ from __future__ import annotations
 from typing import Final
 
 from compiler.frontends.onnx.node import Mapping
-from compiler.frontends.onnx.operators import activation, conv, index, linalg, norm, pointwise, pool, reduce, shape
+from compiler.frontends.onnx.operators import (
+    activation,
+    attention,
+    control,
+    conv,
+    criteria,
+    index,
+    linalg,
+    norm,
+    pointwise,
+    pool,
+    quantize,
+    recurrent,
+    reduce,
+    resize,
+    shape,
+)
 
-FAMILIES: Final = (activation, conv, index, linalg, norm, pointwise, pool, reduce, shape)
+FAMILIES: Final = (
+    activation, attention, control, conv, criteria, index, linalg, norm, pointwise, pool, quantize, recurrent, reduce,
+    resize, shape,
+)  # fmt: skip
 
 OPERATORS: Final[dict[str, Mapping]] = {
     name: mapping for family in FAMILIES for name, mapping in family.OPERATORS.items()

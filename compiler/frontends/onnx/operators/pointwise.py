@@ -11,6 +11,7 @@ import numpy as np
 
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, pointwise
+from compiler.frontends.onnx.dtypes import dtype_name
 from compiler.frontends.onnx.node import Mapping, Node, binary, carried_dtype, cast_to, folded, is_integer, unary
 from registry import Value, ops
 
@@ -84,8 +85,6 @@ def wrapped(node: Node, x: Arranged, dtype: str | None) -> Arranged:
 
 
 def _cast(node: Node) -> Arranged:
-    from compiler.frontends.onnx.walk import dtype_name
-
     dtype = dtype_name(node.walk.onnx, int(node.attribute("to", 0)))
     return converted(node, node.tensor(0), dtype)
 
@@ -160,8 +159,10 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "CastLike": _cast_like,
     "Identity": lambda node: node.operands[0],
     "ai.onnx.ml.Scaler": lambda node: pointwise(
-        lambda v: (v - node.new(np.float32(node.attribute("offset", [0.0]))))
-        * node.new(np.float32(node.attribute("scale", [1.0]))),
+        lambda v: (
+            (v - node.new(np.float32(node.attribute("offset", [0.0]))))
+            * node.new(np.float32(node.attribute("scale", [1.0])))
+        ),
         node.tensor(0),
     ),
 }

@@ -129,9 +129,7 @@ def _lp_pool(node: Node) -> Arranged:
     window = window_of(node, x, size)
     if set(window.dilation) == {1}:
         ceil = bool(node.attribute("ceil_mode", 0))
-        y = ops.lp_pool(
-            last(x), p=p, window=size, stride=window.stride, padding=window.padding, ceil_mode=ceil
-        )
+        y = ops.lp_pool(last(x), p=p, window=size, stride=window.stride, padding=window.padding, ceil_mode=ceil)
         return first(y)
     parts = _windows(node, node.value(0), size, window, 0.0)[0]
     return arranged(ops.pow(_summed([ops.pow(ops.abs(part), p) for part in parts]), 1 / p))
@@ -182,9 +180,7 @@ def _col2im(node: Node, x: Value, shape: Value, block: Value) -> Value:
         at = at * full[i] + place.reshape(own)
     taps = ops.reshape(x, shape=(n * channels, prod(window) * count))
     blank = node.full((n * channels, prod(full)), 0.0, x.dtype)
-    y = ops.reshape(
-        ops.scatter_add(blank, node.new(at.reshape(-1), "int64"), taps, axis=1), shape=(n, channels, *full)
-    )
+    y = ops.reshape(ops.scatter_add(blank, node.new(at.reshape(-1), "int64"), taps, axis=1), shape=(n, channels, *full))
     return y[(slice(None), slice(None), *(slice(pads[i], pads[i] + image[i]) for i in range(axes)))]
 
 

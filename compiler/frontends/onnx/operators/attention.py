@@ -1,0 +1,136 @@
+"""Attention and rotary positions."""
+
+# pyright: basic
+# onnx is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any, Final
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
+from registry import Value, ops
+
+
+def _rotary(node: Node, x: Value, cosines: Value, sines: Value, positions: Value | None = None) -> Value:
+    interleaved, heads = node.attribute("interleaved", 0), int(node.attribute("num_heads", 0))
+    shape = x.shape
+    if x.rank == 3:
+        if not heads:
+            raise CompileError("RotaryEmbedding of three axes needs num_heads")
+        x = ops.reshape(x, shape=(shape[0], shape[1], heads, int(shape[2]) // heads))
+    else:
+        x = ops.transpose(x, axis=(0, 2, 1, 3))
+    n, steps, heads_, size = x.shape
+    turned = int(node.attribute("rotary_embedding_dim", 0)) or int(size)
+    half = turned // 2
+    if positions is not None:
+        cosines, sines = (ops.gather(v, cast(positions, "int64")) for v in (cosines, sines))
+    cosines, sines = (ops.unsqueeze(v[..., :half], axis=(2,)) for v in (cosines, sines))
+    part = x[..., :turned]
+    if interleaved:
+        pairs = ops.reshape(part, shape=(n, steps, heads_, half, 2))
+        a, b = pairs[..., 0], pairs[..., 1]
+    else:
+        a, b = part[..., :half], part[..., half:]
+    real, imaginary = cosines * a - sines * b, sines * a + cosines * b
+    if interleaved:
+        y = ops.reshape(ops.stack(real, imaginary, axis=-1), shape=(n, steps, heads_, turned))
+    else:
+        y = ops.concat(real, imaginary, axis=-1)
+    y = y if turned == size else ops.concat(y, x[..., turned:], axis=-1)
+    return ops.reshape(y, shape=shape) if len(shape) == 3 else ops.transpose(y, axis=(0, 2, 1, 3))
+
+
+def _split_heads(x: Value, heads: int) -> Value:
+    n, steps, size = x.shape
+    return ops.transpose(ops.reshape(x, shape=(n, steps, heads, int(size) // heads)), axis=(0, 2, 1, 3))
+
+
+def _attention(node: Node, *operands: Value | None) -> Any:
+    """Return attention, the present keys and values, and the matrix that the mode asks for."""
+    q, k, v, mask, past_k, past_v, lengths = (*operands, *(None,) * (7 - len(operands)))[:7]
+    assert q is not None
+    assert k is not None
+    assert v is not None
+    three = q.rank == 3
+    if three:
+        heads, groups = int(node.attribute("q_num_heads")), int(node.attribute("kv_num_heads"))
+        q, k, v = _split_heads(q, heads), _split_heads(k, groups), _split_heads(v, groups)
+    k = k if past_k is None else ops.concat(past_k, k, axis=2)
+    v = v if past_v is None else ops.concat(past_v, v, axis=2)
+    present = k, v
+    n, heads, steps, size = q.shape
+    total = k.shape[2]
+    if k.shape[1] != heads:
+        count = int(heads) // int(k.shape[1])
+        k, v = ops.repeat(k, count=count, axis=1), ops.repeat(v, count=count, axis=1)
+    scale = node.attribute("scale")
+    root = sqrt(1 / sqrt(int(size)) if scale is None else scale)
+    scores = ops.matmul(q * root, k * root, transpose_b=True)
+    stages = [scores]
+    cap = float(node.attribute("softcap", 0.0))
+    scores = ops.tanh(scores / cap) * cap if cap else scores
+    stages.append(scores)
+    past = 0 if past_k is None else int(past_k.shape[2])
+    additive = _mask(node, q, mask, lengths, steps, total, past)
+    scores = scores if additive is None else scores + additive
+    stages.append(scores)
+    weights = ops.softmax(scores, axis=-1)
+    if additive is not None:  # rows that are masked altogether give zeros
+        weights = ops.where(ops.isnan(weights), 0.0, weights)
+    stages.append(weights)
+    y = ops.matmul(weights, v)
+    if three:
+        y = ops.reshape(ops.transpose(y, axis=(0, 2, 1, 3)), shape=(n, steps, int(heads) * int(v.shape[3])))
+    mode = int(node.attribute("qk_matmul_output_mode", 0))
+    return y, present[0], present[1], stages[mode] if node.wants(3) else None
+
+
+def _mask(node: Node, q: Value, mask: Value | None, lengths: Value | None, steps: Any, total: Any, past: int) -> Any:
+    """Return what is added to the scores: 0, the mask's numbers, or minus infinity; None if nothing is masked."""
+    n = q.shape[0]
+    parts: list[Value] = []
+
+    def barred(allowed: Value) -> Value:
+        return ops.where(allowed, node.new(0.0, q.dtype), node.new(-np.inf, q.dtype))
+
+    if mask is not None:
+        missing = int(total) - int(mask.shape[-1])
+        if mask.dtype == "bool":
+            mask = barred(mask)
+        if missing > 0:
+            after = (0,) * (mask.rank - 1) + (missing,)
+            mask = ops.pad(mask, before=(0,) * mask.rank, after=after, value=-np.inf)
+        parts.append(mask)
+    left, right = int(node.attribute("left_window_size", -1)), int(node.attribute("right_window_size", -1))
+    causal = bool(node.attribute("is_causal", 0))
+    if not causal and left < 0 and right < 0 and lengths is None:
+        return parts[0] if parts else None
+    keys = node.new(np.arange(int(total)).reshape(1, 1, 1, -1), "int64")
+    rows = node.new(np.arange(int(steps)).reshape(1, 1, -1, 1), "int64")
+    if lengths is None:
+        rows = rows + past
+    else:
+        counts = ops.reshape(cast(lengths, "int64"), shape=(n, 1, 1, 1))
+        rows = rows + (counts - int(steps))
+        parts.append(barred(keys < counts))
+    if causal:
+        parts.append(barred(keys <= rows))
+    if left >= 0:
+        parts.append(barred(keys >= rows - left))
+    if right >= 0:
+        parts.append(barred(keys <= rows + right))
+    made = parts[0]
+    for part in parts[1:]:
+        made = made + part
+    return made
+
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    "Attention": on_plain(_attention),
+    "RotaryEmbedding": on_plain(_rotary),
+}

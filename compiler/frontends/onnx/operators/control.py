@@ -1,0 +1,183 @@
+"""Conditions, loops, and sequences, which are lists while importing."""
+
+# pyright: basic
+# onnx is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, squeezed
+from compiler.frontends.onnx.constants import Constant
+from compiler.frontends.onnx.node import Mapping, Node
+from compiler.frontends.onnx.operators.shape import joined
+from compiler.frontends.torch.operators.shape import sliced, split
+from registry import ops
+
+MAX_TRIPS: Final = 4096
+"""Largest number of trips that are unrolled."""
+
+
+def _if(node: Node) -> tuple[Any, ...]:
+    """Return the results of the branch that a constant chooses; otherwise both are computed and one is chosen."""
+    condition = node.operands[0]
+    branches = [node.attribute(name) for name in ("then_branch", "else_branch")]
+    if isinstance(condition, Constant):
+        return tuple(_ran(node, branches[0 if bool(condition.array().reshape(())) else 1], []))
+    chosen = [_ran(node, branch, []) for branch in branches]
+    made: list[Any] = []
+    for a, b in zip(*chosen, strict=True):
+        x, y = node.lifted(a), node.lifted(b)
+        if x.shape != y.shape:
+            raise CompileError(f"the branches make {list(map(str, x.shape))} and {list(map(str, y.shape))} of data")
+        flag = plain(node.tensor(0))
+        flag = ops.reshape(flag, shape=())
+        made.append(pointwise(ops.where, arranged(flag), x, y))
+    return tuple(made)
+
+
+def _ran(node: Node, graph: Any, operands: list[Any]) -> list[Any]:
+    """Return the results of a branch or a body; raise CompileError for the first problem in it."""
+    from compiler.frontends.onnx.walk import MISSING
+
+    before = len(node.walk.problems)
+    results = node.walk.graph(graph, operands)
+    inner = node.walk.problems[before:]
+    if inner:
+        del node.walk.problems[before:]
+        raise CompileError(f"contains {inner[0].operator}, which {inner[0].reason}")
+    if any(x is MISSING for x in results):
+        raise CompileError("has a branch that does not make its results")
+    return results
+
+
+def _loop(node: Node) -> tuple[Any, ...]:
+    """Return the results of a loop whose number of trips is known while importing: it is unrolled."""
+    body = node.attribute("body")
+    trips = node.number(0) if node.has(0) else MAX_TRIPS
+    condition: Any = node.operands[1] if node.has(1) else None
+    carries = list(node.operands[2:])
+    scanned: list[list[Any]] = [[] for _ in range(len(body.output) - 1 - len(carries))]
+    for number in range(min(trips, MAX_TRIPS + 1)):
+        if condition is not None:
+            if not isinstance(condition, Constant):
+                raise CompileError("a loop whose number of trips is data")
+            if not bool(condition.array().reshape(())):
+                break
+        if number == MAX_TRIPS:
+            raise CompileError(f"a loop of more than {MAX_TRIPS} trips")
+        flag = condition or node.walk.constant(np.asarray(True))
+        condition, *rest = _ran(node, body, [node.walk.constant(np.asarray(number, np.int64)), flag, *carries])
+        if not node.has(1) and isinstance(condition, Constant) and bool(condition.array().reshape(())):
+            condition = None
+        carries, results = rest[: len(carries)], rest[len(carries) :]
+        for collected, result in zip(scanned, results, strict=True):
+            collected.append(result)
+    return (*carries, *(_stacked(node, collected, 0) for collected in scanned))
+
+
+def _stacked(node: Node, xs: list[Any], axis: int) -> Any:
+    if not xs:
+        raise CompileError("a loop without trips makes results of unknown shape")
+    if all(isinstance(x, Constant) for x in xs):
+        return node.walk.constant(np.stack([x.array() for x in xs], axis=axis))
+    return arranged(ops.stack(*(plain(node.lifted(x)) for x in xs), axis=axis))
+
+
+def _scan(node: Node) -> tuple[Any, ...]:
+    """Return the results of a scan over an axis whose extent is known: it is unrolled."""
+    body, count = node.attribute("body"), int(node.attribute("num_scan_inputs"))
+    if node.version == 8:
+        raise CompileError("Scan of opset 8 has a batch of its own; convert the file to opset 9 or later")
+    carries, xs = list(node.operands[:-count]), [node.lifted(x) for x in node.operands[-count:]]
+    axes = [a % x.rank for a, x in zip(node.attribute("scan_input_axes", [0] * count), xs, strict=True)]
+    ways = node.attribute("scan_input_directions", [0] * count)
+    results = len(body.output) - len(carries)
+    steps = xs[0].shape[axes[0]]
+    if steps.symbols or steps.number > MAX_TRIPS:
+        raise CompileError(f"a scan over {steps} elements; bind sizes to at most {MAX_TRIPS}")
+    scanned: list[list[Any]] = [[] for _ in range(results)]
+    for t in range(steps.number):
+        taken: list[Arranged] = []
+        for x, axis, backward in zip(xs, axes, ways, strict=True):
+            at = steps.number - 1 - t if backward else t
+            taken.append(squeezed(sliced(x, axis, at, at + 1), [axis]))
+        made = _ran(node, body, [*carries, *taken])
+        carries = made[: len(carries)]
+        for collected, result in zip(scanned, made[len(carries) :], strict=True):
+            collected.append(result)
+    out_axes = node.attribute("scan_output_axes", [0] * results)
+    out_ways = node.attribute("scan_output_directions", [0] * results)
+    ends = [
+        _stacked(node, collected[::-1] if backward else collected, axis)
+        for collected, axis, backward in zip(scanned, out_axes, out_ways, strict=True)
+    ]
+    return (*carries, *ends)
+
+
+def _sequence(node: Node, number: int = 0) -> list[Any]:
+    x = node.operands[number]
+    if not isinstance(x, list):
+        raise CompileError("a sequence that is no list while importing")
+    return x
+
+
+def _insert(node: Node) -> tuple[list[Any]]:
+    xs = list(_sequence(node))
+    xs.insert(node.number(2) if node.has(2) else len(xs), node.operands[1])
+    return (xs,)
+
+
+def _erase(node: Node) -> tuple[list[Any]]:
+    xs = list(_sequence(node))
+    del xs[node.number(1) if node.has(1) else -1]
+    return (xs,)
+
+
+def _concatenated(node: Node) -> Arranged:
+    xs, axis = [node.lifted(x) for x in _sequence(node)], int(node.attribute("axis"))
+    if node.attribute("new_axis", 0):
+        return arranged(ops.stack(*map(plain, xs), axis=axis))
+    return joined(xs, axis % xs[0].rank)
+
+
+def _split_to(node: Node) -> tuple[list[Any]]:
+    x, axis = node.tensor(0), node.axis()
+    size = node.sizes()[axis]
+    if not node.has(1):
+        parts = split(x, [1] * size, axis)
+        return ([squeezed(y, [axis]) for y in parts] if not node.attribute("keepdims", 1) else parts,)
+    sizes = node.numbers(1)
+    if node.operands[1].rank == 0:
+        each = sizes[0]
+        sizes = [each] * (size // each) + ([size % each] if size % each else [])
+    return (split(x, sizes, axis),)
+
+
+def _sequence_map(node: Node) -> tuple[Any, ...]:
+    body, xs = node.attribute("body"), _sequence(node)
+    made: list[list[Any]] = [[] for _ in body.output]
+    for i, x in enumerate(xs):
+        others = [each[i] if isinstance(each, list) else each for each in node.operands[1:]]
+        for collected, result in zip(made, _ran(node, body, [x, *others]), strict=True):
+            collected.append(result)
+    return tuple(made)
+
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    "If": _if,
+    "Loop": _loop,
+    "Scan": _scan,
+    "SequenceConstruct": lambda node: (list(node.operands),),
+    "SequenceEmpty": lambda node: ([],),
+    "SequenceAt": lambda node: _sequence(node)[node.number(1)],
+    "SequenceLength": lambda node: node.walk.constant(np.asarray(len(_sequence(node)), np.int64)),
+    "SequenceInsert": _insert,
+    "SequenceErase": _erase,
+    "SequenceMap": _sequence_map,
+    "ConcatFromSequence": _concatenated,
+    "SplitToSequence": _split_to,
+}

@@ -1,0 +1,100 @@
+"""Quantised tensors, read as the floats that they stand for."""
+
+# pyright: basic
+# onnx is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from typing import Final
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import arranged, plain
+from compiler.frontends.onnx.constants import CARRIED
+from compiler.frontends.onnx.node import Mapping, Node, cast, cast_to, on_plain
+from compiler.frontends.onnx.operators.conv import channels, convolved
+from compiler.frontends.onnx.operators.linalg import matmul
+from compiler.frontends.onnx.dtypes import dtype_name
+from registry import Value, ops
+
+LIMITS: Final = {"uint8": (0.0, 255.0), "int8": (-128.0, 127.0), "int16": (-32768.0, 32767.0), "uint16": (0.0, 65535.0)}
+"""Least and largest numbers of quantised dtypes."""
+
+
+def _limits(dtype: str | None) -> tuple[float, float]:
+    if dtype not in LIMITS:
+        raise CompileError(f"quantised to {dtype}, which prograd has not")
+    return LIMITS[dtype]
+
+
+def _along(node: Node, v: Value, x: Value) -> Value:
+    """Return scales or zeros that broadcast with the elements that they are for."""
+    if v.rank == 0 or x.rank == 0:
+        return ops.reshape(v, shape=()) if v.rank else v
+    axis = int(node.attribute("axis", 1)) % x.rank if int(node.attribute("axis", 1)) < x.rank else 0
+    if v.shape == (1,):
+        return ops.reshape(v, shape=())
+    if v.rank == 1:
+        return ops.reshape(v, shape=tuple(v.shape[0] if i == axis else 1 for i in range(x.rank)))
+    block = int(node.attribute("block_size", 0))
+    if block and v.shape != x.shape:
+        y = ops.repeat(v, count=block, axis=axis)
+        return y[tuple(slice(0, x.shape[i]) if i == axis else slice(None) for i in range(x.rank))]  # type: ignore[misc]
+    return v
+
+
+def _quantize(node: Node, x: Value, scale: Value, zero: Value | None = None) -> Value:
+    given = node.attribute("output_dtype", 0)
+    dtype = node.dtypes[2] if zero is not None else dtype_name(node.walk.onnx, given) if given else "uint8"
+    least, most = _limits(dtype)
+    y = ops.round(cast(x, "float32") / cast(_along(node, scale, x), "float32"))
+    y = y if zero is None else y + cast(_along(node, zero, x), "float32")
+    return cast(ops.clip(y, least, most), CARRIED[dtype or "uint8"])
+
+
+def _dequantize(node: Node, x: Value, scale: Value, zero: Value | None = None) -> Value:
+    y = cast(x, scale.dtype)
+    y = y if zero is None else y - cast(_along(node, zero, x), scale.dtype)
+    return y * _along(node, scale, x)
+
+
+def _dynamic(node: Node, x: Value) -> tuple[Value, Value, Value]:
+    least, most = ops.minimum(ops.min(x), 0.0), ops.maximum(ops.max(x), 0.0)
+    scale = (most - least) / 255.0
+    zero = ops.clip(ops.round(-least / scale), 0.0, 255.0)
+    return cast(ops.clip(ops.round(x / scale) + zero, 0.0, 255.0), "uint8"), scale, cast(zero, "uint8")
+
+
+def _matmul(node: Node, *operands: Value) -> Value:
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (cast(v, "float64") for v in operands)
+    least, most = _limits(node.dtypes[7])
+    product = matmul(arranged(a - a_zero), arranged(b - b_zero))
+    y = ops.round(product.value * (a_scale * b_scale / y_scale)) + y_zero
+    return cast(ops.clip(y, least, most), CARRIED[node.dtypes[7] or "uint8"])
+
+
+def _conv(node: Node, *operands: Value) -> Value:
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (cast(v, "float64") for v in operands[:8])
+
+    def first_axis(v: Value) -> Value:
+        return ops.reshape(v, shape=(*v.shape, *(1,) * (w.rank - 1))) if v.rank and v.shape != (1,) else v
+
+    made = convolved(node, arranged(x - x_zero), arranged(w - first_axis(w_zero)), None)
+    y = plain(made)
+    if len(operands) > 8:
+        y = y + plain(channels(cast_to(arranged(operands[8]), "float64"), y.rank))
+    scale = w_scale if not w_scale.rank or w_scale.shape == (1,) else plain(channels(arranged(w_scale), y.rank))
+    least, most = _limits(node.dtypes[7])
+    return cast(
+        ops.clip(ops.round(y * (x_scale * scale / y_scale)) + y_zero, least, most), CARRIED[node.dtypes[7] or ""]
+    )
+
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    "QuantizeLinear": on_plain(_quantize),
+    "DequantizeLinear": on_plain(_dequantize),
+    "com.microsoft.QuantizeLinear": on_plain(_quantize),
+    "com.microsoft.DequantizeLinear": on_plain(_dequantize),
+    "DynamicQuantizeLinear": on_plain(_dynamic),
+    "QLinearMatMul": on_plain(_matmul),
+    "QLinearConv": on_plain(_conv),
+}

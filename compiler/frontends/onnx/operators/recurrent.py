@@ -1,0 +1,190 @@
+"""Recurrent layers: one operator where ours computes the same, else unrolled steps."""
+
+# pyright: basic
+# onnx is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from compiler.frontends.arranged import arranged
+from compiler.frontends.onnx.node import Mapping, Node, cast
+from registry import Value, ops
+
+GATES: Final = {"RNN": 1, "GRU": 3, "LSTM": 4}
+"""Gates of a layer."""
+
+ORDER: Final = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}
+"""For each gate of prograd's layer its number in ONNX: z r h and r z n; i o f c and i f c o."""
+
+DEFAULTS: Final = {"RNN": ["tanh"], "GRU": ["sigmoid", "tanh"], "LSTM": ["sigmoid", "tanh", "tanh"]}
+"""Activations of a direction."""
+
+Activation = Callable[[Value], Value]
+
+
+def _recurrent(node: Node) -> Any:
+    kind, directions = node.operator, node.sizes(1)[0]
+    words = [str(word).lower() for word in node.attribute("activations", DEFAULTS[kind] * directions)]
+    plain = (
+        words == DEFAULTS[kind] * directions
+        and not any(node.has(i) for i in ((4, 7) if kind == "LSTM" else (4,)))
+        and not node.attribute("clip")
+        and not node.attribute("input_forget", 0)
+        and node.attribute("direction", "forward") != "reverse"
+        and (kind != "GRU" or node.attribute("linear_before_reset", 0))
+    )
+    return _layer(node) if plain else _unrolled(node, words)
+
+
+def _layer(node: Node) -> Any:
+    """Return the results of one of our layers, with the gates of the weights in our order."""
+    kind, gates = node.operator, GATES[node.operator]
+    x, w, r, bias = node.value(0), node.value(1), node.value(2), node.optional_value(3)
+    directions, hidden = node.sizes(1)[0], node.sizes(2)[2]
+    x = x if node.attribute("layout", 0) else ops.transpose(x, axis=(1, 0, 2))
+
+    def ordered(v: Value, first: int = 0) -> Value:
+        parts = [v[first + g * hidden : first + (g + 1) * hidden] for g in ORDER[kind]]
+        return parts[0] if gates == 1 else ops.concat(*parts, axis=0)
+
+    weights: list[Value] = []
+    for d in range(directions):
+        weights += [ops.transpose(ordered(v[d]), axis=(1, 0)) for v in (w, r)]
+        if bias is None:
+            weights += [node.full((gates * hidden,), 0.0, x.dtype)] * 2
+        else:
+            weights += [ordered(bias[d]), ordered(bias[d], gates * hidden)]
+    states = {name: _state(node, i) for i, name in ((5, "hidden"), (6, "cell")) if node.has(i)}
+    if kind == "LSTM" and len(states) == 1:
+        [known] = states.values()
+        zero = node.full(known.shape, 0.0, x.dtype)
+        states = {"hidden": zero, "cell": zero} | states
+    function: Any = {"RNN": ops.rnn, "GRU": ops.gru, "LSTM": ops.lstm}[kind]
+    y, *last = function(x, *weights, **states, bidirectional=directions == 2)
+    n, steps = y.shape[:2]
+    y = ops.reshape(y, shape=(n, steps, directions, hidden))
+    if node.attribute("layout", 0):
+        return (arranged(y), *(arranged(ops.transpose(v, axis=(1, 0, 2))) for v in last))
+    return (arranged(ops.transpose(y, axis=(1, 2, 0, 3))), *map(arranged, last))
+
+
+def _state(node: Node, number: int) -> Value:
+    v = node.value(number)
+    return ops.transpose(v, axis=(1, 0, 2)) if node.attribute("layout", 0) else v
+
+
+def _activations(node: Node, words: Sequence[str], first: int) -> list[Activation]:
+    """Return the activations of one direction, which clip their operand first."""
+    clip = node.attribute("clip")
+    alphas, betas = list(node.attribute("activation_alpha", [])), list(node.attribute("activation_beta", []))
+
+    def function(number: int) -> Activation:
+        alpha = alphas[number] if number < len(alphas) else None
+        beta = betas[number] if number < len(betas) else None
+        made: Activation = {
+            "sigmoid": ops.sigmoid,
+            "tanh": ops.tanh,
+            "relu": ops.relu,
+            "softsign": ops.softsign,
+            "softplus": ops.softplus,
+            "affine": lambda v: v * (1.0 if alpha is None else alpha) + (0.0 if beta is None else beta),
+            "leakyrelu": lambda v: ops.leaky_relu(v, alpha=0.01 if alpha is None else alpha),
+            "elu": lambda v: ops.elu(v, alpha=1.0 if alpha is None else alpha),
+            "hardsigmoid": lambda v: ops.hard_sigmoid(
+                v, alpha=0.2 if alpha is None else alpha, beta=0.5 if beta is None else beta
+            ),
+        }[words[number]]
+        return (lambda v: made(ops.clip(v, -clip, clip))) if clip else made
+
+    return [function(first + i) for i in range(len(DEFAULTS[node.operator]))]
+
+
+def _unrolled(node: Node, words: Sequence[str]) -> Any:
+    """Return the results of a layer step by step."""
+    kind, gates, swapped = node.operator, GATES[node.operator], bool(node.attribute("layout", 0))
+    x = node.value(0)
+    x = ops.transpose(x, axis=(1, 0, 2)) if swapped else x
+    steps, batch, size = x.shape
+    w, r, bias = node.value(1), node.value(2), node.optional_value(3)
+    directions, hidden = node.sizes(1)[0], node.sizes(2)[2]
+    lengths = node.optional_value(4)
+    hiddens = _state(node, 5) if node.has(5) else None
+    cells = _state(node, 6) if kind == "LSTM" and node.has(6) else None
+    peepholes = node.optional_value(7) if kind == "LSTM" else None
+    assert isinstance(steps, int)
+    counts = None if lengths is None else ops.reshape(cast(lengths, "int64"), shape=(batch, 1))
+    zero = node.full((batch, hidden), 0.0, x.dtype)
+    all_ys: list[Value] = []
+    finals: list[tuple[Value, Value]] = []
+    for d in range(directions):
+        functions = _activations(node, words, d * len(DEFAULTS[kind]))
+        own = bias[d] if bias is not None else node.full((2 * gates * hidden,), 0.0, x.dtype)
+        input_bias, state_bias = own[: gates * hidden], own[gates * hidden :]
+        inputs = ops.matmul(x, w[d], transpose_b=True) + input_bias
+        step = _Step(node, functions, r[d], state_bias, None if peepholes is None else peepholes[d], hidden)
+        h, c = zero if hiddens is None else hiddens[d], zero if cells is None else cells[d]
+        ys: list[Value] = [zero] * steps
+        backward = node.attribute("direction", "forward") == "reverse" or d == 1
+        for t in reversed(range(steps)) if backward else range(steps):
+            new_h, new_c = step(inputs[t], h, c)
+            if counts is None:
+                h, c, ys[t] = new_h, new_c, new_h
+                continue
+            runs = counts > t
+            ys[t] = ops.where(runs, new_h, zero)
+            h, c = ops.where(runs, new_h, h), ops.where(runs, new_c, c)
+        all_ys.append(ops.stack(*ys, axis=0))
+        finals.append((h, c))
+    y = ops.stack(*all_ys, axis=1)
+    last = [ops.stack(*(pair[i] for pair in finals), axis=0) for i in range(2 if kind == "LSTM" else 1)]
+    if swapped:
+        y, last = ops.transpose(y, axis=(2, 0, 1, 3)), [ops.transpose(v, axis=(1, 0, 2)) for v in last]
+    return (arranged(y), *map(arranged, last))
+
+
+class _Step:
+    """One step of a layer: from the product of the input, the hidden state and the cell to the next two."""
+
+    def __init__(
+        self, node: Node, f: Sequence[Activation], r: Value, bias: Value, peepholes: Value | None, hidden: int
+    ) -> None:
+        self.node, self.f, self.r, self.bias, self.p, self.n = node, f, r, bias, peepholes, hidden
+
+    def __call__(self, x: Value, h: Value, c: Value) -> tuple[Value, Value]:
+        return {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[self.node.operator](x, h, c)
+
+    def _part(self, v: Value, gate: int) -> Value:
+        return v[..., gate * self.n : (gate + 1) * self.n]
+
+    def _rnn(self, x: Value, h: Value, c: Value) -> tuple[Value, Value]:
+        return self.f[0](x + ops.matmul(h, self.r, transpose_b=True) + self.bias), c
+
+    def _gru(self, x: Value, h: Value, c: Value) -> tuple[Value, Value]:
+        n = self.n
+        gates = ops.matmul(h, self.r[: 2 * n], transpose_b=True) + self.bias[: 2 * n]
+        update = self.f[0](self._part(x, 0) + self._part(gates, 0))
+        reset = self.f[0](self._part(x, 1) + self._part(gates, 1))
+        rest, bias = self.r[2 * n :], self.bias[2 * n :]
+        if self.node.attribute("linear_before_reset", 0):
+            state = reset * (ops.matmul(h, rest, transpose_b=True) + bias)
+        else:
+            state = ops.matmul(reset * h, rest, transpose_b=True) + bias
+        new = self.f[1](self._part(x, 2) + state)
+        return (1.0 - update) * new + update * h, c
+
+    def _lstm(self, x: Value, h: Value, c: Value) -> tuple[Value, Value]:
+        z = x + ops.matmul(h, self.r, transpose_b=True) + self.bias
+        i, o, forget, new = (self._part(z, gate) for gate in range(4))
+        if self.p is not None:
+            i, forget = i + self._part(self.p, 0) * c, forget + self._part(self.p, 2) * c
+        i = self.f[0](i)
+        forget = 1.0 - i if self.node.attribute("input_forget", 0) else self.f[0](forget)
+        c = forget * c + i * self.f[1](new)
+        if self.p is not None:
+            o = o + self._part(self.p, 1) * c
+        return self.f[0](o) * self.f[2](c), c
+
+
+OPERATORS: Final[dict[str, Mapping]] = {"RNN": _recurrent, "GRU": _recurrent, "LSTM": _recurrent}
