@@ -50,9 +50,18 @@ def inlined(onnx: Any, node: Any, body: Any, values: Mapping[str, Any]) -> list[
         for name in inner.output:
             if name:
                 names.setdefault(name, prefix + name)
-    given = {attribute.name: attribute for attribute in [*body.attribute_proto, *node.attribute]}
+    given = {name: each.default_value for name, each in _schema_attributes(onnx, node, body)}
+    given |= {attribute.name: attribute for attribute in [*body.attribute_proto, *node.attribute]}
     made = [_renamed(onnx, inner, names, given) for inner in body.node]
     return made
+
+
+def _schema_attributes(onnx: Any, node: Any, body: Any) -> list[tuple[str, Any]]:
+    """Return the attributes of an operator that have a default value."""
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    versions = {each.domain: each.version for each in body.opset_import}
+    schema = onnx.defs.get_schema(node.op_type, versions.get(domain, onnx.defs.onnx_opset_version()), domain)
+    return [(name, each) for name, each in schema.attributes.items() if each.default_value.name]
 
 
 def _renamed(onnx: Any, node: Any, names: Mapping[str, str], given: Mapping[str, Any]) -> Any:

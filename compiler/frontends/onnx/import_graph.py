@@ -135,16 +135,16 @@ class Import:
             if len(shape) != len(dims):
                 raise CompileError(f"inputs gives {name!r} {len(shape)} axes, and the model has {len(dims)}")
             return shape
-        made: list[int | str] = []
-        for axis, dim in enumerate(dims):
-            if dim.HasField("dim_value") and dim.dim_value >= 0:
-                made.append(dim.dim_value)
-            elif dim.dim_param in self.dims:
-                made.append(self.dims[dim.dim_param])
-            else:
-                word = re.sub(r"\W", "_", dim.dim_param or f"{name}_{axis}")
-                made.append(word if not word[0].isdigit() else f"size_{word}")
-        return tuple(made)
+        return tuple(self._extent(name, axis, dim) for axis, dim in enumerate(dims))
+
+    def _extent(self, name: str, axis: int, dim: Any) -> int | str:
+        """Return an extent of an input as the file has it, or as a dimension was bound."""
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
+            return dim.dim_value
+        if dim.dim_param in self.dims:
+            return self.dims[dim.dim_param]
+        word = re.sub(r"\W", "_", dim.dim_param or f"{name}_{axis}")
+        return f"size_{word}" if word[0].isdigit() else word
 
     def _input(self, each: Any) -> None:
         dtype = self.walk.dtype_of(each.type) or "float32"
@@ -194,7 +194,8 @@ class Import:
         if array.nbytes > SMALL:
             if key not in self.stored:
                 name = self._free(f"constant_{len(self.stored)}")
-                self.stored[key] = self.program.buffer(name, array.shape, self.values.add(name, array), dtype=array.dtype.name)  # fmt: skip
+                initial = self.values.add(name, array)
+                self.stored[key] = self.program.buffer(name, array.shape, initial, dtype=array.dtype.name)
             return self.stored[key]
         small = pb.SmallTensor(dtype=NUMBERS[array.dtype.name], shape=array.shape, data=array.tobytes())
         return ops.constant.on(self.program.block)(value=small)
@@ -241,6 +242,12 @@ class Import:
             count = sum(users.values())
             self.notes.append(
                 f"the exporter merged {count} parameters with others of equal values, so training ties them; {cure}"
+            )
+        quantised = sum(node.op_type == "DequantizeLinear" for node in self.graph.node)
+        if quantised:
+            self.notes.append(
+                f"{quantised} quantised tensors are read as floats; the rounding of QuantizeLinear has no gradient, so "
+                "parameters before it are not trained"
             )
         self._notice_copies(cure)
 

@@ -87,9 +87,8 @@ def _require_depth(graph: Any, path: str, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise CompileError(f"{path}: branches and loops are nested deeper than {MAX_DEPTH}")
     for node in graph.node:
-        for attribute in node.attribute:
-            for inner in [attribute.g, *attribute.graphs] if attribute.type in (5, 10) else ():
-                _require_depth(inner, path, depth + 1)
+        for inner in _graphs(node):
+            _require_depth(inner, path, depth + 1)
 
 
 def _require_no_cycles(model: Any, path: str) -> None:
@@ -98,24 +97,28 @@ def _require_no_cycles(model: Any, path: str) -> None:
     sizes: dict[tuple[str, str], int] = {}
 
     def size(graph: Any, open_calls: tuple[tuple[str, str], ...]) -> int:
-        total = 0
-        for node in graph.node:
-            key = (node.domain, node.op_type)
-            if key in open_calls:
-                raise CompileError(f"{path}: the function {node.op_type} calls itself")
-            if key in functions and key not in sizes:
-                if len(open_calls) > MAX_DEPTH:
-                    raise CompileError(f"{path}: functions are nested deeper than {MAX_DEPTH}")
-                sizes[key] = size(functions[key], (*open_calls, key))
-            total += sizes.get(key, 1)
-            for attribute in node.attribute:
-                for inner in [attribute.g, *attribute.graphs] if attribute.type in (5, 10) else ():
-                    total += size(inner, open_calls)
-        return total
+        return sum(called(node, open_calls) for node in graph.node) + sum(
+            size(inner, open_calls) for node in graph.node for inner in _graphs(node)
+        )
+
+    def called(node: Any, open_calls: tuple[tuple[str, str], ...]) -> int:
+        key = (node.domain, node.op_type)
+        if key in open_calls:
+            raise CompileError(f"{path}: the function {node.op_type} calls itself")
+        if key in functions and key not in sizes:
+            if len(open_calls) > MAX_DEPTH:
+                raise CompileError(f"{path}: functions are nested deeper than {MAX_DEPTH}")
+            sizes[key] = size(functions[key], (*open_calls, key))
+        return sizes.get(key, 1)
 
     total = size(model.graph, ())
     if total > MAX_NODES:
         raise CompileError(f"{path}: the functions unfold to {total} nodes, and {MAX_NODES} are read at most")
+
+
+def _graphs(node: Any) -> list[Any]:
+    """Return the branches and bodies of a node."""
+    return [inner for a in node.attribute if a.type in (5, 10) for inner in ([a.g] if a.type == 5 else a.graphs)]
 
 
 class Tensors:

@@ -83,6 +83,8 @@ class Walk:
         """Give a name its value."""
         self.values[name] = value
         dtype = value.dtype if isinstance(value, Constant) else dtype
+        if dtype is None and isinstance(value, Arranged) and name not in self.dtypes:
+            dtype = value.dtype
         if dtype is not None:
             self.dtypes[name] = dtype
 

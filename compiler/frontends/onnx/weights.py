@@ -53,9 +53,8 @@ class Roles:
             for number, name in enumerate(node.input):
                 if not name:
                     continue
-                if number in SLOTS.get(node.op_type, ()):
-                    self._reach(name, node)
-                elif number in ADDED.get(node.op_type, ()) and name in self.stored:
+                is_added = number in ADDED.get(node.op_type, ()) and name in self.stored
+                if number in SLOTS.get(node.op_type, ()) or is_added:
                     self._reach(name, node)
                 elif number in STATISTICS.get(node.op_type, ()):
                     self.buffers.add(name)

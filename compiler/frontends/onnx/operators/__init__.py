@@ -17,6 +17,8 @@ recurrent   LSTM, GRU and plain recurrent layers
 reduce      reductions, running sums, positions of extremes
 resize      resampling of images
 shape       views, permutations, slices, pieces, padding
+signal      Fourier transforms
+update      optimizers as nodes
 """
 
 from __future__ import annotations
@@ -40,11 +42,13 @@ from compiler.frontends.onnx.operators import (
     reduce,
     resize,
     shape,
+    signal,
+    update,
 )
 
 FAMILIES: Final = (
     activation, attention, control, conv, criteria, index, linalg, norm, pointwise, pool, quantize, recurrent, reduce,
-    resize, shape,
+    resize, shape, signal, update,
 )  # fmt: skip
 
 OPERATORS: Final[dict[str, Mapping]] = {

@@ -93,19 +93,11 @@ def _attention(node: Node, *operands: Value | None) -> Any:
 def _mask(node: Node, q: Value, mask: Value | None, lengths: Value | None, steps: Any, total: Any, past: int) -> Any:
     """Return what is added to the scores: 0, the mask's numbers, or minus infinity; None if nothing is masked."""
     n = q.shape[0]
-    parts: list[Value] = []
+    parts = [] if mask is None else [_whole_mask(node, q, mask, int(total))]
 
     def barred(allowed: Value) -> Value:
         return ops.where(allowed, node.new(0.0, q.dtype), node.new(-np.inf, q.dtype))
 
-    if mask is not None:
-        missing = int(total) - int(mask.shape[-1])
-        if mask.dtype == "bool":
-            mask = barred(mask)
-        if missing > 0:
-            after = (0,) * (mask.rank - 1) + (missing,)
-            mask = ops.pad(mask, before=(0,) * mask.rank, after=after, value=-np.inf)
-        parts.append(mask)
     left, right = int(node.attribute("left_window_size", -1)), int(node.attribute("right_window_size", -1))
     causal = bool(node.attribute("is_causal", 0))
     if not causal and left < 0 and right < 0 and lengths is None:
@@ -120,14 +112,21 @@ def _mask(node: Node, q: Value, mask: Value | None, lengths: Value | None, steps
         parts.append(barred(keys < counts))
     if causal:
         parts.append(barred(keys <= rows))
-    if left >= 0:
-        parts.append(barred(keys >= rows - left))
-    if right >= 0:
-        parts.append(barred(keys <= rows + right))
+    parts += [barred(keys >= rows - left)] if left >= 0 else []
+    parts += [barred(keys <= rows + right)] if right >= 0 else []
     made = parts[0]
     for part in parts[1:]:
         made = made + part
     return made
+
+
+def _whole_mask(node: Node, q: Value, mask: Value, total: int) -> Value:
+    """Return a mask as what is added to the scores of all keys; keys that it lacks are masked."""
+    if mask.dtype == "bool":
+        mask = ops.where(mask, node.new(0.0, q.dtype), node.new(-np.inf, q.dtype))
+    missing = total - int(mask.shape[-1])
+    after = (0,) * (mask.rank - 1) + (missing,)
+    return ops.pad(mask, before=(0,) * mask.rank, after=after, value=-np.inf) if missing > 0 else mask
 
 
 OPERATORS: Final[dict[str, Mapping]] = {

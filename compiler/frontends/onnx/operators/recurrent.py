@@ -106,7 +106,7 @@ def _unrolled(node: Node, words: Sequence[str]) -> Any:
     kind, gates, swapped = node.operator, GATES[node.operator], bool(node.attribute("layout", 0))
     x = node.value(0)
     x = ops.transpose(x, axis=(1, 0, 2)) if swapped else x
-    steps, batch, size = x.shape
+    steps, batch, _ = x.shape
     w, r, bias = node.value(1), node.value(2), node.optional_value(3)
     directions, hidden = node.sizes(1)[0], node.sizes(2)[2]
     lengths = node.optional_value(4)

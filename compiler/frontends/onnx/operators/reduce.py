@@ -79,10 +79,8 @@ def _logsumexp(x: Value, **where: Any) -> Value:
 def _position(function: Any) -> Mapping:
     def mapped(node: Node, x: Value) -> Value:
         axis = node.axis()
-        if node.attribute("select_last_index", 0):
-            y = _last(node, function, x, axis)
-        else:
-            y = function(x, axis=axis)
+        is_last = bool(node.attribute("select_last_index", 0))
+        y = _last(node, function, x, axis) if is_last else function(x, axis=axis)
         return ops.unsqueeze(y, axis=(axis,)) if node.attribute("keepdims", 1) else y
 
     return on_plain(mapped)

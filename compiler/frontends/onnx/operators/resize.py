@@ -75,6 +75,14 @@ CROP: Final = "tf_crop_and_resize"
 """The coordinates of a region of the image."""
 
 
+COORDINATES: Final = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric", "align_corners", CROP,
+                      "tf_half_pixel_for_nn")  # fmt: skip
+"""The rules from an index of the result to a position in the operand."""
+
+KNOWN: Final = ", ".join(COORDINATES)
+"""These rules in a sentence."""
+
+
 class _Plan:
     """The attributes of a Resize.
 
@@ -88,6 +96,10 @@ class _Plan:
         self.mode = node.attribute("mode", "nearest")
         self.mode = "linear" if self.mode == "bilinear" else self.mode
         self.coordinates = "asymmetric" if is_old else node.attribute("coordinate_transformation_mode", "half_pixel")
+        if self.coordinates not in COORDINATES:
+            raise CompileError(
+                f"coordinate_transformation_mode={self.coordinates!r} is none of {', '.join(COORDINATES)}"
+            )
         self.nearest = "floor" if is_old else node.attribute("nearest_mode", "round_prefer_floor")
         self.smooth = bool(node.attribute("antialias", 0))
         self.excludes = bool(node.attribute("exclude_outside", 0))
@@ -112,10 +124,10 @@ class _Plan:
     def _position(self, row: int, old: int, new: int, scale: float, ends: tuple[float, float] | None) -> float:
         length = scale * old
         match self.coordinates:
-            case "half_pixel":
+            case "pytorch_half_pixel" if new == 1:
+                return 0.0
+            case "half_pixel" | "pytorch_half_pixel":
                 return (row + 0.5) / scale - 0.5
-            case "pytorch_half_pixel":
-                return (row + 0.5) / scale - 0.5 if new > 1 else 0.0
             case "half_pixel_symmetric":
                 return old / 2 * (1 - new / length) + (row + 0.5) / scale - 0.5
             case "asymmetric":
@@ -123,14 +135,9 @@ class _Plan:
             case "align_corners":
                 return row * (old - 1) / (length - 1) if length != 1 else 0.0
             case "tf_crop_and_resize" if ends is not None:
-                begin, end = ends
-                if new == 1:
-                    return 0.5 * (begin + end) * (old - 1)
-                return begin * (old - 1) + row * (end - begin) * (old - 1) / (new - 1)
-            case "tf_half_pixel_for_nn":
+                return _cropped(row, old, new, *ends)
+            case _:  # tf_half_pixel_for_nn
                 return (row + 0.5) / scale
-            case other:
-                raise CompileError(f"coordinate_transformation_mode={other!r} is not imported")
 
     def _nearest(self, at: float) -> int:
         match self.nearest:
@@ -159,6 +166,12 @@ class _Plan:
         if d <= 1:
             return ((a + 2) * d - (a + 3)) * d * d + 1
         return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a if d < 2 else 0.0
+
+
+def _cropped(row: int, old: int, new: int, begin: float, end: float) -> float:
+    if new == 1:
+        return 0.5 * (begin + end) * (old - 1)
+    return begin * (old - 1) + row * (end - begin) * (old - 1) / (new - 1)
 
 
 def _weighted(node: Node, x: Arranged, axis: int, weights: Any, mode: str) -> Arranged:

@@ -18,6 +18,7 @@ from compiler.frontends.arranged import (
     like,
     permuted,
     plain,
+    pointwise,
     single,
     squeezed,
     unsqueezed,
@@ -181,7 +182,7 @@ def _pad(node: Node) -> Arranged:
     x, mode = node.tensor(0), node.attribute("mode", "constant")
     if node.version >= 11:
         widths = node.numbers(1)
-        value = node.constant(2).reshape(-1)[0].item() if node.has(2) and node.operands[2].rank <= 1 else 0.0
+        value = _fill(node)
         axes = node.numbers(3) if node.has(3) else range(x.rank)
     else:
         widths, value, axes = list(node.attribute("pads")), node.attribute("value", 0.0), range(x.rank)
@@ -194,10 +195,21 @@ def _pad(node: Node) -> Arranged:
             size = x.shape[axis].number
             x = sliced(x, axis, max(-before, 0), size - max(-after, 0))
     pairs = [(max(a, 0), max(b, 0)) for a, b in pairs]
+    if mode == "constant" and isinstance(value, Arranged):
+        outside = np.pad(np.zeros([extent.number for extent in x.shape], bool), pairs, constant_values=True)
+        return pointwise(ops.where, arranged(node.new(outside)), value, pad(x, pairs, 0.0))
     if mode == "constant":
         return pad(x, pairs, value)
     function = {"reflect": ops.pad_reflect, "edge": ops.pad_edge, "wrap": ops.pad_wrap}[mode]
     return arranged(function(plain(x), before=tuple(a for a, _ in pairs), after=tuple(b for _, b in pairs)))
+
+
+def _fill(node: Node) -> Any:
+    """Return the number that a Pad fills with; a tensor if it is data."""
+    if not node.has(2):
+        return 0.0
+    x = node.operands[2]
+    return x if isinstance(x, Arranged) else x.array().reshape(-1)[0].item()
 
 
 def _trilu(node: Node, x: Value, offset: Value | None = None) -> Value:

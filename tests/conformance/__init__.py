@@ -1,0 +1,6 @@
+"""The backend tests of the package onnx, through import and both engines.
+
+backend       one case: import, run, compare at the case's own tolerance
+run           all cases, and the list of those that do not pass
+not_passing   that list with a reason for each, in not_passing.tsv; it may only shrink
+"""

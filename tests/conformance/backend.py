@@ -1,0 +1,127 @@
+"""One case of onnx.backend.test: imported, run on an engine, and compared with its results."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import prograd
+from compiler.errors import CompileError
+
+KINDS = {"node": "node", "simple": "simple", "converted": "pytorch-converted", "operator": "pytorch-operator"}
+"""Kinds of cases by the word of the command."""
+
+
+class Verdict(NamedTuple):
+    """How a case ended.
+
+    Attributes:
+        reason: why it does not pass; "" if it does.
+        bound: True if the values of inputs were taken while importing.
+    """
+
+    reason: str
+    bound: bool = False
+
+
+def cases(kind: str) -> list[Any]:
+    """Return the cases of a kind; those of nodes may be all that the installed package has."""
+    from onnx.backend.test.loader import load_model_tests
+
+    return sorted(load_model_tests(kind=KINDS[kind]), key=lambda case: case.name)
+
+
+def verdict(case: Any, engine: str) -> Verdict:
+    """Return how a case ends on an engine."""
+    import onnx
+
+    if case.model_dir is None:
+        model, (given, wanted) = case.model, case.data_sets[0]
+    else:
+        model = onnx.load(str(Path(case.model_dir) / "model.onnx"))
+        given, wanted = _data(onnx, Path(case.model_dir) / "test_data_set_0", model)
+    if not _are_arrays(given) or not _are_arrays(wanted):
+        given = None
+    if given is None or wanted is None:
+        return Verdict("its inputs or results are no tensors")
+    names = [value.name for value in model.graph.input]
+    given, wanted = [np.asarray(x) for x in given], [np.asarray(x) for x in wanted]
+    try:
+        return _compared(case, model, dict(zip(names, given, strict=False)), wanted, {}, engine)
+    except CompileError as error:
+        reason = str(error)
+        known = _shapes(dict(zip(names, given, strict=False)))
+        if "has to be known while importing" not in reason or not known:
+            return Verdict(reason)
+    try:
+        return _compared(case, model, dict(zip(names, given, strict=False)), wanted, known, engine)._replace(bound=True)
+    except CompileError as error:
+        return Verdict(str(error))
+
+
+def _shapes(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the inputs behind the first that may be numbers of a shape: few integers, truths or scales."""
+    return {
+        name: array
+        for number, (name, array) in enumerate(given.items())
+        if (number or array.dtype.kind == "i") and array.ndim <= 1 and array.size <= 16
+    }
+
+
+def _compared(
+    case: Any, model: Any, given: dict[str, Any], wanted: list[Any], known: dict[str, Any], engine: str
+) -> Verdict:
+    inputs = {name: array.shape for name, array in given.items() if name not in known}
+    program = prograd.from_onnx(model, inputs, constants=known, name="case")
+    run = prograd.Run(program.compile(), engine=engine)  # type: ignore[arg-type]
+    fed = run.entries["predict"].feeds
+    feeds = {_own(name): _carried(array) for name, array in given.items() if _own(name) in fed}
+    results = run.step(feeds, entry="predict")
+    for name, expected in zip(program.outputs_of_module, wanted, strict=False):
+        found = np.asarray(results[name])
+        if found.shape != expected.shape:
+            return Verdict(f"{name} has the shape {found.shape} in place of {expected.shape}")
+        wide = np.asarray(expected, dtype=found.dtype)
+        if not np.allclose(found, wide, rtol=case.rtol, atol=case.atol, equal_nan=True):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                apart = np.abs(found.astype(np.float64) - wide.astype(np.float64))
+            return Verdict(f"{name} differs by {np.nanmax(apart):.1g}")
+    return Verdict("")
+
+
+def _are_arrays(values: Any) -> bool:
+    """Return True for a list of tensors of numbers."""
+    return values is not None and all(
+        isinstance(value, np.ndarray | np.generic) and np.asarray(value).dtype.kind not in "OUS" for value in values
+    )
+
+
+def _own(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "_." else "_" for c in name)
+
+
+def _carried(array: Any) -> Any:
+    from compiler.frontends.onnx.constants import CARRIED
+
+    return np.ascontiguousarray(array.astype(CARRIED[array.dtype.name])).reshape(array.shape)
+
+
+def _data(onnx: Any, folder: Path, model: Any) -> tuple[list[Any] | None, list[Any] | None]:
+    def read(kind: str, values: Any) -> list[Any] | None:
+        made: list[Any] = []
+        for number, value in enumerate(values):
+            if not value.type.HasField("tensor_type"):
+                return None
+            path = folder / f"{kind}_{number}.pb"
+            if not path.is_file():
+                continue
+            tensor = onnx.TensorProto()
+            tensor.ParseFromString(path.read_bytes())
+            made.append(onnx.numpy_helper.to_array(tensor))
+        return made
+
+    return read("input", model.graph.input), read("output", model.graph.output)

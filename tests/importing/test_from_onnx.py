@@ -1,0 +1,245 @@
+"""ONNX files as programs: values by hand-written NumPy, on both engines, and refusals word for word."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+
+import prograd  # noqa: E402
+from prograd import ops  # noqa: E402
+
+helper, FLOAT, INT64 = onnx.helper, 1, 7
+RNG = np.random.default_rng(7)
+
+
+def drawn(*shape: int) -> Any:
+    return RNG.normal(0, 0.2, shape).astype(np.float32)
+
+
+def model(
+    nodes: list[Any], inputs: dict[str, Any], outputs: list[str], weights: dict[str, Any], opset: int = 17
+) -> Any:
+    """Return a model of nodes; the inputs are floats of these shapes."""
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, FLOAT, None) for name in outputs],
+        [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def predicted(program: Any, engine: str, sizes: dict[str, int], **feeds: Any) -> Any:
+    return prograd.Run(program.compile(**sizes), engine=engine).step(feeds, entry="predict")
+
+
+MLP = {"fc1.weight": drawn(128, 64), "fc1.bias": drawn(128), "fc2.weight": drawn(10, 128), "fc2.bias": drawn(10)}
+
+
+def mlp() -> Any:
+    nodes = [
+        helper.make_node("Gemm", ["x", "fc1.weight", "fc1.bias"], ["h"], transB=1),
+        helper.make_node("Relu", ["h"], ["a"]),
+        helper.make_node("Gemm", ["a", "fc2.weight", "fc2.bias"], ["logits"], transB=1),
+    ]
+    return model(nodes, {"x": ("batch", 64)}, ["logits"], MLP)
+
+
+def by_hand(x: Any, w: dict[str, Any]) -> Any:
+    return np.maximum(x @ w["fc1.weight"].T + w["fc1.bias"], 0) @ w["fc2.weight"].T + w["fc2.bias"]
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_a_perceptron_predicts_under_the_names_of_the_file(engine: str):
+    program = prograd.from_onnx(mlp())
+    x = drawn(32, 64)
+    found = predicted(program, engine, {"batch": 32}, x=x)["logits"]
+    np.testing.assert_allclose(found, by_hand(x, MLP), rtol=1e-4, atol=1e-5)
+    assert program["logits"].shape == ("batch", 10)
+    assert [(t.name, t.trained) for t in program.tensors_of_file] == [(name, True) for name in MLP]
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_a_step_of_training_follows_the_gradient(engine: str):
+    program = prograd.from_onnx(mlp())
+    target = program.input("target", "float32", ("batch", 10))
+    program.minimize(ops.mean(ops.square(program["logits"] - target)), prograd.sgd(0.5))
+    run = prograd.Run(program.compile(batch=32), engine=engine)
+    x, t = drawn(32, 64), drawn(32, 10)
+    run.step({"x": x, "target": t})
+    hidden = np.maximum(x @ MLP["fc1.weight"].T + MLP["fc1.bias"], 0)
+    dy = 2 * (by_hand(x, MLP) - t) / t.size
+    dh = (dy @ MLP["fc2.weight"]) * (hidden > 0)
+    for name, gradient in {"fc2.weight": dy.T @ hidden, "fc2.bias": dy.sum(0), "fc1.weight": dh.T @ x}.items():
+        np.testing.assert_allclose(run.state[name], MLP[name] - 0.5 * gradient, rtol=1e-4, atol=1e-6)
+
+
+def correlated(x: Any, w: Any) -> Any:
+    """Return a convolution with a padding of 1, by a loop over the taps."""
+    n, _, rows, columns = x.shape
+    wide = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)])
+    y = np.zeros((n, w.shape[0], rows, columns), np.float64)
+    for i in range(3):
+        for j in range(3):
+            y += np.einsum("nchw,oc->nohw", wide[:, :, i : i + rows, j : j + columns], w[:, :, i, j])
+    return y
+
+
+CNN = {
+    "conv.weight": drawn(16, 3, 3, 3),
+    "bn.weight": 1 + drawn(16),
+    "bn.bias": drawn(16),
+    "bn.running_mean": drawn(16),
+    "bn.running_var": 1 + np.abs(drawn(16)),
+}
+
+
+def cnn() -> Any:
+    nodes = [
+        helper.make_node("Conv", ["x", "conv.weight"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["c", *list(CNN)[1:]], ["b"], momentum=0.75),
+        helper.make_node("MaxPool", ["b"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("GlobalAveragePool", ["p"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["features"]),
+    ]
+    return model(nodes, {"x": ("batch", 3, 16, 16)}, ["features"], CNN)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_images_keep_their_channels_first_outside(engine: str):
+    x = drawn(32, 3, 16, 16)
+    y = correlated(x, CNN["conv.weight"])
+    mean, variance = (CNN[f"bn.running_{name}"][:, None, None] for name in ("mean", "var"))
+    y = (y - mean) / np.sqrt(variance + 1e-5) * CNN["bn.weight"][:, None, None] + CNN["bn.bias"][:, None, None]
+    wanted = y.reshape(32, 16, 8, 2, 8, 2).max((3, 5)).mean((2, 3))
+    found = predicted(prograd.from_onnx(cnn()), engine, {"batch": 32}, x=x)["features"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_running_statistics_follow_the_batches_of_training():
+    program = prograd.from_onnx(cnn())
+    program.minimize(ops.mean(ops.square(program["features"])), prograd.sgd(0.1))
+    run = prograd.Run(program.compile(batch=32))
+    x = drawn(32, 3, 16, 16)
+    run.step({"x": x})
+    wanted = 0.75 * CNN["bn.running_mean"] + 0.25 * correlated(x, CNN["conv.weight"]).mean((0, 2, 3))
+    np.testing.assert_allclose(run.state["bn.running_mean"], wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_shapes_that_a_graph_computes_keep_the_symbol(engine: str):
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["n"], axis=0),
+        helper.make_node("Concat", ["n", "rest"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["x", "shape"], ["heads"]),
+        helper.make_node("Transpose", ["heads"], ["y"], perm=[0, 2, 1]),
+    ]
+    weights = {"zero": np.array([0]), "rest": np.array([4, 16])}
+    program = prograd.from_onnx(model(nodes, {"x": ("batch", 64)}, ["y"], weights))
+    x = drawn(32, 64)
+    assert program["y"].shape == ("batch", 16, 4)
+    wanted = x.reshape(32, 4, 16).transpose(0, 2, 1)
+    np.testing.assert_array_equal(predicted(program, engine, {"batch": 32}, x=x)["y"], wanted)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_an_lstm_has_its_gates_in_the_order_of_onnx(engine: str):
+    w, r, b = drawn(1, 256, 64), drawn(1, 256, 64), drawn(1, 512)
+    nodes = [helper.make_node("LSTM", ["x", "w", "r", "b"], ["y", "h", "c"], hidden_size=64)]
+    x = drawn(5, 32, 64)
+    h = c = np.zeros((32, 64))
+    for t in range(5):
+        z = x[t] @ w[0].T + h @ r[0].T + b[0, :256] + b[0, 256:]
+        i, o, f = (1 / (1 + np.exp(-z[:, 64 * k : 64 * k + 64])) for k in range(3))
+        c = f * c + i * np.tanh(z[:, 192:])
+        h = o * np.tanh(c)
+    program = prograd.from_onnx(model(nodes, {"x": (5, "batch", 64)}, ["y", "h", "c"], {"w": w, "r": r, "b": b}))
+    found = predicted(program, engine, {"batch": 32}, x=x)
+    np.testing.assert_allclose(found["h"][0], h, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found["c"][0], c, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found["y"][4, 0], h, rtol=1e-4, atol=1e-5)
+
+
+def test_constants_are_no_parameters_and_rearranged_weights_are():
+    nodes = [
+        helper.make_node("Mul", ["x", "scale"], ["s"]),
+        helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["s", "t"], ["y"]),
+    ]
+    weights = {"scale": np.float32(0.125), "w": drawn(8, 64)}
+    program = prograd.from_onnx(model(nodes, {"x": (32, 64)}, ["y"], weights))
+    assert [t.name for t in program.tensors_of_file] == ["w"]
+
+
+def test_all_that_is_in_the_way_is_told_at_once():
+    nodes = [
+        helper.make_node("Multinomial", ["x"], ["a"], name="draw", sample_size=2),
+        helper.make_node("RandomNormalLike", ["x"], ["b"], name="noise"),
+    ]
+    with pytest.raises(prograd.CompileError) as told:
+        prograd.from_onnx(model(nodes, {"x": (32, 64)}, ["a", "b"], {}))
+    assert str(told.value) == (
+        "from_onnx: 2 operators cannot be imported: Multinomial, used 1 time, first in draw: has no counterpart; "
+        "RandomNormalLike, used 1 time, first in noise: has no counterpart"
+    )
+
+
+def refusal(source: Any, **more: Any) -> str:
+    with pytest.raises(prograd.CompileError) as told:
+        prograd.from_onnx(source, **more)
+    return str(told.value)
+
+
+def test_a_file_that_is_none_is_refused(tmp_path: Path):
+    path = tmp_path / "net.onnx"
+    assert refusal(path) == f"{path}: no such file"
+    path.write_bytes(b"\xff\xff\xff")
+    assert refusal(path) == f"{path}: this is not an ONNX file, or a damaged one"
+    path.write_bytes(b"")
+    assert refusal(path) == f"{path}: this is not an ONNX file: it has no graph"
+
+
+@pytest.mark.parametrize("place", ["../secret", "/etc/passwd", "link"])
+def test_external_data_outside_of_the_folder_is_refused(tmp_path: Path, place: str):
+    (tmp_path / "secret").write_bytes(bytes(4 * 8192))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path / "secret")
+    made = mlp()
+    tensor = made.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=place)
+    path = folder / "net.onnx"
+    path.write_bytes(made.SerializeToString())
+    wanted = f"{path}: the tensor 'fc1.weight' is in {place!r}, which is not a file within the folder of the model"
+    assert refusal(path) == wanted
+
+
+def test_external_data_beside_the_file_is_read(tmp_path: Path):
+    path = tmp_path / "net.onnx"
+    onnx.save(mlp(), path, save_as_external_data=True, location="net.data", size_threshold=0)
+    x = drawn(32, 64)
+    found = predicted(prograd.from_onnx(path), "reference", {"batch": 32}, x=x)["logits"]
+    np.testing.assert_allclose(found, by_hand(x, MLP), rtol=1e-4, atol=1e-5)
+    (tmp_path / "net.data").write_bytes(b"short")
+    assert refusal(path).startswith(f"{path}: the tensor 'fc1.weight' has bytes 0 to 32768 of net.data, which has 5")
+
+
+def test_an_opset_of_the_future_and_an_unknown_input_are_refused():
+    made = mlp()
+    made.opset_import[0].version = 3
+    newest = onnx.defs.onnx_opset_version()
+    assert refusal(made) == (
+        f"the model: the file has opset 3, and opsets 7 to {newest} are read; convert it with onnx.version_converter, "
+        "or install a newer onnx"
+    )
+    assert refusal(mlp(), inputs={"y": (1,)}) == (
+        "from_onnx: inputs names 'y', which is not among the model's inputs ['x']"
+    )
+    assert refusal(mlp(), dims={"rows": 2}) == "the model has no dimension 'rows'; its dimensions are batch"

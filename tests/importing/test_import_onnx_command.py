@@ -1,0 +1,84 @@
+"""The command `compiler import onnx`."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+
+import prograd  # noqa: E402
+from compiler.__main__ import main  # noqa: E402
+
+
+@pytest.fixture
+def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarray]:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    weights = {"body.w": rng.normal(0, 0.2, (64, 32)), "head.w": rng.normal(0, 0.2, (32, 5))}
+    weights = {name: array.astype(np.float32) for name, array in weights.items()}
+    make = onnx.helper
+    graph = make.make_graph(
+        [
+            make.make_node("MatMul", ["x", "body.w"], ["a"]),
+            make.make_node("Tanh", ["a"], ["h"]),
+            make.make_node("MatMul", ["h", "head.w"], ["logits"]),
+        ],
+        "net",
+        [make.make_tensor_value_info("x", 1, ("batch", 64))],
+        [make.make_tensor_value_info("logits", 1, None)],
+        [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)]), "net.onnx")
+    return weights
+
+
+def test_a_file_becomes_a_program_that_predicts(net: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]):
+    assert main(["import", "onnx", "net.onnx", "-o", "net.pb"]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("OK states=2 program_sha256=")
+    assert "note: the weights are in net.weights.safetensors, which must lie beside net.pb" in told.err
+    x = np.linspace(-1, 1, 32 * 64, dtype=np.float32).reshape(32, 64)
+    wanted = np.tanh(x @ net["body.w"]) @ net["head.w"]
+    np.testing.assert_allclose(prograd.load("net.pb").predict(x)["logits"], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_only_matching_parameters_are_trained(net: dict[str, np.ndarray]):
+    words = ["--loss", "softmax_cross_entropy", "--train", "head.*", "--optimizer", "adam:1e-2", "--batch", "32"]
+    assert main(["import", "onnx", "net.onnx", *words, "-o", "tune.pb"]) == 0
+    run = prograd.load("tune.pb")
+    x, labels = np.ones((32, 64), np.float32), np.zeros(32, np.int64)
+    losses = [float(run.step({"x": x, "target": labels})["loss"]) for _ in range(5)]
+    assert losses == sorted(losses, reverse=True)
+    np.testing.assert_array_equal(run.state["body.w"], net["body.w"])
+    assert not np.array_equal(run.state["head.w"], net["head.w"])
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ([], "import onnx: -o FILE names the program to write, or --check prints what cannot be imported"),
+        (["-o", "a.pb", "--loss", "squared_error"], "import onnx: training needs both --loss and --optimizer"),
+        (
+            ["-o", "a.pb", "--loss", "squared_error", "--optimizer", "adam"],
+            "--optimizer adam: write NAME:RATE, as in adam:1e-3",
+        ),
+        (
+            ["-o", "a.pb", "--loss", "squared_error", "--optimizer", "adam:1", "--train", "tail.*"],
+            "--train tail.*: no parameter has such a name; they are body.w, head.w",
+        ),
+        (["-o", "a.pb", "--input", "x"], "--input x: write NAME=[SHAPE], as in image=[batch,3,224,224]"),
+        (["-o", "a.pb", "--constant", "x=a"], "--constant x=a: write NAME=VALUES, as in shape=1,64"),
+    ],
+)
+def test_a_wrong_option_is_refused(
+    net: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str], words: list[str], wanted: str
+):
+    assert main(["import", "onnx", "net.onnx", *words]) != 0
+    assert wanted in capsys.readouterr().err
+    assert not Path("a.pb").exists()
+
+
+def test_check_prints_that_everything_can_be_imported(net: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]):
+    assert main(["import", "onnx", "net.onnx", "--check"]) == 0
+    assert capsys.readouterr().out == "everything can be imported\n"
