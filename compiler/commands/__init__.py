@@ -4,7 +4,7 @@ A verb is the function of that name in the file of that name, but for thaw, whic
 `arguments` is their table, and `compiler --help` prints it: check, compile, completion, data pack, data show, diff,
 draw, freeze, import onnx, import torch, ops, passes, place, plan, show, summary, upgrade. Modules that they use:
 
-import_onnx     the verb `import onnx`
+imports         the verb `import onnx`
 import_torch    the verb `import torch`
 arguments       the command line: the verbs, and the options of each
 data_arguments  the options of `compiler data`

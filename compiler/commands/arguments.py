@@ -167,7 +167,7 @@ def _import_onnx(verbs: Any) -> None:
         "compiler import onnx model.onnx --loss softmax_cross_entropy --train 'head.*' --optimizer adam:1e-3 --batch 16"
         " -o tune.pb",
     )
-    verb.set_defaults(module="import_onnx", verb="import_onnx")
+    verb.set_defaults(module="imports.import_onnx", verb="import_onnx")
     verb.add_argument("source", metavar="FILE", help="an ONNX file; its external data is read from its folder")
     verb.add_argument(
         "--input", action="append", default=[], metavar="NAME=[SHAPE]",

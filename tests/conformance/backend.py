@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,10 +37,11 @@ def cases(kind: str) -> list[Any]:
 
 def verdict(case: Any, engine: str) -> Verdict:
     """Return how a case ends on an engine."""
-    import onnx
+    onnx: Any = import_module("onnx")
 
     if case.model_dir is None:
-        model, (given, wanted) = case.model, case.data_sets[0]
+        model, data = case.model, case.data_sets[0]
+        given, wanted = ([_array(onnx, value) for value in values] for values in data)
     else:
         model = onnx.load(str(Path(case.model_dir) / "model.onnx"))
         given, wanted = _data(onnx, Path(case.model_dir) / "test_data_set_0", model)
@@ -96,8 +98,17 @@ def _compared(
 def _are_arrays(values: Any) -> bool:
     """Return True for a list of tensors of numbers."""
     return values is not None and all(
-        isinstance(value, np.ndarray | np.generic) and np.asarray(value).dtype.kind not in "OUS" for value in values
+        isinstance(value, np.ndarray | np.generic) and _kind(value) not in "OUS" for value in values
     )
+
+
+def _kind(value: Any) -> str:
+    return np.asarray(value).dtype.kind
+
+
+def _array(onnx: Any, value: Any) -> Any:
+    """Return a tensor of ONNX as an array, and everything else as it is."""
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
 def _own(name: str) -> str:

@@ -15,8 +15,9 @@ from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, ordered, plain, transposed
 from compiler.frontends.onnx.constants import CARRIED, Constant, Symbols, carried
+from compiler.frontends.onnx.node import MISSING
 from compiler.frontends.onnx.reading import Tensors
-from compiler.frontends.onnx.walk import MISSING, Walk
+from compiler.frontends.onnx.walk import Walk
 from compiler.frontends.onnx.weights import LARGEST_MASK, Roles
 from compiler.frontends.report import Problem
 from compiler.frontends.torch.initial_values import InitialValues

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from compiler.frontends.arranged import Arranged, arranged, plain, pointwise
 from compiler.frontends.extents import Extent
 from compiler.frontends.onnx.constants import CARRIED, Constant, Store
 from registry import Block, Value, ops
+
+MISSING: Final = object()
+"""The value of a node that could not be imported, and of all that depend on it."""
 
 Mapping = Callable[["Node"], Any]
 """A function of a node, which appends ops and returns the result, or a tuple of the results."""
@@ -124,7 +127,7 @@ class Node:
 
     def axis(self, name: str = "axis", default: int = 0, rank: int | None = None) -> int:
         """Return an attribute that is an axis, counted from the front."""
-        rank = self.operands[0].rank if rank is None else rank
+        rank = int(self.operands[0].rank) if rank is None else rank
         axis = int(self.attribute(name, default))
         if not -rank <= axis < max(rank, 1):
             raise CompileError(f"axis={axis} of a tensor with {rank} axes")
@@ -218,6 +221,6 @@ def _arranged(y: Any) -> Any:
 
 def carried_dtype(dtype: str | None) -> str:
     """Return the dtype that computes for one of the model; raise CompileError for one that nothing computes for."""
-    if dtype not in CARRIED:
+    if dtype is None or dtype not in CARRIED:
         raise CompileError(f"a tensor has elements of {dtype}, which prograd has not")
     return CARRIED[dtype]

@@ -18,7 +18,7 @@ from compiler.frontends.extents import product
 from compiler.frontends.onnx.constants import CARRIED, Constant, Store, Symbols
 from compiler.frontends.onnx.dtypes import DTYPES, dtype_name
 from compiler.frontends.onnx.functions import body_of, inlined
-from compiler.frontends.onnx.node import Node
+from compiler.frontends.onnx.node import MISSING, Node
 from compiler.frontends.onnx.operators import OPERATORS
 from compiler.frontends.onnx.places import line_of
 from compiler.frontends.onnx.reading import Tensors, package
@@ -32,9 +32,6 @@ RANDOM: Final = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUni
 
 MAX_CONSTANT_BYTES: Final = 2**28
 """Largest constant that is computed while importing."""
-
-MISSING: Final = object()
-"""The value of a node that could not be imported, and of all that depend on it."""
 
 
 class Walk:
@@ -135,10 +132,11 @@ class Walk:
     def _made(self, node: Any, domain: str, operator: str, operands: list[Any]) -> Sequence[Any]:
         is_known = all(x is None or isinstance(x, Constant) for x in operands)
         graphs = any(attribute.type in (5, 10) for attribute in node.attribute)
-        if node.op_type == "Shape" and operator == "Shape" and not isinstance(operands[0], list):
+        if operator == "Shape" and not isinstance(operands[0], list):
             return [self._shape(node, operands[0])]
-        if node.op_type == "Size" and operator == "Size":
-            return [self._extents([_whole(operands[0].shape)], scalar=True)]
+        x: Any = operands[0] if operands else None
+        if operator == "Size" and not isinstance(x, list):
+            return [self._extents([_whole(x.shape)], scalar=True)]
         if is_known and not graphs and node.op_type not in RANDOM and not self._is_sequence(node):
             known = self._computed(node, domain, operands)
             if known is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, squeezed
 from compiler.frontends.onnx.constants import Constant
-from compiler.frontends.onnx.node import Mapping, Node
+from compiler.frontends.onnx.node import MISSING, Mapping, Node
 from compiler.frontends.onnx.operators.shape import joined
 from compiler.frontends.torch.operators.shape import sliced, split
 from registry import ops
@@ -41,8 +41,6 @@ def _if(node: Node) -> tuple[Any, ...]:
 
 def _ran(node: Node, graph: Any, operands: list[Any]) -> list[Any]:
     """Return the results of a branch or a body; raise CompileError for the first problem in it."""
-    from compiler.frontends.onnx.walk import MISSING
-
     before = len(node.walk.problems)
     results = node.walk.graph(graph, operands)
     inner = node.walk.problems[before:]

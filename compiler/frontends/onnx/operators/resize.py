@@ -196,7 +196,7 @@ def _grid_sample(node: Node) -> Arranged:
     x = node.tensor(0)
     if x.rank != 4:
         raise CompileError(f"GridSample over {x.rank - 2} axes, and prograd's grid_sample has two")
-    mode = node.attribute("mode", "linear")
+    mode = str(node.attribute("mode", "linear"))
     y = ops.grid_sample(
         last(x),
         node.value(1),

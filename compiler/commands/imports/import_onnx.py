@@ -7,8 +7,6 @@ import fnmatch
 import re
 from typing import Any
 
-import numpy as np
-
 from compiler.build.program import Program
 from compiler.commands.chosen_entry import sizes_given
 from compiler.commands.notes import note
@@ -33,12 +31,12 @@ def import_onnx(options: argparse.Namespace) -> int | None:
     """Import the file, and write the program and its initial values; or print what cannot be imported."""
     if not options.check and options.output is None:
         raise UsageError("import onnx: -o FILE names the program to write, or --check prints what cannot be imported")
-    given = {"inputs": _shapes(options.input), "dims": sizes_given(options.dim), "constants": _values(options.constant)}
+    inputs, dims, constants = _shapes(options.input), sizes_given(options.dim), _values(options.constant)
     if options.check:
-        table = from_onnx(options.source, **given, explain=True)
+        table = from_onnx(options.source, inputs, dims=dims, constants=constants, explain=True)
         put(str(table))
         return 1 if table.rows else None
-    program = from_onnx(options.source, **given)
+    program = from_onnx(options.source, inputs, dims=dims, constants=constants)
     _append_training(program, options)
     for text in program.notes_of_import:
         note(options, f"note: {text}")
@@ -131,5 +129,5 @@ def _values(given: list[str]) -> dict[str, Any]:
             values = [float(number) for number in numbers.split(",")]
         except ValueError:
             raise UsageError(f"--constant {text}: write NAME=VALUES, as in shape=1,64") from None
-        made[name] = np.asarray(values if "," in numbers else values[0])
+        made[name] = values if "," in numbers else values[0]
     return made

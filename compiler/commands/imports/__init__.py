@@ -1,0 +1,4 @@
+"""Verbs that import models.
+
+import_onnx    the verb `import onnx`
+"""
