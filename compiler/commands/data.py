@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from compiler.data.options import PackOptions
+from compiler.data.options import PackOptions, options_of
 from compiler.data.pack import packed, packed_like
 from compiler.data.show import lines_of
 from compiler.data.write import write
@@ -61,7 +61,7 @@ def _asked(options: argparse.Namespace) -> PackOptions:
         grey=options.grey,
         window=options.window,
         vocabulary=options.vocabulary,
-        date=dict(options.date),
+        date=options_of({"date": dict(options.date)}).date,
         date_format=options.date_format,
         one_hot=_names(options.one_hot),
         log=_names(options.log),

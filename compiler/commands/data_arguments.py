@@ -6,11 +6,10 @@ from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from typing import Any
 
-from compiler.data.options import SPLIT_METHODS, options_of
+from compiler.data.options import SPLIT_METHODS
 from prograd_proto.spelling import closest
 from runtime.command_line.parsing import add_verb
 from runtime.command_line.values import int64, one_of, positive
-from runtime.errors import UsageError
 
 
 def with_verbs_of_two_words(arguments: Sequence[str]) -> list[str]:
@@ -149,14 +148,11 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _dated(text: str) -> tuple[str, Sequence[str]]:
+def _dated(text: str) -> tuple[str, list[str]]:
     name, _, parts = text.partition("=")
     if not name:
         raise ArgumentTypeError(f"{text!r} is not NAME or NAME=PARTS, as in bought=days+year_cycle")
-    try:
-        return name, options_of({"date": {name: parts.split("+") if parts else []}}).date[name]
-    except UsageError as error:
-        raise ArgumentTypeError(str(error)) from None
+    return name, parts.split("+") if parts else []
 
 
 def _length(text: str) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""Thirty-one mistakes that new users make with data, predictions and the server: every answer names what to do."""
+"""Thirty-two mistakes that new users make with data, predictions and the server: every answer names what to do."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ PACK = [
      "classes"),
     ("when\n24.12.2025\n", ["--date", "when"], "line 2: 'when' is '24.12.2025', which is not a date like 2026-11-23"),
     ("when\n2025-12-24\n", ["--date", "whem"], "date: there is no column 'whem'; did you mean 'when'?"),
+    ("when\n2025-12-24\n", ["--date", "when=weeks"], "date: a date has no part 'weeks'; did you mean 'weekday'?"),
     ("age\n1\n", ["--log", "agee"], "log: there is no column 'agee'; did you mean 'age'?"),
     ("city\nOslo\nRome\n", ["--log", "city"], "log: the column 'city' has classes, and only columns of single numbers "
      "have logarithms, and one transform; leave it out"),
@@ -155,5 +156,5 @@ def test_weights_as_pytorch_saves_them(capsys):
     )
 
 
-def test_none_of_the_thirty_one_mistakes_is_lost():
-    assert len(PACK) + len(PREDICT) + len(SERVE) + 4 == 31
+def test_none_of_the_thirty_two_mistakes_is_lost():
+    assert len(PACK) + len(PREDICT) + len(SERVE) + 4 == 32
