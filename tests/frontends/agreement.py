@@ -34,9 +34,14 @@ class Agreement(NamedTuple):
 
 
 def agreement(
-    module: torch.nn.Module, inputs: Mapping[str, torch.Tensor], *, batch: str | None = "batch", engine: Any = None
+    module: torch.nn.Module,
+    inputs: Mapping[str, torch.Tensor],
+    *,
+    batch: str | None = "batch",
+    engine: Any = None,
+    judge: torch.nn.Module | None = None,
 ) -> Agreement:
-    """Import a module, and compare a prediction and a step of training with PyTorch's."""
+    """Import a module, and compare a prediction and a step of training with PyTorch's, or with those of `judge`."""
     program = prograd.from_torch(module, inputs=dict(inputs), batch=batch)
     names = program.outputs_of_module
     transposes = sum(op.type == "transpose" for op in program.block.desc.ops)
@@ -47,6 +52,7 @@ def agreement(
     run = Run(program.compile(**{batch: 3} if batch else {}), engine=engine)
     for name, array in weights.items():
         run.state[name] = array
+    module = judge or module
     feeds = {name: tensor.numpy() for name, tensor in inputs.items()}
     predicted = run.predict(feeds)
     evaluated = [tensor.detach().numpy() for tensor in results(copy.deepcopy(module).eval(), inputs)]

@@ -119,6 +119,10 @@ LOOKUPS: dict[str, Function] = {
         x * F.cross_entropy(x.reshape(-1, 6), x.reshape(-1, 6).argmax(1), ignore_index=2)
         + F.nll_loss(x.log_softmax(2).reshape(-1, 6), x.reshape(-1, 6).argmin(1))
     ),
+    "losses_of_rows": lambda x: F.cross_entropy(
+        x.reshape(-1, 6), x.reshape(-1, 6).argmax(1), reduction="none", ignore_index=2
+    ).reshape(-1, 4),
+    "losses_of_images": lambda x: F.cross_entropy(x, x.argmax(1), reduction="none", label_smoothing=0.1),
     "one_hot": lambda x: F.one_hot(x.argmax(1), 4).double() * x.sum(),
     "embedding": lambda x: (
         F.embedding(x.argmax(1), x[0]) if False else F.embedding(x.argmax(1), torch.ones(4, 2).double()) * x.sum()

@@ -13,6 +13,7 @@ losses          losses of torch.nn
 optimizers      optimizers of torch.optim with their groups
 initial_values  their initial values, in a file beside the program
 sizes           PyTorch's symbols of sizes
+trips           the number of trips of a loop that counts
 places          module and source line of a node
 """
 

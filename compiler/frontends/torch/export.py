@@ -50,11 +50,46 @@ def decomposed(torch: Any, graph: Any) -> Any:
     """Return the graph in functional form, with operators that the table lacks split up where torch can."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        graph = graph.run_decompositions({})
-        missing = {node.target for node in graph.graph.nodes if node.op == "call_function" and _is_missing(node)}
+        graph = graph.run_decompositions(_losses_of_rows(torch, graph))
+        missing = {node.target for node in _nodes(graph) if node.op == "call_function" and _is_missing(node)}
         table = torch.export.default_decompositions() if missing else {}
         wanted = {op: table[op] for op in missing if op in table}
         return graph.run_decompositions(wanted) if wanted else graph
+
+
+def _losses_of_rows(torch: Any, graph: Any) -> dict[Any, Any]:
+    """Return the decomposition of unreduced cross entropies, whose shape PyTorch 2.13 states as that of a number."""
+    loss = torch.ops.aten.cross_entropy_loss.default
+    asked = any(node.target is loss and _reduction(node) == 0 for node in _nodes(graph))
+
+    def of_rows(
+        x: Any, target: Any, weight: Any = None, reduction: int = 1, ignored: int = -100, smoothing: float = 0.0
+    ) -> Any:
+        if reduction:
+            return NotImplemented
+        axis = 1 if x.ndim > 1 else 0
+        logarithms = x.log_softmax(axis)
+        if weight is not None:
+            weight = weight.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+        weighted = logarithms if weight is None else logarithms * weight
+        if target.is_floating_point():
+            return -(weighted * (target * (1 - smoothing) + smoothing / x.shape[axis])).sum(axis)
+        is_kept = target != ignored
+        index = torch.where(is_kept, target, 0).unsqueeze(axis)
+        rows = weighted.gather(axis, index).squeeze(axis) * (1 - smoothing)
+        rows = rows if not smoothing else rows + weighted.sum(axis) * (smoothing / x.shape[axis])
+        return torch.where(is_kept, -rows, 0.0)
+
+    return {loss: of_rows} if asked else {}
+
+
+def _reduction(node: Any) -> int:
+    return node.args[3] if len(node.args) > 3 else node.kwargs.get("reduction", 1)
+
+
+def _nodes(graph: Any) -> list[Any]:
+    """Return the nodes of a graph and of the graphs inside it."""
+    return [node for module in graph.graph_module.modules() if hasattr(module, "graph") for node in module.graph.nodes]
 
 
 def _is_missing(node: Any) -> bool:

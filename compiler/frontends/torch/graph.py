@@ -10,17 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from compiler.frontends.arranged import Arranged
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, plain
 from compiler.frontends.extents import Extent
 from compiler.frontends.report import Problem
 from compiler.frontends.torch.constants import Constant, Store
-from compiler.frontends.torch.operators import OPERATORS, SEES_CONSTANTS
+from compiler.frontends.torch.operators import OPERATORS, SEES_CONSTANTS, control
 from compiler.frontends.torch.operators.call import Call, Result
 from compiler.frontends.torch.peepholes import folded
 from compiler.frontends.torch.places import module_path, problem_of
 from compiler.frontends.torch.sizes import Sizes
 from prograd_proto import ProgramError
-from registry import Block
+from registry import Block, Value, ops
 
 IGNORED: Final = {
     "aten._assert_tensor_metadata.default",
@@ -44,8 +45,10 @@ class Walk:
         block: the block that ops are appended to.
         sizes: the symbols of the export.
         store: puts the elements of a constant into the program.
-        values: for each node, by name, a tensor, a constant, a size or a tuple of these.
+        locate: returns the number of a node's location; 0 if it is unknown.
+        values: for each node, by name, a tensor, a constant, a size, a graph or a tuple of these.
         problems: the nodes that have no counterpart.
+        path: the path of the module for nodes that name none.
     """
 
     block: Block
@@ -54,13 +57,17 @@ class Walk:
     locate: Callable[[Any], int]
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     problems: list[Problem] = field(default_factory=list[Problem])
+    path: str = ""
 
     def walk(self, graph: Any) -> Sequence[Any]:
         """Append ops for all nodes in order; return the values of the output."""
         outputs: Sequence[Any] = ()
         for node in graph.nodes:
             if node.op == "output":
-                outputs = [self._operand(x) for x in node.args[0]]
+                results = node.args[0] if isinstance(node.args[0], list | tuple) else node.args
+                outputs = [self._operand(x) for x in results]
+            elif node.op == "get_attr":
+                self.values[node.name] = Inner(self, getattr(graph.owning_module, node.target))
             elif node.op == "call_function":
                 self.values[node.name] = self._called(node)
         return outputs
@@ -93,7 +100,11 @@ class Walk:
         return x
 
     def _is_constant(self, node: Any, name: str, operands: Sequence[Any]) -> bool:
-        if name in NEVER_CONSTANT or any("nondeterministic" in str(tag) for tag in node.target.tags):
+        if (
+            name in NEVER_CONSTANT
+            or name in control.OPERATORS
+            or any("nondeterministic" in str(tag) for tag in node.target.tags)
+        ):
             return False
         return not any(_has_tensor(x) for x in operands)
 
@@ -139,7 +150,8 @@ class Walk:
         if mapping is None:
             self.problems.append(problem_of(name, node, LACKING))
             return MISSING
-        self.block.prefix = _scope(node)
+        path = module_path(node) or self.path
+        self.block.prefix = f"{path}." if path else ""
         self.block.at(self.locate(node))
         try:
             call = Call(self.block, self._results(node))
@@ -182,7 +194,45 @@ def _has_tensor(x: Any) -> bool:
     return isinstance(x, Arranged)
 
 
-def _scope(node: Any) -> str:
-    """Return the prefix of names within the innermost module of a node."""
-    path = module_path(node)
-    return f"{path}." if path else ""
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """A graph that an operator of control flow runs, as a function of its operands.
+
+    Attributes:
+        outer: the walk that met the operator.
+        module: the graph with the graphs inside it.
+    """
+
+    outer: Walk
+    module: Any
+
+    @property
+    def graph(self) -> Any:
+        """The nodes."""
+        return self.module.graph
+
+    def __call__(self, *operands: Any) -> list[Value]:
+        """Append the ops of the graph to the block that is being built; return the results in the model's order."""
+        outer, block = self.outer, self.outer.block.root.active
+        names = [node.name for node in self.graph.nodes if node.op == "placeholder"]
+        values = dict(zip(names, operands, strict=True))
+        location, path = outer.block.location(), outer.block.prefix.removesuffix(".")
+        walk = Walk(
+            block, outer.sizes, outer.store, lambda node: outer.locate(node) or location, values, outer.problems, path
+        )
+        made = walk.walk(self.graph)
+        [*_, end] = self.graph.nodes
+        given = end.args[0] if isinstance(end.args[0], list | tuple) else end.args
+        return [self._result(block, x, node) for x, node in zip(made, given, strict=True)]
+
+    def _result(self, block: Block, x: Any, node: Any) -> Value:
+        if isinstance(x, Constant):
+            return plain(x.tensor(block))
+        if isinstance(x, Arranged):
+            return plain(x)
+        value = getattr(node, "meta", {}).get("val")
+        if x is not MISSING or not hasattr(value, "shape"):
+            raise CompileError(f"a graph inside returns {x!r}, which is no tensor")
+        # what cannot be imported is known: a tensor in its place lets the walk find the rest
+        shape = tuple(extent.plain() for extent in self.outer.sizes.shape(value.shape))
+        return ops.full.on(block)(shape=shape, value=0, dtype=str(value.dtype).removeprefix("torch."))  # pyright: ignore[reportArgumentType]: a dtype

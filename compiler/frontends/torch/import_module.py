@@ -177,7 +177,8 @@ class Import:
         """Return an array as a constant of the program, or as a buffer if it is large."""
         key = str(array.dtype), array.shape, array.tobytes()
         if key not in self.stored:
-            self.stored[key] = self._new_constant(array)
+            with self.program.block.appending():  # for all blocks inside ops, too
+                self.stored[key] = self._new_constant(array)
         return self.stored[key]
 
     def _new_constant(self, array: Any) -> Value:

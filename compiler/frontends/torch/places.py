@@ -26,4 +26,5 @@ def module_path(node: Any) -> str:
 def source_line(node: Any) -> tuple[str, int]:
     """Return file and number of the innermost line of the source that made a node; ("", 0) if it is unknown."""
     found = re.findall(r'File "(.+?)", line (\d+)', node.meta.get("stack_trace") or "")
-    return (found[-1][0], int(found[-1][1])) if found else ("", 0)
+    written = [(path, int(line)) for path, line in found if not path.startswith("<")]  # code of torch's own has no file
+    return written[-1] if written else ("", 0)

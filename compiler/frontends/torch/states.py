@@ -9,7 +9,7 @@ as for a table that is also a matrix of logits, it stays as it is in the module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from compiler.build.program import Program
@@ -36,6 +36,9 @@ REVERSED: Final = {
 RECURRENT: Final = {"aten.lstm.input": 2, "aten.gru.input": 2, "aten.rnn_tanh.input": 2}
 """By operator, the operand that lists its weights."""
 
+CONTROL: Final = {"cond", "while_loop", "scan", "map_impl"}
+"""Operators whose graphs use weights."""
+
 
 def order_of(nodes: Sequence[Any], rank: int) -> tuple[int, ...]:
     """Return the axes of the module in the order in which the program stores them; a tied tensor has several nodes."""
@@ -47,12 +50,25 @@ def order_of(nodes: Sequence[Any], rank: int) -> tuple[int, ...]:
 
 def _is_reversed(user: Any, node: Any) -> bool:
     name = str(user.target)
+    if name in CONTROL:
+        inner = list(_inner_placeholders(user, node))
+        return bool(inner) and all(_is_reversed(use, place) for place in inner for use in place.users)
     if name in RECURRENT:
         return node in user.args[RECURRENT[name]]
     if name == "aten.permute.default":
         return list(user.args[1]) == [1, 0]
     positions = REVERSED.get(name, ())
     return any(user.args[i] is node for i in positions) and sum(x is node for x in user.args) == 1
+
+
+def _inner_placeholders(user: Any, node: Any) -> Iterator[Any]:
+    """Yield the placeholders that stand for a node in the graphs of an operator of control flow."""
+    graphs = [x for x in user.args if getattr(x, "op", "") == "get_attr"]
+    operands = [x for given in user.args if isinstance(given, list | tuple) for x in given]
+    for graph in graphs:
+        inner = getattr(user.graph.owning_module, graph.target).graph
+        placeholders = [x for x in inner.nodes if x.op == "placeholder"]
+        yield from (place for place, x in zip(placeholders, operands, strict=True) if x is node)
 
 
 def declared(

@@ -5,6 +5,7 @@ A mapping is a function of the `Call` and the operands of an ATen operator. It a
 call        the call of an operator, and mappings made of functions
 activation  activation functions
 attention   scaled_dot_product_attention
+control     conditions and loops
 conv        convolutions
 criteria    losses
 fill        filled tensors
@@ -27,6 +28,7 @@ from typing import Final
 from compiler.frontends.torch.operators import (
     activation,
     attention,
+    control,
     conv,
     criteria,
     fill,
@@ -44,8 +46,8 @@ from compiler.frontends.torch.operators import (
 from compiler.frontends.torch.operators.call import Mapping
 
 FAMILIES: Final = (
-    activation, attention, conv, criteria, fill, index, linalg, norm, pointwise, pool, random, recurrent, reduce,
-    resize, shape,
+    activation, attention, control, conv, criteria, fill, index, linalg, norm, pointwise, pool, random, recurrent,
+    reduce, resize, shape,
 )  # fmt: skip
 
 OPERATORS: Final[dict[str, Mapping]] = {
@@ -53,5 +55,5 @@ OPERATORS: Final[dict[str, Mapping]] = {
 }
 """All mappings by the name of ATen's operator with its overload."""
 
-SEES_CONSTANTS: Final = attention.SEES_CONSTANTS | index.SEES_CONSTANTS
+SEES_CONSTANTS: Final = attention.SEES_CONSTANTS | control.SEES_CONSTANTS | index.SEES_CONSTANTS
 """Operators whose mappings are given constants as they are; to the others they are tensors."""
