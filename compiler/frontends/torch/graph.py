@@ -230,7 +230,7 @@ class Inner:
             return plain(x.tensor(block))
         if isinstance(x, Arranged):
             return plain(x)
-        value = getattr(node, "meta", {}).get("val")
+        value: Any = getattr(node, "meta", {}).get("val")
         if x is not MISSING or not hasattr(value, "shape"):
             raise CompileError(f"a graph inside returns {x!r}, which is no tensor")
         # what cannot be imported is known: a tensor in its place lets the walk find the rest
