@@ -37,6 +37,8 @@ from compiler.train.initialisers import FromFile, Initialiser, constant, glorot_
 from compiler.train.metrics.metric import Metric
 from compiler.train.optimizers import Optimizer
 from compiler.train.parameter_groups import Group
+from compiler.train.shards import mark_shards
+from compiler.train.weighted_means import weight_of
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS, DTypeName
@@ -89,6 +91,7 @@ class Program(metaclass=Renaming):
         self._scopes = Scopes()
         self._updates: dict[str, Value] = {}
         self._averages: dict[str, Average] = {}
+        self._losses: dict[str, str] = {}  # for each gradient that minimize took, its loss
         self._block = self._growing(pb.BlockDesc())
         self._reports = Reports(self._block, self._new_total)
         for counter in ("seed", "step", "total_steps"):
@@ -399,6 +402,9 @@ class Program(metaclass=Renaming):
             raise OpError(f"minimize: weight={weight!r} is not a scalar; take ops.sum(weight)")
         descent = Descent(self._block, self._states, self._updates, self.update, self._free_state)
         pairs, rates = descent.append(loss, optimizer, parameters, groups, clip, accumulate, no_grad)
+        self._losses.update((dw.name, loss.name) for _, dw in pairs)
+        if weight is not None:
+            self._block.weights[loss.name] = weight.name
         self._reports.loss(name, loss, weight)
         for rate in rates:
             self._reports.fetch(self._reports.free("rate" if name == "loss" else f"{name}_rate"), rate, "last")
@@ -531,7 +537,9 @@ class Program(metaclass=Renaming):
             epochs, split, evaluate, every=every, keep_best=keep_best, best=best, stop_after=stop_after
         )
 
-    def compile(self, passes: PassTable = PASSES, /, **sizes: int | Sequence[int]) -> Compiled:
+    def compile(
+        self, passes: PassTable = PASSES, /, *, shards: int | None = None, **sizes: int | Sequence[int]
+    ) -> Compiled:
         """Bind the symbols, run the passes, and return the finished program.
 
         Modify `PASSES` of `compiler.passes.pipeline` for another table, as in
@@ -540,6 +548,9 @@ class Program(metaclass=Renaming):
         Several sizes of the row symbol give a step for each: the largest as long as there are enough rows, then the
         others for the rest.
 
+        With `shards=K` a training step computes its batch in K shards, one after another, and adds their gradients in
+        a balanced tree: its temporaries are those of a shard. docs/machines.md has what a batch has in common.
+
         Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, a missing
         split or metric that `training` names, or a program that computes nothing.
         """
@@ -547,6 +558,8 @@ class Program(metaclass=Renaming):
             raise CompileError(f"compile: {passes!r} is given without the symbol that it binds; write batch={passes!r}")
         with no_garbage_collection():
             program = self._assembled()
+            if shards is not None:
+                mark_shards(program, shards, self._losses, self._loss_weights())
             with Located(lambda: self._run_line):
                 require_names(program)
                 settle_best(program.run, self._reports.best)
@@ -558,6 +571,12 @@ class Program(metaclass=Renaming):
 
         def __getattr__(self, name: str) -> Any:
             raise no_attribute_of_program(name, Program)
+
+    def _loss_weights(self) -> dict[str, str]:
+        """Return the weight of each loss and of each report of training that is a weighted mean."""
+        reported = [value.name for value, _ in self._reports.train.values()]
+        found = {name: weight_of(self._block.value(name)) for name in (*self._losses.values(), *reported)}
+        return {name: weight.name for name, weight in found.items() if weight is not None}
 
     def _assembled(self) -> pb.ProgramDesc:
         block, reports, kept = self._block, self._reports, self._opened.kept

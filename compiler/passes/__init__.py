@@ -4,6 +4,7 @@ use_inference_forms  outside training, ops take their inference form
 eliminate_dead_ops   drop ops whose results nothing reads
 bind_dimensions      make a static block of every binding
 leave_frozen         drop ops that only train frozen parameters
+split_batch          compute the batch of a training step shard by shard, and add what the shards have in common
 hoist_invariants     move what is equal in all iterations of a loop before the loop
 batch_products       make products of a scan that its carries do not wait for once, for all iterations
 recompute_in_loops   let the gradient of a loop compute again what the loop would store, for a budget

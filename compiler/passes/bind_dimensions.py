@@ -66,6 +66,30 @@ def only_sources(program: BlockAnalyses) -> None:
     keep_sources(program)
 
 
+def bind_block(op: pb.OpDesc, built: pb.OpDesc, program: pb.ProgramDesc, sizes: Mapping[str, int], entry: str) -> None:
+    """Bind the attributes of a copy of an op, edited in place, and blocks inside it, to other sizes.
+
+    Args:
+        op: the copy, of a bound op.
+        built: the op of the source block, with symbols.
+        program: gets the blocks inside the copy.
+        sizes: sizes by symbol.
+        entry: name of the entry, for errors.
+    """
+    for attribute, symbolic in zip(op.attributes, built.attributes, strict=True):
+        if symbolic.HasField("shape_value"):
+            bound = _with_sizes(shape_of(symbolic.shape_value), sizes, entry)
+            attribute.shape_value.CopyFrom(shape_message(bound))
+    for i, number in enumerate(built.blocks):
+        op.blocks[i] = len(program.blocks)
+        inner = program.blocks.add()
+        inner.CopyFrom(program.blocks[number])
+        for tensor in inner.tensors:
+            tensor.shape.CopyFrom(shape_message(_with_sizes(shape_of(tensor.shape), sizes, entry)))
+        for own, source in zip(inner.ops, program.blocks[number].ops, strict=True):
+            bind_block(own, source, program, sizes, entry)
+
+
 def symbols_of(program: BlockAnalyses, number: int) -> list[str]:
     """Return the symbols of a block and of the blocks inside its ops, in order of appearance."""
     symbols: dict[str, None] = {}

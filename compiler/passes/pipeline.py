@@ -23,6 +23,7 @@ from compiler.passes.plan_memory import plan_memory
 from compiler.passes.recompute_in_loops import recompute_in_loops
 from compiler.passes.share_memory import share_memory
 from compiler.passes.simplify import simplify
+from compiler.passes.split_batch import split_batch
 from compiler.passes.use_inference_forms import use_inference_forms
 
 PASSES = PassTable(
@@ -57,6 +58,15 @@ PASSES = PassTable(
                 "as built": "sums of squared gradients are recognised by their appended ops",
             },
             establishes={"nothing frozen": "no block that runs trains a frozen parameter"},
+        ),
+        Pass(
+            split_batch,
+            requires={
+                "bound": "the rows of a shard are a number",
+                "nothing frozen": "frozen parameters are recognised by the ops as built; their gradients need no sums",
+            },
+            establishes={"split": "a step computes its batch shard by shard"},
+            invalidates={"as built": "ops are copied for each shard"},
         ),
         Pass(
             hoist_invariants,

@@ -11,6 +11,7 @@ optimizers           the update, slots and rate of each optimizer;
 parameter_groups     the optimizer and the steps of each group of parameters
 schedules            learning rates as ops on the states `step` and `total_steps`
 settings             names of other libraries for the settings of optimizers
+shards               marks of what the shards of a batch have in common
 trust_ratios         optimizers with statistics of a whole parameter: LAMB, LARS, Adafactor
 weighted_means       means over steps, weighted by the terms that count in each
 metrics/             metrics over the rows of an epoch

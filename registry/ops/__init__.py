@@ -34,6 +34,7 @@ sampling       random choices and integers, truncated normal numbers, variants o
 scan           running sums and products
 scatter        gather_nd and scatter_nd: indices along several axes
 shape          reshape, transpose, slice, pad, split, concat
+shards         marks of the results that the shards of a batch have in common
 spatial        convolution and pooling over one to three axes, composed of `conv` and `pool`
 special        the error function and the gamma functions
 statistics     variance, norms, log of a sum of exponentials
@@ -85,6 +86,7 @@ from registry.ops.sampling import *
 from registry.ops.scan import *
 from registry.ops.scatter import *
 from registry.ops.shape import *
+from registry.ops.shards import *
 from registry.ops.spatial import *
 from registry.ops.special import *
 from registry.ops.statistics import *
