@@ -38,7 +38,7 @@ from compiler.train.metrics.metric import Metric
 from compiler.train.optimizers import Optimizer
 from compiler.train.parameter_groups import Group
 from compiler.train.shards import mark_shards
-from compiler.train.weighted_means import weight_of
+from compiler.train.weighted_means import weights_in
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS, DTypeName
@@ -92,6 +92,7 @@ class Program(metaclass=Renaming):
         self._updates: dict[str, Value] = {}
         self._averages: dict[str, Average] = {}
         self._losses: dict[str, str] = {}  # for each gradient that minimize took, its loss
+        self._loss_weights: dict[str, set[str]] = {}  # those that minimize was given, by loss
         self._block = self._growing(pb.BlockDesc())
         self._reports = Reports(self._block, self._new_total)
         for counter in ("seed", "step", "total_steps"):
@@ -404,7 +405,7 @@ class Program(metaclass=Renaming):
         pairs, rates = descent.append(loss, optimizer, parameters, groups, clip, accumulate, no_grad)
         self._losses.update((dw.name, loss.name) for _, dw in pairs)
         if weight is not None:
-            self._block.weights[loss.name] = weight.name
+            self._loss_weights[loss.name] = {weight.name}
         self._reports.loss(name, loss, weight)
         for rate in rates:
             self._reports.fetch(self._reports.free("rate" if name == "loss" else f"{name}_rate"), rate, "last")
@@ -559,7 +560,7 @@ class Program(metaclass=Renaming):
         with no_garbage_collection():
             program = self._assembled()
             if shards is not None:
-                mark_shards(program, shards, self._losses, self._loss_weights())
+                mark_shards(program, shards, self._losses, self._weights())
             with Located(lambda: self._run_line):
                 require_names(program)
                 settle_best(program.run, self._reports.best)
@@ -572,11 +573,11 @@ class Program(metaclass=Renaming):
         def __getattr__(self, name: str) -> Any:
             raise no_attribute_of_program(name, Program)
 
-    def _loss_weights(self) -> dict[str, str]:
-        """Return the weight of each loss and of each report of training that is a weighted mean."""
+    def _weights(self) -> dict[str, set[str]]:
+        """Return the weights of the terms of each loss and of each report of training."""
         reported = [value.name for value, _ in self._reports.train.values()]
-        found = {name: weight_of(self._block.value(name)) for name in (*self._losses.values(), *reported)}
-        return {name: weight.name for name, weight in found.items() if weight is not None}
+        found = {name: weights_in(self._block.value(name)) for name in (*self._losses.values(), *reported)}
+        return found | self._loss_weights
 
     def _assembled(self) -> pb.ProgramDesc:
         block, reports, kept = self._block, self._reports, self._opened.kept

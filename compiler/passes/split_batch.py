@@ -109,13 +109,12 @@ class _Split:
         before.CopyFrom(self._bound)
         target = self._target
         del target.ops[:]
-        described = {tensor.name: tensor for tensor in before.tensors}
         kept = [t for t in before.tensors if t.name not in self._of_rows or self._is_parameter(before, t.name)]
         del target.tensors[:]
         target.tensors.extend(kept)
         self._block = Block(target)
         self._block.next_id = 1 + max((op.id for op in before.ops), default=0)
-        self._described = described
+        self._described = {tensor.name: tensor for tensor in before.tensors}
         self._fed = {p.tensor for p in before.parameters if p.tensor in self._of_rows}
         own = [op for op in before.ops if op.type != MARK and not self._of_rows.isdisjoint(op.outputs)]
         marks = [op for op in before.ops if op.type == MARK]
@@ -134,21 +133,27 @@ class _Split:
             if op.id in after:
                 target.ops.append(op)
                 target.ops[-1].inputs[:] = [totals.get(name, name) for name in op.inputs]
+        self._replace_marks(totals)
+        self._unlink()
+
+    def _replace_marks(self, totals: Mapping[str, str]) -> None:
+        """Let updates and fetches read what replaces the marks, and drop the tensors of the marks."""
+        target = self._target
         for ends in (target.updates, target.fetches):
             for end in ends:
                 end.tensor = totals.get(end.tensor, end.tensor)
-        unused = {mark.outputs[0] for mark in marks}
-        kept = [tensor for tensor in target.tensors if tensor.name not in unused]
+        kept = [tensor for tensor in target.tensors if tensor.name not in totals]
         del target.tensors[:]
         target.tensors.extend(kept)
-        there = {tensor.name for tensor in target.tensors}
+
+    def _unlink(self) -> None:
+        """Drop links of gradients to tensors and ops that only shards have."""
+        target = self._target
+        names, ids = {tensor.name for tensor in target.tensors}, {op.id for op in target.ops}
         for tensor in target.tensors:
-            if tensor.gradient_of not in there:
-                tensor.gradient_of = ""
-        ids = {op.id for op in target.ops}
+            tensor.gradient_of = tensor.gradient_of if tensor.gradient_of in names else ""
         for op in target.ops:
-            if op.gradient_of not in ids:
-                op.gradient_of = 0
+            op.gradient_of = op.gradient_of if op.gradient_of in ids else 0
 
     def _is_parameter(self, block: pb.BlockDesc, name: str) -> bool:
         return any(parameter.tensor == name for parameter in block.parameters)
@@ -172,7 +177,8 @@ class _Split:
         if shape[0] != self._rows or (inputs and op.type != "dropout"):
             raise CompileError(
                 f"entry {self._entry.name!r}: {op.type} draws {self._source_types[op.outputs[0]]}; in a step with "
-                "shards, dropout and random tensors have the rows of the batch on their first axis, and no other op draws"
+                "shards, dropout and random tensors have the rows of the batch on their first axis, and no other op "
+                "draws for rows"
             )
         return True
 
@@ -182,20 +188,16 @@ class _Split:
         block = self._block
         for op in drawing:
             stem, type = op.outputs[0], type_of(self._described[op.outputs[0]])
-            copy = self._target.ops.add()
-            with block.on_behalf_of(stage=op.stage):
-                if op.type == "dropout":
-                    del self._target.ops[-1]
-                    ones = ops.full.on(block)(shape=type.shape, value=1.0, dtype=type.dtype)
-                    copy = self._target.ops.add()
-                    copy.CopyFrom(op)
-                    copy.inputs[0] = ones.name
-                else:
-                    copy.CopyFrom(op)
+            copy = pb.OpDesc()
+            copy.CopyFrom(op)
+            if op.type == "dropout":
+                with block.on_behalf_of(stage=op.stage):
+                    copy.inputs[0] = ops.full.on(block)(shape=type.shape, value=1.0, dtype=type.dtype).name
             copy.id, block.next_id = block.next_id, block.next_id + 1
             copy.gradient_of = 0
             made = self._define(f"{stem}.drawn", type)
             copy.outputs[:] = [made.name]
+            self._target.ops.append(copy)
             drawn[stem] = made
         return drawn
 

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Final
 
 from compiler.analyses.rows_of_batch import MARK, of_rows, op_has_symbol, with_symbol
@@ -24,14 +24,16 @@ MAX_SHARDS: Final = 64
 """Upper bound on the shards of a batch: a bound block has the ops of each."""
 
 
-def mark_shards(program: pb.ProgramDesc, shards: int, losses: Mapping[str, str], weights: Mapping[str, str]) -> None:
+def mark_shards(
+    program: pb.ProgramDesc, shards: int, losses: Mapping[str, str], weights: Mapping[str, Set[str]]
+) -> None:
     """Mark what the shards of a batch have in common in the training block, edited in place.
 
     Args:
         program: a program without bindings; block 0 is the training block.
         shards: the shards of a batch.
         losses: for each gradient of a parameter, its loss.
-        weights: for each weighted mean, the scalar that is its weight.
+        weights: for each loss and report, the scalars that weight its terms.
 
     Raises CompileError for a program whose shards would compute something else than its batches.
     """
@@ -63,7 +65,7 @@ class _Marking:
         shards: int,
         rows: str,
         losses: Mapping[str, str],
-        weights: Mapping[str, str],
+        weights: Mapping[str, Set[str]],
     ) -> None:
         self._desc, self._blocks, self._rows, self._shards = desc, program.blocks, rows, shards
         self._losses, self._weights = losses, weights
@@ -77,7 +79,7 @@ class _Marking:
     def mark(self) -> None:
         desc = self._desc
         for loss in dict.fromkeys(self._losses.values()):
-            if loss in self._of_rows and loss not in self._weights:
+            if loss in self._of_rows and not self._weight(loss):
                 self._require_mean(loss)
         self._mark_updates()
         for update in desc.updates:
@@ -103,10 +105,20 @@ class _Marking:
     def _common(self, name: str, op: pb.OpDesc) -> str:
         """Return the mark of what an op of the update reads."""
         if name in self._losses:
-            return self._marked(name, weight=self._weights.get(self._losses[name], ""))
+            return self._marked(name, weight=self._weight(self._losses[name]))
         if op.type == "add" and any(self._state_of.get(other) in self._passing for other in op.inputs):
             return self._marked(name, mean=False)
         raise self._refused(f"the update op {op.type} reads %{name}, which is no gradient that minimize took")
+
+    def _weight(self, name: str) -> str:
+        """Return the one weight of a loss or a report; "" if it has none. Raise CompileError for several."""
+        found = sorted(self._weights.get(name, ()))
+        if len(found) > 1:
+            raise self._refused(
+                f"%{name} has terms of different weights, {' and '.join(f'%{each}' for each in found)}; "
+                "minimize them as one loss with minimize(weight=...)"
+            )
+        return found[0] if found else ""
 
     def _new_state(self, update: pb.UpdateDesc) -> str:
         maker = self._makers.get(update.tensor)
@@ -119,7 +131,7 @@ class _Marking:
         if fetch.over == pb.OVER_SUM:
             return self._marked(fetch.tensor, mean=False)
         if fetch.over == pb.OVER_MEAN and type.dtype in FLOATS and not type.shape:
-            return self._marked(fetch.tensor, weight=self._weights.get(fetch.tensor, ""))
+            return self._marked(fetch.tensor, weight=self._weight(fetch.tensor))
         raise self._refused(f"training reports {fetch.name!r}, {type}, of which shards have no mean")
 
     def _marked(self, name: str, *, mean: bool = True, weight: str = "") -> str:

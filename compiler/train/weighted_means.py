@@ -13,6 +13,12 @@ from registry import Value, ops
 
 def weight_of(value: Value) -> Value | None:
     """Return the weight of the one weighted mean in a value; None if there is none, or several differ."""
+    found = weights_in(value)
+    return value.block.value(found.pop()) if len(found) == 1 else None
+
+
+def weights_in(value: Value) -> set[str]:
+    """Return the names of the weights of the weighted means in a value."""
     weights = value.block.weights
     needed, found = {value.name}, set[str]()
     for op in reversed(value.block.desc.ops) if weights else ():
@@ -21,7 +27,7 @@ def weight_of(value: Value) -> Value | None:
         found |= noted
         if reached and not noted:
             needed.update(op.inputs)
-    return value.block.value(found.pop()) if len(found) == 1 else None
+    return found
 
 
 def weighted_mean(value: Value, weight: Value) -> Metric:

@@ -80,6 +80,9 @@ COPY = [
     sample("identity", (2, 3)),
     sample("identity", bools(()), order=0),
     sample("stop_gradient", (2, 3)),
+    sample("over_shards", (2, 3), shards=2, mean=True, order=0),
+    sample("over_shards", (2, 3), (), shards=4, mean=True, order=0),
+    sample("over_shards", ints((2, 3), 9), shards=2, mean=False, order=0),
     *(sample(op, (2, 3)) for op in ("spill", "reload")),
 ]
 
@@ -411,6 +414,7 @@ LARGE = [
     *(sample(op, positive(WIDE)) for op in ("sqrt", "log")),
     *(sample("cast", WIDE, dtype=dtype) for dtype in ("float32", "int32", "bool")),
     *(sample(op, WIDE) for op in ("identity", "stop_gradient", "spill", "reload")),
+    sample("over_shards", WIDE, shards=8, mean=True),
     *(sample(op, WIDE, axes=axes) for op in ("sum", "mean", "max") for axes in ((), (0,), (1,))),
     *(sample("sum", typed(dtype, (400, 300)), axes=axes) for dtype in ("uint8", "int32") for axes in ((0,), (1,))),
     *(sample("argmax", WIDE, axis=axis) for axis in (0, 1)),

@@ -158,3 +158,8 @@ def cast(d: Draw) -> None:
 def cast_back(d: Draw) -> None:
     """Cast from halves, which no other operator computes with, and from integers."""
     d.call("cast", d.any((*HALVES, *INTS, "bool") if d.halves else (*INTS, "bool")), dtype=d.floats())
+
+
+@maker("over_shards")
+def over_shards(d: Draw) -> None:
+    d.call("over_shards", d.any(), shards=d.int(1, 8), mean=True)
