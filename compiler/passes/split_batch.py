@@ -26,6 +26,7 @@ from prograd_proto import TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
 from registry import Block, Value, ops
+from registry.ops.fill import full_like
 
 
 def split_batch(program: BlockAnalyses) -> None:
@@ -192,7 +193,7 @@ class _Split:
             copy.CopyFrom(op)
             if op.type == "dropout":
                 with block.on_behalf_of(stage=op.stage):
-                    copy.inputs[0] = ops.full.on(block)(shape=type.shape, value=1.0, dtype=type.dtype).name
+                    copy.inputs[0] = full_like(Value(block, stem, type), 1.0).name
             copy.id, block.next_id = block.next_id, block.next_id + 1
             copy.gradient_of = 0
             made = self._define(f"{stem}.drawn", type)

@@ -15,7 +15,6 @@ from compiler.analyses.rows_of_batch import MARK, of_rows, op_has_symbol, with_s
 from compiler.build.last_batch import row_symbol
 from compiler.build.whole_numbers import require_whole
 from compiler.errors import CompileError
-from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS
 from registry import Block, ops
@@ -162,5 +161,7 @@ class _Marking:
 
 
 def _summed_axes(op: pb.OpDesc, rank: int) -> set[int]:
-    axes = attributes_of(op)["axes"]
-    return {axis % rank for axis in axes} if isinstance(axes, tuple | list) and axes else set(range(rank))  # pyright: ignore[reportOperatorIssue]: axes are whole numbers
+    axes = {
+        axis % rank for attribute in op.attributes if attribute.name == "axes" for axis in attribute.ints_value.values
+    }
+    return axes or set(range(rank))

@@ -8,6 +8,7 @@ import pytest
 import runtime
 from compiler import CompileError, Program, adam, global_norm, metrics, ops, sgd
 from prograd import layers
+from prograd_proto.files import load
 
 ENGINES = ("reference", "native")
 ROWS, WIDTH = 32, 64
@@ -154,21 +155,28 @@ def test_activations_take_the_memory_of_a_shard():
     assert arena(shards=8) < arena() / 3.5
 
 
-def test_a_saved_file_has_its_shards_and_a_part_for_the_last_rows(tmp_path):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_saved_file_trains_in_shards_with_the_rows_that_are_left(engine, tmp_path):
     from safetensors.numpy import save_file
 
     save_file(rows(54), tmp_path / "rows.safetensors")
-    program = network()
-    program.data("rows.safetensors", splits={"train": slice(0, 54)}, remainder="partial")
-    program.training(epochs=1)
-    compiled = program.compile(batch=ROWS, shards=4)
-    compiled.save(tmp_path / "p.pb")
-    train = next(entry for entry in compiled.desc.entries if entry.name == "train")
-    assert [binding.dims[0].size for binding in train.bindings] == [32, 22]
-    for binding in train.bindings:
-        kinds = [op.type for op in compiled.desc.blocks[binding.block].ops]
-        assert "over_shards" not in kinds
-        assert kinds.count("matmul") >= 3 * 4
+    trained, products = {}, {}
+    for name, options in {"whole": {}, "shards": {"shards": 4}}.items():
+        program = network()
+        program.data("rows.safetensors", splits={"train": slice(0, 54)}, shuffle=True, remainder="partial")
+        program.training(epochs=2)
+        program.compile(batch=ROWS, **options).save(tmp_path / f"{name}.pb")
+        desc = load(tmp_path / f"{name}.pb")
+        train = next(entry for entry in desc.entries if entry.name == "train")
+        assert [binding.dims[0].size for binding in train.bindings] == [32, 22]
+        kinds = [[op.type for op in desc.blocks[binding.block].ops] for binding in train.bindings]
+        assert all("over_shards" not in each for each in kinds)
+        products[name] = [each.count("matmul") for each in kinds]
+        with closing(runtime.Run(desc, tmp_path, engine=engine)) as run:
+            run.train()
+            trained[name] = {state: array.copy() for state, array in run.states.arrays.items()}
+    assert products["shards"] == [4 * products["whole"][0], 3 * products["whole"][1]], "32 = 4 x 8 and 22 = 8 + 8 + 6"
+    require_close(trained["shards"], trained["whole"], 1e-5)
 
 
 def refusal(program: Program, **options) -> str:
