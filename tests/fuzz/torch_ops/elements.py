@@ -24,6 +24,7 @@ TORCH |= {
     "hard_swish": F.hardswish,
     "stop_gradient": lambda x: x.detach(),
     "when_training": lambda training, prediction: training.clone(),
+    "over_shards": lambda x, weight=None, **_: x.detach(),
     "identity": lambda x: x + 0,
 }
 TORCH["add"], TORCH["sub"] = torch.add, torch.sub
