@@ -23,6 +23,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # the name that type checkers know; typing itself is slow to import
 if TYPE_CHECKING:
     from compiler.build.compiled import Compiled as Compiled
+    from compiler.build.mixed import mixed as mixed
     from compiler.build.plugins import use_plugin as use_plugin
     from compiler.build.program import Program as Program
     from compiler.errors import CompileError as CompileError
@@ -53,6 +54,7 @@ _FAMILIES = ("clipping", "initialisers", "optimizers", "trust_ratios")
 
 _NAMES = {
     "compiler.build.compiled": "Compiled",
+    "compiler.build.mixed": "mixed",
     "compiler.build.plugins": "use_plugin",
     "compiler.build.program": "Program",
     "compiler.errors": "CompileError LimitError",

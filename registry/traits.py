@@ -56,6 +56,7 @@ class Traits:
         involution: True if f(f(x)) has the bits of x.
         keeps_single: True if the result has the bits of the operand where the reduced axes, the attribute `axes`, have
             one index each; for operands of any dtype, or of integers and bool only.
+        lowered: names of the operands that mixed precision rounds to bfloat16.
         stops: True if the elements of its operands may stop the run, such as an index that is out of range.
         identity_operand: the number that leaves the other operand as it is.
         example: a call for dtype inference, if operands of one shape do not do.
@@ -70,6 +71,7 @@ class Traits:
     idempotent: bool = False
     involution: bool = False
     keeps_single: Literal["", "always", "for integers"] = ""
+    lowered: tuple[str, ...] = ()
     stops: bool = False
     identity_operand: IdentityOperand | None = None
     example: Example | None = None
@@ -133,6 +135,11 @@ def keeps_single_integers(op: T) -> T:
 def stops(op: T) -> T:
     """Declare that the elements of the operands may stop the run, such as an index that is out of range."""
     return _with(op, stops=True)
+
+
+def lowered(*operands: str) -> Callable[[T], T]:
+    """Declare the operands that mixed precision rounds: those of products, whose sums stay float32."""
+    return lambda op: _with(op, lowered=operands)
 
 
 def identity_operand(number: float, *, either: bool = False) -> Callable[[T], T]:

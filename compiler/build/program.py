@@ -18,6 +18,7 @@ from compiler.build.compiled import Compiled, compile_program
 from compiler.build.data import data_desc, run_desc, settle_best
 from compiler.build.declarations import Over, declared_state, declared_type, require_dtype, require_no_unnamed
 from compiler.build.locations import Locations, line_here
+from compiler.build.mixed import Mixed, with_mixed
 from compiler.build.opened import Opened, next_stream, opened, read_program, training_block
 from compiler.build.other_words import no_attribute_of_program
 from compiler.build.reports import Reports
@@ -539,7 +540,13 @@ class Program(metaclass=Renaming):
         )
 
     def compile(
-        self, passes: PassTable = PASSES, /, *, shards: int | None = None, **sizes: int | Sequence[int]
+        self,
+        passes: PassTable = PASSES,
+        /,
+        *,
+        mixed: Mixed | str | None = None,
+        shards: int | None = None,
+        **sizes: int | Sequence[int],
     ) -> Compiled:
         """Bind the symbols, run the passes, and return the finished program.
 
@@ -552,11 +559,15 @@ class Program(metaclass=Renaming):
         With `shards=K` a training step computes its batch in K shards, one after another, and adds their gradients in
         a balanced tree: its temporaries are those of a shard. docs/machines.md has what a batch has in common.
 
+        With `mixed="bfloat16"`, or `prograd.mixed("bfloat16", keep=["head.*"])`, operands of products are rounded to
+        bfloat16, which is also what the backward pass keeps of them; states, sums and updates stay float32.
+
         Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, a missing
         split or metric that `training` names, or a program that computes nothing.
         """
         if not isinstance(passes, PassTable):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise CompileError(f"compile: {passes!r} is given without the symbol that it binds; write batch={passes!r}")
+        passes = with_mixed(passes, mixed)
         with no_garbage_collection():
             program = self._assembled()
             if shards is not None:

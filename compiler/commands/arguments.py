@@ -127,6 +127,11 @@ def _compile(verbs: Any) -> None:
     _add_dump_after(verb)
     verb.add_argument("--without", action="append", default=[], metavar="PASS", help="leave out this pass")
     verb.add_argument(
+        "--mixed",
+        metavar="DTYPE",
+        help="round operands of products, and what the backward pass keeps of them, to this dtype: bfloat16",
+    )
+    verb.add_argument(
         "--option", action="append", default=[], metavar="PASS.NAME=VALUE", help="option of a pass; see compiler passes"
     )
 

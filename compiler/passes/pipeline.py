@@ -17,6 +17,7 @@ from compiler.passes.hoist_invariants import hoist_invariants
 from compiler.passes.leave_frozen import leave_frozen
 from compiler.passes.list_operators import list_operators
 from compiler.passes.merge_identical import merge_identical
+from compiler.passes.mixed_precision import mixed_precision
 from compiler.passes.order_ops import order_ops
 from compiler.passes.pass_table import Pass, PassTable
 from compiler.passes.plan_memory import plan_memory
@@ -40,8 +41,17 @@ PASSES = PassTable(
             establishes={"nothing dead": "gradient rules append gradients without readers; now each op has a reader"},
         ),
         Pass(
+            mixed_precision,
+            requires={
+                "inference forms": "entries that do not train round the operands of the ops that they run",
+                "nothing dead": "a product that nothing reads needs no copies",
+            },
+            establishes={"rounded": "the source blocks have the casts of mixed precision, if it is asked for"},
+        ),
+        Pass(
             bind_dimensions,
             requires={
+                "rounded": "bound blocks copy the casts",
                 "inference forms": "bound blocks copy the source blocks",
                 "nothing dead": "dead ops would be copied too",
             },

@@ -13,13 +13,14 @@ from registry.errors import require
 from registry.op import op
 from registry.shapes import require_equal_dtypes, require_float, show_shape, size_known
 from registry.spellings import Edges, Pair
-from registry.traits import example
+from registry.traits import example, lowered
 from registry.value import Value
 from registry.windows import four_edges, require_image, window_counts
 
 Numbers = tuple[int, ...]
 
 
+@lowered("x", "w")
 @op
 def conv2d(
     x: Value,
@@ -55,6 +56,7 @@ def conv2d_gradient(
     return dx, dw
 
 
+@lowered("dy", "w")
 @example((1, 2, 2, 1), (1, 1, 1, 1), shape=(1, 2, 2, 1))
 @op("dx")
 def conv2d_input_gradient(
@@ -88,6 +90,7 @@ def conv2d_input_gradient_gradient(
     return ddy, dw
 
 
+@lowered("x", "dy")
 @example((1, 2, 2, 1), (1, 2, 2, 1), shape=(1, 1, 1, 1))
 @op("dw")
 def conv2d_filter_gradient(

@@ -7,9 +7,11 @@ from registry.errors import require
 from registry.op import op
 from registry.ops.reduce import sum_to
 from registry.shapes import broadcast_shapes, require_equal_dtypes, require_float
+from registry.traits import lowered
 from registry.value import Value
 
 
+@lowered("a", "b")
 @op
 def matmul(a: Value, b: Value, *, transpose_a: bool = False, transpose_b: bool = False) -> TensorType:
     """Return the matrix product a @ b over the last two axes; the flags transpose an operand first.
@@ -39,6 +41,7 @@ def matmul_gradient(a: Value, b: Value, dy: Value, *, transpose_a: bool, transpo
     return sum_to(da, a), sum_to(db, b)
 
 
+@lowered("a", "b")
 @op
 def outer_sum(a: Value, b: Value) -> TensorType:
     """Return the outer product of the last axes, summed over leading axes: y[i, j] = sum a[..., i] * b[..., j]."""
