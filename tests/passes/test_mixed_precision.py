@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from prograd import CompileError, Program, normal, ops, sgd
 
 RATE = 0.1
 
+Array = np.ndarray[Any, np.dtype[Any]]
+
 
 def net() -> Program:
     program = Program("net", seed=1)
@@ -27,13 +30,13 @@ def net() -> Program:
     return program
 
 
-def rounded(x: np.ndarray) -> np.ndarray:
+def rounded(x: Array) -> Array:
     """Round float32 to bfloat16, to nearest, ties to even, by the exponent of each number and its 8 digits."""
     mantissa, exponent = np.frexp(x.astype(np.float64))
     return np.ldexp(np.rint(mantissa * 256), exponent - 8)
 
 
-def by_hand(x: np.ndarray, y: np.ndarray, w: np.ndarray, v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+def by_hand(x: Array, y: Array, w: Array, v: Array) -> tuple[float, Array, Array]:
     """Make a step in float64 with rounded operands of products; return the loss and the new weights."""
     hidden = np.maximum(rounded(x) @ rounded(w), 0)
     difference = rounded(hidden) @ rounded(v) - y
@@ -53,13 +56,13 @@ def test_a_training_step_has_rounded_operands_and_float32_states(tmp_path: Path,
     numbers = np.random.default_rng(0)
     x, y = numbers.normal(size=(32, 64)).astype("f4"), numbers.normal(size=(32, 16)).astype("f4")
     for _ in range(5):
-        w, v = np.array(run.state("w")), np.array(run.state("head.v"))
+        w, v = np.array(run.state["w"]), np.array(run.state["head.v"])
         loss, new_w, new_v = by_hand(x, y, w, v)
         assert float(run.step({"x": x, "y": y})["loss"]) == pytest.approx(loss, rel=1e-5)
-        assert run.state("w").dtype == np.float32
+        assert run.state["w"].dtype == np.float32
         # a sum that float32 rounds elsewhere may take an operand to the other neighbour in bfloat16
-        assert np.abs(run.state("w") - new_w).max() < 0.01 * np.abs(new_w - w).max()
-        assert np.abs(run.state("head.v") - new_v).max() < 0.01 * np.abs(new_v - v).max()
+        assert np.abs(run.state["w"] - new_w).max() < 0.01 * np.abs(new_w - w).max()
+        assert np.abs(run.state["head.v"] - new_v).max() < 0.01 * np.abs(new_v - v).max()
 
 
 def test_every_operand_of_a_product_is_widened_from_bfloat16() -> None:
