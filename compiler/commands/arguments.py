@@ -189,7 +189,7 @@ def _import_onnx(verbs: Any) -> None:
     verb.add_argument("--loss", metavar="NAME", help="train: a loss of ops, of the first result and an input `target`")
     verb.add_argument("--train", action="append", default=[], metavar="PATTERN", help="train matching parameters only")
     verb.add_argument("--optimizer", metavar="NAME:RATE", help="train with it, as in adam:1e-3")
-    verb.add_argument("--batch", type=int, metavar="N", help="the size of the first axis of the first input")
+    verb.add_argument("--batch", type=positive, metavar="N", help="the size of the first axis of the first input")
     _add_bind(verb, "the size of a symbol in the written program; 1 unless given")
     _add_output(verb, "the program file to write")
 

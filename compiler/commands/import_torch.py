@@ -32,7 +32,7 @@ def import_torch(options: argparse.Namespace) -> int | None:
         return 1 if table.rows else None
     program = from_torch(source, inputs, symbols=symbols, layout=options.layout)
     sizes = dict.fromkeys(program.symbols, 1) | sizes_given(options.bind)
-    compiled = program.compile(**sizes)
+    compiled = program.compile(mixed=None, **sizes)
     compiled.save(options.output, force=options.force)
     for name in compiled.arrays:
         note(options, f"note: the weights are in {name}, which must lie beside {options.output}")

@@ -82,6 +82,7 @@ PASSES = PassTable(
             hoist_invariants,
             requires={
                 "bound": "a loop of no rows is known when symbols have sizes",
+                "split": "loops of all shards are hoisted, each by itself",
                 "nothing frozen": "gradients of frozen parameters need not be hoisted",
             },
             establishes={"hoisted": "no loop computes in each iteration what it could compute once"},

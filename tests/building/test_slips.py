@@ -141,10 +141,10 @@ def test_options_that_there_are_not(here: Path):
 
 
 def test_rows_of_another_kind_of_file(here: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["execute", "p.pb", "--data", "d.parquet"]) == 4
+    assert main(["execute", "p.pb", "--data", "d.xlsx"]) == 4
     assert capsys.readouterr().err == (
-        "runtime: d.parquet: rows are read from .safetensors, .npz and .csv files; "
-        "compiler data pack d.parquet -o rows.safetensors makes one of what it can\n"
+        "runtime: d.xlsx: rows are read from .safetensors, .npz, .csv, .jsonl and .parquet files; "
+        "compiler data pack d.xlsx -o rows.safetensors makes one of what it can\n"
     )
 
 

@@ -179,7 +179,6 @@ def test_ops_lists_operators_and_knows_near_misses(capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "compiler: the following arguments are required: VERB; see compiler --help\n"),
         (
             ["sho"],
             "compiler: there is no verb 'sho'; did you mean 'show'?; see compiler --help",

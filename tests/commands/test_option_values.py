@@ -95,5 +95,6 @@ EXCEPTIONS = {
     ("bench", "--threads"),  # several numbers, to be compared
     ("sweep", "--set"),  # several values, likewise
     ("data pack", "--split"),  # it makes splits, and all others choose one
+    ("import onnx", "--input"),  # the file has the dtypes
     ("data pack", "--by"),  # what splits are made by
 }

@@ -17,6 +17,7 @@ from runtime.kernel import KERNELS
 RULES = {name: dtype_rules(op) for name, op in OPS.items()}
 
 FEWER = {
+    "over_shards": "A mean fits floats only.",
     "pad": "A value with fractions fits floats only.",
     "randint": "all within the dtype",
     "range": "Integers go up in whole steps only.",

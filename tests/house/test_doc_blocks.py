@@ -36,6 +36,7 @@ ELSEWHERE = {
     "docs/data.md": "house/test_docs.py",
     "docs/training.md": "house/test_docs.py",
     "docs/control-flow.md": "control/test_page.py",
+    "docs/machines.md": "stepping/test_shards.py",
     "docs/layers.md": "building/test_prograd_layers.py",
     "docs/half-floats.md": "running/test_half_training.py",
     "docs/guide/first-program.md": "house/test_guide.py",

@@ -184,7 +184,7 @@ def test_gather_and_where_take_16_bits(dtype):
 
 MOVERS = """
     cast constant full identity stop_gradient reshape transpose slice unslice pad split concat gather broadcast_to where
-    spill reload
+    spill reload when_training
 """
 
 

@@ -1,6 +1,8 @@
 """Steps that compute their batch in shards: a loop written by hand, and the same network without shards, judge them."""
 
+import re
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -221,3 +223,10 @@ def test_a_program_without_rows_has_no_shards():
     assert refusal(program, shards=2) == (
         "shards=2: the program trains on no rows, whose number is a symbol of all inputs"
     )
+
+
+def test_the_program_of_the_page_about_machines_compiles(capsys: pytest.CaptureFixture[str]):
+    page = (Path(__file__).parents[2] / "docs" / "machines.md").read_text(encoding="utf-8")
+    [script] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    exec(script, {})
+    assert "[256, 64]" in capsys.readouterr().out

@@ -40,9 +40,8 @@ def import_onnx(options: argparse.Namespace) -> int | None:
     _append_training(program, options)
     for text in program.notes_of_import:
         note(options, f"note: {text}")
-    compiled = program.compile(
-        **dict.fromkeys(program.symbols, 1) | _batch(program, options) | sizes_given(options.bind)
-    )
+    sizes = dict.fromkeys(program.symbols, 1) | _batch(program, options) | sizes_given(options.bind)
+    compiled = program.compile(mixed=None, **sizes)
     compiled.save(options.output, force=options.force)
     for name in compiled.arrays:
         note(options, f"note: the weights are in {name}, which must lie beside {options.output}")
