@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -33,14 +34,29 @@ class Network:
     optimizer: str = "adamw"
 
 
+def _torchvision() -> Any:
+    """Return the package, imported without its compiled operators, which a CPU build of PyTorch lacks."""
+    sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+    from frontends.torchvision_without_operators import torchvision
+
+    return torchvision()
+
+
+def _transformers() -> Any:
+    """Return the package, which imports torchvision where it is installed."""
+    with suppress(ModuleNotFoundError):
+        _torchvision()
+    import transformers
+
+    return transformers
+
+
 def _of_torchvision(name: str, **more: Any) -> Callable[[], Any]:
     def make() -> Any:
-        sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
         import torch
-        from frontends.torchvision_without_operators import torchvision
 
         torch.manual_seed(0)
-        module = torchvision().models.get_model(name, weights=None, num_classes=CLASSES, **more)
+        module = _torchvision().models.get_model(name, weights=None, num_classes=CLASSES, **more)
         return _with_loss(_without_dropout(module))
 
     return make
@@ -48,8 +64,8 @@ def _of_torchvision(name: str, **more: Any) -> Callable[[], Any]:
 
 def _bert() -> Any:
     import torch
-    import transformers
 
+    transformers = _transformers()
     torch.manual_seed(0)
     sizes = dict(hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024)
     none = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -61,8 +77,8 @@ def _bert() -> Any:
 
 def _gpt2() -> Any:
     import torch
-    import transformers
 
+    transformers = _transformers()
     torch.manual_seed(0)
     configuration = transformers.GPT2Config(
         n_embd=256,
