@@ -25,7 +25,7 @@ BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2
 
 
 class Access(NamedTuple):
-    """Who may ask, and where requests are logged.
+    """Hold the token that clients must send, and the function that logs requests.
 
     Attributes:
         token: the token that every request must bring; None for none.

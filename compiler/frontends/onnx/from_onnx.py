@@ -18,7 +18,7 @@ from compiler.frontends.onnx.reading import Tensors, checked, package, read
 from compiler.frontends.report import Table, told
 
 Inputs = Mapping[str, Sequence[int | str]]
-"""By input, its shape: numbers and symbols."""
+"""Shape of each input: sizes and names of symbols."""
 
 
 @overload

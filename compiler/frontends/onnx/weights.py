@@ -18,13 +18,13 @@ SLOTS: Final = {
     "SkipSimplifiedLayerNormalization": (2, 3), "LSTM": (1, 2, 3, 7), "GRU": (1, 2, 3), "RNN": (1, 2, 3),
     "PRelu": (1,), "Gather": (0,), "FusedMatMul": (0, 1), "BiasGelu": (1,), "FastGelu": (1,), "Einsum": (0, 1, 2),
 }  # fmt: skip
-"""By operator, the operands that are weights."""
+"""Positions of the operands that are weights, for each operator."""
 
 ADDED: Final = {"Add": (0, 1), "Mul": (0, 1), "Sub": (1,)}
-"""By operator, the operands that are weights if they are stored as initialisers of the graph."""
+"""Positions of the operands that are weights if the graph stores them as initialisers, for each operator."""
 
 STATISTICS: Final = {"BatchNormalization": (3, 4)}
-"""By operator, the operands that are running statistics."""
+"""Positions of the operands that are running statistics, for each operator."""
 
 THROUGH: Final = {"Identity", "Transpose", "Reshape", "Slice", "Concat", "Unsqueeze", "Squeeze", "Split", "Flatten"}
 """Operators that only rearrange what they read."""

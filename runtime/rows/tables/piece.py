@@ -36,7 +36,7 @@ class Piece(NamedTuple):
 def with_rows_before(pieces: Iterable[Piece], count: int) -> Iterator[Piece]:
     """Yield pieces that begin with the last `count` rows of the piece before; the first has more than `count` rows.
 
-    If there are not so many rows, all are one piece.
+    If all pieces together have at most `count` rows, they are one piece.
     """
     kept: Piece | None = None
     begun = False
