@@ -1,0 +1,32 @@
+"""The pages of the operators that front ends import; `make docs` prints each by the file of its front end."""
+
+# pyright: basic
+# The lambdas of a table have no types.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import getdoc
+from textwrap import fill
+from types import ModuleType
+
+WIDTH = 180
+"""Longest line of a page, in characters."""
+
+
+def operators_page(title: str, tables: str, text: str, families: Sequence[ModuleType], prefix: str = "") -> str:
+    """Return a page as Markdown: the operators by family, in the order of the alphabet.
+
+    Args:
+        title: title of the page.
+        tables: the folder of the tables.
+        text: the paragraph before the first family.
+        families: modules with a table `OPERATORS`, whose docstrings begin with a title.
+        prefix: beginning of names that the page leaves out.
+    """
+    parts = [f"# {title}", f"Made by `make docs`. The tables in `{tables}` are the place to edit.", text]
+    for family in families:
+        heading = (getdoc(family) or "").partition("\n")[0].removesuffix(".")
+        names = ", ".join(f"`{name.removeprefix(prefix)}`" for name in sorted(family.OPERATORS))
+        parts += [f"## {heading}", fill(names, WIDTH, break_long_words=False, break_on_hyphens=False)]
+    return "\n\n".join(parts) + "\n"
