@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import exp
+
 import numpy as np
 import pytest
 from fuzz.engines import stepped
@@ -112,3 +114,38 @@ def test_random_numbers_in_a_while_loop_and_its_condition():
     while number(streams[0]) < 0.6:
         value, count = value + np.float32(number(streams[1])), count + 1
     assert (float(found["last"]), int(found["trips"])) == (float(value), count)
+
+
+def chosen_by_hand(logits: np.ndarray, seed: int, stream: int, step: int) -> list[int]:
+    """The class of each row, by Python's own numbers and sums."""
+    found: list[int] = []
+    numbers = scalar_uniform(len(logits), "float64", seed=seed, stream=stream, step=step)
+    for row, u in zip(logits, numbers, strict=True):
+        sums, total = [], 0.0
+        for x in row:
+            total += exp(float(np.float32(x - row.max())))
+            sums.append(total)
+        found.append(min(sum(each <= u * total for each in sums), len(row) - 1))
+    return found
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_categorical_chooses_by_seed_stream_step_iteration_and_row(engine: str, threads: int):
+    program = Program(seed=7)
+    logits = program.input("logits", "float32", (3, 32, 80))
+
+    def outer(c: Value, rows: Value) -> tuple[Value, Value]:
+        _, inner = ops.scan(lambda c, _: (c, ops.categorical(rows)), c, length=2)
+        return c, inner
+
+    program.outputs(inside=ops.scan(outer, ops.sum(logits), logits)[1], outside=ops.categorical(logits[0]))
+    desc = program.compile().desc
+    inside, outside = sorted({op.random_stream for block in desc.blocks for op in block.ops if op.random_stream})
+    feed = np.random.default_rng(3).normal(0, 2, (3, 32, 80)).astype(np.float32)
+    found = stepped(desc, "predict", {"logits": feed}, 1, engine, threads)[0]
+    assert found["outside"].tolist() == chosen_by_hand(feed[0], 7, outside, 0)
+    for i in range(3):
+        for j in range(2):
+            wanted = chosen_by_hand(feed[i], 7, inside, step_of(step_of(0, i), j))
+            assert found["inside"][i, j].tolist() == wanted, (i, j)

@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import runtime
+from compiler.__main__ import main as compiler_main
 from prograd_proto.files import load
 from prograd_proto.identity import program_sha256
 
@@ -93,6 +94,15 @@ def test_the_character_model_learns_more_than_pairs_of_letters_and_writes_letter
     [codes] = run.predict({"start": padded(start)}, entry="write")["text"]
     words = set(codes.tobytes().decode("ascii").split())
     assert len({"the", "and", "to", "was", "she", "of", "it", "said", "in", "Alice"} & words) >= 4
+
+
+@pytest.mark.parametrize("name", ["characters", "decoder"])
+def test_the_loops_that_write_are_compiled(name: str, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("llvmlite", reason="the native engine is an extra")
+    assert compiler_main(["show", str(FOLDER / f"{name}.pb"), "--entry", "write", "--engine", "native"]) == 0
+    text = capsys.readouterr().out
+    assert "compiled with their blocks: scan 1" in text
+    assert "by NumPy" not in text
 
 
 @pytest.mark.parametrize("engine", ["reference", "native"])

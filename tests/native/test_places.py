@@ -93,6 +93,28 @@ def test_what_is_drawn_is_what_the_reference_draws(target, shape):
 
 @every_target
 @pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(1,), (3,), (4, 1), (3, 7), (5, 64), (2, 33, 65), (32, 256)], ids=str)
+def test_chosen_classes_are_those_of_the_reference(target, dtype, shape):
+    rng = np.random.default_rng(shape[-1])
+    operands = {
+        "usual": rng.normal(0, 4, shape),
+        "equal": np.zeros(shape),
+        "far": rng.choice([-1e30, -800.0, 700.0, 0.0, -np.inf], shape),
+        "odd": rng.choice([1.0, np.nan, np.inf, -np.inf], shape),
+        "none": np.full(shape, -np.inf),
+    }
+
+    def make(block, usual, equal, far, odd, none, seed, step):
+        for x in (usual, equal, far, odd, none):
+            yield OPS["categorical"](x, seed, step)
+        yield OPS["categorical"](usual * 0.25, seed, step) + 1
+
+    for got, wanted in both(target, {name: x.astype(dtype) for name, x in operands.items()}, make):
+        np.testing.assert_array_equal(got, wanted)
+
+
+@every_target
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_dropout_in_a_group_drops_what_it_drops_alone(target, dtype, shape):
     rng = np.random.default_rng(1)

@@ -63,6 +63,7 @@ class KernelContext(NamedTuple):
         fail_check: function that writes that a runtime check failed; see `KernelSteps.has_runtime_check`.
         finish: function that takes the result instead of memory, if an epilogue follows; see `FinishVector`.
         computed_operand: the first operand, if the kernel computes it where it packs it.
+        stream: the number of the op's random stream, if its rule is random.
     """
 
     f: Function
@@ -74,6 +75,7 @@ class KernelContext(NamedTuple):
     fail_check: Callable[[], None]
     finish: FinishVector | None = None
     computed_operand: ComputedOperand | None = None
+    stream: Value | None = None
 
 
 Write = Callable[[KernelContext, Value, Value], None]

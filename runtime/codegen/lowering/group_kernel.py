@@ -14,7 +14,7 @@ from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.nodes import Additions, Node, Nodes
 from runtime.codegen.lowering.view import View
-from runtime.codegen.rules import CustomKernel, KernelContext, KernelSteps, Pointwise, Product
+from runtime.codegen.rules import CustomKernel, KernelContext, KernelSteps, Pointwise, Product, is_random
 from runtime.placement.alignment import aligned
 
 CHECK_WORDS: Final = 2
@@ -84,7 +84,8 @@ class GroupKernel:
         node = self.group.nodes[0]
         inputs = [indices.get(name) if name else None for name in node.inputs]
         outputs = [indices[name] for name in node.outputs if name in indices]
-        return KernelContext(f, inputs, outputs, shared, own, indices, refuse)
+        stream = f.load(indices[stream_of(node.outputs[0])]) if is_random(node.rule) else None
+        return KernelContext(f, inputs, outputs, shared, own, indices, refuse, stream=stream)
 
     @cached_property
     def streams(self) -> list[Node]:
@@ -92,7 +93,7 @@ class GroupKernel:
 
         The number of the stream is not part of the code, so that others may share the code.
         """
-        return [node for node in self.group.nodes if isinstance(node.rule, Pointwise) and node.rule.is_random]
+        return [node for node in self.group.nodes if is_random(node.rule)]
 
     @cached_property
     def key(self) -> str:

@@ -11,6 +11,7 @@ special     the error functions and the gamma functions
 copy        casts and broadcasts
 fill        tensors computed from indices alone, triangles of matrices
 random      random numbers, dropout
+sampling    choices by random numbers
 augment     the choice between training and prediction
 update      sgd, momentum
 adam        Adam and similar updates
@@ -75,6 +76,7 @@ from runtime.codegen.rules import random as random
 from runtime.codegen.rules import recurrent as recurrent
 from runtime.codegen.rules import reductions as reductions
 from runtime.codegen.rules import rounding as rounding
+from runtime.codegen.rules import sampling as sampling
 from runtime.codegen.rules import scan as scan
 from runtime.codegen.rules import scatter as scatter
 from runtime.codegen.rules import shape as shape
@@ -92,4 +94,5 @@ from runtime.codegen.rules.rule import Pointwise as Pointwise
 from runtime.codegen.rules.rule import Product as Product
 from runtime.codegen.rules.rule import Reduction as Reduction
 from runtime.codegen.rules.rule import Rule as Rule
+from runtime.codegen.rules.rule import is_random as is_random
 from runtime.codegen.rules.rule import rule_of as rule_of

@@ -160,6 +160,7 @@ class CustomKernel:
         row_selection: how the op fills the producer slot of a product, if its result consists of rows of an operand.
         overwrites_first: True if the result may lie in the memory of the first operand: work items read rows of it that
             they write themselves, before they write them.
+        is_random: True if the kernel reads the number of the op's random stream, as `KernelContext.stream`.
         variant: name of the variant, if a pass replaced the rule of the op.
         joined: descriptions of ops that the kernel computes in addition, or of parts of the op that it leaves out, as
             `compiler show` prints them.
@@ -176,6 +177,7 @@ class CustomKernel:
     ) = None
     row_selection: RowSelection | None = None
     overwrites_first: bool = False
+    is_random: bool = False
     variant: str = ""
     joined: tuple[str, ...] = ()
 
@@ -199,6 +201,11 @@ class Decomposition:
 
 
 Rule = Pointwise | Product | Reduction | CustomKernel | Decomposition
+
+
+def is_random(rule: Rule | None) -> bool:
+    """Return True if an op with this rule draws from its random stream."""
+    return isinstance(rule, Pointwise | CustomKernel) and rule.is_random
 
 
 def pointwise(

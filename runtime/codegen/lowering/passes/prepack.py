@@ -25,7 +25,7 @@ from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.kernel_plans import KernelPlans
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Nodes
-from runtime.codegen.rules import KernelSteps, Pointwise
+from runtime.codegen.rules import KernelSteps, is_random
 from runtime.placement.alignment import aligned
 from runtime.step import spills
 
@@ -92,5 +92,5 @@ def _candidates(
 
 def _is_repeatable(group: Group, steps: KernelSteps) -> bool:
     """Return True if a group draws no random bits, moves nothing to a file and has no runtime check."""
-    draws = any(isinstance(node.rule, Pointwise) and node.rule.is_random for node in group.nodes)
+    draws = any(is_random(node.rule) for node in group.nodes)
     return not (draws or steps.has_runtime_check or spills(group.nodes[0].op.type))
