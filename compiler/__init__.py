@@ -6,6 +6,7 @@ build         programs, tensors, states and data, as messages from the first cal
 train         gradients, updates, learning rates, clipping and initial values, appended by `minimize`
 passes        the passes of `compile`: their table, and one file a pass
 frontends     imports of models of other frameworks
+onnx_operators operators of ONNX and of prograd in terms of each other, by family
 analyses      questions about a block: graphs, costs, lifespans, reports
 planning      the passes of `plan`: memory budgets, spilled values, space for threads
 data          rows packed from tables, arrays, images and text

@@ -62,8 +62,8 @@ OF_ROWS = {"numpy", "runtime.dtypes", "runtime.errors", "runtime.files", "runtim
 PACKING = ("compiler/data/", "compiler/commands/data.py", "prograd/data.py")
 """Folders and files that pack rows; nothing imports them before rows are packed."""
 
-ARRAYS = "compiler/frontends/onnx/"
-"""Folder that may import NumPy: tensors of ONNX files are arrays, and nothing imports it before a file is imported."""
+ARRAYS = ("compiler/frontends/onnx/", "compiler/onnx_operators/", "compiler/exporters/onnx/")
+"""Folders that may import NumPy: tensors of ONNX files are arrays, and nothing imports them before a file is needed."""
 
 ENGINES = {
     "runtime/engines/choice.py": "the engines by name",

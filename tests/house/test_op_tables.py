@@ -20,8 +20,8 @@ ALLOWED = {
     "registry/numpy_calls.py": "names of NumPy's functions, some of which are also names of operators",
     "compiler/passes/leave_frozen.py": "ops that clipping by a global norm appends, which the pass removes again",
     "compiler/commands/imports/import_onnx.py": "public names of optimizers, which a caller chooses among",
-    "compiler/frontends/onnx/operators/index.py": "words of ONNX for what updates of one element do",
-    "compiler/frontends/onnx/operators/recurrent.py": "ONNX's names of activations",
+    "compiler/onnx_operators/index.py": "words of ONNX for what updates of one element do",
+    "compiler/onnx_operators/recurrent.py": "ONNX's names of activations",
     "compiler/train/initialisers.py": "names of distributions, which a caller chooses among",
     "compiler/train/optimizers.py": "the public names of the file, which optimizers share with their operators",
 }

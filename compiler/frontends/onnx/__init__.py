@@ -7,7 +7,6 @@ weights       which tensors are parameters
 walk          the walk over the nodes
 functions     operators that ONNX defines by simpler ones
 node          a node with its operands, and mappings made of functions
-operators     the operators of ONNX in terms of prograd's
 operators_page  their page in the documentation
 constants     values that depend on sizes at most, computed while importing
 dtypes        element types

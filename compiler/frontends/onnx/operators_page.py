@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from compiler.frontends import operators_page as pages
-from compiler.frontends.onnx.operators import FAMILIES, OPERATORS
+from compiler.onnx_operators import FAMILIES, IMPORTS
 
 
 def operators_page() -> str:
     """Return the page as Markdown: the operators by family, in the order of the alphabet."""
     text = (
-        f"[`from_onnx`](from-onnx.md) imports these {len(OPERATORS)} operators. An operator that it lacks is replaced "
+        f"[`from_onnx`](from-onnx.md) imports these {len(IMPORTS)} operators. An operator that it lacks is replaced "
         "by the function\nbody that ONNX defines for it, if there is one."
     )
-    return pages.operators_page("Operators of ONNX", "compiler/frontends/onnx/operators/", text, FAMILIES)
+    tables = [(family, family.IMPORTS) for family in FAMILIES]
+    return pages.operators_page("Operators of ONNX", "compiler/onnx_operators/", text, tables)
 
 
 if __name__ == "__main__":

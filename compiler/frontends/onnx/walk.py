@@ -19,10 +19,10 @@ from compiler.frontends.onnx.constants import CARRIED, Constant, Store, Symbols
 from compiler.frontends.onnx.dtypes import DTYPES, dtype_name
 from compiler.frontends.onnx.functions import body_of, inlined
 from compiler.frontends.onnx.node import MISSING, Node
-from compiler.frontends.onnx.operators import OPERATORS
 from compiler.frontends.onnx.places import line_of
 from compiler.frontends.onnx.reading import Tensors, package
 from compiler.frontends.report import Problem
+from compiler.onnx_operators import IMPORTS
 from prograd_proto import ProgramError
 from registry import Block, ops
 
@@ -104,7 +104,7 @@ class Walk:
                 f"{self.tensors.path}: a node {node.op_type} reads {error.args[0]!r}, which nothing before it makes"
             ) from None
         if any(x is MISSING for x in operands):
-            if operator not in OPERATORS:
+            if operator not in IMPORTS:
                 self._problem(operator, node, "has no counterpart")
             return self._lost(node)
         try:
@@ -142,7 +142,7 @@ class Walk:
             if known is not None:
                 return self._with_parameters(node, known)
         self._infer(node, domain, operands)
-        mapping = OPERATORS.get(operator)
+        mapping = IMPORTS.get(operator)
         if mapping is None:
             return self._unfolded(node, domain, operator)
         self.block.prefix = ""

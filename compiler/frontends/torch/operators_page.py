@@ -12,7 +12,8 @@ def operators_page() -> str:
         f"[`from_torch`](from-pytorch.md) imports these {len(OPERATORS)} operators of ATen. Operators that it lacks are"
         " first\nsplit up by `torch.export` where PyTorch can do so."
     )
-    return pages.operators_page("Operators of PyTorch", "compiler/frontends/torch/operators/", text, FAMILIES, "aten.")
+    tables = [(family, family.OPERATORS) for family in FAMILIES]
+    return pages.operators_page("Operators of PyTorch", "compiler/frontends/torch/operators/", text, tables, "aten.")
 
 
 if __name__ == "__main__":

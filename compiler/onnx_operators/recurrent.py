@@ -187,4 +187,4 @@ class _Step:
         return self.f[0](o) * self.f[2](c), c
 
 
-OPERATORS: Final[dict[str, Mapping]] = {"RNN": _recurrent, "GRU": _recurrent, "LSTM": _recurrent}
+IMPORTS: Final[dict[str, Mapping]] = {"RNN": _recurrent, "GRU": _recurrent, "LSTM": _recurrent}

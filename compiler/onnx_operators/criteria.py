@@ -38,7 +38,7 @@ def _cross_entropy(node: Node, scores: Value, labels: Value, weights: Value | No
     return (loss, logs) if is_softmax else loss
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "SoftmaxCrossEntropyLoss": on_plain(_cross_entropy),
     "NegativeLogLikelihoodLoss": on_plain(_cross_entropy),
 }

@@ -277,7 +277,7 @@ def _roi_align(node: Node, x: Value, rois: Value, batch: Value) -> Value:
     return ops.transpose(pooled, axis=(0, 3, 1, 2))
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "Resize": _resize,
     "Upsample": _resize,
     "GridSample": _grid_sample,

@@ -1,6 +1,7 @@
-"""The operators of ONNX in terms of prograd's: a table by family, named like those of the registry.
+"""The operators of ONNX and those of prograd in terms of each other: the tables of a family are in one file.
 
-A mapping is a function of a `Node`. It appends ops and returns the result, or a tuple of the results.
+`IMPORTS` has the operators of ONNX. A mapping is a function of a `Node`. It appends ops and returns the result, or a
+tuple of the results.
 
 activation  activation functions
 attention   attention and rotary positions
@@ -26,7 +27,7 @@ from __future__ import annotations
 from typing import Final
 
 from compiler.frontends.onnx.node import Mapping
-from compiler.frontends.onnx.operators import (
+from compiler.onnx_operators import (
     activation,
     attention,
     control,
@@ -51,7 +52,7 @@ FAMILIES: Final = (
     resize, shape, signal, update,
 )  # fmt: skip
 
-OPERATORS: Final[dict[str, Mapping]] = {
-    name: mapping for family in FAMILIES for name, mapping in family.OPERATORS.items()
+IMPORTS: Final[dict[str, Mapping]] = {
+    name: mapping for family in FAMILIES for name, mapping in family.IMPORTS.items()
 }
-"""All mappings by the name of ONNX's operator, with its domain if that is not ONNX's own."""
+"""All mappings to prograd by the name of ONNX's operator, with its domain if that is not ONNX's own."""

@@ -13,9 +13,9 @@ import numpy as np
 
 from compiler.frontends.arranged import Arranged, arranged
 from compiler.frontends.onnx.node import Mapping, Node, cast, is_integer, on_plain
-from compiler.frontends.onnx.operators.conv import Window, window_of
 from compiler.frontends.torch.operators.conv import first, last
 from compiler.frontends.torch.operators.reduce import reduced
+from compiler.onnx_operators.conv import Window, window_of
 from prograd_proto import ProgramError
 from registry import Value, ops
 
@@ -184,7 +184,7 @@ def _col2im(node: Node, x: Value, shape: Value, block: Value) -> Value:
     return y[(slice(None), slice(None), *(slice(pads[i], pads[i] + image[i]) for i in range(axes)))]
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "MaxPool": _max_pool,
     "AveragePool": _avg_pool,
     "LpPool": _lp_pool,

@@ -287,7 +287,7 @@ def _range(node: Node) -> Any:
     return node.walk.constant(np.arange(first, last, step, dtype=first.dtype))
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "Reshape": _reshape,
     "Flatten": _flatten,
     "Transpose": _transpose,

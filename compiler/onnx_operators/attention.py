@@ -129,7 +129,7 @@ def _whole_mask(node: Node, q: Value, mask: Value, total: int) -> Value:
     return ops.pad(mask, before=(0,) * mask.rank, after=after, value=-np.inf) if missing > 0 else mask
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "Attention": on_plain(_attention),
     "RotaryEmbedding": on_plain(_rotary),
 }

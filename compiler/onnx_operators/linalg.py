@@ -66,7 +66,7 @@ def _einsum(node: Node) -> Arranged:
     return arranged(ops.einsum(equation, *map(plain, node.tensors())))
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "MatMul": lambda node: matmul(node.tensor(0), node.tensor(1)),
     "Gemm": _gemm,
     "Einsum": _einsum,

@@ -105,7 +105,7 @@ def converted(node: Node, x: Arranged, dtype: str) -> Arranged:
     return wrapped(node, y, dtype) if node.dtypes[0] != dtype else y
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "Add": binary(ops.add),
     "Sub": binary(ops.sub),
     "Mul": binary(ops.mul),

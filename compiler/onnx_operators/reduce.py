@@ -111,7 +111,7 @@ def _topk(node: Node) -> Any:
     return tuple(map(arranged, ops.topk(x, k=k, axis=axis, largest=bool(node.attribute("largest", 1)))))
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "ReduceSum": _reduction(ops.sum, 13),
     "ReduceMean": _reduction(_mean),
     "ReduceMax": _reduction(ops.max, empty=("least",)),

@@ -141,7 +141,7 @@ def _causal(node: Node) -> tuple[Arranged, Arranged]:
     return arranged(y), arranged(rest)
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "ConvInteger": _integer,

@@ -79,4 +79,4 @@ def _stft(node: Node, x: Value, step: Value, window: Value | None = None, length
     return ops.stack(a, b, axis=-1)
 
 
-OPERATORS: Final[dict[str, Mapping]] = {"DFT": on_plain(_dft), "STFT": on_plain(_stft)}
+IMPORTS: Final[dict[str, Mapping]] = {"DFT": on_plain(_dft), "STFT": on_plain(_stft)}

@@ -76,7 +76,7 @@ def _bound(node: Node, number: int) -> float | int | Arranged | None:
     return x.array().reshape(-1)[0].item()
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "Relu": _relu,
     "Clip": _clip,
     "LeakyRelu": with_attributes(ops.leaky_relu, alpha=0.01),

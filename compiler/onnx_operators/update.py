@@ -58,7 +58,7 @@ def _momentum(node: Node, rate: Value, step: Value, x: Value, dx: Value, v: Valu
     return x - rate * (dx + v * alpha if node.attribute("mode") == "nesterov" else v), v
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "ai.onnx.preview.training.Adagrad": _optimizer(_adagrad, 3),
     "ai.onnx.preview.training.Adam": _optimizer(_adam, 4),
     "ai.onnx.preview.training.Momentum": _optimizer(_momentum, 3),

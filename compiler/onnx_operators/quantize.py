@@ -12,8 +12,8 @@ from compiler.frontends.arranged import arranged, plain
 from compiler.frontends.onnx.constants import CARRIED
 from compiler.frontends.onnx.dtypes import dtype_name
 from compiler.frontends.onnx.node import Mapping, Node, cast, cast_to, on_plain
-from compiler.frontends.onnx.operators.conv import channels, convolved
-from compiler.frontends.onnx.operators.linalg import matmul
+from compiler.onnx_operators.conv import channels, convolved
+from compiler.onnx_operators.linalg import matmul
 from registry import Value, ops
 
 LIMITS: Final = {"uint8": (0.0, 255.0), "int8": (-128.0, 127.0), "int16": (-32768.0, 32767.0), "uint16": (0.0, 65535.0)}
@@ -89,7 +89,7 @@ def _conv(node: Node, *operands: Value) -> Value:
     )
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "QuantizeLinear": on_plain(_quantize),
     "DequantizeLinear": on_plain(_dequantize),
     "com.microsoft.QuantizeLinear": on_plain(_quantize),

@@ -134,7 +134,7 @@ def _feature_extractor(node: Node, x: Value, indices: Value) -> Value:
     return ops.gather(x, cast(ops.reshape(indices, shape=(count,)), "int64"), axis=x.rank - 1)
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "Gather": _gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,

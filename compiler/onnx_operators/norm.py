@@ -22,9 +22,9 @@ from compiler.frontends.arranged import (
 )
 from compiler.frontends.extents import product
 from compiler.frontends.onnx.node import Mapping, Node, cast, cast_to
-from compiler.frontends.onnx.operators.conv import channels
 from compiler.frontends.torch.operators.conv import first, last
 from compiler.frontends.torch.operators.reduce import reduced
+from compiler.onnx_operators.conv import channels
 from registry import Value, ops
 
 
@@ -203,7 +203,7 @@ def _dropout(node: Node) -> Any:
     return y, arranged(node.full([e.plain() for e in x.shape], 1, "bool"))
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "BatchNormalization": _batch_norm,
     "InstanceNormalization": _instance_norm,
     "GroupNormalization": _group_norm,

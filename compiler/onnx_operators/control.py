@@ -13,8 +13,8 @@ from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, squeezed
 from compiler.frontends.onnx.constants import Constant
 from compiler.frontends.onnx.node import MISSING, Mapping, Node
-from compiler.frontends.onnx.operators.shape import joined
 from compiler.frontends.torch.operators.shape import sliced, split
+from compiler.onnx_operators.shape import joined
 from registry import ops
 
 MAX_TRIPS: Final = 4096
@@ -165,7 +165,7 @@ def _sequence_map(node: Node) -> tuple[Any, ...]:
     return tuple(made)
 
 
-OPERATORS: Final[dict[str, Mapping]] = {
+IMPORTS: Final[dict[str, Mapping]] = {
     "If": _if,
     "Loop": _loop,
     "Scan": _scan,
