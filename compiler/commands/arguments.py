@@ -168,7 +168,7 @@ def _import_onnx(verbs: Any) -> None:
         "write an ONNX file as a program, with its weights beside it",
         "The program predicts under the names of the file. With --loss and --optimizer it also trains the parameters\n"
         'that match --train, all of them unless given. Reading runs no code. It needs pip install "prograd[onnx]".',
-        "compiler import onnx model.onnx -o model.pb",
+        "compiler import model.onnx -o model.pb",
         "compiler import onnx model.onnx --loss softmax_cross_entropy --train 'head.*' --optimizer adam:1e-3 --batch 16"
         " -o tune.pb",
     )

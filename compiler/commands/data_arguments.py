@@ -6,6 +6,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from typing import Any
 
+from compiler.commands.imports.format_of import IMPORTS, format_of
 from compiler.data.options import SPLIT_METHODS
 from prograd_proto.spelling import closest
 from runtime.command_line.parsing import add_verb
@@ -13,11 +14,21 @@ from runtime.command_line.values import int64, one_of, positive
 
 
 def with_verbs_of_two_words(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with `data` or `import` and the next word as one word."""
+    """Return the arguments with `data` or `import` and the next word as one word.
+
+    `import model.onnx` and `import net.pt2` are completed by the suffix of the file, `import nets:make` by its colon.
+    """
     words = list(arguments)
     at = next((i for i, word in enumerate(words) if not word.startswith("-")), len(words))
-    if words[at : at + 1] in (["data"], ["import"]) and len(words) > at + 1:
-        words[at : at + 2] = [" ".join(words[at : at + 2])]
+    verb = words[at] if at < len(words) else ""
+    if verb not in ("data", "import") or len(words) == at + 1:
+        return words
+    if verb == "import" and words[at + 1] not in IMPORTS:
+        kind = format_of(words[at + 1 :])
+        if kind is not None:
+            words[at] = f"import {kind}"
+        return words
+    words[at : at + 2] = [" ".join(words[at : at + 2])]
     return words
 
 

@@ -52,7 +52,5 @@ FAMILIES: Final = (
     resize, shape, signal, update,
 )  # fmt: skip
 
-IMPORTS: Final[dict[str, Mapping]] = {
-    name: mapping for family in FAMILIES for name, mapping in family.IMPORTS.items()
-}
+IMPORTS: Final[dict[str, Mapping]] = {name: mapping for family in FAMILIES for name, mapping in family.IMPORTS.items()}
 """All mappings to prograd by the name of ONNX's operator, with its domain if that is not ONNX's own."""

@@ -38,7 +38,8 @@ def _shrink(node: Node) -> Arranged:
 
 def _prelu(node: Node) -> Arranged:
     x, slope = node.tensor(0), node.tensor(1)
-    if slope.rank == 1 and x.rank > 2 and slope.shape[0] == x.shape[1] != x.shape[-1]:  # old files: per channel
+    is_per_channel = slope.rank == 1 and x.rank > 2 and slope.shape[0] == x.shape[1]
+    if is_per_channel and (node.version < 7 or x.shape[1] != x.shape[-1]):  # so old files have it
         for _ in range(x.rank - 2):
             slope = unsqueezed(slope, slope.rank)
     if is_integer(x):

@@ -60,9 +60,15 @@ def _batch_norm(node: Node) -> Any:
     """Return a batch normalisation; one whose statistics are states follows the batches when it is trained."""
     x, scale, bias, mean, variance = (node.tensor(i) for i in range(5))
     epsilon, momentum = float(node.attribute("epsilon", 1e-5)), float(node.attribute("momentum", 0.9))
-    if node.attribute("training_mode", 0):
+    if node.attribute("training_mode", 0) or (node.version < 14 and node.wants(1)):
         return _by_batch(x, scale, bias, mean, variance, epsilon, momentum)
-    if node.walk.is_state(mean) and node.walk.is_state(variance) and x.rank >= 2 and x.dtype == mean.dtype:
+    if (
+        node.walk.is_state(mean)
+        and node.walk.is_state(variance)
+        and x.rank >= 2
+        and x.dtype == mean.dtype
+        and mean.rank == 1
+    ):
         y, new_mean, new_variance, *_ = ops.batch_norm(
             last(x),
             ordered(scale, (0,)),
@@ -77,7 +83,7 @@ def _batch_norm(node: Node) -> Any:
     dtype = x.dtype
     weights = pointwise(lambda v, s: cast(s, v.dtype) * ops.rsqrt(v + epsilon), variance, scale)
     x, bias = cast_to(x, mean.dtype), cast_to(bias, mean.dtype)
-    mean, weights, bias = (channels(w, x.rank) if x.rank > 1 else w for w in (mean, weights, bias))
+    mean, weights, bias = (channels(w, x.rank) if w.rank == 1 < x.rank else w for w in (mean, weights, bias))
     y = pointwise(lambda v, m, w, b: (v - m) * w + b, x, mean, weights, bias)
     return cast_to(y, dtype)
 

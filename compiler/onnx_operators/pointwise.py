@@ -20,7 +20,7 @@ BITS: Final = {"int8": 8, "int16": 16, "uint16": 16, "uint32": 32}
 
 
 def _div(node: Node) -> Arranged:
-    a, b = node.tensor(0), node.tensor(1)
+    a, b = node.pair()
     if is_integer(a):  # truncates
         return pointwise(lambda p, q: ops.floor_div(p - ops.fmod(p, q), q), a, b)
     return pointwise(ops.div, a, b)
@@ -31,7 +31,7 @@ def _mod(node: Node) -> Arranged:
 
 
 def _pow(node: Node) -> Arranged:
-    a, b = node.tensor(0), node.tensor(1)
+    a, b = node.pair()
     exponent = None if isinstance(node.operands[1], Arranged) else node.operands[1].trials[0]
     if exponent is not None and exponent.size == 1 and b.rank <= a.rank and not is_integer(a):
         number = float(exponent.reshape(-1)[0])

@@ -44,6 +44,8 @@ def _targets(node: Node, old: list[Extent], is_old: bool) -> tuple[list[float], 
     """Return the scale and the size of each axis, and the region that is resized; None where nothing changes."""
     if is_old:
         given = node.constant(1) if node.has(1) else node.attribute("scales")
+        if given is None:  # opset 1
+            given = [1.0, 1.0, node.attribute("height_scale"), node.attribute("width_scale")]
         scales, sizes, region = [float(s) for s in given], None, None
     else:
         crops = node.attribute("coordinate_transformation_mode") == CROP

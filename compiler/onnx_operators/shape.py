@@ -185,7 +185,8 @@ def _pad(node: Node) -> Arranged:
         value = _fill(node)
         axes = node.numbers(3) if node.has(3) else range(x.rank)
     else:
-        widths, value, axes = list(node.attribute("pads")), node.attribute("value", 0.0), range(x.rank)
+        widths = list(node.attribute("pads", node.attribute("paddings")))  # the name in opset 1
+        value, axes = node.attribute("value", 0.0), range(x.rank)
     half = len(widths) // 2
     pairs = [(0, 0)] * x.rank
     for i, axis in enumerate(axes):

@@ -1,4 +1,4 @@
-"""Optimizers as nodes of a graph, whose epsilons lie elsewhere than in ours."""
+"""Optimizers as nodes of a graph, whose epsilons lie elsewhere than in ours, and gradients."""
 
 # pyright: basic
 # onnx is imported by name and has no types here, nor have the lambdas of a table.
@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from compiler.frontends.arranged import arranged
+from compiler.errors import CompileError
+from compiler.frontends.arranged import arranged, like, plain
 from compiler.frontends.onnx.node import Mapping, Node
+from compiler.train.backward import gradients
 from registry import Value, ops
 
 
@@ -58,7 +60,19 @@ def _momentum(node: Node, rate: Value, step: Value, x: Value, dx: Value, v: Valu
     return x - rate * (dx + v * alpha if node.attribute("mode") == "nesterov" else v), v
 
 
+def _gradient(node: Node) -> tuple[Any, ...]:
+    """Return the gradients of the sum of a tensor of the graph with respect to others."""
+    names = list(node.attribute("xs"))
+    y, *xs = (node.lifted(node.walk.values[name]) for name in (node.attribute("y"), *names))
+    for name, x in zip(names, xs, strict=True):
+        if any(x.held(i) != x.shape[i] for i in range(x.rank)):
+            raise CompileError(f"the gradient with respect to {name!r}, which is another tensor repeated")
+    made = gradients(plain(y), [x.value for x in xs])
+    return tuple(like(x, x.value * 0.0 if dx is None else dx) for x, dx in zip(xs, made, strict=True))
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
+    "ai.onnx.preview.training.Gradient": _gradient,
     "ai.onnx.preview.training.Adagrad": _optimizer(_adagrad, 3),
     "ai.onnx.preview.training.Adam": _optimizer(_adam, 4),
     "ai.onnx.preview.training.Momentum": _optimizer(_momentum, 3),

@@ -35,8 +35,16 @@ def cases(kind: str) -> list[Any]:
     return sorted(load_model_tests(kind=KINDS[kind]), key=lambda case: case.name)
 
 
+def judged(case: Any, engine: str) -> Verdict:
+    """Return how a case ends on an engine; an error that is no sentence of ours is a reason too."""
+    try:
+        return verdict(case, engine)
+    except Exception as error:
+        return Verdict(f"{type(error).__name__}: {error}".splitlines()[0])
+
+
 def verdict(case: Any, engine: str) -> Verdict:
-    """Return how a case ends on an engine."""
+    """Return how a case ends on an engine; raise what import and run raise, but for the sentences of an import."""
     onnx: Any = import_module("onnx")
 
     if case.model_dir is None:

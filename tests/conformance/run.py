@@ -12,7 +12,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from conformance.backend import KINDS, Verdict, cases, verdict
+from conformance.backend import KINDS, Verdict, cases, judged
 
 LIST = Path(__file__).with_name("not_passing.tsv")
 
@@ -30,10 +30,7 @@ def main() -> int:
     found: dict[str, Verdict] = {}
     for case in cases(options.kind)[:: options.every]:
         if options.match in case.name:
-            try:
-                found[case.name] = verdict(case, options.engine)
-            except Exception as error:
-                found[case.name] = Verdict(f"{type(error).__name__}: {error}".splitlines()[0])
+            found[case.name] = judged(case, options.engine)
     failed = {name: v.reason for name, v in found.items() if v.reason}
     bound = sum(v.bound and not v.reason for v in found.values())
     print(f"{len(found) - len(failed)} of {len(found)} pass on {options.engine}, {bound} with inputs bound at import")

@@ -43,6 +43,20 @@ def test_a_file_becomes_a_program_that_predicts(net: dict[str, np.ndarray], caps
     np.testing.assert_allclose(prograd.load("net.pb").predict(x)["logits"], wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_the_suffix_says_which_format_a_file_has(net: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]):
+    assert main(["import", "net.onnx", "--check"]) == 0
+    assert main(["import", "--check", "net.onnx"]) == 0
+    assert main(["import", "net.onnx", "-o", "net.pb"]) == 0
+    assert Path("net.pb").exists()
+    capsys.readouterr()
+    for words in (["net.txt"], ["--check"]):
+        with pytest.raises(SystemExit):
+            main(["import", *words])
+        assert capsys.readouterr().err == (
+            "compiler: there is no verb 'import'; the verbs are import onnx, import torch; see compiler --help\n"
+        )
+
+
 def test_only_matching_parameters_are_trained(net: dict[str, np.ndarray]):
     words = ["--loss", "softmax_cross_entropy", "--train", "head.*", "--optimizer", "adam:1e-2", "--batch", "32"]
     assert main(["import", "onnx", "net.onnx", *words, "-o", "tune.pb"]) == 0

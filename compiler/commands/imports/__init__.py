@@ -1,4 +1,5 @@
 """Verbs that import models.
 
 import_onnx    the verb `import onnx`
+format_of      the format of a model by the name of its file
 """

@@ -10,6 +10,7 @@ node          a node with its operands, and mappings made of functions
 operators_page  their page in the documentation
 constants     values that depend on sizes at most, computed while importing
 dtypes        element types
+old_opsets    operators of opsets before 7
 places        the source line of a node
 """
 

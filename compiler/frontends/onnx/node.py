@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.errors import CompileError
-from compiler.frontends.arranged import Arranged, arranged, plain, pointwise
+from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, unsqueezed
 from compiler.frontends.extents import Extent
 from compiler.frontends.onnx.constants import CARRIED, Constant, Store
 from registry import Block, Value, ops
@@ -70,6 +70,14 @@ class Node:
         if x is None:
             raise CompileError(f"operand {number} is missing")
         return x
+
+    def pair(self) -> tuple[Arranged, Arranged]:
+        """Return the two operands of a function that broadcasts; before opset 7, `axis` aligns the second."""
+        a, b = self.tensor(0), self.tensor(1)
+        if self.version < 7 and self.attribute("broadcast", 0) and "axis" in self.attributes:
+            for _ in range(a.rank - self.axis(rank=a.rank) - b.rank):
+                b = unsqueezed(b, b.rank)
+        return a, b
 
     def optional(self, number: int) -> Arranged | None:
         """Return an operand as a tensor; None if it is left out."""
@@ -190,7 +198,7 @@ def with_attributes(function: Callable[..., Value], **defaults: Any) -> Mapping:
 
 def binary(function: Callable[..., Value]) -> Mapping:
     """Return the mapping of a function of two tensors that are broadcast."""
-    return lambda node: pointwise(function, node.tensor(0), node.tensor(1))
+    return lambda node: pointwise(function, *node.pair())
 
 
 def folded(function: Callable[..., Value]) -> Mapping:

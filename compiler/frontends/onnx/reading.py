@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from compiler.errors import CompileError
 
-MIN_OPSET: Final = 7
+MIN_OPSET: Final = 1
 """The oldest opset that is read."""
 
 MAX_DEPTH: Final = 16

@@ -19,6 +19,7 @@ from compiler.frontends.onnx.constants import CARRIED, Constant, Store, Symbols
 from compiler.frontends.onnx.dtypes import DTYPES, dtype_name
 from compiler.frontends.onnx.functions import body_of, inlined
 from compiler.frontends.onnx.node import MISSING, Node
+from compiler.frontends.onnx.old_opsets import is_old
 from compiler.frontends.onnx.places import line_of
 from compiler.frontends.onnx.reading import Tensors, package
 from compiler.frontends.report import Problem
@@ -130,7 +131,8 @@ class Walk:
         self.problems.append(Problem(operator, reason, node.name, line_of(node)))
 
     def _made(self, node: Any, domain: str, operator: str, operands: list[Any]) -> Sequence[Any]:
-        is_known = all(x is None or isinstance(x, Constant) for x in operands)
+        is_past = not domain and is_old(self.onnx, node.op_type, self.versions.get("", 1))
+        is_known = not is_past and all(x is None or isinstance(x, Constant) for x in operands)
         graphs = any(attribute.type in (5, 10) for attribute in node.attribute)
         if operator == "Shape" and not isinstance(operands[0], list):
             return [self._shape(node, operands[0])]

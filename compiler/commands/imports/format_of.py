@@ -1,0 +1,17 @@
+"""The format of a model by the name of its file: what `compiler import model.onnx` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+IMPORTS = {"onnx": ".onnx", "torch": ".pt2"}
+"""Suffix of the files that each verb of `import` reads."""
+
+
+def format_of(words: Sequence[str]) -> str | None:
+    """Return which verb of `import` reads the first source among the words."""
+    for word in words:
+        for kind, suffix in IMPORTS.items():
+            if word.lower().endswith(suffix) and not word.startswith("-"):
+                return kind
+    return "torch" if not words[0].startswith("-") and ":" in words[0] else None
