@@ -25,6 +25,7 @@ address_space   the system's limit on addresses, checked before a library reache
 philox          random bits of streams
 blas            BLAS on one thread
 usable_cores    the number of cores that this process may use, which is a run's default number of threads
+added_steps     the addition of steps that another compilation of a program has
 entries         entries with their bindings and feeds
 errors          errors of a run
 extras          packages that only some commands need

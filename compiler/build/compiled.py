@@ -123,12 +123,24 @@ class Compiled:
 
     def beside(self, folder: str | os.PathLike[str]) -> pb.ProgramDesc:
         """Return the program as saved into that folder; without its data if the file is missing."""
-        other = Compiled(copy_of(self.desc))
+        other = Compiled(copy_of(self.desc), self._passes)
         other._planned, other.arrays = self._planned, self.arrays
         if not all((Path(folder) / name).is_file() for name in data_files(self.desc, Path(folder))):
             other.desc.ClearField("data")
         other._complete(Path(folder))
         return other.desc
+
+    def with_rows(self, program: pb.ProgramDesc, rows: int) -> pb.ProgramDesc:
+        """Return `program`, which `beside` returned, compiled for steps of that number of rows as well.
+
+        Raises CompileError if the program has no symbol that counts rows, or cannot be compiled for that number.
+        """
+        other, symbol = copy_of(program), row_symbol(program)
+        sizes = sizes_of(other)
+        if symbol is None or symbol not in sizes:
+            raise CompileError(f"the program has steps of a fixed number of rows, and none of {rows}")
+        _compile_anew(other, {**sizes, symbol: [*in_order(sizes[symbol]), rows]}, self._passes)
+        return other
 
     if not TYPE_CHECKING:  # hidden from type checkers, which know the attributes
 
@@ -137,7 +149,7 @@ class Compiled:
 
     def _complete(self, folder: Path) -> None:
         """Add the sizes and hashes of the files to the program, and the rows of the last step of an epoch."""
-        if bind_last_batch(self.desc, folder) and self._planned is not None:
+        if bind_last_batch(self.desc, folder, self._passes) and self._planned is not None:
             budget, threads, spill, seconds = self._planned
             plan_program(self.desc, budget, threads, spill=spill, seconds=seconds)
         rows = set(data_files(self.desc, folder))
@@ -162,10 +174,15 @@ def bind_last_batch(program: pb.ProgramDesc, folder: Path, passes: PassTable = P
     sizes = with_last_batch(program, before, folder)
     if sizes == before:
         return False
+    _compile_anew(program, sizes, passes)
+    return True
+
+
+def _compile_anew(program: pb.ProgramDesc, sizes: Sizes, passes: PassTable) -> None:
     files = list(program.files)
     compile_program(program, sizes, passes=passes)
+    del program.files[:]
     program.files.extend(files)
-    return True
 
 
 def compile_program(

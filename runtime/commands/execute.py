@@ -149,6 +149,7 @@ def _train(
             epochs=options.epochs,
             steps=options.steps,
             data=feeds or options.split,
+            shuffle=False if feeds else None,
             fetch=list(dict.fromkeys([*fetch, *(watch.fetch if watch is not None else ())])),
             checkpoint=options.checkpoint,
             every=options.every,

@@ -185,8 +185,21 @@ def checked_array(bound: BoundEntry, feed: Feed, value: object) -> Array:
     if found.dtype != feed.type.dtype or not inner:
         raise DataError(
             f"entry {bound.name!r}: the feed {feed.name!r} is {shown_feed(feed)}, the array given is {found}"
+            f"{_remedy(feed, array)}"
         )
     return array
+
+
+def _remedy(feed: Feed, array: Array) -> str:
+    """Return how to change an array that almost fits a feed, as the end of an error; empty for any other array."""
+    shape = feed.type.static_shape
+    if feed.by_row and array.ndim == len(shape) + 1 and array.shape[1:] == (*shape[1:], 1):
+        return "; leave its last axis out, as in array[..., 0]"
+    if array.ndim != len(shape) or (feed.by_row and array.shape[1:] != shape[1:]) or feed.type.dtype != "int64":
+        return ""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        return f"; row {int(np.argwhere(~np.isfinite(array))[0][0])} of it is NaN or Inf"
+    return "; if these are whole numbers, give array.astype('int64')" if array.dtype.kind in "fb" else ""
 
 
 def as_array(value: object, dtype: str) -> Array:

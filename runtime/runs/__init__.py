@@ -28,7 +28,7 @@ torch_names        the position of the states of layers in a state dict of PyTor
 reproducer         a failed step as a program of its own
 run_record         a run in a small JSON file: its inputs, results and machine
 machine            everything besides the program that a result may depend on: versions and the CPU
-raw/               rows as a table has them, and predictions as people read them
+raw/               rows as callers and tables have them, and predictions as people read them
 shown/             states and fetches by name, as prompts and notebooks show them
 checkpoints/       a run in files: written while it trains, and read back to go on
 """

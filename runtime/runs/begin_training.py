@@ -81,10 +81,10 @@ def _begun(
         course.rows.seek(position.cursor)
     if position.steps:
         position.require_fitting(plan.per_epoch, [fetch.name for fetch in scalar_fetches(course.bindings[0])])
-    evaluated = None if plan.evaluate is None else session.rows(plan.evaluate.entry, plan.evaluate.split)
     change = options.change_data
-    require_same_rows(session, position, course.rows, evaluated, shuffled=plan.shuffle, change=change)
-    evaluate = _evaluation(session, plan.evaluate, evaluated)
+    require_same_rows(session, position, course.rows, course.evaluated, shuffled=plan.shuffle, change=change)
+    evaluate = _evaluation(session, plan.evaluate, course.evaluated)
+    standing.evaluates = "" if plan.evaluate is None else plan.evaluate.entry
     folder = None if options.checkpoint is None else CheckpointFolder(options.checkpoint, keep=options.keep)
     with _claimed(session, standing, folder, force=options.force):
         fill, end = _filling(session, course.rows)
@@ -124,7 +124,7 @@ def _filling(session: Session, rows: AnyRows) -> tuple[Fill, Callable[[], None]]
 
 def _steps_of(session: Session, standing: Standing, course: Course, fetch: Sequence[str], fill: Fill) -> RunStep:
     """Return a function that makes a step with the rows from a position on; all memory of the training is taken now."""
-    bindings, lengths, rows, plan = course
+    bindings, lengths, rows, plan, _ = course
     first = bindings[0]
     more = session.tensors(first, fetch)
     for bound in [*bindings[1:], *lengths]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.wording import as_asked
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
-from runtime.rows.by_feed import by_feed
 from runtime.rows.rows import Rows
+from runtime.runs.raw.in_memory import data_by_feed, is_of_known_length, split_rows, validation_rows
 from runtime.runs.session import Session
 
 if TYPE_CHECKING:
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from runtime.rows.streamed import Streamed
 
 _log = logging.getLogger("prograd")
+
+_REMAINDERS: Final[dict[str, pb.Remainder]] = {
+    "drop": pb.REMAINDER_DROP,
+    "exact": pb.REMAINDER_EXACT,
+    "partial": pb.REMAINDER_PARTIAL,
+}
 
 MAX_STEPS_AT_ONCE: Final = 4096
 """Upper bound on the steps made at once where nobody looks at the states between two events."""
@@ -33,8 +40,16 @@ class TrainingOptions(NamedTuple):
         entry: entry to train; by default the one that the program runs.
         epochs: total number of epochs; by default the program's, else 1.
         steps: total number of steps, in place of epochs.
-        data: another split, or an array per feed in place of the program's rows, which are then taken in order; or an
-            iterator of such mappings, a function that returns one, or a `Source`: see docs/data.md.
+        data: another split; or rows in memory: an array per feed, a frame of pandas or polars with a column per feed,
+            or a tuple (x, y) in the order of the program's inputs; or an iterator of such mappings, a function that
+            returns one, or a `Source`: see docs/data.md.
+        validation_data: rows in memory, or a split, to evaluate on at the end of each epoch.
+        validation_split: share of the rows in memory to evaluate on instead, between 0 and 1. With `shuffle` the seed
+            chooses them; otherwise they are the last rows.
+        shuffle: True to train on the rows in another order each epoch, which follows from the seed. By default as the
+            program's data says; rows in memory of a program without data are shuffled.
+        remainder: "partial", "drop" or "exact", as in `Program.data`: what becomes of rows in memory that do not fill
+            the last step of an epoch. By default as the program's data says, else "partial".
         steps_per_epoch: steps per epoch of a source, whose length is unknown; by default all steps are one epoch.
         fetch: tensors to fetch besides the entry's own; `Run.fetched` has them after the last step.
         checkpoint: folder for checkpoints.
@@ -52,7 +67,11 @@ class TrainingOptions(NamedTuple):
     entry: str | None = None
     epochs: int | None = None
     steps: int | None = None
-    data: str | Mapping[str, object] | Source | Batches | Callable[[], Batches] | None = None
+    data: str | Mapping[str, object] | tuple[object, ...] | Source | Batches | Callable[[], Batches] | None = None
+    validation_data: str | Mapping[str, object] | tuple[object, ...] | None = None
+    validation_split: float | None = None
+    shuffle: bool | None = None
+    remainder: Literal["drop", "exact", "partial"] | None = None
     fetch: Sequence[str] = ()
     checkpoint: str | os.PathLike[str] | None = None
     every: int | None = None
@@ -89,12 +108,14 @@ class Course(NamedTuple):
         lengths: where steps are of several lengths, the binding of each, the shortest first; else that of all steps.
         rows: rows to train on, before shuffling.
         plan: length and intervals.
+        evaluated: rows to evaluate on; None if the run does not evaluate.
     """
 
     bindings: list[BoundEntry]
     lengths: list[BoundEntry]
     rows: Rows | Streamed
     plan: Plan
+    evaluated: Rows | None
 
 
 def course_of(session: Session, options: TrainingOptions) -> Course:
@@ -104,8 +125,9 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
     entry = options.entry or session.training_entry()
     desc = program.run if program.run.entry == entry else pb.RunDesc()
     split = options.data if isinstance(options.data, str) else desc.split or "train"
-    asked = by_feed(options.data)
-    data = cast(Mapping[str, object], asked) if isinstance(asked, Mapping) else split
+    asked = data_by_feed(session, entry, options.data)
+    in_memory = isinstance(asked, Mapping)
+    data = cast(Mapping[str, object], asked) if in_memory else split
     if asked is None or isinstance(asked, str | Mapping):
         bindings, lengths, rows = session.steps(entry, session.rows(entry, data))
     else:
@@ -118,7 +140,13 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
             "call minimize on the Program before you compile it"
         )
     own_rows = (asked is None or isinstance(asked, str)) and bool(first.feeds)
-    remainder = program.data.remainder if session.data.exists else None
+    shuffle = _is_shuffled(session, options, own_rows=own_rows, in_memory=in_memory)
+    if in_memory and not len(rows):
+        raise DataError("the arrays given have no rows to train on")
+    evaluate, rows, evaluated = _evaluated(session, options, entry, desc, cast(object, asked), rows, shuffle=shuffle)
+    remainder = _remainder(session, options, in_memory=in_memory)
+    if in_memory and remainder in (None, pb.REMAINDER_PARTIAL) and session.add_step(entry, len(rows) % first.rows):
+        bindings, lengths, rows = session.steps(entry, cast(Rows, rows))
     last = last_batch(rows, bindings, remainder, split if own_rows else None)
     per_epoch = len(rows) // first.rows + (last is not None)
     plan = Plan(
@@ -126,9 +154,9 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
         batch=first.rows,
         per_epoch=per_epoch,
         seed=int(session.states.arrays["seed"]),
-        shuffle=own_rows and program.data.shuffle,
-        window=program.data.shuffle_rows,
-        evaluate=desc.evaluate if desc.HasField("evaluate") else None,
+        shuffle=shuffle,
+        window=program.data.shuffle_rows if own_rows else 0,
+        evaluate=evaluate,
         keep_best=desc.keep_best if desc.HasField("keep_best") else None,
         stop_after=desc.stop_after,
         every=options.every,
@@ -136,7 +164,55 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
     )
     if plan.shuffle and plan.window and len(lengths) > 1:
         _log.info("rows of unequal length are shuffled all together, not within windows of %d rows", plan.window)
-    return Course([first] if last is None else [first, last], lengths, rows, plan)
+    return Course([first] if last is None else [first, last], lengths, rows, plan, evaluated)
+
+
+def _is_shuffled(session: Session, options: TrainingOptions, *, own_rows: bool, in_memory: bool) -> bool:
+    """Return True if rows are taken in another order each epoch; raise UsageError if a source is to be shuffled."""
+    if options.shuffle and not (own_rows or in_memory):
+        raise UsageError("shuffle=True: rows of a source come in its own order, and cannot be shuffled")
+    if not (own_rows or in_memory):
+        return False
+    default = session.program.data.shuffle if session.data.exists or own_rows else True
+    return default if options.shuffle is None else options.shuffle
+
+
+def _remainder(session: Session, options: TrainingOptions, *, in_memory: bool) -> pb.Remainder | None:
+    """Return what becomes of rows that do not fill a step; None for as many rows as the steps allow."""
+    if options.remainder is None:
+        return session.program.data.remainder if session.data.exists else None
+    if options.remainder not in _REMAINDERS:
+        raise UsageError(f"remainder={options.remainder!r} is not one of {', '.join(_REMAINDERS)}")
+    if not in_memory:
+        raise UsageError("remainder belongs to rows in memory; Program.data says it for the rows of a file")
+    return _REMAINDERS[options.remainder]
+
+
+def _evaluated(
+    session: Session,
+    options: TrainingOptions,
+    entry: str,
+    desc: pb.RunDesc,
+    asked: object,
+    rows: Rows | Streamed,
+    *,
+    shuffle: bool,
+) -> tuple[pb.EvaluateDesc | None, Rows | Streamed, Rows | None]:
+    """Return the evaluation of the run, the rows to train on and those to evaluate on."""
+    given, share = options.validation_data, options.validation_split
+    if given is not None and share is not None:
+        raise UsageError("validation_data and validation_split both say which rows to evaluate on; give one of them")
+    if given is None and share is None:
+        if not desc.HasField("evaluate"):
+            return None, rows, None
+        return desc.evaluate, rows, session.rows(desc.evaluate.entry, desc.evaluate.split)
+    name = desc.evaluate.entry or "evaluate"
+    split = given if isinstance(given, str) else "validation"
+    evaluate = pb.EvaluateDesc(entry=name, split=split, every=desc.evaluate.every or 1)
+    if given is not None:
+        return evaluate, rows, validation_rows(session, entry, name, given)
+    own, evaluated = split_rows(session, entry, name, asked, cast(Rows, rows), share, shuffle=shuffle)
+    return evaluate, own, evaluated
 
 
 def last_batch(
@@ -163,7 +239,8 @@ def last_batch(
     if not count:
         raise DataError(f"{here}, a step takes {batch}")
     if left and remainder != pb.REMAINDER_DROP:
-        how = f"; give {count * batch}, or compile the program for both sizes, as in batch=({batch}, {left})"
+        drop = as_asked("", ", or leave them out by remainder='drop'")
+        how = f"; give {count * batch}, or compile the program for both sizes, as in batch=({batch}, {left}){drop}"
         raise DataError(f"{here}, and steps of {batch} leave {left} of them{how if split is None else ''}")
     if left:
         _log.info("%d of %d rows do not fill a step of %d and are left out of each epoch", left, len(rows), batch)
@@ -197,7 +274,7 @@ def _require_sane(options: TrainingOptions) -> None:
             raise UsageError(f"{name}={value!r}: it is a whole number")
         if value is not None and value < 1 and name != "keep":  # the folder of checkpoints has its own message for it
             raise UsageError(f"{name}={value}: it starts at 1")
-    if options.steps_per_epoch is not None and isinstance(by_feed(options.data), str | Mapping | None):
+    if options.steps_per_epoch is not None and is_of_known_length(options.data):
         raise UsageError("steps_per_epoch belongs to a source of rows; these have a length, which says it")
     if options.epochs is not None and options.steps is not None:
         raise UsageError("epochs and steps both say how long to train; give one of them")

@@ -30,6 +30,7 @@ from runtime.runs.events import Event
 from runtime.runs.one_step import OneStep
 from runtime.runs.position import Position
 from runtime.runs.predictions import Predictions
+from runtime.runs.raw.in_memory import data_by_feed
 from runtime.runs.session import Session
 from runtime.runs.settings import Settings
 from runtime.runs.shown.fetched import Fetched
@@ -87,6 +88,10 @@ class Compiled(Protocol):
         """Return the program as it would be saved into that folder, beside its files."""
         ...
 
+    def with_rows(self, program: pb.ProgramDesc, rows: int) -> pb.ProgramDesc:
+        """Return that program, compiled for steps of that number of rows as well."""
+        ...
+
 
 class Run(metaclass=Renaming):
     """A program that is ready to run. Threads may share it.
@@ -137,6 +142,7 @@ class Run(metaclass=Renaming):
         settings: Mapping[str, float] | None = None,
     ) -> None:
         arrays = getattr(program, "arrays", {})  # initial values that an import brought, and no file has yet
+        compiled = None if isinstance(program, pb.ProgramDesc) else _compiled(program)
         program = program if isinstance(program, pb.ProgramDesc) else _compiled(program).beside(folder)
         for name, value in (("threads", threads), ("max_memory", max_memory)):
             if not (value is None or isinstance(value, MemoryLimit) or hasattr(value, "__index__")):
@@ -150,6 +156,7 @@ class Run(metaclass=Renaming):
         memory = max_memory if isinstance(max_memory, MemoryLimit) else MemoryLimit(max_memory)
         options = EngineOptions(math, threads, schedule, check_nan, None if spill is None else Path(spill), memory)
         self.session = Session(program, Path(folder), engine, options, None if data is None else Path(data))
+        self.session.recompiled = None if compiled is None else compiled.with_rows
         self.standing = Standing()
         self._predictions = Predictions(self.session)
         self._one_step = OneStep(self.session)
@@ -273,18 +280,22 @@ class Run(metaclass=Renaming):
             self.standing.events = weakref.ref(events)
         return events
 
-    def evaluate(self, data: str | Mapping[str, object] | None = None, *, entry: str | None = None) -> dict[str, Any]:
+    def evaluate(
+        self, data: str | Mapping[str, object] | tuple[object, ...] | None = None, *, entry: str | None = None
+    ) -> dict[str, Any]:
         """Return the metrics of an entry over rows, numbers and arrays; the states are restored afterwards.
 
         Args:
-            data: a split, or an array per feed; by default the split that the program evaluates on, else all rows.
+            data: a split, an array per feed, a tuple (x, y), or a frame; by default the split that the program
+                evaluates on, else all rows.
             entry: name of the entry; by default the one that the program evaluates with.
         """
         asked = self.program.run.evaluate
         entry = entry or asked.entry or "evaluate"
         if data is None:
             data = asked.split or None
-        results = run_over(self.session, entry, self.session.rows(entry, data))
+        rows = self.session.rows(entry, cast(Any, data_by_feed(self.session, entry, data)))
+        results = run_over(self.session, entry, rows)
         warn_if_untrained(self.session, entry)
         return Fetched(results.metrics | results.tables)
 
@@ -418,6 +429,20 @@ _ELSEWHERE: Final = {
 }
 """Replacements for names that runs and models have in other frameworks."""
 
+_OTHER_OPTIONS: Final = {
+    **dict.fromkeys(("x", "y", "X"), "rows are given as data=(x, y)"),
+    "batch_size": "the rows of a step are a size of the program: program.compile(batch=32)",
+    "verbose": "progress=True shows the progress, and progress=False nothing",
+    "sample_weight": "weights of rows are an input of the program that its loss multiplies",
+    "class_weight": "weights of rows are an input of the program that its loss multiplies",
+    "max_epochs": "it is called epochs",
+    "validation_freq": "Program.training says it by every=",
+    "learning_rate": "a rate that a run may change is a setting: program.setting('rate', 1e-3) and run.set(rate=1e-4)",
+    "lr": "a rate that a run may change is a setting: program.setting('rate', 1e-3) and run.set(rate=1e-4)",
+    "ckpt_path": "run.resume(path) goes on from a checkpoint",
+}
+"""Replacements for options that trainings have in other frameworks."""
+
 
 def _compiled(given: object) -> Compiled:
     """Return the result of `compile`.
@@ -437,5 +462,7 @@ def _require_known(what: str, given: Mapping[str, object], function: Callable[..
     known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     for name in given:
         if name not in known:
+            if name in _OTHER_OPTIONS and what in ("train", "events"):
+                raise UsageError(f"{what}: there is no option {name!r}; {_OTHER_OPTIONS[name]}")
             hint = closest(name, known) or f"; there are {', '.join(known)}"
             raise UsageError(f"{what}: there is no option {name!r}{hint}")

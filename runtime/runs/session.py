@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import program_sha256
 from prograd_proto.lifespans import trains
 from prograd_proto.spelling import closest
+from runtime.added_steps import add_bindings
 from runtime.check import check_program
 from runtime.dtypes import Array
 from runtime.engines.choice import make_engine
@@ -45,6 +46,7 @@ class Session:
         states: states of the program, not yet initialised.
         workspaces: workspaces of the engine, for the threads of the run.
         stepper: makes the steps of trainings and evaluations.
+        recompiled: returns a program with further steps for a number of rows; None where no compiler is at hand.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Session:
         self.workspaces = Workspaces(program, self.states, self.engine, self.memory)
         self.stepper = Stepper()
         self.threads = options.threads
+        self.recompiled: Callable[[pb.ProgramDesc, int], pb.ProgramDesc] | None = None
         self._spill = options.spill
         self._bound: dict[str, list[list[BoundEntry]]] = {}
         self._row_wise: dict[tuple[int, frozenset[str]], bool] = {}
@@ -89,6 +92,22 @@ class Session:
                 by_length.setdefault(bound.lengths, []).append(bound)
             self._bound[entry] = list(by_length.values())[::-1]
         return self._bound[entry]
+
+    def add_step(self, entry: str, rows: int) -> bool:
+        """Add a step of an entry for a number of rows, as far as the compiler is there; return True if it did.
+
+        The blocks that the program has keep their numbers, and `sha256` stays that of the program as it was given.
+        Raises ProgramError if the program cannot be compiled for this number.
+        """
+        if self.recompiled is None or not rows or any(bound.rows == rows for bound in self.bindings(entry)):
+            return False
+        _ = self.sha256  # of the program before the addition
+        other = self.recompiled(self.program, rows)
+        check_program(other, TARGET)
+        self.memory.loaded(other.ByteSize())
+        add_bindings(self.program, other, entry)
+        del self._bound[entry]
+        return True
 
     def training_entry(self) -> str:
         """Return the entry that the program runs, else `train`, else its only one."""

@@ -23,6 +23,7 @@ class Standing:
         fetched: fetches of the last step.
         keeps_best: True if the memory of the best states is counted.
         done: number of steps of a training that ran to its end; 0 before that.
+        evaluates: the entry with which the last training evaluates; "" if it does not.
         home: folder with the earlier checkpoints of this run.
         events: the events of the last call, as long as a caller holds them.
         result: the result of the last call of `train`; None before the first.
@@ -33,6 +34,7 @@ class Standing:
         self.fetched: Mapping[str, Array] = {}
         self.keeps_best = False
         self.done = 0
+        self.evaluates = ""
         self.home: str | None = None
         self.result: TrainingResult | None = None
         self.events: Callable[[], Generator[Event] | None] = lambda: None

@@ -33,8 +33,9 @@ def run(**sizes: int) -> prograd.Run:
     return prograd.Run(program().compile(**(sizes or {"n": 8})))  # type: ignore[arg-type]
 
 
-def trained(data: object, **options: Any) -> str:
-    made = run()
+def trained(data: object, *, as_file: bool = False, **options: Any) -> str:
+    """Train on rows by a compiled program, or by its message alone, as a file has it."""
+    made = prograd.Run(program().compile(n=8).desc) if as_file else run()
     list(made.events(data=data, **(options or {"epochs": 2})))
     return made.state_sha256
 
@@ -44,7 +45,7 @@ def test_a_frame_is_the_arrays_of_its_columns():
     frame = pandas.DataFrame({"x": list(X), "a": A, "y": pandas.array(Y, "Int64")}, index=range(5, 21))
     assert trained(frame) == trained(ROWS)
     halves = [frame[:10], frame[10:]]
-    assert trained(iter(halves), steps=2) == trained(ROWS, epochs=1)
+    assert trained(iter(halves), steps=2) == trained(ROWS, epochs=1, shuffle=False)
     made = run()
     scores = made.predict({"x": X, "a": A})["scores"]
     np.testing.assert_array_equal(made.predict(frame[["x", "a"]])["scores"], scores)
@@ -53,12 +54,12 @@ def test_a_frame_is_the_arrays_of_its_columns():
 
 REFUSED = [
     (X, "the rows are of type ndarray; name the feed of each array, as in {'x': x, 'label': label}"),
-    ((X, A, Y), "the rows are of type tuple; name the feed of each array, as in {'x': x, 'label': label}"),
+    ((X, A), "a tuple of 2 is given for the feeds x, a, y; give one array for each, as in data=(x, a, y)"),
     (iter([X]), "the rows are of type ndarray; name the feed of each array, as in {'x': x, 'label': label}"),
     (
         {"x": X[:10], "a": A[:10], "y": Y[:10]},
         "10 rows are given, and steps of 8 leave 2 of them; give 8, or compile the program for both sizes, "
-        "as in batch=(8, 2)",
+        "as in batch=(8, 2), or leave them out by remainder='drop'",
     ),
     ({"x": X[:3], "a": A[:3], "y": Y[:3]}, "3 rows are given, a step takes 8"),
     (
@@ -76,7 +77,7 @@ REFUSED = [
 @pytest.mark.parametrize(("data", "sentence"), REFUSED)
 def test_rows_that_are_none_are_one_sentence(data: object, sentence: str):
     with pytest.raises((DataError, UsageError)) as caught:
-        trained(data, steps=2)
+        trained(data, steps=2, as_file=True)
     assert str(caught.value) == sentence
 
 

@@ -40,8 +40,7 @@ def train_to_end(
         events.close()
         if shown is not None:
             shown.close()
-        entry = session.program.run.evaluate.entry
-        standing.result = result = collector.result(standing.position, entry, perf_counter() - begin)
+        standing.result = result = collector.result(standing.position, standing.evaluates, perf_counter() - begin)
     return result
 
 
