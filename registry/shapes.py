@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS, ITEM_BYTES, REALS, holds
+from prograd_proto.dtypes import FLOATS, ITEM_BYTES, REALS, DTypeName, holds
 from prograd_proto.tensor_types import Shape
 from registry.errors import OpError, require
 from registry.spellings import Axis, as_tuple
@@ -36,6 +36,18 @@ def require_equal_dtypes(*types: TensorType) -> None:
     """Raise OpError unless all dtypes are the same: nothing is promoted silently."""
     dtypes = list(dict.fromkeys(type.dtype for type in types))
     require(len(dtypes) == 1, f"dtypes differ: {' and '.join(dtypes)}; cast one of them")
+
+
+def factor_sum_dtype(*factors: Value) -> DTypeName:
+    """Return the dtype of sums of products of factors of one dtype; raise OpError unless they are floats.
+
+    Products of bfloat16 numbers are summed in float32.
+    """
+    require_equal_dtypes(*(x.type for x in factors))
+    if factors[0].dtype == "bfloat16":
+        return "float32"
+    require_float(factors[0])
+    return factors[0].dtype
 
 
 def require_float(x: Value) -> None:

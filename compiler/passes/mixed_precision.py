@@ -136,6 +136,8 @@ class _Lowering:
         """Append what rounds a tensor, unless a copy exists, and what widens the copy; return the result."""
         if name not in self.rounded:
             self.rounded[name] = self._cast(name, DTYPE, op)
+        if find_op(op.type).traits.lowered and find_op(op.type).halves:
+            return self.rounded[name]
         wide = self._cast(self.rounded[name], "float32", op)
         self.wide.add(wide)
         return wide

@@ -5,29 +5,31 @@ from __future__ import annotations
 from prograd_proto import TensorType
 from registry.errors import require
 from registry.op import op
+from registry.ops.copy import cast
 from registry.ops.reduce import sum_to
-from registry.shapes import broadcast_shapes, require_equal_dtypes, require_float
+from registry.shapes import broadcast_shapes, factor_sum_dtype
 from registry.traits import lowered
 from registry.value import Value
 
 
 @lowered("a", "b")
-@op
+@op(halves=True)
 def matmul(a: Value, b: Value, *, transpose_a: bool = False, transpose_b: bool = False) -> TensorType:
     """Return the matrix product a @ b over the last two axes; the flags transpose an operand first.
 
-    Leading axes broadcast as in NumPy; both operands have at least two axes.
+    Leading axes broadcast as in NumPy; both operands have at least two axes. The result of bfloat16 operands is
+    float32: their products are exact in it, and it has the sums.
     """
     m, inner_a = _matrix(a, transpose_a)
     inner_b, n = _matrix(b, transpose_b)
-    require_equal_dtypes(a.type, b.type)
-    require_float(a)
+    dtype = factor_sum_dtype(a, b)
     require(inner_a == inner_b, f"inner sizes differ: {inner_a} and {inner_b}")
-    return TensorType(a.dtype, (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), m, n))
+    return TensorType(dtype, (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), m, n))
 
 
 @matmul.gradient
 def matmul_gradient(a: Value, b: Value, dy: Value, *, transpose_a: bool, transpose_b: bool) -> tuple[Value, Value]:
+    dy = _as_factor(dy, a)
     if transpose_a:
         da = matmul(b, dy, transpose_a=transpose_b, transpose_b=True)
     else:
@@ -42,19 +44,27 @@ def matmul_gradient(a: Value, b: Value, dy: Value, *, transpose_a: bool, transpo
 
 
 @lowered("a", "b")
-@op
+@op(halves=True)
 def outer_sum(a: Value, b: Value) -> TensorType:
-    """Return the outer product of the last axes, summed over leading axes: y[i, j] = sum a[..., i] * b[..., j]."""
+    """Return the outer product of the last axes, summed over leading axes: y[i, j] = sum a[..., i] * b[..., j].
+
+    The result of bfloat16 operands is float32, as that of `matmul`.
+    """
     require(a.rank >= 2 and b.rank >= 2, "both operands need two axes or more")
-    require_equal_dtypes(a.type, b.type)
-    require_float(a)
+    dtype = factor_sum_dtype(a, b)
     require(a.shape[:-1] == b.shape[:-1], "the leading axes differ")
-    return TensorType(a.dtype, (a.shape[-1], b.shape[-1]))
+    return TensorType(dtype, (a.shape[-1], b.shape[-1]))
 
 
 @outer_sum.gradient
 def outer_sum_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
+    dy = _as_factor(dy, a)
     return matmul(b, dy, transpose_b=True), matmul(a, dy)
+
+
+def _as_factor(dy: Value, x: Value) -> Value:
+    """Return the gradient of a result as a factor beside `x`: rounded once where `x` is bfloat16."""
+    return dy if dy.dtype == x.dtype else cast(dy, dtype=x.dtype)
 
 
 def _matrix(x: Value, transposed: bool) -> tuple[int | str, int | str]:

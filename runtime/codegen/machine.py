@@ -1,6 +1,6 @@
 """The target of code: an instruction set, its vector registers, and the caches of this CPU.
 
-There are four instruction sets instead of a list of CPUs: code for one is the same on every machine that has it, and so
+There are five instruction sets instead of a list of CPUs: code for one is the same on every machine that has it, and so
 are its bits. LLVM gets exactly these features, so it never emits an instruction that was not checked for. The sizes of
 this CPU's caches decide how operands are blocked, which changes the time and no bit. A decision that sets the order of
 additions reads `NOMINAL_L1_BYTES` and `NOMINAL_L2_BYTES` instead, which are the same everywhere.
@@ -40,6 +40,7 @@ class Target:
         vector_bytes: size of a vector register.
         registers: number of vector registers.
         fma: True if a multiply-add is one instruction that rounds once.
+        has_pair_products: True if an instruction adds the products of two pairs of bfloat16; no bit depends on it.
         l2_bytes: size of the second-level cache of this CPU; no bit of a result may depend on it.
     """
 
@@ -50,6 +51,7 @@ class Target:
     vector_bytes: int
     registers: int
     fma: bool
+    has_pair_products: bool = False
     l2_bytes: int = 512 << 10
 
     def lanes(self, bits: int = 32) -> int:
@@ -75,6 +77,7 @@ class InstructionSet(NamedTuple):
         vector_bytes: size of a vector register.
         registers: number of vector registers.
         fma: True if a multiply-add is one instruction that rounds once.
+        has_pair_products: True if an instruction adds the products of two pairs of bfloat16.
     """
 
     architecture: str
@@ -84,9 +87,20 @@ class InstructionSet(NamedTuple):
     vector_bytes: int
     registers: int
     fma: bool
+    has_pair_products: bool = False
 
 
 INSTRUCTION_SETS: Final = {
+    "avx512_bf16": InstructionSet(
+        "x86_64",
+        (*V4_REQUIRED, "AVX512BF16"),
+        f"{V4},+avx512bf16",
+        "cooperlake",
+        vector_bytes=64,
+        registers=32,
+        fma=True,
+        has_pair_products=True,
+    ),
     "avx512": InstructionSet("x86_64", V4_REQUIRED, V4, "skylake-avx512", vector_bytes=64, registers=32, fma=True),
     "avx2": InstructionSet("x86_64", V3_REQUIRED, V3, "haswell", vector_bytes=32, registers=16, fma=True),
     "sse2": InstructionSet("x86_64", ("SSE2",), "+sse2", "nehalem", vector_bytes=16, registers=16, fma=False),
@@ -112,4 +126,13 @@ def target(name: str, system: str = sys.platform) -> Target:
         raise UsageError(f"there is no instruction set {name!r}; there are {', '.join(INSTRUCTION_SETS)}")
     found = INSTRUCTION_SETS[name]
     triple = f"{found.architecture}-{LLVM_SYSTEMS.get(system, LLVM_SYSTEMS['linux'])}"
-    return Target(name, triple, found.features, found.tune, found.vector_bytes, found.registers, found.fma)
+    return Target(
+        name,
+        triple,
+        found.features,
+        found.tune,
+        found.vector_bytes,
+        found.registers,
+        found.fma,
+        found.has_pair_products,
+    )

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from runtime.codegen.lowering.passes.pass_table import PassTable
     from runtime.engines.engine import Engine, EngineOptions, Views
 
-    EngineName = Literal["reference", "native", "native.avx512", "native.avx2", "native.sse2", "native.neon"]
+    EngineName = Literal[
+        "reference",
+        "native",
+        "native.avx512_bf16",
+        "native.avx512",
+        "native.avx2",
+        "native.sse2",
+        "native.neon",
+    ]
     Make = Callable[[pb.ProgramDesc, EngineOptions], Engine]
 
 
@@ -130,7 +138,10 @@ def _native(program: pb.ProgramDesc, options: EngineOptions, instructions: str =
 ENGINES: dict[str, Make] = {
     "reference": _reference,
     "native": _native,
-    **{f"native.{name}": partial(_native, instructions=name) for name in ("avx512", "avx2", "sse2", "neon")},
+    **{
+        f"native.{name}": partial(_native, instructions=name)
+        for name in ("avx512_bf16", "avx512", "avx2", "sse2", "neon")
+    },
 }
 """Constructors of the engines by name."""
 

@@ -35,7 +35,9 @@ ASKED = {
     "runtime ex": "execute",
     "runtime ": "execute replay check profile bench cache sweep serve plot completion",
     "runtime execute --eng": "--engine",
-    "runtime execute p.pb --engine ": "reference native native.avx512 native.avx2 native.sse2 native.neon",
+    "runtime execute p.pb --engine ": (
+        "reference native native.avx512_bf16 native.avx512 native.avx2 native.sse2 native.neon"
+    ),
     "runtime execute p.pb --log-format t": "text",
     "runtime execute --seed ": "",
     "runtime execute ": "",  # files

@@ -76,7 +76,9 @@ def test_a_product_computes_its_left_operand_with_the_bits_of_one_in_memory(
     m, k, n = size
     operands = [numbers(m, k, dtype=DTYPES.get(name, "float32")), numbers(k), numbers(k, n)]
     group, fused = both(matmul, name, operands, target)[-1], f"{OPERANDS[name][0]}+matmul"
-    assert group == fused or target.name != "avx512", "narrower registers have more panels, for which storing may pay"
+    assert group == fused or "avx512" not in target.name, (
+        "narrower registers have more panels, for which storing may pay"
+    )
 
 
 @pytest.mark.parametrize("name", OPERANDS)

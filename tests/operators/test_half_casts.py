@@ -188,8 +188,14 @@ MOVERS = """
 """
 
 
+FACTORS = """
+    matmul outer_sum
+"""
+"""Operators that multiply bfloat16 numbers and add in float32."""
+
+
 def test_the_same_operators_take_16_bits_in_the_registry_and_in_the_runtime():
-    named = set(MOVERS.split())
+    named = set((MOVERS + FACTORS).split())
     assert {name for name, op in OPS.items() if op.halves} == named
     assert {name for name, contract in CONTRACTS.items() if contract.halves} == named
 

@@ -63,11 +63,14 @@ def product_shape(kernel: GroupKernel) -> ProductShape:
     left, right = (kept[LEFT][-2], factors.left[-1]), (factors.right[-1], kept[RIGHT][-1])
     before = {name for other in kernel.group.prologue for name in other.outputs}
     computed = node.inputs[0] in before, node.inputs[1] in before
+    k, depth = factors.depth, 0
+    if kernel.types[node.inputs[0]].dtype == "bfloat16":
+        k, depth = -(-k // 2), k
     shape = ProductShape(
-        Nest((*around, m, domain[-1]), kept), m, domain[-1], factors.depth, left, right, computed=computed
+        Nest((*around, m, domain[-1]), kept), m, domain[-1], k, left, right, computed=computed, depth=depth
     )
     is_column = domain[-1] == 1 < m and kernel.additions is not Additions.LANES
-    return _transposed(shape) if is_column and left[0] == 1 != left[1] else shape
+    return _transposed(shape) if is_column and (depth or left[0] == 1 != left[1]) else shape
 
 
 def _transposed(shape: ProductShape) -> ProductShape:
@@ -88,6 +91,7 @@ def _transposed(shape: ProductShape) -> ProductShape:
         (left, row),
         is_transposed=True,
         computed=(computed[1], computed[0]),
+        depth=shape.depth,
     )
 
 
@@ -162,4 +166,5 @@ def _cost_of_partition(target: Target, bits: int, shape: ProductShape, partition
 
 def plan_of(target: Target, bits: int, shape: ProductShape, m: int, n: int, k: int) -> MatmulPlan:
     """Return the plan for a part of these sizes."""
-    return plan_product(target, bits, m, n, k, shape.left, shape.right, shape.computed)
+    plan = plan_product(target, bits, m, n, k, shape.left, shape.right, shape.packed)
+    return plan._replace(of_pairs=shape.of_pairs)

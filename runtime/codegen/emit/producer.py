@@ -10,7 +10,7 @@ from __future__ import annotations
 from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.partition import LEFT, RIGHT
 from runtime.codegen.ir import Index, Value
-from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, Operand
+from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, Operand, PairedMatrix, words
 from runtime.codegen.kernels.matmul.shape import ProductShape
 from runtime.codegen.kernels.nest import offset_of
 from runtime.codegen.kernels.registers import in_register
@@ -86,6 +86,14 @@ class ProductOperands:
         return self._operand(1, RIGHT, self._shape.right, at)
 
     def _operand(self, number: int, name: str, strides: tuple[int, int], at: list[Index]) -> Operand:
+        factor, shape = self._factor(number, name, strides, at), self._shape
+        if not shape.of_pairs:
+            return factor
+        if isinstance(factor, Matrix) and not shape.packed[number]:
+            return words(factor)
+        return PairedMatrix(factor, number == 0, shape.depth)
+
+    def _factor(self, number: int, name: str, strides: tuple[int, int], at: list[Index]) -> Matrix | ComputedMatrix:
         address, loops = self._addresses[number], self._shape.loops
         if address is not None:
             return Matrix(address + loops.offset(name, at), *strides)

@@ -35,6 +35,7 @@ class Function:
         self.arguments = [Value(f"%a{i}", type, self) for i, type in enumerate(parameters)]
         self._public = public
         self._lines: list[str] = []
+        self._allocations: list[str] = []
         self._block = "entry"
         self._count = 0
 
@@ -55,7 +56,7 @@ class Function:
         self.line(f"ret {result.type} {result.text}" if result else "ret void")
         head = f"define {'dso_local ' if self._public else 'internal '}{self.result or 'void'} @{self.name}"
         parameters = ", ".join(f"{type} %a{i}" for i, type in enumerate(self.parameters))
-        body = "\n".join(self._lines)
+        body = "\n".join((*self._allocations, *self._lines))
         self.module.add(f"{head}({parameters}) #0 {{\nentry:\n{body}\n}}\n")
 
     # Constants.
@@ -163,6 +164,12 @@ class Function:
         index = self.emit("alloca i64, align 8", pointer(INT64))
         self.store(self.index(start), index)
         return index
+
+    def allocate(self, type: Type) -> Value:
+        """Allocate a value on the stack, once for each call of the function."""
+        self._count += 1
+        self._allocations.append(f"  %v{self._count} = alloca {type}")
+        return Value(f"%v{self._count}", pointer(type), self)
 
     def cast(self, address: Value, element: Type) -> Value:
         """Return the same address, as one of elements of this type."""

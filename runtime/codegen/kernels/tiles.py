@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
+from runtime.codegen.kernels.pair_products import added, factor, flushed
 from runtime.codegen.machine import CACHE_LINE_BYTES
 
 UNROLLED_DEPTH_STEPS: Final = 4
@@ -68,6 +69,8 @@ def tile(
     asks: Sequence[Prefetch] = (),
     sums: list[Value] | None = None,
     indices: Sequence[PanelVector] = (),
+    *,
+    of_pairs: bool = False,
 ) -> list[Value]:
     """Return the sums of products of a tile: the vectors of the first row, then those of the next rows.
 
@@ -82,10 +85,14 @@ def tile(
         asks: prefetches along the innermost loop.
         sums: values to which products are added; 0 unless given.
         indices: the vectors of a row of the right operand, if they are not contiguous.
+        of_pairs: True if elements are pairs of bfloat16; see `kernels.pair_products`.
     """
     indices = indices or [PanelVector(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
     sums = sums or [f.constant(vector, 0)] * (len(rows) * len(indices))
-    return _nested(_Step(f, rows, indices, vector.lanes, asks), sums, left, right, depth)
+    step = _Step(f, rows, indices, vector.lanes, asks, of_pairs)
+    if of_pairs:
+        return flushed(f, sums, lambda sums: _nested(step, sums, left, right, depth))
+    return _nested(step, sums, left, right, depth)
 
 
 def lines(sums: Sequence[Value], count: int) -> list[list[Value]]:
@@ -102,6 +109,7 @@ class _Step(NamedTuple):
     vectors: Sequence[PanelVector]
     lanes: int
     asks: Sequence[Prefetch]
+    of_pairs: bool
 
     def added(self, sums: list[Value], left: Value, right: Value, along: DepthLoop, u: int) -> list[Value]:
         """Return the sums after step `u` behind these addresses."""
@@ -110,6 +118,12 @@ class _Step(NamedTuple):
         right, far_right = _moved(right, along.right, u)
         line = [f.load(right, far_right + vector.first, self.lanes, vector.tail) for vector in self.vectors]
         out: list[Value] = []
+        if self.of_pairs:
+            words = [factor(y) for y in line]
+            for row in self.rows:
+                pair = factor(f.splat(f.load(left, row + far_left), self.lanes))
+                out += [added(pair, y, s) for y, s in zip(words, sums[len(out) : len(out) + len(line)], strict=True)]
+            return out
         for row in self.rows:
             x = f.splat(f.load(left, row + far_left), self.lanes)
             out += [f.fma(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Final
 
 from runtime.codegen.kernels.moves import Layout
-from runtime.codegen.rules.rule import RULES, Factors, Product
+from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, Factors, Product
 
 
 def matmul(a: Layout, b: Layout, transpose_a: bool, transpose_b: bool) -> Factors:
@@ -33,5 +34,8 @@ def _leading(x: Layout, rank: int) -> list[int]:
     return [0] * (rank - len(steps)) + [*steps]
 
 
-RULES["matmul"] = Product(matmul)
-RULES["outer_sum"] = Product(outer_sum)
+FACTOR_DTYPES: Final = FLOAT_DTYPES | {"bfloat16"}
+"""Dtypes of factors; those of bfloat16 have sums of float32."""
+
+RULES["matmul"] = Product(matmul, FACTOR_DTYPES)
+RULES["outer_sum"] = Product(outer_sum, FACTOR_DTYPES)

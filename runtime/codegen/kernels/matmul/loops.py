@@ -79,7 +79,7 @@ def product(
         m: rows of the result.
         n: its columns.
         k: the depth.
-        left: m x k; packed by the plan if it is computed.
+        left: m x k; packed by the plan if it is computed or consists of pairs that are not in memory.
         right: k x n; likewise, or there are panels.
         epilogue: function that takes every vector of the result, once; without one the result stays in `partial`.
         partial: m x n elements for sums; needed if the plan has more than one depth.
@@ -193,14 +193,14 @@ class _BlockTiles:
         if self.partial is None:
             for matrix in self.beside:
                 self._ask_for(matrix.moved(i, j), rows, columns)
-            sums = tile(self.f, a, b, rows, columns, self.vector, self.depth, along=along)
+            sums = tile(self.f, a, b, rows, columns, self.vector, self.depth, along=along, of_pairs=self.plan.of_pairs)
             assert self.epilogue is not None, "one depth has one"
             for r, c, tail, x in self._vectors(sums, columns):
                 self.epilogue(x, i + r, j + c, tail)
             return
         at = self.partial.moved(i, j)
         self._ask_for(at, rows, columns)
-        sums = tile(self.f, a, b, rows, columns, self.vector, self.depth, along=along)
+        sums = tile(self.f, a, b, rows, columns, self.vector, self.depth, along=along, of_pairs=self.plan.of_pairs)
         self._add(at, sums, columns)
         if self.epilogue is None:
             return

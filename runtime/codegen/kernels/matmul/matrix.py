@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from runtime.codegen.ir import Index, Value
+from runtime.codegen.ir import UINT32, Index, Value
+from runtime.codegen.ir.words import bits, shuffle, where
+from runtime.codegen.kernels.pair_products import WORD
 from runtime.codegen.kernels.steps import ComputedOperand
 
 
@@ -76,5 +79,101 @@ class ComputedMatrix:
         return self.operand.read(self.operand.first + row, column, lanes, count)
 
 
-Operand = Matrix | ComputedMatrix
+@dataclass(frozen=True)
+class PairedMatrix:
+    """A matrix of pairs: each is a word with two neighbours along the depth of a matrix of bfloat16.
+
+    An element without a neighbour is paired with 0.
+
+    Attributes:
+        source: the matrix of bfloat16.
+        is_left: True if its rows are along the depth, False if its columns are.
+        depth: number of its elements along the depth.
+        p: the pair at which it begins.
+    """
+
+    source: Matrix | ComputedMatrix
+    is_left: bool
+    depth: int
+    p: Index = 0
+
+    @property
+    def row(self) -> int:
+        """Stride from row to row; only 1 has a meaning."""
+        return self.source.row
+
+    @property
+    def column(self) -> int:
+        """Stride from column to column, likewise."""
+        return self.source.column
+
+    @property
+    def has_vectors(self) -> bool:
+        """True if all pairs along the depth are whole, so that vectors of them can be read."""
+        return self.depth % 2 == 0
+
+    def moved(self, i: Index, j: Index) -> PairedMatrix:
+        """Return the submatrix that begins at row i and column j."""
+        p = j if self.is_left else i
+        source = self.source.moved(i, j * 2) if self.is_left else self.source.moved(i * 2, j)
+        return replace(self, source=source, p=self.p + p)
+
+    def element(self, i: Index, j: Index) -> Value:
+        """Return one pair."""
+        if self.is_left:
+            return self._across(j, lambda p: self.source.element(i, p))
+        return self._across(i, lambda p: self.source.element(p, j))
+
+    def along_row(self, i: Index, j: Index, lanes: int, tail: int | None = None) -> Value:
+        """Return a vector of pairs of a row; at least its first `tail` lanes."""
+        if not lanes:
+            return self.element(i, j)
+        if self.is_left:
+            return self._along_depth(lanes, lambda p: self.source.along_row(i, j * 2 + p, lanes), i, j * 2)
+        return self._across(i, lambda p: self.source.along_row(p, j, lanes, tail))
+
+    def along_column(self, i: Index, j: Index, lanes: int, tail: int | None = None) -> Value:
+        """Return a vector of pairs of a column, likewise."""
+        if not lanes:
+            return self.element(i, j)
+        if self.is_left:
+            return self._across(j, lambda p: self.source.along_column(i, p, lanes, tail))
+        return self._along_depth(lanes, lambda p: self.source.along_column(i * 2 + p, j, lanes), i * 2, j)
+
+    def _across(self, p: Index, read: Callable[[Index], Value]) -> Value:
+        """Return pairs from two vectors, or elements, that are neighbours along the depth."""
+        first = read(p * 2)
+        f = first.function
+        if self.has_vectors:
+            return paired(first, read(p * 2 + 1))
+        is_whole = (f.index(self.p + p) * 2 + 1) < self.depth
+        second = read(where(is_whole, f.index(p) * 2 + 1, f.index(p) * 2))
+        return paired(first, second, where(is_whole, f.constant(UINT32, 0xFFFF0000), f.constant(UINT32, 0)))
+
+    def _along_depth(self, lanes: int, read: Callable[[int], Value], i: Index, j: Index) -> Value:
+        """Return a vector of pairs that are contiguous along the depth."""
+        assert self.has_vectors, "the last pair of an odd depth is read alone"
+        if isinstance(self.source, Matrix):
+            at = self.source.moved(i, j).at
+            return at.function.load(at.function.cast(at, WORD), 0, lanes)
+        x, y = read(0), read(lanes)
+        return bits(shuffle(x, y, range(2 * lanes)), WORD)
+
+
+def paired(first: Value, second: Value, mask: Value | None = None) -> Value:
+    """Return words with these elements of bfloat16; `mask`, if given, is applied to the words of the second ones."""
+    f, whole = first.function, UINT32.of(first.type.lanes)
+    low, high = (f.emit(f"zext {x.type} {x.text} to {whole}", whole) for x in (first, second))
+    high = high << 16
+    if mask is not None:
+        high = high & (f.splat(mask, whole.lanes) if whole.lanes else mask)
+    return f.emit(f"bitcast {whole} {(low | high).text} to {WORD.of(whole.lanes)}", WORD.of(whole.lanes))
+
+
+def words(source: Matrix) -> Matrix:
+    """Return the left operand in memory as a matrix of pairs; its rows are contiguous and of even length."""
+    return Matrix(source.at.function.cast(source.at, WORD), source.row // 2)
+
+
+Operand = Matrix | ComputedMatrix | PairedMatrix
 """An operand of a product."""

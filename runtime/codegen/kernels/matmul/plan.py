@@ -1,7 +1,8 @@
 """The partition of a product for registers and caches, from shapes and target.
 
 Bits depend on `MAX_CHAIN_DEPTH` only: an element of the result is the sum, in order, of chains of multiply-adds along
-blocks of the depth, wherever the tile is and whichever copy it reads.
+blocks of the depth, wherever the tile is and whichever copy it reads. In a product of pairs of bfloat16, an element of
+the depth is a pair.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class MatmulPlan(NamedTuple):
         block_columns: columns of the right operand that are copied at once.
         pack_left, pack_right: True if blocks of the operands are copied.
         left_scratch, right_scratch: elements of memory for those copies.
+        of_pairs: True if an element is a pair of bfloat16, and the depth a number of pairs.
     """
 
     rows: int
@@ -60,6 +62,7 @@ class MatmulPlan(NamedTuple):
     pack_right: bool
     left_scratch: int
     right_scratch: int
+    of_pairs: bool = False
 
     @property
     def apart(self) -> tuple[int, int]:

@@ -39,10 +39,11 @@ class ProductShape(NamedTuple):
 
     Attributes:
         loops: loops around it, and its rows and columns.
-        m, n, k: rows, columns, depth.
-        left, right: strides of its operands.
+        m, n, k: rows, columns, depth; the depth of bfloat16 operands counts pairs.
+        left, right: strides of its operands, in their elements.
         is_transposed: True if operands are exchanged, and rows and columns with them: one column is computed as a row.
         computed: True for the left and the right operand if it is computed where it is packed.
+        depth: number of elements of the depth, if they are bfloat16; otherwise 0.
     """
 
     loops: Nest
@@ -53,6 +54,21 @@ class ProductShape(NamedTuple):
     right: tuple[int, int]
     is_transposed: bool = False
     computed: tuple[bool, bool] = (False, False)
+    depth: int = 0
+
+    @property
+    def of_pairs(self) -> bool:
+        """True if an element of the depth is a pair of bfloat16."""
+        return self.depth > 0
+
+    @property
+    def packed(self) -> tuple[bool, bool]:
+        """True for the left and the right operand if it has to be packed.
+
+        Pairs in memory are the left operand if its rows are contiguous and have an even number of elements.
+        """
+        in_words = self.left[1] == 1 and self.left[0] % 2 == 0 and self.depth % 2 == 0
+        return self.computed[0] or not in_words, self.computed[1] or self.of_pairs
 
     @property
     def is_of_weights(self) -> bool:

@@ -23,14 +23,17 @@ def tile(
     *,
     has_whole_block: bool = True,
     along: Callable[[Index], None] | None = None,
+    of_pairs: bool = False,
 ) -> Sums:
     """Return the sums of products of `rows` rows of the left operand with `columns` columns of the right one.
 
     The rows of the right operand are contiguous; the last vector of a row may be partial. A depth that is not a
     constant is at least `UNROLLED_DEPTH_STEPS`, or `has_whole_block` is False. `along` is called with the first of
-    every `UNROLLED_DEPTH_STEPS` steps.
+    every `UNROLLED_DEPTH_STEPS` steps. `of_pairs`: see `tiles.tile`.
     """
     assert depth == 0 or right.column == 1, f"columns are {right.column} apart"
     offsets, loop = [i * left.row for i in range(rows)], tiles.DepthLoop(depth, left.column, right.row, has_whole_block)
-    sums = tiles.tile(f, left.at, offsets, right.at, columns, vector, [loop], [along] if along else ())
+    sums = tiles.tile(
+        f, left.at, offsets, right.at, columns, vector, [loop], [along] if along else (), of_pairs=of_pairs
+    )
     return tiles.lines(sums, rows)

@@ -70,9 +70,11 @@ class _Orders:
         """Return the order in which a product adds."""
         layouts = [self._layout(name) for name in node.inputs]
         shapes = [self._block.types[name].static_shape for name in (*node.inputs, *node.outputs)]
-        key = (node.op.type, *node.attributes.items(), *shapes, *layouts)
+        is_paired = self._block.types[node.inputs[0]].dtype == "bfloat16"
+        key = (node.op.type, is_paired, *node.attributes.items(), *shapes, *layouts)
         if key not in self._shapes:
-            self._shapes[key] = self._shape(node, layouts)
+            shape = self._shape(node, layouts)
+            self._shapes[key] = _of_pairs(shape) if is_paired else shape
         shape = self._shapes[key]
         if shape.n == 1 < shape.m:
             return Additions.LANES
@@ -139,6 +141,15 @@ class _Orders:
         else:
             return _plain(shape)
         return layout.reshaped(shape) or _plain(shape)
+
+
+def _of_pairs(shape: ProductShape) -> ProductShape:
+    """Return a product whose depth counts pairs; one column is computed as a row, and never in lanes."""
+    paired = shape._replace(k=-(-shape.k // 2), depth=shape.k)
+    if shape.n > 1 or shape.m == 1:
+        return paired
+    (row, left), (right, column) = shape.left, shape.right
+    return paired._replace(m=1, n=shape.m, left=(column, right), right=(left, row), is_transposed=True)
 
 
 def _plain(shape: Sequence[int]) -> Layout:

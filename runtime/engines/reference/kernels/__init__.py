@@ -4,6 +4,7 @@ Modules that kernels share:
 
 chunks     elementwise kernels of many steps, a chunk at a time
 depthwise  depthwise convolution
+factors    factors of bfloat16, widened for products and added in blocks of the depth
 moments    parts of updates that keep running means
 single     functions of float32, made of those that NumPy has for vector registers
 sums       sums and running sums whose error does not grow with their length

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isqrt, prod
 from typing import Any
 
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
+from runtime.engines.reference.kernels.factors import (
+    BLOCK_DEPTH,
+    blockwise_matmul,
+    is_factor,
+    sum_dtype,
+    widened,
+    widened_types,
+)
 from runtime.engines.reference.kernels.pointwise import broadcast
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.row_rules import Operands
 
 
 def matmul_rule(a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b: bool) -> Types:
-    require(a.dtype == b.dtype and a.dtype in FLOATS, f"a is {a} and b is {b}; both must be of one float dtype")
+    require(a.dtype == b.dtype and is_factor(a.dtype), f"a is {a} and b is {b}; both must be of one float dtype")
     require(a.rank >= 2 and b.rank >= 2, f"a is {a} and b is {b}; both need two axes or more")
     m, inner_a = a.shape[-2:][:: -1 if transpose_a else 1]
     inner_b, n = b.shape[-2:][:: -1 if transpose_b else 1]
     require(inner_a == inner_b, f"inner sizes differ: {inner_a} and {inner_b}")
     leading = broadcast(TensorType(a.dtype, a.shape[:-2]), TensorType(b.dtype, b.shape[:-2]))
-    return types(TensorType(a.dtype, (*leading, m, n)))
+    y = TensorType(sum_dtype(a.dtype), (*leading, m, n))
+    return types(y, scratch=_scratch(a, b, y, inner_a))
+
+
+def _scratch(a: TensorType, b: TensorType, y: TensorType, depth: int | str) -> list[TensorType]:
+    """Return the types of widened factors, and of the result of a block if there are several."""
+    wide = widened_types(a, b)
+    return [*wide, y] if wide and isinstance(depth, int) and depth > BLOCK_DEPTH else wide
 
 
 def matmul_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
@@ -40,26 +54,40 @@ def matmul_operations(a: TensorType, b: TensorType, out: TensorType) -> int:
     return 2 * prod(out.static_shape) * isqrt(m_k * k_n // max(1, m_n))  # (m k) (k n) / (m n) = k k, transposed or not
 
 
-@kernel(matmul_rule, rows=matmul_rows, operations=matmul_operations)
-def matmul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool, out: Array) -> None:
+@kernel(matmul_rule, halves=True, rows=matmul_rows, operations=matmul_operations)
+def matmul(
+    a: Array, b: Array, *, transpose_a: bool, transpose_b: bool, out: Array, scratch: Sequence[Array] = ()
+) -> None:
+    if scratch:
+        a, b = widened(a, scratch[0]), widened(b, scratch[1])
     if a.ndim > 2 and b.ndim == 2 and not transpose_a:  # one product of a tall matrix, not many small ones
         a, out = as_matrix(a), as_matrix(out)
-    np.matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b, out)
+    left, right = a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b
+    if scratch:
+        blockwise_matmul(left, right, out, scratch[2:])
+    else:
+        np.matmul(left, right, out)
 
 
 def outer_sum_rule(a: TensorType, b: TensorType) -> Types:
-    require(a.dtype == b.dtype and a.dtype in FLOATS, f"a is {a} and b is {b}; both must be of one float dtype")
+    require(a.dtype == b.dtype and is_factor(a.dtype), f"a is {a} and b is {b}; both must be of one float dtype")
     require(a.rank >= 2 and a.shape[:-1] == b.shape[:-1], f"a is {a} and b is {b}; all axes but the last must agree")
-    return types(TensorType(a.dtype, (a.shape[-1], b.shape[-1])))
+    y = TensorType(sum_dtype(a.dtype), (a.shape[-1], b.shape[-1]))
+    depth = prod(a.static_shape[:-1]) if widened_types(a) else 0
+    return types(y, scratch=_scratch(a, b, y, depth))
 
 
 def outer_sum_operations(a: TensorType, out: TensorType) -> int:
     return 2 * prod(a.static_shape) * out.static_shape[-1]
 
 
-@kernel(outer_sum_rule, operations=outer_sum_operations)
-def outer_sum(a: Array, b: Array, *, out: Array) -> None:
-    np.matmul(as_matrix(a).T, as_matrix(b), out)
+@kernel(outer_sum_rule, halves=True, operations=outer_sum_operations)
+def outer_sum(a: Array, b: Array, *, out: Array, scratch: Sequence[Array] = ()) -> None:
+    if scratch:
+        left, right = widened(a, scratch[0]), widened(b, scratch[1])
+        blockwise_matmul(as_matrix(left).T, as_matrix(right), out, scratch[2:])
+    else:
+        np.matmul(as_matrix(a).T, as_matrix(b), out)
 
 
 def as_matrix(x: Array) -> Array:

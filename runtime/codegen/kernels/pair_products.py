@@ -1,0 +1,95 @@
+"""Sums of products of pairs of bfloat16: a word of 32 bits holds two neighbours of the depth, the first one below.
+
+A step adds the product of the second elements first, then that of the first ones. Each is a multiply-add that rounds
+once. Operands and sums below the least normal number count as 0. That is what the instruction `vdpbf16ps` of AVX-512
+computes (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2). Other instruction sets compute it by
+two multiply-adds, in the mode of the processor that flushes such numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from runtime.codegen.ir import FLOAT32, UINT32, Function, Type, Value
+from runtime.codegen.ir.types import INT32, UINT64
+from runtime.codegen.ir.words import bits
+
+WORD: Final = FLOAT32
+"""The type of a pair in memory and in registers: 32 bits, which are no number."""
+
+MXCSR_FLUSHES: Final = 0x8040
+"""Bits of the control word of x86 that count denormal results and operands as 0."""
+
+FPCR_FLUSHES: Final = 1 << 24
+"""The bit of the control word of AArch64 that does."""
+
+PAIR: Final = Type("bfloat16", 16)
+
+Factor = tuple[Value, ...]
+"""Pairs as a factor: words, or the second elements and the first ones as float32."""
+
+
+def factor(words: Value) -> Factor:
+    """Return pairs as a factor of `added`."""
+    if words.function.target.has_pair_products:
+        return (words,)
+    whole = bits(words, UINT32)
+    return bits(whole & 0xFFFF0000, FLOAT32), bits(whole << 16, FLOAT32)
+
+
+def added(x: Factor, y: Factor, total: Value) -> Value:
+    """Return the sums after the products of two vectors of pairs."""
+    f = total.function
+    if len(x) == 1:
+        return _added_by_instruction(x[0], y[0], total)
+    for a, b in zip(x, y, strict=True):
+        total = f.fma(a, b, total)
+    return total
+
+
+def _added_by_instruction(x: Value, y: Value, total: Value) -> Value:
+    f, lanes = total.function, total.type.lanes
+    vector, pairs, name = total.type, f"<{2 * lanes} x bfloat>", f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
+    f.module.declare(f"declare {vector} @{name}({vector}, {pairs}, {pairs})")
+    a, b = (f.emit(f"bitcast {v.type} {v.text} to {pairs}", PAIR.of(2 * lanes)).text for v in (x, y))
+    return f.emit(f"call {vector} @{name}({vector} {total.text}, {pairs} {a}, {pairs} {b})", vector)
+
+
+def flushed(f: Function, sums: list[Value], add: Callable[[list[Value]], list[Value]]) -> list[Value]:
+    """Return `add(sums)`, computed in the mode of the processor that counts denormal numbers as 0.
+
+    Barriers tie the sums to the mode, because LLVM may move other instructions across a change of it.
+    """
+    if f.target.has_pair_products:
+        return add(sums)
+    is_x86 = f.target.triple.startswith("x86_64")
+    restore = _with_mxcsr(f) if is_x86 else _with_fpcr(f)
+    results = [_barrier(x) for x in add([_barrier(x) for x in sums])]
+    restore()
+    return results
+
+
+def _barrier(x: Value) -> Value:
+    """Return a value that is known only here: what computes it comes before, and what reads it comes after."""
+    register = "v" if "+avx512f" in x.function.target.features else "x"
+    register = register if x.function.target.triple.startswith("x86_64") else "w"
+    return x.function.emit(f'call {x.type} asm sideeffect "", "={register},0"({x.type} {x.text})', x.type)
+
+
+def _with_mxcsr(f: Function) -> Callable[[], None]:
+    old, new = (f.allocate(INT32) for _ in range(2))
+    f.module.declare("declare void @llvm.x86.sse.stmxcsr(ptr)")
+    f.module.declare("declare void @llvm.x86.sse.ldmxcsr(ptr)")
+    f.line(f"call void @llvm.x86.sse.stmxcsr(ptr {old.text})")
+    f.store(f.load(old) | MXCSR_FLUSHES, new)
+    f.line(f"call void @llvm.x86.sse.ldmxcsr(ptr {new.text})")
+    return lambda: f.line(f"call void @llvm.x86.sse.ldmxcsr(ptr {old.text})")
+
+
+def _with_fpcr(f: Function) -> Callable[[], None]:
+    f.module.declare("declare i64 @llvm.aarch64.get.fpcr()")
+    f.module.declare("declare void @llvm.aarch64.set.fpcr(i64)")
+    old = f.emit("call i64 @llvm.aarch64.get.fpcr()", UINT64)
+    f.line(f"call void @llvm.aarch64.set.fpcr(i64 {(old | FPCR_FLUSHES).text})")
+    return lambda: f.line(f"call void @llvm.aarch64.set.fpcr(i64 {old.text})")
