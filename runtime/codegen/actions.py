@@ -16,9 +16,8 @@ from typing import Final, NamedTuple
 
 ACTION_COLUMNS: Final = 5
 
-(LINK, ROW, SET, ADD, LOAD, LOAD_BYTE, STORE, COPY, CLEAR, TOGGLE, LIMIT, JUMP, JUMP_IF_ZERO, JUMP_IF_DONE, PAUSE) = (
-    range(15)
-)
+(LINK, ROW, SET, ADD, LOAD, LOAD_BYTE, STORE, COPY, CLEAR, TOGGLE, LIMIT) = range(11)
+(JUMP, JUMP_IF_ZERO, JUMP_IF_DONE, PAUSE, HOST) = range(11, 16)
 """Opcodes.
 
 LINK: W[a] = W[b] + c.
@@ -37,6 +36,7 @@ JUMP_IF_ZERO: the same if W[a] is 0.
 JUMP_IF_DONE: the same if W[a] is not below W[b].
 PAUSE: add c to W[a]; if it is at least `costs.MAX_CYCLES_BETWEEN_SIGNALS`, let the caller look for signals, and go on
 with the next phase. d is 1 if the loop may take longer than `costs.MAX_COMBINED_LOOP_CYCLES`.
+HOST: let the caller compute host op number a of the blocks inside ops, and go on with the next phase.
 """
 
 NAMES: Final = (
@@ -55,6 +55,7 @@ NAMES: Final = (
     "jump if zero",
     "jump if done",
     "pause",
+    "host op",
 )
 """Names of actions by opcode."""
 
@@ -74,6 +75,7 @@ USED_WORDS: Final = (
     (0,),
     (0, 1),
     (0,),
+    (),
 )
 """For each opcode, the columns among `a`, `b`, `c` and `d` that hold numbers of words."""
 

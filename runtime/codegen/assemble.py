@@ -103,6 +103,7 @@ def native_code(step: LoweredBlock, build: Callable[[KernelSource], CompiledKern
         late_updates=symbols.late_updates(),
         copied_fetches=tuple((fetch.name, fetch.tensor) for fetch in step.nodes.block.desc.fetches),
         hosts=hosts,
+        inner_hosts=tuple(control.inner_hosts),
         tensor_names=tuple(symbols.of),
         types=types,
         layouts=layouts,
@@ -269,7 +270,7 @@ def _has_runtime_check(step: LoweredBlock, i: int) -> bool:
     """Return True if a group may find a number that an op rejects, also in the blocks inside its op."""
     group = step.groups[i]
     if not step.is_control(group):
-        return step.steps[i].has_runtime_check
+        return step.steps[i].has_runtime_check or (group.is_host and step.owner is not None)
     op = group.nodes[0].op
     return bool(operand_layout(op).first and is_loop(op)) or any(
         _has_runtime_check(body, j) for body in step.bodies[op.id] for j in range(len(body.groups))

@@ -68,6 +68,26 @@ class HostOp(NamedTuple):
     scratch: tuple[int, ...]
 
 
+class InnerHostOp(NamedTuple):
+    """An op in a block inside an op that the engine computes between two phases of that block.
+
+    Attributes:
+        group: number of the group of the step with the op of control flow around it.
+        block: number of its block in the program.
+        op: position in that block.
+        inputs: numbers of the words with the addresses of its operands; -1 for absent ones.
+        outputs: numbers of the words with the addresses of its results.
+        scratch: offsets of its scratch in the arena.
+    """
+
+    group: int
+    block: int
+    op: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    scratch: tuple[int, ...]
+
+
 class TensorPlace(NamedTuple):
     """Place of a tensor in memory.
 
@@ -124,6 +144,7 @@ class NativeCode:
         late_updates: positions of the updates that no group makes in place.
         copied_fetches: names of fetches that are copied when the step ends, and of their tensors.
         hosts: ops without code, in order.
+        inner_hosts: ops without code in blocks inside ops, as the action `HOST` numbers them.
         tensor_names: tensors that have memory, internal ones included.
         types: distinct dtypes and shapes of tensors.
         layouts: distinct strides in bytes.
@@ -161,6 +182,7 @@ class NativeCode:
     late_updates: tuple[int, ...]
     copied_fetches: tuple[tuple[str, str], ...]
     hosts: tuple[HostOp, ...]
+    inner_hosts: tuple[InnerHostOp, ...]
     tensor_names: tuple[str, ...]
     types: tuple[TensorType, ...]
     layouts: tuple[tuple[int, ...], ...]
@@ -202,8 +224,8 @@ class NativeCode:
 
     @property
     def is_one_segment(self) -> bool:
-        """True if compiled code computes all ops in one stretch: there is some, and no host op."""
-        return len(self.segments) == 1 and not self.hosts
+        """True if compiled code computes all ops in one stretch: there is some, and no host op, also in no block."""
+        return len(self.segments) == 1 and not self.hosts and not self.inner_hosts
 
     @property
     def first_feed(self) -> int:

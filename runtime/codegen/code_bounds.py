@@ -13,8 +13,8 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES
-from runtime.codegen.actions import CLEAR, COPY, JUMPS, LIMIT, LINK, PAUSE, ROW, USED_WORDS
-from runtime.codegen.code import ADDRESS_BYTES, CHECK, NUMBER, NativeCode
+from runtime.codegen.actions import CLEAR, COPY, HOST, JUMPS, LIMIT, LINK, PAUSE, ROW, USED_WORDS
+from runtime.codegen.code import ADDRESS_BYTES, CHECK, NUMBER, InnerHostOp, NativeCode
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
 
@@ -47,6 +47,7 @@ def fits(
             and _fits_memory(code, block, types, blocks)
             and _fits_schedule(code)
             and _fits_actions(code, int(_base_bytes(code, block, types, blocks).max()))
+            and all(_fits_inner_host(host, code, blocks) for host in code.inner_hosts)
             and _fits_groups(code, len(block.ops))
         )
     except OverflowError:  # a number of more than 64 bits
@@ -211,8 +212,24 @@ def _fits_actions(code: NativeCode, largest: int) -> bool:
         and bool((actions[np.isin(actions[:, 0], (COPY, CLEAR, LIMIT, LINK, PAUSE, ROW)), 3] >= 0).all())
         and bool((actions[np.isin(actions[:, 0], (COPY, CLEAR, LINK, ROW)), 3] <= largest).all())
         and bool(((cleared[:, 4] >= 0) & (cleared[:, 4] <= largest // np.maximum(cleared[:, 3], 1))).all())
+        and _in_range(actions[actions[:, 0] == HOST, 1], len(code.inner_hosts))
         and all(0 <= target <= len(code.phases) for _, target in _jumps(code, range(len(code.phases))))
         and all(target > number for number, target in _jumps(code, _phases_without_pause(code)))
+    )
+
+
+def _fits_inner_host(host: InnerHostOp, code: NativeCode, blocks: Sequence[pb.BlockDesc]) -> bool:
+    """Return True if the op exists, runs no blocks, and has a word for each tensor."""
+    if not (0 <= host.block < len(blocks) and 0 <= host.op < len(blocks[host.block].ops)):
+        return False
+    op = blocks[host.block].ops[host.op]
+    present = [number for number, name in zip(host.inputs, op.inputs, strict=False) if name]
+    return (
+        0 <= host.group < code.group_count
+        and not op.blocks
+        and (len(host.inputs), len(host.outputs)) == (len(op.inputs), len(op.outputs))
+        and _are_indices((*present, *host.outputs), len(code.words))
+        and all(0 <= offset <= code.arena_bytes for offset in host.scratch)
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from prograd_proto import TensorType
 from runtime.codegen.actions import ACTION_COLUMNS
-from runtime.codegen.code import CHUNK_COLUMNS, FeedPlace, HostOp, NativeCode
+from runtime.codegen.code import CHUNK_COLUMNS, FeedPlace, HostOp, InnerHostOp, NativeCode
 from runtime.codegen.machine import INSTRUCTION_SETS, Target
 from runtime.dtypes import Array
 
@@ -147,6 +147,7 @@ READERS: Final[dict[str, Callable[[object], Any]]] = {
     "late_updates": _NUMBERS,
     "copied_fetches": _all_of(_fields_of(_text, _text)),
     "hosts": _all_of(_made(HostOp, _number, _number, _TEXTS, _TEXTS, _NUMBERS)),
+    "inner_hosts": _all_of(_made(InnerHostOp, _number, _number, _number, _NUMBERS, _NUMBERS, _NUMBERS)),
     "tensor_names": _TEXTS,
     "types": _all_of(_made(TensorType, _text, _all_of(_size))),
     "layouts": _all_of(_NUMBERS),

@@ -23,6 +23,7 @@ from runtime.codegen.actions import (
     ADD,
     CLEAR,
     COPY,
+    HOST,
     JUMP,
     JUMP_IF_DONE,
     JUMP_IF_ZERO,
@@ -37,7 +38,7 @@ from runtime.codegen.actions import (
     TOGGLE,
     Action,
 )
-from runtime.codegen.code import ADDRESS_BYTES, ARENA, CHECK, NUMBER, PACKED
+from runtime.codegen.code import ADDRESS_BYTES, ARENA, CHECK, NUMBER, PACKED, InnerHostOp
 from runtime.codegen.costs import MAX_COMBINED_LOOP_CYCLES, MIN_ITERATION_CYCLES
 from runtime.codegen.lowering.chunks import Chunk, ItemRange, item_ranges
 from runtime.codegen.lowering.control import operand_layout, results_of
@@ -73,6 +74,7 @@ class TabledBlock:
         arena: offset of the block's arena in that of the step.
         packed: base and offset of what it prepacks.
         links: words that are set from others.
+        hosts: by group that is a host op in a block inside an op, its number among all such.
     """
 
     block: LoweredBlock
@@ -83,6 +85,7 @@ class TabledBlock:
     arena: int
     packed: tuple[int, int]
     links: list[Link] = field(default_factory=list[Link])
+    hosts: dict[int, int] = field(default_factory=dict[int, int])
 
 
 class ControlCode:
@@ -93,6 +96,7 @@ class ControlCode:
         starts: by number of a group, the first word of its table.
         members: the blocks, that of the step first.
         inner_constants: constants of the blocks inside ops that have a base: numbers of the block and of the op.
+        inner_hosts: ops of the blocks inside ops that have no code.
     """
 
     def __init__(self, step: LoweredBlock, places: Mapping[str, tuple[int, int]], first_inner_constant: int) -> None:
@@ -101,6 +105,7 @@ class ControlCode:
         self.starts: dict[int, int] = {}
         self.members: list[TabledBlock] = []
         self.inner_constants: list[tuple[int, int]] = []
+        self.inner_hosts: list[InnerHostOp] = []
         self._first_inner_constant = first_inner_constant
         self._groups = 0
         self._known: dict[int, list[Phase]] = {}
@@ -144,6 +149,8 @@ class ControlCode:
         kernel, steps = block.kernels[i], block.steps[i]
         self.starts[member.first + i] = len(self.words)
         if kernel is None:
+            if _is_inner_host(member, i):
+                self.inner_hosts.append(self._inner_host(member, i))
             return
         for name in kernel.table:
             self._address(member, name)
@@ -155,6 +162,17 @@ class ControlCode:
         ]
         check = member.check if member.check >= 0 else i
         self.words += [(CHECK, 0), (CHECK, ADDRESS_BYTES * (1 + check))] if steps.has_runtime_check else []
+
+    def _inner_host(self, member: TabledBlock, i: int) -> InnerHostOp:
+        block, node = member.block, member.block.groups[i].nodes[0]
+        position = next(k for k, op in enumerate(block.nodes.block.ops) if op is node.op)
+        inputs, outputs = (
+            tuple([self._address(member, name) if name else -1 for name in names])
+            for names in (node.inputs, node.outputs)
+        )
+        member.hosts[i] = len(self.inner_hosts)
+        scratch = tuple([member.arena + offset for offset in block.memory.scratch[i]])
+        return InnerHostOp(member.check, block.number, position, inputs, outputs, scratch)
 
     def _word(self, base: int = NUMBER, offset: int = 0) -> int:
         self.words.append((base, offset))
@@ -178,13 +196,13 @@ class ControlCode:
 
     def _phases(self, member: TabledBlock) -> list[list[Phase]]:
         block = member.block
-        controls = {block.phases.first[i]: i for i, group in enumerate(block.groups) if block.is_control(group)}
-        return [
-            self._control(member, controls[number])
-            if number in controls
-            else [[_moved(c, member.first) for c in chunks]]
-            for number, chunks in enumerate(block.chunks)
-        ]
+        found: list[list[Phase]] = [[[_moved(c, member.first) for c in chunks]] for chunks in block.chunks]
+        for i, number in member.hosts.items():
+            found[block.phases.first[i]] = [[Action(HOST, number)]]
+        for i, group in enumerate(block.groups):
+            if block.is_control(group):
+                found[block.phases.first[i]] = self._control(member, i)
+        return found
 
     def _packing(self, member: TabledBlock) -> list[Phase]:
         """Return the phases that prepack, before the first iteration."""
@@ -426,6 +444,12 @@ def _iterations(type: str, attributes: Mapping[str, object]) -> int:
         return cast("int", attributes["max_trips"])
     [length] = cast("tuple[int]", attributes["length"])
     return length
+
+
+def _is_inner_host(member: TabledBlock, i: int) -> bool:
+    """Return True if a NumPy kernel computes a group of a block inside an op."""
+    group = member.block.groups[i]
+    return member.check >= 0 and group.is_host and not member.block.is_control(group)
 
 
 def _actions(phase: Phase) -> list[Action]:

@@ -162,10 +162,17 @@ def _counts(block: LoweredBlock) -> Iterator[str]:
         yield f"compiled with their blocks: {_named(controls)}"
     if hosts:
         yield f"by NumPy, between them: {_named(hosts)}"
-    for group in block.groups:
-        op = group.nodes[0].op
-        if group.is_host and block.without_rules.get(op.id):
-            yield f"no lowering rule in the blocks of {op.type}: {', '.join(block.without_rules[op.id])}"
+    inside = Counter(name for bodies in block.bodies.values() for body in bodies for name in _inner_hosts(body))
+    if inside and block.owner is None:
+        yield f"by NumPy in each iteration, without a lowering rule: {_named(inside)}"
+
+
+def _inner_hosts(block: LoweredBlock) -> Iterator[str]:
+    """Yield the types of the host ops in a block and in the blocks inside its ops."""
+    yield from (group.nodes[0].op.type for group in block.groups if group.is_host and not block.is_control(group))
+    for bodies in block.bodies.values():
+        for body in bodies:
+            yield from _inner_hosts(body)
 
 
 def _named(counts: Counter[str]) -> str:

@@ -298,17 +298,6 @@ def test_a_counted_scan_makes_its_trips_and_refuses_more_than_it_has_rows():
     assert verdict.word == "agreed", verdict
 
 
-def test_an_op_without_a_rule_in_a_body_makes_the_whole_loop_a_host_op():
-    program = Program()
-    x = program.input("x", "float32", (3, 4, 4))
-    program.outputs(
-        y=ops.map(lambda m: ops.log_determinant(m @ ops.transpose(m) + ops.eye.on(program)(shape=(4, 4)))[1], x)
-    )
-    desc = program.compile().desc
-    assert "by NumPy, between them: scan 1" in explained(desc, "predict")
-    assert not any(line.startswith("block 1") for line in explained(desc, "predict"))
-
-
 def test_the_memory_of_a_body_is_counted_once():
     def arena(width: int) -> int:
         program = Program()

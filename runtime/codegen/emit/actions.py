@@ -10,6 +10,7 @@ from runtime.codegen.actions import (
     ADD,
     CLEAR,
     COPY,
+    HOST,
     JUMP,
     JUMP_IF_DONE,
     JUMP_IF_ZERO,
@@ -23,7 +24,7 @@ from runtime.codegen.actions import (
     STORE,
     TOGGLE,
 )
-from runtime.codegen.board import NO_PAUSES, PAUSED
+from runtime.codegen.board import HOSTED, NO_PAUSES, PAUSED
 from runtime.codegen.costs import MAX_CYCLES_BETWEEN_SIGNALS
 from runtime.codegen.ir import INT64, UINT8, Function, Value
 from runtime.codegen.ir.words import convert, where
@@ -166,6 +167,11 @@ def _pause(at: Interpreter, n: _Numbers) -> None:
         f.store(f.load(at.next_phase), at.board + PAUSED)
 
 
+def _host(at: Interpreter, n: _Numbers) -> None:
+    at.f.store(n.a + 1, at.board + HOSTED)
+    at.f.store(at.f.load(at.next_phase), at.board + PAUSED)
+
+
 _WRITERS: Final[Mapping[int, Callable[[Interpreter, _Numbers], None]]] = {
     LINK: _link,
     ROW: _row,
@@ -182,5 +188,6 @@ _WRITERS: Final[Mapping[int, Callable[[Interpreter, _Numbers], None]]] = {
     STORE: _store,
     CLEAR: _clear,
     LIMIT: _limit,
+    HOST: _host,
 }
 """The functions that write each action, the frequent ones first."""

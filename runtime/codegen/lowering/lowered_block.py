@@ -73,7 +73,6 @@ class LoweredBlock(NamedTuple):
         options: the other inputs of lowering.
         bodies: by id of an op of control flow that compiled code runs, its blocks after the same pass, in the order of
             the op.
-        without_rules: by id of an op of control flow, the types of the ops inside that have no lowering rule.
         number: number of the block in the program; -1 for the block of a step.
         owner: op inside which the block is; None for the block of a step.
         part: position among the blocks of the owner.
@@ -94,7 +93,6 @@ class LoweredBlock(NamedTuple):
     pinned: tuple[str, ...]
     options: LoweringOptions
     bodies: Mapping[int, tuple[LoweredBlock, ...]]
-    without_rules: Mapping[int, Sequence[str]] = MappingProxyType({})
     number: int = -1
     owner: pb.OpDesc | None = None
     part: int = 0

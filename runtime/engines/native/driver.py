@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,7 @@ from runtime.codegen.board import (
     BOARD_WORDS,
     CLAIM,
     CLOSED_CLAIM,
+    HOSTED,
     NO_PAUSES,
     PAUSED,
     STOP,
@@ -55,10 +56,12 @@ class Driver:
         alive: object,
         actions: Array | None = None,
         words: Array | None = None,
+        hosts: Sequence[Callable[[], object]] = (),
     ) -> None:
         """Keep tables of phases and chunks, in the format of `codegen.emit.driver`.
 
-        `actions` work on `words`, the tables of all groups; there may be none. `alive` keeps the memory to which
+        `actions` work on `words`, the tables of all groups; there may be none. `hosts` are the calls of the host ops
+        in blocks inside ops. `alive` keeps the memory to which
         they refer. The first word of `alarm` is 0 unless a runtime check of a chunk failed.
         """
         code = driver_code(target)
@@ -73,17 +76,22 @@ class Driver:
             self._board[WORDS], self._board[ACTIONS] = words.ctypes.data, actions.ctypes.data
         self.phases, self.chunks, self._alive = phases, chunks, (alarm, actions, words, alive)
         self._tables = tuple(array.ctypes.data for array in (self._board, phases, chunks))
-        self._threads = threads
+        self._threads, self._hosts = threads, hosts
 
     def drive(self, first: int, last: int) -> None:
         """Run the phases from `first` to before `last`.
 
-        A loop that takes long returns now and then, so that Python handles signals, and goes on.
+        A loop that takes long returns now and then, so that Python handles signals, and goes on. So does one with host
+        ops in its block, to compute each.
         """
-        self._board[PAUSED] = 0
+        board = self._board
+        board[PAUSED] = board[HOSTED] = 0
         self._drive(*self._tables, first, last, self._threads, give_way())
-        while self._board[PAUSED]:
-            first, self._board[PAUSED] = int(self._board[PAUSED]), 0
+        while board[PAUSED]:
+            first, board[PAUSED] = int(board[PAUSED]), 0
+            if board[HOSTED]:
+                host, board[HOSTED] = self._hosts[int(board[HOSTED]) - 1], 0
+                host()
             self._drive(*self._tables, first, last, self._threads, give_way())
 
     def repeat(self, first: int, last: int, steps: Array) -> None:

@@ -42,11 +42,22 @@ def host_call(
     """Return a call that computes a host op; `around` has the blocks inside ops."""
     if op.type in BLOCKS:
         return _control_call(host, op, arrays, arena, around)
-    kernel, attributes = KERNELS[op.type], attributes_of(op)
     inputs = [arrays[name] if name else None for name in host.inputs]
+    return kernel_call(op, inputs, [arrays[name] for name in host.outputs], host.scratch, arena)
+
+
+def kernel_call(
+    op: pb.OpDesc,
+    inputs: Sequence[Array | None],
+    outputs: Sequence[Array],
+    scratch_offsets: Sequence[int],
+    arena: Array,
+) -> Callable[[], object]:
+    """Return the call of the NumPy kernel of an op without blocks, whose scratch is at these offsets of the arena."""
+    kernel, attributes = KERNELS[op.type], attributes_of(op)
     types = kernel.scratch([None if x is None else array_type(x) for x in inputs], attributes)
-    scratch = [view(arena, offset, type) for offset, type in zip(host.scratch, types, strict=True)]
-    return kernel.bind(inputs, [arrays[name] for name in host.outputs], scratch, attributes, op.random_stream)
+    scratch = [view(arena, offset, type) for offset, type in zip(scratch_offsets, types, strict=True)]
+    return kernel.bind(inputs, outputs, scratch, attributes, op.random_stream)
 
 
 def _control_call(

@@ -42,22 +42,31 @@ class RuntimeChecks:
         """Keep the code and the block, which determine the ops of a group, and the blocks inside ops."""
         self._code, self._block, self._program = code, block, program
         self.words: Array = np.zeros(1 + code.group_count, np.int64)
+        self._error: CheckFailed | None = None
 
     @property
     def any_failed(self) -> bool:
         """Return True if any check failed."""
         return bool(self.words[0])
 
+    def fail(self, group: int, op: pb.OpDesc, error: Exception) -> None:
+        """Let the check of a group fail, because a NumPy kernel raised an error in a block inside its op."""
+        self.words[[0, 1 + group]] = 1
+        self._error = CheckFailed(op, error)
+
     def clear(self) -> None:
         """Forget failed checks."""
         self.words[:] = 0
+        self._error = None
 
     def raise_error(self, arrays: Mapping[str, Array]) -> None:
         """Raise CheckFailed for the first group whose check failed; `arrays` are still as it read them."""
-        failed = np.flatnonzero(self.words[1:])
+        failed, error = np.flatnonzero(self.words[1:]), self._error
         self.clear()
         ops = [self._block.ops[i] for i in self._code.ops_of(int(failed[0]))]
         _compute(ops, arrays, {tensor.name: type_of(tensor) for tensor in self._block.tensors}, self._program)
+        if error is not None:
+            raise error
         raise AssertionError(f"{'+'.join(op.type for op in ops)} rejects what its reference kernels accept")
 
 

@@ -123,7 +123,8 @@ def bind_code(
     Memory that a step does not need may be absent. The same code may be bound several times. `program` has the blocks
     inside ops, whose ops check their outputs with `check_nan`.
     """
-    memory = _memory(code, block, states, arena, file, packed, () if program is None else program.blocks)
+    blocks = () if program is None else program.blocks
+    memory = _memory(code, block, states, arena, file, packed, blocks)
     checks = RuntimeChecks(code, block, program)
     bases = np.zeros(code.first_feed + len(code.feeds), np.int64)
     for base, array in memory.items():
@@ -137,7 +138,8 @@ def bind_code(
     arrays = Tensors(code, memory)
     actions = np.ascontiguousarray(code.actions)
     alive = loaded, words, *memory.values()
-    driver = Driver(code.target, code.threads, phases, chunks, checks.words, alive, actions, words)
+    inner = _inner_host_calls(code, blocks, words, arena, checks) if code.inner_hosts else []
+    driver = Driver(code.target, code.threads, phases, chunks, checks.words, alive, actions, words, inner)
     hosts = _host_calls(code, block, arrays, arena, program, check_nan) if code.hosts else []
     return CompiledStep(
         code,
@@ -191,3 +193,11 @@ def _host_calls(
 
     around = NOTHING if program is None else Around(program.blocks, program.locations, check_nan)
     return [host_call(host, block.ops[host.op], arrays, arena, around) for host in code.hosts]
+
+
+def _inner_host_calls(
+    code: NativeCode, blocks: Sequence[pb.BlockDesc], words: Array, arena: Array, checks: RuntimeChecks
+) -> list[Callable[[], None]]:
+    from runtime.engines.native.inner_hosts import inner_host_calls  # few programs need it
+
+    return inner_host_calls(code, blocks, words, arena, checks)

@@ -13,7 +13,7 @@ from compiler import Program, adam, ops
 from prograd_proto import type_of
 from runtime import Run
 from runtime.codegen import lower
-from runtime.codegen.actions import CLEAR, COPY, JUMP, JUMP_IF_DONE, LINK, NAMES, PAUSE, ROW
+from runtime.codegen.actions import CLEAR, COPY, HOST, JUMP, JUMP_IF_DONE, LINK, NAMES, PAUSE, ROW
 from runtime.codegen.assemble import compiled_with, native_code
 from runtime.codegen.code import ARENA, CHECK, NUMBER, NativeCode
 from runtime.codegen.code_bounds import fits
@@ -29,7 +29,7 @@ THREADS = 2
 
 @pytest.fixture(scope="module")
 def desc():
-    """A training step with views, constants, random numbers, a runtime check, a host op, a loop and a late update."""
+    """A training step with views, constants, random numbers, a check, a late update and two host ops, one in a loop."""
     program = Program("everything")
     x, rows = program.input("x", "float32", ("batch", 8)), program.input("rows", "int64", ("batch",))
     w, table = program.parameter("w", (8, 16)), program.parameter("table", (20, 16))
@@ -37,7 +37,11 @@ def desc():
     gram = ops.matmul(w, w, transpose_b=True) + ops.eye.on(program)(shape=(8, 8)) * 3.0
     _, logarithm = ops.log_determinant(gram)
     ramp = ops.reshape(ops.eye.on(program)(shape=(2, 4)), shape=(8,)) * 3.0
-    powers, _ = ops.scan(lambda c, row: (c * row + ramp, None), w[:, 3], ops.transpose(w, axis=(1, 0)))
+
+    def shuffled(c, row):
+        return ops.gather(c, ops.permutation.on(program)(count=8)) * row + ramp, None
+
+    powers, _ = ops.scan(shuffled, w[:, 3], ops.transpose(w, axis=(1, 0)))
     last = program.buffer("last", (8,))
     program.minimize(ops.mean(ops.transpose(y, axis=(1, 0))[3:9]) + 0.01 * logarithm, adam(0.1))
     program.update(last, w[:, 3] + powers)
@@ -183,6 +187,7 @@ WRONG_TABLES = [
     ("actions", put(0, value=(CLEAR, 0, 0, 0, HUGE))),
     ("actions", put(0, value=(CLEAR, 0, 0, 8, -1))),
     ("actions", put(0, value=(CLEAR, 0, 0, HUGE, 1))),
+    ("actions", put_where(HOST, 1, value=1)),
     ("segments", put(0, 0, value=HUGE)),
     ("segments", put(0, 1, value=HUGE)),
     ("segments", put(0, 3, value=HUGE)),
@@ -232,11 +237,28 @@ WRONG_FIELDS = {
     "late_updates": lambda code: (-1,),
     "copied_fetches": lambda code: (),
     "hosts": lambda code: first(code.hosts, lambda host: host._replace(op=HUGE)),
+    "inner_hosts": lambda code: first(code.inner_hosts, lambda host: host._replace(op=HUGE)),
     "tensor_names": lambda code: first(code.tensor_names, lambda name: "another"),
     "types": lambda code: first(code.types, lambda type: type._replace(dtype="float128")),
     "layouts": lambda code: first(code.layouts, lambda layout: (HUGE,) * len(layout)),
     "buffer_names": lambda code: (),
 }
+
+
+WRONG_HOSTS = {
+    "group": (-1, HUGE),
+    "block": (-1, HUGE),
+    "op": (-1, HUGE),
+    "inputs": ((), (HUGE, 0), (-1, 0)),
+    "outputs": ((), (HUGE,), (-1,)),
+    "scratch": ((HUGE,), (-1,)),
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG_HOSTS.items() for value in values])
+def test_a_host_op_in_a_loop_has_its_op_and_the_words_of_its_tensors(code, block, desc, name, value):
+    wrong = first(code.inner_hosts, lambda host: host._replace(**{name: value}))
+    assert not is_accepted(replace(code, inner_hosts=wrong), block, desc)
 
 
 @pytest.mark.parametrize("name", WRONG_FIELDS)

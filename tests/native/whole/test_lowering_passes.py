@@ -185,12 +185,15 @@ def test_arguments_and_results_have_no_memory_in_a_block_inside_an_op():
     assert [*second.memory.offsets] == ["b.tanh"]
 
 
-def test_an_op_with_a_host_op_in_its_blocks_is_a_host_op():
+def test_a_host_op_in_a_block_inside_an_op_has_a_phase_without_chunks():
     outer, blocks = around()
     blocks[3].ops[2].type = "log_determinant"
     block = lowered_block(outer, blocks=blocks)
-    assert not block.bodies
-    assert not block.is_control(block.groups[1])
+    assert block.is_control(block.groups[1])
+    inner = [body for bodies in block.bodies.values() for body in bodies]
+    inner += [body for each in inner for bodies in each.bodies.values() for body in bodies]
+    [(body, i)] = [(b, i) for b in inner for i, g in enumerate(b.groups) if g.is_host and not b.is_control(g)]
+    assert not body.chunks[body.phases.first[i]]
 
 
 def test_an_instrumented_step_has_no_blocks_inside_ops():

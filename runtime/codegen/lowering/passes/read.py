@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
 from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
@@ -18,21 +17,8 @@ from runtime.operators import CONTRACTS
 
 
 def read(block: LoweredBlock) -> LoweredBlock:
-    """Create nodes from ops, with their lowering rules; resolve constants and decompositions.
-
-    An op of control flow keeps its blocks if compiled code computes all ops in them. Otherwise it is a host op.
-    """
-    nodes = read_nodes(block.desc, block.pinned, is_instrumented=block.is_instrumented)
-    without_rules = {op: sorted({*chain(*map(_ops_without_rules, inside))}) for op, inside in block.bodies.items()}
-    bodies = {op: inside for op, inside in block.bodies.items() if not without_rules[op]}
-    return block._replace(nodes=nodes, bodies=bodies, without_rules=without_rules)
-
-
-def _ops_without_rules(block: LoweredBlock) -> Iterator[str]:
-    """Yield the types of the ops that compiled code does not compute, in a block and in the blocks inside its ops."""
-    for node in block.nodes.nodes:
-        if node.rule is None and node.op.id not in block.bodies:
-            yield from block.without_rules.get(node.op.id, [node.op.type])
+    """Create nodes from ops, with their lowering rules; resolve constants and decompositions."""
+    return block._replace(nodes=read_nodes(block.desc, block.pinned, is_instrumented=block.is_instrumented))
 
 
 def read_nodes(desc: pb.BlockDesc, pinned: tuple[str, ...] = (), is_instrumented: bool = False) -> Nodes:
