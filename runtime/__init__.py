@@ -30,8 +30,8 @@ entries         entries with their bindings and feeds
 errors          errors of a run
 extras          packages that only some commands need
 
-check, step, placement, memory, codegen, engines, runs, rows, files, serving, pictures, commands and command_line are
-packages.
+check, step, placement, memory, codegen, engines, ranks, runs, rows, files, serving, pictures, commands and
+command_line are packages.
 """
 
 from __future__ import annotations

@@ -26,6 +26,9 @@ Rule = Callable[..., "Types"]
 FILE: Final = "file"
 """The resource that lies beside the arena and holds the values that are spilled."""
 
+GROUP: Final = "group"
+"""The resource of ops that exchange values with the other ranks of a run; no file has such ops."""
+
 CONTRACTS: Final[dict[str, Contract]] = {}
 """The declared contracts by operator name; `runtime.operators` fills it with all operators."""
 

@@ -62,6 +62,13 @@ class OutOfTime(ResourceLimit):
     """The time of a run is over; if it is raised within a step, the states are unusable."""
 
 
+class ProcessLost(ExecutionError):
+    """Another process of the run is gone, or gives no answer."""
+
+    CODE = 7
+    """The exit code of a command."""
+
+
 class SourceEnded(Exception):
     """The source has no rows for another step; `left` are the rows that do not fill one. No run raises it."""
 

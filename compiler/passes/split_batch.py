@@ -59,9 +59,11 @@ class _Sums:
     """Sums of subtrees, the largest first: each has the number of its leaves."""
 
     parts: list[tuple[int, Value]] = field(default_factory=list[tuple[int, Value]])
+    leaves: int = 0
 
     def add(self, value: Value) -> None:
         self.parts.append((1, value))
+        self.leaves += 1
         while len(self.parts) > 1 and self.parts[-1][0] == self.parts[-2][0]:
             self._join()
 
@@ -71,8 +73,11 @@ class _Sums:
         return self.parts[0][1]
 
     def _join(self) -> None:
-        (count, right), (other, left) = self.parts.pop(), self.parts.pop()
-        self.parts.append((count + other, left + right))
+        (right_leaves, right), (left_leaves, left) = self.parts.pop(), self.parts.pop()
+        stop = self.leaves
+        middle = stop - right_leaves
+        joined = ops.join_shards(left, right, first=middle - left_leaves, middle=middle, stop=stop)
+        self.parts.append((left_leaves + right_leaves, joined))
 
 
 class _Split:

@@ -1,11 +1,12 @@
-"""Marks of the results that the shards of a batch have in common."""
+"""Marks of the results that the shards of a batch have in common, and the sums of their values."""
 
 from __future__ import annotations
 
 from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS, INTEGERS
 from registry.errors import require
 from registry.op import op
-from registry.shapes import require_float
+from registry.shapes import require_dtype, require_float
 from registry.traits import example
 from registry.value import Value
 
@@ -25,3 +26,17 @@ def over_shards(x: Value, weight: Value | None = None, *, shards: int, mean: boo
     if weight is not None:
         require(weight.shape == (), f"the weight is {weight.type}, not a scalar")
     return x.type
+
+
+@example((2, 2), (2, 2), first=0, middle=1, stop=2)
+@op(differentiable=False)
+def join_shards(left: Value, right: Value, *, first: int, middle: int, stop: int) -> TensorType:
+    """Return left + right, the sums over the shards `first` to `middle` and `middle` to `stop`, without the ends.
+
+    The pass `split_batch` adds the values of shards by such ops, in a balanced binary tree. A process that computes
+    some of the shards finds by their numbers which sums it has, and which others have.
+    """
+    require(0 <= first < middle < stop, f"the shards {first} to {middle} and {middle} to {stop} are no two ranges")
+    require(right.type == left.type, f"right is {right.type}, left is {left.type}")
+    require_dtype(left, FLOATS | INTEGERS)
+    return left.type

@@ -28,13 +28,14 @@ from runtime.operators import CONTRACTS
 from runtime.step.target import Target
 
 
-def check_program(program: pb.ProgramDesc, target: Target) -> None:
+def check_program(program: pb.ProgramDesc, target: Target, *, is_dealt: bool = False) -> None:
     """Raise ProgramError with the first fault of a program; do not change it, and allocate nothing.
 
-    Scratch and in-place pairs must be those that the kernels of `target` ask for and allow.
+    Scratch and in-place pairs must be those that the kernels of `target` ask for and allow. Only a program that was
+    dealt to the ranks of a run (`is_dealt`) has ops that exchange values.
     """
     require_plugins((op.type for op in every_op(program)), CONTRACTS)
-    operators = Operators(program, target, check_inner_block)
+    operators = Operators(program, target, check_inner_block, is_dealt=is_dealt)
     check_states(operators)
     check_settings(program)
     check_files(program)

@@ -13,7 +13,7 @@ from prograd_proto.blocks.control import ATTRIBUTES, BLOCKS, MAX_DEPTH, BlockTyp
 from prograd_proto.dtypes import HALVES
 from prograd_proto.plugins import namespace_of, plugin_failed
 from prograd_proto.spelling import MAX_NAME_CHARACTERS, closest
-from runtime.contract import require
+from runtime.contract import GROUP, require
 from runtime.operators import CONTRACTS, Contract
 from runtime.step.target import Target
 
@@ -49,6 +49,7 @@ class Operators:
         program: the program that is checked.
         target: the engine that the program is checked for.
         check_inner: checks a block inside an op and returns its types.
+        is_dealt: True for a program that was dealt to the ranks of a run, whose ops may exchange values.
         listed: the versions that the program lists, by operator.
         blocks: the readings of the program's blocks.
         owned: the blocks inside ops that were checked; no block belongs to two ops.
@@ -57,8 +58,11 @@ class Operators:
             and from layer to layer.
     """
 
-    def __init__(self, program: pb.ProgramDesc, target: Target, check_inner: CheckInner) -> None:
+    def __init__(
+        self, program: pb.ProgramDesc, target: Target, check_inner: CheckInner, *, is_dealt: bool = False
+    ) -> None:
         """Begin with an empty table of results."""
+        self.is_dealt = is_dealt
         self.program, self.target, self.check_inner = program, target, check_inner
         self.blocks = BlockAnalyses(program)
         self.owned: set[int] = set()
@@ -102,6 +106,7 @@ def _check(operators: Operators, op: pb.OpDesc, types: Mapping[str, TensorType])
     _check_marks(operators, op)
     require(not op.blocks, "it has sub-blocks, which its kernel does not run")
     require(not (operators.depth and contract.effects), "it has effects, and lies in a block of another op")
+    _require_no_exchange(operators, contract)
     require(bool(op.random_stream) == contract.random, "a random stream and a random kernel go together")
     _check_operands(op, contract, types)
     operands = tuple([types[name] if name else None for name in op.inputs])
@@ -114,6 +119,15 @@ def _check(operators: Operators, op: pb.OpDesc, types: Mapping[str, TensorType])
     if len(results.outputs) != len(op.outputs):
         raise ProgramError(f"its outputs are {len(op.outputs)}, those of its kernel {len(results.outputs)}")
     return results
+
+
+def _require_no_exchange(operators: Operators, contract: Contract) -> None:
+    """Raise ProgramError for an op of a file that exchanges values: which ranks there are is no fact of a program."""
+    exchanges = any(effect.resource == GROUP for effect in contract.effects)
+    require(
+        operators.is_dealt or not exchanges,
+        "it exchanges values between processes; a run with --mpi inserts such ops, and no file has them",
+    )
 
 
 def _check_marks(operators: Operators, op: pb.OpDesc) -> None:

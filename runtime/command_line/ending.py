@@ -12,7 +12,7 @@ from prograd_proto.errors import Unwritable
 from prograd_proto.wording import words_of_a_command
 from runtime.command_line.os_errors import is_full, os_sentence
 from runtime.command_line.streams import drop
-from runtime.errors import DataError, ExecutionError, NonFinite, ResourceLimit, UsageError
+from runtime.errors import DataError, ExecutionError, NonFinite, ProcessLost, ResourceLimit, UsageError
 from runtime.runs.interrupts import Interrupted
 
 EXIT_DONE: Final = 0
@@ -22,6 +22,7 @@ EXIT_PROGRAM: Final = 3
 EXIT_DATA: Final = 4
 EXIT_NON_FINITE: Final = 5
 EXIT_LIMIT: Final = 6
+EXIT_LOST: Final = ProcessLost.CODE
 EXIT_BUG: Final = 70
 EXIT_INTERRUPTED: Final = 130  # by Ctrl-C, or because the reader of the results has left
 
@@ -36,6 +37,7 @@ _CODES: Final[Codes] = (
     (DataError, EXIT_DATA),
     (NonFinite, EXIT_NON_FINITE),
     (ResourceLimit, EXIT_LIMIT),
+    (ProcessLost, EXIT_LOST),
     (ExecutionError, EXIT_DATA),  # all other rejections by a kernel concern values: a label or an index out of range
     (MemoryError, EXIT_LIMIT),
     (KeyboardInterrupt, EXIT_INTERRUPTED),
@@ -57,7 +59,7 @@ def ended(options: argparse.Namespace, act: Callable[[argparse.Namespace], int |
         if options.traceback or isinstance(error, SystemExit | GeneratorExit):
             raise
         code = exit_code(error, codes)
-        options.say(_sentence(error, code))
+        options.say(error_sentence(error, code))
         return code
 
 
@@ -76,7 +78,7 @@ def exit_code(error: BaseException, codes: Codes = ()) -> int:
     return next((code for kind, code in (*codes, *_CODES) if isinstance(error, kind)), EXIT_BUG)
 
 
-def _sentence(error: BaseException, code: int) -> str:
+def error_sentence(error: BaseException, code: int) -> str:
     """Return the description of an error in one line."""
     if isinstance(error, MemoryError):
         return "there is not enough memory"

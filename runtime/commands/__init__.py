@@ -7,6 +7,7 @@ arguments  the verbs and their options
 options    the options that several verbs have
 loaded     a program that is loaded as the options ask
 settings   the option --set, and its fields of the result line
+ranks      the option --mpi: a verb as one of several processes
 sandbox    limits that the operating system enforces
 arrays/    arrays from the command line, and to it
 tables/    tables of predictions

@@ -31,6 +31,7 @@ from runtime.commands.options import (
     add_load,
     add_memory,
     add_no_log_format,
+    add_ranks,
     add_reports,
     add_rows,
     add_settings,
@@ -85,10 +86,12 @@ def _execute(verbs: Any, name: str) -> None:
         "    --feed image=@images.npy --fetch probabilities=@p.npy",
         "runtime execute iris.pb --entry predict --load trained.safetensors --data new.csv --out predictions.csv",
         "runtime execute small.pb --spill-dir /var/tmp    # made by compiler plan --spill",
+        "mpiexec -n 4 runtime execute big.pb --mpi    # a program with shards",
     )
     what = verb.add_argument_group("what to run")
     add_what(what)
     add_how(what)
+    add_ranks(what)
     what.add_argument(
         "--check-nan", action="store_true",
         help="check the outputs of all ops for NaN and Inf, and name the first such op with its inputs",

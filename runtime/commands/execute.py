@@ -27,6 +27,7 @@ from runtime.dtypes import Array
 from runtime.errors import OutOfTime, UsageError
 from runtime.files.output import require_form
 from runtime.memory.limit import MemoryLimit, peak_rss
+from runtime.ranks.join import require_no_launcher
 from runtime.rows.table_names import is_table
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.course import MAX_STEPS_AT_ONCE
@@ -68,6 +69,15 @@ def execute(options: argparse.Namespace) -> int:
 
     Results go to stdout, and the last line of it sums them up; progress and messages go to stderr.
     """
+    if options.mpi:
+        from runtime.commands.ranks import as_rank  # few runs have several processes
+
+        return as_rank(options, _execute)
+    require_no_launcher()
+    return _execute(options)
+
+
+def _execute(options: argparse.Namespace) -> int:
     run, fields, failures = perform(options)
     if options.record:
         from runtime.commands.reports.record import record  # queries the system, which costs start-up time
@@ -108,23 +118,44 @@ def perform(options: argparse.Namespace) -> Performed:
         trace = TraceFile(options.trace, list(run.program.locations)) if options.trace else None
         run.session.stepper.trace = trace
         entry = options.entry or run.session.training_entry()
-        between = _limits(options.interrupts, overtime)
+        is_training = trains(run.program, run.session.bindings(entry)[0].block)
+        between = _together(options, run, entry, _limits(options.interrupts, overtime), is_training=is_training)
         with reproducing(options, run):
             if options.out:
                 arrays, fields = _write_table(options, run, entry, table, feeds, columns, names, between)
-            elif trains(run.program, run.session.bindings(entry)[0].block):
+            elif is_training:
                 arrays, fields = _train(options, run, entry, feeds, names, between, overtime, handler, stack)
             else:
                 arrays, fields = _run_over(options, run, entry, feeds, names, between)
         if trace is not None:
             trace.write(force=options.force)
-    if not options.out:
+    if not options.out and _is_first(run):
         give(wanted, decoded(run, columns, arrays), force=options.force)
     if options.save or options.in_place:
         layout = "prograd" if options.load else options.layout
         run.save(options.save or options.load, layout=layout, force=options.force or options.in_place)
     failures = differences(expected, arrays, rtol=options.rtol, atol=options.atol)
     return Performed(run, fields + _common_fields(options, run, perf_counter() - start), failures)
+
+
+def _together(options: argparse.Namespace, run: Run, entry: str, between: Between, *, is_training: bool) -> Between:
+    """Let all ranks of a run agree on it; return a function that stops them at one step."""
+    group = run.session.group
+    if group is None or group.size == 1:
+        return between
+    from runtime.commands.ranks import agreed, between_ranks
+
+    agreed(options, run, group, entry, trains=is_training)
+    return between_ranks(group, between)
+
+
+def _is_first(run: Run) -> bool:
+    """Return True for the process that writes the files; ranks that end a run have equal states."""
+    group = run.session.group
+    if group is None:
+        return True
+    group.require_equal(run.state_sha256, f"at the end, after step {run.position.steps}")
+    return group.rank == 0
 
 
 def _train(

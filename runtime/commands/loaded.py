@@ -25,5 +25,6 @@ def loaded_run(options: argparse.Namespace, *, check_nan: bool = False, memory: 
         settings=chosen_settings(options.settings),
         spill=options.spill,
         check_nan=check_nan,
+        group=getattr(options, "group", None),
         max_memory=memory or MemoryLimit(options.max_memory, of_process=True, threads=options.threads),
     )

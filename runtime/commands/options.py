@@ -78,6 +78,18 @@ def add_how(group: Any) -> None:
     )
 
 
+def add_ranks(group: Any) -> None:
+    """Add the options for a run of several processes."""
+    group.add_argument(
+        "--mpi", action="store_true",
+        help="share the run with the other processes that mpiexec or srun started; changes no result",
+    )  # fmt: skip
+    group.add_argument(
+        "--collective-timeout", type=duration, default=300.0, metavar="TIME",
+        help="with --mpi: time without an answer after which another process is lost; default 5min",
+    )  # fmt: skip
+
+
 def add_memory(group: Any, whose: str = "the process") -> None:
     """Add the option for the memory limit."""
     group.add_argument("--max-memory", type=size, metavar="SIZE", help=f"memory limit of {whose}, as in 200MiB")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,15 +86,23 @@ def _begun(
     require_same_rows(session, position, course.rows, course.evaluated, shuffled=plan.shuffle, change=change)
     evaluate = _evaluation(session, plan.evaluate, course.evaluated)
     standing.evaluates = "" if plan.evaluate is None else plan.evaluate.entry
-    folder = None if options.checkpoint is None else CheckpointFolder(options.checkpoint, keep=options.keep)
+    folder = _folder(session, options)
     with _claimed(session, standing, folder, force=options.force):
         fill, end = _filling(session, course.rows)
         step = _steps_of(session, standing, course, options.fetch, fill)
-        write = None if folder is None else _checkpoints_of(session, standing, folder, options.before_checkpoint)
+        write = _checkpoints_of(session, standing, folder, options.before_checkpoint)
+        write = None if options.checkpoint is None else write
         watched = _watched(course.bindings[0], standing.fetched)
         callbacks = Callbacks(step, _steps_at_once(session, standing, course, options.fetch), evaluate, write, between)
         training = Training(course, session.states, position, watched, callbacks, session.memory)
     return _until_done(standing, plan, training, folder, end)
+
+
+def _folder(session: Session, options: TrainingOptions) -> CheckpointFolder | None:
+    """Return the folder for checkpoints; None without, and for ranks but the first."""
+    if options.checkpoint is None or (session.group is not None and session.group.rank):
+        return None
+    return CheckpointFolder(options.checkpoint, keep=options.keep)
 
 
 @contextmanager
@@ -186,16 +195,19 @@ def _steps_at_once(session: Session, standing: Standing, course: Course, fetch: 
 
 
 def _checkpoints_of(
-    session: Session, standing: Standing, folder: CheckpointFolder, before: Callable[[], None] | None
+    session: Session, standing: Standing, folder: CheckpointFolder | None, before: Callable[[], None] | None
 ) -> Callable[[], CheckpointWritten]:
-    """Return a function that writes a checkpoint into the folder."""
+    """Return a function that writes a checkpoint into the folder; without one, another rank of the run writes it."""
 
     def write() -> CheckpointWritten:
         if before is not None:
             before()
-        position = standing.position
-        with session.states.locks.shared():
-            path = folder.write(session.program, session.sha256, session.states, position)
+        position, path = standing.position, Path()
+        if session.group is not None:
+            session.group.require_equal(session.states.sha256(), f"after step {position.steps}")
+        if folder is not None:
+            with session.states.locks.shared():
+                path = folder.write(session.program, session.sha256, session.states, position)
         return CheckpointWritten(position.epoch + (position.step > 0), position.steps, path)
 
     return write

@@ -42,6 +42,7 @@ from runtime.usable_cores import usable_cores
 
 if TYPE_CHECKING:
     from runtime.engines.choice import EngineName
+    from runtime.ranks.group import Group
     from runtime.runs.loading import Layout, Loaded
     from runtime.runs.shown.training_result import TrainingResult
 
@@ -115,6 +116,7 @@ class Run(metaclass=Renaming):
         spill: folder for the file beside the arena, which a program that spills needs; nothing is left in it.
         data: file in place of the program's own data file, with the same keys.
         settings: values of the program's settings, by name, in place of its own.
+        group: the ranks of a run of several processes, as `runtime.ranks.join` returns them.
 
     Attributes:
         program: the message.
@@ -140,6 +142,7 @@ class Run(metaclass=Renaming):
         spill: Path_ | None = None,
         data: Path_ | None = None,
         settings: Mapping[str, float] | None = None,
+        group: Group | None = None,
     ) -> None:
         arrays = getattr(program, "arrays", {})  # initial values that an import brought, and no file has yet
         compiled = None if isinstance(program, pb.ProgramDesc) else _compiled(program)
@@ -155,7 +158,8 @@ class Run(metaclass=Renaming):
         use_one_thread()
         memory = max_memory if isinstance(max_memory, MemoryLimit) else MemoryLimit(max_memory)
         options = EngineOptions(math, threads, schedule, check_nan, None if spill is None else Path(spill), memory)
-        self.session = Session(program, Path(folder), engine, options, None if data is None else Path(data))
+        rows = None if data is None else Path(data)
+        self.session = Session(program, Path(folder), engine, options, rows, group)
         self.session.recompiled = None if compiled is None else compiled.with_rows
         self.standing = Standing()
         self._predictions = Predictions(self.session)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from runtime.runs.workspaces import Lent, Workspaces
 from runtime.step import spills
 from runtime.target import TARGET
 
+if TYPE_CHECKING:
+    from runtime.ranks.group import Group
+
 
 class Session:
     """A checked program with its states, its rows and an engine; it knows nothing of training.
@@ -47,18 +50,30 @@ class Session:
         workspaces: workspaces of the engine, for the threads of the run.
         stepper: makes the steps of trainings and evaluations.
         recompiled: returns a program with further steps for a number of rows; None where no compiler is at hand.
+        group: the ranks of a run of several processes, or None.
     """
 
     def __init__(
-        self, program: pb.ProgramDesc, folder: Path, engine: str | None, options: EngineOptions, data: Path | None
+        self,
+        program: pb.ProgramDesc,
+        folder: Path,
+        engine: str | None,
+        options: EngineOptions,
+        data: Path | None,
+        group: Group | None = None,
     ) -> None:
-        """Check the program before anything is allocated; `folder` has its files, `data` replaces its own data file."""
+        """Check the program before anything is allocated.
+
+        `folder` has its files, `data` replaces its own data file. With a `group`, the steps are those of this rank.
+        """
         check_program(program, TARGET)
         self.program = program
+        self.group = group
+        self._executed = program if group is None else _dealt(program, group)
         self.memory = options.memory
         self.memory.loaded(program.ByteSize())
         self.data = Data(program, folder, data, self.memory)
-        self.engine, self.why_not_native = make_engine(engine, program, options)
+        self.engine, self.why_not_native = make_engine(engine, self._executed, options)
         self.states = new_states(program, folder, self.memory)
         self.workspaces = Workspaces(program, self.states, self.engine, self.memory)
         self.stepper = Stepper()
@@ -87,7 +102,7 @@ class Session:
         """
         if entry not in self._bound:
             by_length: dict[object, list[BoundEntry]] = {}
-            for bound in bound_entries(self.program, entry):
+            for bound in bound_entries(self._executed, entry):
                 self._require_file(bound)
                 by_length.setdefault(bound.lengths, []).append(bound)
             self._bound[entry] = list(by_length.values())[::-1]
@@ -99,7 +114,9 @@ class Session:
         The blocks that the program has keep their numbers, and `sha256` stays that of the program as it was given.
         Raises ProgramError if the program cannot be compiled for this number.
         """
-        if self.recompiled is None or not rows or any(bound.rows == rows for bound in self.bindings(entry)):
+        if self.recompiled is None or not rows or self._executed is not self.program:
+            return False
+        if any(bound.rows == rows for bound in self.bindings(entry)):
             return False
         _ = self.sha256  # of the program before the addition
         other = self.recompiled(self.program, rows)
@@ -256,3 +273,14 @@ class Session:
             raise no_folder()
         if not self._spill.is_dir():
             raise UsageError(f"{self._spill}: there is no such folder")
+
+
+def _dealt(program: pb.ProgramDesc, group: Group) -> pb.ProgramDesc:
+    """Return the program as a rank runs it."""
+    from runtime.ranks.deal import dealt  # few runs have several processes
+
+    if group.size == 1:
+        return program
+    executed = dealt(program, group.rank, group.size)
+    check_program(executed, TARGET, is_dealt=True)
+    return executed

@@ -31,6 +31,7 @@ ATTRIBUTES = {
     "threshold": [{"threshold": 0.5, "value": -7.0}],
     "cast": [{"dtype": dtype} for dtype in COMPUTED_DTYPES],
     "broadcast_to": [{"shape": (203,)}],
+    "join_shards": [{"first": 0, "middle": 1, "stop": 2}],
     "sgd": [{"decay": 0.0}, {"decay": 0.1}],
     "momentum": [{"momentum": 0.9, "nesterov": nesterov, "decay": 0.1} for nesterov in (False, True)],
     "adam": [{"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "decay": decay} for decay in (0.0, 0.1)],

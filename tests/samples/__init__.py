@@ -83,6 +83,8 @@ COPY = [
     sample("over_shards", (2, 3), shards=2, mean=True, order=0),
     sample("over_shards", (2, 3), (), shards=4, mean=True, order=0),
     sample("over_shards", ints((2, 3), 9), shards=2, mean=False, order=0),
+    sample("join_shards", (2, 3), (2, 3), first=0, middle=2, stop=3, order=0),
+    sample("join_shards", ints((2, 3), 9), ints((2, 3), 9), first=4, middle=5, stop=6, order=0),
     *(sample(op, (2, 3)) for op in ("spill", "reload")),
 ]
 
@@ -415,6 +417,7 @@ LARGE = [
     *(sample("cast", WIDE, dtype=dtype) for dtype in ("float32", "int32", "bool")),
     *(sample(op, WIDE) for op in ("identity", "stop_gradient", "spill", "reload")),
     sample("over_shards", WIDE, shards=8, mean=True),
+    sample("join_shards", WIDE, WIDE, first=0, middle=1, stop=2),
     *(sample(op, WIDE, axes=axes) for op in ("sum", "mean", "max") for axes in ((), (0,), (1,))),
     *(sample("sum", typed(dtype, (400, 300)), axes=axes) for dtype in ("uint8", "int32") for axes in ((0,), (1,))),
     *(sample("argmax", WIDE, axis=axis) for axis in (0, 1)),

@@ -18,4 +18,5 @@ small_programs      small training runs in folders of their own, with data
 steps               steps of a compiled program, by the executor and by the oracle
 serving             a server of predictions in a thread of the test, and clients of it
 commands            both commands, called in the process of the test
+ranks               runs of several processes, and the launchers that start them
 """

@@ -22,6 +22,7 @@ def lerp(a: Value, b: Value, weight: Value) -> Value:
 
 
 of_two("add", lambda a, b: a + b)
+of_two("join_shards", lambda left, right, **shards: left + right)
 of_two("sub", lambda a, b: a - b)
 of_two("mul", lambda a, b: a * b)
 of_two("div", lambda a, b: a / b, FLOAT_DTYPES)

@@ -163,3 +163,9 @@ def cast_back(d: Draw) -> None:
 @maker("over_shards")
 def over_shards(d: Draw) -> None:
     d.call("over_shards", d.any(), shards=d.int(1, 8), mean=True)
+
+
+@maker("join_shards")
+def join_shards(d: Draw) -> None:
+    x = d.any(NUMBERS)
+    d.call("join_shards", x, d.tensor(x.shape, x.dtype), first=0, middle=1, stop=d.int(2, 8))

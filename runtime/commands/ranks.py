@@ -1,0 +1,121 @@
+"""The option --mpi: a verb as one of the processes that a launcher started.
+
+Rank 0 prints the results and writes all files; the others print errors only. An error of one rank ends all of them,
+with its exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from prograd_proto.wording import words_of_a_command
+from runtime.command_line.ending import error_sentence, exit_code
+from runtime.errors import OutOfTime, ResourceLimit, UsageError
+from runtime.ranks.agree import agree
+from runtime.ranks.deal import shards_of_entry
+from runtime.ranks.group import Group
+from runtime.ranks.join import join, number_by_launcher
+from runtime.ranks.watcher import watched
+from runtime.runs.interrupts import Interrupted
+from runtime.runs.run import Run
+
+OF_RANK_0: Final = ("metrics", "tensorboard", "record", "trace", "save", "reproduce")
+"""Options for files that rank 0 alone writes."""
+
+RUN_OPTIONS: Final = ("entry", "steps", "epochs", "split", "every", "check_nan", "fetch", "expect", "resume", "watch")
+"""Options that must be equal on all ranks."""
+
+SECONDS_BEHIND: Final = 0.3
+"""Seconds that other ranks wait before they report an error, because rank 0 often reports the same one."""
+
+_OUT_OF_TIME: Final = 1
+_SIGNALS: Final = 2
+
+
+def as_rank(options: argparse.Namespace, run: Callable[[argparse.Namespace], int]) -> int:
+    """Run a verb as a rank, and return its exit code; an error ends all ranks."""
+    if options.out or options.in_place:
+        raise UsageError(f"--{'out' if options.out else 'in-place'} belongs to a run of one process; leave --mpi out")
+    timeout = options.collective_timeout
+    watch = watched(options.say, f"rank {number_by_launcher()}", timeout)
+    group = None
+    try:
+        with words_of_a_command():
+            group = options.group = join(timeout)
+            watch.joined()
+            if group.rank:
+                _keep_quiet(options)
+            code = run(options)
+            group.leave()
+    except BaseException as error:
+        if group is None:
+            raise
+        code = _failed(options, group, error)
+    watch.done()
+    return code
+
+
+def agreed(options: argparse.Namespace, run: Run, group: Group, entry: str, *, trains: bool) -> None:
+    """Raise UsageError unless all ranks make the same run, with a shard for each."""
+    asked: Mapping[str, object] = {f"--{name.replace('_', '-')}": getattr(options, name) for name in RUN_OPTIONS}
+    agree(group, run.session, run.position.steps, asked)
+    shards = shards_of_entry(run.program, entry)
+    if trains and shards < group.size:
+        has = f"{shards} shards" if shards else "no shards"
+        raise UsageError(
+            f"a step of the entry {entry!r} has {has}, and there are {group.size} processes; "
+            f"compile the program with at least as many, as in compile(batch=..., shards={group.size})"
+        )
+
+
+def between_ranks(group: Group, between: Callable[[], None]) -> Callable[[], None]:
+    """Return a function that stops all ranks at one step, if `between` stops one of them."""
+
+    def together() -> None:
+        word, stop = 0, None
+        try:
+            between()
+        except Interrupted as error:
+            word, stop = _SIGNALS + error.number, error
+        except ResourceLimit as error:
+            word, stop = _OUT_OF_TIME, error
+        word = group.largest(word)
+        if word == _OUT_OF_TIME:
+            group.is_stopped = True
+            raise stop or OutOfTime("the run took its seconds")
+        if word >= _SIGNALS:
+            group.is_stopped = True
+            raise Interrupted(word - _SIGNALS)
+
+    return together
+
+
+def _keep_quiet(options: argparse.Namespace) -> None:
+    """Let rank 0 alone write files and print."""
+    for name in OF_RANK_0:
+        setattr(options, name, None)
+    options.quiet, options.progress = True, "none"
+    sys.stdout = open("/dev/null", "w")  # noqa: SIM115 - until the process ends
+
+
+def _failed(options: argparse.Namespace, group: Group, error: BaseException) -> int:
+    """Report an error, and end all ranks; return the exit code if all of them stop alike."""
+    code = exit_code(error)
+    if group.is_stopped and isinstance(error, Interrupted | OutOfTime):
+        if not group.rank:
+            options.say(error_sentence(error, code))
+        group.leave()
+        return code
+    if group.rank:
+        time.sleep(SECONDS_BEHIND)
+    if getattr(options, "traceback", False):
+        traceback.print_exc()
+    options.say(f"{group}: {error_sentence(error, code)}" if group.size > 1 else error_sentence(error, code))
+    if group.size == 1:
+        return code
+    group.abort(code or 70)

@@ -1,0 +1,11 @@
+"""Runs of one program by several processes, the *ranks* of an MPI job, with the bits of one process.
+
+tree        the balanced tree in which the shards of a batch are added, and the parts of it that a rank has
+deal        the step of a rank: the ops of its own shards, and exchanges where other ranks have the rest
+exchange    the sum of what all ranks have, in the order of the tree
+group       the ranks of a job: nonblocking calls that are polled, so that deadlines and signals act
+current     the group of this process
+join        the start: a process becomes a rank
+agree       the comparison of everything that ranks must have in common
+watcher     a parent process that notices a rank which ends early
+"""

@@ -1,0 +1,228 @@
+"""The step of a rank: the ops of its own shards, and exchanges where other ranks have the rest.
+
+1. `join_shards` ops add the values of shards in a tree. A *root* is the sum over all shards, which other ops read.
+2. The ops of a rank are those that its parts of the tree need, and those that need no shard. They come first, in their
+   order; those that need a root come last.
+3. Between them an `all_reduce` makes roots of the rank's parts. Small tensors of one dtype are sent as one, up to
+   `BUCKET_BYTES`; a tensor of `ALONE_BYTES` is sent by itself, without a copy.
+4. Where an op wrote over an operand that a later op now reads, it writes elsewhere. The engine places the buffers.
+
+All ranks make the same exchanges in the same order, because the roots are those of the whole step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from prograd_proto import ProgramError, TensorType, type_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.attributes import attributes_of
+from prograd_proto.blocks import BlockAnalyses
+from runtime.operators import CONTRACTS
+from runtime.ranks.tree import Range, middle_of, parts_of
+from runtime.step import faults, runs_once
+from runtime.target import TARGET
+
+JOIN: Final = "join_shards"
+REDUCE: Final = "all_reduce"
+
+BUCKET_BYTES: Final = 4 << 20
+"""Bytes of tensors that are sent as one; a longer message is no faster for each byte."""
+
+ALONE_BYTES: Final = 1 << 20
+"""Bytes of a tensor that is sent by itself."""
+
+
+class Root(NamedTuple):
+    """The sum over all shards of a step.
+
+    Attributes:
+        name: name of the tensor.
+        parts: names of the sums of the rank's parts, from left to right.
+        shards: number of shards.
+        type: type of the tensor.
+    """
+
+    name: str
+    parts: list[str]
+    shards: int
+    type: TensorType
+
+
+def dealt(program: pb.ProgramDesc, rank: int, ranks: int) -> pb.ProgramDesc:
+    """Return the program as a rank of several runs it; entries without shards stay as they are.
+
+    Raises ProgramError if the sums over shards form no balanced tree, or if an op acts on more than tensors.
+    """
+    found = pb.ProgramDesc()
+    found.CopyFrom(program)
+    for entry in found.entries:
+        for binding in entry.bindings:
+            block = found.blocks[binding.block]
+            if any(op.type == JOIN for op in block.ops):
+                _require_only_tensors(entry.name, block)
+                _Dealing(block, rank, ranks).deal()
+                _keep_the_law(found, binding.block)
+                binding.ClearField("plan")
+    versions = {operator.type: operator.version for operator in found.operators}
+    versions[REDUCE] = CONTRACTS[REDUCE].version
+    del found.operators[:]
+    found.operators.extend(pb.OperatorVersion(type=type, version=versions[type]) for type in sorted(versions))
+    return found
+
+
+def shards_of_entry(program: pb.ProgramDesc, name: str) -> int:
+    """Return the number of shards of an entry's largest step, 0 for an entry without shards."""
+    blocks = [program.blocks[b.block] for entry in program.entries if entry.name == name for b in entry.bindings]
+    joins = [op for block in blocks for op in block.ops if op.type == JOIN]
+    return max((_range(op)[1] for op in joins), default=0)
+
+
+def _require_only_tensors(entry: str, block: pb.BlockDesc) -> None:
+    for op in block.ops:
+        if runs_once(op.type):
+            raise ProgramError(
+                f"entry {entry!r}: op {op.id} ({op.type}) acts on more than its tensors, and each process would "
+                "repeat that; a step in shards with such an op runs in one process"
+            )
+
+
+def _keep_the_law(program: pb.ProgramDesc, number: int) -> None:
+    """Remove the in-place pairs that the new order of a block forbids."""
+    while True:
+        broken = [i for i, _ in faults(BlockAnalyses(program)[number], TARGET)]
+        if not broken:
+            return
+        for i in broken:
+            del program.blocks[number].ops[i].in_place[:]
+
+
+class _Dealing:
+    """The edit of one bound block."""
+
+    def __init__(self, block: pb.BlockDesc, rank: int, ranks: int) -> None:
+        self._block, self._rank, self._ranks = block, rank, ranks
+        self._types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+        self._makers = {name: op for op in block.ops for name in op.outputs}
+        self._joins = {op.outputs[0]: op for op in block.ops if op.type == JOIN}
+
+    def deal(self) -> None:
+        """Replace the ops by those of the rank."""
+        roots = self._roots()
+        made = {root.name for root in roots}
+        needed = self._needed(roots)
+        after: set[str] = set(made)
+        early: list[pb.OpDesc] = []
+        late: list[pb.OpDesc] = []
+        for op in self._block.ops:
+            if made.isdisjoint(op.outputs) and not needed.isdisjoint(op.outputs):
+                waits = not after.isdisjoint(op.inputs)
+                after.update(op.outputs if waits else ())
+                (late if waits else early).append(op)
+        if any(part in after for root in roots for part in root.parts):
+            raise ProgramError("a sum over some shards needs a sum over all of them")
+        reduces = list(self._reduces(roots))
+        self._replace([*early, *reduces, *late])
+
+    def _roots(self) -> list[Root]:
+        """Return the sums over all shards, in the order of the ops; raise ProgramError unless they are balanced."""
+        ends = {*(update.tensor for update in self._block.updates), *(fetch.tensor for fetch in self._block.fetches)}
+        others = {name for op in self._block.ops if op.type != JOIN for name in op.inputs}
+        roots: list[Root] = []
+        for name, op in self._joins.items():
+            self._require_balanced(op)
+            if name in ends | others:
+                first, shards = _range(op)
+                if first:
+                    raise ProgramError(f"op {op.id} ({JOIN}): the sum over some shards is read as if it were of all")
+                parts = [*self._parts(op, shards)]
+                roots.append(Root(name, parts, shards, self._types[name]))
+        return roots
+
+    def _require_balanced(self, op: pb.OpDesc) -> None:
+        first, stop = _range(op)
+        middle = int(attributes_of(op)["middle"])  # pyright: ignore[reportArgumentType]: the contract says int
+        fits = middle == middle_of((first, stop))
+        for name, part in zip(op.inputs, ((first, middle), (middle, stop)), strict=True):
+            known = _range(self._joins[name]) if name in self._joins else (part[0], part[0] + 1)
+            fits = fits and known == part
+        if not fits:
+            raise ProgramError(f"op {op.id} ({JOIN}): the sums over shards {first} to {stop} form no balanced tree")
+
+    def _parts(self, root: pb.OpDesc, shards: int) -> Iterator[str]:
+        """Yield the tensors of the rank's parts; of the first shard for a rank without any, which sends nothing."""
+        for part in parts_of(shards, self._rank, self._ranks) or [(0, 1)]:
+            name, node = root.outputs[0], (0, shards)
+            while node != part:
+                middle = middle_of(node)
+                is_right = part[0] >= middle
+                name = self._joins[name].inputs[is_right]
+                node = (middle, node[1]) if is_right else (node[0], middle)
+            yield name
+
+    def _needed(self, roots: Sequence[Root]) -> set[str]:
+        """Return the tensors that the rank computes or reads."""
+        parts = {root.name: root.parts for root in roots}
+        needed = {*(update.tensor for update in self._block.updates), *(fetch.tensor for fetch in self._block.fetches)}
+        needed.update(name for names in parts.values() for name in names)
+        for op in reversed(self._block.ops):
+            if not needed.isdisjoint(op.outputs) and parts.keys().isdisjoint(op.outputs):
+                needed.update(op.inputs)
+        return needed
+
+    def _reduces(self, roots: Sequence[Root]) -> Iterator[pb.OpDesc]:
+        """Yield the exchanges."""
+        number = max((op.id for op in self._block.ops), default=0)
+        for bucket in _buckets(roots):
+            number += 1
+            op = pb.OpDesc(id=number, type=REDUCE, stage=pb.STAGE_UPDATE)
+            op.inputs.extend(name for root in bucket for name in root.parts)
+            op.outputs.extend(root.name for root in bucket)
+            numbers = {"shards": bucket[0].shards, "rank": self._rank, "ranks": self._ranks}
+            op.attributes.extend(pb.AttrDesc(name=name, int_value=value) for name, value in numbers.items())
+            yield op
+
+    def _replace(self, ops: Sequence[pb.OpDesc]) -> None:
+        """Replace the ops, and drop all tensors and links of others."""
+        block = self._block
+        copies = [pb.OpDesc.FromString(op.SerializeToString()) for op in ops]
+        described = {t.name: pb.TensorDesc.FromString(t.SerializeToString()) for t in block.tensors}
+        names = [p.tensor for p in block.parameters]
+        names += [name for op in copies for name in (*op.outputs, *op.scratch)]
+        known, ids = set(names), {op.id for op in copies}
+        del block.ops[:], block.tensors[:]
+        for op in copies:
+            op.gradient_of = op.gradient_of if op.gradient_of in ids else 0
+            op.recompute_of = op.recompute_of if op.recompute_of in ids else 0
+        for name in names:
+            of = described[name].gradient_of
+            described[name].gradient_of = of if of in known else ""
+        block.ops.extend(copies)
+        block.tensors.extend(described[name] for name in names)
+
+
+def _range(op: pb.OpDesc) -> Range:
+    attributes = attributes_of(op)
+    return int(attributes["first"]), int(attributes["stop"])  # pyright: ignore[reportArgumentType]: the contract says int
+
+
+def _buckets(roots: Sequence[Root]) -> Iterator[list[Root]]:
+    """Yield the roots that are sent as one, of one dtype and number of shards."""
+    kinds = dict.fromkeys((root.type.dtype, root.shards) for root in roots)
+    for kind in kinds:
+        bucket: list[Root] = []
+        nbytes = 0
+        for root in roots:
+            if (root.type.dtype, root.shards) != kind:
+                continue
+            if root.type.nbytes >= ALONE_BYTES:
+                yield [root]
+                continue
+            if bucket and nbytes + root.type.nbytes > BUCKET_BYTES:
+                yield bucket
+                bucket, nbytes = [], 0
+            bucket.append(root)
+            nbytes += root.type.nbytes
+        if bucket:
+            yield bucket
