@@ -6,6 +6,7 @@ build         programs, tensors, states and data, as messages from the first cal
 train         gradients, updates, learning rates, clipping and initial values, appended by `minimize`
 passes        the passes of `compile`: their table, and one file a pass
 frontends     imports of models of other frameworks
+exporters     programs as models of other frameworks
 onnx_operators operators of ONNX and of prograd in terms of each other, by family
 analyses      questions about a block: graphs, costs, lifespans, reports
 planning      the passes of `plan`: memory budgets, spilled values, space for threads
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from compiler.build.program import Program as Program
     from compiler.errors import CompileError as CompileError
     from compiler.errors import LimitError as LimitError
-    from compiler.frontends.onnx import from_onnx as from_onnx
+    from compiler.exporters.onnx.to_onnx import to_onnx as to_onnx
+    from compiler.frontends.onnx.from_onnx import from_onnx as from_onnx
     from compiler.frontends.torch import from_torch as from_torch
     from compiler.train import clipping as clipping
     from compiler.train import initialisers as initialisers
@@ -59,7 +61,8 @@ _NAMES = {
     "compiler.build.plugins": "use_plugin",
     "compiler.build.program": "Program",
     "compiler.errors": "CompileError LimitError",
-    "compiler.frontends.onnx": "from_onnx",
+    "compiler.exporters.onnx.to_onnx": "to_onnx",
+    "compiler.frontends.onnx.from_onnx": "from_onnx",
     "compiler.frontends.torch": "from_torch",
     "compiler.train.backward": "gradients",
     "compiler.train.schedules": "warmup_cosine",

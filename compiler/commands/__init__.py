@@ -2,7 +2,7 @@
 
 A verb is the function of that name in the file of that name, but for thaw, which is in freeze, and those of two words;
 `arguments` is their table, and `compiler --help` prints it: check, compile, completion, data pack, data show, diff,
-draw, freeze, import onnx, import torch, ops, passes, place, plan, show, summary, upgrade. Modules that they use:
+draw, export, freeze, import onnx, import torch, ops, passes, place, plan, show, summary, upgrade. Modules that they use:
 
 imports         the verb `import onnx`
 import_torch    the verb `import torch`

@@ -3,6 +3,9 @@
 `IMPORTS` has the operators of ONNX. A mapping is a function of a `Node`. It appends ops and returns the result, or a
 tuple of the results.
 
+`EXPORTS` has the operators of prograd. A mapping is a function of a `Call`. It appends nodes and returns the names of
+the results.
+
 activation  activation functions
 attention   attention and rotary positions
 control     conditions, loops and sequences
@@ -26,6 +29,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from compiler.exporters.onnx.call import Export
 from compiler.frontends.onnx.node import Mapping
 from compiler.onnx_operators import (
     activation,
@@ -54,3 +58,8 @@ FAMILIES: Final = (
 
 IMPORTS: Final[dict[str, Mapping]] = {name: mapping for family in FAMILIES for name, mapping in family.IMPORTS.items()}
 """All mappings to prograd by the name of ONNX's operator, with its domain if that is not ONNX's own."""
+
+EXPORTS: Final[dict[str, Export]] = {
+    name: export for family in FAMILIES for name, export in getattr(family, "EXPORTS", {}).items()
+}
+"""All mappings to ONNX by the name of prograd's operator."""

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+from math import inf, pi, sqrt
 from typing import Final
 
+from compiler.exporters.onnx.call import Call, Export, exported, exporting
 from compiler.frontends.arranged import Arranged, pointwise, unsqueezed
 from compiler.frontends.onnx.node import Mapping, Node, cast, in_floats, is_integer, unary, with_attributes
 from registry import Value, ops
+from registry.ops.activation import SELU_ALPHA, SELU_SCALE
 
 
 def _relu(node: Node) -> Arranged:
@@ -77,6 +80,68 @@ def _bound(node: Node, number: int) -> float | int | Arranged | None:
     return x.array().reshape(-1)[0].item()
 
 
+def _clipped(least: str, most: str) -> Export:
+    """Return the mapping of a clip between two attributes, either of which may be left out."""
+
+    def function(call: Call, x: str) -> str:
+        bounds = [call.attributes.get(name) for name in (least, most)]
+        given = [call.number(b) if b is not None and abs(b) != inf else "" for b in bounds]
+        while given and not given[-1]:
+            given.pop()
+        return call.add("Clip", x, *given)
+
+    return exported(function)
+
+
+def _gelu_out(call: Call, x: str) -> str:
+    if call.opset >= 20:
+        return call.add("Gelu", x, approximate=call.attributes["approximate"])
+    if call.attributes["approximate"] == "tanh":
+        cube = call.add("Mul", x, call.add("Mul", x, x))
+        inner = call.add("Add", x, call.add("Mul", cube, call.number(0.044715)))
+        share = call.add("Tanh", call.add("Mul", inner, call.number(sqrt(2 / pi))))
+    else:
+        share = call.add("Erf", call.add("Div", x, call.number(sqrt(2))))
+    return call.add("Mul", call.add("Mul", x, call.number(0.5)), call.add("Add", share, call.number(1)))
+
+
+def _silu_out(call: Call, x: str) -> str:
+    return call.add("Swish", x) if call.opset >= 24 else call.add("Mul", x, call.add("Sigmoid", x))
+
+
+def _mish_out(call: Call, x: str) -> str:
+    return call.add("Mish", x) if call.opset >= 18 else call.add("Mul", x, call.add("Tanh", call.add("Softplus", x)))
+
+
+def _hard_swish_out(call: Call, x: str) -> str:
+    if call.opset >= 14:
+        return call.add("HardSwish", x)
+    return call.add("Mul", x, call.add("HardSigmoid", x, alpha=1 / 6, beta=0.5))
+
+
+def _softplus_out(call: Call, x: str) -> str:
+    beta = call.attributes["beta"]
+    if beta == 1:
+        return call.add("Softplus", x)
+    return call.add("Div", call.add("Softplus", call.add("Mul", x, call.number(beta))), call.number(beta))
+
+
+def _threshold_out(call: Call, x: str) -> str:
+    edge, value = call.number(call.attributes["threshold"]), call.number(call.attributes["value"])
+    return call.add("Where", call.add("LessOrEqual", x, edge), value, x)
+
+
+def _glu_out(call: Call) -> str:
+    x, axis = call.plain(0), int(call.attributes["axis"])
+    half = int(call.type.shape[axis])
+    a, b = call.graph.several("Split", x, call.integers(half, half), count=2, axis=axis)
+    return call.add("Mul", a, call.add("Sigmoid", b))
+
+
+def _selu_out(call: Call, x: str) -> str:
+    return call.add("Selu", x, alpha=SELU_ALPHA, gamma=SELU_SCALE)
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
     "Relu": _relu,
     "Clip": _clip,
@@ -109,4 +174,28 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "ai.onnx.ml.Binarizer": lambda node: pointwise(
         lambda v: cast(v > node.attribute("threshold", 0.0), v.dtype), node.tensor(0)
     ),
+}
+
+EXPORTS: Final[dict[str, Export]] = {
+    "relu": exporting("Relu"),
+    "relu6": exported(lambda call, x: call.add("Clip", x, call.number(0), call.number(6))),
+    "clip": _clipped("min", "max"),
+    "hard_tanh": _clipped("min", "max"),
+    "leaky_relu": exporting("LeakyRelu", alpha="alpha"),
+    "prelu": exporting("PRelu"),
+    "elu": exporting("Elu", alpha="alpha"),
+    "selu": exported(_selu_out),
+    "celu": exporting("Celu", alpha="alpha"),
+    "gelu": exported(_gelu_out),
+    "sigmoid": exporting("Sigmoid"),
+    "log_sigmoid": exported(lambda call, x: call.add("Neg", call.add("Softplus", call.add("Neg", x)))),
+    "hard_sigmoid": exporting("HardSigmoid", alpha="alpha", beta="beta"),
+    "hard_swish": exported(_hard_swish_out),
+    "mish": exported(_mish_out),
+    "silu": exported(_silu_out),
+    "softplus": exported(_softplus_out),
+    "softsign": exporting("Softsign"),
+    "tanh": exporting("Tanh"),
+    "threshold": exported(_threshold_out),
+    "glu": _glu_out,
 }

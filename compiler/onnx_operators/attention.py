@@ -11,6 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.errors import CompileError
+from compiler.exporters.onnx.call import Call, Export, Unmapped
+from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
 from registry import Value, ops
 
@@ -129,7 +131,54 @@ def _whole_mask(node: Node, q: Value, mask: Value, total: int) -> Value:
     return ops.pad(mask, before=(0,) * mask.rank, after=after, value=-np.inf) if missing > 0 else mask
 
 
+def _attention_out(call: Call) -> str:
+    """Return attention as one node where opset 23 has it, else as two products and a softmax."""
+    given = call.attributes
+    q, k, v = call.tensor(0), call.tensor(1), call.tensor(2)
+    square = q.shape[2] == k.shape[2]
+    if call.opset >= 23 and not call.has(3) and (square or not given["causal"]):
+        causal = int(given["causal"]) or None
+        return call.add("Attention", *(call.plain(i) for i in range(3)), scale=float(given["scale"]), is_causal=causal)
+    keys, values = call.ordered(1, (0, 1, 3, 2)), call.plain(2)
+    if k.shape[1] != q.shape[1]:
+        keys, values = _for_each_head(call, keys, k, turned=True), _for_each_head(call, values, v, turned=False)
+    scores = call.add("MatMul", call.add("Mul", call.plain(0), call.number(given["scale"])), keys)
+    seen = _seen(call)
+    if call.has(3) and call.tensor(3).dtype != "bool":
+        scores = call.add("Add", scores, call.plain(3))
+    for part in seen:
+        scores = call.add("Where", part, scores, call.number(-1e30))
+    weights = call.add("Softmax", scores, axis=-1)
+    for part in seen:
+        weights = call.add("Where", part, weights, call.number(0))
+    return call.add("MatMul", weights, values)
+
+
+def _seen(call: Call) -> list[str]:
+    """Return which keys a query attends to, as tensors that broadcast to the scores."""
+    seen = [call.plain(3)] if call.has(3) and call.tensor(3).dtype == "bool" else []
+    if call.attributes["causal"]:
+        rows, columns = call.tensor(0).shape[2], call.tensor(1).shape[2]
+        if isinstance(rows, str) or isinstance(columns, str):
+            symbol = rows if isinstance(rows, str) else columns
+            raise Unmapped(f"attends to earlier keys of {symbol}; bind {symbol!r}, or write opset 23")
+        seen.append(call.graph.constant(np.tri(int(rows), int(columns), dtype=bool)))
+    return seen
+
+
+def _for_each_head(call: Call, name: str, x: Tensor, *, turned: bool) -> str:
+    """Return keys or values repeated for the query heads that share them."""
+    n, groups, length, size = x.shape
+    count = int(call.tensor(0).shape[1]) // int(groups)
+    last = (size, length) if turned else (length, size)
+    wide = call.add("Unsqueeze", name, call.integers(2))
+    wide = call.add("Expand", wide, call.graph.shape([1, 1, count, 1, 1]))
+    return call.graph.reshaped(wide, (n, int(groups) * count, *last))
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
     "Attention": on_plain(_attention),
     "RotaryEmbedding": on_plain(_rotary),
 }
+
+EXPORTS: Final[dict[str, Export]] = {"scaled_dot_product_attention": _attention_out}

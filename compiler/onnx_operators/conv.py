@@ -6,9 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from compiler.errors import CompileError
+from compiler.exporters.onnx.call import Call, Export, Unmapped
+from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged, ordered, pointwise, unsqueezed
 from compiler.frontends.onnx.node import Mapping, Node, cast_to
 from compiler.frontends.torch.operators.conv import filters, first, last
@@ -141,9 +146,101 @@ def _causal(node: Node) -> tuple[Arranged, Arranged]:
     return arranged(y), arranged(rest)
 
 
+IMAGE: Final = (0, 3, 1, 2)
+"""The order [n, c, h, w] of an image [n, h, w, c]."""
+
+FILTER: Final = (3, 2, 0, 1)
+"""The order [o, c, h, w] of a filter [h, w, c, o]."""
+
+
+def _conv_out(call: Call, *bias: str) -> Tensor:
+    given = call.attributes
+    name = call.add(
+        "Conv", call.ordered(0, IMAGE), call.ordered(1, FILTER), *bias,
+        kernel_shape=list(call.tensor(1).shape[:2]), strides=list(given["stride"]), pads=list(given["padding"]),
+        dilations=list(given["dilation"]), group=int(given["groups"]),
+    )  # fmt: skip
+    return call.result(name, IMAGE)
+
+
+def with_bias(call: Call) -> Tensor | str | None:
+    """Return a convolution or a product of a matrix to which a vector of channels is added, as one node."""
+    for number in (0, 1):
+        made, other = call.made_by(number, "conv2d", "matmul"), call.operands[1 - number]
+        fits = (
+            made is not None
+            and other is not None
+            and other.rank == 1
+            and made.types[0] == call.type
+            and len(call.walk.readers[call.inputs[number]]) == 1
+        )
+        if fits and made is not None:
+            return _conv_out(made, call.plain(1 - number)) if made.op_type == "conv2d" else _gemm(call, made, number)
+    return None
+
+
+def _gemm(call: Call, made: Call, number: int) -> str | None:
+    if made.tensor(0).rank != 2 or made.tensor(1).rank != 2:
+        return None
+    flags = {f"trans{side.upper()}": int(made.attributes[f"transpose_{side}"]) or None for side in "ab"}
+    a, b = made.tensor(0), made.tensor(1)
+    if b.array is None and b.order == (1, 0):  # a transposed matrix is the flag
+        b, flags["transB"] = (
+            replace(b, order=(0, 1), type=b.type._replace(shape=b.shape[::-1])),
+            (None if flags["transB"] else 1),
+        )
+    return call.add("Gemm", call.graph.plain(a), call.graph.plain(b), call.plain(1 - number), **flags)
+
+
+def _conv_transpose_out(call: Call) -> Tensor:
+    """Return images that a convolution with these windows would see: a transposed convolution."""
+    given, window = call.attributes, call.tensor(1).shape[:2]
+    image, made = call.type.shape[1:3], call.tensor(0).shape[1:3]
+    more: list[int] = []
+    for axis in (0, 1):
+        if isinstance(image[axis], str) or isinstance(made[axis], str):
+            raise Unmapped(f"makes images of {image[axis]} rows; bind the symbol")
+        reach = given["dilation"][axis] * (int(window[axis]) - 1) + 1
+        edges = given["padding"][axis] + given["padding"][axis + 2]
+        more.append(int(image[axis]) - (given["stride"][axis] * (int(made[axis]) - 1) + reach - edges))
+    fits = all(0 <= more[i] < max(given["stride"][i], given["dilation"][i]) for i in (0, 1))
+    name = call.add(
+        "ConvTranspose", call.ordered(0, IMAGE), call.ordered(1, FILTER), hint=call.outputs[0],
+        kernel_shape=[int(extent) for extent in window], strides=list(given["stride"]), pads=list(given["padding"]),
+        dilations=list(given["dilation"]), group=int(given["groups"]), output_padding=more if fits else None,
+    )  # fmt: skip
+    if not fits:  # windows leave out the last rows
+        name = call.add("Pad", name, call.integers(0, 0, 0, 0, 0, 0, *more))
+    return call.result(name, IMAGE)
+
+
+def _eye_filter(call: Call, window: Sequence[int], channels: int) -> str:
+    """Return filters [o, c, h, w] whose product with a window is the window, its elements in the order [h, w, c]."""
+    count = window[0] * window[1] * channels
+    filters = np.zeros((count, channels, *window), call.type.dtype)
+    at = np.arange(count)
+    filters[at, at % channels, at // channels // window[1], at // channels % window[1]] = 1
+    return call.graph.constant(filters)
+
+
+def _unfold_out(call: Call) -> Tensor:
+    given, channels = call.attributes, int(call.tensor(0).shape[3])
+    name = call.add(
+        "Conv", call.ordered(0, IMAGE), _eye_filter(call, given["window"], channels), kernel_shape=list(given["window"]),
+        strides=list(given["stride"]), pads=list(given["padding"]), dilations=list(given["dilation"]),
+    )  # fmt: skip
+    return call.result(name, IMAGE)
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "ConvInteger": _integer,
     "CausalConvWithState": _causal,
+}
+
+EXPORTS: Final[dict[str, Export]] = {
+    "conv2d": _conv_out,
+    "conv2d_input_gradient": _conv_transpose_out,
+    "unfold": _unfold_out,
 }

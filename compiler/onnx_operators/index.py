@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.errors import CompileError
+from compiler.exporters.onnx.call import Call, Export, Unmapped
 from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, single, squeezed
 from compiler.frontends.onnx.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
@@ -134,6 +135,76 @@ def _feature_extractor(node: Node, x: Value, indices: Value) -> Value:
     return ops.gather(x, cast(ops.reshape(indices, shape=(count,)), "int64"), axis=x.rank - 1)
 
 
+def _gather_out(call: Call) -> str:
+    return call.add("Gather", call.plain(0), call.plain(1), axis=int(call.attributes["axis"]))
+
+
+def _positions(call: Call, number: int) -> str:
+    """Return indices as int64, which ONNX wants."""
+    x = call.plain(number)
+    return x if call.tensor(number).dtype == "int64" else call.cast(x, "int64")
+
+
+def _gather_nd_out(call: Call) -> str:
+    x, dtype = call.plain(0), call.type.dtype
+    x = call.cast(x, "int32") if dtype in ("uint8", "bool") else x
+    y = call.add("GatherND", x, _positions(call, 1), batch_dims=int(call.attributes["batch_axes"]))
+    return call.cast(y, dtype) if dtype in ("uint8", "bool") else y
+
+
+def _scatter_nd_out(call: Call) -> str:
+    reduction = call.attributes["reduction"]
+    word = next((ours for ours, theirs in REDUCTIONS.items() if theirs == reduction), reduction)
+    since = {"none": 13, "add": 16, "mul": 16}.get(word, 18)
+    if call.opset < since:
+        raise Unmapped(f"combines by {reduction!r}, which opset {since} brought")
+    x, at, updates = call.plain(0), _positions(call, 1), call.plain(2)
+    if call.attributes["batch_axes"]:
+        at = _with_batch(call, at)
+    dtype = call.type.dtype
+    inside = {"uint8": "int64"}.get(dtype, dtype) if word != "none" else dtype
+    if inside != dtype:
+        x, updates = call.cast(x, inside), call.cast(updates, inside)
+    y = call.add("ScatterND", x, at, updates, reduction=None if word == "none" else word)
+    return call.cast(y, dtype) if inside != dtype else y
+
+
+def _with_batch(call: Call, at: str) -> str:
+    """Return indices that name the elements of the batch too, which ScatterND lacks."""
+    shape, count = call.tensor(1).shape, int(call.attributes["batch_axes"])
+    if any(isinstance(extent, str) for extent in shape):
+        raise Unmapped("scatters in a batch of unknown size; bind it")
+    grids = np.meshgrid(*(np.arange(int(extent)) for extent in shape[:-1]), indexing="ij")
+    rows = np.stack(grids[:count], axis=-1).astype(np.int64)
+    return call.add("Concat", call.graph.constant(rows), at, axis=len(shape) - 1)
+
+
+def _scatter_add_out(call: Call) -> str:
+    """Return slices with updates added: rows of an axis that is moved to the front."""
+    if call.opset < 16:
+        raise Unmapped("adds at indices, which opset 16 brought")
+    rank, axis = call.tensor(0).rank, int(call.attributes["axis"]) % call.tensor(0).rank
+    count = call.tensor(1).rank
+    front = [axis, *(i for i in range(rank) if i != axis)]
+    own = [*range(axis, axis + count), *(i for i in range(rank + count - 1) if not axis <= i < axis + count)]
+    x, updates = call.ordered(0, front), call.ordered(2, own)
+    at = call.add("Unsqueeze", _positions(call, 1), call.integers(count))
+    dtype = call.type.dtype
+    inside = {"uint8": "int64"}.get(dtype, dtype)
+    if inside != dtype:
+        x, updates = call.cast(x, inside), call.cast(updates, inside)
+    y = call.add("ScatterND", x, at, updates, reduction="add")
+    return call.result(call.cast(y, dtype) if inside != dtype else y, front)
+
+
+def _one_hot_out(call: Call) -> str:
+    dtype = call.type.dtype
+    inside = dtype if dtype in ("float32", "int64") else "int64"
+    values = call.graph.constant([0, 1], inside)
+    y = call.add("OneHot", _positions(call, 0), call.integers(int(call.attributes["depth"])), values, axis=-1)
+    return call.cast(y, dtype) if inside != dtype else y
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
     "Gather": _gather,
     "GatherElements": _gather_elements,
@@ -145,4 +216,12 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "Compress": on_plain(_compress),
     "TensorScatter": on_plain(_tensor_scatter),
     "ai.onnx.ml.ArrayFeatureExtractor": on_plain(_feature_extractor),
+}
+
+EXPORTS: Final[dict[str, Export]] = {
+    "gather": _gather_out,
+    "gather_nd": _gather_nd_out,
+    "scatter_nd": _scatter_nd_out,
+    "scatter_add": _scatter_add_out,
+    "one_hot": _one_hot_out,
 }

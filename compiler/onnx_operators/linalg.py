@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from compiler.exporters.onnx.call import Call, Export, exported
 from compiler.frontends.arranged import Arranged, arranged, permuted, plain, pointwise, unsqueezed
 from compiler.frontends.onnx.node import Mapping, Node, cast_to, is_integer
 from compiler.frontends.torch.operators.linalg import matmul as numpy_matmul
@@ -66,6 +67,22 @@ def _einsum(node: Node) -> Arranged:
     return arranged(ops.einsum(equation, *map(plain, node.tensors())))
 
 
+def _matrix_order(rank: int, *, transposed: bool) -> tuple[int, ...]:
+    return (*range(rank - 2), rank - 1, rank - 2) if transposed else tuple(range(rank))
+
+
+def _matmul_out(call: Call) -> str:
+    """Return a product; an operand that is transposed is taken in another order of axes."""
+    flags = call.attributes["transpose_a"], call.attributes["transpose_b"]
+    names = [call.ordered(i, _matrix_order(call.tensor(i).rank, transposed=bool(flag))) for i, flag in enumerate(flags)]
+    return call.add("MatMul", *names)
+
+
+def _outer_sum_out(call: Call) -> str:
+    a, b = (call.graph.reshaped(call.plain(i), (-1, call.tensor(i).shape[-1])) for i in (0, 1))
+    return call.add("MatMul", call.add("Transpose", a, perm=[1, 0]), b)
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
     "MatMul": lambda node: matmul(node.tensor(0), node.tensor(1)),
     "Gemm": _gemm,
@@ -74,4 +91,10 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "MatMulInteger": _integer,
     "com.microsoft.FusedMatMul": _fused,
     "com.microsoft.TransposeMatMul": _fused,
+}
+
+EXPORTS: Final[dict[str, Export]] = {
+    "matmul": _matmul_out,
+    "outer_sum": _outer_sum_out,
+    "determinant": exported(lambda call, x: call.add("Det", x)),
 }

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from compiler.exporters.onnx.call import Call, Export, Unmapped
+from compiler.exporters.onnx.tensors import Tensor, channels_first
 from compiler.frontends.arranged import (
     Arranged,
     arranged,
@@ -21,6 +24,7 @@ from compiler.frontends.arranged import (
     viewed,
 )
 from compiler.frontends.extents import product
+from compiler.frontends.onnx.dtypes import DTYPES
 from compiler.frontends.onnx.node import Mapping, Node, cast, cast_to
 from compiler.frontends.torch.operators.conv import first, last
 from compiler.frontends.torch.operators.reduce import reduced
@@ -209,6 +213,113 @@ def _dropout(node: Node) -> Any:
     return y, arranged(node.full([e.plain() for e in x.shape], 1, "bool"))
 
 
+def _along_axis(op_type: str) -> Export:
+    """Return the mapping of a function along an axis, which the graph's tensor has where its order says."""
+
+    def mapped(call: Call) -> Tensor:
+        x = call.tensor(0)
+        order = x.order if x.array is None else tuple(range(x.rank))
+        axis = order.index(int(call.attributes["axis"]) % x.rank)
+        return call.result(call.add(op_type, call.ordered(0, order), axis=axis), order)
+
+    return mapped
+
+
+def batch_norm_out(call: Call) -> Tensor | None:
+    """Return the inference form (x - mean) * (scale / sqrt(variance + epsilon)) + bias as one BatchNormalization."""
+    product = call.made_by(0, "mul")
+    apart = product.made_by(0, "sub") if product is not None else None
+    share = product.made_by(1, "div") if product is not None else None
+    root = share.made_by(1, "sqrt") if share is not None else None
+    total = root.made_by(0, "add") if root is not None else None
+    if apart is None or share is None or total is None:
+        return None
+    x, mean, scale, bias, variance = apart.tensor(0), apart.tensor(1), share.tensor(0), call.tensor(1), total.tensor(0)
+    epsilon = total.tensor(1)
+    statistics = (scale, bias, mean, variance)
+    if x.rank < 2 or x.type != call.type or any(v.shape != x.shape[-1:] for v in statistics):
+        return None
+    if epsilon.array is None or epsilon.origins or epsilon.array.size != 1 or x.dtype != "float32":
+        return None
+    graph, order = call.graph, channels_first(x.rank)
+    names = [graph.plain(v) for v in statistics]
+    name = call.add("BatchNormalization", graph.ordered(x, order), *names, epsilon=float(epsilon.array.reshape(-1)[0]))
+    return call.result(name, order)
+
+
+def _layer_norm_out(call: Call) -> list[str]:
+    axis, epsilon = int(call.attributes["axis"]) % call.tensor(0).rank, float(call.attributes["epsilon"])
+    rank, dtype = call.tensor(0).rank, call.type.dtype
+    scale = call.plain(1) if call.has(1) else _filled(call, 1.0, call.type.shape[axis:])
+    bias = call.plain(2) if call.has(2) else ""
+    if call.opset >= 17:
+        operands = [name for name in (call.plain(0), scale, bias) if name]
+        stash = None if dtype == "float32" else DTYPES[dtype]
+        return call.graph.several(
+            "LayerNormalization", *operands, count=3, hint=call.outputs[0], axis=axis, epsilon=epsilon, stash_type=stash
+        )
+    y, mean, inverse = _standardized(call, call.plain(0), tuple(range(axis, rank)), epsilon)
+    y = call.add("Mul", y, scale)
+    return [call.add("Add", y, bias) if bias else y, mean, inverse]
+
+
+def _filled(call: Call, value: float, shape: Sequence[int | str]) -> str:
+    return call.add("Expand", call.number(value), call.graph.shape(shape))
+
+
+def _mean_of(call: Call, x: str, axes: Sequence[int]) -> str:
+    if call.opset >= 18:
+        return call.add("ReduceMean", x, call.integers(*axes), keepdims=1)
+    return call.add("ReduceMean", x, axes=list(axes), keepdims=1)
+
+
+def _standardized(call: Call, x: str, axes: Sequence[int], epsilon: float) -> list[str]:
+    """Return a tensor with mean 0 and deviation 1 over axes, the mean, and 1 / deviation."""
+    mean = _mean_of(call, x, axes)
+    apart = call.add("Sub", x, mean)
+    variance = _mean_of(call, call.add("Mul", apart, apart), axes)
+    inverse = call.add("Reciprocal", call.add("Sqrt", call.add("Add", variance, call.number(epsilon))))
+    return [call.add("Mul", apart, inverse), mean, inverse]
+
+
+def _rms_norm_out(call: Call) -> list[str]:
+    x, rank = call.plain(0), call.tensor(0).rank
+    axis, epsilon = int(call.attributes["axis"]) % rank, float(call.attributes["epsilon"])
+    alone = not call.walk.readers.get(call.outputs[1])
+    if call.opset >= 23 and alone and call.has(1):
+        return [call.add("RMSNormalization", x, call.plain(1), axis=axis, epsilon=epsilon)]
+    squares = _mean_of(call, call.add("Mul", x, x), tuple(range(axis, rank)))
+    inverse = call.add("Reciprocal", call.add("Sqrt", call.add("Add", squares, call.number(epsilon))))
+    y = call.add("Mul", x, inverse)
+    return [call.add("Mul", y, call.plain(1)) if call.has(1) else y, inverse]
+
+
+def _group_norm_out(call: Call) -> list[Any]:
+    """Return a normalisation by groups of channels; its statistics are computed by nodes of their own if read."""
+    x, groups, epsilon = call.tensor(0), int(call.attributes["groups"]), float(call.attributes["epsilon"])
+    channels, order = int(x.shape[-1]), channels_first(x.rank)
+    scale = call.plain(1) if call.has(1) else call.graph.constant(np.ones(channels), x.dtype)
+    bias = call.plain(2) if call.has(2) else call.graph.constant(np.zeros(channels), x.dtype)
+    if any(call.walk.readers.get(name) for name in call.outputs[1:]):
+        raise Unmapped("gives its statistics to other ops, and ONNX's keep them")
+    held = call.graph.ordered(x, order)
+    if call.opset >= 21 and x.rank > 2:
+        names = (held, scale, bias)
+        return [call.result(call.add("GroupNormalization", *names, num_groups=groups, epsilon=epsilon), order)]
+    if x.rank > 2 and groups == channels:
+        return [call.result(call.add("InstanceNormalization", held, scale, bias, epsilon=epsilon), order)]
+    shape = [x.shape[axis] for axis in order]
+    grouped = [x.shape[0], groups, -1]
+    if isinstance(x.shape[0], str):
+        grouped[0] = 0
+    parts = call.add("Reshape", held, call.integers(*(int(extent) for extent in grouped)))
+    y = _standardized(call, parts, (2,), epsilon)[0]
+    y = call.add("Reshape", y, call.add("Shape", held))
+    wide = [channels, *(1,) * (len(shape) - 2)]
+    y = call.add("Mul", y, call.graph.reshaped(scale, wide))
+    return [call.result(call.add("Add", y, call.graph.reshaped(bias, wide)), order)]
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
     "BatchNormalization": _batch_norm,
     "InstanceNormalization": _instance_norm,
@@ -226,4 +337,12 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "Hardmax": _softmax(_hardmax),
     "Dropout": _dropout,
     "ai.onnx.ml.Normalizer": _normalizer,
+}
+
+EXPORTS: Final[dict[str, Export]] = {
+    "softmax": _along_axis("Softmax"),
+    "log_softmax": _along_axis("LogSoftmax"),
+    "layer_norm": _layer_norm_out,
+    "rms_norm": _rms_norm_out,
+    "group_norm": _group_norm_out,
 }

@@ -10,9 +10,13 @@ from typing import Final
 import numpy as np
 
 from compiler.errors import CompileError
+from compiler.exporters.onnx.call import Call, Export, Unmapped, either, exported, exporting
+from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, pointwise
 from compiler.frontends.onnx.dtypes import dtype_name
 from compiler.frontends.onnx.node import Mapping, Node, binary, carried_dtype, cast_to, folded, is_integer, unary
+from compiler.onnx_operators.conv import with_bias
+from compiler.onnx_operators.norm import batch_norm_out
 from registry import Value, ops
 
 BITS: Final = {"int8": 8, "int16": 16, "uint16": 16, "uint32": 32}
@@ -105,6 +109,136 @@ def converted(node: Node, x: Arranged, dtype: str) -> Arranged:
     return wrapped(node, y, dtype) if node.dtypes[0] != dtype else y
 
 
+def _cast_out(call: Call, x: str) -> str:
+    return call.cast(x, call.type.dtype)
+
+
+def _truncated(call: Call, x: str) -> str:
+    """Return x rounded towards 0; ONNX has no operator for it."""
+    if not call.type.dtype.startswith("float"):
+        return call.add("Identity", x)
+    return call.add("Where", call.add("Less", x, call.number(0)), call.add("Ceil", x), call.add("Floor", x))
+
+
+def _unless_integer(op_type: str) -> Export:
+    """Return the mapping of a rounding step, which leaves integers as they are."""
+    return exported(lambda call, x: call.add(op_type if call.type.dtype.startswith("float") else "Identity", x))
+
+
+def _safe_divisor(call: Call, b: str) -> tuple[str, str]:
+    """Return where an integer divisor is 0, and the divisor with 1 in place of 0."""
+    is_zero = call.add("Equal", b, call.number(0))
+    return is_zero, call.add("Where", is_zero, call.number(1), b)
+
+
+def _floor_div(call: Call, a: str, b: str) -> str:
+    if call.type.dtype.startswith("float"):
+        return call.add("Floor", call.add("Div", a, b))
+    is_zero, safe = _safe_divisor(call, b)
+    rest = call.add("Mod", a, safe)  # with the sign of b
+    return call.add("Where", is_zero, call.number(0), call.add("Div", call.add("Sub", a, rest), safe))
+
+
+def _remainder(call: Call, a: str, b: str) -> str:
+    if not call.type.dtype.startswith("float"):
+        is_zero, safe = _safe_divisor(call, b)
+        return call.add("Where", is_zero, call.number(0), call.add("Mod", a, safe))
+    zero, rest = call.number(0), call.add("Mod", a, b, fmod=1)
+    other = call.add("Less", call.add("Mul", call.add("Sign", rest), call.add("Sign", b)), zero)
+    return call.add("Where", other, call.add("Add", rest, b), rest)
+
+
+def _fmod(call: Call, a: str, b: str) -> str:
+    if call.type.dtype.startswith("float"):
+        return call.add("Mod", a, b, fmod=1)
+    is_zero, safe = _safe_divisor(call, b)
+    return call.add("Where", is_zero, call.number(0), call.add("Mod", a, safe, fmod=1))
+
+
+def _shifted(direction: str) -> Export:
+    def function(call: Call, a: str, b: str) -> str:
+        if call.type.dtype != "uint8":
+            raise Unmapped(f"shifts {call.type.dtype}, and ONNX shifts unsigned integers only")
+        large = call.add("Greater", b, call.number(7))
+        return call.add("Where", large, call.number(0), call.add("BitShift", a, b, direction=direction))
+
+    return exported(function)
+
+
+def _bitwise(op_type: str) -> Export:
+    return exporting(op_type, since=18)
+
+
+def _expm1(call: Call, x: str) -> str:
+    """Return exp(x) - 1, near 0 as 2 t / (1 - t) with t = tanh(x / 2)."""
+    one = call.number(1)
+    t = call.add("Tanh", call.add("Mul", call.add("Clip", x, call.number(-1), one), call.number(0.5)))
+    near = call.add("Div", call.add("Mul", t, call.number(2)), call.add("Sub", one, t))
+    is_near = call.add("Less", call.add("Abs", x), call.number(0.5))
+    return call.add("Where", is_near, near, call.add("Sub", call.add("Exp", x), one))
+
+
+def _log1p(call: Call, x: str) -> str:
+    """Return log(1 + x) as x log(u) / (u - 1) with u = 1 + x rounded; Kahan."""
+    one = call.number(1)
+    u = call.add("Add", x, one)
+    same = call.add("Or", call.add("Equal", u, one), call.add("IsInf", u))
+    below = call.add("Where", same, one, call.add("Sub", u, one))
+    log = call.add("Log", u)
+    return call.add("Where", call.add("Equal", u, one), x, call.add("Where", same, log, _scaled(call, log, x, below)))
+
+
+def _scaled(call: Call, y: str, x: str, below: str) -> str:
+    return call.add("Mul", y, call.add("Div", x, below))
+
+
+def _atan2(call: Call, y: str, x: str) -> str:
+    """Return the angle of a point: the arc tangent of the quotient, turned by pi where x is negative."""
+    zero, pi = call.number(0), call.number(np.pi)
+
+    def signed(size: str) -> str:
+        return call.add("Where", _is_negative(call, y), call.add("Neg", size), size)
+
+    whole = call.add("Atan", call.add("Div", y, x))
+    turned = call.add("Where", _is_negative(call, x), call.add("Add", whole, signed(pi)), whole)
+    at_pole = call.add("And", call.add("Equal", x, zero), call.add("Equal", y, zero))
+    pole = call.add("Where", _is_negative(call, x), signed(pi), y)
+    far = call.add("And", call.add("IsInf", x), call.add("IsInf", y))
+    corner = call.add("Where", _is_negative(call, x), call.number(3 * np.pi / 4), call.number(np.pi / 4))
+    return call.add("Where", at_pole, pole, call.add("Where", far, signed(corner), turned))
+
+
+def _is_negative(call: Call, x: str) -> str:
+    """Return where x has a sign, as -0 has."""
+    zero = call.number(0)
+    below = call.add("Less", x, zero)
+    return call.add("Or", below, call.add("Less", call.add("Reciprocal", x), zero))
+
+
+def _finite(call: Call, x: str) -> str:
+    return call.add("Not", call.add("Or", call.add("IsInf", x), call.add("IsNaN", x)))
+
+
+def _relu6_out(call: Call, x: str) -> str:
+    return call.add("Clip", x, call.number(0), call.number(6))
+
+
+def _compared(op_type: str, *, without: tuple[str, ...] = (), negated: bool = False) -> Export:
+    """Return the mapping of a comparison; dtypes that ONNX does not compare are compared as int32."""
+
+    def function(call: Call, a: str, b: str) -> str:
+        if call.tensor(0).dtype in without:
+            a, b = call.cast(a, "int32"), call.cast(b, "int32")
+        made = call.add(op_type, a, b)
+        return call.add("Not", made) if negated else made
+
+    return exported(function)
+
+
+def _constant_out(call: Call) -> Tensor:
+    return call.tensor(0)
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
     "Add": binary(ops.add),
     "Sub": binary(ops.sub),
@@ -165,4 +299,73 @@ IMPORTS: Final[dict[str, Mapping]] = {
         ),
         node.tensor(0),
     ),
+}
+
+EXPORTS: Final[dict[str, Export]] = {
+    "add": either(batch_norm_out, with_bias, exporting("Add")),
+    "sub": exporting("Sub"),
+    "mul": exporting("Mul"),
+    "div": exporting("Div"),
+    "pow": exporting("Pow"),
+    "neg": exporting("Neg"),
+    "abs": exporting("Abs"),
+    "sign": exporting("Sign"),
+    "reciprocal": exporting("Reciprocal"),
+    "sqrt": exporting("Sqrt"),
+    "rsqrt": exported(lambda call, x: call.add("Reciprocal", call.add("Sqrt", x))),
+    "square": exported(lambda call, x: call.add("Mul", x, x)),
+    "exp": exporting("Exp"),
+    "exp2": exported(lambda call, x: call.add("Pow", call.number(2), x)),
+    "expm1": exported(_expm1),
+    "log": exporting("Log"),
+    "log2": exported(lambda call, x: call.add("Div", call.add("Log", x), call.number(np.log(2)))),
+    "log1p": exported(_log1p),
+    "erf": exporting("Erf"),
+    "erfc": exported(lambda call, x: call.add("Sub", call.number(1), call.add("Erf", x))),
+    "sin": exporting("Sin"),
+    "cos": exporting("Cos"),
+    "tan": exporting("Tan"),
+    "asin": exporting("Asin"),
+    "acos": exporting("Acos"),
+    "atan": exporting("Atan"),
+    "atan2": exported(_atan2),
+    "sinh": exporting("Sinh"),
+    "cosh": exporting("Cosh"),
+    "asinh": exporting("Asinh"),
+    "acosh": exporting("Acosh"),
+    "atanh": exporting("Atanh"),
+    "floor": _unless_integer("Floor"),
+    "ceil": _unless_integer("Ceil"),
+    "round": _unless_integer("Round"),
+    "trunc": exported(_truncated),
+    "floor_div": exported(_floor_div),
+    "remainder": exported(_remainder),
+    "fmod": exported(_fmod),
+    "maximum": exporting("Max"),
+    "minimum": exporting("Min"),
+    "lerp": exported(lambda call, a, b, weight: call.add("Add", a, call.add("Mul", weight, call.add("Sub", b, a)))),
+    "equal": _compared("Equal", without=("uint8",)),
+    "not_equal": _compared("Equal", without=("uint8",), negated=True),
+    "less": _compared("Less", without=("uint8", "bool")),
+    "less_equal": _compared("LessOrEqual", without=("uint8", "bool")),
+    "greater": _compared("Greater", without=("uint8", "bool")),
+    "greater_equal": _compared("GreaterOrEqual", without=("uint8", "bool")),
+    "logical_not": exporting("Not"),
+    "logical_and": exporting("And"),
+    "logical_or": exporting("Or"),
+    "logical_xor": exporting("Xor"),
+    "bitwise_and": _bitwise("BitwiseAnd"),
+    "bitwise_or": _bitwise("BitwiseOr"),
+    "bitwise_xor": _bitwise("BitwiseXor"),
+    "bitwise_not": _bitwise("BitwiseNot"),
+    "left_shift": _shifted("LEFT"),
+    "right_shift": _shifted("RIGHT"),
+    "isnan": exporting("IsNaN"),
+    "isinf": exporting("IsInf"),
+    "isfinite": exported(_finite),
+    "where": exporting("Where"),
+    "cast": exported(_cast_out),
+    "identity": _constant_out,
+    "stop_gradient": _constant_out,
+    "over_shards": _constant_out,
 }

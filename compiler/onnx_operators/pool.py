@@ -11,11 +11,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from compiler.exporters.onnx.call import Call, Export
+from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged
 from compiler.frontends.onnx.node import Mapping, Node, cast, is_integer, on_plain
 from compiler.frontends.torch.operators.conv import first, last
 from compiler.frontends.torch.operators.reduce import reduced
-from compiler.onnx_operators.conv import Window, window_of
+from compiler.onnx_operators.conv import IMAGE, Window, window_of
 from prograd_proto import ProgramError
 from registry import Value, ops
 
@@ -184,6 +186,19 @@ def _col2im(node: Node, x: Value, shape: Value, block: Value) -> Value:
     return y[(slice(None), slice(None), *(slice(pads[i], pads[i] + image[i]) for i in range(axes)))]
 
 
+def _pool_out(op_type: str) -> Export:
+    def mapped(call: Call) -> Tensor:
+        given = call.attributes
+        counted = int(given["count_include_pad"]) if op_type == "AveragePool" else None
+        name = call.add(
+            op_type, call.ordered(0, IMAGE), kernel_shape=list(given["window"]), strides=list(given["stride"]),
+            pads=list(given["padding"]), count_include_pad=counted,
+        )  # fmt: skip
+        return call.result(name, IMAGE)
+
+    return mapped
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
     "MaxPool": _max_pool,
     "AveragePool": _avg_pool,
@@ -194,3 +209,5 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "MaxUnpool": on_plain(_max_unpool),
     "Col2Im": on_plain(_col2im),
 }
+
+EXPORTS: Final[dict[str, Export]] = {"max_pool2d": _pool_out("MaxPool"), "avg_pool2d": _pool_out("AveragePool")}

@@ -6,10 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
+from compiler.exporters.onnx.call import Call, Export, Unmapped
+from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import arranged
 from compiler.frontends.onnx.node import Mapping, Node, cast
+from prograd_proto import attributes_of
+from prograd_proto.tensor_types import TensorType
 from registry import Value, ops
 
 GATES: Final = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -187,4 +194,103 @@ class _Step:
         return self.f[0](o) * self.f[2](c), c
 
 
+def _layer_out(kind: str) -> Export:
+    """Return the mapping of a recurrent layer, with the product of the inputs before it in the same node."""
+
+    def mapped(call: Call) -> list[Any]:
+        if call.has({"LSTM": 4, "GRU": 4, "RNN": 3}[kind]):
+            raise Unmapped("has a mask of steps, which ONNX gives as lengths; leave `lengths` out")
+        inputs, w, bias = _inputs_of(call, kind)
+        r = call.tensor(1)
+        if w is None or r.array is None:
+            raise Unmapped("has weights that are computed, and not states")
+        hidden = int(r.shape[0])
+        state_bias = call.tensor(2) if kind == "GRU" else None
+        weights = [_in_order(np.transpose(v.array), kind, hidden)[None] for v in (w, r)]
+        names = [call.graph.model.initializer(v, t.origins) for v, t in zip(weights, (w, r), strict=True)]
+        names.append(_biases(call, kind, hidden, bias, state_bias))
+        first = {"LSTM": (2, 3), "GRU": (3,), "RNN": (2,)}[kind]
+        starts = [_start_of(call, number) for number in first]
+        operands = [inputs, *names, *(["", *starts] if any(starts) else [])]
+        made = call.graph.several(
+            kind, *operands, count=3 if kind == "LSTM" else 2, hint=call.outputs[0], hidden_size=hidden,
+            direction="reverse" if call.attributes["reverse"] else None,
+            linear_before_reset=1 if kind == "GRU" else None,
+        )  # fmt: skip
+        y = call.result(call.add("Squeeze", made[0], call.integers(1)), (1, 0, 2))
+        return [y, _cells(call, made[2])] if kind == "LSTM" else [y]
+
+    return mapped
+
+
+def _inputs_of(call: Call, kind: str) -> tuple[str, Tensor | None, list[Tensor]]:
+    """Return the sequences [t, n, c], their weights, and the biases that are added; identity weights for sums."""
+    x = call.tensor(0)
+    added = call.made_by(0, "add")
+    product = added.made_by(0, "matmul") if added is not None else call.made_by(0, "matmul")
+    if product is not None and product.tensor(1).array is not None and not product.attributes["transpose_a"]:
+        w = product.tensor(1)
+        bias = [] if added is None else _summands(added)
+        if w.rank == 2 and product.tensor(0).rank == 3 and all(v.array is not None and v.rank == 1 for v in bias):
+            turned = bool(product.attributes["transpose_b"])
+            w = replace(w, array=np.transpose(w.array) if turned else w.array, state="")
+            return call.graph.ordered(product.tensor(0), (1, 0, 2)), w, bias
+    wide = int(x.shape[2])
+    eye = Tensor(TensorType(x.dtype, (wide, wide)), (0, 1), array=np.eye(wide, dtype=x.dtype))
+    return call.ordered(0, (1, 0, 2)), eye, []
+
+
+def _summands(added: Call) -> list[Tensor]:
+    """Return the vectors that are added to a product: one, or two whose sum was added."""
+    both = added.made_by(1, "add")
+    return [added.tensor(1)] if both is None else [both.tensor(0), both.tensor(1)]
+
+
+def _in_order(array: Any, kind: str, hidden: int) -> Any:
+    """Return the rows of a weight with the gates in the order of ONNX."""
+    places = [ORDER[kind].index(gate) for gate in range(GATES[kind])]
+    return np.concatenate([array[place * hidden : (place + 1) * hidden] for place in places])
+
+
+def _biases(call: Call, kind: str, hidden: int, given: Sequence[Tensor], state_bias: Tensor | None) -> str:
+    """Return both biases of a layer, [1, 2 * gates * hidden]."""
+    zero = np.zeros(GATES[kind] * hidden, call.tensor(0).dtype)
+    pair = [v.array for v in given] + ([] if state_bias is None else [state_bias.array])
+    if state_bias is not None and not given:
+        pair = [zero, *pair]
+    if any(v is None for v in pair):
+        raise Unmapped("has weights that are computed, and not states")
+    pair = [*pair, zero, zero][:2]
+    origins = [o for v in [*given, *([state_bias] if state_bias is not None else [])] for o in v.origins]
+    whole = np.concatenate([_in_order(v, kind, hidden) for v in pair])[None]
+    return call.graph.model.initializer(whole, tuple(dict.fromkeys(origins)))
+
+
+def _start_of(call: Call, number: int) -> str:
+    """Return the first states [1, n, h]; "" for zeros, which ONNX takes if none are given."""
+    x = call.tensor(number)
+    is_zero = x.is_zero or (x.array is not None and not x.origins and not x.array.any())
+    return "" if is_zero else call.add("Unsqueeze", call.plain(number), call.integers(0))
+
+
+def _cells(call: Call, last: str) -> Tensor | None:
+    """Note the last cells of an LSTM; raise Unmapped if other steps are read, which ONNX does not give."""
+    name, steps = call.outputs[1], int(call.type.shape[1])
+    start = 0 if call.attributes["reverse"] else steps - 1
+    for reader in call.walk.readers.get(name, []):
+        given = attributes_of(reader) if reader is not None and reader.type == "slice" else {}
+        if not (given.get("axes") == (1,) and given.get("starts") == (start,) and given.get("stops") == (start + 1,)):
+            raise Unmapped("gives the cells of each step to other ops, and ONNX's LSTM gives the last ones only")
+    shape = (call.type.shape[0], 1, call.type.shape[2])
+    kept = call.graph.result(last, TensorType(call.type.dtype, shape), (1, 0, 2))
+    call.walk.finals[name] = kept
+    return replace(kept, type=call.types[1])
+
+
 IMPORTS: Final[dict[str, Mapping]] = {"RNN": _recurrent, "GRU": _recurrent, "LSTM": _recurrent}
+
+EXPORTS: Final[dict[str, Export]] = {
+    "lstm_layer": _layer_out("LSTM"),
+    "gru_layer": _layer_out("GRU"),
+    "rnn_layer": _layer_out("RNN"),
+}

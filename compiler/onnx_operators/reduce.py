@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as Mapping_
+from math import inf, prod
 from typing import Any, Final
 
 import numpy as np
 
+from compiler.exporters.onnx.call import Call, Export, Unmapped
+from compiler.exporters.onnx.graph import Graph
+from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged, pointwise
 from compiler.frontends.extents import ONE
 from compiler.frontends.onnx.node import Mapping, Node, as_float, cast, cast_to, on_plain
@@ -111,6 +116,224 @@ def _topk(node: Node) -> Any:
     return tuple(map(arranged, ops.topk(x, k=k, axis=axis, largest=bool(node.attribute("largest", 1)))))
 
 
+def _axes_of(call: Call) -> tuple[int, ...]:
+    """Return the reduced axes as axes of the graph's tensor, whose order the operand has."""
+    x = call.tensor(0)
+    axes = call.attributes["axes"]
+    chosen = [axis % x.rank for axis in axes] if axes else range(x.rank)
+    return tuple(sorted(x.order.index(axis) for axis in chosen)) if x.array is None else tuple(chosen)
+
+
+def _kept_order(call: Call, axes: Sequence[int]) -> tuple[int, ...]:
+    """Return the order of a result that has all axes, or that lacks the reduced ones."""
+    x = call.tensor(0)
+    order = x.order if x.array is None else tuple(range(x.rank))
+    if call.attributes["keepdims"]:
+        return order
+    kept = [axis for place, axis in enumerate(order) if place not in axes]
+    return tuple(sorted(kept).index(axis) for axis in kept)
+
+
+def _held(call: Call) -> str:
+    """Return the operand of a reduction in the order that it has."""
+    x = call.tensor(0)
+    return call.plain(0) if x.array is not None else x.name
+
+
+def _reduced_by(call: Call, op_type: str, x: str, axes: Sequence[int], *, keepdims: bool) -> str:
+    """Append a reduction, whose axes are an operand since opset 18, and of sums since 13."""
+    if not axes:
+        return x
+    if call.opset >= 18 or op_type == "ReduceSum":
+        return call.add(op_type, x, call.integers(*axes), keepdims=int(keepdims))
+    return call.add(op_type, x, axes=list(axes), keepdims=int(keepdims))
+
+
+def _reducing(op_type: str, *, through: Mapping_[str, str] | None = None) -> Export:
+    """Return the mapping of a reduction; dtypes that ONNX does not reduce are reduced in another one."""
+
+    def mapped(call: Call) -> Tensor:
+        x, axes = _held(call), _axes_of(call)
+        own = call.tensor(0).dtype
+        inside = (through or {}).get(own, own)
+        x = call.cast(x, inside) if inside != own else x
+        y = _reduced_by(call, op_type, x, axes, keepdims=call.attributes["keepdims"])
+        y = call.cast(y, call.type.dtype) if inside != call.type.dtype else y
+        return call.result(y, _kept_order(call, axes))
+
+    return mapped
+
+
+SUMMED: Final = {"int32": "int64", "uint8": "int64", "bool": "int64"}
+"""Dtypes whose sums are int64."""
+
+COMPARED: Final = {"bool": "int32", "uint8": "int32"}
+"""Dtypes whose extremes are found in int32."""
+
+
+def _logsumexp_out(call: Call) -> Tensor:
+    """Return a logarithm of sums that does not overflow, as ReduceLogSumExp of some runtimes does."""
+    x, axes = _held(call), _axes_of(call)
+    largest = _reduced_by(call, "ReduceMax", x, axes, keepdims=True)
+    is_infinite = call.add("IsInf", largest)
+    largest = call.add("Where", is_infinite, call.number(0), largest)
+    total = _reduced_by(call, "ReduceSum", call.add("Exp", call.add("Sub", x, largest)), axes, keepdims=True)
+    y = call.add("Add", call.add("Log", total), largest)
+    return _without(call, y, axes)
+
+
+def _without(call: Call, y: str, axes: Sequence[int]) -> Tensor:
+    """Return a result that still has the reduced axes without them, unless they are kept."""
+    if not call.attributes["keepdims"] and axes:
+        y = call.add("Squeeze", y, call.integers(*axes))
+    return call.result(y, _kept_order(call, axes))
+
+
+def _spread(call: Call) -> tuple[str, Sequence[int]]:
+    """Return the variance of the operand with the axes kept."""
+    x, axes = _held(call), _axes_of(call)
+    apart = call.add("Sub", x, _reduced_by(call, "ReduceMean", x, axes, keepdims=True))
+    total = _reduced_by(call, "ReduceSum", call.add("Mul", apart, apart), axes, keepdims=True)
+    return call.add("Div", total, _counted(call, axes, float(call.attributes["correction"]))), axes
+
+
+def _counted(call: Call, axes: Sequence[int], less: float) -> str:
+    """Return the number of elements along axes of the graph's tensor, less a correction, as a constant or computed."""
+    x = call.tensor(0)
+    order = x.order if x.array is None else tuple(range(x.rank))
+    extents = [x.shape[order[axis]] for axis in axes]
+    if all(isinstance(extent, int) for extent in extents):
+        return call.number(max(prod(extents) - less, 0.0))
+    count = call.cast(call.add("ReduceProd", call.graph.shape(extents), keepdims=0), x.dtype)
+    return call.add("Max", call.add("Sub", count, call.number(less)), call.number(0))
+
+
+def _variance_out(call: Call) -> Tensor:
+    return _without(call, *_spread(call))
+
+
+def _deviation_out(call: Call) -> Tensor:
+    y, axes = _spread(call)
+    return _without(call, call.add("Sqrt", y), axes)
+
+
+def _norm_out(call: Call) -> Tensor:
+    x, axes, order = _held(call), _axes_of(call), float(call.attributes["ord"])
+    keep = bool(call.attributes["keepdims"])
+    size = call.add("Abs", x)
+    if order in (inf, -inf):
+        y = _reduced_by(call, "ReduceMax" if order > 0 else "ReduceMin", size, axes, keepdims=keep)
+    elif order == 0:
+        counted = call.cast(call.add("Not", call.add("Equal", x, call.number(0))), call.type.dtype)
+        y = _reduced_by(call, "ReduceSum", counted, axes, keepdims=keep)
+    elif order in (1, 2):
+        y = _reduced_by(call, f"ReduceL{order:.0f}", x, axes, keepdims=keep)
+        y = size if not axes else y
+    else:
+        total = _reduced_by(call, "ReduceSum", call.add("Pow", size, call.number(order)), axes, keepdims=keep)
+        y = call.add("Pow", total, call.number(1 / order))
+    return call.result(y, _kept_order(call, axes))
+
+
+def _position_out(op_type: str) -> Export:
+    def mapped(call: Call) -> str:
+        x, axis = call.plain(0), int(call.attributes["axis"])
+        x = call.cast(x, "int32") if call.tensor(0).dtype in ("uint8", "bool") else x
+        return call.add(op_type, x, axis=axis, keepdims=0)
+
+    return mapped
+
+
+def _running_out(call: Call) -> str:
+    x, given = call.plain(0), call.attributes
+    x = x if call.tensor(0).dtype == call.type.dtype else call.cast(x, call.type.dtype)
+    axis = call.integers(int(given["axis"]) % call.tensor(0).rank)
+    axis = call.graph.reshaped(axis, ())
+    return call.add("CumSum", x, axis, exclusive=int(given["exclusive"]), reverse=int(given["reverse"]))
+
+
+def _scanned(call: Call, x: Sequence[str], first: str, step: Any, *, inclusive: bool = True) -> str:
+    """Return the states of a recurrence along an axis: a Scan whose state is the first operand of `step`."""
+    axis, backwards = int(call.attributes["axis"]) % len(call.type.shape), int(bool(call.attributes["reverse"]))
+    model = call.graph.model
+    body = Graph(model, call.graph)
+    dtype = call.type.dtype
+    rest = [extent for i, extent in enumerate(call.type.shape) if i != axis]
+    names = [model.free(word) for word in ("state", *["row"] * len(x))]
+    after = step(body, *names)
+    row = body.add("Identity", after if inclusive else names[0])
+    after = body.add("Identity", after)
+    graph = model.onnx.helper.make_graph(
+        body.nodes, model.free("scan"), [model.value(name, dtype, tuple(rest)) for name in names],
+        [model.value(name, dtype, tuple(rest)) for name in (after, row)],
+    )  # fmt: skip
+    count = len(x)
+    made = call.graph.several(
+        "Scan", first, *x, count=2, hint=call.outputs[0], body=graph, num_scan_inputs=count,
+        scan_input_axes=[axis] * count, scan_input_directions=[backwards] * count,
+        scan_output_axes=[axis], scan_output_directions=[backwards],
+    )  # fmt: skip
+    return made[1]
+
+
+def _start(call: Call, value: float) -> str:
+    axis = int(call.attributes["axis"]) % len(call.type.shape)
+    rest = [extent for i, extent in enumerate(call.type.shape) if i != axis]
+    return call.add("Expand", call.number(value, call.type.dtype), call.graph.shape(rest))
+
+
+def _running_product(call: Call) -> str:
+    x = call.plain(0)
+    x = x if call.tensor(0).dtype == call.type.dtype else call.cast(x, call.type.dtype)
+    inclusive = not call.attributes["exclusive"]
+    return _scanned(call, [x], _start(call, 1), lambda g, y, v: g.add("Mul", y, v), inclusive=inclusive)
+
+
+def _linear_scan_out(call: Call) -> str:
+    operands = [call.plain(0), call.plain(1)]
+    return _scanned(call, operands, _start(call, 0), lambda g, y, a, b: g.add("Add", g.add("Mul", a, y), b))
+
+
+def _ordered_by(call: Call, axis: int, *, largest: bool, count: int) -> list[str]:
+    """Return elements and positions of the largest or smallest elements along an axis, in order."""
+    x, dtype = call.plain(0), call.tensor(0).dtype
+    inside = {"uint8": "int32"}.get(dtype, dtype)
+    x = call.cast(x, inside) if inside != dtype else x
+    y, at = call.graph.several(
+        "TopK", x, call.integers(count), count=2, hint=call.outputs[0], axis=axis, largest=int(largest), sorted=1
+    )
+    return [call.cast(y, dtype) if inside != dtype else y, at]
+
+
+def _sorted_out(number: int) -> Export:
+    def mapped(call: Call) -> str:
+        axis = int(call.attributes["axis"]) % call.tensor(0).rank
+        size = call.tensor(0).shape[axis]
+        if isinstance(size, str):
+            raise Unmapped(f"sorts an axis of {size} elements; bind {size!r}")
+        return _ordered_by(call, axis, largest=bool(call.attributes["descending"]), count=size)[number]
+
+    return mapped
+
+
+def _topk_out(call: Call) -> list[str]:
+    given = call.attributes
+    return _ordered_by(call, int(given["axis"]), largest=bool(given["largest"]), count=int(given["k"]))
+
+
+def _count_unique_out(call: Call) -> str:
+    x = call.graph.reshaped(call.plain(0), (-1,))
+    found = call.graph.several("Unique", x, count=1)[0]
+    return call.add("Size", found)
+
+
+def _bincount_out(call: Call) -> str:
+    depth = int(call.attributes["depth"])
+    x = call.graph.reshaped(call.plain(0), (-1, 1))
+    hits = call.cast(call.add("Equal", x, call.graph.constant(np.arange(depth), call.tensor(0).dtype)), "int64")
+    return call.add("ReduceSum", hits, call.integers(0), keepdims=0)
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
     "ReduceSum": _reduction(ops.sum, 13),
     "ReduceMean": _reduction(_mean),
@@ -127,4 +350,28 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "CumSum": _running(ops.cumsum),
     "CumProd": _running(ops.cumprod),
     "TopK": _topk,
+}
+
+EXPORTS: Final[dict[str, Export]] = {
+    "sum": _reducing("ReduceSum", through=SUMMED),
+    "mean": _reducing("ReduceMean"),
+    "max": _reducing("ReduceMax", through=COMPARED),
+    "min": _reducing("ReduceMin", through=COMPARED),
+    "prod": _reducing("ReduceProd", through=SUMMED),
+    "any": _reducing("ReduceMax", through=COMPARED),
+    "all": _reducing("ReduceMin", through=COMPARED),
+    "logsumexp": _logsumexp_out,
+    "variance": _variance_out,
+    "standard_deviation": _deviation_out,
+    "norm": _norm_out,
+    "argmax": _position_out("ArgMax"),
+    "argmin": _position_out("ArgMin"),
+    "cumsum": _running_out,
+    "cumprod": _running_product,
+    "linear_scan": _linear_scan_out,
+    "sort": _sorted_out(0),
+    "argsort": _sorted_out(1),
+    "topk": _topk_out,
+    "count_unique": _count_unique_out,
+    "bincount": _bincount_out,
 }

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from compiler.errors import CompileError
+from compiler.exporters.onnx.call import Call, Export, Unmapped
+from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import (
     Arranged,
     arranged,
@@ -288,6 +291,150 @@ def _range(node: Node) -> Any:
     return node.walk.constant(np.arange(first, last, step, dtype=first.dtype))
 
 
+def _transpose_out(call: Call) -> Tensor:
+    """Return a tensor whose axes are renamed; a Transpose follows where a node asks for another order."""
+    x, axes = call.tensor(0), tuple(call.attributes["axes"])
+    if x.array is not None:
+        turned = None if x.state else np.transpose(x.array, axes)
+        if turned is not None:
+            return replace(x, type=call.type, array=turned, order=tuple(range(x.rank)))
+        x = replace(x, name=call.plain(0), order=tuple(range(x.rank)), array=None, state="")
+    return call.result(x.name, [axes.index(axis) for axis in x.order])
+
+
+def _reshape_out(call: Call) -> Tensor | str:
+    """Return a tensor in another shape; axes of extent 1 that appear or vanish keep the order of the others."""
+    x, shape = call.tensor(0), call.type.shape
+    if x.array is None and x.order != tuple(range(x.rank)):
+        wide = [axis for axis, extent in enumerate(x.shape) if extent != 1]
+        there = [axis for axis, extent in enumerate(shape) if extent != 1]
+        if [x.shape[axis] for axis in wide] == [shape[axis] for axis in there]:
+            return _with_units(call, x, dict(zip(wide, there, strict=True)))
+    return call.graph.reshaped(call.plain(0), shape)
+
+
+def _with_units(call: Call, x: Tensor, places: dict[int, int]) -> Tensor:
+    rest = [axis for axis in range(len(call.type.shape)) if axis not in places.values()]
+    order = [*rest, *(places[axis] for axis in x.order if axis in places)]
+    return call.result(call.graph.reshaped(x.name, [call.type.shape[axis] for axis in order]), order)
+
+
+def _broadcast_out(call: Call) -> str:
+    """Return a tensor broadcast to a shape; an extent that it has already needs no size."""
+    x, shape = call.tensor(0), call.type.shape
+    own = (1,) * (len(shape) - x.rank) + tuple(x.shape)
+    wanted = [1 if a == b else b for a, b in zip(own, shape, strict=True)]
+    name, dtype = call.plain(0), x.dtype
+    return call.add("Expand", name, call.graph.shape(wanted)) if wanted or dtype else name
+
+
+def _full_out(call: Call) -> Tensor | str:
+    dtype, value = call.type.dtype, call.attributes["value"]
+    if dtype in ("float16", "bfloat16", "bool") or value == 0:
+        name = call.add("Expand", call.number(value, dtype), call.graph.shape(call.type.shape))
+    else:
+        tensor = call.graph.model.onnx.numpy_helper.from_array(np.array([value], dtype=dtype))
+        name = call.add("ConstantOfShape", call.graph.shape(call.type.shape), value=tensor)
+    return replace(call.graph.result(name, call.type), is_zero=value == 0)
+
+
+def _size_out(call: Call) -> str:
+    extents = call.attributes["shape"]
+    count = call.add("ReduceProd", call.graph.shape(extents), keepdims=0)
+    return count if call.type.dtype == "int64" else call.cast(count, call.type.dtype)
+
+
+def _range_out(call: Call) -> str:
+    """Return a range that is too large for a constant; computed in float64, as the op does."""
+    given = call.attributes
+    first, last, step = (call.graph.constant(given[name], "float64") for name in ("start", "stop", "step"))
+    return call.cast(call.add("Range", first, last, step), call.type.dtype)
+
+
+def _concat_out(call: Call) -> str | Tensor:
+    """Return joined tensors; all are taken in the order of the first that has another one than the program."""
+    rank, axis = len(call.type.shape), int(call.attributes["axis"]) % len(call.type.shape)
+    orders = [x.order for x in call.operands if x is not None and x.array is None]
+    order = next((order for order in orders if order != tuple(range(rank))), tuple(range(rank)))
+    names = [call.ordered(i, order) for i in range(len(call.operands))]
+    if len(names) == 1:
+        return call.result(names[0], order)
+    return call.result(call.add("Concat", *names, axis=order.index(axis)), order)
+
+
+def _split_out(call: Call) -> list[Tensor]:
+    x, axis = call.tensor(0), int(call.attributes["axis"]) % call.tensor(0).rank
+    order = x.order if x.array is None else tuple(range(x.rank))
+    sizes = call.integers(*call.attributes["sizes"])
+    held = call.ordered(0, order)
+    names = call.graph.several(
+        "Split", held, sizes, count=len(call.types), hint=call.outputs[0], axis=order.index(axis)
+    )
+    return [call.result(name, order, number) for number, name in enumerate(names)]
+
+
+def _slice_out(call: Call) -> Tensor:
+    x, given = call.tensor(0), call.attributes
+    last = call.walk.finals.get(call.inputs[0])
+    if last is not None:  # the last cells of an LSTM
+        return replace(last, type=call.type)
+    order = x.order if x.array is None else tuple(range(x.rank))
+    axes = [order.index(axis) for axis in given["axes"]]
+    ends = [
+        end if step > 0 or end >= 0 else -(2**63) for end, step in zip(given["stops"], given["strides"], strict=True)
+    ]
+    if not axes:
+        return call.result(call.ordered(0, order), order)
+    name = call.add(
+        "Slice", call.ordered(0, order), *(call.integers(*v) for v in (given["starts"], ends, axes, given["strides"]))
+    )
+    return call.result(name, order)
+
+
+def _unslice_out(call: Call) -> str:
+    """Return zeros around a slice; one whose steps are not 1 has no counterpart."""
+    given, shape = call.attributes, call.type.shape
+    if any(step != 1 for step in given["strides"]):
+        raise Unmapped("spreads a slice with steps, which ONNX cannot pad")
+    before, after = [0] * len(shape), [0] * len(shape)
+    for axis, start, stop in zip(given["axes"], given["starts"], given["stops"], strict=True):
+        before[axis], after[axis] = start, int(shape[axis]) - max(stop, start)
+    return call.add("Pad", call.plain(0), call.integers(*before, *after), call.number(0))
+
+
+def _pad_out(call: Call) -> Tensor:
+    x, given = call.tensor(0), call.attributes
+    order = x.order if x.array is None else tuple(range(x.rank))
+    widths = [given[side][axis] for side in ("before", "after") for axis in order]
+    value = call.number(given["value"])
+    if x.dtype in ("float16", "bfloat16", "bool", "uint8") and call.opset < 21:
+        inside = "int32" if x.dtype in ("bool", "uint8") else "float32"
+        padded = call.add("Pad", call.cast(call.ordered(0, order), inside), call.integers(*widths),
+                          call.number(given["value"], inside))  # fmt: skip
+        return call.result(call.cast(padded, x.dtype), order)
+    return call.result(call.add("Pad", call.ordered(0, order), call.integers(*widths), value), order)
+
+
+def _triangle(upper: int) -> Export:
+    def mapped(call: Call) -> str:
+        offset = call.graph.constant(int(call.attributes["offset"]), "int64")
+        x, dtype = call.plain(0), call.type.dtype
+        if call.opset < 14:
+            raise Unmapped("needs Trilu, which opset 14 brought")
+        inside = {"bool": "int64", "uint8": "int64", "int32": "int64"}.get(dtype, dtype)
+        made = call.add("Trilu", call.cast(x, inside) if inside != dtype else x, offset, upper=upper)
+        return call.cast(made, dtype) if inside != dtype else made
+
+    return mapped
+
+
+def _eye_out(call: Call) -> str:
+    """Return an identity matrix, which repeats along the axes before the last two."""
+    *_, rows, columns = (int(extent) for extent in call.type.shape[-2:])
+    matrix = np.eye(rows, columns, int(call.attributes["offset"]), dtype=call.type.dtype)
+    return call.add("Expand", call.graph.constant(matrix), call.graph.shape(call.type.shape))
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
     "Reshape": _reshape,
     "Flatten": _flatten,
@@ -308,4 +455,21 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "SpaceToDepth": _space_to_depth,
     "CenterCropPad": _center_crop_pad,
     "ReverseSequence": on_plain(_reverse_sequence),
+}
+
+EXPORTS: Final[dict[str, Export]] = {
+    "reshape": _reshape_out,
+    "transpose": _transpose_out,
+    "broadcast_to": _broadcast_out,
+    "concat": _concat_out,
+    "split": _split_out,
+    "slice": _slice_out,
+    "unslice": _unslice_out,
+    "pad": _pad_out,
+    "tril": _triangle(0),
+    "triu": _triangle(1),
+    "full": _full_out,
+    "eye": _eye_out,
+    "range": _range_out,
+    "size": _size_out,
 }

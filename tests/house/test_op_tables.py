@@ -13,15 +13,18 @@ from registry import OPS
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("compiler", "prograd", "proto/prograd_proto", "registry", "runtime")
 
-DECLARED_IN = ("registry/ops/", "runtime/engines/reference/kernels/", "runtime/codegen/rules/")
-"""Folders in which operators are declared: with types and gradients, with kernels, with lowering rules."""
+DECLARED_IN = (
+    "registry/ops/",
+    "runtime/engines/reference/kernels/",
+    "runtime/codegen/rules/",
+    "compiler/onnx_operators/",
+)
+"""Folders in which operators are declared: with types and gradients, kernels, lowering rules, operators of ONNX."""
 
 ALLOWED = {
     "registry/numpy_calls.py": "names of NumPy's functions, some of which are also names of operators",
     "compiler/passes/leave_frozen.py": "ops that clipping by a global norm appends, which the pass removes again",
     "compiler/commands/imports/import_onnx.py": "public names of optimizers, which a caller chooses among",
-    "compiler/onnx_operators/index.py": "words of ONNX for what updates of one element do",
-    "compiler/onnx_operators/recurrent.py": "ONNX's names of activations",
     "compiler/train/initialisers.py": "names of distributions, which a caller chooses among",
     "compiler/train/optimizers.py": "the public names of the file, which optimizers share with their operators",
 }

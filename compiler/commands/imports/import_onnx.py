@@ -11,7 +11,7 @@ from compiler.build.program import Program
 from compiler.commands.chosen_entry import sizes_given
 from compiler.commands.notes import note
 from compiler.errors import UsageError
-from compiler.frontends.onnx import from_onnx
+from compiler.frontends.onnx.from_onnx import from_onnx
 from compiler.train import optimizers
 from prograd_proto import program_pb2 as pb
 from prograd_proto.printable import result_line

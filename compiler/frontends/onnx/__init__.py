@@ -13,5 +13,3 @@ dtypes        element types
 old_opsets    operators of opsets before 7
 places        the source line of a node
 """
-
-from compiler.frontends.onnx.from_onnx import from_onnx as from_onnx

@@ -1,0 +1,4 @@
+"""Exporters: programs as models of other frameworks.
+
+onnx  files of ONNX
+"""

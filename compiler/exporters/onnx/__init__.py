@@ -1,0 +1,14 @@
+"""Programs as ONNX files.
+
+to_onnx      the function that users call
+model        a model: its names, its weights, and the message
+graph        the nodes of a graph, and tensors in the order that a node asks for
+tensors      a tensor of a program as a tensor of a graph
+call         an op with its operands, and mappings made of functions
+walk         the walk over the ops of a block
+folding      ops whose results are known while exporting
+own_domain   every op as a node of a domain of our own, for viewing
+states       the arrays of states
+finishing    results get their names, and the checker reads the model
+written      a model as a file, with large weights beside it
+"""

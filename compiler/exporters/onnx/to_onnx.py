@@ -1,0 +1,185 @@
+"""to_onnx: an entry of a program as an ONNX model that computes the same numbers."""
+
+# pyright: basic
+# onnx is imported by name and has no types here.
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from compiler.errors import CompileError
+from compiler.exporters.onnx.call import Export
+from compiler.exporters.onnx.finishing import finished
+from compiler.exporters.onnx.graph import Graph
+from compiler.exporters.onnx.model import Model, known_opset
+from compiler.exporters.onnx.own_domain import own_domain_exports
+from compiler.exporters.onnx.states import program_and_states
+from compiler.exporters.onnx.tensors import Tensor, identity_order
+from compiler.exporters.onnx.walk import Walk
+from compiler.exporters.onnx.written import require_writable, write_model
+from compiler.frontends.onnx.reading import package
+from compiler.frontends.report import Problem, table
+from compiler.onnx_operators import EXPORTS
+from compiler.passes.bind_dimensions import bind_dimensions, only_sources, symbols_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import BlockAnalyses
+from prograd_proto.files import copy_of
+from prograd_proto.spelling import closest
+
+
+def to_onnx(
+    source: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    entry: str = "predict",
+    states: str | os.PathLike[str] | None = None,
+    opset: int | None = None,
+    sizes: Mapping[str, int] | None = None,
+    view: bool = False,
+    external: int | None = None,
+    force: bool = False,
+) -> Any:
+    """Return an entry of a program as an onnx.ModelProto, and write it to `path` if that is given.
+
+    Inputs, results and weights keep their names, and dimensions that the program has not bound stay symbols. The model
+    has operators of ONNX alone and passes `onnx.checker`. It computes what the program computes, up to the rounding of
+    other kernels.
+
+    Args:
+        source: the path of a program file, a Program, what its `compile` returned, or a Run, whose states are taken.
+        path: the file to write, whole or not at all.
+        entry: name of the entry.
+        states: a file of states, as runs save them, in place of the initial values.
+        opset: version of ONNX's operators, 13 or later; 21 unless given.
+        sizes: sizes of symbols, as in {"batch": 1}; the others stay symbols.
+        view: write every op as a node of the domain `prograd`, for viewers; of any entry, also one that trains.
+        external: bytes of weights above which they are written to a file beside the model, 1.5 GiB unless given; 0 for
+            all weights.
+        force: replace a file that exists.
+
+    Raises CompileError for ops that ONNX lacks, all of them at once, for an unknown entry, and for an opset that cannot
+    be written.
+    """
+    onnx = package()
+    if path is not None:
+        require_writable(path, force=force)
+    number = known_opset(onnx, opset)
+    program, arrays = program_and_states(source, states)
+    block, program = _block(program, entry, sizes or {})
+    if not view:
+        _require_prediction(block, entry)
+    exports = own_domain_exports() if view else EXPORTS
+    model = _exported(onnx, number, program, block, arrays, exports)
+    if path is not None:
+        write_model(model, path, external=external, force=force)
+    return model
+
+
+def _block(program: pb.ProgramDesc, name: str, sizes: Mapping[str, int]) -> tuple[pb.BlockDesc, pb.ProgramDesc]:
+    """Return the block of an entry as it was built, with symbols bound to sizes, and the program that has it."""
+    entries = {entry.name: entry for entry in program.entries}
+    if name not in entries:
+        hint = closest(name, entries) or f"; its entries are {', '.join(entries)}"
+        raise CompileError(f"to_onnx: there is no entry {name!r}{hint}")
+    number = entries[name].source_block
+    if not sizes:
+        return program.blocks[number], program
+    program = copy_of(program)
+    analyses = BlockAnalyses(program)
+    only_sources(analyses)
+    [own] = [entry for entry in program.entries if entry.name == name]
+    symbols = symbols_of(analyses, own.source_block)
+    for symbol in sizes:
+        if symbol not in symbols:
+            raise CompileError(f"to_onnx: the entry {name!r} has no symbol {symbol!r}{closest(symbol, symbols)}")
+    dims = [pb.SymbolSize(symbol=symbol, size=sizes.get(symbol, 0)) for symbol in symbols if symbol in sizes]
+    missing = [symbol for symbol in symbols if symbol not in sizes]
+    if missing:
+        raise CompileError(f"to_onnx: sizes binds {', '.join(sizes)} and not {missing[0]}; bind all symbols, or none")
+    own.bindings.add().dims.extend(dims)
+    bind_dimensions(analyses)
+    return program.blocks[own.bindings[0].block], program
+
+
+def _require_prediction(block: pb.BlockDesc, entry: str) -> None:
+    if block.updates:
+        raise CompileError(
+            f"to_onnx: the entry {entry!r} updates states, which ONNX cannot say; view=True, or --view, writes it in a "
+            "domain of our own, for viewers"
+        )
+    if not block.fetches:
+        raise CompileError(f"to_onnx: the entry {entry!r} has no results")
+
+
+def _exported(
+    onnx: Any,
+    opset: int,
+    program: pb.ProgramDesc,
+    block: pb.BlockDesc,
+    arrays: Mapping[str, Any],
+    exports: Mapping[str, Export],
+) -> Any:
+    model = Model(onnx, opset, arrays, _names_of_states(program))
+    graph = Graph(model)
+    problems: list[Problem] = []
+    walk = Walk(program, block, graph, exports, problems)
+    model.reserve(*(fetch.name for fetch in block.fetches))
+    inputs = _inputs(walk, arrays)
+    results = {fetch.name: fetch.tensor for fetch in block.fetches}
+    results |= {f"{update.state}.next": update.tensor for update in block.updates}
+    walk.ops()
+    if problems:
+        raise CompileError(f"to_onnx: {_told(problems)}")
+    outputs = [model.value(name, *walk.types[tensor]) for name, tensor in results.items()]
+    for name, tensor in results.items():
+        graph.node("Identity", [graph.plain(walk.values[tensor])], [name])
+    return finished(graph, inputs, outputs, program.name, f"prograd {version('prograd')}", _metadata(program, block))
+
+
+def _names_of_states(program: pb.ProgramDesc) -> dict[str, str]:
+    """Return the names of weights in the model: those of the model that they were imported from, or their own."""
+    names = {state.name: state.imported.names[0] if state.imported.names else state.name for state in program.states}
+    own = list(names.values())
+    return {state: name if own.count(name) == 1 else state for state, name in names.items()}
+
+
+def _inputs(walk: Walk, arrays: Mapping[str, Any]) -> list[Any]:
+    """Define the parameters of the block; return the descriptions of its feeds."""
+    model, made = walk.graph.model, []
+    feeds = [p for p in walk.block.parameters if p.WhichOneof("source") == "feed"]
+    model.reserve(*(p.feed for p in feeds), *model.names_of_states())
+    for parameter in walk.block.parameters:
+        type = walk.types[parameter.tensor]
+        order = identity_order(len(type.shape))
+        if parameter.WhichOneof("source") == "feed":
+            walk.values[parameter.tensor] = Tensor(type, order, parameter.feed)
+            made.append(model.value(parameter.feed, *type))
+            for axis, extent in enumerate(type.shape):
+                if isinstance(extent, str):
+                    walk.graph.feeds.setdefault(extent, (parameter.feed, axis))
+        else:
+            state = parameter.state
+            walk.values[parameter.tensor] = Tensor(type, order, array=arrays[state], origins=(state,), state=state)
+    return made
+
+
+def _metadata(program: pb.ProgramDesc, block: pb.BlockDesc) -> dict[str, str]:
+    made = {"prograd.program": program.name}
+    if program.HasField("data") and program.data.encoding:
+        made["prograd.encoding"] = program.data.encoding
+    return made
+
+
+def _told(problems: Sequence[Problem]) -> str:
+    """Return one sentence for each operator that cannot be exported."""
+    rows = table(problems)
+    count = f"{len(rows)} operator{'s' if len(rows) != 1 else ''}"
+    lines = [
+        f"{operator}, used {uses} time{'s' if uses != 1 else ''}, first as {name}{f' at {line}' if line else ''}: "
+        f"{reason}"
+        for operator, reason, uses, name, line in rows
+    ]
+    return f"{count} cannot be exported: " + "; ".join(lines)

@@ -1,0 +1,222 @@
+"""Programs as ONNX models: the numbers of ONNX Runtime beside those of both engines, names, sizes and refusals."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+
+import prograd  # noqa: E402
+from prograd import Program, adam, layers, ops, uniform  # noqa: E402
+from runtime.errors import DataError  # noqa: E402
+
+ENGINES = ("reference", "native")
+
+
+def computed(model: Any, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the results of a model by ONNX Runtime, or by the evaluator of onnx where that is not installed."""
+    try:
+        from onnxruntime import InferenceSession
+    except ModuleNotFoundError:
+        session = onnx.reference.ReferenceEvaluator(model)
+    else:
+        session = InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return dict(zip([o.name for o in model.graph.output], session.run(None, feeds), strict=True))
+
+
+def agree(program: Program, feeds: dict[str, np.ndarray], tolerance: float = 1e-5, **options: Any) -> Any:
+    """Compare a model with both engines, for the rows of the feeds; return the model."""
+    model = prograd.to_onnx(program, **options)
+    found = computed(model, feeds)
+    compiled = program.compile(**{symbol: len(next(iter(feeds.values()))) for symbol in program.symbols})
+    for engine in ENGINES:
+        wanted = prograd.Run(compiled, engine=engine).step(feeds, entry="predict")
+        for name, array in found.items():
+            assert array.dtype == wanted[name].dtype
+            np.testing.assert_allclose(array, wanted[name], rtol=tolerance, atol=tolerance)
+    return model
+
+
+def operators(model: Any) -> list[str]:
+    return [node.op_type for node in model.graph.node]
+
+
+def rows(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def image_net() -> Program:
+    program = Program("net", seed=3)
+    x = program.input("image", "float32", ("batch", 16, 16, 3))
+    x = ops.relu(layers.batch_norm(layers.conv(x, "conv1", 64), "norm1"))
+    x = ops.max_pool2d(x, window=2, stride=2)
+    x = ops.gelu(layers.conv(x, "conv2", 64))
+    x = layers.group_norm(x, "norm2", 8)
+    x = ops.flatten(ops.global_avg_pool(x))
+    logits = layers.dense(x, "head", 10)
+    label = program.input("label", "int64", ("batch",))
+    program.minimize(ops.softmax_cross_entropy(logits, label), adam(0.1))
+    program.outputs(logits=logits)
+    return program
+
+
+def transformer() -> Program:
+    program = Program("text", seed=5)
+    codes = program.input("codes", "int64", ("batch", 24))
+    x = layers.embedding(codes, "table", 128, 64)
+    x = layers.transformer_block(x, "block", 4, causal=True, rotary=True)
+    program.outputs(logits=layers.dense(layers.layer_norm(x, "norm"), "head", 128))
+    return program
+
+
+def recurrent(kind: str, **options: Any) -> Program:
+    program = Program(kind, seed=6)
+    x = program.input("x", "float32", ("batch", 12, 48))
+    if kind == "rnn":
+        shapes = [(48, 64), (64, 64), (64,), (64,)] * (2 if options else 1)
+        weights = [program.parameter(f"w{i}", shape, uniform(-0.2, 0.2)) for i, shape in enumerate(shapes)]
+        y, *last = ops.rnn(x, *weights, **options)
+    else:
+        y, *last = getattr(layers, kind)(x, "layer", 64, **options)
+    program.outputs(y=y, **{f"last{i}": v for i, v in enumerate(last)})
+    return program
+
+
+@pytest.mark.parametrize("opset", [13, 17, 18, 20, 21, 23])
+def test_a_network_of_images_has_the_same_numbers_in_every_opset(opset: int):
+    model = agree(image_net(), {"image": rows(32, 16, 16, 3)}, opset=opset)
+    assert model.opset_import[0].version == opset
+    assert ("Gelu" in operators(model)) == (opset >= 20)
+    assert ("GroupNormalization" in operators(model)) == (opset >= 21)
+
+
+def test_what_the_builder_spelled_in_several_ops_is_one_node():
+    model = prograd.to_onnx(image_net())
+    assert operators(model) == [
+        *("Transpose", "Conv", "BatchNormalization", "Relu", "MaxPool", "Conv", "Gelu", "GroupNormalization"),
+        *("ReduceMean", "Reshape", "Gemm"),
+    ]
+
+
+@pytest.mark.parametrize("opset", [13, 16, 21, 23])
+def test_a_transformer_has_the_same_numbers(opset: int):
+    codes = np.random.default_rng(1).integers(0, 128, (32, 24))
+    model = agree(transformer(), {"codes": codes}, opset=opset)
+    assert ("LayerNormalization" in operators(model)) == (opset >= 17)
+    assert ("Attention" in operators(model)) == (opset >= 23)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn"])
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True}])
+def test_a_recurrent_layer_is_one_node_for_each_direction(kind: str, options: dict[str, Any]):
+    model = agree(recurrent(kind, **options), {"x": rows(32, 12, 48)})
+    assert operators(model).count(kind.upper()) == (2 if options else 1)
+    assert "MatMul" not in operators(model)
+
+
+def test_names_and_symbols_survive():
+    model = prograd.to_onnx(image_net())
+    [image], [logits] = model.graph.input, model.graph.output
+    assert (image.name, logits.name) == ("image", "logits")
+    assert [d.dim_param or d.dim_value for d in image.type.tensor_type.shape.dim] == ["batch", 16, 16, 3]
+    assert [d.dim_param or d.dim_value for d in logits.type.tensor_type.shape.dim] == ["batch", 10]
+    names = {tensor.name for tensor in model.graph.initializer}
+    assert {"conv1.w", "norm1.scale", "norm1.mean", "conv2.w", "conv2.b", "head.w", "head.b"} <= names
+    shapes = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
+    assert shapes["conv1.w"] == [64, 3, 3, 3]
+
+
+def test_sizes_bind_symbols():
+    model = prograd.to_onnx(image_net(), sizes={"batch": 4})
+    assert [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim] == [4, 16, 16, 3]
+    assert refusal(image_net(), sizes={"rows": 4}) == "to_onnx: the entry 'predict' has no symbol 'rows'"
+
+
+def test_a_trained_run_gives_its_weights():
+    program = Program("fit")
+    x, y = program.input("x", "float32", ("batch", 64)), program.input("y", "float32", ("batch", 8))
+    prediction = layers.dense(ops.tanh(layers.dense(x, "hidden", 64)), "out", 8)
+    program.minimize(ops.squared_error(prediction, y), adam(1e-2))
+    program.outputs(prediction=prediction)
+    run = prograd.Run(program.compile(batch=32))
+    feeds = {"x": rows(32, 64), "y": rows(32, 8, seed=1)}
+    for _ in range(3):
+        run.step(feeds)
+    model = prograd.to_onnx(run)
+    found = computed(model, {"x": feeds["x"]})["prediction"]
+    np.testing.assert_allclose(found, run.step({"x": feeds["x"]}, entry="predict")["prediction"], rtol=1e-5, atol=1e-5)
+    weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    np.testing.assert_array_equal(weights["hidden.w"], run.state["hidden.w"])
+
+
+def loops() -> Program:
+    program = Program("loops", seed=1)
+    x = program.input("x", "float32", ("batch", 64))
+    total, steps = ops.scan(lambda c, row: (c + row, ops.tanh(c) * row), ops.sum(x, axis=0) * 0.0, x)
+    halved, trips = ops.while_loop(lambda v: ops.sum(v * v) > 1.0, lambda v: v * 0.5, total)
+    chosen = ops.cond(ops.sum(total) > 0.0, lambda: x * 2.0, lambda: x - 1.0)
+    counted, _ = ops.scan(lambda c, _: (c * 1.5 + 1.0, c), ops.sum(x, axis=0), length=5)
+    program.outputs(total=total, steps=steps, halved=halved, trips=trips, chosen=chosen, counted=counted)
+    return program
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_conditions_and_loops_are_if_scan_and_loop(sign: float):
+    model = agree(loops(), {"x": np.abs(rows(32, 64)) * np.float32(sign)}, tolerance=1e-4)
+    assert {"If", "Scan", "Loop"} <= set(operators(model))
+
+
+def test_large_weights_are_in_a_file_beside_the_model(tmp_path: Path):
+    path = tmp_path / "net.onnx"
+    prograd.to_onnx(image_net(), path, external=0)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["net.onnx", "net.onnx.data"]
+    onnx.checker.check_model(str(path), full_check=True)
+    x = rows(32, 16, 16, 3)
+    read = onnx.load(path)
+    np.testing.assert_array_equal(
+        computed(read, {"image": x})["logits"], computed(prograd.to_onnx(image_net()), {"image": x})["logits"]
+    )
+
+
+def test_an_entry_that_trains_is_written_for_viewers():
+    model = prograd.to_onnx(image_net(), entry="train", view=True)
+    onnx.checker.check_model(model)
+    assert {node.domain for node in model.graph.node} <= {"prograd", ""}
+    assert {"conv2d_filter_gradient", "adam"} <= set(operators(model))
+    assert "head.w.next" in [result.name for result in model.graph.output]
+
+
+def refusal(program: Any, *arguments: Any, **options: Any) -> str:
+    with pytest.raises(prograd.CompileError) as error:
+        prograd.to_onnx(program, *arguments, **options)
+    return str(error.value)
+
+
+def test_what_onnx_lacks_is_told_at_once():
+    program = Program("lacking")
+    x = program.input("x", "float32", ("batch", 8, 8))
+    program.outputs(a=ops.lgamma(x), b=ops.digamma(x) + ops.lgamma(x + 1.0), c=ops.cholesky(x))
+    told = refusal(program)
+    assert told.startswith("to_onnx: 3 operators cannot be exported: lgamma, used 2 times, first as lgamma_1 at ")
+    assert told.count("has no counterpart in ONNX") == 3
+
+
+def test_wrong_requests_are_refused(tmp_path: Path):
+    newest = onnx.defs.onnx_opset_version()
+    program = image_net()
+    wanted = f"to_onnx: opset 12 cannot be written; opsets 13 to {newest} can, with this onnx"
+    assert refusal(program, opset=12) == wanted
+    assert refusal(program, entry="predicts") == "to_onnx: there is no entry 'predicts'; did you mean 'predict'?"
+    assert refusal(7) == "to_onnx: a program is a path, a Program, what compile returned, or a Run, not int"
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b"mine")
+    with pytest.raises(prograd.UsageError) as error:
+        prograd.to_onnx(program, path)
+    assert str(error.value) == f"{path}: the file exists; force=True, or --force, replaces it"
+    assert path.read_bytes() == b"mine"
+    with pytest.raises(DataError) as unwritable:
+        prograd.to_onnx(program, tmp_path / "absent" / "net.onnx")
+    wanted = f"{tmp_path}/absent/net.onnx: the file cannot be written: No such file or directory"
+    assert str(unwritable.value) == wanted
