@@ -228,6 +228,7 @@ def _export(verbs: Any) -> None:
         'one that trains, with operators of our own for viewers. It needs pip install "prograd[onnx]".',
         "compiler export digits.pb --load trained.safetensors -o digits.onnx",
     )
+    verb.set_defaults(module="exports.export", verb="export")
     verb.add_argument("program", help="a program file")
     verb.add_argument("--load", metavar="FILE", help="take the weights from a file that a run saved")
     verb.add_argument("--entry", metavar="NAME", default="predict", help="the entry to write; default predict")

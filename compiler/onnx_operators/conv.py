@@ -226,7 +226,8 @@ def _eye_filter(call: Call, window: Sequence[int], channels: int) -> str:
 def _unfold_out(call: Call) -> Tensor:
     given, channels = call.attributes, int(call.tensor(0).shape[3])
     name = call.add(
-        "Conv", call.ordered(0, IMAGE), _eye_filter(call, given["window"], channels), kernel_shape=list(given["window"]),
+        "Conv", call.ordered(0, IMAGE), _eye_filter(call, given["window"], channels),
+        kernel_shape=list(given["window"]),
         strides=list(given["stride"]), pads=list(given["padding"]), dilations=list(given["dilation"]),
     )  # fmt: skip
     return call.result(name, IMAGE)

@@ -1,5 +1,9 @@
 """Programs as ONNX models: the numbers of ONNX Runtime beside those of both engines, names, sizes and refusals."""
 
+# pyright: basic
+# Lambdas of loops have no types.
+
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +21,13 @@ ENGINES = ("reference", "native")
 
 def computed(model: Any, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the results of a model by ONNX Runtime, or by the evaluator of onnx where that is not installed."""
+    session: Any
     try:
-        from onnxruntime import InferenceSession
+        runtime: Any = import_module("onnxruntime")
     except ModuleNotFoundError:
-        session = onnx.reference.ReferenceEvaluator(model)
+        session = import_module("onnx.reference").ReferenceEvaluator(model)
     else:
-        session = InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return dict(zip([o.name for o in model.graph.output], session.run(None, feeds), strict=True))
 
 
@@ -30,7 +35,8 @@ def agree(program: Program, feeds: dict[str, np.ndarray], tolerance: float = 1e-
     """Compare a model with both engines, for the rows of the feeds; return the model."""
     model = prograd.to_onnx(program, **options)
     found = computed(model, feeds)
-    compiled = program.compile(**{symbol: len(next(iter(feeds.values()))) for symbol in program.symbols})
+    sizes: dict[str, Any] = {symbol: len(next(iter(feeds.values()))) for symbol in program.symbols}
+    compiled = program.compile(**sizes)
     for engine in ENGINES:
         wanted = prograd.Run(compiled, engine=engine).step(feeds, entry="predict")
         for name, array in found.items():

@@ -121,5 +121,7 @@ def known_opset(onnx: Any, opset: int | None) -> int:
     if opset is None:
         return min(DEFAULT_OPSET, newest)
     if not MIN_OPSET <= opset <= newest:
-        raise CompileError(f"to_onnx: opset {opset} cannot be written; opsets {MIN_OPSET} to {newest} can, with this onnx")
+        raise CompileError(
+            f"to_onnx: opset {opset} cannot be written; opsets {MIN_OPSET} to {newest} can, with this onnx"
+        )
     return opset

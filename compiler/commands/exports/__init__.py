@@ -1,0 +1,4 @@
+"""Verbs about models for other frameworks.
+
+export    the verb `export`
+"""
