@@ -4,7 +4,8 @@
 
 Needs PyTorch and JAX. All three have the same weights and a cache of keys and values, and must write the same codes.
 prograd runs an entry that loops; PyTorch computes eagerly, with views of what its cache holds so far; JAX runs a
-`lax.while_loop` that is compiled as a whole. The subjects run in turns; a number is the median over runs.
+`lax.while_loop` that is compiled as a whole. Each subject has a process of its own, and they run in turns; a number is
+the median over runs.
 """
 
 from __future__ import annotations
@@ -12,55 +13,57 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from statistics import median
-from time import perf_counter
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from prograd import Program, Value, layers, normal, ops
+from runtime import Run
+
+sys.path.insert(0, str(Path(__file__).parent / "peers"))
+
+from turns import in_turns, print_turns
+
+if TYPE_CHECKING:
+    import jax
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
 THREADS = int(sys.argv[2]) if len(sys.argv) > 2 else 2
-os.environ.setdefault("XLA_FLAGS", f"--xla_cpu_multi_thread_eigen={str(THREADS > 1).lower()}")
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-
-import jax  # noqa: E402 - it reads the environment when it is loaded
-import jax.numpy as jnp  # noqa: E402 - likewise
-import numpy as np  # noqa: E402 - with the others
-import torch  # noqa: E402 - likewise
-import torch.nn.functional as F  # noqa: E402, N812 - PyTorch's own custom
-
-from prograd import Program, Value, layers, normal, ops  # noqa: E402 - with the others
-from runtime import Run  # noqa: E402 - with the others
 
 LAYERS, SIZE, HEADS, CODES, WRITTEN = 4, 256, 8, 256, 256
 EPSILON = 1e-5
+START: Final = 7
 
 Weights = dict[str, np.ndarray]
 Decode = Callable[[int], np.ndarray]
 """A function from the first code to the 256 after it."""
 
 
-def main(seconds: float) -> None:
-    run = Run(program().compile(batch=1), threads=THREADS)
-    weights = {name: np.array(run.state[name]) for name in run.state}
-    subjects: dict[str, Decode] = {
-        "prograd": lambda start: run.predict({"start": np.array([start])}, entry="write")["codes"][0],
-        "PyTorch, eager": in_torch(weights),
-        "JAX, lax.while_loop": in_jax(weights),
-    }
-    wanted = [decode(7) for decode in subjects.values()]
-    for name, codes in zip(subjects, wanted, strict=True):
-        same = int(np.argmin(np.append(codes == wanted[0], False)))
+def main(seconds: float, threads: int) -> None:
+    makers = {"prograd": in_prograd, "PyTorch, eager": in_torch, "JAX, lax.while_loop": in_jax}
+    turns = in_turns({name: partial(_maker, make, threads) for name, make in makers.items()}, seconds)
+    wanted = turns["prograd"].results[0]
+    for name, ([codes], _) in turns.items():
+        same = int(np.argmin(np.append(codes == wanted, False)))
         print(f"{name}: {same} of {WRITTEN} codes as prograd, {len(set(codes.tolist()))} different ones")
-    times: dict[str, list[float]] = {name: [] for name in subjects}
-    end = perf_counter() + seconds
-    while perf_counter() < end:
-        for name, decode in subjects.items():
-            start = perf_counter()
-            decode(7)
-            times[name].append(perf_counter() - start)
-    ours = median(times["prograd"])
-    print("\n| subject | ms | µs a code | times as long as prograd |\n| --- | ---: | ---: | ---: |")
-    for name, found in times.items():
-        taken = median(found)
-        print(f"| {name} | {taken * 1e3:.1f} | {taken / WRITTEN * 1e6:.0f} | {taken / ours:.2f} |")
+    print_turns(turns, WRITTEN, "a code")
+
+
+def _maker(make: Callable[[int], Decode], threads: int) -> Callable[[], np.ndarray]:
+    return partial(make(threads), START)
+
+
+def _weights() -> Weights:
+    run = Run(program().compile(batch=1), threads=1)
+    return {name: np.array(run.state[name]) for name in run.state}
+
+
+def in_prograd(threads: int) -> Decode:
+    """Return the decoder as an entry of a program."""
+    run = Run(program().compile(batch=1), threads=threads)
+    return lambda start: run.predict({"start": np.array([start])}, entry="write")["codes"][0]
 
 
 def program() -> Program:
@@ -89,9 +92,13 @@ def program() -> Program:
     return program
 
 
-def in_torch(weights: Weights) -> Decode:
+def in_torch(threads: int) -> Decode:
     """Return the decoder in PyTorch, with one product for queries, keys and values."""
-    torch.set_num_threads(THREADS)
+    import torch
+    import torch.nn.functional as F  # noqa: N812 - PyTorch's own custom
+
+    torch.set_num_threads(threads)
+    weights = _weights()
     w = {name: torch.from_numpy(array) for name, array in weights.items() if array.dtype == np.float32}
     parts = "qkv"
     blocks = [
@@ -129,8 +136,14 @@ def in_torch(weights: Weights) -> Decode:
     return decode
 
 
-def in_jax(weights: Weights) -> Decode:
+def in_jax(threads: int) -> Decode:
     """Return the decoder in JAX: one compiled function of the weights and the first code."""
+    os.environ.setdefault("XLA_FLAGS", f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}")
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    import jax
+    import jax.numpy as jnp
+
+    weights = _weights()
     w = {name: jnp.asarray(array) for name, array in weights.items() if array.dtype == np.float32}
     for i in range(LAYERS):
         for kind in "wb":
@@ -171,4 +184,4 @@ def in_jax(weights: Weights) -> Decode:
 
 
 if __name__ == "__main__":
-    main(SECONDS)
+    main(SECONDS, THREADS)

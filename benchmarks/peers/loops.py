@@ -3,8 +3,8 @@
     python benchmarks/peers/loops.py [SECONDS] [STEPS]
 
 Needs JAX. A tanh cell of 64 and a GRU cell of 256 states, batch 32, over 1,000 steps of as many inputs, with gradients
-and an update of all weights, on two threads. The subjects have the same weights, run in turns, and must agree on the
-loss after three steps; a number is the median over steps.
+and an update of all weights, on two threads. The subjects have the same weights, each runs in a process of its own, and
+must agree on the loss after three steps. They run in turns; a number is the median over steps.
 """
 
 from __future__ import annotations
@@ -12,21 +12,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from statistics import median
-from time import perf_counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from turns import in_turns, print_turns
+
+from prograd import Program, Value, normal, ops, sgd
+from prograd_proto import program_pb2 as pb
+from runtime import Run
+
+if TYPE_CHECKING:
+    import jax
 
 THREADS = 2
-os.environ.setdefault("XLA_FLAGS", f"--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads={THREADS}")
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-
-import jax  # noqa: E402 - it reads the environment when it is loaded
-import jax.numpy as jnp  # noqa: E402 - likewise
-import numpy as np  # noqa: E402 - with the others
-
-from prograd import Program, Value, normal, ops, sgd  # noqa: E402 - with the others
-from prograd_proto import program_pb2 as pb  # noqa: E402 - with the others
-from runtime import Run  # noqa: E402 - with the others
-
 BATCH, RATE, DEVIATION = 32, 0.01, 0.03
 CELLS = {"tanh": 64, "gru": 256}
 GATES = {"tanh": 1, "gru": 3}
@@ -37,31 +36,15 @@ Step = Callable[[], float]
 
 def main(seconds: float, steps: int) -> None:
     for cell, size in CELLS.items():
-        x = np.random.default_rng(0).normal(size=(BATCH, steps, size)).astype(np.float32)
-        as_scan = Run(program(cell, size, steps, by_operator=False), engine="native", threads=THREADS)
-        by_operator = Run(program(cell, size, steps, by_operator=True), engine="native", threads=THREADS)
-        weights = {name: np.array(as_scan.state[name]) for name in ("w", "r", "b", "c")}
-        for name, array in weights.items():
-            by_operator.state[name] = array
-        subjects: dict[str, Step] = {
-            "scan": in_prograd(as_scan, x),
-            "operator": in_prograd(by_operator, x),
-            "jax.lax.scan": in_jax(cell, weights, x),
+        subjects = {
+            "the scan": partial(in_prograd, cell, size, steps, by_operator=False),
+            "the operator": partial(in_prograd, cell, size, steps, by_operator=True),
+            "jax.lax.scan": partial(in_jax, cell, size, steps),
         }
-        losses = {name: [step() for _ in range(3)] for name, step in subjects.items()}
-        print(f"\n{cell} of {size}, losses: {', '.join(f'{name} {found[-1]:.7f}' for name, found in losses.items())}")
-        times: dict[str, list[float]] = {name: [] for name in subjects}
-        end = perf_counter() + seconds
-        while perf_counter() < end:
-            for name, step in subjects.items():
-                start = perf_counter()
-                step()
-                times[name].append(perf_counter() - start)
-        ours = median(times["scan"])
-        print("\n| subject | ms | µs an iteration | times as long as the scan |\n| --- | ---: | ---: | ---: |")
-        for name, found in times.items():
-            taken = median(found)
-            print(f"| {name} | {taken * 1e3:.1f} | {taken / steps * 1e6:.1f} | {taken / ours:.2f} |")
+        turns = in_turns(subjects, seconds, first=3)
+        losses = (f"{name} {results[-1]:.7f}" for name, (results, _) in turns.items())
+        print(f"\n{cell} of {size}, losses: {', '.join(losses)}")
+        print_turns(turns, steps, "an iteration")
 
 
 def program(cell: str, size: int, steps: int, *, by_operator: bool) -> pb.ProgramDesc:
@@ -94,14 +77,36 @@ def program(cell: str, size: int, steps: int, *, by_operator: bool) -> pb.Progra
     return program.compile(batch=BATCH).desc
 
 
-def in_prograd(run: Run, x: np.ndarray) -> Step:
+def begun(cell: str, size: int, steps: int, *, by_operator: bool) -> Run:
+    """Return a run with the initial weights of the program that scans."""
+    run = Run(program(cell, size, steps, by_operator=by_operator), engine="native", threads=THREADS)
+    if by_operator:
+        weights = begun(cell, size, steps, by_operator=False).state
+        for name in "wrbc":
+            run.state[name] = np.array(weights[name])
+    return run
+
+
+def rows(size: int, steps: int) -> np.ndarray:
+    """Return the rows of every step."""
+    return np.random.default_rng(0).normal(size=(BATCH, steps, size)).astype(np.float32)
+
+
+def in_prograd(cell: str, size: int, steps: int, *, by_operator: bool) -> Step:
     """Return the training step of a run."""
+    run, x = begun(cell, size, steps, by_operator=by_operator), rows(size, steps)
     return lambda: float(run.step({"x": x})["loss"])
 
 
-def in_jax(cell: str, weights: dict[str, np.ndarray], given: np.ndarray) -> Step:
+def in_jax(cell: str, size: int, steps: int) -> Step:
     """Return the training step in JAX, compiled as a whole."""
-    w, x = {name: jnp.asarray(array) for name, array in weights.items()}, jnp.asarray(given)
+    os.environ.setdefault("XLA_FLAGS", f"--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads={THREADS}")
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    import jax
+    import jax.numpy as jnp
+
+    state = begun(cell, size, steps, by_operator=False).state
+    w, x = {name: jnp.asarray(np.array(state[name])) for name in "wrbc"}, jnp.asarray(rows(size, steps))
 
     def step(w: dict[str, jax.Array], h: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
         if cell == "tanh":
