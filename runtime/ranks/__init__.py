@@ -7,5 +7,6 @@ group       the ranks of a job: nonblocking calls that are polled, so that deadl
 current     the group of this process
 join        the start: a process becomes a rank
 agree       the comparison of everything that ranks must have in common
+spread      the steps of an evaluation, dealt out to the ranks
 watcher     a parent process that notices a rank which ends early
 """

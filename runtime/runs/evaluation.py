@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Final, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
+from runtime.engines.engine import Executor
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, NonFinite, OutOfRange
 from runtime.memory.limit import MemoryLimit
@@ -107,23 +108,68 @@ def _run_part(
         from runtime.rows.filled_up import filled_up  # needed only where rows remain: start-up time
 
         rows_of_steps = filled_up(rows, count)
+
+    def make(step: _Step) -> Mapping[str, Array]:
+        return _made(session, step, rows, rows_of_steps)
+
+    is_stateless = not any(bound.block.updates for bound, _ in shares)
+    steps = _steps(lent, shares, fetch)
+    for step, fetched in _in_order(session, steps, make, between, is_stateless=is_stateless):
+        count = min(step.bound.rows, len(rows) - step.start)
+        places = None if part.places is None else part.places[step.start : step.start + count]
+        totals.add([totals.of_step(fetched)], count)
+        collected.add(fetched, count, places)
+
+
+class _Step(NamedTuple):
+    """A step of an evaluation: its binding, the executor, and its first row."""
+
+    bound: BoundEntry
+    executor: Executor
+    start: int
+
+
+def _steps(lent: Lent, shares: Sequence[tuple[BoundEntry, int]], fetch: Sequence[str]) -> Iterator[_Step]:
     start = 0
-    for bound, steps in shares:
+    for bound, number in shares:
         executor = lent.executor(bound, fetch)
-        for _ in range(steps):
-            between()
-            rows_of_steps.fill(executor.feeds, start)
-            try:
-                session.stepper.step(executor)
-            except NonFinite as error:
-                fed, bad = rows.named(start, bound.rows), rows.nonfinite(start, bound.rows)
-                raise NonFinite(f"entry {bound.name!r}: {bad}{error}{fed}", error.step) from None
-            except OutOfRange as error:
-                raise OutOfRange(f"{error}{rows.holding(error.number, start, bound.rows)}", error.number) from None
-            made = min(bound.rows, len(rows) - start)
-            totals.add([totals.of_step(executor.fetches)], made)
-            collected.add(executor.fetches, made, None if part.places is None else part.places[start : start + made])
-            start += made
+        for _ in range(number):
+            yield _Step(bound, executor, start)
+            start += bound.rows
+
+
+def _in_order(
+    session: Session,
+    steps: Iterator[_Step],
+    make: Callable[[_Step], Mapping[str, Array]],
+    between: Callable[[], None],
+    *,
+    is_stateless: bool,
+) -> Iterator[tuple[_Step, Mapping[str, Array]]]:
+    """Yield each step with its fetches; several ranks make the steps of an entry that updates no state."""
+    group = session.group
+    if group is not None and group.size > 1 and is_stateless:
+        from runtime.ranks.spread import spread  # few runs have several processes
+
+        yield from spread(group, steps, make, lambda step: step.executor.fetches, between)
+        return
+    for step in steps:
+        between()
+        yield step, make(step)
+
+
+def _made(session: Session, step: _Step, rows: Rows, rows_of_steps: Rows) -> Mapping[str, Array]:
+    """Make a step and return its fetches."""
+    bound, executor, start = step
+    rows_of_steps.fill(executor.feeds, start)
+    try:
+        session.stepper.step(executor)
+    except NonFinite as error:
+        fed, bad = rows.named(start, bound.rows), rows.nonfinite(start, bound.rows)
+        raise NonFinite(f"entry {bound.name!r}: {bad}{error}{fed}", error.step) from None
+    except OutOfRange as error:
+        raise OutOfRange(f"{error}{rows.holding(error.number, start, bound.rows)}", error.number) from None
+    return executor.fetches
 
 
 def _shares(bindings: Sequence[BoundEntry], count: int, *, may_fill_up: bool) -> list[tuple[BoundEntry, int]]:
