@@ -235,7 +235,12 @@ def _run_over(
         feeds = texts_as_bytes(feeds, {name: feed.type for name, feed in run.session.bindings(entry)[0].feeds.items()})
     asked = run.program.run.evaluate
     split = options.split or (asked.split if asked.entry == entry else None)
-    results = run_over(run.session, entry, run.session.rows(entry, feeds or split), fetch=fetch, between=between)
+    rows = run.session.rows(entry, feeds or split)
+    if run.session.group is not None:
+        from runtime.commands.ranks import agree_on_rows  # few runs have several processes
+
+        agree_on_rows(run.session.group, rows)
+    results = run_over(run.session, entry, rows, fetch=fetch, between=between)
     if computes_with_initial_values(run.session, entry):
         logging.getLogger("prograd").info("nothing was loaded: the entry %r computed with initial values", entry)
     return results.arrays, [("entry", entry), ("steps", results.steps), *metric_fields(results.metrics)]

@@ -16,11 +16,13 @@ from typing import Final
 from prograd_proto.wording import words_of_a_command
 from runtime.command_line.ending import error_sentence, exit_code
 from runtime.errors import OutOfTime, ResourceLimit, UsageError
-from runtime.ranks.agree import agree
+from runtime.ranks.agree import agree, require_alike
 from runtime.ranks.deal import shards_of_entry
 from runtime.ranks.group import Group
 from runtime.ranks.join import join, number_by_launcher
 from runtime.ranks.watcher import watched
+from runtime.rows.fingerprint import fingerprint
+from runtime.rows.rows import Rows
 from runtime.runs.interrupts import Interrupted
 from runtime.runs.run import Run
 
@@ -39,8 +41,6 @@ _SIGNALS: Final = 2
 
 def as_rank(options: argparse.Namespace, run: Callable[[argparse.Namespace], int]) -> int:
     """Run a verb as a rank, and return its exit code; an error ends all ranks."""
-    if options.out or options.in_place:
-        raise UsageError(f"--{'out' if options.out else 'in-place'} belongs to a run of one process; leave --mpi out")
     timeout = options.collective_timeout
     watch = watched(options.say, f"rank {number_by_launcher()}", timeout)
     group = None
@@ -48,6 +48,7 @@ def as_rank(options: argparse.Namespace, run: Callable[[argparse.Namespace], int
         with words_of_a_command():
             group = options.group = join(timeout)
             watch.joined()
+            _require_shared(options)
             if group.rank:
                 _keep_quiet(options)
             code = run(options)
@@ -73,6 +74,11 @@ def agreed(options: argparse.Namespace, run: Run, group: Group, entry: str, *, t
         )
 
 
+def agree_on_rows(group: Group, rows: Rows) -> None:
+    """Raise UsageError unless all ranks have the same rows."""
+    require_alike(group, {"the rows": fingerprint(rows, shuffled=False)})
+
+
 def between_ranks(group: Group, between: Callable[[], None]) -> Callable[[], None]:
     """Return a function that stops all ranks at one step, if `between` stops one of them."""
 
@@ -93,6 +99,13 @@ def between_ranks(group: Group, between: Callable[[], None]) -> Callable[[], Non
             raise Interrupted(word - _SIGNALS)
 
     return together
+
+
+def _require_shared(options: argparse.Namespace) -> None:
+    """Raise UsageError for an option that several processes do not share."""
+    for name in ("out", "in_place"):
+        if getattr(options, name):
+            raise UsageError(f"--{name.replace('_', '-')} belongs to a run of one process; leave --mpi out")
 
 
 def _keep_quiet(options: argparse.Namespace) -> None:

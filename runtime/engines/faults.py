@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.plugins import namespace_of, plugin_failed
-from runtime.errors import ExecutionError, NonFinite, OutOfRange
+from runtime.errors import ExecutionError, NonFinite, OutOfRange, ProcessLost
 
 Explain = Callable[[str, NonFinite], NonFinite]
 """Function from the name of an op and the fault of its results to an error that describes the op's inputs."""
@@ -31,6 +31,8 @@ def raise_named(
             raise explain(where, error) from None
         case OutOfRange():
             raise OutOfRange(f"{where}: {error}", error.number) from None
+        case ProcessLost():  # no fault of the op
+            raise error
         case ExecutionError():
             raise type(error)(f"{where}: {error}") from None
         case ArithmeticError() | ValueError():  # Python's own arithmetic, on numbers known only at run time

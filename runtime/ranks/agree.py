@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from runtime.blas import blas_core
 from runtime.errors import UsageError
 from runtime.ranks.group import Group
-from runtime.runs.session import Session
+
+if TYPE_CHECKING:
+    from runtime.runs.session import Session
 
 
 def agree(group: Group, session: Session, position: int, options: Mapping[str, object]) -> None:
@@ -34,6 +37,11 @@ def agree(group: Group, session: Session, position: int, options: Mapping[str, o
         "the position": f"step {position}",
         "the states": session.states.sha256(),
     }
+    require_alike(group, facts)
+
+
+def require_alike(group: Group, facts: Mapping[str, object]) -> None:
+    """Raise UsageError unless all ranks give the same values; the names are nouns with their article."""
     everyone = [json.loads(text) for text in group.gather(json.dumps(facts, default=str).encode())]
     for name, value in everyone[0].items():
         for rank, others in enumerate(everyone):

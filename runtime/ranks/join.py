@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -55,7 +56,9 @@ def join(timeout: float) -> Group:
     mpi4py = extra("mpi4py", "mpi", "--mpi")
     mpi4py.rc.thread_level, mpi4py.rc.finalize = "serialized", False
     try:
-        mpi = extra("mpi4py.MPI", "mpi", "--mpi")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a library that is not that of the launcher: an error follows
+            mpi = extra("mpi4py.MPI", "mpi", "--mpi")
     except (ImportError, RuntimeError) as error:
         first = str(error).partition("\n")[0]
         raise UsageError(

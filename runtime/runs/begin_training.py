@@ -84,6 +84,10 @@ def _begun(
         position.require_fitting(plan.per_epoch, [fetch.name for fetch in scalar_fetches(course.bindings[0])])
     change = options.change_data
     require_same_rows(session, position, course.rows, course.evaluated, shuffled=plan.shuffle, change=change)
+    if session.group is not None:
+        from runtime.ranks.agree import require_alike  # few runs have several processes
+
+        require_alike(session.group, {"the rows": " ".join(position.rows_sha256.values())})
     evaluate = _evaluation(session, plan.evaluate, course.evaluated)
     standing.evaluates = "" if plan.evaluate is None else plan.evaluate.entry
     folder = _folder(session, options)
