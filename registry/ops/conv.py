@@ -11,7 +11,8 @@ from prograd_proto import TensorType
 from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
-from registry.shapes import require_equal_dtypes, require_float, show_shape, size_known
+from registry.ops.copy import as_factor
+from registry.shapes import factor_sum_dtype, show_shape, size_known
 from registry.spellings import Edges, Pair
 from registry.traits import example, lowered
 from registry.value import Value
@@ -21,7 +22,7 @@ Numbers = tuple[int, ...]
 
 
 @lowered("x", "w")
-@op
+@op(halves=True)
 def conv2d(
     x: Value,
     w: Value,
@@ -33,12 +34,12 @@ def conv2d(
 ) -> TensorType:
     """Return the convolution of x [n, h, w, c] with the filters w [h, w, c / groups, o].
 
-    With `groups`, the first c / groups channels make the first o / groups results, and so on.
+    With `groups`, the first c / groups channels make the first o / groups results, and so on. The result of bfloat16
+    operands is float32, as that of `matmul`.
     """
     require_image(x)
     require(w.rank == 4, f"w has the axes [h, w, c / groups, o], not {w.rank} of them")
-    _require_same_float(x, w)
-    return TensorType(x.dtype, _convolved(x.shape, w.shape, stride, padding, dilation, groups))
+    return TensorType(factor_sum_dtype(x, w), _convolved(x.shape, w.shape, stride, padding, dilation, groups))
 
 
 @conv2d.written
@@ -51,6 +52,7 @@ def conv2d_gradient(
     x: Value, w: Value, dy: Value, *, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int
 ) -> tuple[Value, Value]:
     window = dict(stride=stride, padding=padding, dilation=dilation)
+    dy = as_factor(dy, x)
     dx = conv2d_input_gradient(dy, w, shape=x.shape, groups=groups, **window)
     dw = conv2d_filter_gradient(x, dy, shape=w.shape, groups=groups, **window)
     return dx, dw
@@ -58,7 +60,7 @@ def conv2d_gradient(
 
 @lowered("dy", "w")
 @example((1, 2, 2, 1), (1, 1, 1, 1), shape=(1, 2, 2, 1))
-@op("dx")
+@op("dx", halves=True)
 def conv2d_input_gradient(
     dy: Value,
     w: Value,
@@ -70,9 +72,9 @@ def conv2d_input_gradient(
     groups: int = 1,
 ) -> TensorType:
     """Return the gradient of conv2d for images of `shape`: dy spread by w, a transposed convolution."""
-    _require_same_float(dy, w)
+    dtype = factor_sum_dtype(dy, w)
     _require_adjoint("dy", dy.shape, _convolved(shape, w.shape, stride, padding, dilation, groups))
-    return TensorType(dy.dtype, shape)
+    return TensorType(dtype, shape)
 
 
 @conv2d_input_gradient.written
@@ -85,6 +87,7 @@ def conv2d_input_gradient_gradient(
     dy: Value, w: Value, ddx: Value, *, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int
 ) -> tuple[Value, Value]:
     window = dict(stride=stride, padding=padding, dilation=dilation)
+    ddx = as_factor(ddx, dy)
     ddy = conv2d(ddx, w, groups=groups, **window)
     dw = conv2d_filter_gradient(ddx, dy, shape=w.shape, groups=groups, **window)
     return ddy, dw
@@ -92,7 +95,7 @@ def conv2d_input_gradient_gradient(
 
 @lowered("x", "dy")
 @example((1, 2, 2, 1), (1, 2, 2, 1), shape=(1, 1, 1, 1))
-@op("dw")
+@op("dw", halves=True)
 def conv2d_filter_gradient(
     x: Value,
     dy: Value,
@@ -104,9 +107,9 @@ def conv2d_filter_gradient(
     groups: int = 1,
 ) -> TensorType:
     """Return the gradient of conv2d for filters of `shape`: sums of products of x and dy in each window."""
-    _require_same_float(x, dy)
+    dtype = factor_sum_dtype(x, dy)
     _require_adjoint("dy", dy.shape, _convolved(x.shape, shape, stride, padding, dilation, groups))
-    return TensorType(x.dtype, shape)
+    return TensorType(dtype, shape)
 
 
 @conv2d_filter_gradient.written
@@ -119,6 +122,7 @@ def conv2d_filter_gradient_gradient(
     x: Value, dy: Value, ddw: Value, *, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int
 ) -> tuple[Value, Value]:
     window = dict(stride=stride, padding=padding, dilation=dilation)
+    ddw = as_factor(ddw, x)
     dx = conv2d_input_gradient(dy, ddw, shape=x.shape, groups=groups, **window)
     ddy = conv2d(x, ddw, groups=groups, **window)
     return dx, ddy
@@ -138,11 +142,6 @@ def _convolved(x: Shape, w: Shape, stride: Pair, padding: Edges, dilation: Pair,
         *window_counts(height, width, window=tuple(window), stride=stride, padding=padding, dilation=dilation),
         made,
     )
-
-
-def _require_same_float(a: Value, b: Value) -> None:
-    require_equal_dtypes(a.type, b.type)
-    require_float(a)
 
 
 def _require_adjoint(name: str, shape: Shape, expected: Shape) -> None:

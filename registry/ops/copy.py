@@ -34,6 +34,11 @@ def widened(x: Value) -> Value:
     return x if x.type == x.type.wide else cast(x, dtype=dtypes.wide(x.dtype))
 
 
+def as_factor(dy: Value, x: Value) -> Value:
+    """Return the gradient of a result as a factor beside `x`: rounded once where `x` is bfloat16."""
+    return dy if dy.dtype == x.dtype else cast(dy, dtype=x.dtype)
+
+
 @copies
 @exact
 @op(halves=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prograd_proto import TensorType
 from registry.errors import require
 from registry.op import op
-from registry.ops.copy import cast
+from registry.ops.copy import as_factor
 from registry.ops.reduce import sum_to
 from registry.shapes import broadcast_shapes, factor_sum_dtype
 from registry.traits import lowered
@@ -29,7 +29,7 @@ def matmul(a: Value, b: Value, *, transpose_a: bool = False, transpose_b: bool =
 
 @matmul.gradient
 def matmul_gradient(a: Value, b: Value, dy: Value, *, transpose_a: bool, transpose_b: bool) -> tuple[Value, Value]:
-    dy = _as_factor(dy, a)
+    dy = as_factor(dy, a)
     if transpose_a:
         da = matmul(b, dy, transpose_a=transpose_b, transpose_b=True)
     else:
@@ -58,13 +58,8 @@ def outer_sum(a: Value, b: Value) -> TensorType:
 
 @outer_sum.gradient
 def outer_sum_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
-    dy = _as_factor(dy, a)
+    dy = as_factor(dy, a)
     return matmul(b, dy, transpose_b=True), matmul(a, dy)
-
-
-def _as_factor(dy: Value, x: Value) -> Value:
-    """Return the gradient of a result as a factor beside `x`: rounded once where `x` is bfloat16."""
-    return dy if dy.dtype == x.dtype else cast(dy, dtype=x.dtype)
 
 
 def _matrix(x: Value, transposed: bool) -> tuple[int | str, int | str]:

@@ -189,7 +189,7 @@ MOVERS = """
 
 
 FACTORS = """
-    matmul outer_sum
+    matmul outer_sum conv2d conv2d_input_gradient conv2d_filter_gradient
 """
 """Operators that multiply bfloat16 numbers and add in float32."""
 

@@ -16,8 +16,9 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from runtime.codegen.ir.halves import widened
 from runtime.codegen.ir.loop import Endless, Loop, Repetition
-from runtime.codegen.ir.types import INT32, INT64, MASK, UINT8, Type, number, pointer
+from runtime.codegen.ir.types import BFLOAT16, INT32, INT64, MASK, UINT8, Type, number, pointer
 from runtime.codegen.ir.value import Index, Operand, Value
 
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ class Function:
         element, address = base.type.element, base + at
         assert element is not None, f"{base.type} is no pointer"
         type, align = element.of(lanes), max(element.bits // 8, 1)
+        if element.is_widened:
+            return widened(self.load(self.cast(address, BFLOAT16), 0, lanes, tail))
         if tail is None or tail == lanes:
             return self.emit(f"load {type}, ptr {address.text}, align {align}", type)
         mask, name = self._first_lanes(tail, lanes), f"llvm.masked.load.{type.suffix}.p0"

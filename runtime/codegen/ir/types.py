@@ -19,12 +19,14 @@ class Type:
         bits: number of bits of one element.
         lanes: number of lanes of a vector; 0 for a scalar.
         element: type of the elements that a pointer points at.
+        is_widened: True for bfloat16 in memory that is read as float32.
     """
 
     kind: Kind
     bits: int
     lanes: int = 0
     element: Type | None = None
+    is_widened: bool = False
 
     def of(self, lanes: int) -> Type:
         """Return the type with this number of lanes; 0 for a scalar."""
@@ -73,6 +75,8 @@ INT64: Final = Type("signed", 64)
 UINT64: Final = Type("unsigned", 64)
 FLOAT16: Final = Type("float16", 16)
 BFLOAT16: Final = Type("bfloat16", 16)
+WIDENED_BFLOAT16: Final = Type("bfloat16", 16, is_widened=True)
+"""Elements of bfloat16 in memory that every load widens to float32, for kernels that compute with float32."""
 FLOAT32: Final = Type("float", 32)
 FLOAT64: Final = Type("float", 64)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from prograd_proto import TensorType
-from runtime.codegen.ir import DTYPES
+from runtime.codegen.ir import DTYPES, FLOAT32, Type
 from runtime.codegen.kernels.conv.axes import backward_axis, forward_axis
+from runtime.codegen.kernels.conv.bfloat16 import DirectOfPairs, bfloat16_variant, with_widened_operands
 from runtime.codegen.kernels.conv.correlation import correlation_steps
 from runtime.codegen.kernels.conv.depthwise import Depthwise
 from runtime.codegen.kernels.conv.filter_gradient_1x1 import FilterGradient1x1
@@ -17,12 +18,13 @@ from runtime.codegen.kernels.conv.variants import (
     Direct,
     OneChannelFilterGradient,
     OneChannelGroups,
+    Variant,
     convolution_variant,
     filter_gradient_variant,
 )
 from runtime.codegen.kernels.steps import KernelSteps
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.rule import RULES, CustomKernel
+from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel
 
 Types = Sequence[TensorType | None]
 
@@ -32,6 +34,8 @@ def convolution(
 ) -> KernelSteps:
     """Return the steps of a convolution."""
     x, w = (_there(type) for type in inputs)
+    if x.dtype == "bfloat16":
+        return _of_bfloat16(bfloat16_variant(target, shape_of(x, w, outputs[0], attributes)))
     return convolution_variant(target, DTYPES[x.dtype], shape_of(x, w, outputs[0], attributes)).steps()
 
 
@@ -40,8 +44,18 @@ def convolution_with_prologue(
 ) -> KernelSteps | None:
     """Return the steps of a convolution that computes its image as it copies it; None if its variant cannot do so."""
     x, w = inputs
-    element, shape = DTYPES[x.dtype], shape_of(x, w, outputs[0], attributes)
-    found = convolution_variant(target, element, shape)
+    shape = shape_of(x, w, outputs[0], attributes)
+    if x.dtype == "bfloat16":
+        found = bfloat16_variant(target, shape)
+        if isinstance(found, DirectOfPairs):
+            return found.steps_with_prologue()
+        steps = _with_prologue(target, FLOAT32, shape, found)
+        return steps and with_widened_operands(steps)
+    element = DTYPES[x.dtype]
+    return _with_prologue(target, element, shape, convolution_variant(target, element, shape))
+
+
+def _with_prologue(target: Target, element: Type, shape: ConvShape, found: Variant) -> KernelSteps | None:
     if isinstance(found, OneChannelGroups):
         return Depthwise(target, element, shape, is_source_computed=True).steps() if found.times == 1 else None
     plan = plan_convolution(target, element.bits, shape, is_source_computed=True)
@@ -50,12 +64,19 @@ def convolution_with_prologue(
     return correlation_steps(target, element, shape, plan)
 
 
+def _of_bfloat16(found: DirectOfPairs | Variant) -> KernelSteps:
+    """Return the steps of a variant for operands of bfloat16."""
+    return found.steps() if isinstance(found, DirectOfPairs) else with_widened_operands(found.steps())
+
+
 def input_gradient(
     target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
 ) -> KernelSteps:
     """Return the steps of the gradient of the input: a convolution of dy with the flipped filter."""
     dy, w = (_there(type) for type in inputs)
     shape = shape_of(dy, w, outputs[0], attributes, is_gradient=True)
+    if dy.dtype == "bfloat16":
+        return _of_bfloat16(bfloat16_variant(target, shape))
     return convolution_variant(target, DTYPES[dy.dtype], shape).steps()
 
 
@@ -64,7 +85,8 @@ def filter_gradient(
 ) -> KernelSteps:
     """Return the steps of the gradient of the filter."""
     x, dy = (_there(type) for type in inputs)
-    return filter_gradient_variant(target, filter_gradient_of(target, x, dy, outputs[0], attributes)).steps()
+    steps = filter_gradient_variant(target, filter_gradient_of(target, x, dy, outputs[0], attributes)).steps()
+    return with_widened_operands(steps) if x.dtype == "bfloat16" else steps
 
 
 def filter_gradient_with_prologue(
@@ -76,7 +98,9 @@ def filter_gradient_with_prologue(
     takes_prologue = isinstance(found, FilterGradient1x1) or (
         isinstance(found, OneChannelFilterGradient) and shape.wide == 1
     )
-    return found.steps() if takes_prologue else None
+    if not takes_prologue:
+        return None
+    return with_widened_operands(found.steps()) if inputs[0].dtype == "bfloat16" else found.steps()
 
 
 def filter_gradient_of(
@@ -84,7 +108,7 @@ def filter_gradient_of(
 ) -> FilterGradient:
     """Return the shape of a filter's gradient; small images under a 1x1 filter are treated as one line of pixels."""
     stride, padding, dilation, groups = (attributes[name] for name in ("stride", "padding", "dilation", "groups"))
-    window, element = w.static_shape[:2], DTYPES[x.dtype]
+    window, element = w.static_shape[:2], DTYPES[w.dtype]
     n, *extents, _ = x.static_shape
     indices = list(dy.static_shape[1:3])
     if window == stride == (1, 1) and not any(padding) and extents[0] * extents[1] <= BLOCK_PIXELS:
@@ -117,6 +141,13 @@ def _there(type: TensorType | None) -> TensorType:
     return type
 
 
-RULES["conv2d"] = CustomKernel(convolution, takes_epilogue=True, plan_with_prologue=convolution_with_prologue)
-RULES["conv2d_input_gradient"] = CustomKernel(input_gradient)
-RULES["conv2d_filter_gradient"] = CustomKernel(filter_gradient, plan_with_prologue=filter_gradient_with_prologue)
+FACTOR_DTYPES: Final = FLOAT_DTYPES | {"bfloat16"}
+"""Dtypes of images and filters; those of bfloat16 have sums of float32."""
+
+RULES["conv2d"] = CustomKernel(
+    convolution, FACTOR_DTYPES, takes_epilogue=True, plan_with_prologue=convolution_with_prologue
+)
+RULES["conv2d_input_gradient"] = CustomKernel(input_gradient, FACTOR_DTYPES)
+RULES["conv2d_filter_gradient"] = CustomKernel(
+    filter_gradient, FACTOR_DTYPES, plan_with_prologue=filter_gradient_with_prologue
+)

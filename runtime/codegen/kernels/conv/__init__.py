@@ -16,6 +16,7 @@ depthwise    the depthwise convolution, and the gradient of its input
 depthwise_filter_gradient the gradient of a depthwise filter
 channel_multiplier depthwise convolutions with several output channels for each input channel
 variants     the variants of a convolution and of its filter's gradient, by price
+bfloat16     convolutions of bfloat16, by pairs of channels or widened
 taps         loops over the taps of a window
 pooling      maxima and means of windows: a window is folded into one number per channel
 pool_gradients  the gradients of pooling

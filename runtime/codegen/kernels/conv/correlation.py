@@ -15,7 +15,7 @@ from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.conv.axes import AxisPhase
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
 from runtime.codegen.kernels.conv.plan import ConvPlan, ConvShape
-from runtime.codegen.kernels.matmul import Matrix
+from runtime.codegen.kernels.matmul import Matrix, Operand, PairedMatrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack
 from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, choice, lines, prefetching, starts, tile
@@ -103,14 +103,17 @@ class Correlation:
         for columns in by_size(f, shape.wide, width, j):
             packed_right(f, matrix, to, shape.deep, columns, width, shape.deep, self.vector)
 
-    def _filter(self, context: KernelContext, group: Index, tap: Index) -> Matrix:
+    def _filter(self, context: KernelContext, group: Index, tap: Index) -> Operand:
         """Return the matrix of a tap of the filter, depth by output channels."""
         f, shape, w = context.f, self.shape, context.inputs[1]
         assert w is not None, "a convolution has a filter"
-        of_tap = f.index(tap) * (shape.groups * shape.deep * shape.wide)
+        deep = shape.deep * (2 if shape.of_pairs else 1)
+        of_tap = f.index(tap) * (shape.groups * deep * shape.wide)
         if shape.is_filter_transposed:
-            return Matrix(w + (of_tap + group * shape.deep), 1, shape.groups * shape.deep)
-        return Matrix(w + (of_tap + group * shape.wide), shape.groups * shape.wide)
+            matrix = Matrix(w + (of_tap + group * deep), 1, shape.groups * deep)
+        else:
+            matrix = Matrix(w + (of_tap + group * shape.wide), shape.groups * shape.wide)
+        return PairedMatrix(matrix, is_left=False, depth=deep) if shape.of_pairs else matrix
 
     # Computation.
 
@@ -156,7 +159,9 @@ class Correlation:
     def _packed(self, context: KernelContext, panel: Value) -> Matrix:
         f, plan, size = context.f, self.plan, self.panel_size
         if not plan.packs:
-            return self._filter(context, 0, 0).moved(0, panel * plan.width)
+            matrix = self._filter(context, 0, 0).moved(0, panel * plan.width)
+            assert isinstance(matrix, Matrix), "pairs of a filter are packed"
+            return matrix
         if not plan.by_panels:
             return Matrix(context.shared_scratch(0, self.element) + panel * size, plan.width)
         to = context.thread_scratch(0, self.element)
@@ -250,7 +255,8 @@ class _Tiles:
         right = self.packed.at + (self.rows.filters * self.shape.window[1] + self.across.filters) * self._tap
         loops, cut = self._depth()
         if not cut:
-            return tile(f, left, offsets, right, self.columns, vector, loops, self._ahead(left, offsets))
+            ahead, of_pairs = self._ahead(left, offsets), self.shape.of_pairs
+            return tile(f, left, offsets, right, self.columns, vector, loops, ahead, of_pairs=of_pairs)
         total = self.context.thread_scratch(int(self.convolution.has_own_copy), self.convolution.element)
         count = len(offsets) * -(-self.columns // vector.lanes)
         for i in range(count):
@@ -279,7 +285,7 @@ class _Tiles:
                     total, count, left + i * loops[0].left, offsets, right + i * loops[0].right, loops[1:], cut - 1
                 )
             return
-        sums = tile(f, left, offsets, right, self.columns, vector, loops)
+        sums = tile(f, left, offsets, right, self.columns, vector, loops, of_pairs=self.shape.of_pairs)
         for i, x in enumerate(sums):
             f.store(f.load(total, i * vector.lanes, vector.lanes) + x, total, i * vector.lanes)
 

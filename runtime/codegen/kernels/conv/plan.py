@@ -59,6 +59,7 @@ class ConvShape(NamedTuple):
         wide: result channels of a group.
         window: rows and columns of the filter.
         is_filter_transposed: True if the channel axes of the filter are exchanged.
+        of_pairs: True if source channels are pairs of bfloat16, and `deep` counts pairs.
     """
 
     images: int
@@ -69,6 +70,7 @@ class ConvShape(NamedTuple):
     wide: int
     window: tuple[int, int]
     is_filter_transposed: bool
+    of_pairs: bool = False
 
     @property
     def taps(self) -> int:
@@ -156,7 +158,7 @@ def plan_convolution(target: Target, bits: int, shape: ConvShape, is_source_comp
     few = (by_panels and tiles <= MAX_TILES_PER_UNPACKED_PANEL) or (
         shape.taps == 1 and tiles <= MAX_TILES_PER_UNPACKED_1X1_PANEL
     )
-    packs = shape.is_filter_transposed or shape.groups > 1 or (shape.wide > width and not few)
+    packs = shape.is_filter_transposed or shape.of_pairs or shape.groups > 1 or (shape.wide > width and not few)
     return ConvPlan(
         block,
         lanes,

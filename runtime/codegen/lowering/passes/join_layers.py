@@ -237,6 +237,8 @@ class _Layers:
     def _suits(self, features: InputProjection, gates: int, type: TensorType) -> bool:
         """Return True if the layer's product takes operands of these shapes, and all weights fit into the cache."""
         x, weights = (self.types[name] for name in features[:2])
+        if x.dtype != type.dtype:
+            return False  # the layer multiplies numbers of float32
         wide = type.static_shape[-1]
         if any(name in self.block.views for name in features) or x.rank != 3 or weights.rank != 2:
             return False

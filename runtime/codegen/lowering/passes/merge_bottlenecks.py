@@ -33,6 +33,8 @@ def with_bottlenecks(block: Nodes, groups: Sequence[Group]) -> list[Group]:
         convolutions = _bottleneck_of(block, group, maker, readers)
         if convolutions is None or not taken.isdisjoint(convolutions):
             continue
+        if any(block.types[other.nodes[0].inputs[0]].dtype == "bfloat16" for other in convolutions):
+            continue
         shapes = [convolution_of(other.nodes[0], block.types) for other in convolutions]
         if Bottleneck.takes((shapes[0], shapes[1], shapes[2])):
             taken.update(convolutions)

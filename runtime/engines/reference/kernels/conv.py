@@ -14,8 +14,8 @@ import numpy as np
 
 import runtime.engines.reference.kernels.depthwise as depthwise
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
 from prograd_proto.tensor_types import Shape
+from runtime.engines.reference.kernels.factors import in_sum_dtype, is_factor, wide_type, widened_types
 from runtime.engines.reference.kernels.windows import BUFFER, chunks, images_at_once, taps, window_counts
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.row_rules import first_operand
@@ -35,18 +35,19 @@ def conv2d_rule(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Types:
-    require(x.dtype == w.dtype and x.dtype in FLOATS, f"x is {x} and w is {w}; both must be of one float dtype")
+    require(x.dtype == w.dtype and is_factor(x.dtype), f"x is {x} and w is {w}; both must be of one float dtype")
+    wide, x = widened_types(x, w), wide_type(x)
     y = convolved(x, w.static_shape, stride, padding, dilation, groups)
     if depthwise.is_depthwise(w.static_shape, groups):
-        return types(y, scratch=depthwise.part_and_line(y, groups))
-    return types(y, scratch=column_scratch(x, y, w.static_shape, stride, padding))
+        return types(y, scratch=[*wide, *depthwise.part_and_line(y, groups)])
+    return types(y, scratch=[*wide, *column_scratch(x, y, w.static_shape, stride, padding)])
 
 
 def conv2d_operations(w: TensorType, out: TensorType) -> int:
     return 2 * prod(out.static_shape) * prod(w.static_shape[:3])
 
 
-@kernel(conv2d_rule, rows=first_operand, operations=conv2d_operations)
+@kernel(conv2d_rule, halves=True, rows=first_operand, operations=conv2d_operations)
 def conv2d(
     x: Array,
     w: Array,
@@ -58,6 +59,7 @@ def conv2d(
     out: Array,
     scratch: Sequence[Array] = (),
 ) -> None:
+    x, w, scratch = in_sum_dtype(x, w, scratch)
     if depthwise.is_depthwise(w.shape, groups):
         out.fill(0)
         window = dict(window=w.shape[:2], stride=stride, padding=padding, dilation=dilation)
@@ -80,24 +82,25 @@ def conv2d_filter_gradient_rule(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Types:
-    require(x.dtype == dy.dtype and x.dtype in FLOATS, f"x is {x} and dy is {dy}; both must be of one float dtype")
+    require(x.dtype == dy.dtype and is_factor(x.dtype), f"x is {x} and dy is {dy}; both must be of one float dtype")
+    wide, x, dy = widened_types(x, dy), wide_type(x), wide_type(dy)
     dw = TensorType(x.dtype, shape)
     y = convolved(x, dw.static_shape, stride, padding, dilation, groups)
     require(dy == y, f"dy is {dy}, not {y}")
     if depthwise.is_depthwise(dw.static_shape, groups):
         part, _ = depthwise.part_and_line(y, groups)
         ones, sums = (1, prod(part.static_shape[:3])), (1, dw.static_shape[3])
-        return types(dw, scratch=[part, *(TensorType(x.dtype, shape) for shape in (ones, sums))])
+        return types(dw, scratch=[*wide, part, *(TensorType(x.dtype, shape) for shape in (ones, sums))])
     columns = column_scratch(x, y, dw.static_shape, stride, padding)
     in_parts = bool(columns) and columns[-1].static_shape[0] < x.static_shape[0]
-    return types(dw, scratch=[*columns, dw] if in_parts else columns)
+    return types(dw, scratch=[*wide, *columns, *([dw] if in_parts else [])])
 
 
 def conv2d_filter_gradient_operations(dy: TensorType, out: TensorType) -> int:
     return 2 * prod(dy.static_shape) * prod(out.static_shape[:3])
 
 
-@kernel(conv2d_filter_gradient_rule, operations=conv2d_filter_gradient_operations)
+@kernel(conv2d_filter_gradient_rule, halves=True, operations=conv2d_filter_gradient_operations)
 def conv2d_filter_gradient(
     x: Array,
     dy: Array,
@@ -110,6 +113,7 @@ def conv2d_filter_gradient(
     out: Array,
     scratch: Sequence[Array] = (),
 ) -> None:
+    x, dy, scratch = in_sum_dtype(x, dy, scratch)
     if depthwise.is_depthwise(shape, groups):
         part, ones, sums = scratch
         out.fill(0)
@@ -140,24 +144,25 @@ def conv2d_input_gradient_rule(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Types:
-    require(dy.dtype == w.dtype and dy.dtype in FLOATS, f"dy is {dy} and w is {w}; both must be of one float dtype")
+    require(dy.dtype == w.dtype and is_factor(dy.dtype), f"dy is {dy} and w is {w}; both must be of one float dtype")
+    wide, dy = widened_types(dy, w), wide_type(dy)
     dx = TensorType(dy.dtype, shape)
     y = convolved(dx, w.static_shape, stride, padding, dilation, groups)
     require(dy == y, f"dy is {dy}, not {y}")
     if depthwise.is_depthwise(w.static_shape, groups):
-        return types(dx, scratch=depthwise.part_and_line(y, groups))
+        return types(dx, scratch=[*wide, *depthwise.part_and_line(y, groups)])
     if is_product(w.static_shape, stride, padding):
-        return types(dx)
+        return types(dx, scratch=wide)
     n, height, width, _ = y.static_shape
     image = (height, width, dx.static_shape[3])
-    return types(dx, scratch=[TensorType(dx.dtype, (images_at_once(n, prod(image), dx.dtype), *image))])
+    return types(dx, scratch=[*wide, TensorType(dx.dtype, (images_at_once(n, prod(image), dx.dtype), *image))])
 
 
 def conv2d_input_gradient_operations(dy: TensorType, w: TensorType) -> int:
     return 2 * prod(dy.static_shape) * prod(w.static_shape[:3])
 
 
-@kernel(conv2d_input_gradient_rule, operations=conv2d_input_gradient_operations)
+@kernel(conv2d_input_gradient_rule, halves=True, operations=conv2d_input_gradient_operations)
 def conv2d_input_gradient(
     dy: Array,
     w: Array,
@@ -170,6 +175,7 @@ def conv2d_input_gradient(
     out: Array,
     scratch: Sequence[Array] = (),
 ) -> None:
+    dy, w, scratch = in_sum_dtype(dy, w, scratch)
     if not scratch:
         np.matmul(by_group(dy, groups), by_group(w, groups).swapaxes(1, 2), by_group(out, groups))
         return

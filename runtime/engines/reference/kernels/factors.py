@@ -50,6 +50,21 @@ def flush(x: Array) -> None:
     np.copyto(x, 0, where=(np.abs(x) < LEAST_NORMAL) & (x != 0))
 
 
+def wide_type(x: TensorType) -> TensorType:
+    """Return the type of a factor in the dtype of its sums."""
+    return TensorType(sum_dtype(x.dtype), x.shape)
+
+
+def in_sum_dtype(a: Array, b: Array, scratch: Sequence[Array]) -> tuple[Array, Array, Sequence[Array]]:
+    """Return factors in the dtype of their sums, and the scratch that is left; the first two arrays are of the factors.
+
+    Factors of float32 and float64 are returned as they are, with all scratch.
+    """
+    if a.dtype != np.uint16:
+        return a, b, scratch
+    return widened(a, scratch[0]), widened(b, scratch[1]), scratch[2:]
+
+
 def blockwise_matmul(a: Array, b: Array, out: Array, part: Sequence[Array]) -> None:
     """Write the product of widened factors; `part` is scratch like `out`, if the depth exceeds a block."""
     np.matmul(a[..., :BLOCK_DEPTH], b[..., :BLOCK_DEPTH, :], out)

@@ -1,0 +1,121 @@
+"""Convolutions of bfloat16 images and filters with float32 sums.
+
+A direct convolution may read pairs of channels as words, see `kernels.pair_products`. All other variants compute with
+float32: every load of an operand widens it. The cheapest is taken, by the prices of a machine with the instruction for
+pairs, so that the choice and its bits do not depend on the instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.codegen.ir import FLOAT32, Index, Value
+from runtime.codegen.ir.halves import widened
+from runtime.codegen.ir.types import WIDENED_BFLOAT16
+from runtime.codegen.ir.words import bits, shuffle
+from runtime.codegen.kernels.conv.correlation import correlation_steps
+from runtime.codegen.kernels.conv.plan import ConvShape, direct_cycles, plan_convolution
+from runtime.codegen.kernels.conv.variants import Variant, convolution_variant
+from runtime.codegen.kernels.matmul.matrix import paired
+from runtime.codegen.kernels.pair_products import WORD
+from runtime.codegen.kernels.steps import ComputedOperand, KernelContext, KernelStep, KernelSteps, Write
+from runtime.codegen.machine import Target
+
+
+class DirectOfPairs:
+    """A direct convolution whose depth is pairs of channels."""
+
+    def __init__(self, target: Target, shape: ConvShape) -> None:
+        self.target = target
+        self.shape = shape._replace(deep=shape.deep // 2, of_pairs=True)
+        self.cycles: float = direct_cycles(target, WORD.bits, self.shape)
+
+    @staticmethod
+    def applies(shape: ConvShape) -> bool:
+        """Return True if a group has an even number of channels."""
+        return shape.deep % 2 == 0
+
+    def steps(self) -> KernelSteps:
+        """Return the steps of a convolution of words."""
+        plan = plan_convolution(self.target, WORD.bits, self.shape)
+        return with_words(correlation_steps(self.target, WORD, self.shape, plan))
+
+    def steps_with_prologue(self) -> KernelSteps | None:
+        """Return the steps that compute the image as they copy it; None if there are several copies."""
+        plan = plan_convolution(self.target, WORD.bits, self.shape, is_source_computed=True)
+        if plan.by_panels or plan.columns > 1:
+            return None
+        return with_words(correlation_steps(self.target, WORD, self.shape, plan))
+
+
+def bfloat16_variant(target: Target, shape: ConvShape) -> DirectOfPairs | Variant:
+    """Return the cheapest variant of a convolution of bfloat16, or of the gradient of its input."""
+    single = convolution_variant(target, FLOAT32, shape)
+    if not DirectOfPairs.applies(shape):
+        return single
+    paired = DirectOfPairs(target, shape)
+    return paired if paired.cycles < single.cycles else single
+
+
+def with_words(steps: KernelSteps) -> KernelSteps:
+    """Return the kernel steps of words, whose first operand lies in memory, or is computed, as bfloat16."""
+
+    def words(context: KernelContext) -> KernelContext:
+        source, *others = context.inputs
+        first = context.f.cast(source, WORD) if source is not None else None
+        return context._replace(inputs=[first, *others], computed_operand=_of_words(context.computed_operand))
+
+    return _with_contexts(steps, words)
+
+
+def with_widened_operands(steps: KernelSteps) -> KernelSteps:
+    """Return the kernel steps of float32, whose operands lie in memory, or are computed, as bfloat16."""
+
+    def wide(context: KernelContext) -> KernelContext:
+        inputs = [context.f.cast(x, WIDENED_BFLOAT16) if x is not None else None for x in context.inputs]
+        return context._replace(inputs=inputs, computed_operand=_widened(context.computed_operand))
+
+    return _with_contexts(steps, wide)
+
+
+ChangeContext = Callable[[KernelContext], KernelContext]
+
+
+def _with_contexts(steps: KernelSteps, change: ChangeContext) -> KernelSteps:
+    """Return the kernel steps, which get changed contexts."""
+    changed: dict[Write, Write] = {}  # steps with the same function share its code
+
+    def with_change(step: KernelStep) -> KernelStep:
+        def write(context: KernelContext, start: Value, stop: Value) -> None:
+            step.write(change(context), start, stop)
+
+        return step._replace(write=changed.setdefault(step.write, write))
+
+    return steps._replace(steps=tuple(map(with_change, steps.steps)))
+
+
+def _widened(operand: ComputedOperand | None) -> ComputedOperand | None:
+    if operand is None:
+        return None
+
+    def read(row: Index, column: Index, lanes: int, count: int) -> Value:
+        return widened(operand.read(row, column, lanes, count))
+
+    return operand._replace(read=read)
+
+
+def _of_words(operand: ComputedOperand | None) -> ComputedOperand | None:
+    if operand is None:
+        return None
+
+    def read(row: Index, column: Index, lanes: int, count: int) -> Value:
+        first = operand.read(row, column * 2, lanes, min(2 * count, lanes) if lanes else 1)
+        if not lanes:
+            return paired(first, operand.read(row, column * 2 + 1, 0, 1))
+        if 2 * count <= lanes:
+            second = first.function.constant(first.type, 0)
+        else:
+            second = operand.read(row, column * 2 + lanes, lanes, 2 * count - lanes)
+        return bits(shuffle(first, second, range(2 * lanes)), WORD)
+
+    return operand._replace(read=read)

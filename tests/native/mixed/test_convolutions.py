@@ -1,0 +1,83 @@
+"""Convolutions of bfloat16: values beside float32 convolutions of the same numbers, and equal bits without pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import prograd
+from prograd import Program, ops
+from runtime.engines.native.cpu import instruction_sets
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+CASES = [
+    ((8, 16, 16, 32), (3, 3, 32, 64), {"padding": 1}),
+    ((8, 16, 16, 64), (1, 1, 64, 128), {}),
+    ((4, 15, 15, 3), (3, 3, 3, 16), {"padding": 1}),
+    ((4, 14, 14, 32), (3, 3, 1, 32), {"padding": 1, "groups": 32}),
+    ((4, 17, 17, 30), (3, 3, 30, 20), {"stride": 2, "padding": 1}),
+    ((2, 8, 8, 512), (3, 3, 512, 96), {"padding": 1}),
+    ((2, 9, 9, 12), (3, 3, 6, 10), {"padding": 1, "groups": 2}),
+    ((2, 6, 6, 40), (3, 3, 20, 24), {"groups": 2, "dilation": 2}),
+    ((3, 12, 12, 1), (5, 5, 1, 6), {"padding": 2}),
+]
+
+
+def numbers(seed: int, shape: tuple[int, ...]) -> Array:
+    """Return float32 numbers that bfloat16 holds."""
+    bits = np.random.default_rng(seed).normal(size=shape).astype("f4").view("u4") & 0xFFFF0000
+    return bits.astype("u4").view("f4")
+
+
+def results(path: Path, dtype: str, case: Any, engine: str) -> list[Array]:
+    """Return a convolution and the gradients of its input and its filter, for a gradient that bfloat16 holds."""
+    shape, window, attributes = case
+    program = Program("convolution", seed=1)
+    x, w = program.input("x", dtype, shape), program.input("w", dtype, window)
+    y = ops.conv2d(x, w, **attributes)
+    dy = program.input("dy", dtype, y.shape)
+    dx = ops.conv2d_input_gradient(dy, w, shape=shape, **attributes)
+    dw = ops.conv2d_filter_gradient(x, dy, shape=window, **attributes)
+    program.outputs(y=y, dx=dx, dw=dw)
+    program.compile().save(path / "p.pb", force=True)
+    feeds = {"x": numbers(0, shape), "w": numbers(1, window), "dy": numbers(2, y.shape)}
+    found = prograd.load(path / "p.pb", engine=engine).predict(feeds)
+    return [np.asarray(found[name]) for name in ("y", "dx", "dw")]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_results_are_those_of_float32_convolutions(tmp_path: Path, case: Any, engine: str) -> None:
+    wanted = results(tmp_path, "float32", case, "reference")
+    for y, exact in zip(results(tmp_path, "bfloat16", case, engine), wanted, strict=True):
+        assert y.dtype == np.float32
+        assert np.abs(y - exact).max() <= 2e-6 * np.abs(exact).max()
+
+
+@pytest.mark.skipif("avx512_bf16" not in instruction_sets(), reason="this machine has no instruction for pairs")
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_bits_do_not_depend_on_the_instruction_for_pairs(tmp_path: Path, case: Any) -> None:
+    with_it, without = (results(tmp_path, "bfloat16", case, f"native.{name}") for name in ("avx512_bf16", "avx512"))
+    assert all(np.array_equal(a.view("u4"), b.view("u4")) for a, b in zip(with_it, without, strict=True))
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_casts_around_a_convolution_change_no_bit(tmp_path: Path, engine: str) -> None:
+    """A cast in front of a convolution and behind it may be computed with it; a fetch of the casts keeps them apart."""
+    found = []
+    for is_fetched in (False, True):
+        program = Program("casts", seed=1)
+        x, w = program.input("x", "float32", (4, 12, 12, 32)), program.input("w", "float32", (3, 3, 32, 32))
+        narrow = ops.cast(ops.relu(x), dtype="bfloat16")
+        y = ops.conv2d(narrow, ops.cast(w, dtype="bfloat16"), padding=1)
+        rounded = ops.cast(ops.relu(y), dtype="bfloat16")
+        z = ops.conv2d(rounded, ops.cast(w, dtype="bfloat16"), padding=1)
+        program.outputs(z=z, **({"narrow": narrow, "y": y, "rounded": rounded} if is_fetched else {}))
+        program.compile().save(tmp_path / "p.pb", force=True)
+        feeds = {"x": numbers(0, (4, 12, 12, 32)), "w": numbers(1, (3, 3, 32, 32))}
+        found.append(np.asarray(prograd.load(tmp_path / "p.pb", engine=engine).predict(feeds)["z"]))
+    assert np.array_equal(found[0], found[1])
