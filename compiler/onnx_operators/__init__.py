@@ -11,6 +11,7 @@ attention   attention and rotary positions
 control     conditions, loops and sequences
 conv        convolutions
 criteria    losses
+fill        filled tensors, ranges, triangles of matrices
 index       gathers, scatters, choices
 linalg      products of matrices
 norm        normalisation, softmax, dropout
@@ -37,6 +38,7 @@ from compiler.onnx_operators import (
     control,
     conv,
     criteria,
+    fill,
     index,
     linalg,
     norm,
@@ -52,8 +54,8 @@ from compiler.onnx_operators import (
 )
 
 FAMILIES: Final = (
-    activation, attention, control, conv, criteria, index, linalg, norm, pointwise, pool, quantize, recurrent, reduce,
-    resize, shape, signal, update,
+    activation, attention, control, conv, criteria, fill, index, linalg, norm, pointwise, pool, quantize, recurrent,
+    reduce, resize, shape, signal, update,
 )  # fmt: skip
 
 IMPORTS: Final[dict[str, Mapping]] = {name: mapping for family in FAMILIES for name, mapping in family.IMPORTS.items()}

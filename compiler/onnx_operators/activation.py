@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from math import inf, pi, sqrt
+from math import pi, sqrt
 from typing import Final
 
 from compiler.exporters.onnx.call import Call, Export, exported, exporting
@@ -80,17 +80,27 @@ def _bound(node: Node, number: int) -> float | int | Arranged | None:
     return x.array().reshape(-1)[0].item()
 
 
-def _clipped(least: str, most: str) -> Export:
-    """Return the mapping of a clip between two attributes, either of which may be left out."""
+def _clip_out(call: Call, x: str, *bounds: str) -> str:
+    """Return a clip between numbers, or between tensors that are broadcast."""
+    given = call.operands[1:]
+    if all(bound is None or bound.rank == 0 for bound in given):
+        queue = iter(bounds)
+        return call.add("Clip", x, *_without_last([next(queue) if bound is not None else "" for bound in given]))
+    queue = iter(bounds)
+    for bound, op_type in zip(given, ("Max", "Min"), strict=False):
+        x = call.add(op_type, x, next(queue)) if bound is not None else x
+    return x
 
-    def function(call: Call, x: str) -> str:
-        bounds = [call.attributes.get(name) for name in (least, most)]
-        given = [call.number(b) if b is not None and abs(b) != inf else "" for b in bounds]
-        while given and not given[-1]:
-            given.pop()
-        return call.add("Clip", x, *given)
 
-    return exported(function)
+def _without_last(names: list[str]) -> list[str]:
+    """Return names without those at the end that are left out."""
+    while names and not names[-1]:
+        names.pop()
+    return names
+
+
+def _hard_tanh_out(call: Call, x: str) -> str:
+    return call.add("Clip", x, *(call.number(call.attributes[name]) for name in ("min", "max")))
 
 
 def _gelu_out(call: Call, x: str) -> str:
@@ -179,8 +189,8 @@ IMPORTS: Final[dict[str, Mapping]] = {
 EXPORTS: Final[dict[str, Export]] = {
     "relu": exporting("Relu"),
     "relu6": exported(lambda call, x: call.add("Clip", x, call.number(0), call.number(6))),
-    "clip": _clipped("min", "max"),
-    "hard_tanh": _clipped("min", "max"),
+    "clip": exported(_clip_out),
+    "hard_tanh": exported(_hard_tanh_out),
     "leaky_relu": exporting("LeakyRelu", alpha="alpha"),
     "prelu": exporting("PRelu"),
     "elu": exporting("Elu", alpha="alpha"),

@@ -194,20 +194,26 @@ def _gemm(call: Call, made: Call, number: int) -> str | None:
 
 def _conv_transpose_out(call: Call) -> Tensor:
     """Return images that a convolution with these windows would see: a transposed convolution."""
-    given, window = call.attributes, call.tensor(1).shape[:2]
+    window = tuple(int(extent) for extent in call.tensor(1).shape[:2])
+    return _spread(call, call.ordered(1, FILTER), window)
+
+
+def _spread(call: Call, filters: str, window: tuple[int, ...]) -> Tensor:
+    given = call.attributes
     image, made = call.type.shape[1:3], call.tensor(0).shape[1:3]
     more: list[int] = []
     for axis in (0, 1):
-        if isinstance(image[axis], str) or isinstance(made[axis], str):
-            raise Unmapped(f"makes images of {image[axis]} rows; bind the symbol")
-        reach = given["dilation"][axis] * (int(window[axis]) - 1) + 1
+        extent, count = image[axis], made[axis]
+        if isinstance(extent, str) or isinstance(count, str):
+            raise Unmapped(f"makes images of {extent} rows; bind the symbol")
+        reach = given["dilation"][axis] * (window[axis] - 1) + 1
         edges = given["padding"][axis] + given["padding"][axis + 2]
-        more.append(int(image[axis]) - (given["stride"][axis] * (int(made[axis]) - 1) + reach - edges))
+        more.append(extent - (given["stride"][axis] * (count - 1) + reach - edges))
     fits = all(0 <= more[i] < max(given["stride"][i], given["dilation"][i]) for i in (0, 1))
     name = call.add(
-        "ConvTranspose", call.ordered(0, IMAGE), call.ordered(1, FILTER), hint=call.outputs[0],
-        kernel_shape=[int(extent) for extent in window], strides=list(given["stride"]), pads=list(given["padding"]),
-        dilations=list(given["dilation"]), group=int(given["groups"]), output_padding=more if fits else None,
+        "ConvTranspose", call.ordered(0, IMAGE), filters, hint=call.outputs[0], kernel_shape=list(window),
+        strides=list(given["stride"]), pads=list(given["padding"]), dilations=list(given["dilation"]),
+        group=int(given.get("groups", 1)), output_padding=more if fits else None,
     )  # fmt: skip
     if not fits:  # windows leave out the last rows
         name = call.add("Pad", name, call.integers(0, 0, 0, 0, 0, 0, *more))
@@ -233,6 +239,13 @@ def _unfold_out(call: Call) -> Tensor:
     return call.result(name, IMAGE)
 
 
+def _fold_out(call: Call) -> Tensor:
+    """Return images that sum the elements of all windows: a transposed convolution with filters of one element."""
+    given = call.attributes
+    filters = _eye_filter(call, given["window"], int(call.type.shape[3]))
+    return _spread(call, filters, tuple(int(extent) for extent in given["window"]))
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
@@ -244,4 +257,5 @@ EXPORTS: Final[dict[str, Export]] = {
     "conv2d": _conv_out,
     "conv2d_input_gradient": _conv_transpose_out,
     "unfold": _unfold_out,
+    "fold": _fold_out,
 }

@@ -11,6 +11,7 @@ import numpy as np
 
 from compiler.errors import CompileError
 from compiler.exporters.onnx.call import Call, Export, Unmapped
+from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, single, squeezed
 from compiler.frontends.onnx.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
@@ -172,14 +173,17 @@ def _scatter_nd_out(call: Call) -> str:
 def _with_batch(call: Call, at: str) -> str:
     """Return indices that name the elements of the batch too, which ScatterND lacks."""
     shape, count = call.tensor(1).shape, int(call.attributes["batch_axes"])
-    if any(isinstance(extent, str) for extent in shape):
-        raise Unmapped("scatters in a batch of unknown size; bind it")
-    grids = np.meshgrid(*(np.arange(int(extent)) for extent in shape[:-1]), indexing="ij")
-    rows = np.stack(grids[:count], axis=-1).astype(np.int64)
-    return call.add("Concat", call.graph.constant(rows), at, axis=len(shape) - 1)
+    parts: list[str] = []
+    for axis in range(count):
+        size = call.graph.reshaped(call.graph.shape([shape[axis]]), ())
+        numbers = call.add("Range", call.graph.constant(0, "int64"), size, call.graph.constant(1, "int64"))
+        wide = [-1 if i == axis else 1 for i in range(len(shape))]
+        rows = call.add("Reshape", numbers, call.integers(*wide))
+        parts.append(call.add("Expand", rows, call.graph.shape([*shape[:-1], 1])))
+    return call.add("Concat", *parts, at, axis=len(shape) - 1)
 
 
-def _scatter_add_out(call: Call) -> str:
+def _scatter_add_out(call: Call) -> Tensor:
     """Return slices with updates added: rows of an axis that is moved to the front."""
     if call.opset < 16:
         raise Unmapped("adds at indices, which opset 16 brought")
@@ -201,7 +205,10 @@ def _one_hot_out(call: Call) -> str:
     dtype = call.type.dtype
     inside = dtype if dtype in ("float32", "int64") else "int64"
     values = call.graph.constant([0, 1], inside)
-    y = call.add("OneHot", _positions(call, 0), call.integers(int(call.attributes["depth"])), values, axis=-1)
+    at = _positions(call, 0)
+    at = at if call.tensor(0).rank else call.add("Unsqueeze", at, call.integers(0))
+    y = call.add("OneHot", at, call.integers(int(call.attributes["depth"])), values, axis=-1)
+    y = y if call.tensor(0).rank else call.add("Squeeze", y, call.integers(0))
     return call.cast(y, dtype) if inside != dtype else y
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from compiler.exporters.onnx.call import Call, Export, Unmapped
+from compiler.exporters.onnx.call import Call, Export
 from compiler.exporters.onnx.tensors import Tensor, channels_first
 from compiler.frontends.arranged import (
     Arranged,
@@ -24,7 +24,6 @@ from compiler.frontends.arranged import (
     viewed,
 )
 from compiler.frontends.extents import product
-from compiler.frontends.onnx.dtypes import DTYPES
 from compiler.frontends.onnx.node import Mapping, Node, cast, cast_to
 from compiler.frontends.torch.operators.conv import first, last
 from compiler.frontends.torch.operators.reduce import reduced
@@ -252,11 +251,10 @@ def _layer_norm_out(call: Call) -> list[str]:
     rank, dtype = call.tensor(0).rank, call.type.dtype
     scale = call.plain(1) if call.has(1) else _filled(call, 1.0, call.type.shape[axis:])
     bias = call.plain(2) if call.has(2) else ""
-    if call.opset >= 17:
+    if call.opset >= 17 and dtype == "float32":  # the operator computes statistics of doubles in float32
         operands = [name for name in (call.plain(0), scale, bias) if name]
-        stash = None if dtype == "float32" else DTYPES[dtype]
         return call.graph.several(
-            "LayerNormalization", *operands, count=3, hint=call.outputs[0], axis=axis, epsilon=epsilon, stash_type=stash
+            "LayerNormalization", *operands, count=3, hint=call.outputs[0], axis=axis, epsilon=epsilon
         )
     y, mean, inverse = _standardized(call, call.plain(0), tuple(range(axis, rank)), epsilon)
     y = call.add("Mul", y, scale)
@@ -301,23 +299,24 @@ def _group_norm_out(call: Call) -> list[Any]:
     scale = call.plain(1) if call.has(1) else call.graph.constant(np.ones(channels), x.dtype)
     bias = call.plain(2) if call.has(2) else call.graph.constant(np.zeros(channels), x.dtype)
     if any(call.walk.readers.get(name) for name in call.outputs[1:]):
-        raise Unmapped("gives its statistics to other ops, and ONNX's keep them")
+        return _grouped_by_nodes(call, groups, epsilon, scale, bias)
     held = call.graph.ordered(x, order)
     if call.opset >= 21 and x.rank > 2:
         names = (held, scale, bias)
         return [call.result(call.add("GroupNormalization", *names, num_groups=groups, epsilon=epsilon), order)]
     if x.rank > 2 and groups == channels:
         return [call.result(call.add("InstanceNormalization", held, scale, bias, epsilon=epsilon), order)]
-    shape = [x.shape[axis] for axis in order]
-    grouped = [x.shape[0], groups, -1]
-    if isinstance(x.shape[0], str):
-        grouped[0] = 0
-    parts = call.add("Reshape", held, call.integers(*(int(extent) for extent in grouped)))
-    y = _standardized(call, parts, (2,), epsilon)[0]
-    y = call.add("Reshape", y, call.add("Shape", held))
-    wide = [channels, *(1,) * (len(shape) - 2)]
-    y = call.add("Mul", y, call.graph.reshaped(scale, wide))
-    return [call.result(call.add("Add", y, call.graph.reshaped(bias, wide)), order)]
+    return _grouped_by_nodes(call, groups, epsilon, scale, bias)
+
+
+def _grouped_by_nodes(call: Call, groups: int, epsilon: float, scale: str, bias: str) -> list[Any]:
+    """Return a normalisation by groups and its statistics, channels last."""
+    x, rank = call.tensor(0), call.tensor(0).rank
+    shape = (*x.shape[:-1], groups, int(x.shape[-1]) // groups)
+    parts = call.graph.reshaped(call.plain(0), shape)
+    y, *statistics = _standardized(call, parts, (*range(1, rank - 1), rank), epsilon)
+    y = call.add("Add", call.add("Mul", call.graph.reshaped(y, x.shape), scale), bias)
+    return [y, *statistics]
 
 
 IMPORTS: Final[dict[str, Mapping]] = {

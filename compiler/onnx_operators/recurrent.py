@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from compiler.exporters.onnx.call import Call, Export, Unmapped
+from compiler.exporters.onnx.call import Call, Export
+from compiler.exporters.onnx.graph import Graph
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import arranged
 from compiler.frontends.onnx.node import Mapping, Node, cast
@@ -198,14 +199,13 @@ def _layer_out(kind: str) -> Export:
     """Return the mapping of a recurrent layer, with the product of the inputs before it in the same node."""
 
     def mapped(call: Call) -> list[Any]:
-        if call.has({"LSTM": 4, "GRU": 4, "RNN": 3}[kind]):
-            raise Unmapped("has a mask of steps, which ONNX gives as lengths; leave `lengths` out")
-        inputs, w, bias = _inputs_of(call, kind)
         r = call.tensor(1)
-        if w is None or r.array is None:
-            raise Unmapped("has weights that are computed, and not states")
-        hidden = int(r.shape[0])
         state_bias = call.tensor(2) if kind == "GRU" else None
+        computed = r.array is None or (state_bias is not None and state_bias.array is None)
+        if call.has(MASK[kind]) or computed or (kind == "LSTM" and not _needs_last_cells_only(call)):
+            return _stepwise(call, kind)
+        inputs, w, bias = _inputs_of(call, kind)
+        hidden = int(r.shape[0])
         weights = [_in_order(np.transpose(v.array), kind, hidden)[None] for v in (w, r)]
         names = [call.graph.model.initializer(v, t.origins) for v, t in zip(weights, (w, r), strict=True)]
         names.append(_biases(call, kind, hidden, bias, state_bias))
@@ -223,7 +223,7 @@ def _layer_out(kind: str) -> Export:
     return mapped
 
 
-def _inputs_of(call: Call, kind: str) -> tuple[str, Tensor | None, list[Tensor]]:
+def _inputs_of(call: Call, kind: str) -> tuple[str, Tensor, list[Tensor]]:
     """Return the sequences [t, n, c], their weights, and the biases that are added; identity weights for sums."""
     x = call.tensor(0)
     added = call.made_by(0, "add")
@@ -258,8 +258,6 @@ def _biases(call: Call, kind: str, hidden: int, given: Sequence[Tensor], state_b
     pair = [v.array for v in given] + ([] if state_bias is None else [state_bias.array])
     if state_bias is not None and not given:
         pair = [zero, *pair]
-    if any(v is None for v in pair):
-        raise Unmapped("has weights that are computed, and not states")
     pair = [*pair, zero, zero][:2]
     origins = [o for v in [*given, *([state_bias] if state_bias is not None else [])] for o in v.origins]
     whole = np.concatenate([_in_order(v, kind, hidden) for v in pair])[None]
@@ -273,18 +271,88 @@ def _start_of(call: Call, number: int) -> str:
     return "" if is_zero else call.add("Unsqueeze", call.plain(number), call.integers(0))
 
 
-def _cells(call: Call, last: str) -> Tensor | None:
-    """Note the last cells of an LSTM; raise Unmapped if other steps are read, which ONNX does not give."""
-    name, steps = call.outputs[1], int(call.type.shape[1])
+def _needs_last_cells_only(call: Call) -> bool:
+    """Return True if the cells of the last step are read at most, which are all that ONNX's LSTM gives."""
+    steps = int(call.type.shape[1])
     start = 0 if call.attributes["reverse"] else steps - 1
-    for reader in call.walk.readers.get(name, []):
+    for reader in call.walk.readers.get(call.outputs[1], []):
         given = attributes_of(reader) if reader is not None and reader.type == "slice" else {}
-        if not (given.get("axes") == (1,) and given.get("starts") == (start,) and given.get("stops") == (start + 1,)):
-            raise Unmapped("gives the cells of each step to other ops, and ONNX's LSTM gives the last ones only")
+        if (given.get("axes"), given.get("starts"), given.get("stops")) != ((1,), (start,), (start + 1,)):
+            return False
+    return True
+
+
+def _cells(call: Call, last: str) -> Tensor:
+    """Note the last cells of an LSTM for the slices that read them."""
     shape = (call.type.shape[0], 1, call.type.shape[2])
     kept = call.graph.result(last, TensorType(call.type.dtype, shape), (1, 0, 2))
-    call.walk.finals[name] = kept
+    call.walk.finals[call.outputs[1]] = kept
     return replace(kept, type=call.types[1])
+
+
+MASK: Final = {"LSTM": 4, "GRU": 4, "RNN": 3}
+"""The operand that says which steps are valid."""
+
+
+def _stepwise(call: Call, kind: str) -> list[str]:
+    """Return a layer as a Scan over its steps, which may have a mask, computed weights, and cells that are read."""
+    model, type, dtype = call.graph.model, call.type, call.type.dtype
+    body = Graph(model, call.graph)
+    n, _, hidden = type.shape
+    count = 2 if kind == "LSTM" else 1
+    first = 3 if kind == "GRU" else 2
+    states = [model.free("state") for _ in range(count)]
+    row, mask = model.free("row"), model.free("mask")
+    new = STEPS[kind](body, call, row, states)
+    masked = call.has(MASK[kind])
+    if masked:
+        flags = body.add("Unsqueeze", mask, call.integers(1))
+        new = [body.add("Where", flags, *pair) for pair in zip(new, states, strict=True)]
+    results = [body.add("Identity", name) for name in (*new, *new)]
+    inputs = [model.value(name, dtype, (n, hidden)) for name in states]
+    inputs.append(model.value(row, dtype, (n, call.tensor(0).shape[2])))
+    inputs += [model.value(mask, "bool", (n,))] if masked else []
+    ends = [model.value(name, dtype, (n, hidden)) for name in results]
+    graph = model.onnx.helper.make_graph(body.nodes, model.free("steps"), inputs, ends)
+    rows = [call.plain(0), *([call.plain(MASK[kind])] if masked else [])]
+    backwards = int(bool(call.attributes["reverse"]))
+    made = call.graph.several(
+        "Scan", *(call.plain(first + i) for i in range(count)), *rows, count=2 * count, hint=call.outputs[0],
+        body=graph, num_scan_inputs=len(rows), scan_input_axes=[1] * len(rows),
+        scan_input_directions=[backwards] * len(rows), scan_output_axes=[1] * count,
+        scan_output_directions=[backwards] * count,
+    )  # fmt: skip
+    return made[count:]
+
+
+def _gates_of(body: Graph, call: Call, x: str, count: int) -> list[str]:
+    hidden = int(call.type.shape[2])
+    return body.several("Split", x, call.integers(*[hidden] * count), count=count, axis=1)
+
+
+def _step_of_rnn(body: Graph, call: Call, x: str, states: Sequence[str]) -> list[str]:
+    return [body.add("Tanh", body.add("Add", x, body.add("MatMul", states[0], call.plain(1))))]
+
+
+def _step_of_gru(body: Graph, call: Call, x: str, states: Sequence[str]) -> list[str]:
+    xr, xz, xn = _gates_of(body, call, x, 3)
+    product = body.add("Add", body.add("MatMul", states[0], call.plain(1)), call.plain(2))
+    ar, az, an = _gates_of(body, call, product, 3)
+    reset, update = (body.add("Sigmoid", body.add("Add", *pair)) for pair in ((xr, ar), (xz, az)))
+    new = body.add("Tanh", body.add("Add", xn, body.add("Mul", reset, an)))
+    return [body.add("Add", new, body.add("Mul", update, body.add("Sub", states[0], new)))]
+
+
+def _step_of_lstm(body: Graph, call: Call, x: str, states: Sequence[str]) -> list[str]:
+    total = body.add("Add", x, body.add("MatMul", states[0], call.plain(1)))
+    i, forget, cell, o = _gates_of(body, call, total, 4)
+    kept = body.add("Mul", body.add("Sigmoid", forget), states[1])
+    c = body.add("Add", kept, body.add("Mul", body.add("Sigmoid", i), body.add("Tanh", cell)))
+    return [body.add("Mul", body.add("Sigmoid", o), body.add("Tanh", c)), c]
+
+
+STEPS: Final = {"RNN": _step_of_rnn, "GRU": _step_of_gru, "LSTM": _step_of_lstm}
+"""For each kind of layer the nodes of one step: from the input and the states to the next states."""
 
 
 IMPORTS: Final[dict[str, Mapping]] = {"RNN": _recurrent, "GRU": _recurrent, "LSTM": _recurrent}

@@ -202,8 +202,9 @@ def _counted(call: Call, axes: Sequence[int], less: float) -> str:
     x = call.tensor(0)
     order = x.order if x.array is None else tuple(range(x.rank))
     extents = [x.shape[order[axis]] for axis in axes]
-    if all(isinstance(extent, int) for extent in extents):
-        return call.number(max(prod(extents) - less, 0.0))
+    sizes = [extent for extent in extents if isinstance(extent, int)]
+    if len(sizes) == len(extents):
+        return call.number(max(prod(sizes) - less, 0.0))
     count = call.cast(call.add("ReduceProd", call.graph.shape(extents), keepdims=0), x.dtype)
     return call.add("Max", call.add("Sub", count, call.number(less)), call.number(0))
 

@@ -216,26 +216,6 @@ def _fill(node: Node) -> Any:
     return x if isinstance(x, Arranged) else x.array().reshape(-1)[0].item()
 
 
-def _trilu(node: Node, x: Value, offset: Value | None = None) -> Value:
-    k = node.number(1) if node.has(1) else 0
-    if 0 in x.shape:
-        return x
-    return (ops.triu if node.attribute("upper", 1) else ops.tril)(x, offset=k)
-
-
-def _constant_of_shape(node: Node) -> Arranged:
-    tensor = node.attribute("value")
-    number = np.zeros(1, np.float32) if tensor is None else node.walk.tensors.array(tensor)
-    shape = node.extents(0)
-    return expanded(arranged(node.store(number.reshape(()))), shape)
-
-
-def _eye_like(node: Node) -> Arranged:
-    rows, columns = node.sizes()
-    dtype = node.results[0] or "float32"
-    return arranged(node.store(np.eye(rows, columns, node.attribute("k", 0), dtype=dtype)))
-
-
 def _depth_to_space(node: Node) -> Arranged:
     x, b = node.tensor(0), Extent(int(node.attribute("blocksize")))
     n, c, h, w = x.shape
@@ -286,11 +266,6 @@ def _reverse_sequence(node: Node, x: Value, lengths: Value) -> Value:
     return ops.take_along_axis(x, whole, axis=time)
 
 
-def _range(node: Node) -> Any:
-    first, last, step = (node.constant(i).reshape(()) for i in range(3))
-    return node.walk.constant(np.arange(first, last, step, dtype=first.dtype))
-
-
 def _transpose_out(call: Call) -> Tensor:
     """Return a tensor whose axes are renamed; a Transpose follows where a node asks for another order."""
     x, axes = call.tensor(0), tuple(call.attributes["axes"])
@@ -328,29 +303,6 @@ def _broadcast_out(call: Call) -> str:
     return call.add("Expand", name, call.graph.shape(wanted)) if wanted or dtype else name
 
 
-def _full_out(call: Call) -> Tensor | str:
-    dtype, value = call.type.dtype, call.attributes["value"]
-    if dtype in ("float16", "bfloat16", "bool") or value == 0:
-        name = call.add("Expand", call.number(value, dtype), call.graph.shape(call.type.shape))
-    else:
-        tensor = call.graph.model.onnx.numpy_helper.from_array(np.array([value], dtype=dtype))
-        name = call.add("ConstantOfShape", call.graph.shape(call.type.shape), value=tensor)
-    return replace(call.graph.result(name, call.type), is_zero=value == 0)
-
-
-def _size_out(call: Call) -> str:
-    extents = call.attributes["shape"]
-    count = call.add("ReduceProd", call.graph.shape(extents), keepdims=0)
-    return count if call.type.dtype == "int64" else call.cast(count, call.type.dtype)
-
-
-def _range_out(call: Call) -> str:
-    """Return a range that is too large for a constant; computed in float64, as the op does."""
-    given = call.attributes
-    first, last, step = (call.graph.constant(given[name], "float64") for name in ("start", "stop", "step"))
-    return call.cast(call.add("Range", first, last, step), call.type.dtype)
-
-
 def _concat_out(call: Call) -> str | Tensor:
     """Return joined tensors; all are taken in the order of the first that has another one than the program."""
     rank, axis = len(call.type.shape), int(call.attributes["axis"]) % len(call.type.shape)
@@ -380,15 +332,19 @@ def _slice_out(call: Call) -> Tensor:
         return replace(last, type=call.type)
     order = x.order if x.array is None else tuple(range(x.rank))
     axes = [order.index(axis) for axis in given["axes"]]
-    ends = [
-        end if step > 0 or end >= 0 else -(2**63) for end, step in zip(given["stops"], given["strides"], strict=True)
-    ]
     if not axes:
         return call.result(call.ordered(0, order), order)
-    name = call.add(
-        "Slice", call.ordered(0, order), *(call.integers(*v) for v in (given["starts"], ends, axes, given["strides"]))
-    )
+    ranges = [_clipped(*each) for each in zip(given["starts"], given["stops"], given["strides"], strict=True)]
+    starts, ends, steps = zip(*ranges, strict=True)
+    name = call.add("Slice", call.ordered(0, order), *(call.integers(*v) for v in (starts, ends, axes, steps)))
     return call.result(name, order)
+
+
+def _clipped(start: int, stop: int, step: int) -> tuple[int, int, int]:
+    """Return a range as ONNX reads it: it counts a stop of -1 from the end, and clips the ends of empty ranges."""
+    if not range(start, stop, step):
+        return 0, 0, 1
+    return start, stop if stop >= 0 else -(2**63), step
 
 
 def _unslice_out(call: Call) -> str:
@@ -399,6 +355,8 @@ def _unslice_out(call: Call) -> str:
     before, after = [0] * len(shape), [0] * len(shape)
     for axis, start, stop in zip(given["axes"], given["starts"], given["stops"], strict=True):
         before[axis], after[axis] = start, int(shape[axis]) - max(stop, start)
+    if not shape:
+        return call.plain(0)
     return call.add("Pad", call.plain(0), call.integers(*before, *after), call.number(0))
 
 
@@ -406,6 +364,8 @@ def _pad_out(call: Call) -> Tensor:
     x, given = call.tensor(0), call.attributes
     order = x.order if x.array is None else tuple(range(x.rank))
     widths = [given[side][axis] for side in ("before", "after") for axis in order]
+    if not any(widths):
+        return call.result(call.ordered(0, order), order)
     value = call.number(given["value"])
     if x.dtype in ("float16", "bfloat16", "bool", "uint8") and call.opset < 21:
         inside = "int32" if x.dtype in ("bool", "uint8") else "float32"
@@ -413,26 +373,6 @@ def _pad_out(call: Call) -> Tensor:
                           call.number(given["value"], inside))  # fmt: skip
         return call.result(call.cast(padded, x.dtype), order)
     return call.result(call.add("Pad", call.ordered(0, order), call.integers(*widths), value), order)
-
-
-def _triangle(upper: int) -> Export:
-    def mapped(call: Call) -> str:
-        offset = call.graph.constant(int(call.attributes["offset"]), "int64")
-        x, dtype = call.plain(0), call.type.dtype
-        if call.opset < 14:
-            raise Unmapped("needs Trilu, which opset 14 brought")
-        inside = {"bool": "int64", "uint8": "int64", "int32": "int64"}.get(dtype, dtype)
-        made = call.add("Trilu", call.cast(x, inside) if inside != dtype else x, offset, upper=upper)
-        return call.cast(made, dtype) if inside != dtype else made
-
-    return mapped
-
-
-def _eye_out(call: Call) -> str:
-    """Return an identity matrix, which repeats along the axes before the last two."""
-    *_, rows, columns = (int(extent) for extent in call.type.shape[-2:])
-    matrix = np.eye(rows, columns, int(call.attributes["offset"]), dtype=call.type.dtype)
-    return call.add("Expand", call.graph.constant(matrix), call.graph.shape(call.type.shape))
 
 
 IMPORTS: Final[dict[str, Mapping]] = {
@@ -447,10 +387,6 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "Slice": _slice,
     "Tile": _tile,
     "Pad": _pad,
-    "Trilu": on_plain(_trilu),
-    "ConstantOfShape": _constant_of_shape,
-    "EyeLike": _eye_like,
-    "Range": _range,
     "DepthToSpace": _depth_to_space,
     "SpaceToDepth": _space_to_depth,
     "CenterCropPad": _center_crop_pad,
@@ -466,10 +402,4 @@ EXPORTS: Final[dict[str, Export]] = {
     "slice": _slice_out,
     "unslice": _unslice_out,
     "pad": _pad_out,
-    "tril": _triangle(0),
-    "triu": _triangle(1),
-    "full": _full_out,
-    "eye": _eye_out,
-    "range": _range_out,
-    "size": _size_out,
 }

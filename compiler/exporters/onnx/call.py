@@ -172,7 +172,7 @@ def _placed(graph: Graph, x: Tensor, order: tuple[int, ...]) -> str:
         return graph.plain(x)
     if x.rank == rank:
         return graph.ordered(x, order)
-    wide = [1] * (rank - x.rank) + list(x.shape)
+    wide: list[Any] = [1] * (rank - x.rank) + list(x.shape)
     shape = [wide[axis] for axis in order]
     while shape and shape[0] == 1:
         shape = shape[1:]

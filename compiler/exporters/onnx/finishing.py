@@ -17,6 +17,9 @@ IR_VERSIONS: Final = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21
 MAX_CHECKED_BYTES: Final = 1 << 30
 """Weights above this size are left out of the message that the checker reads."""
 
+OPTIONAL_RESULTS: Final = {"LayerNormalization", "LSTM", "GRU", "RNN"}
+"""Operators whose last results may be left out."""
+
 
 def finished(
     graph: Graph,
@@ -101,9 +104,7 @@ def _read_nodes(nodes: Sequence[Any], results: set[str]) -> list[Any]:
         if any(name in wanted for name in node.output):
             wanted |= _names_read(node)
             kept.append(node)
-            while node.domain == "" and node.output and node.output[-1] not in wanted and len(node.output) > 1:
-                if node.op_type in ("Split", "Scan", "Loop", "If"):
-                    break
+            while node.op_type in OPTIONAL_RESULTS and node.output[-1] not in wanted:
                 del node.output[-1]
             for attribute in node.attribute:
                 if attribute.HasField("g"):

@@ -66,7 +66,8 @@ class Model:
         """Return the name of the initializer of a state, and its order, which is `order` for the first reader."""
         name = self._own_names[state]
         if name not in self.arrays:
-            self.arrays[name] = np.ascontiguousarray(np.transpose(self.states[state], order))
+            array = np.transpose(self.states[state], order)
+            self.arrays[name] = np.ascontiguousarray(array).reshape(array.shape)  # an array of rank 0 stays one
             self.orders[name] = order
         return name, self.orders[name]
 

@@ -37,7 +37,8 @@ def _run(source: Any) -> Run:
     if isinstance(source, Run):
         return source
     if isinstance(source, Program):
-        source = source.compile(**dict.fromkeys(source.symbols, 1))
+        sizes: dict[str, Any] = dict.fromkeys(source.symbols, 1)
+        source = source.compile(**sizes)
     if isinstance(source, Compiled):
         return Run(source, engine="reference", threads=1)
     if isinstance(source, str | os.PathLike):
