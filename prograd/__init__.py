@@ -6,6 +6,7 @@
     prograd.load("digits.pb").evaluate("test")
 
 layers        functions that declare states and call operators: dense, conv, lstm, attention …
+callbacks     callbacks of a training: EarlyStopping, ReduceOnPlateau, Callback
 data          rows: packed from tables, images and text, written from arrays, encoded and decoded
 commands/     the verbs of the command `prograd`: those of `runtime` and `compiler`
 other_names   names of Keras and PyTorch for the functions of this package
@@ -20,6 +21,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # pyright: ignore[reportConstantRedefinition]: the star below brings another; typing is slow to import
 if TYPE_CHECKING:
     from compiler import *  # noqa: F403 - all that it gives; use_plugin is its own, for both halves of a plugin
+    from prograd import callbacks as callbacks
     from prograd import data as data
     from prograd import layers as layers
     from runtime import CheckpointWritten as CheckpointWritten
@@ -45,7 +47,7 @@ _RUN = """
 """.split()  # noqa: SIM905 - a table to be read
 """Names of the library; all others are the builder's."""
 
-_MODULES = "data", "layers"
+_MODULES = "callbacks", "data", "layers"
 
 
 def __getattr__(name: str) -> object:

@@ -9,6 +9,11 @@ from typing import Final
 from prograd_proto.spelling import closest
 
 _HERE: Final = {
+    "callback": "prograd.callbacks.Callback",
+    "earlystopping": "prograd.callbacks.EarlyStopping",
+    "modelcheckpoint": "run.train(checkpoint='folder', keep_best=3)",
+    "reducelronplateau": "prograd.schedules.reduce_on_plateau, or prograd.callbacks.ReduceOnPlateau",
+    "reduceonplateau": "prograd.callbacks.ReduceOnPlateau, or prograd.schedules.reduce_on_plateau",
     "dataloader": "prograd.data.pack or prograd.data.write for a file of rows, or run.train(data={'x': x})",
     "dataset": "prograd.data.pack or prograd.data.write for a file of rows, or run.train(data={'x': x})",
     "keras": "prograd.Program, prograd.layers and prograd.ops",

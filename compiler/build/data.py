@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from compiler.build.whole_numbers import require_whole
+from compiler.train.plateaus import number_desc
 from prograd_proto import program_pb2 as pb
 from prograd_proto.better import Best, best_by_name
+from prograd_proto.settings import Interval
 from prograd_proto.spelling import closest
+from registry import Value
 from registry.errors import OpError
+from registry.settings import Number
 
 _FORMATS = {".safetensors": pb.DATA_FORMAT_SAFETENSORS, ".npz": pb.DATA_FORMAT_NPZ}
 _DIRECTIONS: dict[str, pb.Direction] = {"min": pb.DIRECTION_MIN, "max": pb.DIRECTION_MAX}
@@ -61,7 +65,10 @@ def run_desc(
     every: int,
     keep_best: str | None,
     best: str | None,
-    stop_after: int,
+    stop_after: int | Value,
+    min_delta: Number = 0.0,
+    restore_best: bool = True,
+    best_checkpoints: int = 0,
 ) -> pb.RunDesc:
     """Return the message of `Program.training`; `settle_best` adds the direction if `best` is None.
 
@@ -69,23 +76,54 @@ def run_desc(
     """
     if best not in (None, *_DIRECTIONS):
         raise OpError(f"training: best={best!r} is neither 'min' nor 'max'")
-    require_whole("training", least=None, epochs=epochs, every=every, stop_after=stop_after)
-    if epochs < 1 or every < 1 or stop_after < 0:
-        raise OpError(
-            f"training: epochs={epochs}, every={every}, stop_after={stop_after}; "
-            "the first two start at 1, the last at 0"
-        )
-    if evaluate is None and (keep_best is not None or stop_after):
-        raise OpError("training: keep_best and stop_after need a split to evaluate on; give evaluate=")
-    if stop_after and keep_best is None:
-        raise OpError(f"training: stop_after={stop_after} evaluations without improvement of what; give keep_best=")
-    run = pb.RunDesc(entry="train", epochs=epochs, split=split, stop_after=stop_after)
+    patience, setting = _require_stopping(epochs, every, evaluate, keep_best, stop_after)
+    require_whole("training", least=0, best_checkpoints=best_checkpoints)
+    if keep_best is None and (best_checkpoints or not restore_best):
+        raise OpError("training: best_checkpoints and restore_best need the metric of the best; give keep_best=")
+    run = pb.RunDesc(
+        entry="train",
+        epochs=epochs,
+        split=split,
+        stop_after=patience,
+        stop_after_setting=setting,
+        keep_last=not restore_best,
+        best_checkpoints=best_checkpoints,
+    )
+    if isinstance(min_delta, Value) or min_delta:
+        run.min_delta.CopyFrom(number_desc("training: min_delta", min_delta, Interval(least=0.0)))
+        if not (patience or setting):
+            raise OpError("training: min_delta is the improvement that stop_after asks for; give stop_after=")
     if evaluate is not None:
         run.evaluate.CopyFrom(pb.EvaluateDesc(entry="evaluate", split=evaluate, every=every))
     if keep_best is not None:
         direction = pb.DIRECTION_UNSPECIFIED if best is None else _DIRECTIONS[best]
         run.keep_best.CopyFrom(pb.KeepBestDesc(metric=keep_best, direction=direction))
     return run
+
+
+def _require_stopping(
+    epochs: int, every: int, evaluate: str | None, keep_best: str | None, stop_after: int | Value
+) -> tuple[int, str]:
+    """Return the number of `stop_after` and its setting; raise OpError for arguments that do not go together."""
+    patience, setting = _patience(stop_after)
+    require_whole("training", least=None, epochs=epochs, every=every, stop_after=patience)
+    if epochs < 1 or every < 1 or patience < 0:
+        raise OpError(
+            f"training: epochs={epochs}, every={every}, stop_after={patience}; the first two start at 1, the last at 0"
+        )
+    if evaluate is None and (keep_best is not None or patience or setting):
+        raise OpError("training: keep_best and stop_after need a split to evaluate on; give evaluate=")
+    if (patience or setting) and keep_best is None:
+        raise OpError(f"training: stop_after={patience} evaluations without improvement of what; give keep_best=")
+    return patience, setting
+
+
+def _patience(stop_after: int | Value) -> tuple[int, str]:
+    """Return the number of `stop_after` and the setting that stands in for it, "" for none."""
+    if not isinstance(stop_after, Value):
+        return stop_after, ""
+    desc = number_desc("training: stop_after", stop_after, Interval(least=0.0), whole=True)
+    return 0, desc.setting
 
 
 def settle_best(run: pb.RunDesc, declared: Mapping[str, Best]) -> None:

@@ -38,6 +38,7 @@ from compiler.train.initialisers import FromFile, Initialiser, constant, glorot_
 from compiler.train.metrics.metric import Metric
 from compiler.train.optimizers import Optimizer
 from compiler.train.parameter_groups import Group
+from compiler.train.plateaus import settle_plateaus
 from compiler.train.shards import mark_shards
 from compiler.train.weighted_means import weights_in
 from prograd_proto import ProgramError, TensorType, type_of
@@ -92,6 +93,7 @@ class Program(metaclass=Renaming):
         self._scopes = Scopes()
         self._updates: dict[str, Value] = {}
         self._averages: dict[str, Average] = {}
+        self._plateaus: list[pb.PlateauDesc] = []
         self._losses: dict[str, str] = {}  # for each gradient that minimize took, its loss
         self._loss_weights: dict[str, set[str]] = {}  # those that minimize was given, by loss
         self._block = self._growing(pb.BlockDesc())
@@ -520,7 +522,10 @@ class Program(metaclass=Renaming):
         every: int = 1,
         keep_best: str | None = None,
         best: Literal["min", "max"] | None = None,
-        stop_after: int = 0,
+        stop_after: int | Value = 0,
+        min_delta: float | Value = 0.0,
+        restore_best: bool = True,
+        best_checkpoints: int = 0,
     ) -> None:
         """Declare the default training of the file; nothing is trained before `Run.train` or `runtime execute`.
 
@@ -532,11 +537,25 @@ class Program(metaclass=Renaming):
             keep_best: the metric of the evaluation by which the best states are kept and returned at the end.
             best: "min" if lower values of that metric are better, "max" if higher ones are. Unless given, losses and
                 errors are "min" and accuracies "max"; `compile` refuses a metric of unknown direction.
-            stop_after: evaluations without improvement before the run stops; 0 never stops early.
+            stop_after: evaluations without improvement before the run stops; 0 never stops early. It may be a setting
+                with dtype="int64".
+            min_delta: the improvement that `stop_after` asks for: a smaller one does not count. It may be a setting.
+            restore_best: False to keep no states of the best evaluation; the run then ends with its last ones.
+            best_checkpoints: number of checkpoints of the best evaluations that stay in the folder of checkpoints
+                besides the newest ones.
         """
         self._run_line = line_here()
         self.run_desc = run_desc(
-            epochs, split, evaluate, every=every, keep_best=keep_best, best=best, stop_after=stop_after
+            epochs,
+            split,
+            evaluate,
+            every=every,
+            keep_best=keep_best,
+            best=best,
+            stop_after=stop_after,
+            min_delta=min_delta,
+            restore_best=restore_best,
+            best_checkpoints=best_checkpoints,
         )
 
     def compile(
@@ -575,6 +594,7 @@ class Program(metaclass=Renaming):
             with Located(lambda: self._run_line):
                 require_names(program)
                 settle_best(program.run, self._reports.best)
+            settle_plateaus(program, self._reports.best)
             compiled = compile_program(program, self._opened.sizes(program) | sizes, passes=passes)
             compiled.arrays = self.arrays
             return compiled
@@ -613,6 +633,10 @@ class Program(metaclass=Renaming):
             program.data.CopyFrom(self.data_desc)
         if self.run_desc is not None:
             program.run.CopyFrom(self.run_desc)
+        if self._plateaus:
+            program.run.MergeFrom(pb.RunDesc(plateaus=self._plateaus))
+            if self.run_desc is None:
+                program.run.MergeFrom(pb.RunDesc(entry="train", epochs=1, split="train"))
         program.locations.extend(self.locations.texts)
         program.files.extend(self._opened.files(program))
         return program
@@ -642,6 +666,18 @@ class Program(metaclass=Renaming):
         self._reports.entries.update((name, {}) for name in self._opened.kept)
         self.data_desc = desc.data if desc.HasField("data") else None
         self.run_desc = desc.run if desc.HasField("run") else None
+        if self.run_desc is not None:
+            self._plateaus = list(self.run_desc.plateaus)
+            del self.run_desc.plateaus[:]
+
+    def add_plateau(self, plateau: pb.PlateauDesc) -> Value:
+        """Declare the state of a rate that is reduced when a metric stops improving, and return its tensor."""
+        state = self._states.add(
+            self._free_state("plateau"), TensorType("float64", ()), pb.STATE_KIND_COUNTER, constant(1.0)
+        )
+        self._plateaus.append(pb.PlateauDesc(state=state.name))
+        self._plateaus[-1].MergeFrom(plateau)
+        return self.state(state.name)
 
     def _new_total(self, name: str, type: TensorType) -> Value:
         """Return a state for a total of a metric, which is reset each epoch."""

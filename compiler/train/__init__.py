@@ -9,6 +9,7 @@ initialisers         initial values of states, each an op that the runtime runs 
 optimizers           the update, slots and rate of each optimizer;
                      updates are operators, whose formulas and settings are in registry/ops
 parameter_groups     the optimizer and the steps of each group of parameters
+plateaus             rates that are reduced when a metric stops improving
 schedules            learning rates as ops on the states `step` and `total_steps`
 settings             names of other libraries for the settings of optimizers
 shards               marks of what the shards of a batch have in common

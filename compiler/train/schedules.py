@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import isfinite, pi
 from numbers import Real
+from typing import Literal
 
 from compiler.build.whole_numbers import require_whole
+from compiler.train.plateaus import plateau_desc, plateau_scale
+from compiler.train.settings import with_settings
 from prograd_proto.settings import Interval
 from registry import Block, OpError, Value, ops
 from registry.settings import Number, require_within
@@ -227,6 +230,48 @@ def warmup_cosine(peak: Number, *, warmup: float = 0.1, final: float = 0.0) -> S
         return ops.where(step < rise, ops.minimum(rising, peak), falling)
 
     return rate
+
+
+@with_settings
+def reduce_on_plateau(
+    rate: Rate,
+    *,
+    factor: Number = 0.1,
+    patience: Number = 10,
+    monitor: str | None = None,
+    mode: Literal["min", "max"] | None = None,
+    min_delta: Number = 1e-4,
+    cooldown: Number = 0,
+    min_rate: Number = 0.0,
+) -> Schedule:
+    """Return a rate or schedule that the run multiplies by `factor` each time a metric stops improving.
+
+    The run judges after each evaluation, or at the end of each epoch if it does not evaluate. The product of the
+    factors is a state, so a run that resumes goes on with it. Each number but `rate` may be a setting, too.
+
+    Args:
+        rate: the rate before the first reduction, or a schedule.
+        factor: factor of each reduction, between 0 and 1.
+        patience: number of judged values without improvement before a reduction.
+        monitor: the metric, of the evaluation or else of training; "train.loss" and "evaluate.loss" say which. By
+            default that of `keep_best`, else "loss".
+        mode: "min" if lower values are better, "max" if higher ones are; by default as for `keep_best`.
+        min_delta: the improvement that a value must exceed.
+        cooldown: number of judged values after a reduction that do not count.
+        min_rate: the rate is not reduced below this number.
+    """
+    plateau = plateau_desc(monitor, mode, factor=factor, patience=patience, min_delta=min_delta, cooldown=cooldown)
+    require_within("reduce_on_plateau: min_rate", min_rate, Interval(least=0.0))
+    full = as_schedule(rate)
+
+    def schedule(block: Block) -> Value:
+        whole = full(block)
+        reduced = whole * plateau_scale(block, plateau)
+        if not isinstance(min_rate, Value) and min_rate == 0:
+            return reduced
+        return ops.maximum(reduced, ops.minimum(whole, _float64(block, min_rate)))
+
+    return schedule
 
 
 def as_schedule(rate: Rate) -> Schedule:

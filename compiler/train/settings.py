@@ -14,6 +14,9 @@ R = TypeVar("R")
 
 _OTHER_NAMES: Final = {
     "lr": "rate",
+    "min_lr": "min_rate",
+    "metric": "monitor",
+    "threshold": "min_delta",
     "learning_rate": "rate",
     "weight_decay": "decay",
     "eps": "epsilon",

@@ -436,20 +436,56 @@ class RowRange(_message.Message):
     def __init__(self, start: _Optional[int] = ..., stop: _Optional[int] = ..., stride: _Optional[int] = ...) -> None: ...
 
 class RunDesc(_message.Message):
-    __slots__ = ("entry", "epochs", "split", "evaluate", "keep_best", "stop_after")
+    __slots__ = ("entry", "epochs", "split", "evaluate", "keep_best", "stop_after", "stop_after_setting", "min_delta", "keep_last", "best_checkpoints", "plateaus")
     ENTRY_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     EVALUATE_FIELD_NUMBER: _ClassVar[int]
     KEEP_BEST_FIELD_NUMBER: _ClassVar[int]
     STOP_AFTER_FIELD_NUMBER: _ClassVar[int]
+    STOP_AFTER_SETTING_FIELD_NUMBER: _ClassVar[int]
+    MIN_DELTA_FIELD_NUMBER: _ClassVar[int]
+    KEEP_LAST_FIELD_NUMBER: _ClassVar[int]
+    BEST_CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    PLATEAUS_FIELD_NUMBER: _ClassVar[int]
     entry: str
     epochs: int
     split: str
     evaluate: EvaluateDesc
     keep_best: KeepBestDesc
     stop_after: int
-    def __init__(self, entry: _Optional[str] = ..., epochs: _Optional[int] = ..., split: _Optional[str] = ..., evaluate: _Optional[_Union[EvaluateDesc, _Mapping]] = ..., keep_best: _Optional[_Union[KeepBestDesc, _Mapping]] = ..., stop_after: _Optional[int] = ...) -> None: ...
+    stop_after_setting: str
+    min_delta: NumberDesc
+    keep_last: bool
+    best_checkpoints: int
+    plateaus: _containers.RepeatedCompositeFieldContainer[PlateauDesc]
+    def __init__(self, entry: _Optional[str] = ..., epochs: _Optional[int] = ..., split: _Optional[str] = ..., evaluate: _Optional[_Union[EvaluateDesc, _Mapping]] = ..., keep_best: _Optional[_Union[KeepBestDesc, _Mapping]] = ..., stop_after: _Optional[int] = ..., stop_after_setting: _Optional[str] = ..., min_delta: _Optional[_Union[NumberDesc, _Mapping]] = ..., keep_last: bool = ..., best_checkpoints: _Optional[int] = ..., plateaus: _Optional[_Iterable[_Union[PlateauDesc, _Mapping]]] = ...) -> None: ...
+
+class PlateauDesc(_message.Message):
+    __slots__ = ("state", "metric", "direction", "factor", "patience", "min_delta", "cooldown")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    METRIC_FIELD_NUMBER: _ClassVar[int]
+    DIRECTION_FIELD_NUMBER: _ClassVar[int]
+    FACTOR_FIELD_NUMBER: _ClassVar[int]
+    PATIENCE_FIELD_NUMBER: _ClassVar[int]
+    MIN_DELTA_FIELD_NUMBER: _ClassVar[int]
+    COOLDOWN_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    metric: str
+    direction: Direction
+    factor: NumberDesc
+    patience: NumberDesc
+    min_delta: NumberDesc
+    cooldown: NumberDesc
+    def __init__(self, state: _Optional[str] = ..., metric: _Optional[str] = ..., direction: _Optional[_Union[Direction, str]] = ..., factor: _Optional[_Union[NumberDesc, _Mapping]] = ..., patience: _Optional[_Union[NumberDesc, _Mapping]] = ..., min_delta: _Optional[_Union[NumberDesc, _Mapping]] = ..., cooldown: _Optional[_Union[NumberDesc, _Mapping]] = ...) -> None: ...
+
+class NumberDesc(_message.Message):
+    __slots__ = ("number", "setting")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    SETTING_FIELD_NUMBER: _ClassVar[int]
+    number: float
+    setting: str
+    def __init__(self, number: _Optional[float] = ..., setting: _Optional[str] = ...) -> None: ...
 
 class EvaluateDesc(_message.Message):
     __slots__ = ("entry", "split", "every")

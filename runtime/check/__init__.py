@@ -7,6 +7,7 @@
     bindings  a bound block against the source of its entry
     ops       one op against its contract
     run       entries, data, files and the run
+    plateaus  what the run does when a metric stops improving
 
 The check covers every index, name, type, size, path and operator. A program that passes can be placed and run without
 further checks.

@@ -7,6 +7,7 @@ from typing import Final
 from prograd_proto import program_pb2 as pb
 from prograd_proto.file_patterns import matching
 from runtime.check.names import check_name, check_path, check_unique
+from runtime.check.plateaus import check_plateaus, check_stopping
 from runtime.contract import require
 
 MAX_BINDINGS: Final = 1024
@@ -73,6 +74,8 @@ def check_run(program: pb.ProgramDesc) -> None:
     """Raise ProgramError unless the run names entries, splits and a metric that exist."""
     if not program.HasField("run"):
         return
+    check_stopping(program)
+    check_plateaus(program)
     run = program.run
     entries = {entry.name: entry for entry in program.entries}
     splits = {split.name for split in program.data.splits}

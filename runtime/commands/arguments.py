@@ -155,7 +155,7 @@ def _replay(verbs: Any, name: str) -> None:
     add_reports(verb)
     verb.set_defaults(fetch=[], decode=[], expect=[], rtol=0.0, atol=0.0, save=None, in_place=False, force=False)
     verb.set_defaults(only=[], rename=[], layout="prograd")
-    verb.set_defaults(checkpoint=None, every=None, keep=3, resume=False, retarget_schedule=False)
+    verb.set_defaults(checkpoint=None, every=None, keep=3, keep_best=None, resume=False, retarget_schedule=False)
     verb.set_defaults(change_settings=False, change_data=False)
     verb.set_defaults(metrics=None, tensorboard=None, trace=None, record=None, check_nan=False, reproduce=None)
     verb.set_defaults(out=None, id=None)

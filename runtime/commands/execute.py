@@ -185,6 +185,7 @@ def _train(
             checkpoint=options.checkpoint,
             every=options.every,
             keep=options.keep,
+            keep_best=options.keep_best,
             force=options.force,
             ahead=MAX_STEPS_AT_ONCE,
             retarget_schedule=options.retarget_schedule,
@@ -302,6 +303,7 @@ def _require_consistent(options: argparse.Namespace) -> None:
     rules = (
         (options.steps and options.epochs, "--steps and --epochs both say how long to train; give one of them"),
         (options.every and not options.checkpoint, "--every says how often to write checkpoints; give --checkpoint"),
+        (options.keep_best and not options.checkpoint, "--keep-best keeps checkpoints; give --checkpoint"),
         (options.resume and not (options.checkpoint or options.load), "--resume goes on from --checkpoint or --load"),
         (options.resume and options.seed is not None, "--seed begins a run, and --resume goes on with one"),
         (options.retarget_schedule and not options.resume, "--retarget-schedule belongs to --resume"),

@@ -160,6 +160,10 @@ def add_states(verb: argparse.ArgumentParser) -> None:
         "--keep", type=positive, default=3, metavar="K", help="number of checkpoints to keep; default 3"
     )
     states.add_argument(
+        "--keep-best", type=positive, metavar="K",
+        help="number of checkpoints of the best evaluations to keep besides; default the program's",
+    )  # fmt: skip
+    states.add_argument(
         "--resume", action="store_true",
         help="continue from the newest checkpoint in --checkpoint, or from the file of --load",
     )  # fmt: skip

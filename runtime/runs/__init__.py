@@ -6,6 +6,7 @@ standing           the state of a run's training in this process
 
 begin_training     the set-up of a training run, from program and options to events
 course             the entry, length and rows of a training
+watching/          what watches a training: the judgement by metrics, and callbacks
 training           the training loop: steps, epochs, evaluations, the best states, checkpoints
 evaluation         an entry run over rows without training: evaluation and prediction
 predictions        the fetches of entries for any number of given rows

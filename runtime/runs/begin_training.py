@@ -89,6 +89,7 @@ def _begun(
 
         require_alike(session.group, {"the rows": " ".join(position.rows_sha256.values())})
     evaluate = _evaluation(session, plan.evaluate, course.evaluated)
+    standing.stops = False
     standing.evaluates = "" if plan.evaluate is None else plan.evaluate.entry
     folder = _folder(session, options)
     with _claimed(session, standing, folder, force=options.force):
@@ -97,7 +98,14 @@ def _begun(
         write = _checkpoints_of(session, standing, folder, options.before_checkpoint)
         write = None if options.checkpoint is None else write
         watched = _watched(course.bindings[0], standing.fetched)
-        callbacks = Callbacks(step, _steps_at_once(session, standing, course, options.fetch), evaluate, write, between)
+        callbacks = Callbacks(
+            step,
+            _steps_at_once(session, standing, course, options.fetch),
+            evaluate,
+            write,
+            lambda: standing.stops,
+            between,
+        )
         training = Training(course, session.states, position, watched, callbacks, session.memory)
     return _until_done(standing, plan, training, folder, end)
 
@@ -142,7 +150,7 @@ def _steps_of(session: Session, standing: Standing, course: Course, fetch: Seque
     more = session.tensors(first, fetch)
     for bound in [*bindings[1:], *lengths]:
         session.tensors(bound, fetch)  # the parts that passes have left of it may have other tensors
-    if plan.keep_best is not None and not standing.keeps_best:
+    if plan.keep_best is not None and plan.restore_best and not standing.keeps_best:
         session.memory.take(session.states.nbytes, "the best states")
         standing.keeps_best = True
     if plan.shuffle and not plan.window:
@@ -222,7 +230,7 @@ def _until_done(
 ) -> Generator[Sequence[Event]]:
     try:
         yield from training.events()
-        standing.done = plan.steps
+        standing.done = 0 if standing.stops else plan.steps
     finally:
         end()
         if folder is not None:

@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.settings import settings_among
 from prograd_proto.wording import as_asked
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
 from runtime.rows.rows import Rows
+from runtime.runs.metrics import Metrics, scalar_fetches
 from runtime.runs.raw.in_memory import data_by_feed, is_of_known_length, split_rows, validation_rows
 from runtime.runs.session import Session
+from runtime.runs.states import States
+from runtime.runs.watching.calls import reduced_settings, require_callbacks, with_judged
+from runtime.runs.watching.watches import Plateau, Read, Stop, plateaus_of, require_watched, with_entries
 
 if TYPE_CHECKING:
     from runtime.rows.source import Batches, Source
     from runtime.rows.streamed import Streamed
+    from runtime.runs.events import Event
+    from runtime.runs.watching.callbacks import Callback, EarlyStopping, ReduceOnPlateau
 
 _log = logging.getLogger("prograd")
 
@@ -61,6 +68,9 @@ class TrainingOptions(NamedTuple):
             files that must be on the disk with the checkpoint, such as a metrics file.
         ahead: upper bound on the steps that are made before the first of their events is yielded, if the engine makes
             several at once; the states are then those after the last step. With 1 they are those of the event.
+        callbacks: functions that are called with every event, and objects of `prograd.callbacks`.
+        keep_best: number of checkpoints of the best evaluations that are kept besides the newest ones; by default the
+            program's.
         retarget_schedule: continue although the run had another total number of steps, which schedules depend on.
     """
 
@@ -82,6 +92,8 @@ class TrainingOptions(NamedTuple):
     change_data: bool = False
     before_checkpoint: Callable[[], None] | None = None
     steps_per_epoch: int | None = None
+    callbacks: Sequence[Callback | EarlyStopping | ReduceOnPlateau | Callable[[Event], object]] = ()
+    keep_best: int | None = None
 
 
 class Plan(NamedTuple):
@@ -94,8 +106,12 @@ class Plan(NamedTuple):
     shuffle: bool
     window: int  # number of rows that are shuffled together, 0 for all
     evaluate: pb.EvaluateDesc | None
+    entries: tuple[str, str]  # names of the entries that train and evaluate
     keep_best: pb.KeepBestDesc | None
-    stop_after: int  # evaluations without improvement before the run stops, 0 for never
+    restore_best: bool  # the states of the best evaluation are kept, and restored at the end
+    stop: Stop
+    plateaus: list[Plateau]
+    best_checkpoints: int  # checkpoints of the best evaluations that are kept
     every: int | None  # steps between checkpoints; None: at the end of each epoch
     ahead: int  # upper bound on the steps before their events are yielded
 
@@ -124,6 +140,8 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
     program = session.program
     entry = options.entry or session.training_entry()
     desc = program.run if program.run.entry == entry else pb.RunDesc()
+    require_callbacks(options.callbacks)
+    desc = with_judged(desc, options.callbacks)
     split = options.data if isinstance(options.data, str) else desc.split or "train"
     asked = data_by_feed(session, entry, options.data)
     in_memory = isinstance(asked, Mapping)
@@ -149,6 +167,8 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
         bindings, lengths, rows = session.steps(entry, cast(Rows, rows))
     last = last_batch(rows, bindings, remainder, split if own_rows else None)
     per_epoch = len(rows) // first.rows + (last is not None)
+    states = session.states
+    reduced = reduced_settings(options.callbacks, desc, [state.name for state in settings_among(program.states)])
     plan = Plan(
         steps=options.steps or _steps(options.epochs or desc.epochs or 1, per_epoch),
         batch=first.rows,
@@ -157,14 +177,64 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
         shuffle=shuffle,
         window=program.data.shuffle_rows if own_rows else 0,
         evaluate=evaluate,
+        entries=(entry, "" if evaluate is None else evaluate.entry),
         keep_best=desc.keep_best if desc.HasField("keep_best") else None,
-        stop_after=desc.stop_after,
+        restore_best=not desc.keep_last,
+        stop=_stop(desc, states),
+        plateaus=plateaus_of(desc, lambda number: _read(number, states)) + reduced,
+        best_checkpoints=desc.best_checkpoints if options.keep_best is None else options.keep_best,
         every=options.every,
         ahead=options.ahead,
     )
+    _require_reported(session, plan, first)
+    if options.keep_best is not None:
+        _require_kept(options, plan)
     if plan.shuffle and plan.window and len(lengths) > 1:
         _log.info("rows of unequal length are shuffled all together, not within windows of %d rows", plan.window)
     return Course([first] if last is None else [first, last], lengths, rows, plan, evaluated)
+
+
+def _require_reported(session: Session, plan: Plan, first: BoundEntry) -> None:
+    """Raise UsageError for a metric that the run watches and that neither training nor evaluation reports."""
+    evaluated = session.bindings(plan.entries[1])[0] if plan.entries[1] else None
+    metrics: Metrics = dict.fromkeys((fetch.name for fetch in scalar_fetches(first)), 0)
+    evaluation: Metrics = {}
+    if evaluated is not None:
+        evaluation = dict.fromkeys((fetch.name for fetch in scalar_fetches(evaluated)), 0)
+    known = [*metrics, *evaluation, *with_entries(metrics, evaluation, plan.entries)]
+    watched = [plateau.metric for plateau in plan.plateaus]
+    for name in watched if plan.keep_best is None else [*watched, plan.keep_best.metric]:
+        require_watched(name, list(dict.fromkeys(known)), evaluates=evaluated is not None)
+
+
+def _require_kept(options: TrainingOptions, plan: Plan) -> None:
+    """Raise UsageError unless checkpoints of the best evaluations can be kept."""
+    asked = as_asked("--keep-best", "keep_best")
+    if plan.best_checkpoints < 0:
+        raise UsageError(f"{asked}={plan.best_checkpoints}: it starts at 0")
+    if plan.keep_best is None:
+        raise UsageError(
+            f"{asked} keeps the checkpoints of the best evaluations, and the program does not say by which metric; "
+            "say it by program.training(keep_best='loss', …), or by a callback EarlyStopping"
+        )
+    if options.checkpoint is None:
+        raise UsageError(f"{asked} keeps checkpoints; name their folder by {as_asked('--checkpoint', 'checkpoint=')}")
+
+
+def _stop(desc: pb.RunDesc, states: States) -> Stop:
+    patience = pb.NumberDesc(number=desc.stop_after)
+    if desc.stop_after_setting:
+        patience = pb.NumberDesc(setting=desc.stop_after_setting)
+    return Stop(_read(patience, states), _read(desc.min_delta, states))
+
+
+def _read(number: pb.NumberDesc, states: States) -> Read:
+    """Return a function that reads a number, or the present value of its setting."""
+    if number.WhichOneof("source") == "setting":
+        array = states.arrays[number.setting]
+        return lambda: float(array)
+    value = number.number
+    return lambda: value
 
 
 def _is_shuffled(session: Session, options: TrainingOptions, *, own_rows: bool, in_memory: bool) -> bool:
@@ -268,11 +338,13 @@ def _require_sane(options: TrainingOptions) -> None:
             f"checkpoint={options.checkpoint!r}: it is the path of a folder; "
             "every= says how many steps there are between checkpoints"
         )
-    for name in ("epochs", "steps", "every", "ahead", "steps_per_epoch", "keep"):
+    for name in ("epochs", "steps", "every", "ahead", "steps_per_epoch", "keep", "keep_best"):
         value = getattr(options, name)
         if value is not None and not isinstance(value, int | np.integer):
             raise UsageError(f"{name}={value!r}: it is a whole number")
-        if value is not None and value < 1 and name != "keep":  # the folder of checkpoints has its own message for it
+        if (
+            value is not None and value < 1 and name not in ("keep", "keep_best")
+        ):  # the folder of checkpoints has its own message for it
             raise UsageError(f"{name}={value}: it starts at 1")
     if options.steps_per_epoch is not None and is_of_known_length(options.data):
         raise UsageError("steps_per_epoch belongs to a source of rows; these have a length, which says it")

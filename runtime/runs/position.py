@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.runs.metrics import Metrics, Number
+from runtime.runs.watching.watches import Watch
 
 
 class Position:
@@ -33,6 +34,9 @@ class Position:
         cursor, best_cursor: JSON values for the position of the source of the rows now and at the best evaluation;
             None if the rows come from no source.
         stopped: True if `stale` has reached the limit.
+        watches: the watches of metrics, by the state that they reduce.
+        judged: `steps` when the run last judged its metrics; not saved.
+        top: value and `steps` of the best evaluations whose checkpoints are kept, the best first.
         reached: `steps` at the end, before the best states were restored; not saved.
     """
 
@@ -49,6 +53,9 @@ class Position:
         self.stale = 0
         self.stopped = False
         self.reached = 0
+        self.watches: dict[str, Watch] = {}
+        self.judged = 0
+        self.top: list[tuple[Number, int]] = []
         self.rows_sha256: dict[str, str] = {}
         self.is_resumed = False
         self.cursor: Any = None
@@ -73,6 +80,8 @@ class Position:
             "stopped": self.stopped,
         }
         values |= {"rows_sha256": self.rows_sha256} if self.rows_sha256 else {}
+        values |= {"watches": _written_watches(self.watches)} if self.watches else {}
+        values |= {"top": [[_written_number(value), steps] for value, steps in self.top]} if self.top else {}
         return values | ({} if self.cursor is None else {"cursor": self.cursor, "best_cursor": self.best_cursor})
 
     @classmethod
@@ -96,6 +105,8 @@ class Position:
         position.stopped = stopped
         position.is_resumed = True
         position.rows_sha256 = found.fingerprints()
+        position.watches = found.watches()
+        position.top = found.top()
         given = cast(dict[str, Any], values)
         position.cursor, position.best_cursor = given.get("cursor"), given.get("best_cursor")
         if max(position.closed, position.best_at[2]) > position.steps or position.step > position.steps:
@@ -146,6 +157,24 @@ class _Found:
             raise ValueError("rows_sha256 has what is no text")
         return cast(dict[str, str], values)
 
+    def top(self) -> list[tuple[Number, int]]:
+        pairs = self._values.get("top", [])
+        if not isinstance(pairs, list):
+            raise ValueError("top is no list of values and steps")
+        found: list[tuple[Number, int]] = []
+        for pair in cast(list[object], pairs):
+            if not isinstance(pair, list) or len(cast(list[object], pair)) != 2:
+                raise ValueError("top is no list of values and steps")
+            value, steps = cast(list[object], pair)
+            found.append((_number("top", value), _count("top", steps)))
+        return found
+
+    def watches(self) -> dict[str, Watch]:
+        values = self._values.get("watches", {})
+        if not isinstance(values, dict):
+            raise ValueError("watches is no object")
+        return {name: _watch(watch) for name, watch in cast(dict[str, object], values).items()}
+
     def metrics(self, name: str) -> Metrics:
         pairs = self[name]
         if not isinstance(pairs, list):
@@ -159,6 +188,23 @@ class _Found:
                 raise ValueError(f"{name} has a name twice, or one that is no text")
             metrics[key] = _number(name, value)
         return metrics
+
+
+def _written_watches(watches: Mapping[str, Watch]) -> dict[str, list[Number | str | None]]:
+    """Return the best value, the wait and the cooldown of each watch."""
+    return {
+        name: [None if watch.best is None else _written_number(watch.best), watch.wait, watch.cooldown]
+        for name, watch in watches.items()
+    }
+
+
+def _watch(value: object) -> Watch:
+    if not isinstance(value, list) or len(cast(list[object], value)) != 3:
+        raise ValueError("watches has what is no watch")
+    best, wait, cooldown = cast(list[object], value)
+    return Watch(
+        None if best is None else _number("watches", best), _count("watches", wait), _count("watches", cooldown)
+    )
 
 
 def _written(metrics: Metrics) -> list[list[Number | str]]:

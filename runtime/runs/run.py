@@ -38,6 +38,7 @@ from runtime.runs.shown.state_view import StateView
 from runtime.runs.shown.train_to_end import ShowProgress, require_progress, train_to_end
 from runtime.runs.standing import Standing
 from runtime.runs.untrained import warn_if_untrained
+from runtime.runs.watching.calls import looks_at_steps, require_callbacks, with_calls
 from runtime.usable_cores import usable_cores
 
 if TYPE_CHECKING:
@@ -278,11 +279,24 @@ class Run(metaclass=Renaming):
             )
         _require_known(call, options, TrainingOptions.__new__)
         asked = TrainingOptions(**options)
+        require_callbacks(asked.callbacks)
+        if looks_at_steps(asked.callbacks):
+            asked = asked._replace(ahead=1)
         with self.states.locks.exclusive():
             self.standing.require_no_training(call)
             events = begin_training(self.session, self.standing, asked, between)
+            if asked.callbacks:
+                events = with_calls(self, asked.callbacks, events)
             self.standing.events = weakref.ref(events)
         return events
+
+    def stop(self) -> None:
+        """End the training after the steps that were made, as if it had no further ones; for callbacks and threads.
+
+        The epoch so far is evaluated, and the best states are restored if the program keeps them. A later call of
+        `train` continues.
+        """
+        self.standing.stops = True
 
     def evaluate(
         self, data: str | Mapping[str, object] | tuple[object, ...] | None = None, *, entry: str | None = None

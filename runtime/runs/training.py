@@ -11,12 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
-from prograd_proto import program_pb2 as pb
 from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
-from runtime.errors import DataError, NonFinite, OutOfRange, ResourceLimit, SourceEnded, UsageError
+from runtime.errors import DataError, NonFinite, OutOfRange, ResourceLimit, SourceEnded
 from runtime.memory.limit import MemoryLimit
 from runtime.rows.rows import Rows
 from runtime.runs.course import Course
@@ -24,6 +21,7 @@ from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Even
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches
 from runtime.runs.position import Position
 from runtime.runs.states import States
+from runtime.runs.watching.judge import Judge
 
 if TYPE_CHECKING:
     from runtime.rows.streamed import Streamed
@@ -45,6 +43,7 @@ class Callbacks(NamedTuple):
         steps: makes several steps at once, and returns the scalars of each; returns None, without a step, if it cannot.
         evaluate: returns the metrics of the current states; it calls its argument between its steps.
         checkpoint: writes a checkpoint and returns its path; None for no checkpoints.
+        stops: returns True if the run is to end after the steps that were made.
         between: called before each step; KeyboardInterrupt or ResourceLimit from it ends the run, after a checkpoint if
             there are any.
     """
@@ -53,6 +52,7 @@ class Callbacks(NamedTuple):
     steps: RunSteps
     evaluate: Callable[[Callable[[], None]], Metrics]
     checkpoint: Callable[[], CheckpointWritten] | None
+    stops: Callable[[], bool]
     between: Callable[[], None]
 
 
@@ -64,7 +64,7 @@ class Training:
         states: states of the program.
         position: position of the run, which the training updates.
         watched: the metrics that must be finite.
-        deeds: the callbacks.
+        callbacks: the callbacks.
         memory: account that is asked for the memory of shuffling, as far as it changes.
     """
 
@@ -83,10 +83,11 @@ class Training:
         self._position = position
         self._watched = watched
         self._do = callbacks
+        self._judge = Judge(course.plan, states, position)
         self._memory = memory
         self._totals = totals = Totals(scalar_fetches(course.bindings[0]))
         self._at_once = min(course.plan.ahead, 2)
-        self._ended = False  # True if the source of the rows has ended
+        self._ended = False  # True if the source of the rows has ended, or somebody stops the run
         self._saved_at: tuple[int, int] | None = None
         self._stopped_by: BaseException | None = None
         totals.sums, totals.rows = dict(position.sums), position.summed_rows
@@ -102,6 +103,7 @@ class Training:
         self._order()
         try:
             while True:
+                self._ended = self._ended or self._do.stops()
                 if position.closed < position.steps and (self._is_at_end() or self._ended):
                     yield from self._close()
                 if position.steps >= total or position.stopped or self._ended:
@@ -120,8 +122,7 @@ class Training:
         yield from self._write_checkpoint()
         with self._states.locks.exclusive():
             self._say_what_waits()
-            self._say_what_is_kept()
-            self._restore_best()
+            self._judge.end()
 
     def _pause(self) -> None:
         try:
@@ -226,7 +227,7 @@ class Training:
         with self._states.locks.exclusive():
             events = self._closed(metrics, evaluation)
         yield events
-        if plan.every is None or position.steps % plan.every == 0:
+        if plan.every is None or position.steps % plan.every == 0 or self._is_among_best():
             yield from self._write_checkpoint()  # with these events in it, which the caller has by now
 
     def _closed(self, metrics: Metrics, evaluation: Metrics | None) -> list[Event]:
@@ -240,32 +241,16 @@ class Training:
             position.sums, position.summed_rows = {}, 0
             self._order()
         events: list[Event] = [EpochEnd(epoch, position.steps, metrics)]
+        is_best = self._judge.take(metrics, evaluation)
         if evaluation is not None and plan.evaluate is not None:
-            best = self._judge(evaluation)
             entry, split = plan.evaluate.entry, plan.evaluate.split
-            events.append(EvaluationEnd(epoch, position.steps, entry, split, evaluation, best))
+            events.append(EvaluationEnd(epoch, position.steps, entry, split, evaluation, is_best))
         return events
 
-    def _judge(self, evaluation: Metrics) -> bool:
-        """Keep the states if they are the best; count the evaluations without improvement."""
-        position, keep = self._position, self._plan.keep_best
-        position.evaluation = evaluation
-        if keep is None:
-            return False
-        if keep.metric not in evaluation:
-            raise UsageError(f"the run keeps the best {keep.metric!r}, which is no scalar of the evaluation")
-        value, best = evaluation[keep.metric], position.best_metric
-        sign = 1 if keep.direction == pb.DIRECTION_MAX else -1
-        is_best = not math.isnan(value) and (best is None or sign * value > sign * best)
-        if is_best:
-            position.best_metric, position.best_evaluation, position.stale = value, evaluation, 0
-            position.best_at = position.epoch, position.step, position.steps
-            position.best_cursor = position.cursor
-            _copy_into(position.best, self._states.arrays)
-        else:
-            position.stale += 1
-        position.stopped = 0 < self._plan.stop_after <= position.stale
-        return is_best
+    def _is_among_best(self) -> bool:
+        """Return True if the states were just judged, and are among the best whose checkpoints are kept."""
+        position = self._position
+        return position.judged == position.steps and any(steps == position.steps for _, steps in position.top)
 
     def _write_checkpoint(self) -> list[list[CheckpointWritten]]:
         """Write a checkpoint, unless there are none or the last one has this position; its event comes alone."""
@@ -286,43 +271,3 @@ class Training:
                 self._position.steps,
                 waiting[0] if len(waiting) == 1 else f"{waiting[0]} and {len(waiting) - 1} more",
             )
-
-    def _say_what_is_kept(self) -> None:
-        """Report that a run ended early, and that the states are not the last ones."""
-        position, keep = self._position, self._plan.keep_best
-        if keep is None or not position.best:
-            return
-        if position.stopped:
-            _log.info("ended early: %s was not better in the last %d evaluations", keep.metric, position.stale)
-        if position.best_at != (position.epoch, position.step, position.steps):
-            epoch, step, steps = position.best_at
-            words = keep.metric, position.best_metric
-            _log.info(
-                "the run ends with the states of epoch %d, step %d, which have the best %s: %.4g",
-                epoch + (step > 0),
-                steps,
-                *words,
-            )
-
-    def _restore_best(self) -> None:
-        """Restore the best states, and the position of the run at that time."""
-        position = self._position
-        position.reached = position.steps
-        if not position.best:
-            return
-        for name, array in position.best.items():
-            np.copyto(self._states.arrays[name], array)
-        if position.best_at != (position.epoch, position.step, position.steps):
-            position.epoch, position.step, position.steps = position.best_at
-            position.cursor = position.best_cursor
-            position.sums, position.summed_rows = {}, 0
-        position.closed, position.evaluation = position.steps, position.best_evaluation
-        position.stale, position.stopped = 0, False
-
-
-def _copy_into(copies: dict[str, Array], arrays: dict[str, Array]) -> None:
-    for name, array in arrays.items():
-        if name in copies:
-            np.copyto(copies[name], array)
-        else:
-            copies[name] = array.copy()

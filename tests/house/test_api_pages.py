@@ -20,7 +20,7 @@ DOCUMENTED = {
 """The paths that the API pages render, and the page of each."""
 
 BUILDER_MODULES = ("clipping", "initialisers", "metrics", "optimizers", "schedules", "trust_ratios")
-MODULES = (*BUILDER_MODULES, "data", "layers")
+MODULES = (*BUILDER_MODULES, "callbacks", "data", "layers")
 
 
 def resolved(path: str) -> object:

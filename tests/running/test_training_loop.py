@@ -432,7 +432,10 @@ def test_a_metric_that_is_no_scalar_cannot_be_the_best(tmp_path):
     program.entry("evaluate", x=program.block.value("x"))
     run = runtime.load(save(program, tmp_path, keep_best="x"))
     found = error_text(runtime.UsageError, lambda: list(run.events()))
-    assert found == "the run keeps the best 'x', which is no scalar of the evaluation"
+    assert found == (
+        "the run watches 'x', which is no scalar that it reports; there are loss, rate, train.loss, train.rate, "
+        "evaluate.loss"
+    )
 
 
 def test_a_program_may_have_several_training_entries(tmp_path):

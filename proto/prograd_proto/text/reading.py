@@ -166,7 +166,7 @@ class Reader:
                     line.expect("after")
                     run.stop_after = line.integer()
                 case _:
-                    raise says_nothing(word)
+                    read_stopping(line, word, run)
 
     def _evaluate(self, line: Line) -> None:
         require("run", self.program.HasField("run"))
@@ -192,6 +192,18 @@ class Reader:
         best.metric = line.name()
         for word in line.clauses():
             best.direction = line.enumerator(word, "direction", DIRECTIONS)
+
+    def _plateau(self, line: Line) -> None:
+        require("run", self.program.HasField("run"))
+        plateau = self.program.run.plateaus.add(state=line.name())
+        for word in line.clauses():
+            match word:
+                case "metric":
+                    plateau.metric = line.name()
+                case "factor" | "patience" | "min_delta" | "cooldown":
+                    read_number(line, getattr(plateau, word))
+                case _:
+                    plateau.direction = line.enumerator(word, "direction", DIRECTIONS)
 
     def _state(self, line: Line) -> None:
         self._end_block()
@@ -382,6 +394,7 @@ class Reader:
         "run": _run,
         "evaluate": _evaluate,
         "keep": _keep,
+        "plateau": _plateau,
         "state": _state,
         "external": _external,
         "imported": _imported,
@@ -399,6 +412,30 @@ class Reader:
         "fetch": _fetch,
         "location": _location,
     }
+
+
+def read_stopping(line: Line, word: str, run: pb.RunDesc) -> None:
+    """Read a clause about the end of a run and what it keeps."""
+    match word:
+        case "patience":
+            run.stop_after_setting = line.name()
+        case "delta":
+            read_number(line, run.min_delta)
+        case "checkpoints":
+            run.best_checkpoints = line.integer()
+        case "last":
+            run.keep_last = True
+        case _:
+            raise says_nothing(word)
+
+
+def read_number(line: Line, number: pb.NumberDesc) -> None:
+    """Read a number, or `of` and the name of its setting."""
+    number.SetInParent()
+    if line.accept("of"):
+        number.setting = line.name()
+    elif not line.accept("none"):
+        number.number = line.real()
 
 
 def require(what: str, is_there: bool) -> None:

@@ -114,6 +114,10 @@ def run_lines(run: pb.RunDesc) -> Iterator[str]:
         f"epochs {run.epochs}" if run.epochs else "",
         f"split {name(run.split)}" if run.split else "",
         f"stop after {run.stop_after}" if run.stop_after else "",
+        f"patience {name(run.stop_after_setting)}" if run.stop_after_setting else "",
+        f"delta {number_or_setting(run.min_delta)}" if run.HasField("min_delta") else "",
+        f"checkpoints {run.best_checkpoints}" if run.best_checkpoints else "",
+        "last" if run.keep_last else "",
     )
     if run.HasField("evaluate"):
         yield joined(
@@ -124,6 +128,31 @@ def run_lines(run: pb.RunDesc) -> Iterator[str]:
     if run.HasField("keep_best"):
         best = run.keep_best
         yield joined(f"  keep best {name(best.metric)}", clause("direction", best.direction, DIRECTIONS))
+    yield from map(plateau_line, run.plateaus)
+
+
+def plateau_line(plateau: pb.PlateauDesc) -> str:
+    """Return the line of a rate that is reduced."""
+    return joined(
+        f"  plateau {name(plateau.state)}",
+        f"metric {name(plateau.metric)}" if plateau.metric else "",
+        clause("direction", plateau.direction, DIRECTIONS),
+        *(
+            f"{field} {number_or_setting(getattr(plateau, field))}" if plateau.HasField(field) else ""
+            for field in ("factor", "patience", "min_delta", "cooldown")
+        ),
+    )
+
+
+def number_or_setting(number: pb.NumberDesc) -> str:
+    """Return a number, or `of` and the name of its setting; `none` for neither."""
+    match number.WhichOneof("source"):
+        case "number":
+            return real(number.number)
+        case "setting":
+            return f"of {name(number.setting)}"
+        case _:
+            return "none"
 
 
 def state_lines(state: pb.StateDesc, locations: Locations) -> Iterator[str]:

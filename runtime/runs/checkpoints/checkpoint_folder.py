@@ -30,7 +30,10 @@ _log = logging.getLogger("prograd")
 
 
 class CheckpointFolder:
-    """The checkpoints `step-0000000640.safetensors` of one run; only the newest `keep` are kept."""
+    """The checkpoints `step-0000000640.safetensors` of one run.
+
+    Only the newest `keep` are kept, and those of the best evaluations that the position of the run lists.
+    """
 
     def __init__(self, path: str | os.PathLike[str], *, keep: int = 3) -> None:
         if keep < 1:
@@ -113,12 +116,14 @@ class CheckpointFolder:
             _set_aside(file)
         write_checkpoint(file, program, sha256, states, position, force=True)
         self._ours = [*(other for other in self._ours if other != file), file]
-        while len(self._ours) > self._keep:
-            oldest = self._ours.pop(0)
+        best = {steps for _, steps in position.top}
+        kept = {*self._ours[-self._keep :], *(other for other in self._ours if _step(other) in best)}
+        for old in [other for other in self._ours if other not in kept]:
+            self._ours.remove(old)
             try:
-                oldest.unlink(missing_ok=True)
+                old.unlink(missing_ok=True)
             except OSError as error:
-                _log.warning("%s: this old checkpoint cannot be removed: %s", oldest, error.strerror or error)
+                _log.warning("%s: this old checkpoint cannot be removed: %s", old, error.strerror or error)
         return file
 
     def _is_whole(self, file: Path, at: int, *, force: bool) -> bool:

@@ -113,7 +113,7 @@ class Collector:
         columns = dict.fromkeys(name for row in self._rows for name in row)
         columns = {"epoch": None, "step": None} | columns
         history = History({name: [row.get(name) for row in self._rows] for name in columns})
-        best = position.best_at[0] + (position.best_at[1] > 0) if position.best else None
+        best = position.best_at[0] + (position.best_at[1] > 0) if position.best_metric is not None else None
         return TrainingResult(history, self._metrics(position, evaluate), best, self._steps, wall)
 
     def _metrics(self, position: Position, evaluate: str) -> Metrics:

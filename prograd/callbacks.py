@@ -1,0 +1,14 @@
+"""Callbacks of a training.
+
+    from prograd.callbacks import EarlyStopping
+
+    run.train(data=(x, y), validation_split=0.2, epochs=100, callbacks=[EarlyStopping(patience=5)])
+
+docs/training.md has examples of callbacks of your own.
+"""
+
+from runtime.runs.watching.callbacks import Callback as Callback
+from runtime.runs.watching.callbacks import EarlyStopping as EarlyStopping
+from runtime.runs.watching.callbacks import ReduceOnPlateau as ReduceOnPlateau
+
+__all__ = ["Callback", "EarlyStopping", "ReduceOnPlateau"]

@@ -1,0 +1,7 @@
+"""What watches a training: the judgement by metrics, and the callbacks of its caller.
+
+judge      the best states, the early end, and rates that are reduced
+watches    the best value of a metric so far, and the values since without improvement
+callbacks  the callbacks that a caller passes to a training
+calls      the calls of callbacks at the events of a training
+"""

@@ -1,0 +1,148 @@
+"""The judgement of a run by its metrics: the best states, the early end, and rates that are reduced.
+
+1. A run judges after each evaluation, or at the end of each epoch if it does not evaluate.
+2. A better value of the metric of `keep_best` keeps a copy of the states, which the end of the run restores.
+3. The run ends early after as many values without improvement as its patience.
+4. Each plateau multiplies its state after as many values without improvement as its own patience.
+
+Everything that this needs later is in the position of the run and in its states, so a run resumes bit for bit.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from prograd_proto import program_pb2 as pb
+from runtime.dtypes import Array
+from runtime.runs.metrics import Metrics, Number
+from runtime.runs.position import Position
+from runtime.runs.states import States
+from runtime.runs.watching.watches import Plateau, Watch, is_better, metric_value
+
+if TYPE_CHECKING:
+    from runtime.runs.course import Plan
+
+STOP: Final = ":stop"
+"""Name of the watch of the early end; no state has a name with a colon."""
+
+_log = logging.getLogger("prograd")
+
+
+class Judge:
+    """The judge of one training; it changes the states and the position."""
+
+    def __init__(self, plan: Plan, states: States, position: Position) -> None:
+        self._plan = plan
+        self._states = states
+        self._position = position
+
+    def take(self, metrics: Metrics, evaluation: Metrics | None) -> bool:
+        """Take the metrics of an epoch and its evaluation; return True if these states are the best so far.
+
+        Raises UsageError for a metric that is no scalar of either.
+        """
+        position, plan = self._position, self._plan
+        if evaluation is not None:
+            position.evaluation = evaluation
+        elif plan.evaluate is not None or (not plan.keep_best and not plan.plateaus):
+            return False
+        position.judged = position.steps
+        for plateau in plan.plateaus:
+            self._reduce(plateau, metric_value(plateau.metric, metrics, evaluation, plan.entries))
+        if plan.keep_best is None:
+            return False
+        value = metric_value(plan.keep_best.metric, metrics, evaluation, plan.entries)
+        higher = plan.keep_best.direction == pb.DIRECTION_MAX
+        if plan.best_checkpoints and not math.isnan(value):
+            ranked = sorted([*position.top, (value, position.steps)], key=lambda pair: -pair[0] if higher else pair[0])
+            position.top = ranked[: plan.best_checkpoints]  # of equal values, the earlier one comes first
+        return self._keep_if_best(value, evaluation or {}, higher=higher)
+
+    def end(self) -> None:
+        """Report the states that the run ends with, and restore the best ones if they are kept."""
+        self._say_what_is_kept()
+        self._restore_best()
+
+    def _keep_if_best(self, value: Number, evaluation: Metrics, *, higher: bool) -> bool:
+        position, plan = self._position, self._plan
+        is_best = is_better(value, position.best_metric, higher=higher)
+        if is_best:
+            position.best_metric, position.best_evaluation = value, evaluation
+            position.best_at = position.epoch, position.step, position.steps
+            position.best_cursor = position.cursor
+            if plan.restore_best:
+                _copy_into(position.best, self._states.arrays)
+        improved, delta = is_best, plan.stop.min_delta()
+        if delta > 0:
+            watch = position.watches.setdefault(STOP, Watch())
+            improved = watch.take(value, higher=higher, min_delta=delta)
+        position.stale = 0 if improved else position.stale + 1
+        position.stopped = 0 < plan.stop.patience() <= position.stale
+        return is_best
+
+    def _reduce(self, plateau: Plateau, value: Number) -> None:
+        """Count a value, and multiply the plateau's state if its patience is at an end."""
+        watch = self._position.watches.setdefault(plateau.state, Watch())
+        watch.take(value, higher=plateau.higher, min_delta=plateau.min_delta())
+        if watch.wait < plateau.patience():
+            return
+        state = self._states.arrays[plateau.state]
+        before = state.item()
+        state[...] = max(before * plateau.factor(), min(plateau.least, before))
+        _log.info(
+            "%s was not better in the last %d: %s is %.4g from step %d on, before it was %.4g",
+            plateau.metric,
+            watch.wait,
+            plateau.state,
+            state.item(),
+            self._position.steps + 1,
+            before,
+        )
+        watch.wait, watch.cooldown = 0, int(plateau.cooldown())
+
+    def _say_what_is_kept(self) -> None:
+        """Report that a run ended early, and that the states are not the last ones."""
+        position, keep = self._position, self._plan.keep_best
+        if keep is None:
+            return
+        if position.stopped:
+            _log.info("ended early: %s was not better in the last %d evaluations", keep.metric, position.stale)
+        if position.best and position.best_at != (position.epoch, position.step, position.steps):
+            epoch, step, steps = position.best_at
+            words = keep.metric, position.best_metric
+            _log.info(
+                "the run ends with the states of epoch %d, step %d, which have the best %s: %.4g",
+                epoch + (step > 0),
+                steps,
+                *words,
+            )
+
+    def _restore_best(self) -> None:
+        """Restore the best states, and the position of the run at that time."""
+        position = self._position
+        position.reached = position.steps
+        if not position.best:
+            return
+        for name, array in position.best.items():
+            np.copyto(self._states.arrays[name], array)
+        if position.best_at != (position.epoch, position.step, position.steps):
+            position.epoch, position.step, position.steps = position.best_at
+            position.cursor = position.best_cursor
+            position.sums, position.summed_rows = {}, 0
+        position.closed, position.evaluation = position.steps, position.best_evaluation
+        position.stale, position.stopped = 0, False
+        for watch in position.watches.values():
+            watch.wait = watch.cooldown = 0
+
+
+def _copy_into(copies: dict[str, Array], arrays: Mapping[str, Array]) -> None:
+    for name, array in arrays.items():
+        if name in copies:
+            np.copyto(copies[name], array)
+        else:
+            copies[name] = array.copy()
