@@ -8,8 +8,7 @@ from compiler.build.asked_names import require_names
 from compiler.build.well_formed import well_formed
 from prograd_proto import ProgramError
 from prograd_proto.identity import program_sha256
-from prograd_proto.printable import result_line
-from runtime.command_line.streams import put
+from runtime.command_line.results import put_result
 from runtime.step import check_plans
 from runtime.target import TARGET
 
@@ -25,4 +24,4 @@ def check(options: argparse.Namespace) -> None:
     ops = sum(len(block.ops) for block in program.blocks)
     names = ",".join(entry.name for entry in program.entries)
     fields = [("ops", ops), ("states", len(program.states)), ("entries", names)]
-    put(result_line("OK", [*fields, ("program_sha256", program_sha256(program))]))
+    put_result(options, "OK", [*fields, ("program_sha256", program_sha256(program))])

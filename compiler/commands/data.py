@@ -9,7 +9,7 @@ from compiler.data.options import PackOptions, options_of
 from compiler.data.pack import packed, packed_like
 from compiler.data.show import lines_of
 from compiler.data.write import write
-from prograd_proto.printable import result_line
+from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 from runtime.errors import UsageError
 from runtime.rows.encoding.encoding import Encoding
@@ -33,7 +33,7 @@ def pack(options: argparse.Namespace) -> None:
         force=options.force,
     )
     splits = [(name, len(numbers)) for name, numbers in found.splits.items()]
-    put(result_line("OK", [("rows", found.rows), ("arrays", ",".join(found.arrays)), *splits]))
+    put_result(options, "OK", [("rows", found.rows), ("arrays", ",".join(found.arrays)), *splits])
 
 
 def show(options: argparse.Namespace) -> None:

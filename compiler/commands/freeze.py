@@ -14,9 +14,8 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import save
 from prograd_proto.identity import program_sha256
-from prograd_proto.printable import result_line
 from registry.errors import OpError
-from runtime.command_line.streams import put
+from runtime.command_line.results import put_result
 from runtime.step import spills
 
 
@@ -46,7 +45,7 @@ def _write_marked(options: argparse.Namespace, *, trainable: bool) -> None:
     note_files(options, options.output, files)
     if planned:
         note(options, f"note: the plan of {options.program} in a budget is not kept; plan anew")
-    put(result_line("OK", [("states", ",".join(names)), ("program_sha256", program_sha256(program))]))
+    put_result(options, "OK", [("states", ",".join(names)), ("program_sha256", program_sha256(program))])
 
 
 def _require_sources(program: pb.ProgramDesc) -> None:

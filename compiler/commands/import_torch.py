@@ -14,7 +14,7 @@ from compiler.commands.chosen_entry import sizes_given
 from compiler.commands.notes import note
 from compiler.errors import CompileError, UsageError
 from compiler.frontends.torch import from_torch
-from prograd_proto.printable import result_line
+from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 
 EXAMPLE_SIZE = 2
@@ -37,7 +37,7 @@ def import_torch(options: argparse.Namespace) -> int | None:
     for name in compiled.arrays:
         note(options, f"note: the weights are in {name}, which must lie beside {options.output}")
     states = sum(bool(state.imported.names) for state in compiled.desc.states)
-    put(result_line("OK", [("states", str(states)), ("program_sha256", compiled.sha256)]))
+    put_result(options, "OK", [("states", str(states)), ("program_sha256", compiled.sha256)])
     return None
 
 

@@ -14,8 +14,9 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.files import copy_of, parse, read, save, write
 from prograd_proto.identity import program_sha256
-from prograd_proto.printable import result_line, sentence
+from prograd_proto.printable import sentence
 from prograd_proto.upgrades import upgrade as upgrade_message
+from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 
 
@@ -39,7 +40,7 @@ def upgrade(options: argparse.Namespace) -> None:
     elif options.output is not None:
         write(raw, options.output, force=options.force)
     put("\n".join(map(sentence, changes or ["nothing to do: format and operators are those of today"])))
-    put(result_line("OK", [("changes", len(changes)), ("program_sha256", program_sha256(after))]))
+    put_result(options, "OK", [("changes", len(changes)), ("program_sha256", program_sha256(after))])
 
 
 def changes_in_words(before: pb.ProgramDesc, after: pb.ProgramDesc) -> Iterator[str]:

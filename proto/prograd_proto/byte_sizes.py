@@ -23,3 +23,11 @@ def byte_size(text: str) -> int:
     if match is None or match[2].upper() not in _FACTOR:
         raise ValueError(f"{text[:40]!r} is not a size as 1.5MiB, 1GB or 1000000")
     return int(Fraction(match[1]) * _FACTOR[match[2].upper()])
+
+
+def in_units(count: int) -> str:
+    """Return a number of bytes in the largest IEC unit below it, with a digit after the point: `1.5 MiB`."""
+    for power, prefix in ((4, "T"), (3, "G"), (2, "M"), (1, "K")):
+        if count >= 1024**power:
+            return f"{count / 1024**power:.1f} {prefix}iB"
+    return f"{count} B"

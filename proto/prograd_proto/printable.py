@@ -43,12 +43,17 @@ def word(text: str) -> str:
 
 def result_line(verdict: str, fields: Iterable[tuple[str, object]]) -> str:
     """Return a word, then names and values without spaces: `OK entry=train loss=0.0213`."""
-    return " ".join([verdict, *(f"{field_name(name)}={_value(value)}" for name, value in fields)])
+    return " ".join([verdict, *(f"{field_name(name)}={value_word(value)}" for name, value in fields)])
 
 
 def field_name(text: str) -> str:
     """Return the text as the name of a field in a result line."""
     return word(text).replace("=", "_")
+
+
+def value_word(value: object) -> str:
+    """Return a value as a result line has it: six digits of a float, and no spaces."""
+    return f"{value:.6g}" if isinstance(value, float) else word(str(value))
 
 
 def use_escapes_on_output() -> None:
@@ -57,10 +62,6 @@ def use_escapes_on_output() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="prograd")
-
-
-def _value(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else word(str(value))
 
 
 def _shortened(text: str, most: int) -> str:

@@ -16,6 +16,8 @@ from runtime.files.output import unwritable
 
 STDOUT: Final = "stdout"
 
+_COLUMNS: Final = 80  # of a terminal that does not report its size, as those of some programs
+
 
 def put(text: str) -> None:
     """Print a result.
@@ -63,20 +65,20 @@ class Forgiving:
         return getattr(sys.stderr, name)
 
 
-def is_terminal() -> bool:
-    """Return True if stderr is a terminal."""
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Return True if a stream, by default stderr, is a terminal."""
     try:
-        return sys.stderr.isatty()
+        return (sys.stderr if stream is None else stream).isatty()
     except (AttributeError, ValueError):
         return False
 
 
-def is_without_size() -> bool:
-    """Return True if stderr is a terminal that reports 0 lines or columns, as those of some programs do."""
+def columns(stream: TextIO | None = None) -> int:
+    """Return the columns of the terminal of a stream, by default stderr; 80 if it does not report them."""
     try:
-        return not all(os.get_terminal_size(sys.stderr.fileno()))
+        return os.get_terminal_size((sys.stderr if stream is None else stream).fileno()).columns or _COLUMNS
     except (OSError, AttributeError, ValueError):
-        return False
+        return _COLUMNS
 
 
 def open_missing() -> None:

@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from prograd_proto.printable import MAX_WORD_CHARACTERS, result_line, sentence
+from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from runtime.command_line.ending import EXIT_DONE
+from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 from runtime.commands.arrays.feeds import read_feeds
 from runtime.commands.profile import rows_or_zeros
@@ -162,7 +163,7 @@ def _print(
             f"{len(groups) - MAX_SHOWN_GROUPS} more"
         )
     put("")
-    put(result_line("OK", [("entry", first.bound.name), *rows[0].items(), *engine_fields(first.run)[1:]]))
+    put_result(options, "OK", [("entry", first.bound.name), *rows[0].items(), *engine_fields(first.run)[1:]])
 
 
 class Group(NamedTuple):

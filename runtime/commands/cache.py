@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from prograd_proto.printable import result_line, sentence
+from prograd_proto.printable import sentence
 from runtime.command_line.ending import EXIT_DONE
+from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 from runtime.engines.native.cache.entries import MAX_CACHE_BYTES, CacheFile, clear, kept
 from runtime.engines.native.cache.folder import cache_folder, why_unsafe
@@ -32,11 +33,8 @@ def cache(options: argparse.Namespace) -> int:
     for line in () if options.clear or options.quiet else _table(files):
         put(line)
     fields = [("files", len(files)), ("bytes", sum(file.nbytes for file in files))]
-    put(
-        result_line(
-            "REMOVED" if options.clear else "KEPT", [*fields, ("most", MAX_CACHE_BYTES), ("folder", folder or "")]
-        )
-    )
+    verdict = "REMOVED" if options.clear else "KEPT"
+    put_result(options, verdict, [*fields, ("most", MAX_CACHE_BYTES), ("folder", folder or "")])
     return EXIT_DONE
 
 

@@ -10,10 +10,9 @@ from prograd_proto import ProgramError, type_of
 from prograd_proto.files import load
 from prograd_proto.identity import program_sha256
 from prograd_proto.lifespans import held
-from prograd_proto.printable import result_line
 from runtime.check import bound_blocks, check_program
 from runtime.command_line.ending import EXIT_DONE
-from runtime.command_line.streams import put
+from runtime.command_line.results import put_result
 from runtime.files.program_files import verified_file
 from runtime.step import check_plans
 from runtime.target import TARGET
@@ -38,5 +37,5 @@ def check(options: argparse.Namespace) -> int:
         ("state", sum(type_of(state).nbytes for state in held(program))),
         ("program_sha256", program_sha256(program)),
     )
-    put(result_line("OK", fields))
+    put_result(options, "OK", fields)
     return EXIT_DONE

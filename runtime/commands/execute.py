@@ -11,10 +11,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prograd_proto.lifespans import trains
-from prograd_proto.printable import result_line
 from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
 from runtime.command_line.outputs import require_free
-from runtime.command_line.streams import put
+from runtime.command_line.results import put_result
 from runtime.commands.arrays.decoding import asked_columns, decoded
 from runtime.commands.arrays.feeds import read_feeds, texts_as_bytes
 from runtime.commands.arrays.fetches import differences, expectations, give, wanted_fetches
@@ -85,7 +84,7 @@ def _execute(options: argparse.Namespace) -> int:
         record(options, run, dict(fields))
     for failure in failures:
         options.say(failure)
-    put(result_line("FAILED" if failures else "OK", fields))
+    put_result(options, "FAILED" if failures else "OK", fields)
     return EXIT_FAILED if failures else EXIT_DONE
 
 

@@ -8,11 +8,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from prograd_proto.printable import result_line
 from prograd_proto.spelling import closest
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.outputs import require_free
-from runtime.command_line.streams import put
+from runtime.command_line.results import put_result
 from runtime.errors import UsageError
 from runtime.files.output import write_output
 from runtime.files.tensor_files import read_npy
@@ -43,7 +42,7 @@ def plot(options: argparse.Namespace) -> int:
     figure = page(curves, [Table(path.stem, read_npy(path)) for path in tables], spreads)
     write_output(options.o, written(figure, options.o.suffix), force=options.force)
     drawn = [("curves", len(curves)), ("histograms", len(spreads)), ("tables", len(tables))]
-    put(result_line("OK", [("runs", len(reports)), *drawn, ("o", options.o)]))
+    put_result(options, "OK", [("runs", len(reports)), *drawn, ("o", options.o)])
     return EXIT_DONE
 
 

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.printable import MAX_WORD_CHARACTERS, result_line, sentence
+from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.outputs import require_free
+from runtime.command_line.results import put_result
 from runtime.command_line.streams import put, say
 from runtime.commands.arrays.feeds import read_feeds
 from runtime.commands.loaded import loaded_run
@@ -169,7 +170,7 @@ def _print(options: argparse.Namespace, run: Run, bound: BoundEntry, executor: E
         *engine_fields(run),
         ("threads", run.session.threads),
     ]
-    put(result_line("OK", fields))
+    put_result(options, "OK", fields)
 
 
 def _rates(bound: BoundEntry, measured: Measured) -> list[tuple[str, object]]:

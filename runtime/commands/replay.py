@@ -10,10 +10,9 @@ from tempfile import TemporaryDirectory
 
 from prograd_proto.files import load
 from prograd_proto.identity import program_sha256
-from prograd_proto.printable import result_line
 from prograd_proto.regular_files import open_regular
 from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
-from runtime.command_line.streams import put
+from runtime.command_line.results import put_result
 from runtime.command_line.values import number
 from runtime.commands.execute import perform
 from runtime.engines.choice import with_instructions
@@ -33,7 +32,7 @@ def replay(options: argparse.Namespace) -> int:
         other = _other_files(options, record)
         if other:
             options.say(other)
-            put(result_line("FAILED", [("state_sha256", "none")]))
+            put_result(options, "FAILED", [("state_sha256", "none")])
             return EXIT_FAILED
     expected = options.expect_sha256 if record is None else record.state_sha256
     with TemporaryDirectory() as folder:
@@ -48,7 +47,7 @@ def replay(options: argparse.Namespace) -> int:
             failures += _other_metrics(options.metrics, options.expect_metrics)
     for failure in failures:
         options.say(failure)
-    put(result_line("FAILED" if failures else "OK", done.fields))
+    put_result(options, "FAILED" if failures else "OK", done.fields)
     return EXIT_FAILED if failures else EXIT_DONE
 
 

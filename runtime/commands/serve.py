@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 
-from prograd_proto.printable import MAX_WORD_CHARACTERS, result_line, sentence
+from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from runtime.command_line.ending import EXIT_DONE
-from runtime.command_line.streams import put
+from runtime.command_line.results import put_result
 from runtime.commands.loaded import loaded_run
 from runtime.errors import UsageError
 from runtime.memory.limit import peak_rss
@@ -38,7 +38,7 @@ def serve(options: argparse.Namespace) -> int:
 
     def ready() -> None:
         options.interrupts.hold(stop.at_signal)
-        put(result_line("READY", [("url", url), *said.items()]))
+        put_result(options, "READY", [("url", url), *said.items()])
         if not options.quiet:
             options.say(
                 f"entry {entry!r} of {sentence(run.program.name, MAX_WORD_CHARACTERS)!r} is at {url}; Ctrl-C ends it"
@@ -61,7 +61,7 @@ def serve(options: argparse.Namespace) -> int:
     if not done.is_whole:
         options.interrupts.check()
     fields = [*vars(done.counts).items(), ("computed", predictor.computed), ("wall", f"{perf_counter() - start:.3f}")]
-    put(result_line("OK", [("entry", entry), *fields, ("rss", peak_rss())]))
+    put_result(options, "OK", [("entry", entry), *fields, ("rss", peak_rss())])
     return EXIT_DONE
 
 

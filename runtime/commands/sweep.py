@@ -12,11 +12,11 @@ from typing import TextIO
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load
-from prograd_proto.printable import result_line
 from prograd_proto.settings import settings_among
 from runtime.check.settings import check_settings
 from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
 from runtime.command_line.outputs import require_free
+from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 from runtime.commands.sweeps.runs import Number, Outcome, Trial, outcomes, trials
 from runtime.commands.sweeps.seeds import seed_table
@@ -61,7 +61,7 @@ def sweep(options: argparse.Namespace) -> int:
     if failed < len(done) and name:
         best = in_order(program, done)[0]
         fields += [("best", best.trial.number), (name, best.fields.get(name, "none"))]
-    put(result_line("FAILED" if failed else "OK", [*fields, ("wall", f"{perf_counter() - start:.3f}")]))
+    put_result(options, "FAILED" if failed else "OK", [*fields, ("wall", f"{perf_counter() - start:.3f}")])
     return EXIT_FAILED if failed else EXIT_DONE
 
 

@@ -14,8 +14,8 @@ from compiler.errors import UsageError
 from compiler.frontends.onnx.from_onnx import from_onnx
 from compiler.train import optimizers
 from prograd_proto import program_pb2 as pb
-from prograd_proto.printable import result_line
 from registry import Value, ops
+from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 
 LOSSES = {
@@ -46,7 +46,7 @@ def import_onnx(options: argparse.Namespace) -> int | None:
     for name in compiled.arrays:
         note(options, f"note: the weights are in {name}, which must lie beside {options.output}")
     states = sum(bool(state.imported.names) for state in compiled.desc.states)
-    put(result_line("OK", [("states", str(states)), ("program_sha256", compiled.sha256)]))
+    put_result(options, "OK", [("states", str(states)), ("program_sha256", compiled.sha256)])
     return None
 
 
