@@ -19,7 +19,8 @@ lowering/  a package of its own: from a block to groups with offsets in memory, 
 emit/      a package of its own: from groups to functions
 lower      the lowering of a block by all passes
 explain    lowering and its result in words
-control_code the blocks inside ops as phases between actions
+control_phases the phases of an op with blocks, between actions
+control_code the tables of a step and of the blocks inside its ops
 assemble   from a lowered block to NativeCode
 
 Files that a change touches, besides tests and pages:

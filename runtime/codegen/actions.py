@@ -79,6 +79,9 @@ USED_WORDS: Final = (
 )
 """For each opcode, the columns among `a`, `b`, `c` and `d` that hold numbers of words."""
 
+WRITING: Final = (LINK, ROW, SET, ADD, LOAD, LOAD_BYTE, TOGGLE, LIMIT, PAUSE)
+"""Actions that set the word `a`."""
+
 JUMPS: Final = (JUMP, JUMP_IF_ZERO, JUMP_IF_DONE)
 
 

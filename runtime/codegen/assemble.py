@@ -22,12 +22,14 @@ from runtime.codegen.code import (
     CHUNK_COLUMNS,
     FILE,
     FIXED_BASES,
+    LOOP_STEP,
     PACKED,
     FeedPlace,
     HostOp,
     NativeCode,
 )
-from runtime.codegen.control_code import ControlCode, Phase
+from runtime.codegen.control_code import ControlCode
+from runtime.codegen.control_phases import Phase
 from runtime.codegen.emit.code import CodeSource, emit
 from runtime.codegen.ir import Module
 from runtime.codegen.lowering.chunks import Chunk, ItemRange, item_ranges
@@ -284,7 +286,7 @@ def _records(chunks: Sequence[Chunk], numbers: Mapping[int, Sequence[int]]) -> A
     for position, (first, *others) in enumerate(chunks):
         further = [len(chunks) + len(rest) - position, *[1] * (len(others) - 1), 0] if others else [0]
         first, *others = (
-            (numbers[s.group][s.step], s.group, s.start, s.stop, on)
+            (LOOP_STEP if s.step == LOOP_STEP else numbers[s.group][s.step], s.group, s.start, s.stop, on)
             for s, on in zip((first, *others), further, strict=True)
         )
         heads.append(first)

@@ -32,6 +32,17 @@ CHUNK_COLUMNS: Final = 5
 record, 0 if this one is its last."""
 
 
+LOOP_STEP: Final = -1
+"""The number of a kernel step, and of a function, in a record of iterations that threads share: its work items are
+iterations. Its group is the op of the loop, whose table has `LOOP_WORDS` numbers."""
+
+LOOP_WORDS: Final = 8
+"""Numbers in the table of an op of control flow: phases from that of the record to the first copy of the block, and the
+phases of a copy; the word with the row of the first copy, and the number of words to that of the next one; the words
+with the first iteration of the round, with the number of iterations, and with the row of that first iteration; and the
+rows from one iteration to the next, 1 or -1. All are 0 if threads do not share the iterations."""
+
+
 class FeedPlace(NamedTuple):
     """A feed and its place in the arena.
 
@@ -310,8 +321,10 @@ class NativeCode:
         parts: list[str] = []
         further = 1
         while further:
-            function, group, start, stop, further = self.chunks[chunk].tolist()
-            parts.append(f"{self.functions[function]}(group {group}, {start}:{stop})")
+            record: list[int] = self.chunks[chunk].tolist()
+            function, group, start, stop, further = record
+            name = "iterations" if function == LOOP_STEP else self.functions[function]
+            parts.append(f"{name}(group {group}, {start}:{stop})")
             chunk += further
         return " then ".join(parts)
 

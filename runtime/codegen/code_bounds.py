@@ -13,8 +13,8 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES
-from runtime.codegen.actions import CLEAR, COPY, HOST, JUMPS, LIMIT, LINK, PAUSE, ROW, USED_WORDS
-from runtime.codegen.code import ADDRESS_BYTES, CHECK, NUMBER, InnerHostOp, NativeCode
+from runtime.codegen.actions import CLEAR, COPY, HOST, JUMPS, LIMIT, LINK, PAUSE, ROW, USED_WORDS, WRITING
+from runtime.codegen.code import ADDRESS_BYTES, CHECK, LOOP_STEP, LOOP_WORDS, NUMBER, InnerHostOp, NativeCode
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
 
@@ -174,12 +174,13 @@ def _fits_schedule(code: NativeCode) -> bool:
     following = np.arange(len(chunks)) + chunks[:, 4]
     start, stop = code.packing
     return (
-        _in_range(chunks[:, 0], len(code.functions))
+        _in_range(chunks[chunks[:, 0] != LOOP_STEP, 0], len(code.functions))
         and _in_range(chunks[:, 1], groups)
         and bool((chunks[:, 2] >= 0).all() and (chunks[:, 2] <= chunks[:, 3]).all())
         and bool((chunks[:, 4] >= 0).all())
         and _in_range(following, len(chunks))
         and _are_phases(code)
+        and all(_fits_shared_loop(code, *place) for place in _shared_loops(code))
         and code.phase_count <= start <= stop == len(code.phases)
         and all(_are_segments(table, code) for table in (code.segments, code.group_segments))
         and len(code.group_segments) == code.group_count
@@ -192,6 +193,32 @@ def _are_phases(code: NativeCode) -> bool:
     first, count, of_actions = code.phases[has_chunks, 0], code.phases[has_chunks, 1], code.phases[~has_chunks]
     return _are_ranges(first, first + count, len(code.chunks)) and _are_ranges(
         of_actions[:, 0], of_actions[:, 0] - of_actions[:, 1], len(code.actions)
+    )
+
+
+def _shared_loops(code: NativeCode) -> Iterator[tuple[int, int]]:
+    """Yield the phase and the group of each loop whose iterations threads share."""
+    for number, (first, count) in enumerate(code.phases.tolist()):
+        for function, group, *_ in code.chunks[first : first + max(count, 0)].tolist():
+            if function == LOOP_STEP:
+                yield number, group
+
+
+def _fits_shared_loop(code: NativeCode, phase: int, group: int) -> bool:
+    """Return True if the copies of the loop's block have phases and words, and no action changes where these are."""
+    start = int(code.table_starts[group])
+    table = code.words[start : start + LOOP_WORDS]
+    if len(table) < LOOP_WORDS or (table[:, 0] != NUMBER).any():
+        return False
+    distance, count, row, apart, *words, _ = table[:, 1].tolist()
+    rows = [row + thread * apart for thread in range(code.threads)]
+    written = code.actions[np.isin(code.actions[:, 0], WRITING), 1]
+    return (
+        distance > 0
+        and count > 0
+        and phase + distance + code.threads * count <= len(code.phases)
+        and _are_indices((*rows, *words), len(code.words))
+        and not ((written >= start) & (written < start + LOOP_WORDS)).any()
     )
 
 

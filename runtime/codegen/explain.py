@@ -9,6 +9,7 @@ from typing import Final
 from prograd_proto.spelling import closest
 from runtime.codegen.emit.code import emit
 from runtime.codegen.lowering.chunks import item_ranges
+from runtime.codegen.lowering.control import copies_of_block
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Node
@@ -85,7 +86,8 @@ def _groups(block: LoweredBlock) -> Iterator[str]:
             phase = block.phases.first[i]
             yield f"phase {phase + 1}"
         group = block.groups[i]
-        yield f"  {_domain(block, group):>16}  {group.label}{_stored(block, i)}{_work(block, i)}{_chunks(block, i)}"
+        work = f"{_work(block, i)}{_chunks(block, i)}{_shared(block, i)}"
+        yield f"  {_domain(block, group):>16}  {group.label}{_stored(block, i)}{work}"
         for node in group.nodes:
             yield from _bodies(block, node)
 
@@ -137,6 +139,13 @@ def _chunks(block: LoweredBlock, i: int) -> str:
     rest = steps[1:] if others else steps
     count = sum(len(item_ranges(kernel_step, block.threads)) for kernel_step in rest)
     return of_chain + (f"{' and' * bool(others)} in {_counted(count, 'chunk')}" if rest else "")
+
+
+def _shared(block: LoweredBlock, i: int) -> str:
+    """Return that threads share the iterations of a group that is a loop."""
+    is_placed = block.is_control(block.groups[i]) and bool(block.memory.stored)
+    copies = copies_of_block(block, block.groups[i].nodes[0].op) if is_placed else 1
+    return f"; {copies} threads share its iterations, each with a copy of the block's memory" if copies > 1 else ""
 
 
 def _memory(block: LoweredBlock) -> Iterator[str]:

@@ -16,8 +16,8 @@ from compiler import Program, ops, sgd
 from prograd_proto import program_pb2 as pb
 from registry import Value
 from runtime import Run
-from runtime.codegen.control_code import cycles_of
 from runtime.codegen.costs import MIN_ITERATION_CYCLES
+from runtime.codegen.lowering.control import cycles_of
 from runtime.engines.choice import ENGINES
 from runtime.engines.engine import EngineOptions
 from runtime.engines.native.cpu import this_machine

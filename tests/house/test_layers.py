@@ -100,8 +100,9 @@ CODEGEN = {
     "emit": {"machine", "board", "actions", "code", "costs", "ir", "math", "kernels", "rules", "lowering"},
     "lower": {"machine", "rules", "lowering", "emit"},
     "explain": {"rules", "lowering", "emit", "lower"},
-    "control_code": {"actions", "code", "costs", "lowering"},
-    "assemble": {"machine", "actions", "code", "control_code", "ir", "rules", "lowering", "emit"},
+    "control_phases": {"actions", "code", "costs", "lowering"},
+    "control_code": {"actions", "code", "control_phases", "lowering"},
+    "assemble": {"machine", "actions", "code", "control_phases", "control_code", "ir", "rules", "lowering", "emit"},
 }
 """By package or module of `runtime.codegen`, the others of it that its files may import."""
 

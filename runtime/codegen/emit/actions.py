@@ -39,6 +39,7 @@ class Interpreter(NamedTuple):
         words: address of the words of all tables.
         phase: number of the phase whose actions are run.
         next_phase: address of the number of the phase that follows.
+        may_return: False in a loop whose iterations threads share: no thread returns to the caller there.
     """
 
     f: Function
@@ -46,6 +47,7 @@ class Interpreter(NamedTuple):
     words: Value
     phase: Value
     next_phase: Value
+    may_return: bool = True
 
     def load(self, word: Value) -> Value:
         """Return a word."""
@@ -76,6 +78,8 @@ def run_actions(machine: Interpreter, first: Value, count: Value) -> None:
         opcode, *numbers = (f.load(record, column) for column in range(ACTION_COLUMNS))
         with f.forever() as choosing:
             for number, write in _WRITERS.items():
+                if number in _RETURNING and not machine.may_return:
+                    continue
                 is_it = opcode.equal(number)
                 with f.when(is_it):
                     write(machine, _Numbers(*numbers))
@@ -191,3 +195,6 @@ _WRITERS: Final[Mapping[int, Callable[[Interpreter, _Numbers], None]]] = {
     HOST: _host,
 }
 """The functions that write each action, the frequent ones first."""
+
+_RETURNING: Final = (PAUSE, HOST)
+"""Actions after which the driver may return to its caller."""

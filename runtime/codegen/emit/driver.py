@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.actions import ACTION_COLUMNS
 from runtime.codegen.board import ACTIONS, ALARM, BUSY, CLAIM, COUNT_BITS, DONE, MAX_CHUNKS, PAUSED, STOP, WORDS
-from runtime.codegen.code import CHUNK_COLUMNS
+from runtime.codegen.code import CHUNK_COLUMNS, LOOP_WORDS
 from runtime.codegen.emit.actions import Interpreter, copy_bytes, run_actions
 from runtime.codegen.ir import INT64, UINT8, Function, Index, Module, Value, pointer
 from runtime.codegen.ir.words import minimum, where
@@ -34,6 +34,15 @@ ROWS_WORDS, PLACE_WORDS = 3, 2
 """Words of the head of a table of rows that are read in place, and of each address that leads to them."""
 
 
+class _Tables(NamedTuple):
+    """A function under construction, and the addresses of the board, of the phases and of the chunks in it."""
+
+    f: Function
+    board: Value
+    phases: Value
+    chunks: Value
+
+
 class _Claim(NamedTuple):
     phase: Value
     start: Value
@@ -41,7 +50,7 @@ class _Claim(NamedTuple):
 
 
 def write_driver(module: Module) -> None:
-    """Write five functions.
+    """Write five functions and `iterate`, which they call.
 
     drive(board, phases, chunks, first phase, phase after the last, threads, yield): runs these phases, but none after
     one in which a runtime check of a chunk failed. repeat(board, phases, chunks, first phase, phase after the last,
@@ -53,6 +62,7 @@ def write_driver(module: Module) -> None:
     steps; the number of steps before the first failed check; the word with the position of a step's first row, and its
     increment; the number of results that are kept, and the source, the destination and the bytes of each.
     """
+    _iterate(module)
     _drive(module)
     _repeat(module)
     _help(module)
@@ -119,6 +129,7 @@ def _drive(module: Module) -> None:
     f = module.function("drive", [words, words, words, INT64, INT64, INT64, words])
     board, phases, chunks, first, last, threads, give_way = f.arguments
     mine, spins, next_phase = f.local(), f.local(), f.local()
+    place = _Tables(f, board, phases, chunks)
     zero, alarm = f.index(0), f.address_at(board, ALARM, INT64)
     table, actions = f.address_at(board, WORDS, INT64), f.address_at(board, ACTIONS, INT64)
     f.atomic_store(1, board + BUSY)
@@ -132,7 +143,7 @@ def _drive(module: Module) -> None:
         interpreter = Interpreter(f, board, table, phase, next_phase)
         with f.when(alone):
             for chunk in f.range(0, count):
-                _run(f, chunks, begin + chunk, zero)
+                _run(place, begin + chunk, phase, zero)
             run_actions(interpreter, actions + begin * ACTION_COLUMNS, zero - count)
         with f.when(~alone):
             f.store(zero, mine)
@@ -142,7 +153,7 @@ def _drive(module: Module) -> None:
             with f.forever() as taking:
                 claim = _read(f.atomic_add(board + CLAIM, 1))
                 taking.end_if(claim.start + claim.end >= count)
-                _run(f, chunks, begin + claim.start, zero)
+                _run(place, begin + claim.start, phase, zero)
                 f.store(f.load(mine) + 1, mine)
             with f.forever() as waiting:
                 waiting.end_if((f.atomic_load(board + DONE) + f.load(mine)).equal(count))
@@ -168,7 +179,7 @@ def _help(module: Module) -> None:
             begin, count = (f.load(phases, mine.phase * PHASE_WORDS + i) for i in range(2))
             with f.when(mine.start + mine.end < count):
                 chunk = where(from_end, count - 1 - mine.end, mine.start)
-                _run(f, chunks, begin + chunk, thread)
+                _run(_Tables(f, board, phases, chunks), begin + chunk, mine.phase, thread)
                 f.atomic_add(board + DONE, 1)
                 f.store(f.index(0), idle)
         with f.when(~is_open):
@@ -183,15 +194,56 @@ def _read(word: Value) -> _Claim:
     return _Claim(word >> 2 * COUNT_BITS, word & MAX_CHUNKS, (word >> COUNT_BITS) & MAX_CHUNKS)
 
 
-def _run(f: Function, chunks: Value, number: Index, thread: Value) -> None:
-    """Run a chunk and the records after it."""
+def _run(tables: _Tables, number: Index, phase: Value, thread: Value) -> None:
+    """Run a chunk of a phase and the records after it."""
+    f, board, phases, chunks = tables
     records = f.repeat([f.index(number)])
     for [index] in records:
         record = chunks + index * CHUNK_WORDS
-        function, table = f.address_at(record, 0, INT64), f.address_at(record, 1, INT64)
-        f.call_at(function, table, f.load(record, 2), f.load(record, 3), thread)
+        is_loop = f.load(record, 0).equal(0)
+        with f.when(is_loop):
+            f.call("iterate", board, phases, chunks, phase, record, thread)
+        with f.when(~is_loop):
+            _compute(f, record, thread)
         further = f.load(record, 4)
         records.carry([index + further], further.not_equal(0))
+
+
+def _compute(f: Function, record: Value, thread: Value) -> None:
+    """Call the function of a record."""
+    function, table = f.address_at(record, 0, INT64), f.address_at(record, 1, INT64)
+    f.call_at(function, table, f.load(record, 2), f.load(record, 3), thread)
+
+
+def _iterate(module: Module) -> None:
+    """Run iterations of a loop in the thread's own copy of its block; see `code.LOOP_WORDS`."""
+    words = pointer(INT64)
+    f = module.function("iterate", [words, words, words, INT64, words, INT64], public=False)
+    board, phases, chunks, phase, record, thread = f.arguments
+    next_phase, zero = f.local(), f.index(0)
+    numbers = f.address_at(record, 1, INT64)
+    distance, count, row, apart, begun, trips, first_row, step = (f.load(numbers, i) for i in range(LOOP_WORDS))
+    table, actions = f.address_at(board, WORDS, INT64), f.address_at(board, ACTIONS, INT64)
+    first = phase + distance + thread * count
+    row = row + thread * apart
+    stop = minimum(f.load(record, 3), f.load(table, trips) - f.load(table, begun))
+    for item in f.range(f.load(record, 2), stop):
+        f.store(f.load(table, first_row) + f.index(item) * step, table, row)
+        f.store(first, next_phase)
+        with f.forever() as running:
+            here = f.load(next_phase)
+            running.end_if(here >= first + count)
+            begin, size = (f.load(phases, here * PHASE_WORDS + i) for i in range(2))
+            f.store(here + 1, next_phase)
+            for chunk in f.range(0, size):
+                records = f.repeat([begin + chunk])
+                for [index] in records:
+                    _compute(f, chunks + index * CHUNK_WORDS, zero)
+                    further = f.load(chunks + index * CHUNK_WORDS, 4)
+                    records.carry([index + further], further.not_equal(0))
+            interpreter = Interpreter(f, board, table, here, next_phase, may_return=False)
+            run_actions(interpreter, actions + begin * ACTION_COLUMNS, zero - size)
+    f.end()
 
 
 def _wait(f: Function, count: Value, most: Value, give_way: Value) -> None:

@@ -9,13 +9,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple, cast
 
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks.control import COND, WHILE, Layout, layout_of
+from prograd_proto.blocks.control import COND, SCAN, WHILE, Layout, layout_of
+from runtime.codegen.costs import (
+    MAX_COMBINED_LOOP_CYCLES,
+    MAX_CYCLES_BETWEEN_SIGNALS,
+    MIN_CHUNK_CYCLES,
+    MIN_ITERATION_CYCLES,
+)
 from runtime.codegen.lowering.in_place import may_overwrite, overwrites_argument
 from runtime.codegen.lowering.lowered_block import LoweredBlock
+from runtime.codegen.lowering.phases import NEGLIGIBLE_BYTES
+
+MIN_SHARED_ITERATIONS: Final = 4
+"""Least iterations for each thread that shares a loop: with fewer, one thread waits long for another."""
 
 
 class BodyResults(NamedTuple):
@@ -103,3 +113,65 @@ def shared_arguments(block: LoweredBlock) -> set[str]:
         return set()
     _, carries, rows = operand_layout(block.owner)
     return {parameter.tensor for parameter in block.desc.parameters if parameter.argument >= carries + rows}
+
+
+def copies_of_block(block: LoweredBlock, op: pb.OpDesc) -> int:
+    """Return the number of copies of the block of an op: one for each thread that shares its iterations, else one.
+
+    Threads share iterations that are independent of each other, if there are at least `MIN_SHARED_ITERATIONS` for each
+    of them and the copies take little memory beside the rows. Longer iterations are shared group by group.
+    """
+    threads, body = block.threads, block.bodies[op.id][-1]
+    if threads == 1 or op.type != SCAN or operand_layout(op).carries or not _can_be_shared(body):
+        return 1
+    cycles, least = cycles_of(body), threads * MIN_SHARED_ITERATIONS
+    length = iterations_of(op.type, attributes_of(op))
+    is_fitting = length >= least and least * cycles <= MAX_CYCLES_BETWEEN_SIGNALS
+    is_worth_it = length * cycles >= threads * MIN_CHUNK_CYCLES
+    rows = sum(block.nodes.types[name].nbytes for name in (*op.inputs, *op.outputs) if name)
+    is_small = (threads - 1) * body.memory.arena_bytes <= max(rows, NEGLIGIBLE_BYTES)
+    return threads if is_fitting and is_worth_it and is_small else 1
+
+
+def iterations_of_a_round(block: LoweredBlock, op: pb.OpDesc) -> int:
+    """Return how many iterations threads share before the driver looks for signals: some ten milliseconds of them."""
+    length = iterations_of(op.type, attributes_of(op))
+    most = MAX_CYCLES_BETWEEN_SIGNALS // cycles_of(block.bodies[op.id][-1])
+    rounds = -(-length // min(most, length))
+    return -(-length // rounds)
+
+
+def _can_be_shared(body: LoweredBlock) -> bool:
+    """Return True if compiled code computes all ops of a block, and no loop in it needs signals to end it."""
+    if any(group.is_host and not body.is_control(group) for group in body.groups):
+        return False
+    return all(
+        (op.type != WHILE or iterations_of(op.type, attributes_of(op))) and all(map(_can_be_shared, body.bodies[op.id]))
+        for op in body.desc.ops
+        if op.id in body.bodies
+    )
+
+
+def cycles_of(body: LoweredBlock) -> int:
+    """Return the cycles of a block, including those of loops and conditions inside, up to some seconds.
+
+    A `while_loop` without a bound counts as one iteration, because it pauses by itself.
+    """
+    own = sum(kernel_step.cost for steps in body.steps for kernel_step in steps.steps)
+    inner = sum(_cycles_of_blocks(op, body.bodies[op.id]) for op in body.desc.ops if op.id in body.bodies)
+    return min(MIN_ITERATION_CYCLES + int(own) + inner, MAX_COMBINED_LOOP_CYCLES + 1)
+
+
+def _cycles_of_blocks(op: pb.OpDesc, blocks: Sequence[LoweredBlock]) -> int:
+    cycles = [cycles_of(block) for block in blocks]
+    if op.type == COND:
+        return max(cycles)
+    return max(iterations_of(op.type, attributes_of(op)), 1) * sum(cycles)
+
+
+def iterations_of(type: str, attributes: Mapping[str, object]) -> int:
+    """Return the iterations of a loop, at most; 0 for a `while_loop` without a bound."""
+    if type == WHILE:
+        return cast("int", attributes["max_trips"])
+    [length] = cast("tuple[int]", attributes["length"])
+    return length

@@ -132,7 +132,8 @@ def bind_code(
     bases[len(FIXED_BASES) - 1] = checks.words.ctypes.data
     words = np.append(bases[code.words[:, 0]] + code.words[:, 1], 0)
     chunks = code.chunks.copy()
-    chunks[:, 0] = np.array([loaded.address(name) for name in code.functions] or [0], np.int64)[code.chunks[:, 0]]
+    addresses = np.array([*(loaded.address(name) for name in code.functions), 0], np.int64)
+    chunks[:, 0] = addresses[code.chunks[:, 0]]  # `LOOP_STEP` has the last one, 0
     chunks[:, 1] = words.ctypes.data + ADDRESS_BYTES * code.table_starts[code.chunks[:, 1]]
     phases = np.ascontiguousarray(code.phases)
     arrays = Tensors(code, memory)

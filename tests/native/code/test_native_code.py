@@ -13,9 +13,9 @@ from compiler import Program, adam, ops
 from prograd_proto import type_of
 from runtime import Run
 from runtime.codegen import lower
-from runtime.codegen.actions import CLEAR, COPY, HOST, JUMP, JUMP_IF_DONE, LINK, NAMES, PAUSE, ROW
+from runtime.codegen.actions import CLEAR, COPY, HOST, JUMP, JUMP_IF_DONE, LINK, NAMES, PAUSE, ROW, SET
 from runtime.codegen.assemble import compiled_with, native_code
-from runtime.codegen.code import ARENA, CHECK, NUMBER, NativeCode
+from runtime.codegen.code import ARENA, CHECK, LOOP_STEP, NUMBER, NativeCode
 from runtime.codegen.code_bounds import fits
 from runtime.codegen.code_bytes import TABLES, from_bytes, to_bytes
 from runtime.engines.native import jit
@@ -34,6 +34,7 @@ def desc():
     x, rows = program.input("x", "float32", ("batch", 8)), program.input("rows", "int64", ("batch",))
     w, table = program.parameter("w", (8, 16)), program.parameter("table", (20, 16))
     y = ops.dropout(ops.relu(x @ w), ratio=0.5) + ops.gather(table, rows)
+    y = ops.map(lambda row: ops.cumsum(row, axis=0), y)
     gram = ops.matmul(w, w, transpose_b=True) + ops.eye.on(program)(shape=(8, 8)) * 3.0
     _, logarithm = ops.log_determinant(gram)
     ramp = ops.reshape(ops.eye.on(program)(shape=(2, 4)), shape=(8,)) * 3.0
@@ -243,6 +244,19 @@ WRONG_FIELDS = {
     "layouts": lambda code: first(code.layouts, lambda layout: (HUGE,) * len(layout)),
     "buffer_names": lambda code: (),
 }
+
+
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [*((i, HUGE) for i in range(7)), (0, 0), (0, -1), (1, 0), (1, 10_000), (2, -1), (3, -10_000), (4, -1)],
+)
+def test_threads_share_a_loop_only_by_phases_and_words_that_exist(code, block, desc, number, value):
+    group = int(code.chunks[code.chunks[:, 0] == LOOP_STEP, 1][0])
+    start = int(code.table_starts[group])
+    assert is_accepted(code, block, desc)
+    assert not is_accepted(with_table("words", put(start + number, 1, value=value))(code), block, desc)
+    assert not is_accepted(with_table("words", put(start, 0, value=ARENA))(code), block, desc)
+    assert not is_accepted(with_table("actions", put(0, value=(SET, start, 0, 8, 0)))(code), block, desc)
 
 
 WRONG_HOSTS = {

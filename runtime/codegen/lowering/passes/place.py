@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from runtime.codegen.lowering.control import results_of, spare_carries
+from runtime.codegen.lowering.control import copies_of_block, results_of, spare_carries
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.memory import BodyMemory, Memory, body_name, scratch_names
@@ -79,7 +79,8 @@ def _memory(block: LoweredBlock) -> Memory:
 def _sizes_of_bodies(block: LoweredBlock, op: int) -> dict[str, int]:
     """Return the bytes of the memory that the blocks of an op take, by the name of the buffer."""
     bodies = block.bodies[op]
-    sizes = {body_name(op, "arena"): max(body.memory.arena_bytes for body in bodies)}
+    copies = copies_of_block(block, next(each for each in block.desc.ops if each.id == op))
+    sizes = {body_name(op, "arena"): copies * max(aligned(body.memory.arena_bytes) for body in bodies)}
     sizes |= {body_name(op, f"packed {i}"): body.memory.packed_bytes for i, body in enumerate(bodies)}
     body = bodies[-1]
     spare = {j: body.nodes.types[body.desc.results[j]].nbytes for j in spare_carries(body)}
