@@ -21,7 +21,7 @@ from prograd_proto.attributes import attributes_of
 from prograd_proto.blocks import BlockAnalyses
 from runtime.operators import CONTRACTS
 from runtime.ranks.tree import Range, middle_of, parts_of
-from runtime.step import faults, runs_once
+from runtime.step import faults, is_transfer, runs_once
 from runtime.target import TARGET
 
 JOIN: Final = "join_shards"
@@ -106,6 +106,7 @@ class _Dealing:
         self._types = {tensor.name: type_of(tensor) for tensor in block.tensors}
         self._makers = {name: op for op in block.ops for name in op.outputs}
         self._joins = {op.outputs[0]: op for op in block.ops if op.type == JOIN}
+        self._moved = {op.outputs[0]: op.inputs[0] for op in block.ops if is_transfer(op.type)}
 
     def deal(self) -> None:
         """Replace the ops by those of the rank."""
@@ -127,12 +128,14 @@ class _Dealing:
 
     def _roots(self) -> list[Root]:
         """Return the sums over all shards, in the order of the ops; raise ProgramError unless they are balanced."""
-        ends = {*(update.tensor for update in self._block.updates), *(fetch.tensor for fetch in self._block.fetches)}
-        others = {name for op in self._block.ops if op.type != JOIN for name in op.inputs}
+        block = self._block
+        ends = {*(update.tensor for update in block.updates), *(fetch.tensor for fetch in block.fetches)}
+        readers = [op for op in block.ops if op.type != JOIN and not is_transfer(op.type)]
+        read = {self._origin(name) for name in (*ends, *(name for op in readers for name in op.inputs))}
         roots: list[Root] = []
         for name, op in self._joins.items():
             self._require_balanced(op)
-            if name in ends | others:
+            if name in read:
                 first, shards = _range(op)
                 if first:
                     raise ProgramError(f"op {op.id} ({JOIN}): the sum over some shards is read as if it were of all")
@@ -140,12 +143,19 @@ class _Dealing:
                 roots.append(Root(name, parts, shards, self._types[name]))
         return roots
 
+    def _origin(self, name: str) -> str:
+        """Return the tensor that was moved to the file beside the arena and back, if `name` is a copy of one."""
+        while name in self._moved:
+            name = self._moved[name]
+        return name
+
     def _require_balanced(self, op: pb.OpDesc) -> None:
         first, stop = _range(op)
         middle = int(attributes_of(op)["middle"])  # pyright: ignore[reportArgumentType]: the contract says int
         fits = middle == middle_of((first, stop))
         for name, part in zip(op.inputs, ((first, middle), (middle, stop)), strict=True):
-            known = _range(self._joins[name]) if name in self._joins else (part[0], part[0] + 1)
+            join = self._joins.get(self._origin(name))
+            known = (part[0], part[0] + 1) if join is None else _range(join)
             fits = fits and known == part
         if not fits:
             raise ProgramError(f"op {op.id} ({JOIN}): the sums over shards {first} to {stop} form no balanced tree")
@@ -157,7 +167,7 @@ class _Dealing:
             while node != part:
                 middle = middle_of(node)
                 is_right = part[0] >= middle
-                name = self._joins[name].inputs[is_right]
+                name = self._joins[self._origin(name)].inputs[is_right]
                 node = (middle, node[1]) if is_right else (node[0], middle)
             yield name
 

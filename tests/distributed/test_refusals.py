@@ -108,8 +108,8 @@ def test_a_file_cannot_exchange_values():
     with pytest.raises(ProgramError) as caught:
         check_program(program, TARGET)
     assert str(caught.value) == (
-        f"block {block}: op {number} (all_reduce): it exchanges values between processes; a run with --mpi inserts such "
-        "ops, and no file has them"
+        f"block {block}: op {number} (all_reduce): it exchanges values between processes; a run with --mpi inserts "
+        "such ops, and no file has them"
     )
 
 

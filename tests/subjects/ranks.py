@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from compiler import Program, adam, global_norm, metrics, ops
+from compiler import Program, Value, adam, global_norm, metrics, ops
 from prograd import layers
 
 ROWS, WIDTH = 172, 64
@@ -98,3 +98,29 @@ def save_network(folder: Path, name: str = "net.pb", *, shards: int = 8, seed: i
     program.data("rows.safetensors", splits=splits, shuffle=True, remainder="partial")
     program.training(epochs=4, evaluate="test")
     program.compile(batch=(32, 22), shards=shards).save(folder / name)
+
+
+def combined() -> Program:
+    """Return a program with a loop over time steps, wide layers, a frozen layer and averages."""
+    program = Program("combined", seed=3)
+    x, label = program.input("x", "float32", ("batch", 3, 32)), program.input("label", "int64", ("batch",))
+    first = ops.broadcast_to(program.parameter("first", (1, 48)), shape=("batch", 48))
+
+    def step(h: Value, now: Value) -> tuple[Value, Value]:
+        h = ops.tanh(layers.dense(now, "in", 48) + layers.dense(h, "state", 48, bias=False))
+        return h, h
+
+    last, _ = ops.scan(step, first, ops.transpose(x, axis=(1, 0, 2)))
+    h = ops.tanh(layers.dense(last, "frozen", 64))
+    for number in range(4):
+        h = ops.tanh(layers.dense(h, f"hidden{number}", 64))
+    program.minimize(ops.cross_entropy(layers.dense(h, "output", 10), label), adam(1e-2), clip=global_norm(0.5))
+    program.average(0.9)
+    program.freeze("frozen*")
+    return program
+
+
+def combined_rows(count: int = 64) -> dict[str, np.ndarray]:
+    """Return rows for `combined`."""
+    rng = np.random.default_rng(2)
+    return {"x": rng.standard_normal((count, 3, 32)).astype("float32"), "label": rng.integers(0, 10, count)}
