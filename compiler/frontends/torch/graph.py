@@ -19,7 +19,7 @@ from compiler.frontends.torch.operators import OPERATORS, SEES_CONSTANTS, contro
 from compiler.frontends.torch.operators.call import Call, Result
 from compiler.frontends.torch.peepholes import folded
 from compiler.frontends.torch.places import module_path, problem_of
-from compiler.frontends.torch.sizes import Sizes
+from compiler.frontends.torch.sizes import Sizes, Unsized
 from prograd_proto import ProgramError
 from registry import Block, Value, ops
 
@@ -31,6 +31,9 @@ IGNORED: Final = {
     "aten.sym_constrain_range.default",
 }
 """Checks of the export, which compute nothing."""
+
+NUMBERS_OF_RUNS: Final = {"aten._local_scalar_dense.default", "aten.item.default"}
+"""Numbers that a tensor has when the module runs; checks may read them."""
 
 NEVER_CONSTANT: Final = {"aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default",
                          "aten.empty_permuted.default"}  # fmt: skip
@@ -81,16 +84,28 @@ class Walk:
         name = str(node.target)
         if name in IGNORED:
             return None
+        if name in NUMBERS_OF_RUNS:
+            return Unsized(str(node.meta.get("val")))
         if name == "aten.sym_size.int":
             return self.sizes.value(node.meta["val"])
-        operands = [self._operand(x) for x in (*node.args, *node.kwargs.values())]
+        return self._operator(node, name, [self._operand(x) for x in (*node.args, *node.kwargs.values())])
+
+    def _operator(self, node: Any, name: str, operands: Sequence[Any]) -> Any:
+        """Return the results of an operator, computed now if its operands are constants."""
         if any(_is_missing(x) for x in operands):
-            if name not in OPERATORS:
-                self.problems.append(problem_of(name, node, LACKING))
-            return MISSING
-        if self._is_constant(node, name, operands):
+            return MISSING if name in OPERATORS else self._lacking(node, name, LACKING)
+        if any(isinstance(x, Unsized) for x in operands):
+            return self._lacking(node, name, "reads a number that is known only when the module runs")
+        if not self._is_constant(node, name, operands):
+            return self._mapped(node, name)
+        try:
             return self._computed(node)
-        return self._mapped(node, name)
+        except RuntimeError as error:  # of PyTorch, such as a number that does not fit the dtype
+            return self._lacking(node, name, str(error).partition("\n")[0])
+
+    def _lacking(self, node: Any, name: str, reason: str) -> Any:
+        self.problems.append(problem_of(name, node, reason))
+        return MISSING
 
     def _operand(self, x: Any) -> Any:
         if hasattr(x, "op") and hasattr(x, "users"):
@@ -148,8 +163,7 @@ class Walk:
     def _mapped(self, node: Any, name: str) -> Any:
         mapping = OPERATORS.get(name)
         if mapping is None:
-            self.problems.append(problem_of(name, node, LACKING))
-            return MISSING
+            return self._lacking(node, name, LACKING)
         path = module_path(node) or self.path
         self.block.prefix = f"{path}." if path else ""
         self.block.at(self.locate(node))
@@ -160,8 +174,7 @@ class Walk:
             special = folded(node, self.values, call)
             return mapping(call, *args, **more) if special is None else special
         except ProgramError as error:
-            self.problems.append(problem_of(name, node, str(error)))
-            return MISSING
+            return self._lacking(node, name, str(error))
         finally:
             self.block.prefix = ""
             self.block.at(None)

@@ -206,9 +206,10 @@ class Import:
             if result is None or isinstance(result, int | float | Extent):
                 continue
             tensor = result.tensor(self.program.block) if isinstance(result, Constant) else result
+            name = self._free(name)
             self.tensors[name] = tensor
             value = ordered(tensor, self._channels_last(tensor.rank, tensor.dtype))
-            made[name] = self.program.block.named(ops.identity(value), self._free(name))
+            made[name] = self.program.block.named(ops.identity(value), name)
         return made
 
     def _free(self, name: str) -> str:

@@ -11,21 +11,21 @@ from typing import Any, Final
 from compiler.errors import CompileError
 from compiler.frontends.arranged import (
     Arranged,
-    aligned,
     arranged,
     expanded,
     permuted,
     plain,
     pointwise,
     single,
+    transposed,
     unsqueezed,
     viewed,
 )
-from compiler.frontends.extents import factored
+from compiler.frontends.extents import ONE, Extent, factored
 from compiler.frontends.torch.constants import Constant
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, cast_to, on_plain, without_products
 from prograd_proto.dtypes import INTEGERS
-from registry import ops
+from registry import Value, ops
 
 
 def _embedding(call: Call, table: Arranged, indices: Arranged, padding: int = -1, *rest: Any) -> Arranged:
@@ -57,6 +57,8 @@ def _checked(call: Call, index: Arranged | Constant, x: Arranged, axis: int) -> 
 def _index(call: Call, x: Arranged, indices: Sequence[Arranged | Constant | None]) -> Arranged:
     """Return x[..., indices, ...] with NumPy's rule: adjacent indices stay in their place."""
     used = [axis for axis, index in enumerate(indices) if index is not None]
+    if (whole := _all_positions(call, x, indices)) is not None:
+        return whole
     given = [_checked(call, index, x, axis) for axis, index in enumerate(indices) if index is not None]
     if len(used) == 1:
         x, [place] = single(x, used)
@@ -68,8 +70,8 @@ def _index(call: Call, x: Arranged, indices: Sequence[Arranged | Constant | None
         raise CompileError("an index of truth values makes a tensor whose size depends on data")
     rest = [i for i in range(x.rank) if i not in used]
     value = plain(permuted(x, (*used, *rest)))
-    values, rebuilt = aligned(given)
-    whole = [plain(expanded(rebuilt(v), _broadcast_shape(given))) for v in values]
+    shape = _broadcast_shape(given)
+    whole = [plain(expanded(v, shape)) for v in given]
     rows = ops.concat(*(ops.unsqueeze(ops.cast(v, dtype="int64"), axis=(-1,)) for v in whole), axis=-1)
     y = arranged(ops.gather_nd(value, rows))
     count = whole[0].rank
@@ -79,6 +81,34 @@ def _index(call: Call, x: Arranged, indices: Sequence[Arranged | Constant | None
     before = used[0]
     order = [*range(count, count + before), *range(count), *range(count + before, y.rank)]
     return permuted(y, order)
+
+
+def _all_positions(call: Call, x: Arranged, indices: Sequence[Arranged | Constant | None]) -> Arranged | None:
+    """Return a tensor whose elements are asked for one after the other along axes of their own; None otherwise.
+
+    Masks are written so: x[arange(rows)[:, None], arange(columns)] is x.
+    """
+    wide = [_counted_axis(index, extent) for index, extent in zip(indices, x.shape, strict=False)]
+    found = [axis for axis in wide if axis is not None]
+    if len(found) < x.rank or len({*found}) < len(found):
+        return None
+    rank = len(call.shape)
+    order = [found.index(axis - rank) if axis - rank in found else None for axis in range(rank)]
+    made = permuted(x, [axis for axis in order if axis is not None])
+    for axis, own in enumerate(order):
+        made = made if own is not None else unsqueezed(made, axis)
+    return expanded(made, call.shape)
+
+
+def _counted_axis(index: Arranged | Constant | None, extent: Extent) -> int | None:
+    """Return the axis, from the end, along which an index counts all positions of an extent; None if it does not."""
+    if not isinstance(index, Constant):
+        return None
+    wide = [axis for axis, own in enumerate(index.shape) if own != ONE]
+    if [index.shape[axis] for axis in wide] != [extent]:
+        return None
+    counted = all(bool((trial.reshape(-1).diff() == 1).all()) and not trial.reshape(-1)[0] for trial in index.trials)
+    return wide[0] - index.rank if counted else None
 
 
 def _broadcast_shape(tensors: Sequence[Arranged]) -> tuple[Any, ...]:
@@ -164,18 +194,77 @@ def _index_put(call: Call, x: Arranged, indices: Sequence[Any], values: Arranged
             mask = unsqueezed(mask, mask.rank)
         if values.rank == 0:
             return pointwise(ops.where, mask, cast_to(values, x.dtype), x)
-    used = [index for index in indices if index is not None]
-    if len(used) != len(indices):
-        raise CompileError("index_put with axes left out is not imported")
-    given = [_checked(call, index, x, axis) for axis, index in enumerate(used)]
-    whole = [plain(expanded(index, _broadcast_shape(given))) for index in given]
-    rows = ops.concat(*(ops.unsqueeze(ops.cast(v, dtype="int64"), axis=(-1,)) for v in whole), axis=-1)
-    shape = (*_broadcast_shape(given), *x.shape[len(used) :])
-    updates = plain(expanded(cast_to(values, x.dtype), shape))
-    return arranged(ops.scatter_nd(plain(x), rows, updates, reduction="add" if accumulate else "set"))
+    used = [axis for axis, index in enumerate(indices) if index is not None]
+    rest = [axis for axis in range(x.rank) if axis not in used]
+    given = [_checked(call, indices[axis], x, axis) for axis in used]
+    shape = _broadcast_shape(given)
+    rows = ops.concat(*(ops.unsqueeze(ops.cast(_whole(v, shape), dtype="int64"), axis=(-1,)) for v in given), axis=-1)
+    order = [*used, *rest]
+    updates = _updates(expanded(cast_to(values, x.dtype), _indexed_shape(x, used, shape)), used, len(shape))
+    how = "add" if accumulate else "set"
+    y = ops.scatter_nd(plain(permuted(x, order)), rows, updates, reduction=how)
+    return transposed(y, [order.index(axis) for axis in range(x.rank)])
 
 
-SEES_CONSTANTS: Final = {"aten.index.Tensor", "aten.index_select.default", "aten._unsafe_index.Tensor"}
+def _whole(index: Arranged, shape: Sequence[Extent]) -> Value:
+    return plain(expanded(index, shape))
+
+
+def _is_in_place(used: Sequence[int]) -> bool:
+    """Return True if the axes of the indices stand where the first was; otherwise they come first."""
+    return list(used) == list(range(used[0], used[0] + len(used)))
+
+
+def _indexed_shape(x: Arranged, used: Sequence[int], shape: Sequence[Extent]) -> tuple[Extent, ...]:
+    rest = [x.shape[axis] for axis in range(x.rank) if axis not in used]
+    before = used[0] if _is_in_place(used) else 0
+    return (*rest[:before], *shape, *rest[before:])
+
+
+def _updates(values: Arranged, used: Sequence[int], count: int) -> Value:
+    """Return values of x[indices] with the axes of the indices first."""
+    before = used[0] if _is_in_place(used) else 0
+    order = [*range(before, before + count), *range(before), *range(before + count, values.rank)]
+    return plain(permuted(values, order))
+
+
+def _embedding_bag(
+    call: Call,
+    table: Arranged,
+    indices: Arranged,
+    offsets: Arranged | Constant,
+    by_frequency: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    weights: Arranged | None = None,
+    includes_last: bool = False,
+    padding: int = -1,
+) -> tuple[Arranged, None, None, None]:
+    """Return sums, means or maxima of bags of equal lengths, as rows of two axes have them."""
+    size = _bag_size(offsets, includes_last)
+    bags = None if size is None else indices.shape[0].over(Extent(size))
+    if bags is None or size is None:
+        raise CompileError("bags of unequal lengths are not imported; give the codes as rows of two axes")
+    codes = plain(viewed(indices, (bags, Extent(size))))
+    rows = ops.embedding(plain(table), codes, padding_index=None if padding < 0 else padding)
+    if weights is not None:
+        rows = rows * ops.unsqueeze(plain(viewed(weights, (bags, Extent(size)))), axis=(-1,))
+    if padding >= 0 and mode:
+        raise CompileError("bags with padding_idx are imported for mode='sum'")
+    return arranged((ops.sum, ops.mean, ops.max)[mode](rows, axis=(1,))), None, None, None
+
+
+def _bag_size(offsets: Arranged | Constant, includes_last: bool) -> int | None:
+    """Return the length of all bags; None if they differ or are known only when the module runs."""
+    if not isinstance(offsets, Constant) or includes_last:
+        return None
+    steps = {int(step) for trial in offsets.trials for step in trial.diff()}
+    begins = all(not trial[0] for trial in offsets.trials if len(trial))
+    return steps.pop() if len(steps) == 1 and begins else None
+
+
+SEES_CONSTANTS: Final = {"aten.index.Tensor", "aten.index_select.default", "aten._unsafe_index.Tensor",
+                         "aten._embedding_bag.default", "aten._embedding_bag_forward_only.default"}  # fmt: skip
 """Operators whose mappings look at the elements of constants."""
 
 OPERATORS: Final[dict[str, Mapping]] = {
@@ -190,6 +279,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.scatter.value": _scatter("set"),
     "aten.scatter_add.default": _scatter("add"),
     "aten.index_put.default": _index_put,
+    "aten._embedding_bag.default": _embedding_bag,
+    "aten._embedding_bag_forward_only.default": _embedding_bag,
     "aten.bucketize.Tensor": on_plain(lambda call, x, edges, **more: _bucketized(x, edges, **more)),
 }
 

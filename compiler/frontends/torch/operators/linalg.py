@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from compiler.errors import CompileError
 from compiler.frontends.arranged import (
     Arranged,
     aligned,
@@ -97,6 +98,19 @@ def _bilinear(call: Call, a: Arranged, b: Arranged, w: Arranged, bias: Arranged 
     return y if bias is None else pointwise(ops.add, y, bias)
 
 
+def _distances(call: Call, x: Arranged, y: Arranged, power: float = 2.0, *rest: Any) -> Arranged:
+    """Return the distances of all pairs of rows; that of equal rows has no gradient."""
+    difference = pointwise(ops.sub, unsqueezed(x, x.rank - 1), unsqueezed(y, y.rank - 2))
+    values = plain(difference)
+    if power == 1:
+        return arranged(ops.sum(ops.abs(values), axis=(-1,)))
+    if power != 2:
+        raise CompileError(f"distances with p={power} are not imported; p is 1 or 2")
+    squares = ops.sum(ops.square(values), axis=(-1,))
+    is_apart = squares > 0.0
+    return arranged(ops.where(is_apart, ops.sqrt(ops.where(is_apart, squares, 1.0)), 0.0))
+
+
 OPERATORS: Final[dict[str, Mapping]] = {
     "aten.linear.default": linear,
     "aten.matmul.default": matmul,
@@ -109,4 +123,6 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.outer.default": _outer,
     "aten.einsum.default": _einsum,
     "aten.bilinear.default": _bilinear,
+    "aten._cdist_forward.default": _distances,
+    "aten._euclidean_dist.default": _distances,
 }

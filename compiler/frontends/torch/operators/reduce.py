@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, like, single, squeezed, viewed, with_broadcast
 from compiler.frontends.extents import ONE, product
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, cast_to
+from compiler.frontends.torch.operators.shape import sliced
 from registry import Value, ops
 
 Reduction = Callable[[Value, tuple[int, ...]], Value]
@@ -113,6 +115,24 @@ def _topk(call: Call, x: Arranged, k: int, dim: int = -1, largest: bool = True, 
     return tuple(Arranged(y, x.axes, call.shape) for y in made)
 
 
+def _kth(call: Call, x: Arranged, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Arranged, ...]:
+    """Return the k-th smallest element along an axis, counted from 1, and its position."""
+    axis = axis_of(dim, x.rank)
+    pair = [sliced(y, axis, k - 1, k) for y in _sorted(call, x, axis)]
+    return tuple(pair if keepdim else (squeezed(y, [axis]) for y in pair))
+
+
+def _median(call: Call, x: Arranged, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Return the lower of the two middle elements."""
+    if dim is None:
+        x = viewed(x, (product(x.shape),))
+    size = x.shape[axis_of(dim or 0, x.rank)]
+    if size.symbols:
+        raise CompileError(f"the median of {size} elements needs a number; import without that symbol")
+    pair = _kth(call, x, (size.number + 1) // 2, dim or 0, keepdim)
+    return pair[0] if dim is None else pair
+
+
 OPERATORS: Final[dict[str, Mapping]] = {
     "aten.sum.default": _sum,
     "aten.sum.dim_IntList": _sum,
@@ -141,4 +161,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.cumprod.default": _scan(ops.cumprod),
     "aten.sort.default": _sorted,
     "aten.topk.default": _topk,
+    "aten.kthvalue.default": _kth,
+    "aten.median.dim": _median,
+    "aten.median.default": _median,
 }

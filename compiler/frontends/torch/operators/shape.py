@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -25,7 +26,9 @@ from compiler.frontends.arranged import (
 )
 from compiler.frontends.extents import ONE, Extent
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, on_plain, promoted
-from registry import ops
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import NUMBERS
+from registry import Value, ops
 
 
 def _view(call: Call, x: Arranged, *rest: Any, **more: Any) -> Arranged:
@@ -63,10 +66,25 @@ def sliced(x: Arranged, axis: int, start: int, stop: int, step: int = 1) -> Arra
         count = max(0, -(-(stop - start) // step))
         return expanded(x, (*x.shape[:axis], Extent(count), *x.shape[axis + 1 :]))
     x, [place] = single(x, [axis])
+    if x.shape[axis].symbols:
+        y = _rows(x.value, place, range(start, stop, step))
+        return Arranged(y, x.axes, (*x.shape[:axis], Extent.of(y.shape[place]), *x.shape[axis + 1 :]))
     key: list[Any] = [slice(None)] * x.value.rank
     key[place] = slice(start, stop, step)
     y = x.value[tuple(key)]
     return Arranged(y, x.axes, (*x.shape[:axis], Extent.of(y.shape[place]), *x.shape[axis + 1 :]))
+
+
+def _rows(value: Value, place: int, positions: range) -> Value:
+    """Return elements along an axis of a symbol, whose extent a slice does not know; negative ones are from the end."""
+    small = pb.SmallTensor(
+        dtype=NUMBERS["int64"], shape=(len(positions),), data=struct.pack(f"<{len(positions)}q", *positions)
+    )
+    numbers = ops.constant.on(value.block)(value=small)
+    if positions.start < 0:
+        ones = ops.full.on(value.block)(shape=(value.shape[place],), value=1, dtype="int64")
+        numbers = numbers + ops.sum(ones)
+    return ops.gather(value, numbers, axis=place)
 
 
 def _slice(
@@ -76,6 +94,9 @@ def _slice(
     if call.shape == x.shape and step == 1:
         return x
     size = x.shape[axis]
+    if size.symbols and not call.shape[axis].symbols:
+        from_end = (start or 0) < 0 and (end is None or end >= 0)
+        return sliced(x, axis, start or 0, 0 if from_end else end or 0, step)
     if size.symbols:
         raise CompileError(f"a slice of an axis with {size} elements needs a number; import without that symbol")
     first, last, _ = slice(start, end, step).indices(size.number)
@@ -85,8 +106,6 @@ def _slice(
 def _select(call: Call, x: Arranged, dim: int, index: int) -> Arranged:
     axis = axis_of(dim, x.rank)
     size = x.shape[axis]
-    if size.symbols and x.held(axis) != ONE and index != 0:
-        raise CompileError(f"element {index} of an axis with {size} elements; import without that symbol")
     at = index if size.symbols else index % size.number
     return squeezed(sliced(x, axis, at, at + 1), [axis])
 
@@ -335,6 +354,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.narrow.default": lambda call, x, dim, start, length: _slice(call, x, dim, start, start + length),
     "aten.select.int": _select,
     "aten.split.Tensor": _split,
+    "aten.unsafe_split.Tensor": _split,
+    "aten.unsafe_split_with_sizes.default": _split,
     "aten.split.sizes": _split,
     "aten.split_with_sizes.default": _split,
     "aten.chunk.default": _split,

@@ -1,0 +1,84 @@
+"""Modules as users write them compute and train as in PyTorch, in float64 on both engines."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
+
+from torch import Tensor, nn  # noqa: E402 - it is there
+
+import prograd  # noqa: E402
+from frontends.agreement import agreement  # noqa: E402 - it needs PyTorch
+from frontends.written import WRITTEN  # noqa: E402
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_a_module_predicts_and_trains_as_in_pytorch(name: str, engine: str):
+    make, inputs = WRITTEN[name]
+    torch.manual_seed(0)
+    module, given = make().double(), inputs()
+    doubled = {key: x.double() if x.is_floating_point() else x for key, x in given.items()}
+    found = agreement(module, doubled, engine=engine)
+    assert max(found.outputs, found.loss, found.gradients, found.statistics) < 1e-9, found
+
+
+class WithLoss(nn.Module):
+    """A network whose result is its loss, beside its logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(6, 8), nn.PReLU(), nn.LayerNorm(8), nn.Linear(8, 4))
+        self.criterion = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 0.5, 1.0]), label_smoothing=0.1)
+
+    def forward(self, x: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        logits = self.layers(x)
+        return {"loss": self.criterion(logits, labels), "logits": logits}
+
+
+def test_a_loss_inside_the_module_is_minimized_and_prediction_needs_no_labels():
+    torch.manual_seed(0)
+    module = WithLoss()
+    x, labels = torch.randn(3, 6), torch.tensor([0, 3, 1])
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    program = prograd.from_torch(module, {"x": x, "labels": labels}, batch="batch", optimizer=optimizer)
+    run = prograd.Run(program.compile(batch=3))
+    wanted = module(x, labels)
+    logits = run.predict({"x": x.numpy()})["logits"]
+    assert abs(logits - wanted["logits"].detach().numpy()).max() < 1e-6
+    for _ in range(2):
+        loss = float(run.step({"x": x.numpy(), "labels": labels.numpy()})["loss"])
+        assert loss == pytest.approx(module(x, labels)["loss"].item(), rel=1e-6)
+        optimizer.zero_grad()
+        module(x, labels)["loss"].backward()
+        optimizer.step()
+
+
+def test_a_result_that_is_named_like_an_input_gets_another_name():
+    class Same(nn.Module):
+        def forward(self, image: Tensor) -> dict[str, Tensor]:
+            return {"image": image * 2}
+
+    program = prograd.from_torch(Same(), {"image": torch.ones(2, 3)})
+    assert program.outputs_of_module == ["image_"]
+    assert prograd.Run(program.compile()).predict({"image": [[1, 2, 3]] * 2})["image_"].tolist() == [[2, 4, 6]] * 2
+
+
+def test_rows_of_the_batch_are_read_from_both_ends():
+    class Ends(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x[0] - 2 * x[-1] + x[1:3].sum(0) + x[-3:-1].mean(0)
+
+    x = torch.arange(20.0, dtype=torch.float64).reshape(5, 4).square()
+    program = prograd.from_torch(Ends(), {"x": x}, batch="batch")
+    for rows in (5, 3):
+        found = prograd.Run(program.compile(batch=rows)).predict({"x": x[:rows].numpy()})["output"]
+        assert found.tolist() == Ends()(x[:rows]).tolist()
+
+
+def test_a_number_that_depends_on_the_rows_is_named():
+    class Counts(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * x.sum().item()
+
+    with pytest.raises(prograd.CompileError, match="reads a number that is known only when the module runs"):
+        prograd.from_torch(Counts(), {"x": torch.ones(2, 3)}, batch="batch")
