@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -135,24 +136,31 @@ def dtype_of(word: str) -> np.dtype[Any]:
     return _DTYPES[word]
 
 
-def read_tensors(reader: Reader, header: Header, names: set[str]) -> dict[str, Array]:
+def read_tensors(
+    reader: Reader, header: Header, names: set[str], into: Mapping[str, Array] = MappingProxyType({})
+) -> dict[str, Array]:
     """Return the named tensors of a file whose header was just read.
 
-    Raises ValueError for an element type that NumPy lacks, a bool that is neither 0 nor 1, or if the file ends before.
+    An array of `into` with the name, shape and element type of a tensor gets its elements and is returned; its elements
+    are undefined after an error. Raises ValueError for an element type that NumPy lacks, a bool that is neither 0 nor
+    1, or if the file ends before.
     """
     found: dict[str, Array] = {}
     at = 0
     for name, extent in header.extents.items():
         if name in names:
             reader.skip(extent.start - at)
-            found[name] = _tensor(reader, name, extent)
+            found[name] = _tensor(reader, name, extent, into.get(name))
             at = extent.end
     return found
 
 
-def _tensor(reader: Reader, name: str, extent: Extent) -> Array:
+def _tensor(reader: Reader, name: str, extent: Extent, there: Array | None) -> Array:
     if extent.word not in _DTYPES:
         raise ValueError(f"the elements of {name!r} are {extent.word}, which prograd does not read")
+    if there is not None and _is_like(extent, there):
+        reader.fill(there.reshape(-1).view(np.uint8).data)
+        return there
     reader.memory.take(extent.end - extent.start, f"the array {name!r}")
     raw = np.empty(extent.end - extent.start, np.uint8)
     reader.memory.note(raw)
@@ -164,6 +172,13 @@ def _tensor(reader: Reader, name: str, extent: Extent) -> Array:
         raw = raw.view("<u2").astype(np.uint16, copy=False)
         return raw.view(BFLOAT16).reshape(extent.shape)
     return raw.view(dtype).astype(dtype.newbyteorder("="), copy=False).reshape(extent.shape)
+
+
+def _is_like(extent: Extent, array: Array) -> bool:
+    """Return True if the elements of an array have the bytes of the file; a bool has to be looked at first."""
+    dtype = _DTYPES[extent.word]
+    is_equal = extent.word != "BOOL" and array.shape == extent.shape and array.dtype == dtype
+    return is_equal and array.flags.c_contiguous
 
 
 def _parsed(text: str) -> _Json:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import numpy as np
@@ -106,11 +106,18 @@ def metadata_of(path: Path, reader: FileReader) -> dict[str, str]:
         raise unreadable(path, "safetensors", error) from None
 
 
-def read_arrays(path: Path, reader: FileReader, keys: Iterable[str], also: Iterable[str] = ()) -> dict[str, Array]:
+def read_arrays(
+    path: Path,
+    reader: FileReader,
+    keys: Iterable[str],
+    also: Iterable[str] = (),
+    into: Mapping[str, Array] = MappingProxyType({}),
+) -> dict[str, Array]:
     """Return arrays of a .npz or else safetensors file, row-major and in this machine's byte order.
 
-    `keys` must exist, those of `also` may. Raises Damaged for a corrupt file. Raises DataError if a key is missing, an
-    array is larger than `MAX_ARRAY_BYTES` or of a type that is not supported, or the file cannot be read.
+    `keys` must exist, those of `also` may. Arrays of `into` may get the elements, as in `read_tensors`. Raises Damaged
+    for a corrupt file. Raises DataError if a key is missing, an array is larger than `MAX_ARRAY_BYTES` or of a type
+    that is not supported, or the file cannot be read.
     """
     form = "npz" if path.suffix == ".npz" else "safetensors"
     try:
@@ -118,7 +125,7 @@ def read_arrays(path: Path, reader: FileReader, keys: Iterable[str], also: Itera
             return _from_npz(path, reader, keys, also)
         header = read_header(reader)
         require_keys(path, keys, header.extents)
-        return read_tensors(reader, header, {*keys, *also})
+        return read_tensors(reader, header, {*keys, *also}, into)
     except (OSError, ValueError) as error:
         raise unreadable(path, form, error) from None
 

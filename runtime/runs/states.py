@@ -138,6 +138,7 @@ class States:
         """Read the tensors of all files now, because a later epoch may find other files.
 
         Each file is verified before its content is used. The reason why one cannot be read is kept for `require`.
+        Values are read into the memory of their states where the types are equal, so that they are not there twice.
         """
         states = [s for s in self._held if s.WhichOneof("initial") == "external"]
         for path in sorted({state.external.path for state in states}):
@@ -147,8 +148,10 @@ class States:
                 self._outside |= {state.name: self._fitting(state, values[state.external.key]) for state in ours}
                 continue
             try:
+                into = {s.external.key: self.arrays[s.name] for s in ours if s.name not in self.passing}
                 with verified(self._program, self._folder, path, self._memory) as reader:
-                    tensors = read_arrays(self._folder / path, reader, [state.external.key for state in ours])
+                    keys = [state.external.key for state in ours]
+                    tensors = read_arrays(self._folder / path, reader, keys, into=into)
                 self._outside |= {state.name: self._fitting(state, tensors[state.external.key]) for state in ours}
             except DataError as error:
                 self._unread |= {state.name: str(error) for state in ours}

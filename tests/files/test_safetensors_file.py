@@ -16,7 +16,7 @@ import runtime
 from compiler import Program, from_file, ops, sgd
 from runtime.errors import Damaged
 from runtime.files.file_reader import FileReader
-from runtime.files.tensor_files import read_safetensors
+from runtime.files.tensor_files import read_arrays, read_safetensors
 
 ARRAYS = {
     "wide": np.arange(6, dtype=np.float64).reshape(2, 3),
@@ -160,3 +160,32 @@ def test_what_a_file_has_when_it_is_read_is_what_was_verified(tmp_path, monkeypa
     with pytest.raises(runtime.DataError) as caught:
         list(runtime.load(path).events())
     assert str(caught.value).startswith(f"{file}: the file's SHA-256 is ")
+
+
+def test_tensors_are_read_into_arrays_of_their_type_and_shape(tmp_path):
+    tensors = {"a": np.arange(6, dtype="float32").reshape(2, 3), "b": np.arange(4), "c": np.array([True, False])}
+    path = tmp_path / "x.safetensors"
+    save_file(tensors, path)
+    into = {"a": np.zeros((2, 3), "float32"), "b": np.zeros(4, "float32"), "c": np.zeros(2, bool)}
+    with path.open("rb") as stream:
+        found = read_arrays(path, FileReader(stream), tensors, into=into)
+    assert found["a"] is into["a"]
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(found[name], tensor)
+    assert not into["b"].any(), "another type, which has memory of its own"
+
+
+def test_initial_values_that_changed_leave_zeros_and_one_sentence(tmp_path):
+    save_file({"w": np.arange(1, 4, dtype=np.float32)}, tmp_path / "w.safetensors")
+    write_data(tmp_path)
+    program = Program("table", seed=1)
+    x = program.input("x", "float32", ("batch", 3))
+    w = program.parameter("w", (3,), from_file("w.safetensors", "w"))
+    program.minimize(ops.mean(ops.square(x * w)), sgd(rate=0.1))
+    path = save_program(program, tmp_path, evaluate=None, keep_best=None)
+    np.testing.assert_array_equal(runtime.load(path).state["w"], [1, 2, 3])
+    save_file({"w": np.arange(2, 5, dtype=np.float32)}, tmp_path / "w.safetensors")
+    run = runtime.load(path)
+    assert not run.states.arrays["w"].any()
+    with pytest.raises(runtime.DataError, match="the file's SHA-256 is "):
+        run.events()

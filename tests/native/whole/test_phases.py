@@ -10,7 +10,9 @@ pytest.importorskip("llvmlite", reason="the native engine is an extra")
 from native.bound import lowered
 from native.made import Made
 
+import prograd
 import runtime
+from prograd import layers, ops
 from registry import OPS
 from runtime.engines.native.cpu import this_machine
 
@@ -46,3 +48,20 @@ def test_examples_take_no_more_memory_than_by_the_reference_engine(path: Path):
             budget, blocks = bound.plan.arena_bytes, run.program.blocks
             step = lowered(bound.block, (), this_machine(), threads, memory_budget=budget, blocks=blocks)
             assert step.memory.arena_bytes <= bound.plan.arena_bytes
+
+
+def test_a_step_that_was_planned_for_a_budget_keeps_within_it():
+    program = prograd.Program("narrow", seed=0)
+    x = program.input("image", "float32", ("batch", 16, 16, 32))
+    for i in range(6):
+        x = ops.silu(layers.batch_norm(layers.conv(x, f"conv{i}", 32, window=(1, 1)), f"norm{i}"))
+    program.minimize(ops.mean(ops.square(x)), prograd.sgd(0.1))
+    desc = program.compile(batch=8)
+    [free] = prograd.Run(desc).session.bindings("train")
+    whole = lowered(free.block, (), this_machine()).memory.arena_bytes
+    desc.plan(budget=free.plan.arena_bytes * 6 // 10)
+    [bound] = prograd.Run(desc).session.bindings("train")
+    assert any(op.recompute_of for op in bound.block.ops)
+    for threads in (1, 2):
+        step = lowered(bound.block, (), this_machine(), threads, bound.plan.arena_bytes)
+        assert step.memory.arena_bytes <= bound.plan.arena_bytes < whole * 0.7

@@ -5,7 +5,8 @@
 2. A group that takes a node is computed at the position of the node if no group between the two needs its results.
    Otherwise, and for nodes that read a result of a reduction, it stays at its position and takes the node if all
    operands of the node are computed by then, or can be. It does not take a node from far behind that computes one
-   number for each row, because reading these numbers later is cheap.
+   number for each row, because reading these numbers later is cheap. If a budget was planned, so that ops run again, it
+   takes no node from far behind: its result would stay in memory until then.
 3. Groups of two operands of a node become one group if both may be computed at the position of the node.
 4. A node whose only readers are reductions, such as the square of a product's result for a norm, is computed with them
    and not with the product: the product has no reductions, so its result is written once and read once.
@@ -61,6 +62,7 @@ class _Fusion:
         ]
         others = {name for name, joins in readers if not joins} | block.ends
         self.only_joined = {name for name, joins in readers if joins} - others
+        self.has_budget = any(node.op.recompute_of for node in block.nodes)
 
     def add(self, node: Node) -> None:
         """Put a node into a group."""
@@ -111,8 +113,12 @@ class _Fusion:
         return (group.domain == domain or group.is_rows) and not self._is_needed_later(group)
 
     def _is_worth_it(self, node: Node, domain: tuple[int, ...], group: Group) -> bool:
-        """Return True if computing the node early saves more than reading one number again for each row."""
-        if domain != group.domain or any(self.maker.get(x) is group and x not in group.row_values for x in node.inputs):
+        """Return True if computing the node early saves more than it costs.
+
+        It costs reading one number again for each row and, where a budget was planned, memory until the node is read.
+        """
+        reads_elements = any(self.maker.get(x) is group and x not in group.row_values for x in node.inputs)
+        if not self.has_budget and (domain != group.domain or reads_elements):
             return True
         later = (other for other in reversed(self.groups) if other.rank > group.rank)
         return next(islice(later, MAX_FUSION_DISTANCE, None), None) is None
