@@ -2,6 +2,7 @@
 
 costs             the cost of an op, in operations: an estimate from shapes alone
 execution_orders  the positions of a forward op, its gradients, its derivatives and its updates
+layer_outputs     the shape of each layer's output
 lifespans         the pass or passes that need each tensor of a step
 memory_report     the memory of a program's steps, and its cost: the numbers that `compiler plan` prints
 needed            dead code analysis: the ops that are needed

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 
 from compiler.aligned_text import columns
+from compiler.analyses.layer_outputs import layer_outputs
 from compiler.analyses.op_scopes import state_scope
 from compiler.build.setting_numbers import known_settings
 from prograd_proto import program_pb2 as pb
@@ -55,9 +56,10 @@ def _layers(program: pb.ProgramDesc) -> Iterator[str]:
     for state in program.states:
         if state.kind in (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER):
             scopes.setdefault(state_scope(state.name, names), []).append(state)
-    rows = [_layer(scope, states) for scope, states in scopes.items()]
-    head = ("layer", "states", "trained", "frozen", "buffers")
-    yield from columns(head, rows[:SCREEN], right=head[2:])
+    shapes = layer_outputs(program)
+    rows = [_layer(scope, states, shapes.get(scope, "-")) for scope, states in scopes.items()]
+    head = ("layer", "output", "states", "trained", "frozen", "buffers")
+    yield from columns(head, rows[:SCREEN], right=head[3:])
     if len(rows) > SCREEN:
         yield f"and {len(rows) - SCREEN} more layers"
     held = [state for states in scopes.values() for state in states]
@@ -68,12 +70,12 @@ def _layers(program: pb.ProgramDesc) -> Iterator[str]:
     )
 
 
-def _layer(scope: str, states: list[pb.StateDesc]) -> tuple[str, ...]:
+def _layer(scope: str, states: list[pb.StateDesc], output: str) -> tuple[str, ...]:
     words = {state.name: state.name[len(scope) :].removeprefix(".") for state in states}
     own = [f"{words[s.name]} {list(type_of(s).shape)}" for s in states if "." not in words[s.name]]
     kinds = Counter(word.rpartition(".")[2] for word in words.values() if "." in word)
     more = [f"{kind} of {'one' if n == 1 else n}" for kind, n in kinds.items()]
-    return (scope or "-", ", ".join([*own, *more]), *_counts(states))
+    return (scope or "-", output, ", ".join([*own, *more]), *_counts(states))
 
 
 def _counts(states: list[pb.StateDesc]) -> tuple[str, str, str]:

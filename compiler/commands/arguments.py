@@ -92,14 +92,16 @@ def _draw(verbs: Any) -> None:
     verb = _verb(
         verbs,
         "draw",
-        "draw the ops of an entry by scope, with a colour each for forward, gradient and update ops",
-        "An HTML page has scopes that open and close, and shows the inputs of each op. An SVG picture has layers, in\n"
-        "which each op stands below its inputs. Both files are self-contained.",
-        "compiler draw digits.pb -o digits.html",
+        "draw the forward pass of an entry by scope, with the shapes of what its ops read",
+        "An HTML page has scopes that open and close, and shows the inputs of each op. A picture, .svg or .png, has\n"
+        'layers, in which each op stands below its inputs. A .png needs pip install "prograd[plot]".',
+        "compiler draw digits.pb -o digits.svg",
+        "compiler draw digits.pb --all -o digits.html",
     )
     verb.add_argument("program", help="a program file")
     verb.add_argument("--entry", metavar="NAME", help="entry to draw; default the one that the program runs")
-    _add_output(verb, ".html or .svg file to write", required=True)
+    verb.add_argument("--all", action="store_true", help="draw gradients and updates too, with a colour for each stage")
+    _add_output(verb, ".html, .svg or .png file to write", required=True)
 
 
 def _check(verbs: Any) -> None:

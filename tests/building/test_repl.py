@@ -254,7 +254,40 @@ def test_averages_are_summed_up_with_the_layer_of_their_parameters():
     program.minimize(ops.mean(layers.dense(x, "net.out", 2)), sgd(0.1))
     program.average(0.9)
     row = next(line for line in program.summary().splitlines() if line.startswith("net.out"))
-    assert row.split("  ", 1)[1].split() == ["w", "[3,", "2],", "b", "[2],", "average", "of", "2", "8", "0", "8"]
+    assert row.split("  ", 1)[1].split() == [
+        "[rows,",
+        "2]",
+        "w",
+        "[3,",
+        "2],",
+        "b",
+        "[2],",
+        "average",
+        "of",
+        "2",
+        "8",
+        "0",
+        "8",
+    ]
+
+
+def test_the_output_of_a_layer_is_that_of_the_last_op_that_joins_its_states_with_rows():
+    program = Program("words")
+    h = layers.embedding(program.input("x", "int64", ("rows", 5)), "words", 7, 3)
+    h = ops.reshape(layers.dense(h, "hidden", 4), shape=("rows", 20))
+    program.minimize(ops.mean(layers.dense(h, "out", 2)), sgd(0.1))
+    rows = {line.split("  ")[0]: line for line in program.summary().splitlines()}
+    assert [shape in rows[layer] for layer, shape in (("words", "[rows, 5, 3]"), ("hidden", "[rows, 5, 4]"))] == [
+        True
+    ] * 2
+    assert "[rows, 2]" in rows["out"]
+
+
+def test_a_layer_that_reads_random_numbers_has_an_output():
+    program = Program("noise")
+    noise = ops.normal.on(program)(shape=("rows", 3))
+    program.minimize(ops.mean(layers.dense(noise, "out", 2)), sgd(0.1))
+    assert "[rows, 2]" in next(line for line in program.summary().splitlines() if line.startswith("out"))
 
 
 def test_a_summary_has_layers_by_scope_and_entries(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -264,10 +297,10 @@ def test_a_summary_has_layers_by_scope_and_entries(tmp_path: Path, capsys: pytes
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "digits: x float32[batch, 4], label int64[batch]"
     assert shown[2:7] == [
-        "layer           states                                       trained  frozen  buffers",
-        "encoder.hidden  w [4, 8], b [8]                                    0      40        0",
-        "encoder.norm    scale [8], bias [8], mean [8], variance [8]       16       0       16",
-        "output          w [8, 3], b [3]                                   27       0        0",
+        "layer           output      states                                       trained  frozen  buffers",
+        "encoder.hidden  [batch, 8]  w [4, 8], b [8]                                    0      40        0",
+        "encoder.norm    [batch, 8]  scale [8], bias [8], mean [8], variance [8]       16       0       16",
+        "output          [batch, 3]  w [8, 3], b [3]                                   27       0        0",
         "in all 43 trained, 40 frozen, 16 in buffers; 86 in 8 slots of optimizers",
     ]
     assert [line.split()[:3] for line in shown[8:]] == [

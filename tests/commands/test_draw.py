@@ -12,6 +12,8 @@ from subjects.commands import run_compiler
 
 from compiler import Program, constant, ops, sgd
 from compiler.analyses.op_scopes import op_scopes
+from compiler.commands.pictures.marks import STAGE_COLOURS
+from compiler.commands.pictures.op_boxes import drawn_blocks, edge_labels
 from compiler.commands.pictures.op_layers import layers_svg
 from compiler.commands.pictures.op_page import op_page
 from prograd_proto import program_pb2 as pb
@@ -168,8 +170,9 @@ def test_a_scope_of_very_many_dots_is_drawn():
 
 
 def test_the_verb_writes_either_and_overwrites_neither(folder: Path, capsys: pytest.CaptureFixture[str]):
+    left_out = "note: 18 ops of gradients and updates are left out; see --all\n"
     for file in ("two.html", "two.svg"):
-        assert run_compiler(capsys, "draw", "two.pb", "-o", file) == (0, "", f"wrote {file}\n")
+        assert run_compiler(capsys, "draw", "two.pb", "-o", file) == (0, "", f"wrote {file}\n{left_out}")
         code, _, err = run_compiler(capsys, "draw", "two.pb", "-o", file)
         assert (code, err) == (2, f"compiler: {file}: the file exists; --force replaces it\n")
         assert run_compiler(capsys, "draw", "two.pb", "-o", file, "--entry", "predict", "--force", "-q") == (0, "", "")
@@ -180,7 +183,7 @@ def test_the_verb_writes_either_and_overwrites_neither(folder: Path, capsys: pyt
     ("words", "sentence"),
     [
         ([], "the following arguments are required: -o/--output; see compiler draw --help"),
-        (["-o", "two.png"], "-o two.png: the name ends in neither .html nor .svg"),
+        (["-o", "two.gif"], "-o two.gif: the name ends in none of .html, .svg and .png"),
         (["-o", "t.svg", "--entry", "trian"], "two.pb: there is no entry 'trian'; did you mean 'train'?"),
     ],
 )
@@ -189,3 +192,57 @@ def test_what_cannot_be_drawn_is_refused(
 ):
     assert run_compiler(capsys, "draw", "two.pb", *words) == (2, "", f"compiler: {sentence}\n")
     assert [path.name for path in folder.iterdir()] == ["two.pb"]
+
+
+def drawn_words(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    assert run_compiler(capsys, "draw", "two.pb", "-o", "p.svg", "--force", "-q", *options) == (0, "", "")
+    return [element.text or "" for element in ElementTree.parse(folder / "p.svg").iter(f"{SVG}text")]
+
+
+def test_the_forward_pass_is_drawn_unless_all_is_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]):
+    forward, everything = drawn_words(folder, capsys), drawn_words(folder, capsys, "--all")
+    stages = [{words.split()[0] for words in drawn} & set(STAGE_COLOURS) for drawn in (forward, everything)]
+    assert stages == [{"forward"}, {"forward", "gradient", "derivative", "update"}]
+    assert not any("sgd" in words for words in forward)
+    assert any("sgd" in words for words in everything)
+
+
+def test_edges_have_the_types_of_what_is_read(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert "float32[rows, 4]" in drawn_words(folder, capsys)
+    program = Program("many")
+    x = program.input("x", "float32", ("rows", 3))
+    with program.scope("a"):
+        parts = [ops.cast(x, dtype=dtype) for dtype in ("float64", "float16", "bfloat16", "int64")]
+    with program.scope("b"):
+        program.outputs(**{f"y{i}": ops.flip(part, axis=1) for i, part in enumerate(parts)})
+    desc = program.compile(rows=2).desc
+    below = [types for one in drawn_blocks(desc, desc.blocks[0]) for _, types in edge_labels(one)]
+    assert below == [["bfloat16[rows, 3]", "float16[rows, 3] and 2 more"]]
+
+
+def test_a_png_has_the_size_of_the_svg_and_its_colours(folder: Path, capsys: pytest.CaptureFixture[str]):
+    image = pytest.importorskip("PIL.Image")
+    drawn_words(folder, capsys, "--all")
+    assert run_compiler(capsys, "draw", "two.pb", "-o", "p.png", "--all", "-q") == (0, "", "")
+    root = ElementTree.parse(folder / "p.svg").getroot()
+    picture = image.open(folder / "p.png").convert("RGB")
+    assert picture.size == tuple(int(root.get(side, "")) * 3 // 2 for side in ("width", "height"))
+    colours = {colour for _, colour in picture.getcolors(1 << 24)}
+    for stage in ("forward", "gradient", "update"):
+        assert tuple(int(STAGE_COLOURS[stage][i : i + 2], 16) for i in (1, 3, 5)) in colours
+
+
+def test_a_graph_that_is_too_large_for_a_png_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]):
+    program = Program("deep")
+    x = program.input("x", "float32", (3,))
+    for number in range(300):
+        with program.scope(f"layer{number}"):
+            x = x + 1.0
+    program.outputs(x=x)
+    save(program.compile().desc, folder / "deep.pb")
+    assert run_compiler(capsys, "draw", "deep.pb", "-o", "p.png") == (
+        2,
+        "",
+        "compiler: the graph takes 640 x 25256 units, too much for a .png; write an .svg or a page, .html\n",
+    )
+    assert not (folder / "p.png").exists()

@@ -1,0 +1,188 @@
+"""The ops of an entry as boxes in layers: readers stand below the ops that they read from.
+
+A box is a run of consecutive ops of one scope and one stage, with the constants that it is the first to read; other
+readers of a constant have no line to it. The ops of a block are in an executable order, so the reads between such boxes
+have no cycle. A box is in the layer given by the longest path to it. Boxes of one scope and one stage in one layer are
+merged. A box is near the horizontal position of the boxes that it reads from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from compiler.analyses.op_scopes import op_scopes
+from compiler.commands.ops_in_words import stage_in_words
+from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
+from prograd_proto.blocks.walk import inside
+from prograd_proto.text import block_owners
+
+BOX, HEIGHT, ACROSS, DOWN, EDGE, TOP, TITLE = 210, 40, 234, 84, 24, 76, 64
+MAX_LABEL_LETTERS: Final = 30  # characters of a label that fit into a box
+MAX_EDGE_TYPES: Final = 2  # types below a box; further ones are counted
+MIN_WIDTH: Final = 640
+
+
+@dataclass
+class Box:
+    """A run of ops of one scope and one stage; `reads` has the tensors by the box that it reads them from."""
+
+    scope: str
+    stage: str
+    ops: Sequence[pb.OpDesc]
+    reads: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
+    layer: int = 0
+    column: int = 0
+    top: int = TOP  # of the first layer
+
+    @property
+    def x(self) -> int:
+        """The left edge."""
+        return EDGE + ACROSS * self.column
+
+    @property
+    def y(self) -> int:
+        """The upper edge."""
+        return self.top + DOWN * self.layer
+
+
+class Drawn(NamedTuple):
+    """The boxes of a block with its title, empty for the outer one, and the types of its tensors by name."""
+
+    words: str
+    boxes: list[Box]
+    types: dict[str, str]
+
+
+def drawn_blocks(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[Drawn]:
+    """Return the boxes of a block, and below it those of the blocks inside its ops."""
+    owners = block_owners(program)
+    numbers = inside(program, [number for op in block.ops for number in op.blocks])
+    drawn = [Drawn("", _laid_out(_boxes(program, block), TOP), _types(block))]
+    for number in numbers:
+        body, top = program.blocks[number], lower_edge(drawn) + TITLE
+        drawn.append(Drawn(f"block {number}: {owners[number]}", _laid_out(_boxes(program, body), top), _types(body)))
+    return drawn
+
+
+def size(drawn: Sequence[Drawn]) -> tuple[int, int]:
+    """Return the width and the height of a picture."""
+    return max([MIN_WIDTH, *(box.x + BOX + EDGE for one in drawn for box in one.boxes)]), lower_edge(drawn) + EDGE
+
+
+def edge_labels(one: Drawn) -> Iterator[tuple[Box, list[str]]]:
+    """Yield each box that others read from, with the types of what they read."""
+    read: dict[int, dict[str, None]] = {}
+    for box in one.boxes:
+        for source, tensors in box.reads.items():
+            types = sorted({one.types.get(tensor, "") for tensor in tensors} - {""})
+            read.setdefault(source, {}).update(dict.fromkeys(types))
+    for source, types in sorted(read.items()):
+        shown = [*types][:MAX_EDGE_TYPES]
+        more = len(types) - len(shown)
+        if more > 0:
+            shown[-1] += f" and {more} more"
+        yield one.boxes[source], [shorter(text) for text in shown]
+
+
+def labels_of(box: Box) -> tuple[str, str]:
+    """Return the two lines of text in a box: its scope or stage, and the types of its ops."""
+    count = Counter(op.type for op in box.ops)
+    if len(count) > 1:
+        del count["constant"]
+    types = ", ".join(f"{kind} x{n}" if n > 1 else kind for kind, n in count.items())
+    return shorter(box.scope or box.stage), shorter(types)
+
+
+def shorter(words: str) -> str:
+    """Return words that fit into a box."""
+    return words if len(words) <= MAX_LABEL_LETTERS else f"{words[: MAX_LABEL_LETTERS - 3]}..."
+
+
+def pale(colour: str) -> str:
+    """Return a fifth of a colour on white, so that no line shines through."""
+    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{255 - (255 - part) // 5:02x}" for part in parts)
+
+
+def stage_counts(program: pb.ProgramDesc, block: pb.BlockDesc) -> Counter[str]:
+    """Return the number of ops by stage, with those of the blocks inside ops."""
+    numbers = inside(program, [number for op in block.ops for number in op.blocks])
+    return Counter(stage_in_words(op) for one in [block, *(program.blocks[n] for n in numbers)] for op in one.ops)
+
+
+def _types(block: pb.BlockDesc) -> dict[str, str]:
+    return {tensor.name: str(type_of(tensor)) for tensor in block.tensors}
+
+
+def lower_edge(drawn: Sequence[Drawn]) -> int:
+    """Return the lower edge of what is drawn."""
+    return max([TOP, *(box.y + HEIGHT for one in drawn for box in one.boxes)])
+
+
+def _boxes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[Box]:
+    what = [(scope, stage_in_words(op)) for scope, op in zip(op_scopes(program, block), block.ops, strict=True)]
+    constants = {output: op for op in block.ops if op.type == "constant" for output in op.outputs}
+    ops = [i for i, op in enumerate(block.ops) if op.type != "constant" or set(op.outputs) <= _unread(block)]
+    boxes: list[Box] = []
+    maker: dict[str, int] = {}
+    for (scope, stage), run in groupby(ops, lambda i: what[i]):
+        number, made = len(boxes), [block.ops[i] for i in run]
+        reads = [read for op in made for read in op.inputs]
+        taken = [constants.pop(read) for read in dict.fromkeys(reads) if read in constants]
+        found: dict[int, set[str]] = {}
+        for read in reads:
+            if read in maker:
+                found.setdefault(maker[read], set()).add(read)
+        maker |= {output: number for op in made for output in op.outputs if output}
+        boxes.append(Box(scope, stage, [*taken, *made], dict(sorted(found.items()))))
+    return boxes
+
+
+def _unread(block: pb.BlockDesc) -> set[str]:
+    """Return the tensors that no op reads."""
+    return {output for op in block.ops for output in op.outputs} - {read for op in block.ops for read in op.inputs}
+
+
+def _laid_out(boxes: list[Box], top: int) -> list[Box]:
+    """Return the boxes with layers below `top` and columns, merged by scope and stage within a layer."""
+    for box in boxes:
+        box.layer = 1 + max((boxes[read].layer for read in box.reads), default=-1)
+    first: dict[int, int] = {}  # the layer of the readers of a box
+    for box in boxes:
+        first |= {read: min(box.layer, first.get(read, box.layer)) for read in box.reads}
+    for number, box in enumerate(boxes):
+        if not box.reads:  # place it right above its reader
+            box.layer = first.get(number, 1) - 1
+    one = _as_one(sorted(boxes, key=lambda box: box.layer), boxes)
+    for _, layer in groupby(one, lambda box: box.layer):
+        beside = list(layer)
+        wanted = [(sum(one[i].column for i in box.reads) / max(len(box.reads), 1), n) for n, box in enumerate(beside)]
+        for column, (_, number) in enumerate(sorted(wanted)):
+            beside[number].column = column
+    return [replace(box, top=top) for box in one]
+
+
+def _as_one(by_layer: Sequence[Box], numbered: Sequence[Box]) -> list[Box]:
+    """Return boxes by layer, merged by scope and stage."""
+    place: dict[tuple[int, str, str], int] = {}
+    for box in by_layer:
+        place.setdefault((box.layer, box.scope, box.stage), len(place))
+    one: list[Box] = []
+    for box in by_layer:
+        reads: dict[int, set[str]] = {}
+        for i, tensors in box.reads.items():
+            read = numbered[i]
+            reads.setdefault(place[read.layer, read.scope, read.stage], set()).update(tensors)
+        at = place[box.layer, box.scope, box.stage]
+        if at == len(one):
+            one.append(Box(box.scope, box.stage, box.ops, dict(sorted(reads.items())), box.layer))
+        else:
+            before = one[at].reads
+            both = {i: before.get(i, set()) | reads.get(i, set()) for i in sorted({*before, *reads})}
+            one[at] = replace(one[at], ops=[*one[at].ops, *box.ops], reads=both)
+    return one
