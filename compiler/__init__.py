@@ -12,6 +12,7 @@ analyses      questions about a block: graphs, costs, lifespans, reports
 planning      the passes of `plan`: memory budgets, spilled values, space for threads
 data          rows packed from tables, arrays, images and text
 compare       the differences of two programs
+gradcheck     numeric against analytic gradients
 reference     pages generated from the registry and the tables of passes
 commands      the verbs of the command
 errors        errors of passes and verbs

@@ -1,12 +1,12 @@
 """The verbs of the command `compiler`; `runtime.command_line` has their parsing, output and exit codes.
 
 A verb is the function of that name in the file of that name, but for thaw, which is in freeze, and those of two words;
-`arguments` is their table, and `compiler --help` prints it: check, compile, completion, data pack, data show, diff,
-draw, export, freeze, import onnx, import torch, ops, passes, place, plan, show, summary, upgrade. Modules that they
-use:
+`arguments` is their table, and `compiler --help` prints it: check, compare, compile, completion, data pack, data show,
+diff, draw, export, freeze, gradcheck, import onnx, import torch, ops, passes, place, plan, show, summary, upgrade.
+Modules that they use:
 
 imports         the verb `import onnx`
-exports         the verb `export`
+models          the verbs `export`, `compare` and `gradcheck`
 import_torch    the verb `import torch`
 arguments       the command line: the verbs, and the options of each
 data_arguments  the options of `compiler data`

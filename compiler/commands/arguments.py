@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from compiler.commands.data_arguments import add_pack, add_show, with_verbs_of_two_words
+from compiler.commands.models.arguments import add_compare, add_export, add_gradcheck
 from runtime.command_line.parsing import add_completion, add_old_word, add_verb, new_parser, parsed
 from runtime.command_line.values import duration, one_of, positive, positive_size, size, threads
 from runtime.engines.choice import ENGINES
@@ -27,7 +28,7 @@ def command_parser(command: str = "compiler") -> tuple[argparse.ArgumentParser, 
 def add_verbs(verbs: Any, *, shared: bool = True) -> None:
     """Add the verbs of `compiler` to a parser, without those that `runtime` has too unless they are `shared`."""
     programs = _show, _summary, _draw, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops
-    for add in (*programs, _import_onnx, _import_torch, _export, add_pack, add_show):
+    for add in (*programs, _import_onnx, _import_torch, add_export, add_compare, add_gradcheck, add_pack, add_show):
         if shared or add is not _check:
             add(verbs)
     if shared:
@@ -219,26 +220,6 @@ def _import_torch(verbs: Any) -> None:
     _add_bind(verb, "the size of a symbol in the written program; 1 unless given")
     verb.add_argument("--explain", action="store_true", help="print what cannot be imported, and write nothing")
     _add_output(verb, "the program file to write")
-
-
-def _export(verbs: Any) -> None:
-    verb = _verb(
-        verbs,
-        "export",
-        "write an entry of a program as an ONNX file that computes the same numbers",
-        "Inputs, results and weights keep their names, and unbound sizes stay symbols. --view writes any entry, also\n"
-        'one that trains, with operators of our own for viewers. It needs pip install "prograd[onnx]".',
-        "compiler export digits.pb --load trained.safetensors -o digits.onnx",
-    )
-    verb.set_defaults(module="exports.export", verb="export")
-    verb.add_argument("program", help="a program file")
-    verb.add_argument("--load", metavar="FILE", help="take the weights from a file that a run saved")
-    verb.add_argument("--entry", metavar="NAME", default="predict", help="the entry to write; default predict")
-    verb.add_argument("--opset", type=positive, metavar="N", help="version of ONNX's operators; default 21")
-    _add_bind(verb, "fix the size of a symbol, as in batch=1")
-    verb.add_argument("--view", action="store_true", help="write ops as they are, in a domain of our own")
-    verb.add_argument("--external-data", action="store_true", help="write the weights to a file beside the model")
-    _add_output(verb, "the ONNX file to write", required=True)
 
 
 def _freeze(verbs: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from compiler.errors import CompileError
-from compiler.exporters.onnx.call import Call, Export, Unmapped, either, exported, exporting
+from compiler.exporters.onnx.call import Call, Export, either, exported, exporting
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, pointwise
 from compiler.frontends.onnx.dtypes import dtype_name
@@ -155,14 +155,46 @@ def _fmod(call: Call, a: str, b: str) -> str:
     return call.add("Where", is_zero, call.number(0), call.add("Mod", a, safe, fmod=1))
 
 
-def _shifted(direction: str) -> Export:
-    def function(call: Call, a: str, b: str) -> str:
-        if call.type.dtype != "uint8":
-            raise Unmapped(f"shifts {call.type.dtype}, and ONNX shifts unsigned integers only")
-        large = call.add("Greater", b, call.number(7))
-        return call.add("Where", large, call.number(0), call.add("BitShift", a, b, direction=direction))
+def _shift_left(call: Call, a: str, b: str) -> str:
+    """Return bits shifted up; those of signed integers, which ONNX does not shift, by a power of 2 in int64."""
+    dtype, zero = call.type.dtype, call.number(0)
+    if dtype == "uint8":
+        return call.add("Where", call.add("Greater", b, call.number(7)), zero, _unsigned(call, a, b, "LEFT"))
+    wide, shift = call.cast(a, "int64"), call.cast(b, "int64")
+    made = call.add("Mul", wide, _power_of_2(call, shift))
+    last = call.add("Equal", shift, call.number(63, "int64"))  # 2 to the power of 63 is no int64
+    made = call.add("Where", last, call.add("Mul", made, call.number(2, "int64")), made)
+    return call.add("Where", _beyond(call, shift), zero, call.cast(made, dtype))
 
-    return exported(function)
+
+def _shift_right(call: Call, a: str, b: str) -> str:
+    """Return bits shifted down with the sign kept; those of signed integers by a division that rounds down."""
+    dtype, zero = call.type.dtype, call.number(0)
+    if dtype == "uint8":
+        return call.add("Where", call.add("Greater", b, call.number(7)), zero, _unsigned(call, a, b, "RIGHT"))
+    wide, shift = call.cast(a, "int64"), call.cast(b, "int64")
+    sign = call.add("Where", call.add("Less", a, zero), call.number(-1), zero)
+    power = _power_of_2(call, shift)
+    made = call.add("Div", call.add("Sub", wide, call.add("Mod", wide, power)), power)
+    most = call.add("Or", _beyond(call, shift), call.add("Equal", shift, call.number(63, "int64")))
+    return call.add("Where", most, sign, call.cast(made, dtype))
+
+
+def _unsigned(call: Call, a: str, b: str, direction: str) -> str:
+    return call.add("BitShift", a, b, direction=direction)
+
+
+def _power_of_2(call: Call, shift: str) -> str:
+    """Return 2 to the power of a shift, at most 62."""
+    small = call.add("Min", call.add("Max", shift, call.number(0, "int64")), call.number(62, "int64"))
+    return call.add("Pow", call.number(2, "int64"), small)
+
+
+def _beyond(call: Call, shift: str) -> str:
+    """Return where all bits are shifted out."""
+    bits = {"int32": 31, "int64": 63}[call.type.dtype]
+    above = call.add("Greater", shift, call.number(bits, "int64"))
+    return call.add("Or", above, call.add("Less", shift, call.number(0, "int64")))
 
 
 def _bitwise(op_type: str) -> Export:
@@ -358,8 +390,8 @@ EXPORTS: Final[dict[str, Export]] = {
     "bitwise_or": _bitwise("BitwiseOr"),
     "bitwise_xor": _bitwise("BitwiseXor"),
     "bitwise_not": _bitwise("BitwiseNot"),
-    "left_shift": _shifted("LEFT"),
-    "right_shift": _shifted("RIGHT"),
+    "left_shift": exported(_shift_left),
+    "right_shift": exported(_shift_right),
     "isnan": exporting("IsNaN"),
     "isinf": exporting("IsInf"),
     "isfinite": exported(_finite),

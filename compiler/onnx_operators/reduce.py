@@ -359,7 +359,7 @@ EXPORTS: Final[dict[str, Export]] = {
     "max": _reducing("ReduceMax", through=COMPARED),
     "min": _reducing("ReduceMin", through=COMPARED),
     "prod": _reducing("ReduceProd", through=SUMMED),
-    "any": _reducing("ReduceMax", through=COMPARED),
+    "any": _reducing("ReduceSum", through=COMPARED),
     "all": _reducing("ReduceMin", through=COMPARED),
     "logsumexp": _logsumexp_out,
     "variance": _variance_out,

@@ -16,6 +16,10 @@ KINDS = {"node": "node", "simple": "simple", "converted": "pytorch-converted", "
 """Kinds of cases by the word of the command."""
 
 
+class NotExported(Exception):
+    """A program that ONNX cannot express."""
+
+
 class Verdict(NamedTuple):
     """How a case ended.
 
@@ -35,15 +39,15 @@ def cases(kind: str) -> list[Any]:
     return sorted(load_model_tests(kind=KINDS[kind]), key=lambda case: case.name)
 
 
-def judged(case: Any, engine: str) -> Verdict:
+def judged(case: Any, engine: str, *, again: bool = False) -> Verdict:
     """Return how a case ends on an engine; an error that is no sentence of ours is a reason too."""
     try:
-        return verdict(case, engine)
+        return verdict(case, engine, again=again)
     except Exception as error:
         return Verdict(f"{type(error).__name__}: {error}".splitlines()[0])
 
 
-def verdict(case: Any, engine: str) -> Verdict:
+def verdict(case: Any, engine: str, *, again: bool = False) -> Verdict:
     """Return how a case ends on an engine; raise what import and run raise, but for the sentences of an import."""
     onnx: Any = import_module("onnx")
 
@@ -60,14 +64,16 @@ def verdict(case: Any, engine: str) -> Verdict:
     names = [value.name for value in model.graph.input]
     given, wanted = [np.asarray(x) for x in given], [np.asarray(x) for x in wanted]
     try:
-        return _compared(case, model, dict(zip(names, given, strict=False)), wanted, {}, engine)
+        return _compared(case, model, dict(zip(names, given, strict=False)), wanted, {}, engine, again)
     except CompileError as error:
         reason = str(error)
         known = _shapes(dict(zip(names, given, strict=False)))
         if "has to be known while importing" not in reason or not known:
             return Verdict(reason)
     try:
-        return _compared(case, model, dict(zip(names, given, strict=False)), wanted, known, engine)._replace(bound=True)
+        return _compared(case, model, dict(zip(names, given, strict=False)), wanted, known, engine, again)._replace(
+            bound=True
+        )
     except CompileError as error:
         return Verdict(str(error))
 
@@ -82,10 +88,12 @@ def _shapes(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _compared(
-    case: Any, model: Any, given: dict[str, Any], wanted: list[Any], known: dict[str, Any], engine: str
+    case: Any, model: Any, given: dict[str, Any], wanted: list[Any], known: dict[str, Any], engine: str, again: bool
 ) -> Verdict:
     inputs = {name: array.shape for name, array in given.items() if name not in known}
     program = prograd.from_onnx(model, inputs, constants=known, name="case")
+    if again:
+        program = _again(program)
     run = prograd.Run(program.compile(), engine=engine)  # type: ignore[arg-type]
     fed = run.entries["predict"].feeds
     feeds = {_own(name): _carried(array) for name, array in given.items() if _own(name) in fed}
@@ -101,6 +109,17 @@ def _compared(
                 apart = np.abs(found.astype(np.float64) - wide.astype(np.float64))
             return Verdict(f"{name} differs by {np.nanmax(apart):.1g}")
     return Verdict("")
+
+
+def _again(program: prograd.Program) -> prograd.Program:
+    """Return the program of an ONNX file, exported and imported again; raise NotExported if that is not possible."""
+    try:
+        exported = prograd.to_onnx(program)
+    except CompileError as error:
+        raise NotExported(str(error)) from None
+    other = prograd.from_onnx(exported, name="again")
+    assert other.outputs_of_module == program.outputs_of_module
+    return other
 
 
 def _are_arrays(values: Any) -> bool:

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
 
 from conformance.backend import KINDS, cases, judged
+from conformance.round_trip import round_trips
 from conformance.run import rows
 
 LISTED = {"node": 311, "simple": 6}
@@ -32,6 +33,12 @@ def test_every_sampled_case_passes_unless_the_list_has_it(kind: str, engine: str
         found = {case.name: judged(case, engine).reason for case in cases(kind)[::every]}
     assert {name: reason for name, reason in found.items() if reason and name not in listed} == {}
     assert [name for name, reason in found.items() if not reason and name in listed] == []
+
+
+def test_a_sample_has_the_same_numbers_after_an_export_and_another_import():
+    differing, refused, count = round_trips("node", 25)
+    assert differing == {}
+    assert sum(refused.values()) < count // 10
 
 
 def test_the_list_only_shrinks():

@@ -46,6 +46,11 @@ OF_RUNTIME_IN_ONE_FILE = {
     ): "initial values that an import brought are a file that the runtime reads",
     ("compiler/build/columns.py", "runtime.errors"): "and what is wrong with them is said as the runtime says it",
     ("compiler/build/last_batch.py", "runtime.errors"): "and what is wrong with it is said as the runtime says it",
+    ("compiler/gradcheck/check.py", "runtime.runs.run"): "gradients are those of a run",
+    ("compiler/compare/models.py", "runtime.runs.run"): "and so are the results of a program",
+    ("compiler/commands/models/gradcheck.py", "runtime.runs.run"): "whose states may come from a file",
+    ("compiler/commands/models/given_feeds.py", "runtime.files.tensor_files"): "feeds are files that a run reads",
+    ("compiler/commands/models/arguments.py", "runtime.engines.choice"): "an option lists the engines by name",
     ("compiler/exporters/onnx/folding.py", "runtime.one_op"): "what an export computes has the bits of the kernel",
     ("compiler/exporters/onnx/folding.py", "runtime.constants"): "of the constants of a program",
     ("compiler/exporters/onnx/folding.py", "runtime.errors"): "and an op that cannot be computed stays",
@@ -69,7 +74,15 @@ OF_ROWS = {"numpy", "runtime.dtypes", "runtime.errors", "runtime.files", "runtim
 PACKING = ("compiler/data/", "compiler/commands/data.py", "prograd/data.py")
 """Folders and files that pack rows; nothing imports them before rows are packed."""
 
-ARRAYS = ("compiler/frontends/onnx/", "compiler/onnx_operators/", "compiler/exporters/onnx/")
+ARRAYS = (
+    "compiler/frontends/onnx/",
+    "compiler/onnx_operators/",
+    "compiler/exporters/onnx/",
+    "compiler/gradcheck/",
+    "compiler/compare/models.py",
+    "compiler/compare/numbers.py",
+    "compiler/commands/models/given_feeds.py",
+)
 """Folders that may import NumPy: tensors of ONNX files are arrays, and nothing imports them before a file is needed."""
 
 ENGINES = {

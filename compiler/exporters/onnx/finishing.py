@@ -49,7 +49,7 @@ def finished(
 
 def _named(nodes: Sequence[Any], inputs: set[str], weights: set[str], results: Sequence[str]) -> list[Any]:
     """Return the nodes without the last Identity of each result, whose operand takes the name of the result."""
-    ends = {node.output[0]: node for node in nodes[len(nodes) - len(results) :]}
+    ends = {node.output[0]: node for node in nodes if node.op_type == "Identity"}
     renamed: dict[str, str] = {}
     for result in results:
         name = ends[result].input[0]

@@ -61,7 +61,7 @@ def _is_no_larger(call: Call) -> bool:
 def _computed(op: pb.OpDesc, call: Call) -> list[Any] | None:
     if op.type == "constant":
         return [np.array(constant_array(call.attributes["value"]))]
-    inputs = [None if x is None else np.ascontiguousarray(x.array) for x in call.operands]
+    inputs = [None if x is None else np.ascontiguousarray(x.array).reshape(x.shape) for x in call.operands]
     outputs = [aligned_array(type) for type in call.types]
     try:
         with np.errstate(all="ignore"):

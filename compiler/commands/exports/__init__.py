@@ -1,4 +1,0 @@
-"""Verbs about models for other frameworks.
-
-export    the verb `export`
-"""

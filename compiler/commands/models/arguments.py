@@ -1,0 +1,100 @@
+"""The options of the verbs about models."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from runtime.command_line.parsing import add_verb
+from runtime.command_line.values import positive
+from runtime.engines.choice import ENGINES
+
+
+def add_export(verbs: Any) -> None:
+    """Add the verb `export`."""
+    verb = add_verb(
+        verbs,
+        "export",
+        "write an entry of a program as an ONNX file that computes the same numbers",
+        "Inputs, results and weights keep their names, and unbound sizes stay symbols. --view writes any entry, also\n"
+        'one that trains, with operators of our own for viewers. It needs pip install "prograd[onnx]".',
+        "compiler export digits.pb --load trained.safetensors -o digits.onnx",
+    )
+    verb.set_defaults(module="models.export", verb="export")
+    verb.add_argument("program", help="a program file")
+    verb.add_argument("--load", metavar="FILE", help="take the weights from a file that a run saved")
+    verb.add_argument("--entry", metavar="NAME", default="predict", help="the entry to write; default predict")
+    verb.add_argument("--opset", type=positive, metavar="N", help="version of ONNX's operators; default 21")
+    _add_sizes(verb, "--bind", "fix the size of a symbol, as in batch=1")
+    verb.add_argument("--view", action="store_true", help="write ops as they are, in a domain of our own")
+    verb.add_argument("--external-data", action="store_true", help="write the weights to a file beside the model")
+    verb.add_argument("-o", "--output", metavar="FILE", required=True, help="the ONNX file to write")
+    verb.add_argument("--force", action="store_true", help="replace the file of -o if it exists")
+
+
+def add_compare(verbs: Any) -> None:
+    """Add the verb `compare`."""
+    verb = add_verb(
+        verbs,
+        "compare",
+        "run two models on the same inputs, and print the largest difference of each result and where it begins",
+        "A model is an ONNX file, which ONNX Runtime runs, or a program file. Inputs are seeded unless --feed gives\n"
+        "them. The exit code is 0 if all results agree and 1 if one differs.",
+        "compiler compare model.onnx model.pb --dim batch=4",
+    )
+    verb.set_defaults(module="models.compare", verb="compare")
+    verb.add_argument("first", help="a file .onnx or .pb")
+    verb.add_argument("second", help="another one")
+    verb.add_argument("--entry", metavar="NAME", default="predict", help="the entry of programs; default predict")
+    _add_sizes(verb, "--dim", "the size of a dimension or a symbol, as in batch=4")
+    _add_feeds(verb)
+    _add_engine(verb, "the engine that runs programs")
+    verb.add_argument(
+        "--tolerance", type=float, default=1e-4, metavar="X", help="largest |a-b| / (1+|b|) that agrees; default 1e-4"
+    )
+
+
+def add_gradcheck(verbs: Any) -> None:
+    """Add the verb `gradcheck`."""
+    verb = add_verb(
+        verbs,
+        "gradcheck",
+        "compare the gradients of a program with differences of its loss, parameter by parameter",
+        "Differences are computed in float64 for some elements of each parameter, with the same dropout masks. The\n"
+        "column rounding compares the program's own gradients with those in float64. The exit code is 1 if a gradient\n"
+        "is wrong.",
+        "compiler gradcheck tune.pb --elements 20",
+    )
+    verb.set_defaults(module="models.gradcheck", verb="gradcheck")
+    verb.add_argument("program", help="a program file")
+    verb.add_argument("--load", metavar="FILE", help="take the weights from a file that a run saved")
+    verb.add_argument("--entry", metavar="NAME", help="entry that trains; default the one that the program runs")
+    verb.add_argument("--elements", type=positive, default=8, metavar="N", help="elements of each parameter; default 8")
+    verb.add_argument(
+        "--tolerance", type=float, default=1e-6, metavar="X",
+        help="largest difference from the numeric gradient, relative to the largest gradient of the parameter;"
+        " default 1e-6",
+    )  # fmt: skip
+    verb.add_argument(
+        "--rounding", type=float, default=1e-3, metavar="X",
+        help="largest difference of the program's gradients from those in float64; default 1e-3",
+    )  # fmt: skip
+    _add_sizes(verb, "--bind", "another size of a symbol, as in batch=4")
+    _add_feeds(verb)
+    _add_engine(verb, "the engine that computes the program's own gradients")
+
+
+def _add_sizes(verb: argparse.ArgumentParser, word: str, help: str) -> None:
+    verb.add_argument(word, action="append", default=[], metavar="SYMBOL=SIZE", help=help)
+
+
+def _add_feeds(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the inputs; default 0")
+    verb.add_argument(
+        "--feed", action="append", default=[], metavar="[NAME=]FILE",
+        help="an input from NAME=FILE.npy, or several from a file .safetensors or .npz",
+    )  # fmt: skip
+
+
+def _add_engine(verb: argparse.ArgumentParser, help: str) -> None:
+    verb.add_argument("--engine", choices=ENGINES, metavar=f"{{{','.join(ENGINES)}}}", help=help)

@@ -1,0 +1,39 @@
+"""The verb `compiler compare`: the numbers of two models on the same inputs."""
+
+from __future__ import annotations
+
+import argparse
+
+from compiler.aligned_text import columns
+from compiler.commands.chosen_entry import sizes_given
+from compiler.commands.models.given_feeds import given_feeds
+from compiler.compare.models import opened
+from compiler.compare.numbers import beginning, differences
+from compiler.errors import CompileError
+from prograd_proto.printable import result_line
+from runtime.command_line.streams import put
+
+
+def compare(options: argparse.Namespace) -> int | None:
+    """Print the largest difference of each result, and where the first one begins; exit code 1 if one differs."""
+    sizes = sizes_given(options.dim)
+    first, second = (opened(path, sizes, options.entry, options.engine) for path in (options.first, options.second))
+    chosen = second if hasattr(second, "block") else first  # a program knows which integers are positions
+    feeds = chosen.feeds(sizes, options.seed, given_feeds(options.feed))
+    rows, alone = differences(first.run(feeds), second.run(feeds), options.tolerance)
+    if not rows:
+        raise CompileError(f"{first.path} and {second.path} have no result of one name")
+    shown = [
+        (row.name, "shapes differ" if row.shape is None else str(list(row.shape)), f"{row.absolute:.2g}",
+         f"{row.relative:.2g}", "agrees" if row.agrees else "differs")
+        for row in rows
+    ]  # fmt: skip
+    put("\n".join(columns(("result", "shape", "largest difference", "relative", "verdict"), shown)))
+    for name in alone:
+        put(f"only one of both has the result {name}")
+    bad = [row for row in rows if not row.agrees]
+    if bad:
+        put(beginning(first, second, feeds, bad[0].name, options.tolerance))
+    worst = max(row.relative for row in rows)
+    put(result_line("DIFFERS" if bad else "OK", [("results", str(len(rows))), ("relative", f"{worst:.2g}")]))
+    return 1 if bad or alone else None

@@ -1,0 +1,36 @@
+"""Feeds from files: NAME=FILE.npy, or all arrays of a safetensors or npz file."""
+
+# pyright: basic
+# arrays of NumPy are read where they are needed.
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from compiler.errors import DataError, UsageError
+
+
+def given_feeds(words: list[str]) -> dict[str, Any]:
+    """Return arrays by name; raise UsageError or DataError for words and files that are none."""
+    import numpy as np
+
+    from runtime.files.tensor_files import keys_of, read_arrays, unverified
+
+    made: dict[str, Any] = {}
+    for word in words:
+        name, sign, file = word.rpartition("=")
+        path = Path(file)
+        if not path.is_file():
+            raise DataError(f"--feed {word}: there is no file {file}")
+        if path.suffix == ".npy" and sign:
+            try:
+                made[name] = np.load(path, allow_pickle=False)
+            except (OSError, ValueError) as error:
+                raise DataError(f"--feed {word}: {error}") from None
+        elif path.suffix in (".safetensors", ".npz") and not sign:
+            with unverified(path) as reader:
+                made |= read_arrays(path, reader, keys_of(path))
+        else:
+            raise UsageError(f"--feed {word}: write NAME=FILE.npy, or a file .safetensors or .npz with all arrays")
+    return made

@@ -1,0 +1,104 @@
+"""The commands `compiler export`, `compare` and `gradcheck`."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+
+import prograd  # noqa: E402
+from compiler.__main__ import main  # noqa: E402
+from prograd import Program, layers, ops, sgd  # noqa: E402
+from prograd_proto import program_pb2 as pb  # noqa: E402
+from prograd_proto.files import load, save  # noqa: E402
+
+
+@pytest.fixture
+def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    program = Program("net", seed=2)
+    x, label = program.input("x", "float32", ("batch", 64)), program.input("label", "int64", ("batch",))
+    h = ops.dropout(ops.tanh(layers.dense(x, "hidden", 64)), ratio=0.5)
+    logits = layers.dense(ops.relu(h), "out", 10)
+    program.minimize(ops.softmax_cross_entropy(logits, label), sgd(0.1))
+    program.outputs(logits=logits)
+    program.compile(batch=32).save("net.pb")
+    return "net.pb"
+
+
+def last_line(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out.splitlines()[-1]
+
+
+def test_an_export_of_trained_weights_has_the_numbers_of_the_program(net: str, capsys: pytest.CaptureFixture[str]):
+    run = prograd.load(net)
+    rng = np.random.default_rng(0)
+    run.step({"x": rng.normal(size=(32, 64)).astype(np.float32), "label": rng.integers(0, 10, 32)})
+    run.save("trained.safetensors")
+    assert main(["export", net, "--load", "trained.safetensors", "-o", "net.onnx"]) == 0
+    assert last_line(capsys) == "OK opset=21 nodes=4 weights=4"
+    weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load("net.onnx").graph.initializer}
+    np.testing.assert_array_equal(weights["out.b"], run.state["out.b"])
+    assert main(["compare", "net.onnx", net, "--dim", "batch=32"]) == 1  # the program has its initial weights
+    told = capsys.readouterr().out
+    assert "logits begins to differ at 'add_2', which Gemm makes from tensors that both models have" in told
+    assert main(["export", net, "-o", "net.onnx", "--force"]) == 0
+    assert main(["compare", "net.onnx", net, "--dim", "batch=32", "--engine", "native"]) == 0
+    assert last_line(capsys).startswith("OK results=1 relative=")
+
+
+def test_the_gradients_of_a_program_are_checked(net: str, capsys: pytest.CaptureFixture[str]):
+    for engine in ("reference", "native"):
+        assert main(["gradcheck", net, "--engine", engine, "--elements", "3"]) == 0
+        assert last_line(capsys) == "OK parameters=4 elements=12 wrong=0"
+
+
+def test_a_wrong_gradient_is_found(net: str, capsys: pytest.CaptureFixture[str]):
+    program = load(net)
+    block = program.blocks[program.entries[0].source_block]
+    [gradient] = [t.name for t in block.tensors if t.gradient_of == "hidden.b"]
+    [op] = [op for op in block.ops if gradient in op.outputs]
+    assert op.type == "sum"
+    op.type = "max"  # of the same type and attributes
+    operators = sorted([*program.operators, pb.OperatorVersion(type="max", version=1)], key=lambda each: each.type)
+    del program.operators[:]
+    program.operators.extend(operators)
+    save(program, Path("wrong.pb"))
+    assert main(["gradcheck", "wrong.pb", "--elements", "3"]) == 1
+    told = capsys.readouterr().out
+    assert [line.split()[0] for line in told.splitlines() if line.endswith("WRONG")] == ["hidden.b"]
+    assert told.splitlines()[-1] == "WRONG parameters=4 elements=12 wrong=1"
+
+
+def test_frozen_parameters_are_named(net: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["freeze", net, "--states", "hidden.*", "-o", "frozen.pb"]) == 0
+    capsys.readouterr()
+    assert main(["gradcheck", "frozen.pb", "--elements", "2"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[-2:] == [
+        "not checked, as they are frozen: hidden.w, hidden.b",
+        "OK parameters=2 elements=4 wrong=0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["export", "net.pb", "-o", "net.pt"], "export: net.pt does not end in .onnx, the format that is written"),
+        (["export", "net.pb", "-o", "n.onnx", "--bind", "rows=3"],
+         "to_onnx: the entry 'predict' has no symbol 'rows'"),
+        (["export", "net.pb", "-o", "n.onnx", "--load", "absent.safetensors"],
+         "absent.safetensors: no such file"),
+        (["export", "net.pb", "-o", "n.onnx", "--entry", "train"],
+         "to_onnx: the entry 'train' updates states, which ONNX cannot say; view=True, or --view, writes it in a "
+         "domain of our own, for viewers"),
+        (["compare", "net.pb", "net.pb", "--feed", "x"], "--feed x: there is no file x"),
+        (["compare", "net.pb", "absent.onnx"], "absent.onnx: no such file"),
+        (["gradcheck", "net.pb", "--entry", "predict"], "gradcheck: the entry trains no parameter"),
+    ],
+)  # fmt: skip
+def test_a_wrong_option_is_refused(net: str, words: list[str], told: str, capsys: pytest.CaptureFixture[str]):
+    assert main(words) != 0
+    assert capsys.readouterr().err.strip() == f"compiler: {told}"
+    assert not Path("n.onnx").exists()
