@@ -7,7 +7,8 @@ not.
 
 from __future__ import annotations
 
-from threading import Semaphore, Thread
+from _thread import allocate_lock, start_new_thread
+from threading import Event
 
 from runtime.engines.native.driver import Driver
 
@@ -67,33 +68,56 @@ class _Helper:
     It announces its sleep before it checks whether it is called, and a caller calls before it checks for sleep: one of
     them sees the other, so no call is missed.
 
+    The handler of a signal may raise an exception between any two instructions of the caller, such as that of a limit
+    of time. Therefore the caller uses no `threading.Thread` and no `threading.Semaphore`, which such an exception may
+    leave half started, or locked. A call of `start_new_thread` starts a thread or does not, and a plain lock is
+    released or not. The thread itself notes that it runs. If two have been started, the second one ends at once.
+
     Attributes:
         called: True while a driver is at work.
     """
 
     def __init__(self, number: int) -> None:
         self.called = False
-        self._sleeps = True
         self._number = number
-        self._wake = Semaphore(0)
         self._driver: Driver | None = None
-        self._thread: Thread | None = None
+        self._runs = self._is_closed = False
+        self._sleeps = True
+        self._begin, self._wake, self._ended = allocate_lock(), allocate_lock(), Event()
+        self._wake.acquire()
 
     def call(self, driver: Driver) -> None:
         self._driver, self.called = driver, True
-        if self._thread is None:
-            self._thread = Thread(target=self._work, name=f"prograd helper {self._number}", daemon=True)
-            self._thread.start()
+        if not self._runs:
+            self._is_closed = False
+            start_new_thread(self._run, ())
         if self._sleeps:
-            self._sleeps = False
-            self._wake.release()
+            self._waken()
 
     def end(self) -> None:
-        if self._thread is not None:
+        """Let the thread end; one that has started and does not run yet ends by itself."""
+        self._is_closed = True
+        if self._runs:
             self._driver = None
+            self._waken()
+            self._ended.wait()
+
+    def _waken(self) -> None:
+        try:  # noqa: SIM105 - a small step takes no longer than a call of `suppress`
             self._wake.release()
-            self._thread.join()
-            self._thread = None
+        except RuntimeError:  # another call has woken it, and it has not begun yet
+            pass
+
+    def _run(self) -> None:
+        with self._begin:
+            if self._runs:
+                return
+            self._ended.clear()
+            self._runs = True
+        if not self._is_closed:
+            self._work()
+        self._runs = False
+        self._ended.set()
 
     def _work(self) -> None:
         while True:
