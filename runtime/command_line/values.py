@@ -112,13 +112,27 @@ def setting(text: str) -> tuple[str, int | float]:
     return name, found
 
 
-def choices(text: str) -> tuple[str, list[int | float]]:
-    """Return a name and several numbers, from `rate=1e-4,3e-4`."""
+def choices(text: str) -> tuple[str, list[int | float] | tuple[int | float, int | float, bool]]:
+    """Return a name and several numbers, from `rate=1e-4,3e-4`, or the ends of a range, from `rate=1e-4..1e-2:log`."""
     name, _, values = text.partition("=")
+    if name and ".." in values:
+        ends = [number(end) for end in values.removesuffix(":log").split("..")]
+        if len(ends) != 2 or ends[0] is None or ends[1] is None:
+            raise ArgumentTypeError(f"{text[:80]!r} is no range NAME=LOW..HIGH, as rate=1e-4..1e-2:log is")
+        return name, (ends[0], ends[1], values.endswith(":log"))
     numbers = [found for value in values.split(",") if (found := number(value)) is not None]
     if not name or len(numbers) != values.count(",") + 1:
         raise ArgumentTypeError(f"{text[:80]!r} is not NAME=NUMBER,NUMBER as in rate=1e-4,3e-4")
     return name, numbers
+
+
+def fold(text: str) -> tuple[int, int]:
+    """Return the number of a fold from 1 on, and that of all folds, from `1/5`."""
+    one, _, all_folds = text.partition("/")
+    numbers = [int(word) for word in (one, all_folds) if word.isascii() and word.isdecimal() and len(word) < 10]
+    if len(numbers) != 2 or not 1 <= numbers[0] <= numbers[1] or numbers[1] < 2:
+        raise ArgumentTypeError(f"{text!r} is no fold I/K, as 1/5 is: from 1 to K, which is 2 or more")
+    return numbers[0], numbers[1]
 
 
 def number(text: str) -> int | float | None:

@@ -25,6 +25,7 @@ from runtime.commands.options import (
     add_entry,
     add_file_of_states,
     add_files,
+    add_fold,
     add_how,
     add_length,
     add_limits,
@@ -100,6 +101,7 @@ def _execute(verbs: Any, name: str) -> None:
         "--reproduce", type=Path, metavar="DIR",
         help="with --check-nan: write the failing step as a program with its states and rows",
     )  # fmt: skip
+    add_fold(what)
     add_rows(verb)
     out = verb.add_argument_group("output arrays")
     out.add_argument(
@@ -155,7 +157,9 @@ def _replay(verbs: Any, name: str) -> None:
     add_reports(verb)
     verb.set_defaults(fetch=[], decode=[], expect=[], rtol=0.0, atol=0.0, save=None, in_place=False, force=False)
     verb.set_defaults(only=[], rename=[], layout="prograd")
-    verb.set_defaults(checkpoint=None, every=None, keep=3, keep_best=None, resume=False, retarget_schedule=False)
+    verb.set_defaults(
+        checkpoint=None, every=None, keep=3, keep_best=None, fold=None, resume=False, retarget_schedule=False
+    )
     verb.set_defaults(change_settings=False, change_data=False)
     verb.set_defaults(metrics=None, tensorboard=None, trace=None, record=None, check_nan=False, reproduce=None)
     verb.set_defaults(out=None, id=None)
@@ -252,11 +256,22 @@ def _sweep(verbs: Any, name: str) -> None:
         "the program's best states, else by the loss. The commands that repeat them follow the table.",
         "runtime sweep digits.pb --set rate=1e-4,3e-4,1e-3 --seeds 3 --jobs 2",
         "runtime sweep digits.pb --set rate=1e-3,1e-2 --set drop=0,0.5 --epochs 5 --results runs.jsonl",
+        "runtime sweep digits.pb --set rate=1e-5..1e-1:log --set drop=0..0.5 --random 20 --folds 5 --jobs 2",
     )
     what = verb.add_argument_group("what to run")
     what.add_argument(
         "--set", dest="choices", action="append", default=[], type=choices, metavar="NAME=NUMBER,NUMBER",
-        help="values of a setting; several settings give all combinations",
+        help="values of a setting, of which all combinations run; or a range LOW..HIGH or LOW..HIGH:log for a search",
+    )  # fmt: skip
+    search = what.add_mutually_exclusive_group()
+    search.add_argument("--random", type=positive, metavar="N", help="try N random settings instead of combinations")
+    search.add_argument(
+        "--bayes", type=positive, metavar="N",
+        help="try N settings, each proposed by the results so far; needs prograd[search]",
+    )  # fmt: skip
+    what.add_argument(
+        "--folds", type=positive, metavar="K",
+        help="cross-validate: K runs of each settings, each evaluated on another K-th of the rows to train on",
     )  # fmt: skip
     what.add_argument(
         "--seeds",

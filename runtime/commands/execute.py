@@ -180,6 +180,7 @@ def _train(
             steps=options.steps,
             data=feeds or options.split,
             shuffle=False if feeds else None,
+            fold=options.fold,
             fetch=list(dict.fromkeys([*fetch, *(watch.fetch if watch is not None else ())])),
             checkpoint=options.checkpoint,
             every=options.every,
@@ -228,7 +229,7 @@ def _run_over(
     between: Between,
 ) -> tuple[dict[str, Array], Fields]:
     """Run an entry that does not train over rows; return its fetches and the fields of the result."""
-    for option in ("steps", "epochs", "checkpoint", "metrics", "tensorboard", "watch", "resume"):
+    for option in ("steps", "epochs", "fold", "checkpoint", "metrics", "tensorboard", "watch", "resume"):
         if getattr(options, option):
             raise UsageError(f"--{option} belongs to training, and the entry {entry!r} does not train")
     if feeds:
@@ -302,6 +303,7 @@ def _require_consistent(options: argparse.Namespace) -> None:
     rules = (
         (options.steps and options.epochs, "--steps and --epochs both say how long to train; give one of them"),
         (options.every and not options.checkpoint, "--every says how often to write checkpoints; give --checkpoint"),
+        (options.fold and options.record, "--record says what to replay, and --fold is no part of it; leave one out"),
         (options.keep_best and not options.checkpoint, "--keep-best keeps checkpoints; give --checkpoint"),
         (options.resume and not (options.checkpoint or options.load), "--resume goes on from --checkpoint or --load"),
         (options.resume and options.seed is not None, "--seed begins a run, and --resume goes on with one"),

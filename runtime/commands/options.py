@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.command_line.parsing import add_old_word
-from runtime.command_line.values import duration, int64, one_of, positive, setting, size, threads
+from runtime.command_line.values import duration, fold, int64, one_of, positive, setting, size, threads
 from runtime.engines.choice import ENGINES
 
 
@@ -29,6 +29,14 @@ def add_length(group: Any) -> None:
     group.add_argument("--steps", type=positive, metavar="N", help="total number of training steps")
     group.add_argument("--epochs", type=positive, metavar="N", help="total number of training epochs")
     group.add_argument("--seed", type=int64, metavar="N", help="seed in place of the program's")
+
+
+def add_fold(group: Any) -> None:
+    """Add the option for one run of a cross-validation."""
+    group.add_argument(
+        "--fold", type=fold, metavar="I/K",
+        help="evaluate on the I-th of K parts of the rows of the training split, and train on the others",
+    )  # fmt: skip
 
 
 def add_settings(group: Any) -> None:

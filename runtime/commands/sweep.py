@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from time import perf_counter
@@ -18,9 +19,10 @@ from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
 from runtime.command_line.outputs import require_free
 from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
-from runtime.commands.sweeps.runs import Number, Outcome, Trial, outcomes, trials
-from runtime.commands.sweeps.seeds import seed_table
-from runtime.commands.sweeps.table import as_json, in_order, judged_by, table
+from runtime.commands.sweeps.runs import Outcome, Trial, outcomes, trials
+from runtime.commands.sweeps.search import Bayes, Domain, Number, Range, Settings, combinations, domain_of, samples
+from runtime.commands.sweeps.seeds import groups_of, seed_table, spread
+from runtime.commands.sweeps.table import as_json, in_order, judged_by, metrics_of, table
 from runtime.errors import UsageError
 from runtime.files.output import require_form, unwritable
 from runtime.runs.interrupts import Interrupted
@@ -40,29 +42,75 @@ def sweep(options: argparse.Namespace) -> int:
         require_form(options.results, ".jsonl", "results")
     program = load(options.program)
     check_settings(program)
-    choices = _choices(options, program)
+    domains = _domains(options, program)
     begin = program.seed if options.seed is None else options.seed
     seeds = [begin + i for i in range(options.seeds)]
     if seeds[-1] >= 1 << 63:
         raise UsageError(f"--seeds {options.seeds}: the seeds from {begin} on leave 64 bits")
-    asked = trials(options.program, choices, seeds, _passed(options))
-    if len(asked) > MOST:
-        raise UsageError(f"these are {len(asked)} runs; a sweep has at most {MOST}")
+    each = len(seeds) * (options.folds or 1)
+    if options.folds == 1:
+        raise UsageError("--folds 1: there are two folds or more, as one of them is evaluated on and the others train")
+    count = each * _count(options, domains)
+    if count > MOST:
+        raise UsageError(f"these are {count} runs; a sweep has at most {MOST}")
+    proposed = _proposed(options, domains, begin)
+    asked = trials(options.program, proposed, seeds, _passed(options), folds=options.folds)
     done: list[Outcome] = []
     try:
-        _run(options, asked, done)
+        _run(options, asked, count, done, _told(program, proposed, each))
     except Interrupted as stop:
         _show(options, program, done)
-        raise Interrupted(stop.number, f"interrupted after {len(done)} of {len(asked)} runs") from None
+        raise Interrupted(stop.number, f"interrupted after {len(done)} of {count} runs") from None
     _show(options, program, done)
     failed = sum(outcome.code != 0 for outcome in done)
-    fields: list[tuple[str, object]] = [("runs", len(done)), ("failed", failed)]
-    name, _ = judged_by(program, done)
-    if failed < len(done) and name:
-        best = in_order(program, done)[0]
-        fields += [("best", best.trial.number), (name, best.fields.get(name, "none"))]
+    fields = [("runs", len(done)), ("failed", failed), *_best(program, done, has_folds=bool(options.folds))]
     put_result(options, "FAILED" if failed else "OK", [*fields, ("wall", f"{perf_counter() - start:.3f}")])
     return EXIT_FAILED if failed else EXIT_DONE
+
+
+def _count(options: argparse.Namespace, domains: Mapping[str, Domain]) -> int:
+    """Return the number of settings that are tried."""
+    searched = options.random or options.bayes
+    if searched and not domains:
+        asked = "--random" if options.random else "--bayes"
+        raise UsageError(f"{asked} tries values of settings; name them, as in --set rate=1e-5..1e-1:log")
+    return searched or len(combinations(domains))
+
+
+def _proposed(options: argparse.Namespace, domains: Mapping[str, Domain], seed: int) -> list[Settings] | Bayes:
+    if options.bayes:
+        return Bayes(domains, options.bayes, seed)
+    return samples(domains, options.random, seed) if options.random else combinations(domains)
+
+
+def _told(program: pb.ProgramDesc, proposed: list[Settings] | Bayes, each: int) -> Callable[[Outcome], None]:
+    """Return a function that tells a search the mean value of settings when all of their runs have ended."""
+    ended: dict[int, list[Outcome]] = {}
+
+    def tell(outcome: Outcome) -> None:
+        settings = outcome.trial.settings
+        runs = ended.setdefault(id(settings), [])
+        runs.append(outcome)
+        if len(runs) == each and isinstance(proposed, Bayes):
+            name, more_is_better = judged_by(program, runs)
+            values = [metrics_of(run).get(name, math.nan) if run.code == 0 else math.nan for run in runs]
+            proposed.tell(settings, (-1 if more_is_better else 1) * sum(values) / each)
+
+    return tell
+
+
+def _best(program: pb.ProgramDesc, done: Sequence[Outcome], *, has_folds: bool) -> list[tuple[str, object]]:
+    """Return the fields of the best run; of folds, those of the settings with the best mean."""
+    name, _ = judged_by(program, done)
+    if not name or all(outcome.code for outcome in done):
+        return []
+    if not has_folds:
+        best = in_order(program, done)[0]
+        return [("best", best.trial.number), (name, best.fields.get(name, "none"))]
+    settings, group = next(iter(groups_of(program, done).items()))
+    middle, deviation = spread(group, name)
+    told: list[tuple[str, object]] = [(f"best.{setting}", number) for setting, number in settings]
+    return [*told, (f"mean.{name}", f"{middle:.6g}"), (f"deviation.{name}", f"{deviation:.6g}")]
 
 
 def _show(options: argparse.Namespace, program: pb.ProgramDesc, done: Sequence[Outcome]) -> None:
@@ -73,12 +121,18 @@ def _show(options: argparse.Namespace, program: pb.ProgramDesc, done: Sequence[O
             put(line if place else f"\n{line}")
 
 
-def _run(options: argparse.Namespace, asked: Sequence[Trial], done: list[Outcome]) -> None:
+def _run(
+    options: argparse.Namespace,
+    asked: Iterable[Trial],
+    count: int,
+    done: list[Outcome],
+    tell: Callable[[Outcome], None],
+) -> None:
     with ExitStack() as stack:
         path: Path | None = options.results
         file = None if path is None else stack.enter_context(_opened(path))
         options.interrupts.hold()  # from here on there are runs that must be ended first
-        found = stack.enter_context(closing(outcomes(asked, options.jobs, options.interrupts.check)))
+        found = stack.enter_context(closing(outcomes(asked, options.jobs, options.interrupts.check, tell)))
         for outcome in found:
             done.append(outcome)
             line = json.dumps(as_json(outcome))
@@ -89,17 +143,22 @@ def _run(options: argparse.Namespace, asked: Sequence[Trial], done: list[Outcome
             if outcome.error:
                 options.say(f"run {outcome.trial.number}, {outcome.trial}, failed: {outcome.error}")
             elif not options.quiet:
-                options.say(f"run {outcome.trial.number}, {outcome.trial}, is done: {len(done)} of {len(asked)}")
+                options.say(f"run {outcome.trial.number}, {outcome.trial}, is done: {len(done)} of {count}")
 
 
-def _choices(options: argparse.Namespace, program: pb.ProgramDesc) -> dict[str, list[Number]]:
+def _domains(options: argparse.Namespace, program: pb.ProgramDesc) -> dict[str, Domain]:
     """Return values by setting; raise UsageError for a setting that does not exist, or a value out of its range."""
     descs = {state.name: state for state in settings_among(program.states)}
-    found: dict[str, list[Number]] = {}
-    for name, numbers in options.choices:
+    found: dict[str, Domain] = {}
+    choices: list[tuple[str, list[Number] | tuple[Number, Number, bool]]] = options.choices
+    for name, numbers in choices:
         if name in found:
             raise UsageError(f"--set {name}: the setting is given twice; give all its values at once, as in 1e-3,1e-4")
-        found[name] = list(dict.fromkeys(checked_setting(descs, name, number) for number in numbers))
+        ends = numbers[:2] if isinstance(numbers, tuple) else numbers
+        checked = [checked_setting(descs, name, number) for number in ends]
+        whole = descs[name].dtype == pb.D_TYPE_INT64
+        values = Range(checked[0], checked[1], numbers[2]) if isinstance(numbers, tuple) else checked
+        found[name] = domain_of(values, name, whole=whole)
     return found
 
 

@@ -16,7 +16,7 @@ from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
 from runtime.rows.rows import Rows
 from runtime.runs.metrics import Metrics, scalar_fetches
-from runtime.runs.raw.in_memory import data_by_feed, is_of_known_length, split_rows, validation_rows
+from runtime.runs.raw.in_memory import data_by_feed, fold_rows, is_of_known_length, split_rows, validation_rows
 from runtime.runs.session import Session
 from runtime.runs.states import States
 from runtime.runs.watching.calls import reduced_settings, require_callbacks, with_judged
@@ -53,6 +53,8 @@ class TrainingOptions(NamedTuple):
         validation_data: rows in memory, or a split, to evaluate on at the end of each epoch.
         validation_split: share of the rows in memory to evaluate on instead, between 0 and 1. With `shuffle` the seed
             chooses them; otherwise they are the last rows.
+        fold: (i, k) to evaluate on the i-th of k parts of the rows, from 1 on, and to train on the others: a run of a
+            cross-validation. The program's seed chooses the parts, and `seed` of a run does not change them.
         shuffle: True to train on the rows in another order each epoch, which follows from the seed. By default as the
             program's data says; rows in memory of a program without data are shuffled.
         remainder: "partial", "drop" or "exact", as in `Program.data`: what becomes of rows in memory that do not fill
@@ -80,6 +82,7 @@ class TrainingOptions(NamedTuple):
     data: str | Mapping[str, object] | tuple[object, ...] | Source | Batches | Callable[[], Batches] | None = None
     validation_data: str | Mapping[str, object] | tuple[object, ...] | None = None
     validation_split: float | None = None
+    fold: tuple[int, int] | None = None
     shuffle: bool | None = None
     remainder: Literal["drop", "exact", "partial"] | None = None
     fetch: Sequence[str] = ()
@@ -249,6 +252,8 @@ def _is_shuffled(session: Session, options: TrainingOptions, *, own_rows: bool, 
 
 def _remainder(session: Session, options: TrainingOptions, *, in_memory: bool) -> pb.Remainder | None:
     """Return what becomes of rows that do not fill a step; None for as many rows as the steps allow."""
+    if options.remainder is None and options.fold is not None and not in_memory:
+        return pb.REMAINDER_DROP  # a fold leaves another number of rows than the program has steps for
     if options.remainder is None:
         return session.program.data.remainder if session.data.exists else None
     if options.remainder not in _REMAINDERS:
@@ -272,6 +277,13 @@ def _evaluated(
     given, share = options.validation_data, options.validation_split
     if given is not None and share is not None:
         raise UsageError("validation_data and validation_split both say which rows to evaluate on; give one of them")
+    if options.fold is not None:
+        if given is not None or share is not None:
+            raise UsageError("fold says which rows to evaluate on, and so do validation_data and validation_split")
+        name = desc.evaluate.entry or "evaluate"
+        data = desc.split or "train" if asked is None else asked
+        own, evaluated = fold_rows(session, entry, name, data, rows, options.fold, shuffle=shuffle)
+        return pb.EvaluateDesc(entry=name, split="fold", every=desc.evaluate.every or 1), own, evaluated
     if given is None and share is None:
         if not desc.HasField("evaluate"):
             return None, rows, None

@@ -21,6 +21,7 @@ from compiler import Program, ops, sgd, zeros
 from prograd_proto import program_pb2 as pb
 from runtime.commands.sweeps import runs
 from runtime.commands.sweeps.runs import Outcome, outcomes, trials
+from runtime.commands.sweeps.search import combinations
 from runtime.commands.sweeps.seeds import seed_table
 from runtime.commands.sweeps.table import as_json, in_order, table
 
@@ -61,7 +62,7 @@ def test_the_best_run_stands_first_a_failed_one_last_and_the_command_gives_the_s
 
 
 def test_every_combination_has_every_seed_and_further_words():
-    asked = trials("p q.pb", {"a": [1e-4, 2], "b": [0.5, 1.0]}, [7, 8], ["--epochs", "3"])
+    asked = list(trials("p q.pb", combinations({"a": [1e-4, 2], "b": [0.5, 1.0]}), [7, 8], ["--epochs", "3"]))
     assert [trial.number for trial in asked] == [*range(1, 9)]
     assert [str(trial) for trial in asked[:3]] == [
         "a=0.0001 b=0.5 seed=7",
@@ -79,7 +80,7 @@ def judged(**run) -> list[int]:
         ({"loss": "2", "test.loss": "2", "test.f1": "nan"}, 0),
     ]
     found += [({}, 5), ({"loss": "3", "test.loss": "4", "test.f1": "0.9"}, 0)]
-    asked = trials("p.pb", {"a": [1, 2, 3, 4]}, [0], [])
+    asked = list(trials("p.pb", combinations({"a": [1, 2, 3, 4]}), [0], []))
     done = [Outcome(trial, code, values, "") for trial, (values, code) in zip(asked, found, strict=True)]
     assert len([*table(program, done)]) == 10
     return [outcome.trial.number for outcome in in_order(program, done)]
@@ -95,7 +96,7 @@ def test_runs_are_sorted_by_what_keeps_the_best_states_else_by_the_loss():
 
 @pytest.mark.parametrize(("metric", "order"), [("accuracy", [3, 1, 2]), ("error", [2, 1, 3]), ("spread", [1, 2, 3])])
 def test_runs_without_a_loss_are_sorted_by_what_their_metric_s_name_says(metric: str, order: list[int]):
-    asked = trials("p.pb", {"a": [1, 2, 3]}, [0], [])
+    asked = list(trials("p.pb", combinations({"a": [1, 2, 3]}), [0], []))
     values = zip(asked, ("0.5", "0.2", "0.9"), strict=True)
     done = [Outcome(trial, 0, {metric: value, "other": "1"}, "") for trial, value in values]
     assert [outcome.trial.number for outcome in in_order(pb.ProgramDesc(), done)] == order
@@ -104,7 +105,7 @@ def test_runs_without_a_loss_are_sorted_by_what_their_metric_s_name_says(metric:
 def test_seeds_of_equal_settings_are_summed_up_as_mean_and_deviation_the_best_mean_first():
     keep = pb.KeepBestDesc(metric="accuracy", direction=pb.DIRECTION_MAX)
     program = pb.ProgramDesc(run=pb.RunDesc(evaluate=pb.EvaluateDesc(entry="test"), keep_best=keep))
-    asked = trials("p.pb", {"rate": [0.1, 0.2, 0.3, 0.4]}, [1, 2, 3], [])
+    asked = list(trials("p.pb", combinations({"rate": [0.1, 0.2, 0.3, 0.4]}), [1, 2, 3], []))
     accuracies = ("0.5", "0.6", "0.7", "0.8", "0.8", "0.8", "0.9", "", "", "nan", "0.5", "0.5")
     done = [
         Outcome(trial, 0 if text else 5, {"loss": "2", "test.accuracy": text} if text else {}, "")
@@ -132,7 +133,7 @@ def test_a_sweep_of_seeds_prints_their_means_before_its_last_line(folder, capsys
 
 
 def test_numbers_that_json_has_not_are_words():
-    [trial] = trials("p.pb", {}, [0], [])
+    [trial] = trials("p.pb", combinations({}), [0], [])
     assert as_json(Outcome(trial, 0, {"loss": "nan", "wall": "1.5", "set.a": "1"}, ""))["metrics"] == {"loss": "nan"}
 
 
@@ -170,7 +171,7 @@ def test_runs_that_are_under_way_end_with_the_sweep(monkeypatch):
             begun.release()
 
     monkeypatch.setattr(runs.subprocess, "Popen", Sleeping)
-    found = outcomes(trials("p.pb", {"a": [1, 2, 3, 4]}, [0], []), 2)
+    found = outcomes(trials("p.pb", combinations({"a": [1, 2, 3, 4]}), [0], []), 2)
 
     def kill_one() -> None:
         for _ in range(2):

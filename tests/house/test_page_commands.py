@@ -115,9 +115,14 @@ def test_the_commands_of_the_page_about_rows(here: Path, capsys: pytest.CaptureF
 
 def test_the_commands_of_the_page_about_training(here: Path, capsys: pytest.CaptureFixture[str]):
     page = ROOT / "docs/training.md"
-    [code] = [block for block in BLOCK.findall(page.read_text(encoding="utf-8")) if "settings.pb" in block]
-    subprocess.run([sys.executable, "-W", "error", "-c", code], env=environment(), check=True)
-    [command] = commands(page)
+    for name in ("settings.pb", "plateau.pb"):
+        [code] = [block for block in BLOCK.findall(page.read_text(encoding="utf-8")) if f'save("{name}' in block]
+        subprocess.run([sys.executable, "-W", "error", "-c", code], env=environment(), check=True)
+    stopping, command = commands(page)
+    do(f"{stopping} -q")
+    best = capsys.readouterr().out
+    assert " set.patience=5 " in best
+    assert len([*Path("run1").glob("step-*")]) in (4, 5, 6)  # the newest three, and the best three, which may be newer
     do(f"{command} -q")
     [wanted] = re.findall(r"set\.rate=\S+ set\.decay=.* set\.limit=\S+", page.read_text(encoding="utf-8"))
     assert wanted in capsys.readouterr().out

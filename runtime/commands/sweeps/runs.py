@@ -11,11 +11,11 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import product
+from itertools import islice, product
 from queue import SimpleQueue
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from runtime.command_line.wakeup import Wakeup
 from runtime.usable_cores import usable_cores
@@ -24,12 +24,16 @@ Number = int | float
 
 
 class Trial(NamedTuple):
-    """One run of a sweep: its number from 1, its options, and the words of the command that repeats it."""
+    """One run of a sweep: its number from 1, its options, and the words of the command that repeats it.
+
+    `fold` is the number of the fold that it evaluates on, 0 for a run without folds.
+    """
 
     number: int
     settings: dict[str, Number]
     seed: int
     words: list[str]
+    fold: int = 0
 
     @property
     def command(self) -> str:
@@ -37,7 +41,8 @@ class Trial(NamedTuple):
         return shlex.join(["runtime", *self.words])
 
     def __str__(self) -> str:
-        return " ".join([*(f"{name}={number!r}" for name, number in self.settings.items()), f"seed={self.seed}"])
+        told = [*(f"{name}={number!r}" for name, number in self.settings.items()), f"seed={self.seed}"]
+        return " ".join([*told, f"fold={self.fold}"] if self.fold else told)
 
 
 class Outcome(NamedTuple):
@@ -50,47 +55,60 @@ class Outcome(NamedTuple):
 
 
 def trials(
-    program: str, choices: Mapping[str, Sequence[Number]], seeds: Sequence[int], more: Sequence[str]
-) -> list[Trial]:
-    """Return every combination of the choices with every seed, the last setting changing first.
+    program: str,
+    proposed: Iterable[Mapping[str, Number]],
+    seeds: Sequence[int],
+    more: Sequence[str] = (),
+    *,
+    folds: int | None = None,
+) -> Iterator[Trial]:
+    """Yield the runs of each of the proposed settings: one for each seed and each fold.
 
-    `more` are further words of the command line.
+    `more` are further words of the command line. The next settings are asked for when their first run is.
     """
-    found: list[Trial] = []
-    for values in product(*choices.values()):
-        for seed in seeds:
-            settings = dict(zip(choices, values, strict=True))
-            told = [word for name, number in settings.items() for word in ("--set", f"{name}={number!r}")]
-            words = ["execute", program, *told, "--seed", str(seed), *more]
-            found.append(Trial(len(found) + 1, settings, seed, words))
-    return found
+    number = 0
+    for settings in proposed:
+        told = [word for name, value in settings.items() for word in ("--set", f"{name}={value!r}")]
+        for seed, fold in product(seeds, range(1, folds + 1) if folds else [0]):
+            number += 1
+            one = ["--fold", f"{fold}/{folds}"] if fold else []
+            words = ["execute", program, *told, "--seed", str(seed), *one, *more]
+            yield Trial(number, cast(dict[str, Number], settings), seed, words, fold)
 
 
-def outcomes(asked: Sequence[Trial], jobs: int, check: Callable[[], None] = lambda: None) -> Generator[Outcome]:
+def outcomes(
+    asked: Iterable[Trial],
+    jobs: int,
+    check: Callable[[], None] = lambda: None,
+    tell: Callable[[Outcome], None] = lambda outcome: None,
+) -> Generator[Outcome]:
     """Make the runs, `jobs` at a time, and yield their outcomes as they end; when closed early, end the current runs.
 
+    A run is taken from `asked` when there is a place for it; `tell` gets each outcome before the next run is taken.
     `check` raises Interrupted if a held signal has come; it is called after every wait for runs.
     """
     started = _Started(jobs)
     futures: list[Future[Outcome | None]] = []
+    left = iter(asked)
     with Wakeup() as wakeup, ThreadPoolExecutor(jobs) as pool:
-        ended: SimpleQueue[Future[Outcome | None]] = SimpleQueue()
+        ends = _Ends(wakeup, check)
 
-        def end(future: Future[Outcome | None]) -> None:
-            ended.put(future)
-            wakeup.wake()
+        def begin() -> int:
+            """Begin the next run, if there is one; return the number of runs begun."""
+            new = [pool.submit(started.run, trial) for trial in islice(left, 1)]
+            futures.extend(new)
+            for future in new:
+                future.add_done_callback(ends.add)
+            return len(new)
 
         try:
-            for trial in asked:
-                futures.append(pool.submit(started.run, trial))
-                futures[-1].add_done_callback(end)
-            for _ in asked:
-                check()
-                while ended.empty():
-                    wakeup.wait()
-                    check()
-                outcome = ended.get().result()
+            pending = sum(begin() for _ in range(jobs))
+            while pending:
+                outcome = ends.next().result()
+                pending -= 1
                 if outcome is not None:
+                    tell(outcome)
+                    pending += begin()
                     yield outcome
         finally:
             started.end()
@@ -101,6 +119,27 @@ def outcomes(asked: Sequence[Trial], jobs: int, check: Callable[[], None] = lamb
             except KeyboardInterrupt:  # a second one does not wait
                 started.end(kill=True)
                 raise
+
+
+class _Ends:
+    """The runs that have ended, in the order of their ends."""
+
+    def __init__(self, wakeup: Wakeup, check: Callable[[], None]) -> None:
+        self._ended: SimpleQueue[Future[Outcome | None]] = SimpleQueue()
+        self._wakeup, self._check = wakeup, check
+
+    def add(self, future: Future[Outcome | None]) -> None:
+        """Add a run that has ended, from any thread."""
+        self._ended.put(future)
+        self._wakeup.wake()
+
+    def next(self) -> Future[Outcome | None]:
+        """Return the next run that ends."""
+        self._check()
+        while self._ended.empty():
+            self._wakeup.wait()
+            self._check()
+        return self._ended.get()
 
 
 class _Started:

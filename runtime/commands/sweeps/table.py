@@ -22,13 +22,16 @@ def table(program: pb.ProgramDesc, done: Sequence[Outcome]) -> Iterator[str]:
     first, _ = judged_by(program, done)
     names = dict.fromkeys([first] if first else [])
     names |= dict.fromkeys(name for outcome in ordered for name in metrics_of(outcome))
-    head = ["run", *ordered[0].trial.settings, "seed", *names, "wall", "state_sha256"]
+    has_folds = any(outcome.trial.fold for outcome in done)
+    fold = ["fold"] if has_folds else []
+    head = ["run", *ordered[0].trial.settings, "seed", *fold, *names, "wall", "state_sha256"]
     rows = [head]
     for trial, code, fields, _ in ordered:
         metrics = [fields.get(name, "-") for name in names]
         end = fields.get("state_sha256", "")[:16] if code == 0 else f"failed with code {code}"
         numbers = map(repr, trial.settings.values())
-        rows.append([str(trial.number), *numbers, str(trial.seed), *metrics, fields.get("wall", "-"), end])
+        fold = [str(trial.fold)] if has_folds else []
+        rows.append([str(trial.number), *numbers, str(trial.seed), *fold, *metrics, fields.get("wall", "-"), end])
     rows = [[sentence(cell, MAX_WORD_CHARACTERS) for cell in row] for row in rows]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     for row in rows:
@@ -75,6 +78,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
         "run": trial.number,
         "settings": trial.settings,
         "seed": trial.seed,
+        **({"fold": trial.fold} if trial.fold else {}),
         "code": outcome.code,
         "metrics": metrics,
         "steps": int(outcome.fields.get("steps", 0)),

@@ -103,6 +103,32 @@ def split_rows(
     return _at(rows, np.sort(numbers[:left])), _at(session.rows(evaluate, own), np.sort(numbers[left:]))
 
 
+def fold_rows(
+    session: Session, entry: str, evaluate: str, data: object, rows: object, fold: object, *, shuffle: bool
+) -> tuple[Rows, Rows]:
+    """Return the rows to train on, and those of a fold to evaluate on; see `TrainingOptions.fold`.
+
+    Raises UsageError for a fold that is none, or of rows of a source, DataError for more folds than rows.
+    """
+    pair = cast(tuple[object, ...], fold) if isinstance(fold, tuple | list) else ()
+    if len(pair) != 2 or not all(type(number) is int for number in pair):
+        raise UsageError(f"fold={fold!r} is not (i, k), as (1, 5) is for the first of five parts")
+    number, count = cast(tuple[int, int], tuple(pair))
+    if not 1 <= number <= count or count < 2:
+        raise UsageError(f"fold={fold!r}: i is from 1 to k, and k is 2 or more")
+    if not isinstance(rows, Rows):
+        raise UsageError("fold takes rows of a split or in memory; a source does not say how many rows it has")
+    total = len(rows)
+    if total < count:
+        raise DataError(f"fold={fold!r}: there are {total} rows for {count} folds")
+    seed = session.program.seed
+    positions = permutation(seed, SPLIT_EPOCH, total) if shuffle else np.arange(total)
+    start, stop = (number - 1) * total // count, number * total // count
+    own = _for_entry(session, entry, evaluate, cast(Mapping[str, object] | str, data))
+    left = np.sort(np.concatenate([positions[:start], positions[stop:]]))
+    return _at(rows, left), _at(session.rows(evaluate, own), np.sort(positions[start:stop]))
+
+
 def is_of_known_length(data: object) -> bool:
     """Return True unless data is a source of rows, whose number is unknown."""
     return data is None or isinstance(data, str | Mapping | tuple | np.ndarray) or is_frame(data) or is_arrow(data)
