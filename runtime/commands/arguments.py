@@ -309,7 +309,7 @@ def _plot(verbs: Any, name: str) -> None:
         'It needs pip install "prograd[plot]".',
         "runtime plot metrics.jsonl -o curves.svg",
         "runtime plot run1.jsonl run2.csv --metric loss --metric accuracy -o curves.html",
-        "runtime plot confusion.npy -o confusion.png",
+        "runtime plot confusion.npy --classes penguins.pb -o confusion.png",
     )  # fmt: skip
     verb.add_argument(
         "files", nargs="+", type=Path, metavar="FILE", help="file of metrics, .jsonl or .csv, or array, .npy"
@@ -321,6 +321,10 @@ def _plot(verbs: Any, name: str) -> None:
     verb.add_argument(
         "--watch", action="append", default=[], metavar="PATTERN",
         help="parameters whose histograms are drawn, as in 'layer1.*'; default all, or none with --metric",
+    )  # fmt: skip
+    verb.add_argument(
+        "--classes", type=Path, metavar="PROGRAM",
+        help="program whose encoding names the classes of confusion matrices",
     )  # fmt: skip
     verb.add_argument("--force", action="store_true", help="replace the picture")
     add_no_log_format(verb)

@@ -129,7 +129,7 @@ def perform(options: argparse.Namespace) -> Performed:
         if trace is not None:
             trace.write(force=options.force)
     if not options.out and _is_first(run):
-        give(wanted, decoded(run, columns, arrays), force=options.force)
+        give(wanted, decoded(run, columns, arrays), force=options.force, classes=lambda n: _class_names(run, n))
     if options.save or options.in_place:
         layout = "prograd" if options.load else options.layout
         run.save(options.save or options.load, layout=layout, force=options.force or options.in_place)
@@ -155,6 +155,12 @@ def _is_first(run: Run) -> bool:
         return True
     group.require_equal(run.state_sha256, f"at the end, after step {run.position.steps}")
     return group.rank == 0
+
+
+def _class_names(run: Run, count: int) -> list[str] | None:
+    from runtime.rows.encoding.class_names import class_names  # few runs print a confusion matrix
+
+    return class_names(run.program, count)
 
 
 def _train(

@@ -8,16 +8,19 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
+from prograd_proto.files import load
 from prograd_proto.spelling import closest
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.outputs import require_free
 from runtime.command_line.results import put_result
+from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.files.output import write_output
 from runtime.files.tensor_files import read_npy
 from runtime.pictures.drawings import Table, page
 from runtime.pictures.pages import require_suffix, written
 from runtime.pictures.reports import GRADIENT_PREFIX, Curve, Spread, read_curves, read_spreads
+from runtime.rows.confusion import is_confusion
 
 MOST_WATCHED: Final = 30
 """Upper bound on the histograms of one page."""
@@ -39,11 +42,31 @@ def plot(options: argparse.Namespace) -> int:
     if len(spreads) > MOST_WATCHED:
         options.say(f"{MOST_WATCHED} of {len(spreads)} histograms are drawn; --watch PATTERN chooses others")
     spreads = spreads[:MOST_WATCHED]
-    figure = page(curves, [Table(path.stem, read_npy(path)) for path in tables], spreads)
+    arrays = [read_npy(path) for path in tables]
+    stems = [path.stem for path in tables]
+    classes = _classes(options.classes, stems, arrays)
+    figure = page(curves, [Table(*one) for one in zip(stems, arrays, classes, strict=True)], spreads)
     write_output(options.o, written(figure, options.o.suffix), force=options.force)
     drawn = [("curves", len(curves)), ("histograms", len(spreads)), ("tables", len(tables))]
     put_result(options, "OK", [("runs", len(reports)), *drawn, ("o", options.o)])
     return EXIT_DONE
+
+
+def _classes(program: Path | None, names: Sequence[str], arrays: Sequence[Array]) -> list[list[str] | None]:
+    """Return the names of the classes of each table, from the encoding in a program; None for a table without classes.
+
+    Raises UsageError if the program names the classes of no table.
+    """
+    if program is None:
+        return [None] * len(arrays)
+    from runtime.rows.encoding.class_names import class_names  # few pages have tables
+
+    desc = load(program)
+    found = [class_names(desc, len(array)) if is_confusion(array) else None for array in arrays]
+    if not any(found):
+        sizes = ", ".join(f"{name} {[*array.shape]}" for name, array in zip(names, arrays, strict=True)) or "no table"
+        raise UsageError(f"--classes {program}: its encoding has no column with the classes of {sizes}")
+    return found
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

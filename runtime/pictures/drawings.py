@@ -18,12 +18,15 @@ _ACROSS: Final = 3
 _MOST_POINTS: Final = 1000
 _MOST_NUMBERS: Final = 20  # number of classes up to which a confusion matrix shows its numbers
 
+_CLASS_CHARACTERS: Final = 24  # of the name of a class at an axis
+
 
 class Table(NamedTuple):
-    """An array of a metric, and its title."""
+    """An array of a metric, its title, and the names of its classes if they are known."""
 
     name: str
     array: Array
+    classes: Sequence[str] | None = None
 
 
 def page(curves: Sequence[Curve], tables: Sequence[Table], spreads: Sequence[Spread] = ()) -> Any:
@@ -95,7 +98,7 @@ def _draw_table(axes: Any, table: Table) -> None:
     array = table.array
     axes.set_title(_word(table.name))
     if array.ndim == 2 and array.shape[0] == array.shape[1] and array.dtype.kind in "iu" and array.size:
-        _draw_confusion(axes, array)
+        _draw_confusion(axes, array, table.classes)
     elif array.ndim == 2 and array.shape[1] == 2 and array.dtype.kind == "f" and _are_shares(array):
         _draw_roc(axes, array)
     else:
@@ -105,15 +108,16 @@ def _draw_table(axes: Any, table: Table) -> None:
         )
 
 
-def _draw_confusion(axes: Any, counts: Array) -> None:
+def _draw_confusion(axes: Any, counts: Array, classes: Sequence[str] | None) -> None:
     """Draw labels down and predictions across; shades are shares of a label, numbers are counts."""
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     axes.set_xlabel("prediction")
     axes.set_ylabel("label")
     if len(counts) <= _MOST_NUMBERS:
-        axes.set_xticks(range(len(counts)))
-        axes.set_yticks(range(len(counts)))
+        words = [_word(sentence(name, _CLASS_CHARACTERS)) for name in classes] if classes else None
+        axes.set_xticks(range(len(counts)), words, **({"rotation": 45} if words else {}))
+        axes.set_yticks(range(len(counts)), words)
         for (i, j), count in np.ndenumerate(counts):
             color = "white" if shares[i, j] > 0.5 else "black"
             axes.text(j, i, str(count), ha="center", va="center", color=color, fontsize="small")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,9 +16,12 @@ from runtime.errors import UsageError
 from runtime.files.output import require_form
 from runtime.files.tensor_files import read_npy, write_npy
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
+from runtime.rows.confusion import is_confusion
 
 _PRINTED_WHOLE = 1000
 _LONG_TEXT = 80
+_CLASS_CHARACTERS = 24  # of the name of a class in a printed matrix
+_CORNER = "label \\ predicted"
 
 
 class Wanted(NamedTuple):
@@ -49,10 +52,19 @@ def expectations(given: Sequence[str], memory: MemoryLimit = NO_LIMIT) -> dict[s
     return {name: (file, read_npy(file, memory)) for name, file in parsed if file is not None}
 
 
-def give(wanted: Sequence[Wanted], arrays: Mapping[str, Array], *, force: bool) -> None:
-    """Print or write the fetched arrays."""
+def give(
+    wanted: Sequence[Wanted],
+    arrays: Mapping[str, Array],
+    *,
+    force: bool,
+    classes: Callable[[int], list[str] | None] = lambda count: None,
+) -> None:
+    """Print or write the fetched arrays; `classes` returns the names of a number of classes, for confusion matrices."""
     for name, file in wanted:
-        if file is None:
+        if file is None and (names := _classes_of(arrays[name], classes)):
+            put(f"{sentence(name, MAX_WORD_CHARACTERS)}: {_type(arrays[name])}, a row for each label")
+            put("\n".join(_confusion(arrays[name], names)))
+        elif file is None:
             put(f"{sentence(name, MAX_WORD_CHARACTERS)}: {_type(arrays[name])} = {_shown(arrays[name])}")
         else:
             write_npy(file, arrays[name], force=force)
@@ -64,6 +76,20 @@ def differences(
     """Return a sentence for each array that differs from the expected one; NaN equals NaN."""
     found = (_difference(name, arrays[name], file, array, rtol, atol) for name, (file, array) in expected.items())
     return [sentence for sentence in found if sentence]
+
+
+def _classes_of(array: Array, classes: Callable[[int], list[str] | None]) -> list[str] | None:
+    """Return the names of the classes of a confusion matrix that is small enough to print; None for other arrays."""
+    return classes(len(array)) if is_confusion(array) and array.size <= _PRINTED_WHOLE else None
+
+
+def _confusion(counts: Array, names: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a confusion matrix: labels down, predictions across."""
+    words = [sentence(name, _CLASS_CHARACTERS) for name in names]
+    table = [[_CORNER, *words], *([word, *map(str, row)] for word, row in zip(words, counts, strict=True))]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for first, *cells in table:
+        yield "  ".join([first.ljust(widths[0]), *map(str.rjust, cells, widths[1:])])
 
 
 def _parsed(text: str, option: str, *, optional: bool) -> Wanted:
