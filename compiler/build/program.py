@@ -31,6 +31,7 @@ from compiler.passes.leave_frozen import mark
 from compiler.passes.pass_table import PassTable
 from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import no_garbage_collection
+from compiler.train.adapters import with_adapters
 from compiler.train.averages import Average
 from compiler.train.clipping import Clip
 from compiler.train.descent import Descent
@@ -173,6 +174,33 @@ class Program(metaclass=Renaming):
     def thaw(self, *patterns: str) -> list[str]:
         """Train frozen parameters again and return their names. Raise OpError if a pattern matches none."""
         return mark(self.states.values(), patterns, trainable=True)
+
+    @_with_the_line
+    def lora(self, pattern: str, *, r: int = 8, alpha: float | None = None) -> list[str]:
+        """Add low-rank adapters to matching weights, freeze all parameters but adapters, and return the weights.
+
+        An op that reads a weight W reads W + alpha / r * A @ B from now on. A and B are the parameters `W.lora_a` and
+        `W.lora_b`; one of them begins with zeros. Call it after the forward pass and before `minimize`; `thaw` trains
+        other parameters too. `to_onnx` and `compiler merge` add the products to the weights. Hu et al., 2021.
+
+        Args:
+            pattern: names of weights of two axes or more, such as "attention.*"; the last word of a name may be left
+                out.
+            r: the rank, at most the smaller side of each matrix.
+            alpha: the factor of the product is alpha / r; r unless given, for the factor 1.
+
+        Raises OpError if nothing matches, if a rank is too large, or after `minimize`.
+        """
+        if self._updates or self._block.differentiations:
+            raise OpError("lora: adapters come before minimize and gradients, which would not see them")
+        return with_adapters(
+            self._states,
+            [self._block, *(Block(kept.block) for kept in self._opened.kept.values())],
+            self.state,
+            pattern,
+            rank=r,
+            alpha=alpha,
+        )
 
     @property
     def tensors(self) -> dict[str, Value]:

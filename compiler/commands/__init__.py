@@ -2,11 +2,11 @@
 
 A verb is the function of that name in the file of that name, but for thaw, which is in freeze, and those of two words;
 `arguments` is their table, and `compiler --help` prints it: check, compare, compile, completion, data pack, data show,
-diff, draw, export, freeze, gradcheck, import onnx, import torch, ops, passes, place, plan, show, summary, upgrade.
-Modules that they use:
+diff, draw, export, freeze, gradcheck, import onnx, import torch, merge, ops, passes, place, plan, show, summary,
+upgrade. Modules that they use:
 
 imports         the verb `import onnx`
-models          the verbs `export`, `compare` and `gradcheck`
+models          the verbs `export`, `compare`, `gradcheck` and `merge`
 import_torch    the verb `import torch`
 arguments       the command line: the verbs, and the options of each
 data_arguments  the options of `compiler data`

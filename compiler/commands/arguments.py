@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from compiler.commands.data_arguments import add_pack, add_show, with_verbs_of_two_words
-from compiler.commands.models.arguments import add_compare, add_export, add_gradcheck
+from compiler.commands.models.arguments import add_compare, add_export, add_gradcheck, add_lora, add_merge
 from runtime.command_line.parsing import add_completion, add_old_word, add_verb, new_parser, parsed
 from runtime.command_line.values import duration, one_of, positive, positive_size, size, threads
 from runtime.engines.choice import ENGINES
@@ -28,7 +28,8 @@ def command_parser(command: str = "compiler") -> tuple[argparse.ArgumentParser, 
 def add_verbs(verbs: Any, *, shared: bool = True) -> None:
     """Add the verbs of `compiler` to a parser, without those that `runtime` has too unless they are `shared`."""
     programs = _show, _summary, _draw, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops
-    for add in (*programs, _import_onnx, _import_torch, add_export, add_compare, add_gradcheck, add_pack, add_show):
+    models = _import_onnx, _import_torch, add_export, add_compare, add_gradcheck, add_merge
+    for add in (*programs, *models, add_pack, add_show):
         if shared or add is not _check:
             add(verbs)
     if shared:
@@ -192,6 +193,7 @@ def _import_onnx(verbs: Any) -> None:
     verb.add_argument("--loss", metavar="NAME", help="train: a loss of ops, of the first result and an input `target`")
     verb.add_argument("--train", action="append", default=[], metavar="PATTERN", help="train matching parameters only")
     verb.add_argument("--optimizer", metavar="NAME:RATE", help="train with it, as in adam:1e-3")
+    add_lora(verb)
     verb.add_argument("--batch", type=positive, metavar="N", help="the size of the first axis of the first input")
     _add_bind(verb, "the size of a symbol in the written program; 1 unless given")
     _add_output(verb, "the program file to write")
@@ -218,6 +220,7 @@ def _import_torch(verbs: Any) -> None:
         help="prograd has the channels of images last",
     )  # fmt: skip
     _add_bind(verb, "the size of a symbol in the written program; 1 unless given")
+    add_lora(verb)
     verb.add_argument("--explain", action="store_true", help="print what cannot be imported, and write nothing")
     _add_output(verb, "the program file to write")
 

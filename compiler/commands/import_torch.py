@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler.commands.chosen_entry import sizes_given
+from compiler.commands.models.lora_words import add_adapters
 from compiler.commands.notes import note
 from compiler.errors import CompileError, UsageError
 from compiler.frontends.torch import from_torch
@@ -31,6 +32,7 @@ def import_torch(options: argparse.Namespace) -> int | None:
         put(str(table))
         return 1 if table.rows else None
     program = from_torch(source, inputs, symbols=symbols, layout=options.layout)
+    add_adapters(program, options.lora)
     sizes = dict.fromkeys(program.symbols, 1) | sizes_given(options.bind)
     compiled = program.compile(mixed=None, **sizes)
     compiled.save(options.output, force=options.force)

@@ -1,4 +1,5 @@
 """Exporters: programs as models of other frameworks.
 
-onnx  files of ONNX
+onnx           files of ONNX
+merged_states  states with low-rank adapters added to their weights
 """

@@ -1,5 +1,6 @@
 """Training: gradients, clipping, updates by optimizers, rates and averages, appended by `minimize`; and metrics.
 
+adapters             low-rank adapters of weights
 averages             moving averages of parameters: updated in training, used in other entries
 backward             reverse-mode differentiation: append the ops that compute gradients
 clipping             limits of gradients, as ops

@@ -49,6 +49,8 @@ OF_RUNTIME_IN_ONE_FILE = {
     ("compiler/gradcheck/check.py", "runtime.runs.run"): "gradients are those of a run",
     ("compiler/compare/models.py", "runtime.runs.run"): "and so are the results of a program",
     ("compiler/commands/models/gradcheck.py", "runtime.runs.run"): "whose states may come from a file",
+    ("compiler/commands/models/merge.py", "runtime.runs.run"): "as those that are merged",
+    ("compiler/commands/models/merge.py", "runtime.files.tensor_files"): "and written as a run reads them",
     ("compiler/commands/models/given_feeds.py", "runtime.files.tensor_files"): "feeds are files that a run reads",
     ("compiler/commands/models/arguments.py", "runtime.engines.choice"): "an option lists the engines by name",
     ("compiler/exporters/onnx/folding.py", "runtime.one_op"): "what an export computes has the bits of the kernel",

@@ -9,6 +9,7 @@ from typing import Any
 
 from compiler.build.program import Program
 from compiler.commands.chosen_entry import sizes_given
+from compiler.commands.models.lora_words import add_adapters
 from compiler.commands.notes import note
 from compiler.errors import UsageError
 from compiler.frontends.onnx.from_onnx import from_onnx
@@ -37,6 +38,7 @@ def import_onnx(options: argparse.Namespace) -> int | None:
         put(str(table))
         return 1 if table.rows else None
     program = from_onnx(options.source, inputs, dims=dims, constants=constants)
+    add_adapters(program, options.lora)
     _append_training(program, options)
     for text in program.notes_of_import:
         note(options, f"note: {text}")
@@ -58,7 +60,10 @@ def _append_training(program: Program, options: argparse.Namespace) -> None:
         return
     if options.loss is None or options.optimizer is None:
         raise UsageError("import onnx: training needs both --loss and --optimizer")
-    _freeze_others(program, options.train)
+    if options.lora and options.train:
+        program.thaw(*options.train)
+    elif not options.lora:
+        _freeze_others(program, options.train)
     program.minimize(_loss(program, options.loss), _optimizer(options.optimizer))
 
 

@@ -4,5 +4,7 @@ export       the verb `export`
 compare      the verb `compare`
 gradcheck    the verb `gradcheck`
 arguments    the options of these verbs
+merge        the verb `merge`
+lora_words   the words of --lora
 given_feeds  feeds from files
 """

@@ -84,6 +84,32 @@ def add_gradcheck(verbs: Any) -> None:
     _add_engine(verb, "the engine that computes the program's own gradients")
 
 
+def add_merge(verbs: Any) -> None:
+    """Add the verb `merge`."""
+    verb = add_verb(
+        verbs,
+        "merge",
+        "add low-rank adapters to their weights, and write the states of the program without adapters",
+        "The file fits the program that the adapters were added to. --adapters writes the adapters alone.",
+        "compiler merge tune.pb --load tuned.safetensors -o merged.safetensors",
+    )
+    verb.set_defaults(module="models.merge", verb="merge")
+    verb.add_argument("program", help="a program file with adapters")
+    verb.add_argument("--load", metavar="FILE", help="take the states from a file that a run saved")
+    verb.add_argument("--only", action="append", default=[], metavar="PATTERN", help="with --load: these states only")
+    verb.add_argument("--adapters", action="store_true", help="write the adapters alone, which is a small file")
+    verb.add_argument("-o", "--output", metavar="FILE", required=True, help="the safetensors file to write")
+    verb.add_argument("--force", action="store_true", help="replace the file of -o if it exists")
+
+
+def add_lora(verb: argparse.ArgumentParser) -> None:
+    """Add the option --lora of verbs that import."""
+    verb.add_argument(
+        "--lora", action="append", default=[], metavar="PATTERN:r=RANK[,alpha=X]",
+        help="add low-rank adapters to matching weights, and freeze all other parameters, as in 'attn.*:r=8'",
+    )  # fmt: skip
+
+
 def _add_sizes(verb: argparse.ArgumentParser, word: str, help: str) -> None:
     verb.add_argument(word, action="append", default=[], metavar="SYMBOL=SIZE", help=help)
 

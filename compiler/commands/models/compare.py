@@ -10,7 +10,7 @@ from compiler.commands.models.given_feeds import given_feeds
 from compiler.compare.models import opened
 from compiler.compare.numbers import beginning, differences
 from compiler.errors import CompileError
-from prograd_proto.printable import result_line
+from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 
 
@@ -35,5 +35,5 @@ def compare(options: argparse.Namespace) -> int | None:
     if bad:
         put(beginning(first, second, feeds, bad[0].name, options.tolerance))
     worst = max(row.relative for row in rows)
-    put(result_line("DIFFERS" if bad else "OK", [("results", str(len(rows))), ("relative", f"{worst:.2g}")]))
+    put_result(options, "DIFFERS" if bad else "OK", [("results", str(len(rows))), ("relative", f"{worst:.2g}")])
     return 1 if bad or alone else None

@@ -9,8 +9,7 @@ from compiler.commands.chosen_entry import sizes_given
 from compiler.commands.notes import note
 from compiler.errors import UsageError
 from compiler.exporters.onnx.to_onnx import to_onnx
-from prograd_proto.printable import result_line
-from runtime.command_line.streams import put
+from runtime.command_line.results import put_result
 
 
 def export(options: argparse.Namespace) -> None:
@@ -33,4 +32,4 @@ def export(options: argparse.Namespace) -> None:
     if os.path.exists(f"{options.output}.data"):
         note(options, f"note: weights are in {options.output}.data, which must lie beside {options.output}")
     counts = [("nodes", str(len(model.graph.node))), ("weights", str(len(model.graph.initializer)))]
-    put(result_line("OK", [("opset", str(model.opset_import[0].version)), *counts]))
+    put_result(options, "OK", [("opset", str(model.opset_import[0].version)), *counts])

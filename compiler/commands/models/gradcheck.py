@@ -10,7 +10,7 @@ from compiler.commands.chosen_entry import chosen_entry, sizes_given
 from compiler.commands.models.given_feeds import given_feeds
 from compiler.gradcheck.check import gradcheck as checked
 from compiler.gradcheck.check import not_checked
-from prograd_proto.printable import result_line
+from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 from runtime.runs.run import load
 
@@ -38,5 +38,5 @@ def gradcheck(options: argparse.Namespace) -> int | None:
         put(sentence)
     wrong = [row.name for row in rows if not row.agrees]
     counts = [("parameters", str(len(rows))), ("elements", str(sum(row.checked for row in rows)))]
-    put(result_line("WRONG" if wrong else "OK", [*counts, ("wrong", str(len(wrong)))]))
+    put_result(options, "WRONG" if wrong else "OK", [*counts, ("wrong", str(len(wrong)))])
     return 1 if wrong else None

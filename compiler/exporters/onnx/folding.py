@@ -11,6 +11,7 @@ import numpy as np
 
 from compiler.exporters.onnx.call import Call
 from compiler.exporters.onnx.tensors import Tensor, identity_order
+from compiler.train.adapters import is_adapter
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from registry.table import OPS
@@ -39,7 +40,8 @@ def folded(op: pb.OpDesc, call: Call) -> list[Tensor] | None:
     if op.type == "transpose":
         return None  # a matter of order, which costs nothing
     origins = tuple(dict.fromkeys(state for x in operands for state in x.origins))
-    if origins and not (declared.infer.__module__ == REARRANGING and _is_no_larger(call)):
+    rearranges = declared.infer.__module__ == REARRANGING and _is_no_larger(call)
+    if origins and not rearranges and not any(map(is_adapter, origins)):  # adapters are added to their weights
         return None
     if sum(type.nbytes for type in call.types) > MAX_CONSTANT_BYTES and not origins:
         return None
@@ -61,7 +63,7 @@ def _is_no_larger(call: Call) -> bool:
 def _computed(op: pb.OpDesc, call: Call) -> list[Any] | None:
     if op.type == "constant":
         return [np.array(constant_array(call.attributes["value"]))]
-    inputs = [None if x is None else np.ascontiguousarray(x.array).reshape(x.shape) for x in call.operands]
+    inputs = [None if x is None else np.ascontiguousarray(x.array).reshape(x.array.shape) for x in call.operands]
     outputs = [aligned_array(type) for type in call.types]
     try:
         with np.errstate(all="ignore"):
