@@ -19,6 +19,7 @@ from prograd_proto.text import from_text, to_text
 from prograd_proto.upgrades import FORMAT_VERSION
 from registry import OPS, Op, ops
 from registry.audit import audit_op
+from runtime.contract import GROUP
 from runtime.kernel import KERNELS
 from runtime.operators import CONTRACTS
 
@@ -77,8 +78,10 @@ def test_an_operator_is_found_under_its_name(op: Op):
     assert getattr(ops, op.name) is op, "a later family's star import has another thing of this name"
 
 
-def test_every_kernel_is_of_an_operator():
-    assert set(KERNELS) == set(OPS)
+def test_every_kernel_is_of_an_operator_or_of_the_exchanges_between_ranks():
+    exchanges = {name for name, contract in CONTRACTS.items() if any(e.resource == GROUP for e in contract.effects)}
+    assert exchanges == {"all_reduce"}
+    assert set(KERNELS) - exchanges == set(OPS)
 
 
 @each_sample

@@ -126,7 +126,8 @@ FEEDS = [
     ),
     (
         batch() | {"x": np.zeros((4, 3, 1), np.float32)},
-        "entry 'train': the feed 'x' is float32[rows, 3], the array given is float32[4, 3, 1]",
+        "entry 'train': the feed 'x' is float32[rows, 3], the array given is float32[4, 3, 1]; "
+        "leave its last axis out, as in array[..., 0]",
     ),
     (
         batch() | {"x": np.float32(1)},
@@ -157,7 +158,10 @@ def test_numbers_that_would_change_are_refused(tmp_path):
     run = runtime.Run(program.compile(batch=2).desc)
     assert run.predict([1, 2])["twice"].tolist() == [2, 4]
     found = text(runtime.DataError, lambda: run.predict([1.5, 2]))
-    assert found == "entry 'predict': the feed 'index' is int64[rows], the array given is float64[2]"
+    assert found == (
+        "entry 'predict': the feed 'index' is int64[rows], the array given is float64[2]; "
+        "if these are whole numbers, give array.astype('int64')"
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ sys.path.insert(0, {tests!r})
 from pathlib import Path
 from mutations import good_programs, mutated, outcome
 import runtime.runs.run, runtime.commands.execute, runtime.engines.reference.engine
-import runtime.engines.reference.threads.at_once
+import runtime.engines.reference.threads.at_once, runtime.engines.reference.threads.lanes
 
 noted, watching = set(), False
 ACTS = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "pickle.find_class",
@@ -41,7 +41,7 @@ def hook(event, arguments):
         noted.add((event, str(arguments)[:80]))
     elif event == "open" and isinstance(arguments[0], str):
         path = os.path.realpath(arguments[0])
-        if not path.startswith((os.getcwd() + os.sep, *HOMES, "/proc", "/sys")):
+        if not (path + os.sep).startswith((os.getcwd() + os.sep, *HOMES, "/proc", "/sys")):
             noted.add((event, path))
 
 sys.addaudithook(hook)

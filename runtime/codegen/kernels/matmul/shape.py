@@ -67,8 +67,10 @@ class ProductShape(NamedTuple):
 
         Pairs in memory are the left operand if its rows are contiguous and have an even number of elements.
         """
+        if not self.of_pairs:
+            return self.computed
         in_words = self.left[1] == 1 and self.left[0] % 2 == 0 and self.depth % 2 == 0
-        return self.computed[0] or not in_words, self.computed[1] or self.of_pairs
+        return self.computed[0] or not in_words, True
 
     @property
     def is_of_weights(self) -> bool:
