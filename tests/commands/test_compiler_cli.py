@@ -162,7 +162,8 @@ def test_ops_lists_operators_and_knows_near_misses(capsys):
         "matmul(a, b, transpose_a, transpose_b): "
         "Return the matrix product a @ b over the last two axes; the flags transpose an operand first.\n"
         "  ops.matmul(a, b, *, transpose_a=False, transpose_b=False) -> y\n"
-        "  Leading axes broadcast as in NumPy; both operands have at least two axes. The result of bfloat16 operands is\n"
+        "  Leading axes broadcast as in NumPy; both operands have at least two axes. "
+        "The result of bfloat16 operands is\n"
         "  float32: their products are exact in it, and it has the sums.\n",
     )
     code, out, _ = run(capsys, "ops", "flip")
