@@ -253,7 +253,7 @@ def test_numbers_alone_are_parsed_at_once_to_the_same_bits(monkeypatch: pytest.M
 
     for size in (1 << 21, 500):
         monkeypatch.setattr("runtime.rows.tables.csv_pieces.PIECE_CHARACTERS", size)
-        at_once = list(table_pieces(Path("new.csv"), ["size", "rooms"], numbers=True))
+        at_once = list(table_pieces(Path("new.csv"), ["size", "rooms"], numbers=["size", "rooms"]))
         apart = list(table_pieces(Path("new.csv"), ["size", "rooms"]))
         for name, at in (("size", 0), ("rooms", 1)):
             wanted = [float(line.split(",")[at]) for line in lines]

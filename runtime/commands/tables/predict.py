@@ -87,7 +87,7 @@ def _of_table(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[
     answers = _chosen(rows.answers, entry, asked.fetch)
     ids = asked.ids or (ID if ID not in rows.names else None)
     wanted = [*rows.names, *([ids] if ids else [])]
-    numbers = rows.is_numbers and (asked.ids is None and not _has_column(path, ids))
+    numbers = rows.numbers - {ids}
     done = 0
     for piece in with_rows_before(table_pieces(path, wanted, numbers=numbers), rows.lead):
         between()
@@ -101,13 +101,6 @@ def _of_table(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[
         arrays = run.predict(feeds, entry=entry, raw=False)
         yield fields_of(named, answers, arrays)
         done += len(piece) - (rows.lead if done else 0)
-
-
-def _has_column(path: Path, name: str | None) -> bool:
-    """Return True if a table has a column, which only its first piece tells."""
-    if name is None:
-        return False
-    return any(name in piece.columns for piece, _ in zip(table_pieces(path, [name]), range(1), strict=False))
 
 
 def _named(piece: Piece, asked: str | None, ids: str | None, done: int) -> Field:

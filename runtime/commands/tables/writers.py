@@ -139,7 +139,9 @@ def _cells(values: Array, quoted: Callable[[str], str], nothing: str) -> tuple[s
 
 def _quoted(text: str, separator: str) -> str:
     """Return a text as CSV has it, in quotes only if it needs them."""
-    if any(letter in text for letter in (separator, '"', "\n", "\r")) or text != text.strip():
+    if text.isalnum():
+        return text
+    if separator in text or '"' in text or "\n" in text or "\r" in text or text != text.strip():
         return '"' + text.replace('"', '""') + '"'
     return text
 

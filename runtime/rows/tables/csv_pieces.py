@@ -1,19 +1,22 @@
 """Pieces of a CSV file, which is never in memory as a whole.
 
-1. The file is read in blocks that end where a line does.
+1. The file is read in blocks that end where a line does. Quotes around a whole value without separators, quotes and
+   line ends are removed.
 2. If only numbers are asked for, NumPy parses the lines of a block at once.
-3. A block that has anything else, such as a missing value, is parsed record by record. From the first quote on, all
-   blocks are: a quoted value may have line ends, so that a block may end inside a record.
+3. The lines of a block with other values are split at the separators, and columns of numbers are converted at once.
+4. A block with another quote, and all blocks after it, are parsed record by record: a quoted value may have line ends,
+   so that a block may end inside a record. A block with records of another length is parsed so for its error.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from io import StringIO, TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 
@@ -29,14 +32,16 @@ MAX_LINE_CHARACTERS: Final = 1 << 26
 _QUOTE: Final = '"'
 
 
-def csv_pieces(path: Path, stream: BinaryIO, wanted: Collection[str] | None, *, numbers: bool) -> Iterator[Piece]:
+def csv_pieces(
+    path: Path, stream: BinaryIO, wanted: Collection[str] | None, *, numbers: Collection[str] = ()
+) -> Iterator[Piece]:
     """Yield the pieces of a CSV file.
 
     Args:
         path: path of the file, for errors and its suffix.
         stream: its content.
         wanted: names of columns that are read where the file has them, or None for all.
-        numbers: True if all of them are taken as float64.
+        numbers: names of columns that are taken as float64 where all values of a piece are numbers.
 
     Raises DataError for a file that is no table.
     """
@@ -51,7 +56,9 @@ def csv_pieces(path: Path, stream: BinaryIO, wanted: Collection[str] | None, *, 
         text.detach()
 
 
-def _pieces(path: Path, text: TextIOWrapper, wanted: Collection[str] | None, *, numbers: bool) -> Iterator[Piece]:
+def _pieces(
+    path: Path, text: TextIOWrapper, wanted: Collection[str] | None, *, numbers: Collection[str]
+) -> Iterator[Piece]:
     blocks = _blocks(path, text)
     first, line = next(blocks, ""), 1
     while first and not first.strip():
@@ -63,17 +70,45 @@ def _pieces(path: Path, text: TextIOWrapper, wanted: Collection[str] | None, *, 
     separator = "\t" if suffix_of(path) == ".tsv" else separator_of(head.partition("\r")[0])
     names, used, rest = _header(path, first, blocks, separator, line)
     line += used
-    places = {name: place for place, name in enumerate(names) if wanted is None or name in wanted}
-    for block in rest:
+    form = _Form(path, separator, len(names), _places(names, wanted), frozenset(numbers))
+    for whole in rest:
+        block = _without_quotes(whole, separator)
         if _QUOTE in block or "\0" in block:
-            yield from _records(path, chain([block], rest), separator, len(names), places, line)
+            yield from _records(form, chain([whole], rest), line)
             return
-        piece = _at_once(block, separator, len(names), places, line) if numbers and places else None
+        piece = _at_once(form, block, line) or _split(form, block, line)
         if piece is None:
-            yield from _records(path, iter([block]), separator, len(names), places, line)
+            yield from _records(form, iter([whole]), line)
         elif len(piece):
             yield piece
-        line += _lines(block)
+        line += _lines(whole)
+
+
+class _Form(NamedTuple):
+    """The form of a file: its columns by number, and those of numbers."""
+
+    path: Path
+    separator: str
+    width: int
+    places: dict[str, int]
+    numbers: frozenset[str]
+
+
+def _places(names: list[str], wanted: Collection[str] | None) -> dict[str, int]:
+    return {name: place for place, name in enumerate(names) if wanted is None or name in wanted}
+
+
+def _without_quotes(block: str, separator: str) -> str:
+    """Return a block without its quotes if each pair is around a whole value that needs none; else the block."""
+    parts = block.split(_QUOTE)
+    outside, inside = parts[::2], parts[1::2]
+    if len(parts) == 1 or len(inside) == len(outside) or not all(outside[1:-1]):
+        return block
+    ends = {separator, "\n", "\r"}
+    before = {text[-1] for text in outside[:-1] if text}
+    after = {text[0] for text in outside[1:] if text}
+    values = "".join(inside)
+    return block if not before | after <= ends or any(end in values for end in ends) else "".join(parts)
 
 
 def _header(
@@ -120,23 +155,57 @@ def _lines(block: str) -> int:
     return block.count("\n") + block.count("\r") - block.count("\r\n")
 
 
-def _at_once(block: str, separator: str, width: int, places: dict[str, int], line: int) -> Piece | None:
-    """Return a block of numbers alone; None if it has anything else, or a record of another length."""
-    if "\r" in block:
-        block = block.replace("\r\n", "\n")
-        if "\r" in block:
-            return None
-    lines = block.removesuffix("\n").split("\n")
-    if any(text.count(separator) != width - 1 for text in lines) or _is_odd(block):
+def _at_once(form: _Form, block: str, line: int) -> Piece | None:
+    """Return a block whose columns of numbers have numbers alone; None if it has others, or a record of another length.
+
+    NumPy parses the numbers; the other columns are cut out of their lines.
+    """
+    use = [place for name, place in form.places.items() if name in form.numbers]
+    lines = _lines_of(block)
+    if not use or _is_odd(block) or lines is None:
+        return None
+    if any(text.count(form.separator) != form.width - 1 for text in lines):
         return None
     try:
-        read = np.loadtxt(lines, np.float64, comments=None, delimiter=separator, usecols=[*places.values()], ndmin=2)
+        read = np.loadtxt(lines, np.float64, comments=None, delimiter=form.separator, usecols=use, ndmin=2)
     except ValueError:
         return None
     if len(read) != len(lines):
         return None
-    columns = {name: np.ascontiguousarray(read[:, at]) for at, name in enumerate(places)}
+    numbers = iter(read.T)
+    columns = {
+        name: np.ascontiguousarray(next(numbers)) if name in form.numbers else _cut_out(form, lines, place)
+        for name, place in form.places.items()
+    }
     return Piece(columns, np.arange(line, line + len(lines)), in_lines=True)
+
+
+def _cut_out(form: _Form, lines: list[str], place: int) -> Array:
+    """Return a column of texts, counted from the nearer end of each line."""
+    separator, after = form.separator, form.width - place
+    if place < after:
+        return _texts([text.split(separator, place + 1)[place] for text in lines])
+    return _texts([text.rsplit(separator, after)[-after] for text in lines])
+
+
+def _split(form: _Form, block: str, line: int) -> Piece | None:
+    """Return a block without quotes; None if it has an empty line, or a record of another length."""
+    lines = _lines_of(block)
+    if lines is None or not all(lines):
+        return None
+    rows = [text.split(form.separator) for text in lines]
+    if {*map(len, rows)} != {form.width}:
+        return None
+    return _piece(form, rows, np.arange(line, line + len(lines)))
+
+
+def _lines_of(block: str) -> list[str] | None:
+    """Return the lines of a block; None if a carriage return alone ends one."""
+    if "\r" in block:
+        block = block.replace("\r\n", "\n")
+        if "\r" in block:
+            return None
+    return block.removesuffix("\n").split("\n")
 
 
 def _is_odd(block: str) -> bool:
@@ -144,10 +213,9 @@ def _is_odd(block: str) -> bool:
     return "_" in block or not block.isascii()
 
 
-def _records(
-    path: Path, blocks: Iterator[str], separator: str, width: int, places: dict[str, int], line: int
-) -> Iterator[Piece]:
+def _records(form: _Form, blocks: Iterator[str], line: int) -> Iterator[Piece]:
     """Yield blocks that are parsed record by record, from a line on."""
+    path, separator, width = form.path, form.separator, form.width
     reader = csv.reader(
         chain.from_iterable(StringIO(block, newline="") for block in blocks), delimiter=separator, strict=True
     )
@@ -163,7 +231,7 @@ def _records(
                 rows.append(record)
                 begins.append(begin)
                 if len(rows) >= most:
-                    yield _piece(rows, begins, places)
+                    yield _piece(form, rows, np.array(begins, np.int64))
                     rows, begins = [], []
             begin = line + reader.line_num
     except csv.Error as error:
@@ -171,15 +239,24 @@ def _records(
             raise DataError(f"{path}: this is no table: a quote in line {begin} is not closed") from None
         raise DataError(f"{path}: this is no table: line {line + reader.line_num - 1}: {error}") from None
     if rows:
-        yield _piece(rows, begins, places)
+        yield _piece(form, rows, np.array(begins, np.int64))
 
 
-def _piece(rows: list[list[str]], begins: list[int], places: dict[str, int]) -> Piece:
+def _piece(form: _Form, rows: list[list[str]], lines: Array) -> Piece:
     values = list(zip(*rows, strict=True))
-    return Piece({name: _texts(values[at]) for name, at in places.items()}, np.array(begins, np.int64), in_lines=True)
+    columns = {name: _column(values[at], is_number=name in form.numbers) for name, at in form.places.items()}
+    return Piece(columns, lines, in_lines=True)
 
 
-def _texts(values: tuple[str, ...]) -> Array:
+def _column(values: tuple[str, ...], *, is_number: bool) -> Array:
+    """Return the values of a column as float64 if they are numbers, and else as texts."""
+    if is_number and "_" not in "".join(values):
+        with suppress(ValueError):
+            return np.fromiter(map(float, values), np.float64, len(values))
+    return _texts(values)
+
+
+def _texts(values: Sequence[str]) -> Array:
     found = np.empty(len(values), object)
     found[:] = [*map(str.strip, values)]
     return found

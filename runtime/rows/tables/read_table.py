@@ -49,13 +49,13 @@ def _joined(arrays: list[Array]) -> Array:
     return np.concatenate([array if array.dtype.kind == "O" else texts_of(array) for array in arrays])
 
 
-def table_pieces(path: Path, wanted: Collection[str] | None, *, numbers: bool = False) -> Iterator[Piece]:
+def table_pieces(path: Path, wanted: Collection[str] | None, *, numbers: Collection[str] = ()) -> Iterator[Piece]:
     """Yield the pieces of a table.
 
     Args:
         path: path of the file.
         wanted: names of columns that are read where the file has them, or None for all; JSON lines have all.
-        numbers: True if all of them are taken as float64.
+        numbers: names of columns that a CSV file gives as float64 where all values of a piece are numbers.
 
     Raises DataError for a file that cannot be read or has no row, UsageError for another suffix.
     """
@@ -69,7 +69,7 @@ def table_pieces(path: Path, wanted: Collection[str] | None, *, numbers: bool = 
         raise DataError(f"{path}: the table has no rows")
 
 
-def _pieces(path: Path, wanted: Collection[str] | None, *, numbers: bool) -> Iterator[Piece]:
+def _pieces(path: Path, wanted: Collection[str] | None, *, numbers: Collection[str]) -> Iterator[Piece]:
     with opened(path) as stream:
         match suffix_of(path):
             case ".csv" | ".tsv":

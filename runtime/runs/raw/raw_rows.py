@@ -27,7 +27,7 @@ class RawRows:
     Attributes:
         keys: arrays by feed that are encoded; lengths and masks of unequal rows follow from them.
         names: columns of a table that the entry needs.
-        is_numbers: True if all of them are read as float64.
+        numbers: those that may be read as float64.
         lead: rows before the first that has a prediction: all but one of a window.
         answers: the meaning of its fetches.
     """
@@ -45,7 +45,8 @@ class RawRows:
         self.keys = {feed: keys[feed] for feed in self.bound.feeds if feed not in follow}
         self.columns: list[Column] = [c for key in self.keys.values() for c in self.encoding.members(key)]
         self.names = list(dict.fromkeys(column.name for column in self.columns))
-        self.is_numbers = all(c.kind == "number" and not c.listed and not c.decimal for c in self.columns)
+        others = {c.name for c in self.columns if c.kind != "number" or c.listed or c.decimal}
+        self.numbers = frozenset(self.names) - others
         series = self.encoding.series
         self.lead = 0 if series is None else series.length - 1
         self.answers = answers_of(session.program, self.bound, self.encoding, decode)

@@ -1,7 +1,7 @@
 """Few rows as objects, encoded value by value: for one row this is much faster than by columns.
 
-It knows the ordinary values of ordinary columns: numbers for numbers, and texts that are classes. Anything else is left
-to the encoding by columns, which has the errors.
+It knows the ordinary values of ordinary columns: numbers for numbers, texts that are classes, also one-hot, and dates.
+Anything else is left to the encoding by columns, which has the errors.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from typing import Any, Final
 import numpy as np
 
 from runtime.dtypes import Array
+from runtime.errors import DataError
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.encoding import Encoding
 
 MAX_ROWS: Final = 16
 """Upper bound on the rows that are encoded value by value."""
 
+MAX_DATES: Final = 4096
+"""Upper bound on the dates of a column that are kept encoded."""
+
 _LARGEST: Final = float(np.finfo(np.float32).max)
 
-Encode = Callable[[Any], float | int]
+Encode = Callable[[Any], Sequence[float]]
 
 
 class Unusual(Exception):
@@ -33,7 +37,11 @@ class SingleRows:
     def __init__(self, encoding: Encoding, keys: Mapping[str, str]) -> None:
         """Prepare the arrays of these keys by feed."""
         self._feeds = {feed: _makers(encoding, key) for feed, key in keys.items()}
-        self._joined = {feed for feed, key in keys.items() if key in encoding.joined}
+        self._vectors = {
+            feed
+            for feed, key in keys.items()
+            if key in encoding.joined or any(column.is_vector for column in encoding.members(key))
+        }
         self._knows = encoding.series is None and all(makers is not None for makers in self._feeds.values())
 
     def feeds(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Array] | None:
@@ -46,9 +54,8 @@ class SingleRows:
             return None
 
     def _array(self, feed: str, makers: list[tuple[str, Encode, Any]], rows: Sequence[Mapping[str, Any]]) -> Array:
-        values = [[encode(row[name]) for name, encode, _ in makers] for row in rows]
-        dtype = makers[0][2]
-        return np.array(values if feed in self._joined else [row[0] for row in values], dtype)
+        values = [[number for name, encode, _ in makers for number in encode(row[name])] for row in rows]
+        return np.array(values if feed in self._vectors else [row[0] for row in values], makers[0][2])
 
 
 def _makers(encoding: Encoding, key: str) -> list[tuple[str, Encode, Any]] | None:
@@ -58,17 +65,25 @@ def _makers(encoding: Encoding, key: str) -> list[tuple[str, Encode, Any]] | Non
 
 
 def _made(column: Column) -> tuple[Encode | None, Any]:
-    if not column.is_plain:
+    if column.listed or column.transform or column.decimal:
         return None, None
-    if column.kind == "class":
-        return _of_class(column), np.int64
-    return (_of_number(column), np.float32) if column.kind == "number" else (None, None)
+    match column.kind:
+        case "class":
+            return _of_class(column), np.float32 if column.one_hot else np.int64
+        case "number":
+            return _of_number(column), np.float32
+        case "date":
+            return _of_date(column), np.float32
+        case _:
+            return None, None
 
 
 def _of_class(column: Column) -> Encode:
-    places = {value: place for place, value in enumerate(column.values)}
+    count = len(column.values)
+    numbers = np.eye(count).tolist() if column.one_hot else [(number,) for number in range(count)]
+    places = dict(zip(column.values, numbers, strict=True))
 
-    def encode(value: Any) -> int:
+    def encode(value: Any) -> Sequence[float]:
         if type(value) is not str:
             raise Unusual
         return places[value]
@@ -76,10 +91,30 @@ def _of_class(column: Column) -> Encode:
     return encode
 
 
+def _of_date(column: Column) -> Encode:
+    known: dict[str, list[float]] = {}
+
+    def encode(value: Any) -> Sequence[float]:
+        if type(value) is not str:
+            raise Unusual
+        if value not in known:
+            try:
+                found: list[float] = column.encode(np.array([value], object))[0].tolist()
+            except DataError:
+                raise Unusual from None
+            if len(known) >= MAX_DATES:
+                known.clear()
+            known[value] = found
+            return found
+        return known[value]
+
+    return encode
+
+
 def _of_number(column: Column) -> Encode:
     mean, deviation = column.mean, column.deviation
 
-    def encode(value: Any) -> float:
+    def encode(value: Any) -> Sequence[float]:
         if type(value) is not float and type(value) is not int:
             raise Unusual
         number = float(value) if abs(value) <= _LARGEST else np.inf
@@ -87,6 +122,6 @@ def _of_number(column: Column) -> Encode:
             number = (number - mean) / deviation
         if not abs(number) <= _LARGEST:
             raise Unusual
-        return number
+        return (number,)
 
     return encode
