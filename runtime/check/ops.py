@@ -105,7 +105,10 @@ def _check(operators: Operators, op: pb.OpDesc, types: Mapping[str, TensorType])
     _check_version(operators.listed.get(op.type, ()), op.type, contract.version)
     _check_marks(operators, op)
     require(not op.blocks, "it has sub-blocks, which its kernel does not run")
-    require(not (operators.depth and contract.effects), "it has effects, and lies in a block of another op")
+    require(
+        not (operators.depth and contract.effects),
+        "it has effects, and lies in a block of another op; call it outside of loops and conditions",
+    )
     _require_no_exchange(operators, contract)
     require(bool(op.random_stream) == contract.random, "a random stream and a random kernel go together")
     _check_operands(op, contract, types)

@@ -106,6 +106,7 @@ def native_code(step: LoweredBlock, build: Callable[[KernelSource], CompiledKern
         copied_fetches=tuple((fetch.name, fetch.tensor) for fetch in step.nodes.block.desc.fetches),
         hosts=hosts,
         inner_hosts=tuple(control.inner_hosts),
+        inner_groups=tuple((member.block.number, *ops) for member in control.members[1:] for ops in _ops(member.block)),
         tensor_names=tuple(symbols.of),
         types=types,
         layouts=layouts,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-CLAIM, DONE, STOP, ALARM, BUSY, WORDS, ACTIONS, PAUSED, HOSTED, BOARD_WORDS = 0, 8, 16, 24, 32, 40, 41, 42, 43, 48
-"""Indices of the words of the board, each in a cache line of its own, and the number of words that it takes.
+CLAIM, DONE, STOP, ALARM, BUSY, BOARD_WORDS = 0, 8, 16, 24, 32, 48
+WORDS, ACTIONS, PAUSED, HOSTED, SINGLE = range(40, 45)
+"""Indices of the words of the board, and the number of words that it takes; threads share the first five, each of
+which has a cache line of its own.
 
 CLAIM: the chunks that are taken. DONE: the number of chunks that helpers have finished. STOP: whether helpers are to
 leave. ALARM: the address of a word that is 0 while no runtime check failed. BUSY: whether phases are running.
 WORDS, ACTIONS: the addresses of the words of all tables, and of the table of actions. PAUSED: the phase to go on with,
 or 0 if the phases are done; `NO_PAUSES` lets a loop run to its end. HOSTED: 1 + the number of the host op that the
-caller computes before it goes on, or 0.
+caller computes before it goes on, or 0. SINGLE: whether the driver returns after each phase.
 """
 
 NO_PAUSES: Final = -1

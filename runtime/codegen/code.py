@@ -156,6 +156,7 @@ class NativeCode:
         copied_fetches: names of fetches that are copied when the step ends, and of their tensors.
         hosts: ops without code, in order.
         inner_hosts: ops without code in blocks inside ops, as the action `HOST` numbers them.
+        inner_groups: for each group of a block inside an op, the number of the block and the positions of its ops.
         tensor_names: tensors that have memory, internal ones included.
         types: distinct dtypes and shapes of tensors.
         layouts: distinct strides in bytes.
@@ -194,6 +195,7 @@ class NativeCode:
     copied_fetches: tuple[tuple[str, str], ...]
     hosts: tuple[HostOp, ...]
     inner_hosts: tuple[InnerHostOp, ...]
+    inner_groups: tuple[tuple[int, ...], ...]
     tensor_names: tuple[str, ...]
     types: tuple[TensorType, ...]
     layouts: tuple[tuple[int, ...], ...]

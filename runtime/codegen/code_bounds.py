@@ -47,6 +47,8 @@ def fits(
             and _fits_memory(code, block, types, blocks)
             and _fits_schedule(code)
             and _fits_actions(code, int(_base_bytes(code, block, types, blocks).max()))
+            and len(code.inner_groups) == len(code.table_starts) - code.group_count
+            and all(_fits_inner_group(group, blocks) for group in code.inner_groups)
             and all(_fits_inner_host(host, code, blocks) for host in code.inner_hosts)
             and _fits_groups(code, len(block.ops))
         )
@@ -243,6 +245,11 @@ def _fits_actions(code: NativeCode, largest: int) -> bool:
         and all(0 <= target <= len(code.phases) for _, target in _jumps(code, range(len(code.phases))))
         and all(target > number for number, target in _jumps(code, _phases_without_pause(code)))
     )
+
+
+def _fits_inner_group(group: Sequence[int], blocks: Sequence[pb.BlockDesc]) -> bool:
+    """Return True if the block and the ops of a group inside an op exist."""
+    return len(group) > 1 and 0 <= group[0] < len(blocks) and _are_indices(group[1:], len(blocks[group[0]].ops))
 
 
 def _fits_inner_host(host: InnerHostOp, code: NativeCode, blocks: Sequence[pb.BlockDesc]) -> bool:

@@ -148,6 +148,7 @@ READERS: Final[dict[str, Callable[[object], Any]]] = {
     "copied_fetches": _all_of(_fields_of(_text, _text)),
     "hosts": _all_of(_made(HostOp, _number, _number, _TEXTS, _TEXTS, _NUMBERS)),
     "inner_hosts": _all_of(_made(InnerHostOp, _number, _number, _number, _NUMBERS, _NUMBERS, _NUMBERS)),
+    "inner_groups": _all_of(_NUMBERS),
     "tensor_names": _TEXTS,
     "types": _all_of(_made(TensorType, _text, _all_of(_size))),
     "layouts": _all_of(_NUMBERS),

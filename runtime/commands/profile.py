@@ -22,7 +22,7 @@ from runtime.commands.reports.metric_fields import engine_fields
 from runtime.commands.reports.trace import TraceFile, stage_of, thread_name
 from runtime.dtypes import numpy_dtype
 from runtime.engines.engine import Executor
-from runtime.engines.parts import Part, Spell
+from runtime.engines.parts import Part, Spell, TimeInBlocks
 from runtime.entries import BoundEntry
 from runtime.files.output import require_form
 from runtime.rows.rows import Rows
@@ -55,6 +55,7 @@ class Measured(NamedTuple):
     wall: list[float]  # seconds of each step, from the first op or copy to the last
     reading: list[float]  # seconds that reading its rows took
     alive: list[int]  # live bytes of the arena while each part runs, in the order of the list
+    inside: list[Spent]  # ops in the blocks of loops and conditions, measured in steps of their own
 
 
 def profile(options: argparse.Namespace) -> int:
@@ -118,7 +119,21 @@ def _measured(executor: Executor, rows: Rows, bound: BoundEntry, steps: int, tra
         reading.append(begin - asked)
         if trace is not None:
             trace.note(executor, begin, spells, end)
-    return Measured(found, wall, reading, _alive(executor))
+    has_blocks = any(op.blocks for part in executor.parts for op in part.ops)
+    inside = _inside([executor.profile_blocks() for _ in range(steps)]) if has_blocks else []
+    return Measured(found, wall, reading, _alive(executor), inside)
+
+
+def _inside(steps: Sequence[Sequence[TimeInBlocks]]) -> list[Spent]:
+    """Return the times of ops in blocks over all steps, the longest first."""
+    times: dict[str, list[float]] = {}
+    calls: Counter[str] = Counter()
+    for number, step in enumerate(steps):
+        for name, count, seconds in step:
+            times.setdefault(name, [0.0] * len(steps))[number] = seconds
+            calls[name] += count
+    found = [Spent(name, calls[name], sum(seconds), _median(seconds), 0) for name, seconds in times.items()]
+    return sorted(found, key=lambda group: (-group.median, group.name))
 
 
 def _alive(executor: Executor) -> list[int]:
@@ -152,6 +167,8 @@ def _print(options: argparse.Namespace, run: Run, bound: BoundEntry, executor: E
         return
     for by in chosen:
         put(_table(by, tables[by], options.steps))
+    if measured.inside:
+        put(_table("in loops and conditions", measured.inside, options.steps, has_memory=False))
     if peak:
         part = parts[measured.alive.index(peak)]
         put(f"most memory: {peak} bytes of the arena are alive while op {_described(program, part)} runs\n")
@@ -210,15 +227,14 @@ def _line(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
     return sentence(program.locations[op.location - 1], MAX_WORD_CHARACTERS) if op.location else ""
 
 
-def _table(title: str, groups: Sequence[Spent], steps: int) -> str:
+def _table(title: str, groups: Sequence[Spent], steps: int, *, has_memory: bool = True) -> str:
     total = sum(group.median for group in groups)
     width = max([len(title), 12, *(len(group.name) for group in groups)])
-    lines = [f"{title:<{width}}  calls/step   us/step    us/call   share  alive KiB"]
+    lines = [f"{title:<{width}}  calls/step   us/step    us/call   share{'  alive KiB' * has_memory}"]
     for name, calls, _, median, alive in groups:
         step, call, share = median * 1e6, median * steps / calls * 1e6, median / total if total else 0.0
-        lines.append(
-            f"{name:<{width}}  {calls / steps:10.4g}  {step:8.1f}  {call:9.2f}  {share:6.1%}  {alive / 1024:9.1f}"
-        )
+        memory = f"  {alive / 1024:9.1f}" * has_memory
+        lines.append(f"{name:<{width}}  {calls / steps:10.4g}  {step:8.1f}  {call:9.2f}  {share:6.1%}{memory}")
     return "\n".join([*lines, ""])
 
 
@@ -240,6 +256,7 @@ def _print_json(
         "reading": sum(measured.reading),
         "peak": peak,
         "alive": measured.alive,
+        "inside": [{key: x for key, x in group._asdict().items() if key != "alive"} for group in measured.inside],
         **{f"by_{name}": [group._asdict() for group in groups] for name, groups in tables.items()},
     }
     put(dumps(values))

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
-from runtime.engines.parts import Buffer, Part, Spell
+from runtime.engines.parts import Buffer, Part, Spell, TimeInBlocks
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
@@ -172,6 +172,13 @@ class Executor(Protocol):
 
     def profile_step(self) -> list[Spell]:
         """Make a step and return the time that each of `parts` took; every part has at least one spell."""
+        ...
+
+    def profile_blocks(self) -> list[TimeInBlocks]:
+        """Make a step and return the times of ops in the blocks of loops and conditions; none if there are no blocks.
+
+        Measuring each op takes about a microsecond, which its time contains.
+        """
         ...
 
     def repeated(self, rows: InMemory, fetches: Sequence[str]) -> Repeat | None:

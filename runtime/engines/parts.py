@@ -56,3 +56,34 @@ class Spell(NamedTuple):
     start: float
     stop: float
     thread: int
+
+
+class TimeInBlocks(NamedTuple):
+    """The time of the ops with one name in the blocks of loops and conditions, in one step.
+
+    Attributes:
+        name: the op's type, or the engine's name of the group, and the type of the op whose block it is in.
+        calls: number of calls, in all iterations.
+        seconds: seconds of all calls.
+    """
+
+    name: str
+    calls: int
+    seconds: float
+
+
+class TimesInBlocks:
+    """A collector of times by name."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, int] = {}
+        self._seconds: dict[str, float] = {}
+
+    def add(self, name: str, seconds: float) -> None:
+        """Add a call."""
+        self._calls[name] = self._calls.get(name, 0) + 1
+        self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+
+    def result(self) -> list[TimeInBlocks]:
+        """Return the times of all names, in the order of their first calls."""
+        return [TimeInBlocks(name, calls, self._seconds[name]) for name, calls in self._calls.items()]

@@ -19,7 +19,7 @@ from prograd_proto import attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from runtime.conversion import converted, python_dtype
 from runtime.engines.engine import EngineOptions, Footprint, InMemory, Repeat, Version, unknown_version
-from runtime.engines.parts import Buffer, Part, Spell
+from runtime.engines.parts import Buffer, Part, Spell, TimeInBlocks
 from runtime.engines.step_start import StepStart
 from runtime.entries import BoundEntry
 from runtime.errors import NonFinite
@@ -90,6 +90,9 @@ class OtherExecutor:
         for name, out in self.feeds.items():
             out[...] = feeds[name]
         self.step()
+
+    def profile_blocks(self) -> list[TimeInBlocks]:
+        return []
 
     def repeated(self, rows: InMemory, fetches: Sequence[str]) -> Repeat | None:
         return None

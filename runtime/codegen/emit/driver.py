@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from runtime.codegen.actions import ACTION_COLUMNS
-from runtime.codegen.board import ACTIONS, ALARM, BUSY, CLAIM, COUNT_BITS, DONE, MAX_CHUNKS, PAUSED, STOP, WORDS
+from runtime.codegen.board import ACTIONS, ALARM, BUSY, CLAIM, COUNT_BITS, DONE, MAX_CHUNKS, PAUSED, SINGLE, STOP, WORDS
 from runtime.codegen.code import CHUNK_COLUMNS, LOOP_WORDS
 from runtime.codegen.emit.actions import Interpreter, copy_bytes, run_actions
 from runtime.codegen.ir import INT64, UINT8, Function, Index, Module, Value, pointer
@@ -158,6 +158,8 @@ def _drive(module: Module) -> None:
             with f.forever() as waiting:
                 waiting.end_if((f.atomic_load(board + DONE) + f.load(mine)).equal(count))
                 _wait(f, spins, f.index(SPINS_BEFORE_YIELD), give_way)
+        with f.when(f.load(board + SINGLE).not_equal(0)):
+            f.store(f.load(next_phase), board + PAUSED)
         running.end_if(f.load(board + PAUSED) > 0)
     f.atomic_store(0, board + BUSY)
     f.end()

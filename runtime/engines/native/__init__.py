@@ -15,6 +15,7 @@ feeds_in_place feeds that a step reads in the caller's arrays
 peak       floating-point operations per second of this machine
 plugin_rules lowering rules of plugins
 host       NumPy kernels for ops without a lowering rule
+profile_blocks the times of groups in loops and conditions
 inner_hosts such kernels between two phases of a loop
 runtime_checks numbers that an op rejects, found by compiled code, and their errors
 cpu        this machine: its instruction sets and the sizes of its caches

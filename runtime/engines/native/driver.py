@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from runtime.codegen.board import (
     HOSTED,
     NO_PAUSES,
     PAUSED,
+    SINGLE,
     STOP,
     WORDS,
 )
@@ -93,6 +95,24 @@ class Driver:
                 host, board[HOSTED] = self._hosts[int(board[HOSTED]) - 1], 0
                 host()
             self._drive(*self._tables, first, last, self._threads, give_way())
+
+    def timed(self, first: int, last: int) -> Iterator[tuple[int, float]]:
+        """Run phases as `drive` does, and yield each with its seconds; host ops in blocks belong to their phase."""
+        board = self._board
+        board[PAUSED] = board[HOSTED] = 0
+        board[SINGLE] = 1
+        try:
+            while first < last:
+                start = perf_counter()
+                self._drive(*self._tables, first, last, self._threads, give_way())
+                following, board[PAUSED] = int(board[PAUSED]), 0
+                if board[HOSTED]:
+                    host, board[HOSTED] = self._hosts[int(board[HOSTED]) - 1], 0
+                    host()
+                yield first, perf_counter() - start
+                first = following or last
+        finally:
+            board[SINGLE] = 0
 
     def repeat(self, first: int, last: int, steps: Array) -> None:
         """Run these phases many times, by a table in the format of `codegen.emit.driver`."""

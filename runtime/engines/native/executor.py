@@ -16,7 +16,7 @@ from runtime.engines.native.feeds_in_place import FeedsInPlace
 from runtime.engines.native.helpers import Helpers
 from runtime.engines.native.runtime_checks import CheckFailed
 from runtime.engines.native.step import Call, CompiledStep, Segment
-from runtime.engines.parts import Buffer, Part, Spell
+from runtime.engines.parts import Buffer, Part, Spell, TimeInBlocks, TimesInBlocks
 
 
 class NativeExecutor:
@@ -100,6 +100,14 @@ class NativeExecutor:
 
         self._make(self._compiled.group_segments, timed)
         return spells
+
+    def profile_blocks(self) -> list[TimeInBlocks]:
+        """Run a step phase by phase, and return the times of the groups in blocks inside ops."""
+        from runtime.engines.native.profile_blocks import timed_blocks
+
+        times = TimesInBlocks()
+        self._make(self._compiled.group_segments, partial(timed_blocks, self._compiled, times))
+        return times.result()
 
     def repeated(self, rows: InMemory, fetches: Sequence[str]) -> Repeat | None:
         """Return a function for many steps, if a step is compiled as a whole; see `repeated_steps`."""

@@ -70,6 +70,7 @@ class CompiledStep(NamedTuple):
         segments: of the whole step.
         group_segments: of every group alone, in order.
         runtime_checks: words that compiled code sets where an op rejects a number.
+        blocks: the blocks of the program.
     """
 
     code: NativeCode
@@ -80,6 +81,7 @@ class CompiledStep(NamedTuple):
     segments: list[Segment]
     group_segments: list[Segment]
     runtime_checks: RuntimeChecks
+    blocks: Sequence[pb.BlockDesc] = ()
 
     def run(self, segment: Segment) -> None:
         """Run a segment; raises CheckFailed if an op rejects a number that it was given."""
@@ -151,6 +153,7 @@ def bind_code(
         _segments(code.segments, hosts),
         _segments(code.group_segments, hosts),
         checks,
+        blocks,
     )
 
 

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
@@ -26,6 +26,9 @@ from runtime.memory.aligned import address_ranges, aligned_bytes, view
 from runtime.placement.alignment import aligned
 from runtime.step import Touched, aliases_of, effects_of, places_of, scratch_of
 from runtime.step.places import Placed
+
+if TYPE_CHECKING:
+    from runtime.engines.reference.control import Body
 
 Call = Callable[[], object]
 
@@ -65,11 +68,13 @@ class Around(NamedTuple):
         blocks: the blocks of the program, to which ops refer by number.
         locations: the source lines to which ops refer.
         check_nan: True if ops inside blocks check their outputs.
+        inside: list to which binding appends each bound block inside an op, with the type of the op; None for no list.
     """
 
     blocks: Sequence[pb.BlockDesc] = ()
     locations: Sequence[str] = ()
     check_nan: bool = False
+    inside: list[tuple[str, Body]] | None = None
 
     def find(self, number: int) -> BlockAnalysis:
         """Return the reading of a block by its number."""
@@ -180,7 +185,10 @@ def control_call(
         outside = {name: arguments[number] for name, number in block.arguments.items()}
         bound = _bind(block, outside, around, memory=lambda nbytes: arena)
         results = [bound.arrays[name] for name in block.desc.results]
-        return Body(_inner_calls(bound, around), [inner.desc for inner in bound.ops], results)
+        body = Body(_inner_calls(bound, around), [inner.desc for inner in bound.ops], results)
+        if around.inside is not None:
+            around.inside.append((op.type, body))
+        return body
 
     return bind_control(ControlOp(op, attributes_of(op), inputs, outputs, scratch, blocks, bind_body, around.locations))
 

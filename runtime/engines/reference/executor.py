@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from weakref import finalize
 
@@ -18,7 +19,7 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
 from runtime.engines.engine import Footprint, InMemory, Repeat
-from runtime.engines.parts import TRANSFER_THREAD, Part, Spell
+from runtime.engines.parts import TRANSFER_THREAD, Part, Spell, TimeInBlocks, TimesInBlocks
 from runtime.engines.reference.bind import Around, Call
 from runtime.engines.reference.bound_step import BoundStep, Memory, bind_step
 from runtime.engines.reference.threads.in_order import Failure, InOrder, Way
@@ -27,6 +28,7 @@ from runtime.step import dependencies, is_transfer
 
 if TYPE_CHECKING:
     from runtime.engines.nan_watch import NanWatch
+    from runtime.engines.reference.control import Body
     from runtime.engines.reference.threads.stopwatch import Stopwatch
 
 
@@ -55,7 +57,9 @@ def prepare(
     memory: Memory,
 ) -> ReferenceExecutor:
     """Place and bind an entry of a checked program; see `runtime.engines.engine.Workspace.prepare`."""
-    step = bind_step(bound, states, fetch, memory, Around(program.blocks, program.locations, manner.check_nan))
+    inside: list[tuple[str, Body]] = []
+    around = Around(program.blocks, program.locations, manner.check_nan, inside)
+    step = bind_step(bound, states, fetch, memory, around)
     watch = None
     if manner.check_nan:
         from runtime.engines.nan_watch import NanWatch, WatchedOp
@@ -63,14 +67,22 @@ def prepare(
 
         start = StepStart(program, bound.block, states, step.around.feeds, memory.copies)
         watch = NanWatch([WatchedOp(op.desc, op.call, op.inputs, op.outputs) for op in step.block.ops], start)
-    return ReferenceExecutor(program.locations, step, manner, watch)
+    return ReferenceExecutor(program.locations, step, manner, watch, inside)
 
 
 class ReferenceExecutor:
     """The executor of the reference engine; see `runtime.engines.engine.Executor`."""
 
-    def __init__(self, locations: Sequence[str], step: BoundStep, manner: Manner, watch: NanWatch | None) -> None:
-        """Prepare the calls; `locations` are the source lines that ops refer to."""
+    def __init__(
+        self,
+        locations: Sequence[str],
+        step: BoundStep,
+        manner: Manner,
+        watch: NanWatch | None,
+        inside: Sequence[tuple[str, Body]] = (),
+    ) -> None:
+        """Prepare the calls; `locations` are the source lines that ops refer to, `inside` the blocks inside ops."""
+        self._inside = inside
         self.feeds, self.fetches, before, after = step.around
         self.parts = [Part(op.desc.type, (op.desc,)) for op in step.block.ops]
         self.buffers = step.block.buffers
@@ -108,6 +120,22 @@ class ReferenceExecutor:
         stopwatch = self._watched()
         self._make(stopwatch.calls)
         return stopwatch.spells()
+
+    def profile_blocks(self) -> list[TimeInBlocks]:
+        """Make a step and return the times of the ops in the blocks inside ops."""
+        times = TimesInBlocks()
+        kept = [[*body.calls] for _, body in self._inside]
+        try:
+            for owner, body in self._inside:
+                body.calls[:] = [
+                    call if op.blocks else _timed(call, f"{op.type} in {owner}", times)
+                    for op, call in zip(body.ops, body.calls, strict=True)
+                ]
+            self.step()
+        finally:
+            for (_, body), calls in zip(self._inside, kept, strict=True):
+                body.calls[:] = calls
+        return times.result()
 
     def repeated(self, rows: InMemory, fetches: Sequence[str]) -> Repeat | None:
         """Return None: every step is made separately."""
@@ -155,3 +183,12 @@ class ReferenceExecutor:
 
             self._stopwatch = Stopwatch(self._calls, self._threads)
         return self._stopwatch
+
+
+def _timed(call: Call, name: str, times: TimesInBlocks) -> Call:
+    def timed() -> None:
+        start = perf_counter()
+        call()
+        times.add(name, perf_counter() - start)
+
+    return timed
