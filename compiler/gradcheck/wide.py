@@ -33,6 +33,8 @@ def with_fetches(program: pb.ProgramDesc, entry: str, fetched: Sequence[str], lo
     dtype = next(tensor.dtype for tensor in block.tensors if tensor.name == loss)
     for state in made.states:
         state.trainable = False  # of a block that updates none
+        if state.WhichOneof("initial") == "external":
+            _zeros(state)  # its value comes from the run
     kept = made.states.add(name=KEPT, dtype=dtype, kind=pb.STATE_KIND_BUFFER, rate_scale=1, decay_scale=1,
                            lifespan=pb.LIFESPAN_ALWAYS)  # fmt: skip
     kept.shape.SetInParent()

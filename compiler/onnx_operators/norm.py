@@ -225,11 +225,11 @@ def _along_axis(op_type: str) -> Export:
 
 
 def batch_norm_out(call: Call) -> Tensor | None:
-    """Return the inference form (x - mean) * (scale / sqrt(variance + epsilon)) + bias as one BatchNormalization."""
+    """Return (x - mean) * (scale / sqrt(variance + epsilon)) + bias as one BatchNormalization, as both forms have it."""
     product = call.made_by(0, "mul")
     apart = product.made_by(0, "sub") if product is not None else None
-    share = product.made_by(1, "div") if product is not None else None
-    root = share.made_by(1, "sqrt") if share is not None else None
+    share = product.made_by(1, "div", "mul") if product is not None else None
+    root = share.made_by(1, "sqrt" if share.op_type == "div" else "rsqrt") if share is not None else None
     total = root.made_by(0, "add") if root is not None else None
     if apart is None or share is None or total is None:
         return None

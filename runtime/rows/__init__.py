@@ -10,6 +10,7 @@ orders         the order of rows: the number of the row at each position
 ragged         columns whose rows are of unequal length, padded when a step takes them
 ragged_data    such columns of a data file, by the names of their arrays
 ragged_inputs  such rows as lists from a caller
+by_names       rows of a file for a program that describes none
 buckets        rows by length: every step takes rows of one length
 parts          rows with the bindings that take them, by length
 row_wise       the proof that each row of an entry's fetches depends on the same row of its feeds alone

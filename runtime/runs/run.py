@@ -155,7 +155,7 @@ class Run(metaclass=Renaming):
         if threads < 1:
             raise UsageError(f"threads={threads}: a run takes at least one thread")
         if data is not None and not program.HasField("data"):
-            raise UsageError("the program says nothing of data, so no file can take its place; feed arrays")
+            program = _with_rows(program, Path(data))
         use_one_thread()
         memory = max_memory if isinstance(max_memory, MemoryLimit) else MemoryLimit(max_memory)
         options = EngineOptions(math, threads, schedule, check_nan, None if spill is None else Path(spill), memory)
@@ -460,6 +460,16 @@ _OTHER_OPTIONS: Final = {
     "ckpt_path": "run.resume(path) goes on from a checkpoint",
 }
 """Replacements for options that trainings have in other frameworks."""
+
+
+def _with_rows(program: pb.ProgramDesc, file: Path) -> pb.ProgramDesc:
+    """Return a program without data as one that trains on the rows of a file; raise UsageError if none of it trains."""
+    from runtime.rows.by_names import with_rows_by_names  # few programs describe no rows
+
+    found = with_rows_by_names(program, file)
+    if not found.data.columns:
+        raise UsageError("the program says nothing of data and trains nothing, so no file can take its place")
+    return found
 
 
 def _compiled(given: object) -> Compiled:

@@ -308,11 +308,29 @@ def test_an_unknown_split_is_named_with_the_closest(tmp_path):
     assert str(caught.value) == "the data has no split 'holdout'; its splits are: train, test"
 
 
-def test_a_program_without_data_takes_no_file_in_its_place(tmp_path):
-    linear().compile(batch=4).save(tmp_path / "p.pb")
+def test_a_program_that_neither_names_data_nor_trains_takes_no_file_in_its_place(tmp_path):
+    program = Program("p")
+    program.outputs(y=program.input("x", "float32", ("batch", 4)) * 2.0)
+    program.compile(batch=4).save(tmp_path / "p.pb")
     with pytest.raises(runtime.UsageError) as caught:
         runtime.load(tmp_path / "p.pb", data="rows.npz")
-    assert str(caught.value) == "the program says nothing of data, so no file can take its place; feed arrays"
+    wanted = "the program says nothing of data and trains nothing, so no file can take its place"
+    assert str(caught.value) == wanted
+
+
+def test_a_program_without_data_trains_on_the_arrays_of_a_file_that_have_the_names_of_its_feeds(tmp_path):
+    linear().compile(batch=4).save(tmp_path / "p.pb")
+    feeds = {name: type for name, type in runtime.load(tmp_path / "p.pb").entries["train"].feeds.items()}
+    rng = np.random.default_rng(0)
+    rows = {name: rng.normal(size=(32, *type.shape[1:])).astype(type.dtype) for name, type in feeds.items()}
+    save_file(rows, tmp_path / "rows.safetensors")
+    run = runtime.load(tmp_path / "p.pb", data=tmp_path / "rows.safetensors")
+    run.train(progress=False)
+    assert run.position.steps == 8
+    del rows[next(iter(rows))]
+    save_file(rows, tmp_path / "less.safetensors")
+    with pytest.raises(runtime.DataError):
+        runtime.load(tmp_path / "p.pb", data=tmp_path / "less.safetensors").train(progress=False)
 
 
 def test_rows_are_read_only_when_they_are_needed(tmp_path):
