@@ -8,6 +8,7 @@
 layers        functions that declare states and call operators: dense, conv, lstm, attention …
 callbacks     callbacks of a training: EarlyStopping, ReduceOnPlateau, Callback
 data          rows: packed from tables, images and text, written from arrays, encoded and decoded
+sklearn/      estimators for scikit-learn
 commands/     the verbs of the command `prograd`: those of `runtime` and `compiler`
 other_names   names of Keras and PyTorch for the functions of this package
 found_packages imports the packages of these names, and reports a file of the user's that hides one

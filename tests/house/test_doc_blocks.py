@@ -37,6 +37,7 @@ ELSEWHERE = {
     "docs/training.md": "house/test_docs.py",
     "docs/control-flow.md": "control/test_page.py",
     "docs/machines.md": "stepping/test_shards.py",
+    "docs/estimators.md": "estimators/test_estimators.py",
     "docs/layers.md": "building/test_prograd_layers.py",
     "docs/half-floats.md": "running/test_half_training.py",
     "docs/guide/first-program.md": "house/test_guide.py",

@@ -1,0 +1,25 @@
+"""Estimators for scikit-learn: networks with `fit` and `predict`, for pipelines and searches; needs `prograd[sklearn]`.
+
+    from prograd.sklearn import Classifier
+
+    Classifier((64, 32), early_stopping=True, random_state=1).fit(x, y).predict_proba(x)
+
+classifier   classes from numbers
+regressor    numbers from numbers
+estimator    what both do: parameters, training, states
+networks     the program of an estimator: its own, or that of a function
+"""
+
+try:
+    import sklearn  # noqa: F401 # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]: only to see if it is there
+except ModuleNotFoundError as error:
+    if error.name != "sklearn":
+        raise
+    raise ModuleNotFoundError(
+        'prograd.sklearn needs the package scikit-learn: pip install "prograd[sklearn]"', name="sklearn"
+    ) from None
+
+from prograd.sklearn.classifier import Classifier as Classifier
+from prograd.sklearn.regressor import Regressor as Regressor
+
+__all__ = ["Classifier", "Regressor"]

@@ -1,0 +1,267 @@
+# pyright: basic, reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+# scikit-learn has no types, and its estimators get attributes when they are fitted
+"""What both estimators do: their parameters, training by a program, and the states that they keep."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Integral, Real
+from tempfile import gettempdir
+from typing import Any, Final, Self, cast
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from compiler import Program
+from compiler.build.compiled import Compiled
+from prograd.sklearn.networks import ACTIVATIONS, RATE, Build, compiled, dense_network, engine_for, feeds_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.spelling import closest
+from runtime import Run
+from runtime.dtypes import Array
+from runtime.runs.standing import Standing
+from runtime.runs.watching.callbacks import EarlyStopping
+
+_WITHOUT_PICKLE: Final = "_run"
+
+
+class Estimator(BaseEstimator):
+    """The parameters, which are those of scikit-learn's networks where these have them.
+
+    Subclasses have `classifies`, and turn targets into the feed `y`.
+    """
+
+    classifies: bool
+
+    def __init__(
+        self,
+        hidden_layer_sizes: int | Sequence[int] = (100,),
+        activation: str = "relu",
+        *,
+        dropout: float = 0.0,
+        alpha: float = 0.0001,
+        batch_size: int | str = "auto",
+        learning_rate_init: float = 0.001,
+        max_iter: int = 200,
+        shuffle: bool = True,
+        random_state: Any = None,
+        tol: float = 1e-4,
+        n_iter_no_change: int = 10,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        warm_start: bool = False,
+        callbacks: Sequence[Any] = (),
+        program: Build | None = None,
+        engine: str | None = None,
+        threads: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.dropout = dropout
+        self.alpha = alpha
+        self.batch_size = batch_size
+        self.learning_rate_init = learning_rate_init
+        self.max_iter = max_iter
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+        self.program = program
+        self.engine = engine
+        self.threads = threads
+        self.verbose = verbose
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the parameters and results without the run, which is made anew from the program and its states."""
+        state = dict(cast(Mapping[str, Any], super().__getstate__()))
+        run = state.pop(_WITHOUT_PICKLE, None)
+        if run is not None:
+            state["states_"] = {name: run.state[name] for name in run.state}
+        return state
+
+    @property
+    def run_(self) -> Run:
+        """The run with the program and its states: `estimator.run_.save("trained.safetensors")`."""
+        check_is_fitted(self, "program_")
+        if not hasattr(self, _WITHOUT_PICKLE):
+            self._run = self._new_run(Compiled(pb.ProgramDesc.FromString(self.program_)))
+            for name, array in self.states_.items():
+                self._run.state[name] = array
+        return self._run
+
+    def _new_run(self, program: Compiled) -> Run:
+        return Run(program, gettempdir(), engine=cast(Any, self.engine_), threads=self.threads)
+
+    def _fit(self, x: Array, y: Array, outputs: int, sample_weight: Any, *, epochs: int, more: bool = False) -> Self:
+        """Train on checked rows; with `more`, go on with the states of an earlier call."""
+        self._require_parameters()
+        weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+        feeds = {"x": x.astype(np.float32, copy=False), "y": y, "weight": scaled(weight)}
+        seed = int(check_random_state(self.random_state).randint(1 << 31))
+        going_on = more and hasattr(self, "program_")
+        if not going_on:
+            self._begin(x.shape[1], outputs, len(x), seed, epochs, weighted=sample_weight is not None)
+        run = self.run_
+        run.standing = Standing()  # the states go on, and epochs count anew
+        if going_on:
+            run.state["seed"] = np.int64(seed + self._calls)  # other orders of rows
+        if self.program is None:
+            run.set(**{RATE: float(self.learning_rate_init)})
+        self._calls += 1
+        self._train(run, {name: feeds[name] for name in self._feeds}, epochs, judges=epochs > 1)
+        return self
+
+    def _begin(self, features: int, outputs: int, rows: int, seed: int, epochs: int, *, weighted: bool) -> None:
+        """Build and compile the program, and give its states their initial values."""
+        program = self._built(features, outputs)
+        self._feeds = feeds_of(program)
+        self._require_feeds(program, weighted=weighted)
+        program.seed = seed
+        batch = min(200 if self.batch_size == "auto" else int(self.batch_size), rows)
+        made = compiled(program, rows - self._validated(rows), batch)
+        self.batch_ = batch
+        self.engine_ = self.engine or engine_for(program, rows, batch, epochs)
+        self.program_ = made.desc.SerializeToString(deterministic=True)
+        self._run = self._new_run(made)
+        self.n_iter_, self.loss_curve_, self._calls = 0, [], 0
+
+    def _validated(self, rows: int) -> int:
+        """Return the number of rows that early stopping evaluates on."""
+        return math.ceil(rows * self.validation_fraction - 1e-9) if self.early_stopping else 0
+
+    def _built(self, features: int, outputs: int) -> Program:
+        if self.program is not None:
+            program = self.program(features, outputs)
+            if not isinstance(program, Program):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+                raise ValueError(f"program: the function returned {type(program).__name__}, and not a Program")
+            return program
+        sizes = self.hidden_layer_sizes
+        return dense_network(
+            features,
+            outputs,
+            classifies=self.classifies,
+            hidden=(int(sizes),) if isinstance(sizes, Integral) else tuple(int(size) for size in cast(Any, sizes)),
+            activation=self.activation,
+            dropout=float(self.dropout),
+            rate=float(self.learning_rate_init),
+            decay=float(self.alpha),
+        )
+
+    def _require_feeds(self, program: Program, *, weighted: bool) -> None:
+        """Raise ValueError unless the program of a function has the inputs that an estimator feeds."""
+        for name in self._feeds:
+            if name not in ("x", "y", "weight"):
+                raise ValueError(
+                    f"program: the input {name!r} is none of x, y and weight, which an estimator feeds"
+                    f"{closest(name, ('x', 'y', 'weight'))}"
+                )
+        for name in ("x", "y"):
+            if name not in self._feeds:
+                raise ValueError(f"program: there is no input {name!r}; an estimator feeds x, y and, if asked, weight")
+        if weighted and "weight" not in self._feeds:
+            raise ValueError("sample_weight: the program has no input 'weight', float32 by rows, to weight its loss by")
+        if not program.symbols:
+            raise ValueError("program: its inputs have no symbol for the number of rows, as in ('batch', features)")
+
+    def _train(self, run: Run, feeds: Mapping[str, Array], epochs: int, *, judges: bool) -> None:
+        """Train for a number of epochs, or until the loss does not fall any more."""
+        callbacks = list(self.callbacks)
+        options: dict[str, Any] = {}
+        if self.early_stopping and judges:
+            options["validation_split"] = self.validation_fraction
+        if judges:
+            callbacks.append(
+                EarlyStopping(
+                    monitor="loss",
+                    patience=int(self.n_iter_no_change),
+                    min_delta=max(float(self.tol), 0.0),
+                    mode="min",
+                    restore_best=self.early_stopping,
+                )
+            )
+        with no_messages(verbose=self.verbose):
+            result = run.train(
+                data=feeds,
+                epochs=epochs,
+                shuffle=self.shuffle,
+                callbacks=callbacks,
+                progress=bool(self.verbose),
+                **options,
+            )
+        self.history_ = dict(result.history)
+        self.loss_curve_ = self.loss_curve_ + result.history["loss"]
+        self.loss_ = self.loss_curve_[-1]
+        self.n_iter_ += len(result.history["loss"])
+
+    def _predicted(self, x: Any) -> Array:
+        """Return the only result of the entry `predict` for rows."""
+        check_is_fitted(self, "program_")
+        rows = cast(Array, validate_data(self, x, reset=False, dtype=np.float64))
+        filled = np.empty((-(-len(rows) // self.batch_) * self.batch_, rows.shape[1]), np.float32)
+        filled[: len(rows)], filled[len(rows) :] = rows, rows[-1]  # steps of one size, so rows do not depend on others
+        with no_messages(verbose=self.verbose):
+            found = self.run_.predict({"x": filled})
+        array = next(iter(found.values()))
+        if array.shape[:1] != filled.shape[:1]:
+            raise ValueError(f"program: its entry 'predict' gives {list(array.shape)}, and not a result for each row")
+        return array[: len(rows)]
+
+    def _require_parameters(self) -> None:
+        """Raise ValueError for a parameter that is none."""
+        for name, least in (("alpha", 0.0), ("tol", -math.inf), ("dropout", 0.0)):
+            _require(name, getattr(self, name), Real, least)
+        _require("learning_rate_init", self.learning_rate_init, Real, 0.0, above=True)
+        for name in ("max_iter", "n_iter_no_change"):
+            _require(name, getattr(self, name), Integral, 1)
+        if self.batch_size != "auto":
+            _require("batch_size", self.batch_size, Integral, 1)
+        sizes = [self.hidden_layer_sizes] if isinstance(self.hidden_layer_sizes, Integral) else self.hidden_layer_sizes
+        for size in cast(Sequence[object], sizes):
+            _require("hidden_layer_sizes", size, Integral, 1)
+        if self.activation not in ACTIVATIONS:
+            hint = closest(self.activation, ACTIVATIONS)
+            raise ValueError(f"activation={self.activation!r} is none of {', '.join(ACTIVATIONS)}{hint}")
+        for name in ("dropout", "validation_fraction"):
+            if not getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not below 1")
+        _require("validation_fraction", self.validation_fraction, Real, 0.0, above=True)
+
+
+def _require(name: str, value: object, kind: type, least: float, *, above: bool = False) -> None:
+    number = cast(Any, value)
+    if isinstance(value, bool) or not isinstance(value, kind) or not (number > least if above else number >= least):
+        what = "a whole number" if kind is Integral else "a number"
+        raise ValueError(
+            f"{name}={value!r} is not {what} {'above' if above else 'from'} {least:g}{'' if above else ' on'}"
+        )
+
+
+def scaled(weight: Array) -> Array:
+    """Return weights with the mean 1, as float32; raise ValueError if all of them are 0."""
+    mean = float(weight.mean())
+    if mean == 0:
+        raise ValueError("sample_weight: all weights are 0, so there is nothing to train on")
+    return (weight / mean).astype(np.float32)
+
+
+@contextmanager
+def no_messages(*, verbose: bool) -> Generator[None]:
+    """Keep the notes of a run from the log, unless the user asked for them."""
+    logger = logging.getLogger("prograd")
+    before = logger.level
+    if not verbose:
+        logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,108 @@
+"""The program of an estimator: dense layers by its parameters, or the program that a function returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+from compiler import Program, adamw, ops
+from compiler.build.compiled import Compiled
+from prograd import layers
+from prograd_proto import type_of
+from registry import Value
+
+if TYPE_CHECKING:
+    from runtime.engines.choice import EngineName
+
+Build = Callable[[int, int], Program]
+"""A function that returns a program for a number of features and of outputs."""
+
+ACTIVATIONS: Final[Mapping[str, Callable[[Value], Value]]] = {
+    "relu": ops.relu,
+    "tanh": ops.tanh,
+    "logistic": ops.sigmoid,
+    "gelu": ops.gelu,
+    "silu": ops.silu,
+    "identity": lambda x: x,
+}
+"""Activations by name; those of scikit-learn's networks have its names."""
+
+STEP_SECONDS: Final = 1e-3
+"""Seconds of a step of a small network by NumPy, apart from its products."""
+
+OPERATIONS_PER_SECOND: Final = 2e10
+"""Additions and multiplications of NumPy's products in a second."""
+
+COMPILING_SECONDS: Final = 4.0
+"""Seconds of NumPy from which LLVM is worth its time to compile."""
+
+RATE: Final = "learning_rate"
+"""Name of the setting of an estimator's own program, so that another rate needs no compilation."""
+
+
+def dense_network(
+    features: int,
+    outputs: int,
+    *,
+    classifies: bool,
+    hidden: tuple[int, ...],
+    activation: str,
+    dropout: float,
+    rate: float,
+    decay: float,
+) -> Program:
+    """Return a network of dense layers that is trained by AdamW, with a weight for each row.
+
+    Args:
+        features: number of columns of `x`.
+        outputs: number of classes, or of numbers that are predicted.
+        classifies: True for classes, False for numbers.
+        hidden: width of each hidden layer.
+        activation: name of the function between layers.
+        dropout: share of the hidden units that a training step leaves out.
+        rate: learning rate.
+        decay: decoupled weight decay of the weights; biases do not decay.
+    """
+    program = Program("classifier" if classifies else "regressor")
+    x = program.input("x", "float32", ("batch", features))
+    h = x
+    for number, width in enumerate(hidden, 1):
+        h = ACTIVATIONS[activation](layers.dense(h, f"hidden{number}", width, bias_decay_scale=0.0))
+        h = layers.dropout(h, dropout) if dropout else h
+    scores = layers.dense(h, "output", outputs, bias_decay_scale=0.0)
+    if classifies:
+        y = program.input("y", "int64", ("batch",))
+        losses = ops.cross_entropy(scores, y, reduction="none")
+        program.outputs(probabilities=ops.softmax(scores))
+    else:
+        y = program.input("y", "float32", ("batch", outputs))
+        losses = ops.mean((scores - y) ** 2, axis=1)
+        program.outputs(values=scores)
+    weight = program.input("weight", "float32", ("batch",))
+    program.minimize(ops.mean(losses * weight), adamw(program.setting(RATE, rate), decay=decay))
+    return program
+
+
+def compiled(program: Program, rows: int, batch: int) -> Compiled:
+    """Return a program compiled for steps of `batch` rows and for those that remain of `rows`."""
+    left = rows % batch
+    [symbol] = program.symbols[:1]
+    sizes: dict[str, Any] = {symbol: (batch, left) if left else batch}
+    return program.compile(**sizes)
+
+
+def engine_for(program: Program, rows: int, batch: int, epochs: int) -> EngineName:
+    """Return the engine for a training: NumPy where it takes less time than LLVM to compile, else the native one."""
+    states = [state for state in program.states.values() if state.trainable]
+    weights = sum(prod(type_of(state).static_shape) for state in states)
+    seconds = epochs * (-(-rows // batch) * STEP_SECONDS + 6 * weights * rows / OPERATIONS_PER_SECOND)
+    installed = find_spec("llvmlite") is not None
+    return "native" if installed and seconds > COMPILING_SECONDS else "reference"
+
+
+def feeds_of(program: Program) -> list[str]:
+    """Return the names of a program's inputs."""
+    parameters: list[Any] = list(program.block.desc.parameters)
+    return [p.feed for p in parameters if p.WhichOneof("source") == "feed"]
