@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from by_hand import BY_HAND
 
 WORDS, LENGTH, CLASSES = 8000, 128, 10
 ROWS = 8
@@ -26,12 +27,14 @@ class Network:
         batch: rows of a step.
         is_convolutional: True if channels last may help PyTorch.
         optimizer: "sgd", with momentum 0.9, or "adamw".
+        budget: bytes of the arena that a step is planned for, by `compiler plan --budget`; 0 for no budget.
     """
 
     make: Callable[[], Any]
     batch: int
     is_convolutional: bool = False
     optimizer: str = "adamw"
+    budget: int = 0
 
 
 def _torchvision() -> Any:
@@ -124,7 +127,9 @@ def _without_dropout(module: Any) -> Any:
 NETWORKS = {
     "mobilenet_v3_small": Network(_of_torchvision("mobilenet_v3_small"), 32, True, "sgd"),
     "resnet18": Network(_of_torchvision("resnet18"), 16, True, "sgd"),
-    "efficientnet_b0": Network(_of_torchvision("efficientnet_b0", stochastic_depth_prob=0.0), 16, True, "sgd"),
+    "efficientnet_b0": Network(
+        _of_torchvision("efficientnet_b0", stochastic_depth_prob=0.0), 16, True, "sgd", 170 << 20
+    ),
     "vit_b_16": Network(_of_torchvision("vit_b_16", image_size=96), 8),
     "bert": Network(_bert, 8),
     "gpt2": Network(_gpt2, 8),
@@ -161,9 +166,31 @@ def write(name: str, folder: Path) -> dict[str, str]:
     program = prograd.from_torch(
         module, {"x": x, "target": y}, batch="batch", optimizer=optimizer, name=name, layout="torch"
     )
-    path = folder / f"{name}.pb"
-    program.compile(batch=network.batch).save(path)
-    return {"prograd": str(path)}
+    files = {"prograd": str(_saved(program, network, folder / f"{name}.pb"))}
+    if name in BY_HAND:
+        files["by hand"] = str(_saved(_by_hand(name, network), network, folder / f"{name}_by_hand.pb"))
+    return files
+
+
+def _saved(program: Any, network: Network, path: Path) -> Path:
+    compiled = program.compile(batch=network.batch)
+    if network.budget:
+        compiled.plan(budget=network.budget)
+    compiled.save(path)
+    return path
+
+
+def _by_hand(name: str, network: Network) -> Any:
+    import prograd
+
+    x, y = rows(name, network.batch)[0]
+    program = prograd.Program(f"{name}_by_hand")
+    fed = program.input("x", str(x.dtype), ("batch", *x.shape[1:]))  # type: ignore[arg-type]
+    target = program.input("target", "int64", ("batch", *y.shape[1:]))
+    loss = prograd.ops.softmax_cross_entropy(BY_HAND[name](program, fed, CLASSES), target)
+    is_sgd = network.optimizer == "sgd"
+    program.minimize(loss, prograd.momentum(1e-3, momentum=0.9) if is_sgd else prograd.adamw(1e-4, decay=0.01))
+    return program
 
 
 def peak() -> int:

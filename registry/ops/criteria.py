@@ -11,7 +11,7 @@ from registry.errors import require
 from registry.ops.copy import cast
 from registry.ops.ctc import ctc
 from registry.ops.index import gather, one_hot
-from registry.ops.loss import sigmoid_cross_entropy
+from registry.ops.loss import sigmoid_cross_entropy, softmax_cross_entropy
 from registry.ops.norm import log_softmax
 from registry.ops.pointwise import abs, clip, equal, exp, log, maximum, minimum, not_equal, sqrt, square, where
 from registry.ops.reduce import mean, sum
@@ -39,6 +39,8 @@ def cross_entropy(
     distributions counts rows. If no row counts, the mean and its gradient are 0.
     """
     require(0 <= smoothing <= 1, f"smoothing={smoothing} is not in [0, 1]")
+    if target.type != logits.type and not smoothing:
+        return _of_scores(logits, target, weights, ignored, reduction)
     logarithms = log_softmax(logits)
     if target.type != logits.type:
         return _of_labels(logarithms, target, weights, smoothing, ignored, reduction)
@@ -219,21 +221,41 @@ def triplet(
     return _reduced(_positive_part(distance(anchor, positive) - far + margin), reduction)
 
 
+def _of_scores(logits: Value, labels: Value, weights: Value | None, ignored: int, reduction: str) -> Value:
+    """Return the cross entropy of labels by the operator, whose gradient needs no logarithms."""
+    counts, label = _label(logits, labels, ignored)
+    loss = softmax_cross_entropy(logits, label, reduction="none")
+    if weights is not None:
+        loss = loss * gather(weights, label)
+    return _of_rows(loss, counts, label, weights, reduction)
+
+
 def _of_labels(
     logarithms: Value, labels: Value, weights: Value | None, smoothing: float, ignored: int, reduction: str
 ) -> Value:
-    require(labels.dtype in ("int32", "int64"), f"labels are int32 or int64, not {labels.dtype}")
-    require(logarithms.rank >= 1, "the logarithms have no axis of classes")
-    wanted = logarithms.shape[:-1]
-    require(labels.shape == wanted, f"labels have the shape {show_shape(labels.shape)}, not {show_shape(wanted)}")
+    counts, label = _label(logarithms, labels, ignored)
     classes = size_known(logarithms.shape[-1], "the number of classes")
-    counts = not_equal(labels, ignored)
-    label = where(counts, labels, 0)
     is_label = one_hot(label, depth=classes, dtype="bool")
     scaled = logarithms if weights is None else logarithms * weights
     loss = -sum(where(is_label, scaled, 0.0), axis=(-1,))
     if smoothing:
         loss = loss * (1.0 - smoothing) - sum(scaled, axis=(-1,)) * (smoothing / classes)
+    return _of_rows(loss, counts, label, weights, reduction)
+
+
+def _label(logarithms: Value, labels: Value, ignored: int) -> tuple[Value, Value]:
+    """Return where labels count, and the labels with 0 where they do not."""
+    require(labels.dtype in ("int32", "int64"), f"labels are int32 or int64, not {labels.dtype}")
+    require(logarithms.rank >= 1, "the logarithms have no axis of classes")
+    wanted = logarithms.shape[:-1]
+    require(labels.shape == wanted, f"labels have the shape {show_shape(labels.shape)}, not {show_shape(wanted)}")
+    size_known(logarithms.shape[-1], "the number of classes")
+    counts = not_equal(labels, ignored)
+    return counts, where(counts, labels, 0)
+
+
+def _of_rows(loss: Value, counts: Value, label: Value, weights: Value | None, reduction: str) -> Value:
+    """Reduce the losses of rows, of which only those that count do."""
     loss = where(counts, loss, 0.0)
     if reduction != "mean":
         return _reduced(loss, reduction)

@@ -1,10 +1,12 @@
 """An optional group of tests, which needs PyTorch, torchvision, timm and transformers: see docs/from-pytorch.md.
 
 agreement    compares an imported program with its module: outputs, gradients, statistics, states after steps
+census       compares many networks; census_page is the page of them
 configurations  small configurations of networks of transformers
+double       modules in float64 throughout
+measured     a row of the census
 networks     modules of three packages in small sizes, with seeded weights and without dropout
 steps        compares states after steps of optimizers
-table        prints the rows of the page
 written      modules as users write them
 torchvision_without_operators  imports torchvision where its compiled operators are missing
 """

@@ -82,3 +82,32 @@ def test_a_number_that_depends_on_the_rows_is_named():
 
     with pytest.raises(prograd.CompileError, match="reads a number that is known only when the module runs"):
         prograd.from_torch(Counts(), {"x": torch.ones(2, 3)}, batch="batch")
+
+
+@pytest.mark.parametrize(
+    ("formula", "approximation"),
+    [
+        (lambda x: 0.5 * x * (1.0 + torch.tanh(0.7978845608 * (x + 0.044715 * torch.pow(x, 3.0)))), "tanh"),
+        (lambda x: x * 0.5 * (1.0 + torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x))), "tanh"),
+        (lambda x: x * 0.5 * (1.0 + torch.erf(x / 2**0.5)), "none"),
+        (lambda x: (torch.erf(x * 0.70710678118) + 1) * (0.5 * x), "none"),
+        (lambda x: x * 0.5 * (1.0 + torch.tanh(0.79788456 * x * (1 + 0.04 * x * x))), ""),
+        (lambda x: (x + 1) * 0.5 * (1.0 + torch.erf(x / 2**0.5)), ""),
+    ],
+)
+def test_a_gelu_that_is_written_out_is_one_operator(formula, approximation: str):
+    class Written(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones((), dtype=torch.float64))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return formula(x * self.scale)
+
+    module, x = Written(), torch.linspace(-4, 4, 15, dtype=torch.float64).reshape(3, 5)
+    program = prograd.from_torch(module, {"x": x}, batch="batch")
+    kinds = [op.type for op in program.compile(batch=3).desc.blocks[-1].ops]
+    assert ("gelu" in kinds) == bool(approximation)
+    assert not approximation or not {"tanh", "erf", "pow"} & {*kinds}
+    found = agreement(module, {"x": x})
+    assert max(found.outputs, found.loss, found.gradients) < 1e-7, "numbers are written with eight digits"

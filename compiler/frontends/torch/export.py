@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,12 +26,10 @@ def exported(torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mappin
     def dynamic(name: str) -> dict[int, Any]:
         return dict.fromkeys(symbols.get(name, {}), auto)
 
-    names = list(inputs)
-    shapes = (
-        (tuple(dynamic(name) for name in names) if args else {name: dynamic(name) for name in names})
-        if symbols
-        else None
-    )
+    shapes = None
+    if any(symbols.values()):
+        by_name = {name: dynamic(name) for name in inputs}
+        shapes = _like_arguments(module, list(by_name.values())) if args else by_name
     _require_momentum(torch, module)
     was_training = {name: child.training for name, child in module.named_modules()}
     module.train()
@@ -108,12 +107,19 @@ def _require_momentum(torch: Any, module: Any) -> None:
 
 def _arguments(module: Any, inputs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return positional and keyword arguments: keywords if all names are names of arguments."""
-    import inspect
-
     parameters = inspect.signature(module.forward).parameters
     if all(name in parameters for name in inputs):
         return (), dict(inputs)
     return tuple(inputs.values()), {}
+
+
+def _like_arguments(module: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a value for each positional argument, those of `*args` together."""
+    kinds = [parameter.kind.name for parameter in inspect.signature(module.forward).parameters.values()]
+    if "VAR_POSITIONAL" not in kinds:
+        return tuple(values)
+    first = kinds.index("VAR_POSITIONAL")
+    return (*values[:first], tuple(values[first:]))
 
 
 def _first_line(error: Exception) -> str:

@@ -60,6 +60,8 @@ def _div(call: Call, a: Operand, b: Operand, rounding_mode: str | None = None) -
 def _pow(call: Call, a: Operand, b: Operand) -> Arranged:
     if b == 2:
         return pointwise(ops.square, *promoted((a,), call.dtype))
+    if b == 3:  # as PyTorch computes it; pow takes a logarithm
+        return pointwise(lambda x: ops.square(x) * x, *promoted((a,), call.dtype))
     if b == 0.5:
         return pointwise(ops.sqrt, *promoted((a,), call.dtype))
     if call.dtype not in FLOATS and isinstance(b, int) and 0 < b < 9 and isinstance(a, Arranged):
