@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 
 from compiler.build.compiled import compile_program
 from compiler.errors import CompileError
+from compiler.exporters.onnx.like import plain_name
 from compiler.frontends.onnx.dtypes import dtype_name
 from compiler.frontends.onnx.reading import package, read
 from compiler.gradcheck.feeds import seeded_feeds
@@ -55,11 +55,6 @@ def opened(path: str, sizes: Mapping[str, int], entry: str, engine: Any) -> Mode
     if Path(path).suffix == ".onnx":
         return OnnxModel(path, sizes)
     return ProgramModel(path, sizes, entry, engine)
-
-
-def plain_name(name: str) -> str:
-    """Return a name as an import writes it."""
-    return re.sub(r"[^\w.]", "_", name).strip(".")
 
 
 class ProgramModel:

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from compiler.compare.models import Model, OnnxModel, ProgramModel, plain_name
+from compiler.compare.models import Model, OnnxModel, ProgramModel
+from compiler.exporters.onnx.like import plain_name
 
 
 class Difference(NamedTuple):

@@ -225,7 +225,7 @@ def _along_axis(op_type: str) -> Export:
 
 
 def batch_norm_out(call: Call) -> Tensor | None:
-    """Return (x - mean) * (scale / sqrt(variance + epsilon)) + bias as one BatchNormalization, as both forms have it."""
+    """Return (x - mean) * (scale / sqrt(variance + epsilon)) + bias, in both of its forms, as a BatchNormalization."""
     product = call.made_by(0, "mul")
     apart = product.made_by(0, "sub") if product is not None else None
     share = product.made_by(1, "div", "mul") if product is not None else None

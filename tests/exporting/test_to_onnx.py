@@ -226,3 +226,42 @@ def test_wrong_requests_are_refused(tmp_path: Path):
         prograd.to_onnx(program, tmp_path / "absent" / "net.onnx")
     wanted = f"{tmp_path}/absent/net.onnx: the file cannot be written: No such file or directory"
     assert str(unwritable.value) == wanted
+
+
+def imported() -> Any:
+    """A model as files of TensorFlow and Paddle are: with colons and slashes in names."""
+    make, rng = onnx.helper, np.random.default_rng(3)
+    weights = {"w/read:0": rng.normal(0, 0.2, (8, 3, 3, 3)), "head": rng.normal(0, 0.2, (8, 10))}
+    nodes = [
+        make.make_node("Conv", ["input:0", "w/read:0"], ["a"], pads=[1, 1, 1, 1]),
+        make.make_node("Relu", ["a"], ["b"]),
+        make.make_node("GlobalAveragePool", ["b"], ["c"]),
+        make.make_node("Flatten", ["c"], ["d"]),
+        make.make_node("MatMul", ["d", "head"], ["out/logits:0"]),
+    ]
+    given = [make.make_tensor_value_info("input:0", 1, ("batch size", 3, 16, 16))]
+    results = [make.make_tensor_value_info("out/logits:0", 1, None)]
+    values = [onnx.numpy_helper.from_array(v.astype(np.float32), name) for name, v in weights.items()]
+    model = make.make_model(make.make_graph(nodes, "net", given, results, values), ir_version=9)
+    model.opset_import[0].version = 17
+    onnx.helper.set_model_props(model, {"author": "me"})
+    return model
+
+
+def test_an_imported_file_gives_its_names_its_layout_and_its_metadata_back():
+    first = imported()
+    program = prograd.from_onnx(first)
+    second = prograd.to_onnx(program, like=first)
+    assert [value.name for value in (*second.graph.input, *second.graph.output)] == ["input:0", "out/logits:0"]
+    assert second.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch size"
+    weights = {tensor.name: tensor for tensor in second.graph.initializer}
+    for tensor in first.graph.initializer:
+        wanted = onnx.numpy_helper.to_array(tensor)
+        np.testing.assert_array_equal(onnx.numpy_helper.to_array(weights[tensor.name]), wanted)
+    assert "Transpose" not in operators(second)
+    assert {each.key: each.value for each in second.metadata_props}["author"] == "me"
+    onnx.checker.check_model(second, full_check=True)
+    x = rows(32, 3, 16, 16)
+    np.testing.assert_allclose(
+        *(computed(model, {"input:0": x})["out/logits:0"] for model in (first, second)), rtol=1e-5, atol=1e-6
+    )

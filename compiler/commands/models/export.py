@@ -25,6 +25,7 @@ def export(options: argparse.Namespace) -> None:
         sizes=sizes_given(options.bind),
         view=options.view,
         external=0 if options.external_data else None,
+        like=options.like,
         force=options.force,
     )
     if options.view:

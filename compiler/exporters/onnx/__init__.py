@@ -10,5 +10,6 @@ folding      ops whose results are known while exporting
 own_domain   every op as a node of a domain of our own, for viewing
 states       the arrays of states
 finishing    results get their names, and the checker reads the model
+like         names and metadata of the file that a program was imported from
 written      a model as a file, with large weights beside it
 """

@@ -61,7 +61,7 @@ def _named(nodes: Sequence[Any], inputs: set[str], weights: set[str], results: S
         if not (node.op_type == "Identity" and node.domain == "" and renamed.get(node.input[0]) == node.output[0])
     ]
     for node in kept:
-        _rename(node, renamed)
+        rename(node, renamed)
     return kept
 
 
@@ -73,17 +73,18 @@ def _take_names(graph: Graph, nodes: Sequence[Any], used: set[str]) -> set[str]:
             renamed[name] = state
             arrays[state] = arrays.pop(name)
     for node in nodes:
-        _rename(node, renamed)
+        rename(node, renamed)
     return {renamed.get(name, name) for name in used}
 
 
-def _rename(node: Any, renamed: Mapping[str, str]) -> None:
+def rename(node: Any, renamed: Mapping[str, str]) -> None:
+    """Give tensors that a node reads or makes other names, also inside its branches and bodies."""
     for names in (node.input, node.output):
         for i, name in enumerate(names):
             names[i] = renamed.get(name, name)
     for attribute in node.attribute:
         for inner in attribute.g.node if attribute.HasField("g") else ():
-            _rename(inner, renamed)
+            rename(inner, renamed)
 
 
 def _names_read(node: Any) -> set[str]:

@@ -82,6 +82,9 @@ class Graph:
             if whole is not None:  # all elements of a weight in another shape: the weight keeps its name
                 return self.reshaped(self.plain(whole), array.shape)
             return self.model.initializer(array, x.origins)
+        held, wanted = ([axis for axis in each if x.shape[axis] != 1] for each in (x.order, order))
+        if x.order != order and held == wanted:  # only axes of extent 1 move
+            return self.reshaped(x.name, [x.shape[axis] for axis in order])
         return self._transposed(x.name, moved(x.order, order))
 
     def _transposed(self, name: str, permutation: tuple[int, ...]) -> str:

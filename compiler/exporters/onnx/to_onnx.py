@@ -14,13 +14,14 @@ from compiler.errors import CompileError
 from compiler.exporters.onnx.call import Export
 from compiler.exporters.onnx.finishing import finished
 from compiler.exporters.onnx.graph import Graph
+from compiler.exporters.onnx.like import give_names
 from compiler.exporters.onnx.model import Model, known_opset
 from compiler.exporters.onnx.own_domain import own_domain_exports
 from compiler.exporters.onnx.states import program_and_states
 from compiler.exporters.onnx.tensors import Tensor, identity_order
 from compiler.exporters.onnx.walk import Walk
 from compiler.exporters.onnx.written import require_writable, write_model
-from compiler.frontends.onnx.reading import package
+from compiler.frontends.onnx.reading import package, read
 from compiler.frontends.report import Problem, table
 from compiler.onnx_operators import EXPORTS
 from compiler.passes.bind_dimensions import bind_dimensions, only_sources, symbols_of
@@ -40,6 +41,7 @@ def to_onnx(
     sizes: Mapping[str, int] | None = None,
     view: bool = False,
     external: int | None = None,
+    like: Any = None,
     force: bool = False,
 ) -> Any:
     """Return an entry of a program as an onnx.ModelProto, and write it to `path` if that is given.
@@ -58,6 +60,8 @@ def to_onnx(
         view: write every op as a node of the domain `prograd`, for viewers; of any entry, also one that trains.
         external: bytes of weights above which they are written to a file beside the model, 1.5 GiB unless given; 0 for
             all weights.
+        like: path or message of the ONNX file that the program was imported from: inputs, results and dimensions get
+            its names where an import had to write them otherwise, and the model gets its metadata.
         force: replace a file that exists.
 
     Raises CompileError for ops that ONNX lacks, all of them at once, for an unknown entry, and for an opset that cannot
@@ -73,6 +77,8 @@ def to_onnx(
         _require_prediction(block, entry)
     exports = own_domain_exports() if view else EXPORTS
     model = _exported(onnx, number, program, block, arrays, exports)
+    if like is not None:
+        give_names(model, like if isinstance(like, onnx.ModelProto) else read(like))
     if path is not None:
         write_model(model, path, external=external, force=force)
     return model
