@@ -57,6 +57,7 @@ class Traits:
         keeps_single: True if the result has the bits of the operand where the reduced axes, the attribute `axes`, have
             one index each; for operands of any dtype, or of integers and bool only.
         lowered: names of the operands that mixed precision rounds to bfloat16.
+        follows: names of the operands that may be rounded to bfloat16 with the first result, which has as many digits.
         stops: True if the elements of its operands may stop the run, such as an index that is out of range.
         identity_operand: the number that leaves the other operand as it is.
         example: a call for dtype inference, if operands of one shape do not do.
@@ -72,6 +73,7 @@ class Traits:
     involution: bool = False
     keeps_single: Literal["", "always", "for integers"] = ""
     lowered: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()
     stops: bool = False
     identity_operand: IdentityOperand | None = None
     example: Example | None = None
@@ -140,6 +142,11 @@ def stops(op: T) -> T:
 def lowered(*operands: str) -> Callable[[T], T]:
     """Declare the operands that mixed precision rounds: those of products, whose sums stay float32."""
     return lambda op: _with(op, lowered=operands)
+
+
+def follows(*operands: str) -> Callable[[T], T]:
+    """Declare the operands that mixed precision may read from bfloat16; the first result is as narrow as they are."""
+    return lambda op: _with(op, follows=operands)
 
 
 def identity_operand(number: float, *, either: bool = False) -> Callable[[T], T]:

@@ -16,29 +16,37 @@ class Mixed:
     Attributes:
         dtype: dtype that operands of products are rounded to.
         keep: patterns of the names of tensors whose ops stay float32.
+        lower: patterns of the names of results that are rounded although an operand is not.
     """
 
     dtype: str
     keep: tuple[str, ...] = ()
+    lower: tuple[str, ...] = ()
 
 
-def mixed(dtype: str, *, keep: Sequence[str] = ()) -> Mixed:
+def mixed(dtype: str, *, keep: Sequence[str] = (), lower: Sequence[str] = ()) -> Mixed:
     """Return a request for mixed precision, for `compile(mixed=…)`.
 
     Args:
         dtype: "bfloat16".
         keep: patterns such as "head.*". An op with an operand or a result of such a name stays float32, with its
             gradient.
+        lower: patterns likewise. The result of an op with such a name is rounded to bfloat16 where it is kept in
+            memory, although it is a sum with a float32 tensor, such as the residual stream of a transformer.
 
     Raises:
-        CompileError: `keep` is text, or a pattern has a comma or is empty.
+        CompileError: `keep` or `lower` is text, or a pattern has a comma or is empty.
     """
-    if isinstance(keep, str):
-        raise CompileError(f"mixed: keep={keep!r} is no list of patterns; write keep=[{keep!r}]")
-    for pattern in keep:
+    return Mixed(dtype, _patterns("keep", keep), _patterns("lower", lower))
+
+
+def _patterns(option: str, given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise CompileError(f"mixed: {option}={given!r} is no list of patterns; write {option}=[{given!r}]")
+    for pattern in given:
         if not pattern or "," in pattern:
-            raise CompileError(f"mixed: keep={pattern!r} is no pattern of a name; write one item for each pattern")
-    return Mixed(dtype, tuple(keep))
+            raise CompileError(f"mixed: {option}={pattern!r} is no pattern of a name; write one item for each pattern")
+    return tuple(given)
 
 
 def with_mixed(passes: PassTable, request: Mixed | str | None) -> PassTable:
@@ -49,4 +57,8 @@ def with_mixed(passes: PassTable, request: Mixed | str | None) -> PassTable:
         request = mixed(request)
     if not isinstance(request, Mixed):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
         raise CompileError(f'mixed={request!r}: give "bfloat16" or prograd.mixed("bfloat16", keep=[…])')
-    return passes.with_settings({"mixed_precision": {"dtype": request.dtype, "keep": ",".join(request.keep)}})
+    return passes.with_settings({"mixed_precision": _settings(request)})
+
+
+def _settings(request: Mixed) -> dict[str, str]:
+    return {"dtype": request.dtype, "keep": ",".join(request.keep), "lower": ",".join(request.lower)}

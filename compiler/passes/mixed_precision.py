@@ -1,16 +1,22 @@
-"""Pass: round the operands of products to bfloat16, and keep their rounded copies for the backward pass.
+"""Pass: compute products with bfloat16 operands, and keep activations in bfloat16.
 
-1. The operators that declare the trait `lowered` name the operands to round: products of matrices and convolutions,
-   with their gradients. A float32 operand `x` becomes `cast(cast(x, bfloat16), float32)`. The product itself is the
-   float32 one: a product of two bfloat16 numbers is exact in float32, so its sums alone are rounded.
-2. A forward op that `keep` matches, by the name of an operand or of a result, stays as it is, and so do its gradient
-   ops and the ops that help to differentiate these.
-3. A pointwise gradient op that reads a forward tensor with a rounded copy reads that copy too, so the backward pass
-   needs 2 bytes per element. Comparisons do so only with a constant: two rounded tensors may be equal where the tensors
-   are not, and a gradient would count twice.
-4. All other ops stay float32: losses, softmax, sums, norms, updates, and the states, which are the masters.
-5. The op that widens a copy is appended for each reader, so that no float32 copy lives from the forward to the backward
-   pass; `merge_identical` merges those that cost no memory.
+1. Lower: the operators with the trait `lowered`, products of matrices and convolutions with their gradients, read
+   bfloat16 copies of their operands and add in float32.
+2. Follow: a result is narrow if it comes from bfloat16 numbers. These are results of lowered ops, of pointwise ops and
+   of ops with the trait `follows`, such as norms and pooling, whose large operands are narrow, and of ops that only
+   move narrow elements. A narrow tensor that has to be in memory is rounded once, by the op that makes it, and all ops read
+   the rounded one: a tensor that a lowered op reads, or that goes from the forward to the backward pass, or a product
+   that no single pointwise op takes in registers. Pointwise ops compute in float32 between a widening load and a
+   rounding store.
+3. Keep: all other ops stay float32: losses, softmax, reductions and statistics, updates and the states, which are the
+   masters. Results that they make are not narrow. If the backward pass reads such a tensor, or a sum of it and a narrow
+   one, by ops that follow, they read a rounded copy, and forward ops read the tensor.
+4. A forward op that `keep` matches, by the name of an operand or of a result, stays as it is, and so do its gradient
+   ops and the ops that help to differentiate these. Results of an op that `lower` matches are narrow.
+5. Gradients of states are not narrow, nor is what a model makes after its last product, such as logits and losses. Tensors that are compared with one another are read as they are: two rounded
+   tensors may be equal where the tensors are not, and a gradient would count twice.
+6. A copy of a state is made for each reader, and the op that widens a copy is appended for each reader, so that neither
+   lives from the forward to the backward pass; `merge_identical` merges those that cost no memory.
 
 The lists are those of automatic mixed precision: Micikevicius et al., "Mixed precision training", 2018.
 """
@@ -19,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from math import prod
 from typing import Final
 
 from compiler.errors import CompileError
@@ -40,25 +47,32 @@ BACKWARD: Final = (pb.STAGE_GRADIENT, pb.STAGE_DERIVATIVE)
 """Stages of the ops of the backward pass."""
 
 
-def mixed_precision(program: BlockAnalyses, *, dtype: str = "", keep: str = "") -> None:
-    """Round the operands of products to bfloat16, and keep activations in it; off unless `dtype` is given.
+def mixed_precision(program: BlockAnalyses, *, dtype: str = "", keep: str = "", lower: str = "") -> None:
+    """Compute products with bfloat16 operands, and keep activations in bfloat16; off unless `dtype` is given.
 
     Args:
         program: its source blocks, and those inside their ops, are edited.
         dtype: bfloat16, or nothing for a program as it was built.
         keep: patterns of names, with commas between them, of tensors whose ops stay float32, such as head.*
+        lower: patterns of names, likewise, of results that are rounded although an operand is not.
     """
     if not dtype:
         return
     if dtype != DTYPE:
         raise CompileError(f"mixed={dtype!r}: operands can be rounded to {DTYPE} only; write mixed={DTYPE!r}")
-    patterns = [pattern for pattern in keep.split(",") if pattern]
     names = {name for number in range(len(program)) for name in program[number].names}
+    found = {"keep": _patterns("keep", keep, names), "lower": _patterns("lower", lower, names)}
+    for number in range(len(program)):
+        _Lowering(program[number], found["keep"], found["lower"]).rewrite()
+
+
+def _patterns(option: str, text: str, names: set[str]) -> list[str]:
+    """Return the patterns of an option; raise CompileError if one matches no tensor."""
+    patterns = [pattern for pattern in text.split(",") if pattern]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            raise CompileError(f"mixed: keep={pattern!r} matches no tensor; `compiler show` prints their names")
-    for number in range(len(program)):
-        _Lowering(program[number], patterns).rewrite()
+            raise CompileError(f"mixed: {option}={pattern!r} matches no tensor; `compiler show` prints their names")
+    return patterns
 
 
 class _Lowering:
@@ -66,35 +80,52 @@ class _Lowering:
 
     Attributes:
         kept: ids of ops that `keep` leaves as they are.
-        forward: float32 tensors that forward ops compute.
+        narrow: float32 tensors that come from bfloat16 numbers.
+        fresh: narrow tensors that a product and pointwise ops after it compute, and that are in no memory so far.
         rounded: bfloat16 copies, by the tensor that each is of.
+        replaced: tensors that all later ops read from their rounded copies.
         wide: tensors that only widen a 16-bit float.
     """
 
-    def __init__(self, block: BlockAnalysis, patterns: Sequence[str]) -> None:
-        self.block, self.patterns = block, patterns
+    def __init__(self, block: BlockAnalysis, keep: Sequence[str], lower: Sequence[str]) -> None:
+        self.block, self.keep, self.lower = block, keep, lower
         self.types: dict[str, TensorType] = dict(block.types)
         self.taken = tensor_names(block.desc)
         self.next_id = 1 + max(block.ids, default=0)
-        self.kept: set[int] = set()
-        self.forward: set[str] = set()
-        self.constants: set[str] = set()
+        self.states, self.ends = set(block.state_of), set(block.ends)
+        self.forward = {
+            name for i, outputs in enumerate(block.outputs) if self._is_forward(i) for name in outputs if name
+        }
+        self.constants = {
+            name for i, outputs in enumerate(block.outputs) if not any(block.inputs[i]) for name in outputs
+        }
+        self.readers: dict[str, list[tuple[int, int]]] = {}
+        for i, inputs in enumerate(block.inputs):
+            for j, name in enumerate(inputs):
+                self.readers.setdefault(name, []).append((i, j))
+        self.kept = self._kept()
+        self.compared = {name for i in range(len(block.ops)) if self._compares(i) for name in block.inputs[i] if name}
+        self.gradients = self._gradients_of_states()
+        self.feeding = self._feeding()
+        self.narrow: set[str] = set()
+        self.fresh: set[str] = set()
         self.rounded: dict[str, str] = {}
+        self.replaced: set[str] = set()
         self.wide: set[str] = set()
         self.ops: list[pb.OpDesc] = []
 
     def rewrite(self) -> None:
+        """Rewrite the block, op by op."""
         block = self.block
         for i, old in enumerate(block.ops):
-            self._note(i, old)
+            if self._moves_narrow(i):
+                self._move(old)
+                continue
             op = pb.OpDesc()
             op.CopyFrom(old)
-            if op.id not in self.kept:
-                op.inputs[:] = [
-                    self._lowered(name, op) if position in self._positions(i, old) else name
-                    for position, name in enumerate(old.inputs)
-                ]
+            op.inputs[:] = [self._operand(i, j, name, op) for j, name in enumerate(old.inputs)]
             self.ops.append(op)
+            self._note(i, op)
         if len(self.ops) == len(block.ops):
             return
         del block.desc.ops[:]
@@ -102,50 +133,216 @@ class _Lowering:
         block.forget()
         order_tensors(block)
 
+    # Facts about the block as it is.
+
+    def _is_forward(self, i: int) -> bool:
+        return self.block.ops[i].stage == pb.STAGE_FORWARD
+
+    def _kept(self) -> set[int]:
+        """Return the positions of the ops that `keep` matches, and of those that help to differentiate them."""
+        kept: set[int] = set()
+        ids: set[int] = set()
+        for i, op in enumerate(self.block.ops):
+            if op.gradient_of in ids or (not op.gradient_of and self._matches(op, self.keep)):
+                kept.add(i)
+                ids.add(op.id)
+        return kept
+
+    def _matches(self, op: pb.OpDesc, patterns: Sequence[str]) -> bool:
+        return any(fnmatchcase(name, pattern) for name in (*op.inputs, *op.outputs) for pattern in patterns)
+
+    def _compares(self, i: int) -> bool:
+        """Return True if an op compares two tensors."""
+        op = self.block.ops[i]
+        if op.type in CONTROL or not op.outputs or self.types[op.outputs[0]].dtype != "bool":
+            return False
+        return sum(name not in self.constants for name in op.inputs if name) > 1
+
+    def _gradients_of_states(self) -> set[str]:
+        """Return the tensors that updates read, and those that these are computed from, element by element."""
+        block = self.block
+        found = {name for i, op in enumerate(block.ops) if op.stage == pb.STAGE_UPDATE for name in block.inputs[i]}
+        found |= self.ends
+        for i in reversed(range(len(block.ops))):
+            if found.isdisjoint(block.outputs[i]) or not (self._is_pointwise(i) or self._is_move(i)):
+                continue
+            size = self._size(block.outputs[i][0])
+            found.update(name for name in block.inputs[i] if name and self._size(name) == size)
+        return found
+
+    def _feeding(self) -> set[str]:
+        """Return the forward tensors from which the forward pass comes to a product; the rest is heads and losses."""
+        found: set[str] = set()
+        for i in reversed(range(len(self.block.ops))):
+            if self._is_forward(i) and (self._is_product(i) or not found.isdisjoint(self.block.outputs[i])):
+                found.update(self.block.inputs[i])
+        return found
+
+    def _is_pointwise(self, i: int) -> bool:
+        return is_pointwise(self.block.op_types[i]) and self.block.op_types[i] != "cast"
+
+    def _is_move(self, i: int) -> bool:
+        """Return True if an op only moves elements of its operands."""
+        type = self.block.op_types[i]
+        if type in CONTROL or is_pointwise(type):
+            return False
+        definition = find_op(type)
+        return definition.halves and not definition.traits.lowered and bool(self.block.inputs[i])
+
+    def _size(self, name: str) -> tuple[int, tuple[str, ...]]:
+        """Return the number of elements of a tensor: the known part, and the symbols."""
+        shape = self.types[name].shape
+        symbols = tuple(sorted(extent for extent in shape if isinstance(extent, str)))
+        return prod(extent for extent in shape if isinstance(extent, int)), symbols
+
+    # Operands.
+
+    def _operand(self, i: int, j: int, name: str, op: pb.OpDesc) -> str:
+        """Return what an op reads as its operand `j`; append the casts that this takes."""
+        if not self._is(name, "float32"):
+            return name
+        if i not in self.kept and self._is_lowered(i, j) and name not in self.wide:
+            return self._copy(name, op)
+        if name in self.replaced or (name in self.rounded and self._follows(i, j) and self._goes_back(i, name)):
+            return self._widened(name, op)
+        return name
+
+    def _is_lowered(self, i: int, j: int) -> bool:
+        if self.block.op_types[i] in CONTROL:
+            return False
+        definition = find_op(self.block.op_types[i])
+        names = definition.signature.inputs
+        return j < len(names) and names[j] in definition.traits.lowered
+
+    def _follows(self, i: int, j: int) -> bool:
+        """Return True if an op may read a rounded copy of an operand."""
+        if i in self.kept or self.block.op_types[i] in CONTROL or self._compares(i):
+            return False
+        definition = find_op(self.block.op_types[i])
+        names = definition.signature.inputs
+        return self._is_pointwise(i) or (j < len(names) and names[j] in definition.traits.follows)
+
+    def _goes_back(self, i: int, name: str) -> bool:
+        """Return True if an op of the backward pass reads a tensor of the forward pass."""
+        return self.block.ops[i].stage in BACKWARD and name in self.forward
+
+    # Results.
+
     def _note(self, i: int, op: pb.OpDesc) -> None:
-        """Record what later ops ask about this one."""
-        names = (*op.inputs, *op.outputs)
-        if op.gradient_of in self.kept or (
-            not op.gradient_of and any(fnmatchcase(name, p) for name in names for p in self.patterns)
-        ):
-            self.kept.add(op.id)
-        if op.stage == pb.STAGE_FORWARD:
-            self.forward.update(op.outputs)
-        if op.type not in CONTROL and not any(op.inputs):
-            self.constants.update(op.outputs)
+        """Record what later ops ask about the results of an op, and round those that have to be."""
         if op.type == "cast" and self._is(op.inputs[0], DTYPE) and self._is(op.outputs[0], "float32"):
             self.wide.update(op.outputs)
+            self.narrow.update(op.outputs)
+            return
+        if i in self.kept or op.type in CONTROL or not op.outputs or op.type == "cast":
+            return
+        name = op.outputs[0]
+        if not self._is(name, "float32") or len(self.types[name].shape) < 2 or name in self.states:
+            return
+        if self._is_forward(i) and name not in self.feeding:
+            return
+        if self._makes_narrow(i, op) and name not in self.gradients and name not in self.compared:
+            self.narrow.add(name)
+            if self._is_product(i) or not self.fresh.isdisjoint(self.block.inputs[i]):
+                self.fresh.add(name)
+            if self._has_to_be_rounded(name):
+                self._copy(name, op)
+                self.replaced.add(name)
+                self.fresh.discard(name)
+        elif self._goes_back_rounded(name):
+            self._copy(name, op)
 
-    def _positions(self, i: int, op: pb.OpDesc) -> set[int]:
-        """Return the positions of the operands of an op that are read from rounded copies."""
-        if op.type in CONTROL:
-            return set()
+    def _is_product(self, i: int) -> bool:
+        return self.block.op_types[i] not in CONTROL and bool(find_op(self.block.op_types[i]).traits.lowered)
+
+    def _makes_narrow(self, i: int, op: pb.OpDesc) -> bool:
+        """Return True if the first result of an op comes from bfloat16 numbers."""
         definition = find_op(op.type)
-        single = {j for j, name in enumerate(op.inputs) if self._is(name, "float32") and name not in self.wide}
-        if lowered := definition.traits.lowered:
-            return {j for j in single if definition.signature.inputs[j] in lowered}
-        if op.stage not in BACKWARD or not is_pointwise(op.type):
-            return set()
-        read = {j for j in single if op.inputs[j] in self.forward and op.inputs[j] in self.rounded}
-        compares = self.types[op.outputs[0]].dtype == "bool"
-        if compares and any(name not in self.constants for j, name in enumerate(op.inputs) if j not in read):
-            return set()
-        return set() if compares and len(read) > 1 else read
+        if definition.traits.lowered or self._matches(op, self.lower):
+            return True
+        if not (self._is_pointwise(i) or definition.traits.follows):
+            return False
+        size = self._size(op.outputs[0])
+        names = [
+            name
+            for j, name in enumerate(self.block.inputs[i])
+            if self._is(name, "float32")
+            and (self._size(name) == size or not self._is_pointwise(i))
+            and (self._is_pointwise(i) or definition.signature.inputs[j] in definition.traits.follows)
+        ]
+        return bool(names) and all(name in self.narrow for name in names)
 
-    def _lowered(self, name: str, op: pb.OpDesc) -> str:
-        """Append what rounds a tensor, unless a copy exists, and what widens the copy; return the result."""
+    def _has_to_be_rounded(self, name: str) -> bool:
+        """Return True if a narrow tensor has to be in memory, and some reader does not insist on float32."""
+        readers = self.readers.get(name, [])
+        if any(self._is_lowered(i, j) and i not in self.kept for i, j in readers):
+            return True
+        if any(self._goes_back(i, name) and (self._follows(i, j) or self._is_move(i)) for i, j in readers):
+            return True
+        if name not in self.fresh or (len(readers) == 1 and self._is_taken(name, readers[0][0])):
+            return False
+        return any(self._follows(i, j) or self._is_move(i) for i, j in readers)
+
+    def _is_taken(self, name: str, reader: int) -> bool:
+        """Return True if a pointwise op may take a tensor in registers: it is its last large operand that is made."""
+        if not self._is_pointwise(reader):
+            return False
+        others = [x for x in self.block.inputs[reader] if x and x != name and self._size(x) == self._size(name)]
+        makers = self.block.use_def.makers
+        return all(makers.get(other, -1) < makers[name] for other in others)
+
+    def _goes_back_rounded(self, name: str) -> bool:
+        """Return True if the backward pass reads a float32 tensor of the forward pass by ops that follow alone."""
+        back = [(i, j) for i, j in self.readers.get(name, []) if self._goes_back(i, name)]
+        if name in self.wide or not back:
+            return False
+        return all(self._follows(i, j) or (self._is_lowered(i, j) and i not in self.kept) for i, j in back)
+
+    # Moves of bfloat16.
+
+    def _moves_narrow(self, i: int) -> bool:
+        """Return True if an op moves elements of tensors that are read from their rounded copies."""
+        if i in self.kept or not self._is_move(i):
+            return False
+        names = [name for name in self.block.inputs[i] if self._is(name, "float32")]
+        outputs = self.block.outputs[i]
+        moved = bool(names) and all(name in self.replaced for name in names)
+        return moved and all(self._is(name, "float32") and name not in self.gradients for name in outputs)
+
+    def _move(self, old: pb.OpDesc) -> None:
+        """Append an op that moves bfloat16 elements; its results are read from bfloat16."""
+        op = pb.OpDesc()
+        op.CopyFrom(old)
+        op.inputs[:] = [self.rounded.get(name, name) for name in old.inputs]
+        for j, name in enumerate(old.outputs):
+            op.outputs[j] = self.rounded[name] = self._tensor(name, DTYPE)
+            self.narrow.add(name)
+            self.replaced.add(name)
+        self.ops.append(op)
+
+    # Casts.
+
+    def _copy(self, name: str, op: pb.OpDesc) -> str:
+        """Return the rounded copy of a tensor; append the cast unless there is one. States have one for each reader."""
+        if name in self.states:
+            return self._cast(name, DTYPE, op)
         if name not in self.rounded:
             self.rounded[name] = self._cast(name, DTYPE, op)
-        if find_op(op.type).traits.lowered and find_op(op.type).halves:
-            return self.rounded[name]
+        return self.rounded[name]
+
+    def _widened(self, name: str, op: pb.OpDesc) -> str:
         wide = self._cast(self.rounded[name], "float32", op)
         self.wide.add(wide)
         return wide
 
-    def _cast(self, name: str, dtype: str, op: pb.OpDesc) -> str:
+    def _tensor(self, name: str, dtype: str) -> str:
         type = TensorType(dtype, self.types[name].shape)
         made = add_tensor(self.block.desc, tensor_desc(f"{name}.{dtype}", type), self.taken)
         self.types[made] = type
+        return made
+
+    def _cast(self, name: str, dtype: str, op: pb.OpDesc) -> str:
+        made = self._tensor(name, dtype)
         self.ops.append(
             pb.OpDesc(
                 id=self.next_id,

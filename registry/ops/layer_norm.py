@@ -19,10 +19,11 @@ from registry.ops.reduce import broadcast_to, mean, sum
 from registry.ops.shape import reshape
 from registry.shapes import normal_axis, require_float, size_known
 from registry.spelled import spelled
-from registry.traits import example
+from registry.traits import example, follows
 from registry.value import Value
 
 
+@follows("x")
 @op("y", "mean", "inverse_deviation")
 def layer_norm(
     x: Value, scale: Value | None = None, bias: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5
@@ -57,6 +58,7 @@ def layer_norm_gradient(
     return dx, _to_last_axes(dy, unit, scale, axis), _to_last_axes(dy, None, bias, axis)
 
 
+@follows("x")
 @op("y", "inverse_root")
 def rms_norm(
     x: Value, scale: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5
@@ -92,6 +94,7 @@ def rms_norm_gradient(
     return dx, _to_last_axes(dy, unit, scale, axis)
 
 
+@follows("x")
 @example((2, 2), (2,), (2,), groups=1)
 @op("y", "mean", "inverse_deviation")
 def group_norm(

@@ -9,7 +9,7 @@ from registry.ops.fill import count_like
 from registry.ops.pointwise import exp, sqrt
 from registry.ops.reduce import broadcast_to, sum
 from registry.shapes import normal_axis, require_float
-from registry.traits import example
+from registry.traits import example, follows
 from registry.value import Value
 
 
@@ -39,6 +39,7 @@ def log_softmax_gradient(y: Value, dy: Value, *, axis: int) -> Value:
     return dy - exp(y) * sum(dy, axis=(axis,), keepdims=True)
 
 
+@follows("x")
 @example((2, 2), (2,), (2,), (2,), (2,))
 @op(
     "y",

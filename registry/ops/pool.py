@@ -12,13 +12,14 @@ from registry.errors import require
 from registry.op import op
 from registry.shapes import require_equal_dtypes, require_float, show_shape
 from registry.spellings import Edges, Pair, as_tuple
-from registry.traits import example
+from registry.traits import example, follows
 from registry.value import Value
 from registry.windows import four_edges, window_counts
 
 Numbers = tuple[int, ...]
 
 
+@follows("x")
 @example((1, 2, 2, 1), window=(1, 1), stride=(1, 1))
 @op
 def max_pool2d(x: Value, *, window: Pair, stride: Pair, padding: Edges = (0, 0, 0, 0)) -> TensorType:
@@ -40,6 +41,7 @@ def max_pool2d_gradient(x: Value, dy: Value, *, window: Numbers, stride: Numbers
     return max_pool2d_input_gradient(x, dy, window=window, stride=stride, padding=padding)
 
 
+@follows("x", "dy")
 @example((1, 2, 2, 1), (1, 2, 2, 1), window=(1, 1), stride=(1, 1))
 @op("dx", no_gradient=("x",))
 def max_pool2d_input_gradient(
@@ -85,6 +87,7 @@ def max_pool2d_select_gradient(
     return None, max_pool2d_input_gradient(x, dy, window=window, stride=stride, padding=padding)
 
 
+@follows("x")
 @example((1, 2, 2, 1), window=(1, 1), stride=(1, 1))
 @op
 def avg_pool2d(
@@ -117,6 +120,7 @@ def avg_pool2d_gradient(
     )
 
 
+@follows("dy")
 @example((1, 2, 2, 1), window=(1, 1), stride=(1, 1), shape=(1, 2, 2, 1))
 @op("dx")
 def avg_pool2d_input_gradient(

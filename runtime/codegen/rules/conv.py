@@ -148,6 +148,7 @@ RULES["conv2d"] = CustomKernel(
     convolution, FACTOR_DTYPES, takes_epilogue=True, plan_with_prologue=convolution_with_prologue
 )
 RULES["conv2d_input_gradient"] = CustomKernel(input_gradient, FACTOR_DTYPES)
+RULES["conv2d_input_gradient of bfloat16"] = CustomKernel(input_gradient, FACTOR_DTYPES, takes_epilogue=True)
 RULES["conv2d_filter_gradient"] = CustomKernel(
     filter_gradient, FACTOR_DTYPES, plan_with_prologue=filter_gradient_with_prologue
 )

@@ -22,7 +22,8 @@ from runtime.codegen.machine import Target
 Expression = Callable[..., Value | tuple[Value, ...]]
 
 RULES: Final[dict[str, Rule]] = {}
-"""Lowering rules by the name of the operator."""
+"""Lowering rules by the name of the operator, and "NAME of bfloat16" for a first operand of that dtype, if that differs.
+"""
 
 ALL_DTYPES: Final = frozenset(DTYPES)
 COMPUTED_DTYPES: Final = ALL_DTYPES - {"float16", "bfloat16"}
@@ -233,5 +234,6 @@ def of_two(name: str, expression: Callable[[Value, Value], Value], dtypes: Colle
 
 def rule_of(operator: str, dtypes: Sequence[str]) -> Rule | None:
     """Return the lowering rule of an operator for operands of these dtypes; None if there is none."""
-    rule = RULES.get(operator)
+    of_bfloat16 = RULES.get(f"{operator} of bfloat16") if dtypes and dtypes[0] == "bfloat16" else None
+    rule = of_bfloat16 or RULES.get(operator)
     return rule if rule is not None and rule.dtypes.issuperset(dtypes) else None

@@ -12,7 +12,9 @@
    and not with the product: the product has no reductions, so its result is written once and read once.
 5. Random numbers are not drawn in the epilogue of a product: their code is long, and an epilogue is written once for
    each vector of a tile.
-6. `fusion_legality` decides which nodes may read a reduction that the same group computes.
+6. The backward pass widens 16-bit floats of the forward pass where it needs them: what it computes from them would
+   take more memory than they do.
+7. `fusion_legality` decides which nodes may read a reduction that the same group computes.
 
 Operands are read as they were at the start of the step, and every tensor is written once. The order of groups is
 therefore right if every group comes after those that compute its operands.
@@ -25,11 +27,15 @@ from itertools import count, islice
 from operator import attrgetter
 from typing import Final
 
+from prograd_proto import program_pb2 as pb
 from runtime.codegen.lowering.fusion_legality import MAX_GROUP_NODES, axes_of, can_fuse, can_join, is_long
 from runtime.codegen.lowering.groups import Group, domain_of
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.codegen.rules import Pointwise, Reduction
+
+BACKWARD: Final = (pb.STAGE_GRADIENT, pb.STAGE_DERIVATIVE)
+"""Stages of the ops of the backward pass."""
 
 MAX_FUSION_DISTANCE: Final = 4
 """Upper bound on the groups between a node and the group that computes it, if it does not have to."""
@@ -147,10 +153,18 @@ class _Fusion:
             return False
         if group.product and (is_long(node) or self._is_for_a_sum(group, node)):
             return False
+        if self._widens_later(group, node):
+            return False
         names = [name for name in node.inputs if name]
         if any(self.maker.get(x) is not group for x in names if self.maker.get(self.block.root[x]) is group):
             return False
         return can_join(group, node, domain, self.block)
+
+    def _widens_later(self, group: Group, node: Node) -> bool:
+        """Return True if the backward pass widens a tensor of 16 bits of the forward pass, which waits in memory."""
+        if node.op.type != "cast" or self.block.types[node.inputs[0]].dtype not in ("bfloat16", "float16"):
+            return False
+        return node.op.stage in BACKWARD and group.nodes[0].op.stage == pb.STAGE_FORWARD
 
     def _is_for_a_sum(self, group: Group, node: Node) -> bool:
         """Return True if a node computes an operand of reductions only, from a product's result."""

@@ -25,7 +25,7 @@ from runtime.codegen.costs import (
     STORED_VECTOR_CYCLES,
     WRITTEN_BYTE_CYCLES,
 )
-from runtime.codegen.lowering.fusion_legality import MAX_GROUP_NODES
+from runtime.codegen.lowering.fusion_legality import MAX_GROUP_NODES, can_follow_convolution
 from runtime.codegen.lowering.group_kernel import GroupKernel, kernel_of
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.instructions import instructions
@@ -40,6 +40,9 @@ MIN_TENSOR_BYTES: Final = 1 << 14
 
 FAR_TENSOR_BYTES: Final = 1 << 20
 """Size of a tensor that leaves the second-level cache, so that writing and reading it takes time."""
+
+MAX_EXTENSION: Final = 16
+"""Groups by which a tensor of 16 bits may live longer without a price: it takes the place of a mask or of float32."""
 
 Evaluations = Callable[[Target, GroupKernel], int | None]
 """Returns how often a group computes each element of the operand that its prologue makes; None if it cannot."""
@@ -75,12 +78,14 @@ class _GroupRecomputation:
         nodes: that compute the tensor.
         more: roots that the group has to read besides those that it reads already.
         evaluations: how often it computes each element.
+        in_epilogue: True if it computes the tensor after its product, for nodes that take the product's result.
     """
 
     group: Group
     nodes: list[Node]
     more: set[str]
     evaluations: int
+    in_epilogue: bool = False
 
 
 @dataclass
@@ -89,7 +94,7 @@ class _Recomputation:
     block: Nodes
     groups: list[Group]
     evaluations: Evaluations
-    names: dict[tuple[Group, str], str] = field(default_factory=dict[tuple[Group, str], str])
+    names: dict[tuple[Group, bool, str], str] = field(default_factory=dict[tuple[Group, bool, str], str])
     counts: dict[tuple[object, ...], tuple[Rule, int | None]] = field(
         default_factory=dict[tuple[object, ...], tuple[Rule, int | None]]
     )
@@ -101,9 +106,10 @@ class _Recomputation:
         for group in self.groups:
             for root in group.reads:
                 self.readers.setdefault(root, set()).add(group)
-        self.copies = dict.fromkeys(self.groups, 0)
+        self.copies = {group: int(group.product is not None) for group in self.groups}
         firsts = [group.nodes[0] for group in self.groups]
         self.products = {node.outputs[0] for node in firsts if isinstance(node.rule, Product)}
+        self.narrowed = {x for group in self.groups for node in group.nodes for x in self._narrowed_by(node)}
 
     def result(self) -> tuple[Nodes, list[Group]]:
         """Return the block, and all groups that still compute something."""
@@ -119,6 +125,8 @@ class _Recomputation:
     def consider_all(self, group: Group) -> bool:
         """Recompute the results of a group for which this pays; return True if there was one."""
         names = [x.outputs[0] for x in reversed(group.nodes) if isinstance(x.rule, Pointwise) and len(x.outputs) == 1]
+        if not self.narrowed.isdisjoint(group.outputs):  # masks may be computed again from what stays in memory
+            names.sort(key=lambda name: self.types[name].dtype == "bool")
         return sum(self.consider(name, group) for name in names) > 0
 
     def consider(self, name: str, group: Group) -> bool:
@@ -151,6 +159,7 @@ class _Recomputation:
     def _lives(self, root: str, group: Group) -> bool:
         """Return True if a tensor is in memory when a group runs, whatever the group reads."""
         last = max((self.rank[other] for other in self.readers.get(root, ())), default=-1)
+        last += MAX_EXTENSION if root in self.narrowed else 0
         return root in self.block.ends or root in self.block.state_of or last >= self.rank[group]
 
     def _plan(self, name: str, group: Group, reader: Group) -> _GroupRecomputation | None:
@@ -164,19 +173,33 @@ class _Recomputation:
             nodes = self._chain(name, group, group.row_values - {name} if is_slot else ())
         if nodes is None or len(nodes) + len(reader.nodes) > MAX_GROUP_NODES:
             return None
-        count = 1 if self._takes_copies(reader, name) else self._evaluations(reader, name, nodes)
+        in_epilogue = self._epilogue_takes(reader, name, nodes)
+        count = 1 if in_epilogue or self._takes_copies(reader, name) else self._evaluations(reader, name, nodes)
         if count is None:
             return None
         internal = {node.outputs[0] for node in nodes}
         leaves = {self.root[x] for node in nodes for x in node.inputs if x and x not in internal}
         more = {root for root in leaves - reader.reads if root not in self.block.constants}
-        return _GroupRecomputation(reader, nodes, more, count)
+        return _GroupRecomputation(reader, nodes, more, count, in_epilogue)
 
     def _takes_copies(self, group: Group, name: str) -> bool:
         """Return True if a group goes over such a domain once, and has no runtime check of its operands."""
         refuses = any(isinstance(node.rule, Pointwise) and node.rule.is_invalid for node in group.nodes)
         fits = group.domain == self.types[name].static_shape
         return fits and not (group.is_unfusible or group.product or refuses)
+
+    def _epilogue_takes(self, group: Group, name: str, nodes: Sequence[Node]) -> bool:
+        """Return True if nodes after a product may compute a tensor again from tensors of 16 bits."""
+        first, *others = group.nodes
+        if group.product is None or not others or name in first.inputs or group.domain != self.types[name].static_shape:
+            return False
+        internal = {node.outputs[0] for node in nodes}
+        leaves = {self.root[x] for node in nodes for x in node.inputs if x and x not in internal}
+        large = {root for root in leaves if self._bytes(root)}
+        if not large or not large <= self.narrowed:
+            return False
+        block = replace(self.block, types=self.types, root=self.root)
+        return not group.takes_epilogue or all(can_follow_convolution(group, node, block) for node in nodes)
 
     def _evaluations(self, group: Group, name: str, nodes: Sequence[Node]) -> int | None:
         """Return how often a group computes each element of the operand in its slot; None if it cannot."""
@@ -221,9 +244,12 @@ class _Recomputation:
         wanted, cycles = {name}, 0.0
         chain: list[Node] = []
         for node in reversed(group.nodes):
-            if wanted.isdisjoint(node.outputs) or self._is_kept(node.outputs[0]) or node.outputs[0] in row_values:
+            is_result = name in node.outputs
+            if wanted.isdisjoint(node.outputs) or node.outputs[0] in row_values:
                 continue
-            cycles += self._cycles(node, name)
+            if self._is_kept(node.outputs[0]) and not is_result:
+                continue
+            cycles += 0 if self.narrowed.issuperset(node.outputs) else self._cycles(node, name)
             if cycles > STORED_VECTOR_CYCLES:
                 return None
             chain.insert(0, node)
@@ -233,8 +259,14 @@ class _Recomputation:
         return chain if all(map(self._is_kept, missing)) else None
 
     def _is_kept(self, root: str) -> bool:
-        """Return True if a tensor is in memory because it is expensive and others read it."""
-        return root in self.products and bool(self.readers.get(root))
+        """Return True if a tensor is in memory: it is expensive and others read it, or rounded to 16 bits."""
+        return root in self.narrowed or (root in self.products and bool(self.readers.get(root)))
+
+    def _narrowed_by(self, node: Node) -> tuple[str, ...]:
+        """Return the result of a node that rounds to 16 bits; reading it again and widening it costs little."""
+        if node.op.type != "cast" or self.types[node.outputs[0]].dtype not in ("bfloat16", "float16"):
+            return ()
+        return node.outputs
 
     def _cycles(self, node: Node, name: str) -> float:
         """Return the cycles in which a node recomputes a vector for a tensor; infinite if it has another shape."""
@@ -253,11 +285,11 @@ class _Recomputation:
     def _recompute(self, plan: _GroupRecomputation, name: str) -> None:
         """Put copies of the nodes, with new names, before those of the group."""
         reader, new = plan.group, dict[str, str]()
-        is_operand = reader.product is not None or reader.is_unfusible
+        is_operand = (reader.product is not None or reader.is_unfusible) and not plan.in_epilogue
         for node in plan.nodes:
             old = node.outputs[0]
-            if (reader, old) not in self.names:
-                again = self.names[reader, old] = f"{old} again {len(self.names)}"
+            if (reader, plan.in_epilogue, old) not in self.names:
+                again = self.names[reader, plan.in_epilogue, old] = f"{old} again {len(self.names)}"
                 self.types[again], self.root[again] = self.types[old], again
                 copy = node._replace(inputs=tuple(new.get(x, x) for x in node.inputs), outputs=(again,))
                 if is_operand:
@@ -265,8 +297,8 @@ class _Recomputation:
                 else:
                     reader.nodes.insert(self.copies[reader], copy)
                     self.copies[reader] += 1
-            new[old] = self.names[reader, old]
-        for nodes, first in ((reader.prologue, 0), (reader.nodes, self.copies[reader])):
+            new[old] = self.names[reader, plan.in_epilogue, old]
+        for nodes, first in ((reader.prologue, 0), (reader.nodes, 0 if is_operand else self.copies[reader])):
             for i, node in enumerate(nodes[first:], first):
                 nodes[i] = node._replace(inputs=tuple(new[x] if x == name else x for x in node.inputs))
         self._read(reader, reader.reads - {name} | plan.more)

@@ -1,0 +1,42 @@
+"""Training with mixed precision: equal bits on instruction sets and threads, and losses of both engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import prograd
+from native.mixed.random_networks import network
+from runtime.engines.native.cpu import instruction_sets
+
+STEPS = 3
+
+
+def trained(path: Path, seed: int, engine: str, threads: int = 1, mixed: str | None = "bfloat16") -> tuple[float, str]:
+    """Return the last loss and the digest of the states."""
+    program, feeds = network(seed)
+    program.compile(batch=16, mixed=mixed).save(path / "p.pb", force=True)
+    run = prograd.load(path / "p.pb", engine=engine, threads=threads)
+    losses = [float(run.step(feeds)["loss"]) for _ in range(STEPS)]
+    return losses[-1], run.state_sha256
+
+
+@pytest.mark.skipif("avx512_bf16" not in instruction_sets(), reason="this machine has no instruction for pairs")
+@pytest.mark.parametrize("seed", range(12))
+def test_states_do_not_depend_on_the_instruction_for_pairs(tmp_path: Path, seed: int) -> None:
+    with_it, without = (trained(tmp_path, seed, f"native.{name}") for name in ("avx512_bf16", "avx512"))
+    assert with_it == without
+
+
+@pytest.mark.parametrize("seed", range(12, 18))
+def test_states_do_not_depend_on_threads(tmp_path: Path, seed: int) -> None:
+    assert trained(tmp_path, seed, "native", threads=2) == trained(tmp_path, seed, "native")
+
+
+@pytest.mark.parametrize("seed", range(18, 30))
+def test_both_engines_and_float32_have_similar_losses(tmp_path: Path, seed: int) -> None:
+    single, _ = trained(tmp_path, seed, "reference", mixed=None)
+    for engine in ("reference", "native"):
+        loss, _ = trained(tmp_path, seed, engine)
+        assert loss == pytest.approx(single, rel=0.02)
