@@ -24,6 +24,7 @@ docs: ## generate docs/ops.md, docs/passes.md and the lists of imported operator
 	$(BIN)/compiler ops --markdown > docs/ops.md
 	$(BIN)/compiler passes --markdown > docs/passes.md
 	$(BIN)/python -m compiler.frontends.onnx.operators_page > docs/from-onnx-operators.md
+	$(BIN)/python -m compiler.exporters.onnx.operators_page > docs/to-onnx-operators.md
 	$(BIN)/python -m compiler.frontends.torch.operators_page > docs/from-pytorch-operators.md
 
 pictures: ## draw the pictures of README and guide anew, into docs/pictures/

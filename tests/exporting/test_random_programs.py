@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
 pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install onnxruntime")
 
-from fuzz.export import tried  # noqa: E402 - it needs both
+from fuzz.export import tried
 
 
 @pytest.mark.parametrize("seed", range(0, 240, 20))

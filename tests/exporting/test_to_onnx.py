@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
 
 import prograd  # noqa: E402
+from compiler.__main__ import main  # noqa: E402
 from prograd import Program, adam, layers, ops, uniform  # noqa: E402
 from runtime.errors import DataError  # noqa: E402
 
@@ -264,4 +266,51 @@ def test_an_imported_file_gives_its_names_its_layout_and_its_metadata_back():
     x = rows(32, 3, 16, 16)
     np.testing.assert_allclose(
         *(computed(model, {"input:0": x})["out/logits:0"] for model in (first, second)), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_raw_columns_are_encoded_by_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    lines = ["age,income,city,species"]
+    for i in range(64):
+        lines.append(
+            f"{'' if i == 5 else rng.integers(20, 60)},{rng.uniform(0, 9):.3f},{('Rome', 'Oslo')[i % 2]},{i % 3}"
+        )
+    Path("people.csv").write_text("\n".join(lines))
+    options = ["--join", "x=age,income,city", "--one-hot", "city", "--log", "income", "--standardise", "age,income"]
+    words = [
+        "data",
+        "pack",
+        "people.csv",
+        "-o",
+        "rows.safetensors",
+        *options,
+        "--missing",
+        "age=mean",
+        "--class",
+        "species",
+    ]
+    assert main(words) == 0
+    program = Program("people", seed=1)
+    x, species = program.input("x", "float32", ("batch", 4)), program.input("species", "int64", ("batch",))
+    logits = layers.dense(ops.tanh(layers.dense(x, "hidden", 64)), "out", 3)
+    program.minimize(ops.softmax_cross_entropy(logits, species), adam(0.1))
+    program.outputs(logits=logits)
+    program.data("rows.safetensors")
+    program.training(epochs=1)
+    program.compile(batch=32).save("people.pb")
+    model = prograd.to_onnx("people.pb", raw=True)
+    assert [value.name for value in model.graph.input] == ["age", "income", "city"]
+    rows_of_csv = [line.split(",") for line in lines[1:33]]
+    raw = {
+        "age": np.array([[float(row[0] or "nan")] for row in rows_of_csv], np.float32),
+        "income": np.array([[float(row[1])] for row in rows_of_csv], np.float32),
+        "city": np.array([[row[2]] for row in rows_of_csv], object),
+    }
+    packed = load_file("rows.safetensors")["x"][:32]
+    wanted = prograd.load("people.pb").step({"x": packed}, entry="predict")["logits"]
+    np.testing.assert_allclose(computed(model, raw)["logits"], wanted, rtol=1e-4, atol=1e-5)
+    assert refusal(image_net(), raw=True) == (
+        "to_onnx: the program knows no encoding of columns; only packed tables bring one"
     )

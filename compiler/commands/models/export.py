@@ -26,6 +26,7 @@ def export(options: argparse.Namespace) -> None:
         view=options.view,
         external=0 if options.external_data else None,
         like=options.like,
+        raw=options.raw,
         force=options.force,
     )
     if options.view:

@@ -7,9 +7,11 @@ tensors      a tensor of a program as a tensor of a graph
 call         an op with its operands, and mappings made of functions
 walk         the walk over the ops of a block
 folding      ops whose results are known while exporting
+raw_columns  the encoding of columns as nodes
 own_domain   every op as a node of a domain of our own, for viewing
 states       the arrays of states
 finishing    results get their names, and the checker reads the model
 like         names and metadata of the file that a program was imported from
+operators_page  the page of the operators that are written
 written      a model as a file, with large weights beside it
 """

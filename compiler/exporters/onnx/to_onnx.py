@@ -17,6 +17,7 @@ from compiler.exporters.onnx.graph import Graph
 from compiler.exporters.onnx.like import give_names
 from compiler.exporters.onnx.model import Model, known_opset
 from compiler.exporters.onnx.own_domain import own_domain_exports
+from compiler.exporters.onnx.raw_columns import RawColumns
 from compiler.exporters.onnx.states import program_and_states
 from compiler.exporters.onnx.tensors import Tensor, identity_order
 from compiler.exporters.onnx.walk import Walk
@@ -42,6 +43,7 @@ def to_onnx(
     view: bool = False,
     external: int | None = None,
     like: Any = None,
+    raw: bool = False,
     force: bool = False,
 ) -> Any:
     """Return an entry of a program as an onnx.ModelProto, and write it to `path` if that is given.
@@ -62,6 +64,7 @@ def to_onnx(
             all weights.
         like: path or message of the ONNX file that the program was imported from: inputs, results and dimensions get
             its names where an import had to write them otherwise, and the model gets its metadata.
+        raw: take raw columns of the table that rows were packed from, in place of the feeds that they are encoded as.
         force: replace a file that exists.
 
     Raises CompileError for ops that ONNX lacks, all of them at once, for an unknown entry, and for an opset that cannot
@@ -76,7 +79,7 @@ def to_onnx(
     if not view:
         _require_prediction(block, entry)
     exports = own_domain_exports() if view else EXPORTS
-    model = _exported(onnx, number, program, block, arrays, exports)
+    model = _exported(onnx, number, program, block, arrays, exports, raw=raw)
     if like is not None:
         give_names(model, like if isinstance(like, onnx.ModelProto) else read(like))
     if path is not None:
@@ -127,13 +130,15 @@ def _exported(
     block: pb.BlockDesc,
     arrays: Mapping[str, Any],
     exports: Mapping[str, Export],
+    *,
+    raw: bool,
 ) -> Any:
     model = Model(onnx, opset, arrays, _names_of_states(program))
     graph = Graph(model)
     problems: list[Problem] = []
     walk = Walk(program, block, graph, exports, problems)
     model.reserve(*(fetch.name for fetch in block.fetches))
-    inputs = _inputs(walk, arrays)
+    inputs = _inputs(walk, arrays, RawColumns(graph, program) if raw else None)
     results = {fetch.name: fetch.tensor for fetch in block.fetches}
     results |= {f"{update.state}.next": update.tensor for update in block.updates}
     walk.ops()
@@ -152,24 +157,28 @@ def _names_of_states(program: pb.ProgramDesc) -> dict[str, str]:
     return {state: name if own.count(name) == 1 else state for state, name in names.items()}
 
 
-def _inputs(walk: Walk, arrays: Mapping[str, Any]) -> list[Any]:
+def _inputs(walk: Walk, arrays: Mapping[str, Any], raw: RawColumns | None) -> list[Any]:
     """Define the parameters of the block; return the descriptions of its feeds."""
     model, made = walk.graph.model, []
     feeds = [p for p in walk.block.parameters if p.WhichOneof("source") == "feed"]
-    model.reserve(*(p.feed for p in feeds), *model.names_of_states())
+    columns = [] if raw is None else [name for p in feeds for name in raw.names(p.feed)]
+    model.reserve(*(p.feed for p in feeds), *columns, *model.names_of_states())
     for parameter in walk.block.parameters:
         type = walk.types[parameter.tensor]
         order = identity_order(len(type.shape))
         if parameter.WhichOneof("source") == "feed":
-            walk.values[parameter.tensor] = Tensor(type, order, parameter.feed)
-            made.append(model.value(parameter.feed, *type))
+            is_raw = raw is not None and bool(raw.names(parameter.feed))
+            source = raw.names(parameter.feed)[0] if raw is not None and is_raw else parameter.feed
             for axis, extent in enumerate(type.shape):
                 if isinstance(extent, str):
-                    walk.graph.feeds.setdefault(extent, (parameter.feed, axis))
+                    walk.graph.feeds.setdefault(extent, (source, axis))
+            name = raw.feed(parameter.feed, type) if raw is not None and is_raw else parameter.feed
+            walk.values[parameter.tensor] = Tensor(type, order, name)
+            made += [] if is_raw else [model.value(parameter.feed, *type)]
         else:
             state = parameter.state
             walk.values[parameter.tensor] = Tensor(type, order, array=arrays[state], origins=(state,), state=state)
-    return made
+    return [*(raw.inputs if raw is not None else []), *made]
 
 
 def _metadata(program: pb.ProgramDesc, block: pb.BlockDesc) -> dict[str, str]:
