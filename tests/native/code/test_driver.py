@@ -4,6 +4,7 @@ import signal
 import sys
 import time
 from _thread import _count as count_threads
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -110,7 +111,7 @@ def test_a_helper_stays_while_a_chunk_takes_longer_than_its_patience():
 
 
 def test_helpers_go_from_one_driver_to_another_and_none_is_left():
-    before = count_threads()
+    before = settled_count()
     drivers = [counting(3, [[(i, i + 1) for i in range(UNITS)]] * (n + 1)) for n in range(3)]
     helpers = Helpers(2)
     for turn in range(60):
@@ -119,18 +120,30 @@ def test_helpers_go_from_one_driver_to_another_and_none_is_left():
         with helpers.helping(driver):
             driver.drive(0, turn % 3 + 1)
         np.testing.assert_array_equal(words, expected(turn % 3 + 1))
-    assert count_threads() > before
+    assert soon(lambda: count_threads() == before + 2)
     helpers.close()
-    assert settles_at(before)
+    assert soon(lambda: count_threads() == before)
 
 
-def settles_at(count: int) -> bool:
-    """Return True if there are so many threads soon: a thread that has ended leaves a little later."""
+def soon(holds: Callable[[], bool]) -> bool:
+    """Return True if a condition holds within some seconds: a thread counts a little after it began, or has ended."""
     for _ in range(1000):
-        if count_threads() == count:
+        if holds():
             return True
         time.sleep(0.005)
     return False
+
+
+def settled_count() -> int:
+    """Return the number of threads once those of earlier tests have left."""
+    seen: list[int] = []
+
+    def is_settled() -> bool:
+        seen.append(count_threads())
+        return len(seen) > 20 and len({*seen[-20:]}) == 1
+
+    assert soon(is_settled)
+    return seen[-1]
 
 
 class Alarm(Exception):
@@ -150,7 +163,7 @@ def test_an_alarm_at_any_moment_leaves_helpers_that_work(monkeypatch: pytest.Mon
     unraisable: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
     monkeypatch.setattr("threading.excepthook", unraisable.append)
-    before, rung = count_threads(), 0
+    before, rung = settled_count(), 0
     driver, words = counting(3, [[(i, i + 1) for i in range(UNITS)]])
     old = signal.signal(signal.SIGALRM, ring)
     try:
@@ -174,4 +187,4 @@ def test_an_alarm_at_any_moment_leaves_helpers_that_work(monkeypatch: pytest.Mon
         signal.signal(signal.SIGALRM, old)
     assert rung > 5
     assert not unraisable
-    assert settles_at(before)
+    assert soon(lambda: count_threads() == before)
