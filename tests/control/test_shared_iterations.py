@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from compiler import Program, ops, sgd
 from prograd_proto import program_pb2 as pb
 from registry import Value
 from runtime import Run
+from runtime.__main__ import main
 from runtime.codegen.lowering.control import iterations_of_a_round
 from runtime.engines.choice import ENGINES
 from runtime.engines.engine import EngineOptions
@@ -171,3 +173,29 @@ def test_combined_steps_have_the_bits_of_single_steps():
     wanted = trained(1, 1)
     for threads, ahead in ((2, 1), (2, 1000), (3, 1000)):
         np.testing.assert_array_equal(trained(threads, ahead), wanted)
+
+
+ENDLESS: dict[str, Callable[[Value], Value]] = {
+    "a loop in a map": lambda x: ops.map(
+        lambda row: ops.while_loop(lambda c: ops.sum(c) < 1e9, lambda c: c * 0.5, row)[0], x
+    ),
+    "a map in a loop": lambda x: ops.while_loop(
+        lambda c: ops.sum(c) < 1e9, lambda c: ops.map(lambda row: ops.cumsum(row, axis=0) * 0.01, c), x
+    )[0],
+}
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("case", ENDLESS)
+def test_a_limit_of_time_ends_loops_around_maps_and_in_them(
+    case: str, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    program = Program(case)
+    program.outputs(y=ENDLESS[case](program.input("x", "float32", (64, 256))))
+    desc = program.compile()
+    assert is_shared(desc.desc) == (case == "a map in a loop")
+    desc.save(tmp_path / "p.pb")
+    np.save(tmp_path / "x.npy", np.zeros((64, 256), np.float32))
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--entry", "predict", "--feed=x=@x.npy", "-q", "--max-time", "0.7", "--threads", "2"]
+    assert main(["execute", "p.pb", *arguments, "--engine", engine]) == 6
