@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from runtime.dtypes import Array
 from runtime.ranks.group import Group
-from runtime.ranks.tree import parts_of, total
+from runtime.ranks.tree import Range, middle_of, parts_of
 
 SMALL_BYTES: Final = 1 << 16
 """Upper bound on the bytes of tensors that all ranks get from all ranks, because each message takes longer to start."""
@@ -32,6 +33,8 @@ class Layout(NamedTuple):
         ranks: number of ranks.
         elements: number of elements of all tensors together.
         is_small: True if all ranks get all parts.
+        parts: the parts of the tree of each rank.
+        bounds: the first element of each rank, and the number of all elements.
     """
 
     shards: int
@@ -39,16 +42,8 @@ class Layout(NamedTuple):
     ranks: int
     elements: int
     is_small: bool
-
-    @property
-    def parts(self) -> list[int]:
-        """The number of parts of each rank."""
-        return [len(parts_of(self.shards, rank, self.ranks)) for rank in range(self.ranks)]
-
-    @property
-    def bounds(self) -> list[int]:
-        """The first element of each rank, and the number of all elements."""
-        return [rank * self.elements // self.ranks for rank in range(self.ranks + 1)]
+    parts: tuple[tuple[Range, ...], ...]
+    bounds: tuple[int, ...]
 
     @property
     def own(self) -> int:
@@ -56,16 +51,20 @@ class Layout(NamedTuple):
         return self.bounds[self.rank + 1] - self.bounds[self.rank]
 
 
+@cache
 def layout_of(shards: int, rank: int, ranks: int, elements: int, itemsize: int) -> Layout:
     """Return the layout of an exchange of so many elements of `itemsize` bytes."""
-    return Layout(shards, rank, ranks, elements, elements * itemsize <= SMALL_BYTES)
+    parts = tuple(tuple(parts_of(shards, each, ranks)) for each in range(ranks))
+    bounds = tuple(each * elements // ranks for each in range(ranks + 1))
+    return Layout(shards, rank, ranks, elements, elements * itemsize <= SMALL_BYTES, parts, bounds)
 
 
 def scratch_elements(layout: Layout, tensors: int) -> tuple[int, int, int]:
     """Return the elements of three scratch arrays: what is sent, what is received, the totals of all tensors."""
-    parts = layout.parts
-    received = sum(parts) * (layout.elements if layout.is_small else layout.own)
-    sent = 0 if parts[layout.rank] == tensors == 1 else parts[layout.rank] * layout.elements
+    mine = len(layout.parts[layout.rank])
+    everyone = sum(map(len, layout.parts))
+    received = everyone * layout.elements if layout.is_small else (everyone - mine) * layout.own
+    sent = 0 if mine == tensors == 1 else mine * layout.elements
     return sent, received, 0 if tensors == 1 else layout.elements
 
 
@@ -84,7 +83,7 @@ def exchange(
     sent, received, totals = scratch
     whole = out[0].reshape(-1) if len(out) == 1 else totals
     if layout.is_small:
-        _gather(group, layout, _packed(layout, parts, sent, [0, layout.elements]), received, whole)
+        _gather(group, layout, _packed(layout, parts, sent, (0, layout.elements)), received, whole)
     else:
         _scatter_and_gather(group, layout, _packed(layout, parts, sent, layout.bounds), received, whole)
     if len(out) > 1:
@@ -93,23 +92,37 @@ def exchange(
 
 
 def _gather(group: Group, layout: Layout, sent: Array, received: Array, whole: Array) -> None:
-    group.all_gather(sent, received, [parts * layout.elements for parts in layout.parts])
-    _add_up(layout, received.reshape(-1, layout.elements), whole)
+    group.all_gather(sent, received, [len(parts) * layout.elements for parts in layout.parts])
+    ranges = [part for parts in layout.parts for part in parts]
+    rows = received.reshape(-1, layout.elements)
+    _add_up(layout, {part: (row, True) for part, row in zip(ranges, rows, strict=True)}, whole)
 
 
 def _scatter_and_gather(group: Group, layout: Layout, sent: Array, received: Array, whole: Array) -> None:
-    parts, bounds = layout.parts, layout.bounds
-    sizes = [stop - first for first, stop in pairwise(bounds)]
-    mine = parts[layout.rank]
-    group.all_to_all(sent, [mine * size for size in sizes], received, [count * layout.own for count in parts])
-    own = whole[bounds[layout.rank] : bounds[layout.rank + 1]]
-    _add_up(layout, received.reshape(-1, layout.own), own)
-    group.all_gather(None, whole, sizes)
+    bounds, me = layout.bounds, layout.rank
+    mine = len(layout.parts[me])
+    blocks = [sent[mine * first : mine * stop] for first, stop in pairwise(bounds)]
+    rows = {
+        part: (row, False) for part, row in zip(layout.parts[me], blocks[me].reshape(mine, layout.own), strict=True)
+    }
+    here, at = received.reshape(-1, layout.own), 0
+    sources: list[tuple[int, Array]] = []
+    for rank, parts in enumerate(layout.parts):
+        if rank != me and parts:
+            sources.append((rank, here[at : at + len(parts)]))
+            rows.update((part, (row, True)) for part, row in zip(parts, here[at:], strict=False))
+            at += len(parts)
+    others = [rank for rank in range(layout.ranks) if rank != me]
+    group.send_and_receive([(rank, blocks[rank]) for rank in others if mine], sources)
+    own = whole[bounds[me] : bounds[me + 1]]
+    _add_up(layout, rows, own)
+    totals = [(rank, whole[bounds[rank] : bounds[rank + 1]]) for rank in others]
+    group.send_and_receive([(rank, own) for rank in others], totals)
 
 
 def _packed(layout: Layout, parts: Sequence[Sequence[Array]], sent: Array, bounds: Sequence[int]) -> Array:
     """Return the elements to send: for each range between two bounds, the elements of each part, of each tensor."""
-    count = layout.parts[layout.rank]
+    count = len(layout.parts[layout.rank])
     if not count:
         return sent
     if count == len(parts) == 1:
@@ -133,12 +146,19 @@ def _pack(flat: Array, start: int, sent: Array, bounds: Sequence[int], part: tup
             sent[at : at + stop - first] = flat[first - start : stop - start]
 
 
-def _add_up(layout: Layout, rows: Array, out: Array) -> None:
-    """Add the rows, one for each part of each rank, in the order of the tree."""
-    ranges = [part for rank in range(layout.ranks) for part in parts_of(layout.shards, rank, layout.ranks)]
-    summed = total(layout.shards, dict(zip(ranges, rows, strict=True)), _add)
-    np.copyto(out, summed)
+def _add_up(layout: Layout, rows: Mapping[Range, tuple[Array, bool]], out: Array) -> None:
+    """Add the rows in the order of the tree; True stands beside a row that may be overwritten."""
 
+    def of(node: Range, result: Array | None) -> tuple[Array, bool]:
+        if node in rows:
+            return rows[node]
+        middle = middle_of(node)
+        (left, over_left), (right, over_right) = of((node[0], middle), None), of((middle, node[1]), None)
+        if result is None:
+            result = left if over_left else right
+            assert over_left or over_right, "a rank has no two parts that are the two of one sum"
+        return np.add(left, right, out=result), True
 
-def _add(left: Array, right: Array) -> Array:
-    return np.add(left, right, out=left)
+    found, _ = of((0, layout.shards), out)
+    if found is not out:
+        np.copyto(out, found)

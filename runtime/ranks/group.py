@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Timer
 from time import perf_counter
 from typing import Any, Final, NoReturn
@@ -21,8 +21,8 @@ from runtime.errors import ProcessLost
 EAGER_TESTS: Final = 100
 """Tests of a call before the process yields its core."""
 
-YIELDS: Final = 400
-"""Tests between which the process yields its core, before it sleeps."""
+YIELDING_SECONDS: Final = 0.05
+"""Seconds in which the process yields its core between two tests, before it sleeps: tests move large messages."""
 
 NAP: Final = 20e-6
 """Seconds of sleep between two later tests."""
@@ -60,9 +60,14 @@ class Group:
     def __repr__(self) -> str:
         return f"rank {self.rank} of {self.size}"
 
-    def all_to_all(self, sent: Array, sent_counts: Sequence[int], out: Array, counts: Sequence[int]) -> None:
-        """Send each rank its elements of `sent`, one rank after another, and fill `out` with those of all ranks."""
-        self._finish(lambda: self._comm.Ialltoallv([sent, sent_counts], [out, counts]))
+    def send_and_receive(self, sent: Sequence[tuple[int, Array]], received: Sequence[tuple[int, Array]]) -> None:
+        """Send arrays to ranks, and fill arrays with those that ranks send, all at once."""
+
+        def begin() -> Any:
+            requests = [self._comm.Irecv(array, rank) for rank, array in received]
+            return requests + [self._comm.Isend(array, rank) for rank, array in sent]
+
+        self._finish(begin, self._mpi.Request.Testall)
 
     def all_gather(self, own: Array | None, out: Array, counts: Sequence[int]) -> None:
         """Fill `out` with the elements of all ranks, one rank after another; None if `own` are there already."""
@@ -111,21 +116,23 @@ class Group:
         self._mpi.Finalize()
         timer.cancel()
 
-    def _finish(self, begin: Any) -> None:
+    def _finish(self, begin: Callable[[], Any], test: Callable[[Any], bool] | None = None) -> None:
         """Begin a call and wait for its end; raise ProcessLost if other ranks do not answer or are gone."""
-        deadline = perf_counter() + self.timeout
+        start = perf_counter()
         try:
             request = begin()
+            is_done = test or self._mpi.Request.Test
             tests = 0
-            while not request.Test():
+            while not is_done(request):
                 tests += 1
                 if tests < EAGER_TESTS:
                     continue
-                if tests < YIELDS:
+                waited = perf_counter() - start
+                if waited < YIELDING_SECONDS:
                     os.sched_yield()
                     continue
                 time.sleep(NAP)
-                if perf_counter() > deadline:
+                if waited > self.timeout:
                     raise ProcessLost(f"the other processes gave no answer for {self.timeout:g} seconds")
         except self._mpi.Exception as error:
             raise ProcessLost(f"another process was lost: {error.Get_error_string()}") from None

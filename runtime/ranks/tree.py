@@ -10,10 +10,8 @@ Any number of ranks completes the same tree, so it adds the same numbers in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
-
-T = TypeVar("T")
+from collections.abc import Sequence
+from functools import cache
 
 Range = tuple[int, int]
 """The first shard, and the one after the last."""
@@ -30,9 +28,10 @@ def shards_of(shards: int, rank: int, ranks: int) -> Range:
     return rank * shards // ranks, (rank + 1) * shards // ranks
 
 
-def parts_of(shards: int, rank: int, ranks: int) -> list[Range]:
+@cache
+def parts_of(shards: int, rank: int, ranks: int) -> Sequence[Range]:
     """Return the largest subtrees that have shards of a rank only, from left to right; empty for a rank without any."""
-    return list(_inside((0, shards), shards_of(shards, rank, ranks)))
+    return _inside((0, shards), shards_of(shards, rank, ranks))
 
 
 def _inside(node: Range, own: Range) -> list[Range]:
@@ -42,15 +41,3 @@ def _inside(node: Range, own: Range) -> list[Range]:
         return []
     middle = middle_of(node)
     return _inside((node[0], middle), own) + _inside((middle, node[1]), own)
-
-
-def total(shards: int, parts: Mapping[Range, T], add: Callable[[T, T], T]) -> T:
-    """Return the sum over all shards; `parts` has subtrees that cover them, `add` adds the right sum to the left."""
-
-    def of(node: Range) -> T:
-        if node in parts:
-            return parts[node]
-        middle = middle_of(node)
-        return add(of((node[0], middle)), of((middle, node[1])))
-
-    return of((0, shards))
