@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -94,7 +95,7 @@ def _scan(node: Node) -> tuple[Any, ...]:
     """Return the results of a scan over an axis whose extent is known: it is unrolled."""
     body, count = node.attribute("body"), int(node.attribute("num_scan_inputs"))
     if node.version == 8:
-        raise CompileError("Scan of opset 8 has a batch of its own; convert the file to opset 9 or later")
+        return _batched_scan(node)
     carries, xs = list(node.operands[:-count]), [node.lifted(x) for x in node.operands[-count:]]
     axes = [a % x.rank for a, x in zip(node.attribute("scan_input_axes", [0] * count), xs, strict=True)]
     ways = node.attribute("scan_input_directions", [0] * count)
@@ -119,6 +120,24 @@ def _scan(node: Node) -> tuple[Any, ...]:
         for collected, axis, backward in zip(scanned, out_axes, out_ways, strict=True)
     ]
     return (*carries, *ends)
+
+
+def _batched_scan(node: Node) -> tuple[Any, ...]:
+    """Return the results of a scan of opset 8, whose operands have a batch and then the steps: an op for each row."""
+    if node.has(0):
+        raise CompileError("Scan of opset 8 with lengths of its rows; convert the file to opset 9 or later")
+    count = node.sizes(1)[0]
+    made: list[tuple[Any, ...]] = []
+    for row in range(count):
+        operands = [squeezed(sliced(node.lifted(x), 0, row, row + 1), [0]) for x in node.operands[1:]]
+        ways = {"scan_input_directions": node.attribute("directions", [0] * int(node.attribute("num_scan_inputs")))}
+        made.append(_scan(replace(node, version=9, operands=operands, attributes=node.attributes | ways)))
+    return tuple(_stacked(node, list(each), 0) for each in zip(*made, strict=True))
+
+
+def _optional(node: Node) -> Any:
+    """Return whether an optional has an element: a tensor always, and one that is left out never."""
+    return node.walk.constant(np.asarray(node.has(0)))
 
 
 def _sequence(node: Node, number: int = 0) -> list[Any]:
@@ -270,6 +289,8 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "If": _if,
     "Loop": _loop,
     "Scan": _scan,
+    "OptionalHasElement": _optional,
+    "OptionalGetElement": lambda node: node.operands[0],
     "SequenceConstruct": lambda node: (list(node.operands),),
     "SequenceEmpty": lambda node: ([],),
     "SequenceAt": lambda node: _sequence(node)[node.number(1)],

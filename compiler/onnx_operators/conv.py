@@ -246,9 +246,28 @@ def _fold_out(call: Call) -> Tensor:
     return _spread(call, filters, tuple(int(extent) for extent in given["window"]))
 
 
+def _deform(node: Node) -> Arranged:
+    x, w, offset, bias, mask = node.tensor(0), node.tensor(1), node.tensor(2), node.optional(3), node.optional(4)
+    if x.rank != 4:
+        raise CompileError(f"DeformConv over {x.rank - 2} axes, and prograd's deform_conv2d has two")
+    y = ops.deform_conv2d(
+        last(x),
+        filters(w),
+        last(offset),
+        None if mask is None else last(mask),
+        stride=tuple(node.attribute("strides") or (1, 1)),
+        padding=tuple(node.attribute("pads") or (0, 0, 0, 0)),
+        dilation=tuple(node.attribute("dilations") or (1, 1)),
+        groups=int(node.attribute("group", 1)),
+        offset_groups=int(node.attribute("offset_group", 1)),
+    )
+    return first(y if bias is None else y + ordered(bias, (0,)))
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
+    "DeformConv": _deform,
     "ConvInteger": _integer,
     "CausalConvWithState": _causal,
 }

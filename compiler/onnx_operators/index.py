@@ -19,7 +19,7 @@ from compiler.frontends.torch.operators.index import _after_gather as after_gath
 from compiler.frontends.torch.operators.shape import sliced
 from registry import Value, ops
 
-REDUCTIONS: Final = {"none": "set", "add": "add", "max": "max", "min": "min"}
+REDUCTIONS: Final = {"none": "set", "add": "add", "max": "max", "min": "min", "mul": "mul"}
 """Words of ONNX for what happens where several updates meet."""
 
 
@@ -79,7 +79,7 @@ def _gather_nd(node: Node) -> Arranged:
 def _reduction(node: Node) -> Any:
     word = node.attribute("reduction", "none")
     if word not in REDUCTIONS:
-        raise CompileError(f"reduction={word!r}: prograd's scatter has none that multiplies")
+        raise CompileError(f"reduction={word!r} is not one of {', '.join(REDUCTIONS)}")
     return REDUCTIONS[word]
 
 

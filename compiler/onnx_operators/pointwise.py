@@ -100,6 +100,17 @@ def _cast_like(node: Node) -> Arranged:
     return converted(node, node.tensor(0), dtype)
 
 
+def _bitcast(node: Node) -> Arranged:
+    """Return the bits of a tensor in another dtype; narrow integers, which wider ones carry, wrap."""
+    x, dtype = node.tensor(0), dtype_name(node.walk.onnx, int(node.attribute("to", 0)))
+    if dtype in BITS or node.dtypes[0] in BITS or dtype == node.dtypes[0]:
+        return converted(node, x, dtype)
+    y = pointwise(ops.bitcast, x)
+    if y.dtype != carried_dtype(dtype):
+        raise CompileError(f"the bits of {node.dtypes[0]} as {dtype}, which prograd has not")
+    return y
+
+
 def converted(node: Node, x: Arranged, dtype: str) -> Arranged:
     """Return a tensor in a dtype of the model."""
     target = carried_dtype(dtype)
@@ -323,6 +334,7 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "Where": lambda node: pointwise(ops.where, *node.tensors()),
     "Cast": _cast,
     "CastLike": _cast_like,
+    "BitCast": _bitcast,
     "Identity": lambda node: node.operands[0],
     "ai.onnx.ml.Scaler": lambda node: pointwise(
         lambda v: (

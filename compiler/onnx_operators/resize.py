@@ -196,8 +196,8 @@ def _weighted(node: Node, x: Arranged, axis: int, weights: Any, mode: str) -> Ar
 
 def _grid_sample(node: Node) -> Arranged:
     x = node.tensor(0)
-    if x.rank != 4:
-        raise CompileError(f"GridSample over {x.rank - 2} axes, and prograd's grid_sample has two")
+    if x.rank not in (4, 5):
+        raise CompileError(f"GridSample over {x.rank - 2} axes, and prograd's grid_sample has two or three")
     mode = str(node.attribute("mode", "linear"))
     y = ops.grid_sample(
         last(x),

@@ -79,4 +79,23 @@ def _stft(node: Node, x: Value, step: Value, window: Value | None = None, length
     return ops.stack(a, b, axis=-1)
 
 
-IMPORTS: Final[dict[str, Mapping]] = {"DFT": on_plain(_dft), "STFT": on_plain(_stft)}
+def _mel_weights(node: Node) -> Any:
+    """Return the matrix from frequencies to mel bands, whose sizes have to be known."""
+    bands, size, rate = (node.number(i) for i in (0, 1, 2))
+    lowest, highest = (float(node.constant(i).reshape(())) for i in (3, 4))
+    ends = [2595.0 * np.log10(1.0 + edge / 700.0) for edge in (lowest, highest)]
+    mels = ends[0] + np.arange(bands + 2) * ((ends[1] - ends[0]) / (bands + 2))
+    edges = ((size + 1) * (700.0 * (10.0 ** (mels / 2595.0) - 1.0)) // rate).astype(np.int64)
+    weights = np.zeros((size // 2 + 1, bands))
+    for band in range(bands):
+        low, middle, high = edges[band : band + 3]
+        weights[low : middle + 1, band] = 1.0 if low == middle else (np.arange(low, middle + 1) - low) / (middle - low)
+        weights[middle:high, band] = (high - np.arange(middle, high)) / max(high - middle, 1)
+    return node.walk.constant(weights.astype(node.results[0] or "float32"))
+
+
+IMPORTS: Final[dict[str, Mapping]] = {
+    "DFT": on_plain(_dft),
+    "STFT": on_plain(_stft),
+    "MelWeightMatrix": _mel_weights,
+}

@@ -27,6 +27,9 @@ FLOATS: Final = frozenset({"float32", "float64"})
 HALVES: Final = frozenset({"float16", "bfloat16"})
 """Float dtypes that are stored and moved, and cast for computation."""
 
+SAME_BITS: Final = {"float32": "int32", "int32": "float32", "float64": "int64", "int64": "float64", "bool": "uint8"}
+"""For each dtype the one of the other kind with as many bits; not every uint8 is a bool."""
+
 REALS: Final = FLOATS | HALVES
 """All float dtypes: those with fractions and gradients."""
 

@@ -11,6 +11,7 @@ copy           casts, copies, and copies without a gradient
 criteria       losses that are composed of other operators
 ctc            connectionist temporal classification
 decomposition  triangular factors, solutions of linear equations, inverses, determinants
+deform         deformable convolution, composed of others
 diagonals      diagonals and triangles of matrices
 einsum         sums of products in Einstein notation, composed of others
 elementary     reciprocals, logarithms, trigonometry
@@ -63,6 +64,7 @@ from registry.ops.copy import *
 from registry.ops.criteria import *
 from registry.ops.ctc import *
 from registry.ops.decomposition import *
+from registry.ops.deform import *
 from registry.ops.diagonals import *
 from registry.ops.einsum import *
 from registry.ops.elementary import *

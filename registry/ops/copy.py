@@ -5,6 +5,7 @@ from __future__ import annotations
 from prograd_proto import TensorType, dtypes
 from prograd_proto.dtypes import DTypeName
 from registry.op import op
+from registry.shapes import require_dtype
 from registry.traits import copies, exact
 from registry.value import Value
 
@@ -37,6 +38,14 @@ def widened(x: Value) -> Value:
 def as_factor(dy: Value, x: Value) -> Value:
     """Return the gradient of a result as a factor beside `x`: rounded once where `x` is bfloat16."""
     return dy if dy.dtype == x.dtype else cast(dy, dtype=x.dtype)
+
+
+@exact
+@op(differentiable=False)
+def bitcast(x: Value) -> TensorType:
+    """Return the bits of floats as integers of as many bits, those of integers as floats, and bool as uint8."""
+    require_dtype(x, dtypes.SAME_BITS)
+    return TensorType(dtypes.SAME_BITS[x.dtype], x.shape)
 
 
 @copies

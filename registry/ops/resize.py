@@ -9,8 +9,10 @@ import builtins
 import struct
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import product
 from math import ceil as round_up
 from math import floor as round_down
+from math import prod
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
@@ -111,29 +113,36 @@ def grid_sample(
 ) -> Value:
     """Return images x [n, h, w, c] sampled at grid [n, rows, columns, 2], from -1 to 1 across and down.
 
+    Volumes x [n, d, h, w, c] are sampled at grid [n, depths, rows, columns, 3]: across, down and to the back.
     -1 and 1 are the edges of the image, or with `align_corners` the centers of the outermost pixels. `mode` is nearest,
     linear or cubic with the coefficient -0.75. Beyond the image, `padding_mode` chooses zeros, the pixel at the border,
     or the image's reflection, as in ONNX and PyTorch. Jaderberg et al., 2015.
     """
-    require_image(x)
+    if x.rank != 5:
+        require_image(x)
     require_equal_dtypes(x.type, grid.type)
     require_float(x)
     known = mode in ("nearest", "linear", "cubic") and padding_mode in ("zeros", "border", "reflection")
     require(known, f"mode={mode!r} and padding_mode={padding_mode!r} are not both known")
-    fits = grid.rank == 4 and grid.shape[0] == x.shape[0] and grid.shape[3] == 2
-    require(fits, f"grid is {grid.type}, not [{x.shape[0]}, rows, columns, 2]")
-    n, channels = x.shape[0], x.shape[3]
-    height, width = (size_known(extent, "an extent of an image") for extent in x.shape[1:3])
-    require(height > 0 and width > 0, "the images have no pixels")
-    across = _grid_taps(grid[..., 0], width, mode, padding_mode, align_corners)
-    down = _grid_taps(grid[..., 1], height, mode, padding_mode, align_corners)
-    pixels = reshape(x, shape=(n, height * width, channels))
+    axes = x.rank - 2
+    fits = grid.rank == x.rank and grid.shape[0] == x.shape[0] and grid.shape[-1] == axes
+    wanted = "rows, columns, 2" if axes == 2 else "depths, rows, columns, 3"
+    require(fits, f"grid is {grid.type}, not [{x.shape[0]}, {wanted}]")
+    require(axes == 2 or mode != "cubic", "mode='cubic' needs images, not volumes")
+    sizes = [size_known(extent, "an extent of an image") for extent in x.shape[1:-1]]
+    require(min(sizes) > 0, "the images have no pixels")
+    taps = [
+        _grid_taps(grid[..., axes - 1 - axis], size, mode, padding_mode, align_corners)
+        for axis, size in enumerate(sizes)
+    ]
+    pixels = reshape(x, shape=(x.shape[0], prod(sizes), x.shape[-1]))
     total = None
-    for row, row_weight in down:
-        for column, column_weight in across:
-            seen = gather_nd(pixels, unsqueeze(row * width + column, axis=(-1,)), batch_axes=1)
-            part = seen * unsqueeze(row_weight * column_weight, axis=(-1,))
-            total = part if total is None else total + part
+    for chosen in product(*taps):
+        [(place, weight), *more] = chosen
+        for size, (own, own_weight) in zip(sizes[1:], more, strict=True):
+            place, weight = place * size + own, weight * own_weight
+        part = gather_nd(pixels, unsqueeze(place, axis=(-1,)), batch_axes=1) * unsqueeze(weight, axis=(-1,))
+        total = part if total is None else total + part
     return x if total is None else total
 
 

@@ -16,7 +16,7 @@ from registry.op import op
 from registry.ops.copy import cast
 from registry.ops.fill import full_like
 from registry.ops.index import scatter_add
-from registry.ops.pointwise import equal, where
+from registry.ops.pointwise import equal, greater, where
 from registry.ops.reduce import broadcast_to
 from registry.ops.shape import reshape, transpose
 from registry.shapes import normal_axis, require_equal_dtypes, show_shape, size_known
@@ -24,8 +24,8 @@ from registry.spelled import spelled
 from registry.traits import stops
 from registry.value import Value
 
-Reduction = Literal["set", "add", "max", "min"]
-REDUCTIONS = ("set", "add", "max", "min")
+Reduction = Literal["set", "add", "max", "min", "mul"]
+REDUCTIONS = ("set", "add", "max", "min", "mul")
 
 
 @stops
@@ -46,8 +46,9 @@ def scatter_nd(x: Value, indices: Value, updates: Value, *, batch_axes: int = 0,
     """Return x with the parts that the rows of `indices` name combined with `updates`, in their order.
 
     `updates` has the type of gather_nd(x, indices). The reduction "set" replaces a part, and the last of several
-    updates wins. "add" adds to it. "max" and "min" take the greater or lesser, and NaN wins. bool allows "set" only.
-    Only the updates that take effect get a gradient; equal maxima or minima share it evenly.
+    updates wins. "add" adds to it, "mul" multiplies it. "max" and "min" take the greater or lesser, and NaN wins. bool
+    allows "set" only. Only the updates that take effect get a gradient; equal maxima or minima share it evenly. The
+    gradient of "mul" is exact for updates of 0, too; its own gradient takes these as constants.
     """
     require(reduction in REDUCTIONS, f"reduction={reduction!r} is not one of {', '.join(REDUCTIONS)}")
     require(reduction == "set" or x.dtype != "bool", f"bool is set only, {reduction!r} needs numbers")
@@ -68,11 +69,27 @@ def scatter_nd_gradient(
         last = is_last_index(indices, shape=x.shape, batch_axes=batch_axes)
         last = reshape(last, shape=(*last.shape, *(1,) * (updates.rank - last.rank)))
         return cut, None, where(last, gather_nd(dy, indices, batch_axes=batch_axes), 0.0)
+    if reduction == "mul":
+        return _factor_gradients(x, indices, updates, dy, batch_axes)
     from_x = cast(equal(x, y), dtype=x.dtype)
     from_updates = cast(equal(updates, gather_nd(y, indices, batch_axes=batch_axes)), dtype=x.dtype)
     count = scatter_nd(from_x, indices, from_updates, batch_axes=batch_axes, reduction="add")
     share = dy / count
     return from_x * share, None, from_updates * gather_nd(share, indices, batch_axes=batch_axes)
+
+
+def _factor_gradients(
+    x: Value, indices: Value, updates: Value, dy: Value, batch_axes: int
+) -> tuple[Value, None, Value]:
+    """Return the gradients of products: dy times all other factors, from those that are not 0 and the number of 0s."""
+    ones = full_like(x, 1.0)
+    is_zero = equal(updates, 0.0)
+    factors = where(is_zero, 1.0, updates)
+    whole = scatter_nd(ones, indices, factors, batch_axes=batch_axes, reduction="mul")
+    zeros = scatter_nd(full_like(x, 0.0), indices, cast(is_zero, dtype=x.dtype), batch_axes=batch_axes, reduction="add")
+    here, count = (gather_nd(v, indices, batch_axes=batch_axes) for v in (x * dy * whole, zeros))
+    others = count - cast(is_zero, dtype=x.dtype)
+    return where(greater(zeros, 0.0), 0.0, dy * whole), None, where(greater(others, 0.0), 0.0, here / factors)
 
 
 @stops

@@ -83,7 +83,7 @@ def _shapes(given: dict[str, Any]) -> dict[str, Any]:
     return {
         name: array
         for number, (name, array) in enumerate(given.items())
-        if (number or array.dtype.kind == "i") and array.ndim <= 1 and array.size <= 16
+        if (number or array.dtype.kind == "i" or array.ndim == 0) and array.ndim <= 1 and array.size <= 16
     }
 
 

@@ -103,6 +103,7 @@ EXACT |= {
     "hard_tanh",
     "threshold",
     "leaky_relu",
+    "bitcast",
     "cast",
     "fmod",
 }

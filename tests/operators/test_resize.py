@@ -8,6 +8,7 @@ import pytest
 from subjects.evaluate import block_of, evaluate, gradient
 from subjects.values import check_orders, define
 
+from prograd import Program, Run
 from prograd_proto import TensorType
 from registry import Block, OpError, ops
 
@@ -123,6 +124,20 @@ def test_grid_sample_weighs_the_pixels_around_each_place(mode, padding_mode, ali
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+def test_volumes_are_sampled_across_down_and_to_the_back(mode, padding_mode):
+    x, grid = RNG.normal(size=(2, 3, 4, 5, 2)), RNG.uniform(-1.5, 1.5, (2, 2, 3, 4, 3))
+    how = dict(mode=mode, padding_mode=padding_mode, align_corners=False)
+    expected = np.zeros((2, 2, 3, 4, 2))
+    for at in np.ndindex(2, 2, 3, 4):
+        taps = [weights_along(grid[(*at, i)], (5, 4, 3)[i], **how) for i in (2, 1, 0)]
+        for (depth, a), (row, b), (column, c) in product(*taps):
+            expected[at] += a * b * c * x[at[0], depth, row, column]
+    found = evaluate(lambda x, grid: ops.grid_sample(x, grid, **how), x, grid)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("padding_mode", ["border", "reflection"])
 def test_at_the_ends_of_the_image_a_place_has_no_gradient_as_in_pytorch(padding_mode):
     x, ends = RNG.normal(size=(1, 4, 5, 1)), np.array([[[[-1.0, 0.2], [1.0, 0.3], [0.1, 1.0]]]])
@@ -157,3 +172,49 @@ def test_modes_that_are_not_known_are_refused_in_a_sentence():
         "resize(x: float64[1, 3, 2]): mode='bilinear', coordinates='half_pixel', "
         "nearest_mode='round_prefer_floor' are not all known"
     )
+
+
+def deformed_by_hand(x, w, offset, mask, padding, stride, groups, offset_groups):
+    n, height, width, channels = x.shape
+    rows, columns, each, outputs = w.shape
+    _, oh, ow, _ = offset.shape
+    y = np.zeros((n, oh, ow, outputs))
+    of_group, of_offset = outputs // groups, channels // offset_groups
+    for b, i, j, o in np.ndindex(n, oh, ow, outputs):
+        for r, c, k in np.ndindex(rows, columns, each):
+            channel = o // of_group * each + k
+            tap = channel // of_offset * rows * columns + r * columns + c
+            down = i * stride - padding + r + offset[b, i, j, 2 * tap]
+            across = j * stride - padding + c + offset[b, i, j, 2 * tap + 1]
+            seen = 0.0
+            for p in range(height):
+                for q in range(width):
+                    seen += max(0, 1 - abs(down - p)) * max(0, 1 - abs(across - q)) * x[b, p, q, channel]
+            y[b, i, j, o] += seen * mask[b, i, j, tap] * w[r, c, k, o]
+    return y
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize(("groups", "offset_groups", "stride"), [(1, 1, 1), (2, 1, 2), (1, 2, 1), (2, 2, 1)])
+def test_taps_are_moved_weighted_and_interpolated(engine, groups, offset_groups, stride):
+    x, w = RNG.normal(size=(2, 5, 6, 4)), RNG.normal(size=(3, 2, 4 // groups, 4))
+    grid = (5 + 2 - 3) // stride + 1, (6 + 2 - 2) // stride + 1
+    offset = RNG.uniform(-2, 2, (2, *grid, offset_groups * 12))
+    mask = RNG.uniform(0, 1, (2, *grid, offset_groups * 6))
+    program = Program("deform")
+    values = [program.input(name, "float64", array.shape) for name, array in
+              (("x", x), ("w", w), ("offset", offset), ("mask", mask))]  # fmt: skip
+    more = dict(padding=1, stride=stride, groups=groups, offset_groups=offset_groups)
+    program.outputs(y=ops.deform_conv2d(*values, **more))
+    feeds = {"x": x, "w": w, "offset": offset, "mask": mask}
+    found = Run(program.compile(), engine=engine).step(feeds, entry="predict")["y"]
+    expected = deformed_by_hand(x, w, offset, mask, 1, stride, groups, offset_groups)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_an_offset_of_another_shape_is_refused():
+    program = Program("deform")
+    x, w = program.input("x", "float32", (1, 4, 4, 2)), program.input("w", "float32", (2, 2, 2, 3))
+    offset = program.input("offset", "float32", (1, 3, 3, 4))
+    with pytest.raises(Exception, match=r"offset is float32\[1, 3, 3, 4\], and its shape has to be \[1, 3, 3, 8\]"):
+        ops.deform_conv2d(x, w, offset)

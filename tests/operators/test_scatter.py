@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from subjects.evaluate import block_of, evaluate, gradient, ops_of
 from subjects.values import check_orders, define
 
+from prograd import Program, Run, gradients
 from prograd_proto import ProgramError, TensorType
 from registry import Block, OpError, Value, ops
 from runtime.errors import ExecutionError
@@ -21,6 +22,7 @@ COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda old, new: old + new,
     "max": max,
     "min": min,
+    "mul": lambda old, new: old * new,
 }
 
 cases = st.tuples(
@@ -373,3 +375,19 @@ def test_a_call_that_makes_no_sense_is_an_error(call: Callable[[Value, Value], o
     with pytest.raises(OpError) as caught:
         call(*values)
     assert str(caught.value) == sentence
+
+
+def test_the_gradient_of_a_product_is_exact_for_updates_of_zero():
+    """Two places: one has a single zero, whose gradient is the product of the others; the other has two."""
+    x, indices = np.array([2.0, 3.0, 5.0]), np.array([[0], [0], [0], [1], [1]])
+    updates = np.array([4.0, 0.0, 6.0, 0.0, 0.0])
+    program = Program("products")
+    a, u = program.input("x", "float64", (3,)), program.input("u", "float64", (5,))
+    y = ops.scatter_nd(a, program.input("i", "int64", (5, 1)), u, reduction="mul")
+    dx, du = gradients(ops.sum(y), [a, u])
+    program.outputs(y=y, dx=dx, du=du)
+    for engine in ("reference", "native"):
+        found = Run(program.compile(), engine=engine).step({"x": x, "u": updates, "i": indices}, entry="predict")
+        np.testing.assert_array_equal(found["y"], [0.0, 0.0, 5.0])
+        np.testing.assert_array_equal(found["dx"], [0.0, 0.0, 1.0])
+        np.testing.assert_array_equal(found["du"], [0.0, 2.0 * 4.0 * 6.0, 0.0, 0.0, 0.0])

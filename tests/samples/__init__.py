@@ -71,6 +71,9 @@ POINTWISE = [
 ]
 
 COPY = [
+    sample("bitcast", (2, 3), order=0),
+    sample("bitcast", positive_ints((2, 3)), order=0),
+    sample("bitcast", bools((2, 3)), order=0),
     sample("cast", (2, 3), dtype="float64"),
     sample("cast", (2, 3), dtype="int32"),
     sample("cast", (2, 3), dtype="bool"),
@@ -415,6 +418,7 @@ LARGE = [
     *(sample(op, WIDE) for op in ("neg", "abs", "sign", "square", "exp", "sin", "cos", "tanh", "sigmoid", "relu")),
     *(sample(op, positive(WIDE)) for op in ("sqrt", "log")),
     *(sample("cast", WIDE, dtype=dtype) for dtype in ("float32", "int32", "bool")),
+    sample("bitcast", WIDE, order=0),
     *(sample(op, WIDE) for op in ("identity", "stop_gradient", "spill", "reload")),
     sample("over_shards", WIDE, shards=8, mean=True),
     sample("join_shards", WIDE, WIDE, first=0, middle=1, stop=2),

@@ -24,7 +24,7 @@ RANGES = [
     *(sample("linspace", start=0.1, stop=0.7, count=count, dtype="float64", order=0) for count in (0, 1, 2)),
 ]
 
-REDUCTIONS = ["set", "add", "max", "min"]
+REDUCTIONS = ["set", "add", "max", "min", "mul"]
 
 SCATTER = [
     sample("gather_nd", (4, 3), ints((5, 1), 4)),

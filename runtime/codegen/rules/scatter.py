@@ -23,6 +23,7 @@ REDUCERS: Final[dict[str, Combine]] = {
     "add": lambda a, b: a + b,
     "max": maximum,
     "min": minimum,
+    "mul": lambda a, b: a * b,
     "set": lambda a, b: b,
 }
 

@@ -250,7 +250,7 @@ def updating(d: Draw, x: Ref, shape: tuple[int, ...]) -> Ref:
 
 
 def reduced(d: Draw, x: Ref) -> str:
-    return "set" if x.dtype == "bool" else d.choice(["set", "add", "max", "min"])
+    return "set" if x.dtype == "bool" else d.choice(["set", "add", "max", "min", "mul"])
 
 
 @maker("gather_nd", "scatter_nd")

@@ -160,6 +160,11 @@ def cast_back(d: Draw) -> None:
     d.call("cast", d.any((*HALVES, *INTS, "bool") if d.halves else (*INTS, "bool")), dtype=d.floats())
 
 
+@maker("bitcast")
+def bitcast(d: Draw) -> None:
+    d.call("bitcast", d.any(("float32", "int32", "float64", "int64", "bool")))
+
+
 @maker("over_shards")
 def over_shards(d: Draw) -> None:
     d.call("over_shards", d.any(), shards=d.int(1, 8), mean=True)

@@ -174,11 +174,27 @@ def resize(d: Draw) -> None:
 @maker("grid_sample")
 def grid_sample(d: Draw) -> None:
     n = d.int(1, 2)
-    x = d.tensor((n, *numbers(d, 2, 2, 4), d.int(1, 2)))
-    grid = d.tensor((n, *numbers(d, 2, 1, 3), 2), x.dtype)
+    axes = d.choice([2, 2, 3])
+    x = d.tensor((n, *numbers(d, axes, 2, 4), d.int(1, 2)))
+    grid = d.tensor((n, *numbers(d, axes, 1, 3), axes), x.dtype)
     padding = d.choice(["zeros", "border", "reflection"])
-    mode = d.choice(["nearest", "linear", "cubic"])
+    mode = d.choice(["nearest", "linear", "cubic"] if axes == 2 else ["nearest", "linear"])
     d.call("grid_sample", x, grid, mode=mode, padding_mode=padding, align_corners=d.chance(0.5))
+
+
+@maker("deform_conv2d")
+def deform_conv2d(d: Draw) -> None:
+    n, groups, offset_groups = d.int(1, 2), d.int(1, 2), d.int(1, 2)
+    rows, columns = numbers(d, 2, 1, 2)
+    h, w = numbers(d, 2, 2, 3)
+    x = d.tensor((n, h, w, 2 * d.int(1, 2)))
+    filters = d.tensor((rows, columns, x.shape[3] // groups, 2), x.dtype)
+    padding = d.int(0, 1)
+    grid = h + 2 * padding - rows + 1, w + 2 * padding - columns + 1
+    taps = offset_groups * rows * columns
+    more = [d.tensor((n, *grid, taps), x.dtype)] if d.chance(0.5) else []
+    offset = d.tensor((n, *grid, 2 * taps), x.dtype)
+    d.call("deform_conv2d", x, filters, offset, *more, padding=padding, groups=groups, offset_groups=offset_groups)
 
 
 @maker("random_flip", "random_crop", "random_colour", "random_noise", "random_cutout", "mixup")

@@ -205,6 +205,11 @@ def put(x, places, updates, reduction):
         return flat.index_put(
             (torch.tensor(places_, dtype=torch.int64),), new[torch.tensor(sources, dtype=torch.int64)]
         ).reshape(x.shape)
+    if reduction == "mul":
+        elements = list(flat)
+        for i, place in enumerate(at):
+            elements[place] = elements[place] * new[i]
+        return torch.stack(elements).reshape(x.shape) if elements else flat.reshape(x.shape)
     kind = {"max": "amax", "min": "amin"}[reduction]
     return flat.scatter_reduce(0, torch.from_numpy(at.copy()), new, kind).reshape(x.shape)
 

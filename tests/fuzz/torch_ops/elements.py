@@ -199,6 +199,13 @@ def glu(x, *, axis=-1):
 DTYPES = {name: getattr(torch, name) for name in ("float32", "float64", "int32", "int64", "bool", "uint8")}
 
 
+@spelled("bitcast")
+def bitcast(x):
+    others = {torch.float32: torch.int32, torch.float64: torch.int64, torch.bool: torch.uint8}
+    others |= {torch.int32: torch.float32, torch.int64: torch.float64}
+    return x.detach().view(others[x.dtype]).clone()
+
+
 @spelled("cast")
 def cast(x, *, dtype):
     if dtype in ("float16", "bfloat16"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -276,9 +277,31 @@ def upsample(x, *, factors, mode="nearest", coordinates="half_pixel"):
     return resize(x, size=size, mode=mode, coordinates=coordinates)
 
 
+def of_volumes(x, grid, mode, padding_mode, align_corners):
+    """Sample volumes: the sum of eight corners, or the nearest voxel."""
+    n, *sizes, _ = x.shape
+    at = [unnormalised(grid[..., 2 - i], size, align_corners) for i, size in enumerate(sizes)]
+    if padding_mode != "zeros":
+        at = [within(a, size, padding_mode, align_corners) for a, size in zip(at, sizes, strict=True)]
+    taps = [[(torch.round(a), torch.ones_like(a))] if mode == "nearest" else weighted(a, mode) for a in at]
+    batch = torch.arange(n).reshape(n, 1, 1, 1)
+    total = 0.0
+    for corner in itertools.product(*taps):
+        places = [place.detach() for place, _ in corner]
+        inside = torch.ones_like(places[0], dtype=torch.bool)
+        weight = torch.ones_like(places[0])
+        for place, size, (_, own) in zip(places, sizes, corner, strict=True):
+            inside, weight = inside & (place >= 0) & (place < size), weight * own
+        rows = [p.clamp(0, size - 1).to(torch.int64) for p, size in zip(places, sizes, strict=True)]
+        total = total + x[(batch, *rows)] * torch.where(inside, weight, torch.zeros_like(weight))[..., None]
+    return total
+
+
 @spelled("grid_sample")
 def grid_sample(x, grid, *, mode="linear", padding_mode="zeros", align_corners=False):
     """PyTorch's own has one order of gradients: this is its definition again."""
+    if x.ndim == 5:
+        return of_volumes(x, grid, mode, padding_mode, align_corners)
     n, h, w, _ = x.shape
     xs, ys = (unnormalised(grid[..., i], extent, align_corners) for i, extent in ((0, w), (1, h)))
     if padding_mode != "zeros" and mode != "cubic":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS, HALVES, INTEGERS, ITEM_BYTES, DTypeName
+from prograd_proto.dtypes import FLOATS, HALVES, INTEGERS, ITEM_BYTES, SAME_BITS, DTypeName
 from runtime.engines.reference.kernels.chunks import chunks, vectors
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.row_rules import pointwise
@@ -124,3 +124,13 @@ def identity(x: Array, *, out: Array) -> None:
 @kernel(same_rule, view=True, halves=True, rows=pointwise)
 def stop_gradient(x: Array, *, out: Array) -> None:
     np.copyto(out, x)
+
+
+def bitcast_rule(x: TensorType) -> Types:
+    require(x.dtype in SAME_BITS, f"the bits of {x} are no other numbers")
+    return types(TensorType(SAME_BITS[x.dtype], x.shape))
+
+
+@kernel(bitcast_rule, rows=pointwise)
+def bitcast(x: Array, *, out: Array) -> None:
+    np.copyto(out.view(x.dtype), x)

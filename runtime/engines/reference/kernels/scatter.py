@@ -13,7 +13,7 @@ from runtime.engines.reference.kernels.index import check_range, count_up
 from runtime.engines.reference.kernels.windows import small_buffers
 from runtime.kernel import Array, Types, kernel, require, types
 
-COMBINE = {"add": np.add, "max": np.maximum, "min": np.minimum}
+COMBINE = {"add": np.add, "max": np.maximum, "min": np.minimum, "mul": np.multiply}
 
 
 def gather_nd_rule(x: TensorType, indices: TensorType, *, batch_axes: int) -> Types:
