@@ -5,10 +5,12 @@ tests/frontends/census.jsonl; networks that have a row there are left out unless
 the size of its images, as in "timm:maxvit_nano_rw_256@256". `--page` prints docs/from-pytorch-networks.md from the rows
 and needs no PyTorch.
 
-1. In float64 by the reference engine: results, loss, gradients and running statistics after a step, for all networks.
+1. In float64: results, loss, gradients and running statistics after a step, for all networks.
    The module computes in float64 throughout, also where it casts to float32.
-2. The same in float32 by the native engine, for the networks of `STEPPED`.
+2. The same in float32, for the networks of `STEPPED`.
 3. States after five steps of SGD and AdamW, in float32 and float64, for the networks of `STEPPED`.
+
+The reference engine computes, as it needs no compiler. `pytest tests/frontends` compares networks by the native engine.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ def main(arguments: list[str] | None = None) -> None:
 def all_names() -> list[str]:
     """Return the networks, those whose steps are compared first."""
     names = [f"{package}:{name}" for package, listed in NETWORKS.items() for name in listed.split()]
-    return [*sorted(STEPPED), *(name for name in names if name not in STEPPED)]
+    return [*sorted(STEPPED, reverse=True), *(name for name in names if name not in STEPPED)]
 
 
 def rows() -> dict[str, Row]:

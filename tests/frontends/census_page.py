@@ -17,9 +17,9 @@ no dropout; batches have 3 rows, images 64 pixels a side unless the name says an
 
 Numbers are the largest differences, relative to the largest element of each tensor: results in evaluation mode, a loss
 of all results in training mode, its gradients, running statistics after a step, and all states after five steps of SGD
-with momentum and of AdamW. Rows of float64 were computed by the reference engine, and the module computes in float64
-throughout: norms and rotary positions of some transformers cast to float32, whatever the dtype of the module. Rows of
-float32 were computed by the native engine, for small networks.
+with momentum and of AdamW. The reference engine computed all rows; `pytest tests/frontends` compares networks by the
+native engine. In rows of float64 the module computes in float64 throughout: norms and rotary positions of some
+transformers cast to float32, whatever the dtype of the module. Rows of float32 are those of small networks.
 """
 
 TAIL: Final = """\

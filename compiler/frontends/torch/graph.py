@@ -175,6 +175,8 @@ class Walk:
             return mapping(call, *args, **more) if special is None else special
         except ProgramError as error:
             return self._lacking(node, name, str(error))
+        except (AttributeError, IndexError, TypeError, ValueError) as error:  # an operand of a kind not thought of
+            return self._lacking(node, name, f"is called in a way that is not imported ({error})")
         finally:
             self.block.prefix = ""
             self.block.at(None)

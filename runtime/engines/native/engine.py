@@ -186,11 +186,12 @@ class NativeWorkspace:
         """Bind the code of the entry, which is compiled if it is not kept."""
         options, memory = self._options, self._memory
         step = self._code(bound, fetch)
+        code = step.compiled()  # before there is an arena, because the compiler needs memory, too
         arena, file = _arena_and_file(memory, step)
         nbytes = step.footprint.packed
         shared = self._prepacked(bound, fetch, states, nbytes) if nbytes else None
         packed = None if shared is None else shared.memory
-        compiled = bind_code(*step.compiled(), bound.block, states, arena, file, packed, self._program)
+        compiled = bind_code(*code, bound.block, states, arena, file, packed, self._program)
         around = around_step(bound.block, compiled.arrays, states, fetch, memory.copies)
         watch = self._instrumented(bound, states, around.feeds) if options.check_nan else None
         invariant = None if shared is None else partial(shared.require, version)

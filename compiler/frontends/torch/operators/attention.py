@@ -18,9 +18,9 @@ from registry.shapes import size_known
 
 def _attention(
     call: Call,
-    q: Arranged,
-    k: Arranged,
-    v: Arranged,
+    queries: Arranged | Constant,
+    keys: Arranged | Constant,
+    values: Arranged | Constant,
     mask: Arranged | Constant | None = None,
     rate: float = 0.0,
     is_causal: bool = False,
@@ -32,6 +32,7 @@ def _attention(
 
     A mask that masks nothing is left out, and a lower triangle is `causal`.
     """
+    q, k, v = (x.tensor(call.block) if isinstance(x, Constant) else x for x in (queries, keys, values))
     if isinstance(mask, Constant):
         kind = mask.mask_kind()
         is_causal, mask = is_causal or kind == "causal", None if kind else mask.tensor(call.block)
@@ -46,10 +47,10 @@ def _attention(
         if more != ONE:
             mask = _over_heads(mask, rows, more, heads)
     given = None if mask is None else ordered(mask, range(mask.rank), broadcast=False)
-    values = [plain(x) for x in four]
+    heads_of = [plain(x) for x in four]
+    y = ops.scaled_dot_product_attention(*heads_of, given, causal=is_causal, scale=scale or 0.0)
     if rate:
-        return viewed(_dropped(values, given, rate, is_causal, scale), call.shape)
-    y = ops.scaled_dot_product_attention(values[0], values[1], values[2], given, causal=is_causal, scale=scale or 0.0)
+        y = ops.when_training(_dropped(heads_of, given, rate, is_causal, scale), ops.stop_gradient(y))
     return viewed(arranged(y), call.shape)
 
 
@@ -61,8 +62,11 @@ def _over_heads(mask: Arranged, rows: Extent, more: Extent, heads: Extent) -> Ar
     return viewed(whole, (count, more.times(heads), *mask.shape[2:]))
 
 
-def _dropped(values: list[Value], mask: Value | None, rate: float, causal: bool, scale: float | None) -> Arranged:
-    """Return attention with dropout of the probabilities, which the operator does not have."""
+def _dropped(values: list[Value], mask: Value | None, rate: float, causal: bool, scale: float | None) -> Value:
+    """Return attention with dropout of the probabilities, which the operator does not have; for training alone.
+
+    A query that attends to no key gets zeros, as in the operator.
+    """
     q, k, v = values
     groups = size_known(q.shape[1], "heads") // size_known(k.shape[1], "heads")
     if groups > 1:
@@ -74,7 +78,12 @@ def _dropped(values: list[Value], mask: Value | None, rate: float, causal: bool,
     if causal:
         ones = ops.full.on(q.block)(shape=scores.shape[-2:], value=1.0, dtype="bool")
         scores = ops.where(ops.tril(ones), scores, -math.inf)
-    return arranged(ops.matmul(ops.dropout(ops.softmax(scores), ratio=rate), v))
+    if mask is None:
+        shares = ops.softmax(scores)
+    else:
+        none = ops.equal(ops.max(scores, axis=(-1,), keepdims=True), -math.inf)
+        shares = ops.where(none, 0.0, ops.softmax(ops.where(none, 0.0, scores)))
+    return ops.matmul(ops.dropout(shares, ratio=rate), v)
 
 
 SEES_CONSTANTS: Final = {"aten.scaled_dot_product_attention.default"}
