@@ -9,6 +9,9 @@ another environment that has them, of all or of one peer.
 
 `--instructions avx2` asks all of them to do without AVX-512: the figures of a machine with AVX2, but for its caches.
 
+`--mixed bfloat16` compares mixed precision: all contenders in float32, and prograd, PyTorch by autocast and JAX and
+TensorFlow by casts of the operands of products, in bfloat16. Their losses have to agree within 5 %.
+
     python benchmarks/against_peers.py --start [--threads 1,2] [SUBJECT ...]
 
 prints instead what prograd takes to start: the arena beside the reference plan's, and the processor time of a process
@@ -42,10 +45,10 @@ FIRST = 10
 class Contender:
     """A process that makes steps when it is asked."""
 
-    def __init__(self, python, name, subject, threads, narrow=False):
-        """Start it, and ask for its first steps; narrow ones have to do with AVX2."""
-        command = [python, str(Path(__file__).parent / "peers" / "contender.py"), name, subject, str(threads)]
-        self.name, self.seconds = name.partition(".avx2")[0], []
+    def __init__(self, python, name, subject, threads, narrow=False, mixed=""):
+        """Start it, and ask for its first steps; narrow ones have to do with AVX2, `mixed` is a dtype or nothing."""
+        command = [python, str(Path(__file__).parent / "peers" / "contender.py"), name, subject, str(threads), mixed]
+        self.name, self.seconds = name.partition(".avx2")[0] + f" {mixed}" * bool(mixed), []
         environment = os.environ | (NARROW if narrow else {})
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -86,8 +89,11 @@ def measured(options, name, threads):
     ours = ["prograd.avx2" if narrow else "prograd"] + ["reference"] * options.reference
     contenders = [Contender(sys.executable, each, name, threads, narrow) for each in ours]
     contenders += [Contender(interpreter(options, peer), peer, name, threads, narrow) for peer in peers]
+    if options.mixed:
+        contenders += [Contender(sys.executable, each, name, threads, narrow, options.mixed) for each in ours]
+        contenders += [Contender(interpreter(options, p), p, name, threads, narrow, options.mixed) for p in peers]
     losses = {c.name: c.loss for c in contenders}
-    if max(losses.values()) > min(losses.values()) * 1.001:
+    if max(losses.values()) > min(losses.values()) * (1.05 if options.mixed else 1.001):
         raise SystemExit(f"{name}: the losses differ after {FIRST} steps: {losses}")
     take_turns(contenders, options.rounds, options.seconds)
     for contender in contenders:
@@ -125,6 +131,9 @@ def main():
     parser.add_argument("--peers", type=lambda text: text.split(","), help="all of each subject unless given")
     parser.add_argument("--reference", action="store_true", help="the reference engine too")
     parser.add_argument("--instructions", choices=["avx2"], help="of all contenders; the machine's best unless given")
+    parser.add_argument(
+        "--mixed", choices=["bfloat16"], default="", help="beside float32, all of them in this dtype too"
+    )
     parser.add_argument("--start", action="store_true", help="how programs start, without peers")
     options = parser.parse_args()
     if options.start:
@@ -141,13 +150,13 @@ def main():
                 print(f"{name:30} {threads:7}  {sizes}  {it.cold:6.2f}  {it.warm:6.2f}", flush=True)
                 continue
             found = measured(options, name, threads)
-            target = subject.target[options.instructions == "avx2"] if threads == 2 else None
-            print(f"{name:30} {threads:7}  {row(found, target)}", flush=True)
+            target = subject.target[options.instructions == "avx2"] if threads == 2 and not options.mixed else None
+            print(f"{name:30} {threads:7}  {row(found, target, options.mixed)}", flush=True)
 
 
-def row(found, target):
+def row(found, target, mixed=""):
     """The words of a row: what it took us, how much memory, and how many times faster that is than each peer."""
-    seconds, size = found.pop("prograd")
+    seconds, size = found.pop(f"prograd {mixed}".strip())
     ratios = "  ".join(f"{peer} {other / seconds:.2f}" for peer, (other, _) in found.items())
     least = min((nbytes for _, nbytes in found.values()), default=0) / 2**20
     wanted = f"; target {target}" if target else ""

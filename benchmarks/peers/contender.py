@@ -1,4 +1,4 @@
-"""One contender in a process of its own: `contender.py NAME SUBJECT THREADS`.
+"""One contender in a process of its own: `contender.py NAME SUBJECT THREADS [MIXED]`.
 
 It reads a number of steps from each line of its input, makes them, and answers with the seconds that they took and the
 last loss. While it waits it takes no processor time.
@@ -9,6 +9,7 @@ import sys
 from time import perf_counter
 
 NAME, SUBJECT, THREADS = sys.argv[1], sys.argv[2], int(sys.argv[3])
+MIXED = "".join(sys.argv[4:])
 if hasattr(os, "sched_setaffinity"):  # for contenders that take all cores they see
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:THREADS]))
 
@@ -29,7 +30,7 @@ def stepper():
             from in_prograd import stepper
 
             kind = "reference" if NAME == "reference" else f"native.{kind}".rstrip(".")
-    return stepper(subject, THREADS, kind)
+    return stepper(subject, THREADS, kind, MIXED)
 
 
 def main():

@@ -11,11 +11,17 @@ IMAGES = ("NHWC", "HWIO", "NHWC")
 class Layers:
     """Functions of JAX over these weights. Running statistics are kept in `updates`."""
 
-    def __init__(self, values, shifted=False):
-        self.values, self.shifted, self.updates = values, shifted, {}
+    def __init__(self, values, shifted=False, mixed=""):
+        self.values, self.shifted, self.updates, self.mixed = values, shifted, {}, mixed
+
+    def factor(self, x):
+        return x.astype(self.mixed) if self.mixed else x
+
+    def product(self, x, name):
+        return (self.factor(x) @ self.factor(self.values[name])).astype("float32")
 
     def dense(self, x, name, width):
-        return x @ self.values[f"{name}.w"] + self.values[f"{name}.b"]
+        return self.product(x, f"{name}.w") + self.values[f"{name}.b"]
 
     def dense_of_image(self, x, name, width):
         return self.dense(x.reshape(len(x), -1), name, width)
@@ -23,7 +29,9 @@ class Layers:
     def conv(self, x, name, channels, size=3, stride=1, padding=None, bias=False):
         edge = size // 2 if padding is None else padding
         w = self.values[f"{name}.w"]
+        x, w = self.factor(x), self.factor(w)
         y = lax.conv_general_dilated(x, w, (stride, stride), [(edge, edge)] * 2, dimension_numbers=IMAGES)
+        y = y.astype("float32")
         return y + self.values[f"{name}.b"] if bias else y
 
     def depthwise(self, x, name, stride):
@@ -59,7 +67,7 @@ class Layers:
     def lstm(self, x, name, width):
         def cell(states, x):
             h, c = states
-            i, f, g, o = jnp.split(x + h @ self.values[f"{name}.state"], 4, axis=1)
+            i, f, g, o = jnp.split(x + self.product(h, f"{name}.state"), 4, axis=1)
             c = j.nn.sigmoid(f) * c + j.nn.sigmoid(i) * jnp.tanh(g)
             return (j.nn.sigmoid(o) * jnp.tanh(c), c), None
 
@@ -69,14 +77,14 @@ class Layers:
         def cell(states, x):
             [h] = states
             r, u, n = jnp.split(x, 3, axis=1)
-            hr, hu, hn = jnp.split(h @ self.values[f"{name}.state"] + self.values[f"{name}.b2"], 3, axis=1)
+            hr, hu, hn = jnp.split(self.product(h, f"{name}.state") + self.values[f"{name}.b2"], 3, axis=1)
             r, u = j.nn.sigmoid(r + hr), j.nn.sigmoid(u + hu)
             return ((1 - u) * jnp.tanh(n + r * hn) + u * h,), None
 
         return self.scan(cell, x, name, [jnp.zeros((len(x), width))])[0]
 
     def scan(self, cell, x, name, states, more=0.0):
-        products = x @ self.values[f"{name}.input"] + (self.values[f"{name}.b1"] + more)
+        products = self.product(x, f"{name}.input") + (self.values[f"{name}.b1"] + more)
         return lax.scan(cell, tuple(states), products.swapaxes(0, 1))[0]
 
     def embedding(self, x, name, count, width):
@@ -88,7 +96,7 @@ class Layers:
     def attention(self, x, name, heads):
         n, length, width = x.shape
         parts = self.dense(x, f"{name}.qkv", 3 * width).reshape(n, length, 3, heads, width // heads)
-        q, k, v = (parts[:, :, i] for i in range(3))
+        q, k, v = (self.factor(parts[:, :, i]) for i in range(3))
         return self.dense(j.nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape), f"{name}.out", width)
 
 
@@ -99,11 +107,11 @@ def shifted_products(x, w, stride):
     return sum(x[:, i : i + h : stride, k : k + width : stride] * w[i, k, 0] for i in range(3) for k in range(3))
 
 
-def loss_of(subject, shifted):
+def loss_of(subject, shifted, mixed=""):
     """Return the loss and the new statistics of trained weights, running statistics and rows."""
 
     def loss(trained, running, x, y):
-        layers = Layers(trained | running, shifted)
+        layers = Layers(trained | running, shifted, mixed)
         h = subject.network(layers, x)
         if not subject.classifies:
             return jnp.mean((h - y) ** 2), layers.updates
@@ -138,12 +146,15 @@ def kept(subject, p):
     ]()
 
 
-def stepper(subject, threads, kind=""):
-    """Return a function that runs a number of steps and returns the last loss. The kinds are "" and "shifted"."""
+def stepper(subject, threads, kind="", mixed=""):
+    """Return a function that runs a number of steps and returns the last loss. The kinds are "" and "shifted".
+
+    `mixed` is the dtype of the operands of products, or nothing.
+    """
     values = {name: jnp.asarray(value) for name, value in initial(subject).items()}
     p = {name: value for name, value in values.items() if is_trained(name)}
     running = {name: value for name, value in values.items() if not is_trained(name)}
-    state, loss = kept(subject, p), loss_of(subject, kind == "shifted")
+    state, loss = kept(subject, p), loss_of(subject, kind == "shifted", mixed)
 
     def one(p, running, state, x, y):
         (value, running), g = j.value_and_grad(loss, has_aux=True)(p, running, x, y)

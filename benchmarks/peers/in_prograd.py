@@ -94,17 +94,18 @@ def program(subject):
     return made
 
 
-def session(subject, threads, engine="native", batch=None):
+def session(subject, threads, engine="native", batch=None, mixed=""):
     """A run with the values that all begin with."""
-    run = runtime.Run(program(subject).compile(batch=batch or subject.batch), engine=engine, threads=threads)
+    compiled = program(subject).compile(batch=batch or subject.batch, mixed=mixed or None)
+    run = runtime.Run(compiled, engine=engine, threads=threads)
     for name, value in initial(subject).items():
         run.state[name] = value
     return run
 
 
-def stepper(subject, threads, engine="native"):
+def stepper(subject, threads, engine="native", mixed=""):
     """Return a function that runs a number of steps and returns the last loss."""
-    run = session(subject, threads, engine)
+    run = session(subject, threads, engine, mixed=mixed)
     data = dict(zip("xy", rows(subject), strict=True))
     events = run.events(data=data, epochs=10**6, ahead=64)
 

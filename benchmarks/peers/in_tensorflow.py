@@ -11,12 +11,17 @@ from subjects import initial, rows
 class Layers:
     """Functions of TensorFlow over these variables."""
 
-    def __init__(self, values):
-        self.values = values
+    def __init__(self, values, mixed=""):
+        self.values, self.mixed = values, mixed
+
+    def product(self, x, w, **how):
+        if not self.mixed:
+            return tf.matmul(x, w, **how)
+        return tf.cast(tf.matmul(tf.cast(x, self.mixed), tf.cast(w, self.mixed), **how), "float32")
 
     def dense(self, x, name, width):
         w, b = self.values[f"{name}.w"], self.values[f"{name}.b"]
-        y = tf.reshape(x, (-1, x.shape[-1])) @ w + b
+        y = self.product(tf.reshape(x, (-1, x.shape[-1])), w) + b
         return tf.reshape(y, (*x.shape[:-1], w.shape[-1]))
 
     def gru(self, x, name, width):
@@ -25,13 +30,13 @@ class Layers:
         h = tf.zeros((x.shape[0], width))
         for step in tf.unstack(products, axis=1):
             r, z, n = tf.split(step, 3, axis=1)
-            hr, hz, hn = tf.split(h @ u + b, 3, axis=1)
+            hr, hz, hn = tf.split(self.product(h, u) + b, 3, axis=1)
             r, z = tf.sigmoid(r + hr), tf.sigmoid(z + hz)
             h = (1 - z) * tf.tanh(n + r * hn) + z * h
         return h
 
     def dense_named(self, x, w, b):
-        y = tf.reshape(x, (-1, x.shape[-1])) @ self.values[w] + self.values[b]
+        y = self.product(tf.reshape(x, (-1, x.shape[-1])), self.values[w]) + self.values[b]
         return tf.reshape(y, (*x.shape[:-1], y.shape[-1]))
 
     def embedding(self, x, name, count, width):
@@ -52,14 +57,14 @@ class Layers:
         n, length, width = x.shape
         parts = tf.reshape(self.dense(x, f"{name}.qkv", 3 * width), (n, length, 3, heads, width // heads))
         q, k, v = (tf.transpose(parts[:, :, i], (0, 2, 1, 3)) for i in range(3))
-        scores = tf.matmul(q, k, transpose_b=True) * (width // heads) ** -0.5
+        scores = self.product(q, k, transpose_b=True) * (width // heads) ** -0.5
         seen = tf.linalg.band_part(tf.ones((length, length)), -1, 0) > 0
-        y = tf.matmul(tf.nn.softmax(tf.where(seen, scores, -1e9)), v)
+        y = self.product(tf.nn.softmax(tf.where(seen, scores, -1e9)), v)
         return self.dense(tf.reshape(tf.transpose(y, (0, 2, 1, 3)), (n, length, width)), f"{name}.out", width)
 
 
-def stepper(subject, threads, kind=""):
-    """Return a function that runs a number of steps with Adam and returns the last loss."""
+def stepper(subject, threads, kind="", mixed=""):
+    """Return a function that runs a number of steps with Adam and returns the last loss; `mixed` is as in `in_jax`."""
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     values = {name: tf.Variable(value) for name, value in initial(subject).items()}
@@ -70,7 +75,7 @@ def stepper(subject, threads, kind=""):
     @tf.function(jit_compile=True)
     def one(x, y):
         with tf.GradientTape() as tape:
-            h = subject.network(Layers(values), x)
+            h = subject.network(Layers(values, mixed), x)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, h))
         gradients = dict(zip(values, tape.gradient(loss, list(values.values())), strict=True))
         made.assign_add(1.0)

@@ -111,15 +111,20 @@ def model(subject, channels_last=False):
     return layers, inputs
 
 
-def stepper(subject, threads, kind=""):
-    """Return a function that runs steps and returns the last loss. The kinds are "", "channels-last" and "compile"."""
+def stepper(subject, threads, kind="", mixed=""):
+    """Return a function that runs steps and returns the last loss. The kinds are "", "channels-last" and "compile".
+
+    `mixed` is the dtype of autocast, or nothing.
+    """
     t.set_num_threads(threads)
     layers, inputs = model(subject, kind == "channels-last")
     layers.training = True
     optimizer = OPTIMIZERS[subject.optimizer]([p for p in layers.parameters() if p.requires_grad], subject.rate)
 
     def forward(x, y):
-        h = subject.network(layers, x)
+        with t.autocast("cpu", t.bfloat16, enabled=bool(mixed)):
+            h = subject.network(layers, x)
+        h = h.float()
         return F.cross_entropy(h.flatten(0, -2), y.flatten()) if subject.classifies else F.mse_loss(h, y)
 
     update = optimizer.step

@@ -117,6 +117,14 @@ def _check(verbs: Any) -> None:
     verb.add_argument("program", help="a program file")
 
 
+def _add_mixed(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--mixed",
+        metavar="DTYPE",
+        help="compute products with operands of this dtype, and keep activations in it: bfloat16",
+    )
+
+
 def _compile(verbs: Any) -> None:
     verb = _verb(
         verbs,
@@ -130,11 +138,7 @@ def _compile(verbs: Any) -> None:
     _add_output(verb, "the program file to write")
     _add_dump_after(verb)
     verb.add_argument("--without", action="append", default=[], metavar="PASS", help="leave out this pass")
-    verb.add_argument(
-        "--mixed",
-        metavar="DTYPE",
-        help="round operands of products, and what the backward pass keeps of them, to this dtype: bfloat16",
-    )
+    _add_mixed(verb)
     verb.add_argument(
         "--option", action="append", default=[], metavar="PASS.NAME=VALUE", help="option of a pass; see compiler passes"
     )
@@ -196,6 +200,7 @@ def _import_onnx(verbs: Any) -> None:
     add_lora(verb)
     verb.add_argument("--batch", type=positive, metavar="N", help="the size of the first axis of the first input")
     _add_bind(verb, "the size of a symbol in the written program; 1 unless given")
+    _add_mixed(verb)
     _add_output(verb, "the program file to write")
 
 
@@ -220,6 +225,7 @@ def _import_torch(verbs: Any) -> None:
         help="prograd has the channels of images last",
     )  # fmt: skip
     _add_bind(verb, "the size of a symbol in the written program; 1 unless given")
+    _add_mixed(verb)
     add_lora(verb)
     verb.add_argument("--explain", action="store_true", help="print what cannot be imported, and write nothing")
     _add_output(verb, "the program file to write")

@@ -34,7 +34,7 @@ def import_torch(options: argparse.Namespace) -> int | None:
     program = from_torch(source, inputs, symbols=symbols, layout=options.layout)
     add_adapters(program, options.lora)
     sizes = dict.fromkeys(program.symbols, 1) | sizes_given(options.bind)
-    compiled = program.compile(mixed=None, **sizes)
+    compiled = program.compile(mixed=options.mixed, **sizes)
     compiled.save(options.output, force=options.force)
     for name in compiled.arrays:
         note(options, f"note: the weights are in {name}, which must lie beside {options.output}")

@@ -4,17 +4,18 @@
    bfloat16 copies of their operands and add in float32.
 2. Follow: a result is narrow if it comes from bfloat16 numbers. These are results of lowered ops, of pointwise ops and
    of ops with the trait `follows`, such as norms and pooling, whose large operands are narrow, and of ops that only
-   move narrow elements. A narrow tensor that has to be in memory is rounded once, by the op that makes it, and all ops read
-   the rounded one: a tensor that a lowered op reads, or that goes from the forward to the backward pass, or a product
-   that no single pointwise op takes in registers. Pointwise ops compute in float32 between a widening load and a
-   rounding store.
+   move narrow elements. A narrow tensor that has to be in memory is rounded once, by the op that makes it, and all ops
+   read the rounded one. It is a tensor that a lowered op reads, or that goes from the forward to the backward pass, or
+   a product that no single pointwise op takes in registers. Pointwise ops compute in float32 between a widening load
+   and a rounding store.
 3. Keep: all other ops stay float32: losses, softmax, reductions and statistics, updates and the states, which are the
    masters. Results that they make are not narrow. If the backward pass reads such a tensor, or a sum of it and a narrow
    one, by ops that follow, they read a rounded copy, and forward ops read the tensor.
 4. A forward op that `keep` matches, by the name of an operand or of a result, stays as it is, and so do its gradient
    ops and the ops that help to differentiate these. Results of an op that `lower` matches are narrow.
-5. Gradients of states are not narrow, nor is what a model makes after its last product, such as logits and losses. Tensors that are compared with one another are read as they are: two rounded
-   tensors may be equal where the tensors are not, and a gradient would count twice.
+5. Gradients of states are not narrow, nor is what a model makes after its last product, such as logits and losses.
+   Tensors that are compared with one another are read as they are: two rounded tensors may be equal where the tensors
+   are not, and a gradient would count twice.
 6. A copy of a state is made for each reader, and the op that widens a copy is appended for each reader, so that neither
    lives from the forward to the backward pass; `merge_identical` merges those that cost no memory.
 
@@ -234,23 +235,31 @@ class _Lowering:
             self.wide.update(op.outputs)
             self.narrow.update(op.outputs)
             return
-        if i in self.kept or op.type in CONTROL or not op.outputs or op.type == "cast":
+        if not self._may_be_narrow(i, op):
             return
         name = op.outputs[0]
-        if not self._is(name, "float32") or len(self.types[name].shape) < 2 or name in self.states:
-            return
-        if self._is_forward(i) and name not in self.feeding:
-            return
         if self._makes_narrow(i, op) and name not in self.gradients and name not in self.compared:
-            self.narrow.add(name)
-            if self._is_product(i) or not self.fresh.isdisjoint(self.block.inputs[i]):
-                self.fresh.add(name)
-            if self._has_to_be_rounded(name):
-                self._copy(name, op)
-                self.replaced.add(name)
-                self.fresh.discard(name)
+            self._note_narrow(i, name, op)
         elif self._goes_back_rounded(name):
             self._copy(name, op)
+
+    def _may_be_narrow(self, i: int, op: pb.OpDesc) -> bool:
+        """Return True for a matrix of float32 that no kept op makes, and from which the forward pass goes on."""
+        if i in self.kept or op.type in CONTROL or not op.outputs or op.type == "cast":
+            return False
+        name = op.outputs[0]
+        if not self._is(name, "float32") or len(self.types[name].shape) < 2 or name in self.states:
+            return False
+        return name in self.feeding or not self._is_forward(i)
+
+    def _note_narrow(self, i: int, name: str, op: pb.OpDesc) -> None:
+        self.narrow.add(name)
+        if self._is_product(i) or not self.fresh.isdisjoint(self.block.inputs[i]):
+            self.fresh.add(name)
+        if self._has_to_be_rounded(name):
+            self._copy(name, op)
+            self.replaced.add(name)
+            self.fresh.discard(name)
 
     def _is_product(self, i: int) -> bool:
         return self.block.op_types[i] not in CONTROL and bool(find_op(self.block.op_types[i]).traits.lowered)

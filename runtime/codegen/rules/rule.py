@@ -22,7 +22,7 @@ from runtime.codegen.machine import Target
 Expression = Callable[..., Value | tuple[Value, ...]]
 
 RULES: Final[dict[str, Rule]] = {}
-"""Lowering rules by the name of the operator, and "NAME of bfloat16" for a first operand of that dtype, if that differs.
+"""Lowering rules by the name of the operator; "NAME of bfloat16" is that for a first operand of bfloat16, if it differs.
 """
 
 ALL_DTYPES: Final = frozenset(DTYPES)

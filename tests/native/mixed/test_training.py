@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from native.mixed.random_networks import network
 
 import prograd
-from native.mixed.random_networks import network
 from runtime.engines.native.cpu import instruction_sets
 
 STEPS = 3
