@@ -107,7 +107,7 @@ def stepper(subject, threads, engine="native", mixed=""):
     """Return a function that runs a number of steps and returns the last loss."""
     run = session(subject, threads, engine, mixed=mixed)
     data = dict(zip("xy", rows(subject), strict=True))
-    events = run.events(data=data, epochs=10**6, ahead=64)
+    events = run.events(data=data, epochs=10**6, ahead=64, shuffle=False)
 
     def steps(count):
         while count:
