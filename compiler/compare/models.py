@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from compiler.build.compiled import compile_program
+from compiler.build.well_formed import well_formed
 from compiler.errors import CompileError
 from compiler.exporters.onnx.like import plain_name
 from compiler.frontends.onnx.dtypes import dtype_name
@@ -62,6 +63,7 @@ class ProgramModel:
 
     def __init__(self, path: str, sizes: Mapping[str, int], entry: str, engine: Any) -> None:
         self.path, self.engine = path, engine
+        well_formed(path)  # a run checks the blocks that run, and those as built are compared
         self.loaded = load(Path(path), engine="reference", threads=1)
         entries = {each.name: each for each in self.loaded.program.entries}
         if entry not in entries:

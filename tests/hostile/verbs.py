@@ -43,6 +43,13 @@ OPTIONS: dict[str, list[list[str]]] = {
     "compiler plan": [[], ["--budget", "100B"], ["--threads", "2", "-o", "out.pb"], ["--budget", "1KiB", "--spill"]],
     "compiler place": [["--max-time", "1"]],
     "compiler ops": [["matmul"]],
+    "compiler export": [
+        ["-o", "out.onnx"],
+        ["-o", "out.onnx", "--view", "--entry", "train"],
+        ["-o", "x.onnx", "--raw"],
+    ],
+    "compiler gradcheck": [["--elements", "1"], ["--elements", "1", "--bind", "n=2"]],
+    "compiler merge": [["-o", "out.safetensors"]],
 }
 """Ways to call a verb; the file comes before them."""
 

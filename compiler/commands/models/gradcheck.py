@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from compiler.aligned_text import columns
+from compiler.build.well_formed import well_formed
 from compiler.commands.chosen_entry import chosen_entry, sizes_given
 from compiler.commands.models.given_feeds import given_feeds
 from compiler.gradcheck.check import gradcheck as checked
@@ -17,6 +18,7 @@ from runtime.runs.run import load
 
 def gradcheck(options: argparse.Namespace) -> int | None:
     """Print a row for each parameter; exit code 1 if a gradient is wrong."""
+    well_formed(options.program)  # a run checks the blocks that run, and gradients are those of the block as built
     run = load(Path(options.program), engine="reference", threads=1)
     if options.load is not None:
         run.load(options.load)

@@ -12,6 +12,7 @@ from typing import Any
 
 from compiler.build.compiled import Compiled
 from compiler.build.program import Program
+from compiler.build.well_formed import well_formed
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
 from runtime.runs.run import Run, load
@@ -42,6 +43,7 @@ def _run(source: Any) -> Run:
     if isinstance(source, Compiled):
         return Run(source, engine="reference", threads=1)
     if isinstance(source, str | os.PathLike):
+        well_formed(os.fspath(source))  # a run checks the blocks that run, and those as built are exported
         return load(Path(source), engine="reference", threads=1)
     raise CompileError(
         f"to_onnx: a program is a path, a Program, what compile returned, or a Run, not {type(source).__name__}"
