@@ -155,3 +155,12 @@ def one_of(*words: str) -> Callable[[str], str]:
         return text
 
     return check
+
+
+def part(text: str) -> tuple[int, int]:
+    """Return the number of a part from 1 on, and that of all parts, from `3/16`."""
+    one, _, all_parts = text.partition("/")
+    numbers = [int(word) for word in (one, all_parts) if word.isascii() and word.isdecimal() and len(word) < 10]
+    if len(numbers) != 2 or not 1 <= numbers[0] <= numbers[1]:
+        raise ArgumentTypeError(f"{text!r} is no part I/N, as in 3/16")
+    return numbers[0], numbers[1]

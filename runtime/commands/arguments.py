@@ -15,6 +15,7 @@ from runtime.command_line.values import (
     duration,
     int64,
     one_of,
+    part,
     port,
     positive,
     size,
@@ -257,6 +258,8 @@ def _sweep(verbs: Any, name: str) -> None:
         "runtime sweep digits.pb --set rate=1e-4,3e-4,1e-3 --seeds 3 --jobs 2",
         "runtime sweep digits.pb --set rate=1e-3,1e-2 --set drop=0,0.5 --epochs 5 --results runs.jsonl",
         "runtime sweep digits.pb --set rate=1e-5..1e-1:log --set drop=0..0.5 --random 20 --folds 5 --jobs 2",
+        "runtime sweep digits.pb --set rate=1e-4,1e-3 --seeds 8 --part 3/16 --results parts/3.jsonl    # then:",
+        "runtime sweep digits.pb --merge parts",
     )
     what = verb.add_argument_group("what to run")
     what.add_argument(
@@ -280,7 +283,15 @@ def _sweep(verbs: Any, name: str) -> None:
         metavar="N",
         help="number of consecutive seeds, beginning with --seed; default 1",
     )
-    what.add_argument("--jobs", type=positive, default=1, metavar="N", help="number of concurrent runs; default 1")
+    what.add_argument("--jobs", type=positive, metavar="N", help="number of concurrent runs; default 1")
+    what.add_argument(
+        "--part", type=part, metavar="I/N",
+        help="make every N-th run only, beginning with the I-th, as a job of an array; --merge joins the parts",
+    )  # fmt: skip
+    what.add_argument(
+        "--scheduler", metavar="ADDRESS",
+        help="make the runs on the workers of a Dask cluster, as in tcp://host:8786; needs prograd[cluster]",
+    )  # fmt: skip
     add_length(what)
     add_how(what)
     verb.set_defaults(threads=None)  # concurrent runs share the cores
@@ -295,6 +306,10 @@ def _sweep(verbs: Any, name: str) -> None:
     )
     out = verb.add_argument_group("results")
     out.add_argument("--results", type=Path, metavar="FILE", help="write a line of JSON at the end of each run")
+    out.add_argument(
+        "--merge", type=Path, action="append", default=[], metavar="FILE",
+        help="make no run, and print the table of a file of --results, or of all .jsonl files in a folder",
+    )  # fmt: skip
     out.add_argument("--force", action="store_true", help="replace the file of --results")
     out.add_argument("--json", action="store_true", help="print these lines instead of the table")
 

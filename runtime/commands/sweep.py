@@ -19,7 +19,7 @@ from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
 from runtime.command_line.outputs import require_free
 from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
-from runtime.commands.sweeps.runs import Outcome, Trial, outcomes, trials
+from runtime.commands.sweeps.runs import Here, Outcome, Started, Trial, outcomes, trials
 from runtime.commands.sweeps.search import Bayes, Domain, Number, Range, Settings, combinations, domain_of, samples
 from runtime.commands.sweeps.seeds import groups_of, seed_table, spread
 from runtime.commands.sweeps.table import as_json, in_order, judged_by, metrics_of, table
@@ -42,6 +42,8 @@ def sweep(options: argparse.Namespace) -> int:
         require_form(options.results, ".jsonl", "results")
     program = load(options.program)
     check_settings(program)
+    if options.merge:
+        return _merge(options, program)
     domains = _domains(options, program)
     begin = program.seed if options.seed is None else options.seed
     seeds = [begin + i for i in range(options.seeds)]
@@ -55,6 +57,8 @@ def sweep(options: argparse.Namespace) -> int:
         raise UsageError(f"these are {count} runs; a sweep has at most {MOST}")
     proposed = _proposed(options, domains, begin)
     asked = trials(options.program, proposed, seeds, _passed(options), folds=options.folds)
+    if options.part:
+        asked, count = _part(options, asked, count)
     done: list[Outcome] = []
     try:
         _run(options, asked, count, done, _told(program, proposed, each))
@@ -65,6 +69,31 @@ def sweep(options: argparse.Namespace) -> int:
     failed = sum(outcome.code != 0 for outcome in done)
     fields = [("runs", len(done)), ("failed", failed), *_best(program, done, has_folds=bool(options.folds))]
     put_result(options, "FAILED" if failed else "OK", [*fields, ("wall", f"{perf_counter() - start:.3f}")])
+    return EXIT_FAILED if failed else EXIT_DONE
+
+
+def _part(options: argparse.Namespace, asked: Iterable[Trial], count: int) -> tuple[Iterable[Trial], int]:
+    """Return the runs of a part, and their number."""
+    if options.bayes:
+        raise UsageError("--bayes tries settings by the results of all earlier runs, which a --part does not have")
+    one, parts = options.part
+    return (trial for trial in asked if (trial.number - one) % parts == 0), len(range(one, count + 1, parts))
+
+
+def _merge(options: argparse.Namespace, program: pb.ProgramDesc) -> int:
+    """Print the table of runs that were made before; the code is 1 if one of them failed."""
+    from runtime.commands.sweeps.merged import merged  # few sweeps have parts
+
+    if options.choices or options.part or options.scheduler or options.results:
+        raise UsageError("--merge makes no run: it prints the table of runs that were made; leave other options out")
+    done = merged(options.merge)
+    for outcome in done if options.json else ():
+        put(json.dumps(as_json(outcome)))
+    _show(options, program, done)
+    failed = sum(outcome.code != 0 for outcome in done)
+    has_folds = any(outcome.trial.fold for outcome in done)
+    fields = [("runs", len(done)), ("failed", failed), *_best(program, done, has_folds=has_folds)]
+    put_result(options, "FAILED" if failed else "OK", fields)
     return EXIT_FAILED if failed else EXIT_DONE
 
 
@@ -132,7 +161,8 @@ def _run(
         path: Path | None = options.results
         file = None if path is None else stack.enter_context(_opened(path))
         options.interrupts.hold()  # from here on there are runs that must be ended first
-        found = stack.enter_context(closing(outcomes(asked, options.jobs, options.interrupts.check, tell)))
+        started, jobs = _started(options)
+        found = stack.enter_context(closing(outcomes(asked, jobs, options.interrupts.check, tell, started)))
         for outcome in found:
             done.append(outcome)
             line = json.dumps(as_json(outcome))
@@ -144,6 +174,17 @@ def _run(
                 options.say(f"run {outcome.trial.number}, {outcome.trial}, failed: {outcome.error}")
             elif not options.quiet:
                 options.say(f"run {outcome.trial.number}, {outcome.trial}, is done: {len(done)} of {count}")
+
+
+def _started(options: argparse.Namespace) -> tuple[Started, int]:
+    """Return the place where runs are made, and how many run there at a time."""
+    if not options.scheduler:
+        jobs = options.jobs or 1
+        return Here(jobs), jobs
+    from runtime.commands.sweeps.cluster import Cluster  # few sweeps have a cluster
+
+    cluster = Cluster(options.scheduler)
+    return cluster, options.jobs or cluster.cores
 
 
 def _domains(options: argparse.Namespace, program: pb.ProgramDesc) -> dict[str, Domain]:

@@ -255,3 +255,90 @@ def _end_of(sweep: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 def _children(number: int) -> list[str]:
     return [line for task in Path(f"/proc/{number}/task").iterdir() for line in (task / "children").read_text().split()]
+
+
+def test_parts_make_every_run_once_and_their_files_give_the_table_of_all(folder, capsys):
+    words = ["sweep", "p.pb", "--set", "rate=1e-3,1e-2,0.05", "--seeds", 1, "-q"]
+    _, whole, _ = run(capsys, *words)
+    Path("parts").mkdir()
+    for part in (1, 2):
+        code, out, _ = run(capsys, *words, "--part", f"{part}/2", "--results", f"parts/{part}.jsonl")
+        assert code == 0
+        assert fields(out[-1])["runs"] == ("2" if part == 1 else "1")
+    code, out, _ = run(capsys, "sweep", "p.pb", "--merge", "parts")
+    assert code == 0
+    assert [line.split()[:5] for line in out[:4]] == [line.split()[:5] for line in whole[:4]]
+    assert [line.split()[-1] for line in out[1:4]] == [line.split()[-1] for line in whole[1:4]]
+    assert fields(out[-1])["best"] == fields(whole[-1])["best"]
+    code, lines, _ = run(capsys, "sweep", "p.pb", "--merge", "parts/1.jsonl", "--merge", "parts/2.jsonl", "--json")
+    assert [json.loads(line)["run"] for line in lines[:3]] == [1, 2, 3]
+
+
+def test_what_cannot_be_merged_is_refused(folder, capsys):
+    def said(*words: object) -> str:
+        code, _, err = run(capsys, "sweep", "p.pb", *words)
+        assert code != 0
+        return err
+
+    assert said("--set", "rate=0.1", "--part", "3/2") == (
+        "runtime: argument --part: '3/2' is no part I/N, as in 3/16; see runtime sweep --help\n"
+    )
+    assert said("--merge", "a.jsonl", "--set", "rate=0.1") == (
+        "runtime: --merge makes no run: it prints the table of runs that were made; leave other options out\n"
+    )
+    assert said("--merge", "none.jsonl") == "runtime: none.jsonl: the file cannot be read: No such file or directory\n"
+    Path("bad.jsonl").write_text('{"run": 1}\n')
+    assert said("--merge", "bad.jsonl") == "runtime: bad.jsonl: line 1 is no run of a sweep\n"
+    Path("empty").mkdir()
+    assert said("--merge", "empty") == "runtime: there is no run in these files\n"
+    run(capsys, "sweep", "p.pb", "--set", "rate=0.1", "--results", "a.jsonl", "-q")
+    run(capsys, "sweep", "p.pb", "--set", "rate=0.2", "--results", "b.jsonl", "-q")
+    assert said("--merge", "a.jsonl", "--merge", "b.jsonl") == (
+        "runtime: run 1 of a.jsonl and that of b.jsonl are of different sweeps\n"
+    )
+
+
+CLUSTER = """
+import os, signal, sys, threading, time
+from distributed import LocalCluster
+from runtime.__main__ import main
+
+if __name__ == "__main__":
+    address = dict(host="127.0.0.1", dashboard_address=None)
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, **address) as cluster:
+        victim = next(iter(cluster.workers.values())).pid
+
+        def lose() -> None:
+            time.sleep(1.0)
+            os.kill(victim, signal.SIGKILL)
+
+        threading.Thread(target=lose, daemon=True).start()
+        place = ["--scheduler", cluster.scheduler_address]
+        code = main(["sweep", "p.pb", "--set", "rate=1e-3,1e-2,0.05,0.1", *place, "-q"])
+    sys.exit(code)
+"""
+
+
+def test_a_cluster_makes_all_runs_though_a_worker_is_lost(folder, capsys):
+    pytest.importorskip("distributed", reason="Dask is an extra")
+    _, here, _ = run(capsys, "sweep", "p.pb", "--set", "rate=1e-3,1e-2,0.05,0.1", "-q", "--threads", 1)
+    Path("cluster.py").write_text(CLUSTER)
+    done = subprocess.run([sys.executable, "cluster.py"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    out = done.stdout.splitlines()
+    assert [line.split()[:3] for line in out[:5]] == [line.split()[:3] for line in here[:5]]
+    assert [line.split()[-1] for line in out[1:5]] == [line.split()[-1] for line in here[1:5]]
+    assert fields(out[-1])["failed"] == "0"
+
+
+def test_a_scheduler_that_is_not_there_is_said(folder, capsys):
+    pytest.importorskip("distributed", reason="Dask is an extra")
+    from runtime.commands.sweeps import cluster
+
+    before, cluster.CONNECT_SECONDS = cluster.CONNECT_SECONDS, 1
+    try:
+        code, _, err = run(capsys, "sweep", "p.pb", "--set", "rate=1", "--scheduler", "tcp://127.0.0.1:1")
+    finally:
+        cluster.CONNECT_SECONDS = before
+    assert code == 2
+    assert err.startswith("runtime: --scheduler tcp://127.0.0.1:1: there is no scheduler: ")

@@ -15,9 +15,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice, product
 from queue import SimpleQueue
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 from runtime.command_line.wakeup import Wakeup
+from runtime.ranks.join import without_launcher
 from runtime.usable_cores import usable_cores
 
 Number = int | float
@@ -81,13 +82,15 @@ def outcomes(
     jobs: int,
     check: Callable[[], None] = lambda: None,
     tell: Callable[[Outcome], None] = lambda outcome: None,
+    started: Started | None = None,
 ) -> Generator[Outcome]:
     """Make the runs, `jobs` at a time, and yield their outcomes as they end; when closed early, end the current runs.
 
     A run is taken from `asked` when there is a place for it; `tell` gets each outcome before the next run is taken.
-    `check` raises Interrupted if a held signal has come; it is called after every wait for runs.
+    `check` raises Interrupted if a held signal has come; it is called after every wait for runs. `started` is the
+    place where they run, by default this machine.
     """
-    started = _Started(jobs)
+    started = started or Here(jobs)
     futures: list[Future[Outcome | None]] = []
     left = iter(asked)
     with Wakeup() as wakeup, ThreadPoolExecutor(jobs) as pool:
@@ -142,8 +145,20 @@ class _Ends:
         return self._ended.get()
 
 
-class _Started:
-    """The processes that are running."""
+class Started(Protocol):
+    """A place where runs are made."""
+
+    def run(self, trial: Trial) -> Outcome | None:
+        """Make a run and wait for its end; return None if the sweep is over. Threads call it."""
+        ...
+
+    def end(self, *, kill: bool = False) -> None:
+        """Start no more runs, and end those that are running."""
+        ...
+
+
+class Here:
+    """The processes that are running on this machine."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
@@ -165,7 +180,7 @@ class _Started:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=os.environ | {"PYTHONUTF8": "1"},
+                env=without_launcher(os.environ) | {"PYTHONUTF8": "1"},
                 text=True,
             )
             self._processes.add(process)
@@ -173,7 +188,7 @@ class _Started:
             out, said = process.communicate()
         with self._lock:
             self._processes.discard(process)
-        return None if self._over else _outcome(trial, process.returncode, out, said)
+        return None if self._over else outcome_of(trial, process.returncode, out, said)
 
     def end(self, *, kill: bool = False) -> None:
         """Start no more runs, and end those that are running."""
@@ -186,7 +201,8 @@ class _Started:
                     process.terminate()
 
 
-def _outcome(trial: Trial, code: int, out: str, said: str) -> Outcome:
+def outcome_of(trial: Trial, code: int, out: str, said: str) -> Outcome:
+    """Return the end of a run by its exit code and what it printed on stdout and stderr."""
     last = out.splitlines()[-1:] or [""]
     verdict, *words = last[0].split(" ")
     fields = dict(word.split("=", 1) for word in words if "=" in word) if verdict in ("OK", "FAILED") else {}

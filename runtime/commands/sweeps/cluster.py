@@ -1,0 +1,82 @@
+"""The runs of a sweep on the workers of a Dask cluster, each a process of `runtime execute` there.
+
+Dask gives the run of a worker that was lost to another one. Workers need prograd, the program and its files, under the
+same names as here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+from runtime.commands.sweeps.runs import Outcome, Trial, outcome_of
+from runtime.errors import DataError, UsageError
+from runtime.extras import extra
+from runtime.ranks.join import without_launcher
+
+CONNECT_SECONDS: Final = 10
+"""Seconds after which a scheduler that does not answer is an error."""
+
+
+class Cluster:
+    """The workers of a scheduler; see `runtime.commands.sweeps.runs.Started`.
+
+    Attributes:
+        cores: number of threads of all workers, and so of concurrent runs.
+    """
+
+    def __init__(self, address: str) -> None:
+        """Connect; raise UsageError if there is no scheduler at this address, or if it has no workers."""
+        distributed = extra("distributed", "cluster", "--scheduler")
+        try:
+            self._client = distributed.Client(address, timeout=CONNECT_SECONDS)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise UsageError(f"--scheduler {address}: there is no scheduler: {error}") from None
+        self.cores: int = sum(self._client.nthreads().values())
+        self._futures: set[Any] = set()
+        self._over = False
+        if not self.cores:
+            raise UsageError(f"--scheduler {address}: the cluster has no workers yet")
+
+    def run(self, trial: Trial) -> Outcome | None:
+        """Make a run on a worker; return None if the sweep is over."""
+        if self._over:
+            return None
+        future = self._client.submit(make_run, os.getcwd(), trial.words, pure=False)
+        self._futures.add(future)
+        try:
+            code, out, said = future.result()
+        except Exception as error:
+            if self._over:
+                return None
+            return Outcome(trial, 1, {}, f"the cluster lost the run: {error}")
+        finally:
+            self._futures.discard(future)
+        return outcome_of(trial, code, out, said)
+
+    def end(self, *, kill: bool = False) -> None:
+        """Start no more runs; those that workers have begun go on there."""
+        del kill
+        self._over = True
+        for future in list(self._futures):
+            future.cancel()
+
+
+def make_run(folder: str, words: Sequence[str]) -> tuple[int, str, str]:
+    """Make a run on a worker; return its exit code, and what it printed on stdout and stderr."""
+    if not os.path.isdir(folder):
+        raise DataError(f"a worker has no folder {folder}")
+    threads = [] if "--threads" in words else ["--threads", "1"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "runtime", *words, *threads, "-q"],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=without_launcher(os.environ) | {"PYTHONUTF8": "1"},
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
