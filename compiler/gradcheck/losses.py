@@ -50,7 +50,10 @@ def _seeds(block: pb.BlockDesc, makers: dict[str, pb.OpDesc]) -> dict[str, str]:
     return {
         tensor.name: tensor.gradient_of
         for tensor in block.tensors
-        if tensor.gradient_of and not type_of(tensor).shape and makers[tensor.name].type == "full"
+        if tensor.gradient_of
+        and tensor.name in makers
+        and not type_of(tensor).shape
+        and makers[tensor.name].type == "full"
     }
 
 
