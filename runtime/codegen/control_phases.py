@@ -2,8 +2,8 @@
 
 1. The next iteration reads a carry where this one has written it: in a row of an output, in the output itself if it is
    updated in place, or in one of two buffers.
-2. Iterations of a scan without carries may be shared by threads. Each thread has a copy of the block with memory and
-   tables of its own. A chunk is a range of iterations; a round of chunks takes some milliseconds.
+2. Iterations of a scan whose carries only count may be shared by threads. Each thread has a copy of the block with
+   memory and tables of its own. A chunk is a range of iterations; a round of chunks takes some milliseconds.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from runtime.codegen.costs import MAX_COMBINED_LOOP_CYCLES
 from runtime.codegen.lowering.chunks import Chunk, ItemRange, split_items
 from runtime.codegen.lowering.control import (
     copies_of_block,
+    counter_bytes,
     cycles_of,
     iterations_of,
     iterations_of_a_round,
@@ -162,7 +163,7 @@ class ControlOp:
         return self._shared_loop(copies) if copies > 1 else self._sequential_loop()
 
     def _shared_loop(self, copies: int) -> list[Phase]:
-        """Return the phases of a scan without carries whose iterations threads share.
+        """Return the phases of a scan whose iterations threads share.
 
         They are begin | prepack | test | chunks of a round | next | copy of the block for each thread.
         """
@@ -173,9 +174,10 @@ class ControlOp:
         rows: list[int] = []
         phases: list[Phase] = []
         packing: list[Phase] = []
+        counters, end = self._counters(trips, begin)
         for copy in range(copies):
             rows.append(code.word())
-            member, block = self._copy_of_block(rows[-1], copy, begin)
+            member, block = self._copy_of_block(rows[-1], copy, counters, begin)
             packing = packing or code.packing(member)
             phases += block
         size = iterations_of_a_round(self._around.block, self.desc)
@@ -189,20 +191,42 @@ class ControlOp:
         price = Action(PAUSE, cycles, c=size * cycles_of(body), d=int(self._may_take_long(body)))
         onward = [Action(ADD, count, c=size), Action(ADD, row, c=step * size), Action(JUMP, c=-2), price]
         test = [Action(JUMP_IF_DONE, count, trips, 3 + len(phases))]
-        return [begin, *packing, test, chunks, onward, *phases]
+        return [begin, *packing, test, chunks, onward, *phases, end]
 
-    def _copy_of_block(self, row: int, copy: int, begin: list[Action]) -> tuple[TabledBlock, list[Phase]]:
+    def _counters(self, trips: int, begin: list[Action]) -> tuple[list[int], list[Action]]:
+        """Return the words with the first numbers of the carries, which count, and the actions that store the last."""
+        code, end = self._code, list[Action]()
+        counters = [code.word() for _ in range(self._carries)]
+        for j, counter in enumerate(counters):
+            last = code.word()
+            begin.append(Action(LOAD, counter, self._inputs[self._first + j]))
+            end += [Action(ROW, last, counter, 1, trips), Action(STORE, self._outputs[j], last)]
+        return counters, end
+
+    def _copy_of_block(
+        self, row: int, copy: int, counters: Sequence[int], begin: list[Action]
+    ) -> tuple[TabledBlock, list[Phase]]:
         """Return a copy of the block and its phases for the row in a word; add to `begin` what no iteration changes."""
         code, body = self._code, self._bodies[0]
-        stacked, given = [code.word() for _ in self._outputs], [code.word() for _ in range(self._rows)]
-        shared = self._inputs[self._first + self._rows :]
-        words = self._arguments(0, dict(enumerate([*given, *shared])))
-        words |= {root: stacked[number] for root, number in results_of(body).direct.items()}
+        stacked, given = [code.word() for _ in self._stacked_bytes], [code.word() for _ in range(self._rows)]
+        shared = self._inputs[self._first + self._carries + self._rows :]
+        counted: list[Action] = []
+        read: list[int] = []
+        written: list[int] = []
+        for j, counter in enumerate(counters):
+            at = self._around.arena + self._memory.spare[j] + copy * counter_bytes(1)
+            number = code.word()
+            read.append(code.word(ARENA, at))
+            written.append(code.word(ARENA, at + counter_bytes(1) // 2))
+            counted += [Action(ROW, number, counter, 1, row), Action(STORE, read[-1], number)]
+        words = self._arguments(0, dict(enumerate([*read, *given, *shared])))
+        targets = [*written, *stacked]
+        words |= {root: targets[number] for root, number in results_of(body).direct.items()}
         member, phases = code.body(self._around, self._i, 0, words, copy)
-        copies = self._copies(member, stacked)
+        copies = self._copies(member, targets)
         begin += [link.action for link in member.links if link.source in shared]
         links = [link.action for link in member.links if link.source not in shared]
-        return member, [[*self._row_actions(stacked, given, row), *links], *phases, copies]
+        return member, [[*self._row_actions(stacked, given, row), *counted, *links], *phases, copies]
 
     def _row_actions(self, stacked: Sequence[int], given: Sequence[int], row: int) -> list[Action]:
         """Return the actions that set the addresses of the rows of outputs and operands."""

@@ -1,4 +1,4 @@
-"""Scans without carries, whose iterations threads share: equal bits on one thread, on two and on three."""
+"""Scans whose iterations are independent, which threads share: equal bits on one thread, on two and on three."""
 
 from __future__ import annotations
 
@@ -59,12 +59,24 @@ def with_a_map(row: Value, w: Value) -> Value:
     return ops.map(lambda r: ops.cumsum(r, axis=0) * w[1], row)
 
 
+def with_random_numbers(row: Value, w: Value) -> Value:
+    drawn = ops.dropout(ops.cumsum(row, axis=0), ratio=0.5) + ops.uniform.on(row)(shape=row.shape)
+    return ops.cumsum(drawn * ops.normal.on(row)(shape=(64,)), axis=0) * w[2]
+
+
+def with_random_numbers_inside(row: Value, w: Value) -> Value:
+    _, rows = ops.scan(lambda c, r: (c, ops.dropout(r, ratio=0.5) * w[0]), row[0], row)
+    return ops.cumsum(rows, axis=0)
+
+
 CASES: dict[str, Callable[[Value, Value], Value]] = {
     "products and reductions": normalised,
     "a scan inside": with_a_scan,
     "a condition inside": with_a_condition,
     "a bounded loop inside": with_a_bounded_loop,
     "a map inside": with_a_map,
+    "random numbers": with_random_numbers,
+    "random numbers in a scan inside": with_random_numbers_inside,
 }
 
 

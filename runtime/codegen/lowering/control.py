@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
-from prograd_proto import attributes_of
+from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks.control import COND, SCAN, WHILE, Layout, layout_of
 from runtime.codegen.costs import (
@@ -22,7 +22,12 @@ from runtime.codegen.costs import (
 )
 from runtime.codegen.lowering.in_place import may_overwrite, overwrites_argument
 from runtime.codegen.lowering.lowered_block import LoweredBlock
+from runtime.codegen.lowering.nodes import Nodes
 from runtime.codegen.lowering.phases import NEGLIGIBLE_BYTES
+from runtime.constants import constant_array
+from runtime.placement.alignment import ALIGNMENT
+
+COUNTER: Final = TensorType("int64", ())
 
 MIN_SHARED_ITERATIONS: Final = 4
 """Least iterations for each thread that shares a loop: with fewer, one thread waits long for another."""
@@ -118,11 +123,12 @@ def shared_arguments(block: LoweredBlock) -> set[str]:
 def copies_of_block(block: LoweredBlock, op: pb.OpDesc) -> int:
     """Return the number of copies of the block of an op: one for each thread that shares its iterations, else one.
 
-    Threads share iterations that are independent of each other, if there are at least `MIN_SHARED_ITERATIONS` for each
-    of them and the copies take little memory beside the rows. Longer iterations are shared group by group.
+    Threads share iterations that depend on each other by a counter alone, if there are at least
+    `MIN_SHARED_ITERATIONS` for each of them and the copies take little memory beside the rows. Longer iterations are
+    shared group by group.
     """
     threads, body = block.threads, block.bodies[op.id][-1]
-    if threads == 1 or op.type != SCAN or operand_layout(op).carries or not _can_be_shared(body):
+    if threads == 1 or op.type != SCAN or not _only_counts(op, body) or not _can_be_shared(body):
         return 1
     cycles, least = cycles_of(body), threads * MIN_SHARED_ITERATIONS
     length = iterations_of(op.type, attributes_of(op))
@@ -139,6 +145,29 @@ def iterations_of_a_round(block: LoweredBlock, op: pb.OpDesc) -> int:
     most = MAX_CYCLES_BETWEEN_SIGNALS // cycles_of(block.bodies[op.id][-1])
     rounds = -(-length // min(most, length))
     return -(-length // rounds)
+
+
+def _only_counts(op: pb.OpDesc, body: LoweredBlock) -> bool:
+    """Return True if each carry of a scan is an integer to which an iteration adds 1, as that of random ops."""
+    carries, nodes = operand_layout(op).carries, body.nodes
+    if carries and attributes_of(op)["reverse"]:
+        return False
+    maker = {name: inner for inner in body.desc.ops for name in inner.outputs}
+    argument = {p.argument: p.tensor for p in body.desc.parameters}
+    return all(_counts(maker.get(body.desc.results[j]), argument.get(j), nodes) for j in range(carries))
+
+
+def _counts(op: pb.OpDesc | None, carry: str | None, nodes: Nodes) -> bool:
+    """Return True if an op adds 1 to a carry of one int64."""
+    if op is None or carry is None or op.type != "add" or carry not in op.inputs or nodes.types[carry] != COUNTER:
+        return False
+    [other] = [name for name in op.inputs if name != carry] or [""]
+    return other in nodes.constants and constant_array(nodes.constants[other].attributes[0].tensor_value).item() == 1
+
+
+def counter_bytes(copies: int) -> int:
+    """Return the bytes of a counter in all copies of a block: each reads it in one cache line and writes another."""
+    return copies * 2 * ALIGNMENT
 
 
 def _can_be_shared(body: LoweredBlock) -> bool:

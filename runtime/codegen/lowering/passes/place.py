@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from runtime.codegen.lowering.control import copies_of_block, results_of, spare_carries
+from runtime.codegen.lowering.control import copies_of_block, counter_bytes, results_of, spare_carries
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.memory import BodyMemory, Memory, body_name, scratch_names
@@ -83,16 +83,19 @@ def _sizes_of_bodies(block: LoweredBlock, op: int) -> dict[str, int]:
     sizes = {body_name(op, "arena"): copies * max(aligned(body.memory.arena_bytes) for body in bodies)}
     sizes |= {body_name(op, f"packed {i}"): body.memory.packed_bytes for i, body in enumerate(bodies)}
     body = bodies[-1]
+    if copies > 1:
+        return sizes | {body_name(op, f"spare {j}"): counter_bytes(copies) for j in range(results_of(body).carries)}
     spare = {j: body.nodes.types[body.desc.results[j]].nbytes for j in spare_carries(body)}
     return sizes | {body_name(op, f"spare {j}"): size for j, size in spare.items()}
 
 
 def _body_memory(block: LoweredBlock, op: int, offsets: Mapping[str, int]) -> BodyMemory:
     bodies = block.bodies[op]
+    carries = range(results_of(bodies[-1]).carries)
     return BodyMemory(
         offsets.get(body_name(op, "arena"), 0),
         tuple(offsets.get(body_name(op, f"packed {i}"), 0) for i in range(len(bodies))),
-        {j: offsets.get(body_name(op, f"spare {j}"), 0) for j in spare_carries(bodies[-1])},
+        {j: offsets[body_name(op, f"spare {j}")] for j in carries if body_name(op, f"spare {j}") in offsets},
     )
 
 
