@@ -7,8 +7,11 @@ not.
 
 from __future__ import annotations
 
+import os
 from _thread import allocate_lock, start_new_thread
 from threading import Event
+from typing import Final
+from weakref import WeakSet
 
 from runtime.engines.native.driver import Driver
 
@@ -78,8 +81,13 @@ class _Helper:
     """
 
     def __init__(self, number: int) -> None:
-        self.called = False
         self._number = number
+        self.reset()
+        _ALL.add(self)
+
+    def reset(self) -> None:
+        """Begin without a thread: at first, and in a child of `fork`, which has none."""
+        self.called = False
         self._driver: Driver | None = None
         self._runs = self._is_closed = False
         self._sleeps = True
@@ -134,3 +142,15 @@ class _Helper:
             driver.help(self._number)
             self._sleeps = True
             again = self.called
+
+
+_ALL: Final = WeakSet[_Helper]()
+
+
+def _reset_all() -> None:
+    for helper in _ALL:
+        helper.reset()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_all)

@@ -1,5 +1,6 @@
 """The driver: every chunk is done once in its phase, whoever does it, and helpers come and go."""
 
+import os
 import signal
 import sys
 import time
@@ -188,3 +189,34 @@ def test_an_alarm_at_any_moment_leaves_helpers_that_work(monkeypatch: pytest.Mon
     assert rung > 5
     assert not unraisable
     assert soon(lambda: count_threads() == before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_child_of_fork_starts_helpers_of_its_own_and_ends():
+    driver, words = counting(3, [[(i, i + 1) for i in range(UNITS)]])
+    helpers, count = Helpers(2), settled_count()
+    with helpers.helping(driver):
+        driver.drive(0, 1)
+    assert soon(lambda: count_threads() == count + 2)
+    child = os.fork()
+    if not child:
+        before = count_threads()
+        words[...] = 0
+        with helpers.helping(driver):
+            driver.drive(0, 1)
+        helps = soon(lambda: count_threads() == before + 2) and words.tolist() == expected(1).tolist()
+        helpers.close()
+        os._exit(0 if helps else 1)
+    done = (0, 0)
+
+    def is_over() -> bool:
+        nonlocal done
+        done = os.waitpid(child, os.WNOHANG)
+        return done[0] == child
+
+    if not soon(is_over):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    helpers.close()
+    assert done == (child, 0)
