@@ -10,5 +10,8 @@ docs/training.md has examples of callbacks of your own.
 from runtime.runs.watching.callbacks import Callback as Callback
 from runtime.runs.watching.callbacks import EarlyStopping as EarlyStopping
 from runtime.runs.watching.callbacks import ReduceOnPlateau as ReduceOnPlateau
+from runtime.sinks.logger import MlflowLogger as MlflowLogger
+from runtime.sinks.logger import TensorBoardLogger as TensorBoardLogger
+from runtime.sinks.logger import WandbLogger as WandbLogger
 
-__all__ = ["Callback", "EarlyStopping", "ReduceOnPlateau"]
+__all__ = ["Callback", "EarlyStopping", "MlflowLogger", "ReduceOnPlateau", "TensorBoardLogger", "WandbLogger"]

@@ -30,7 +30,7 @@ entries         entries with their bindings and feeds
 errors          errors of a run
 extras          packages that only some commands need
 
-check, step, placement, memory, codegen, engines, ranks, runs, rows, files, serving, pictures, commands and
+check, step, placement, memory, codegen, engines, ranks, runs, rows, files, serving, pictures, sinks, commands and
 command_line are packages.
 """
 

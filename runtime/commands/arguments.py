@@ -162,7 +162,13 @@ def _replay(verbs: Any, name: str) -> None:
         checkpoint=None, every=None, keep=3, keep_best=None, fold=None, resume=False, retarget_schedule=False
     )
     verb.set_defaults(change_settings=False, change_data=False)
-    verb.set_defaults(metrics=None, tensorboard=None, trace=None, record=None, check_nan=False, reproduce=None)
+    verb.set_defaults(metrics=None, tensorboard=None, mlflow=None, wandb=None)
+    verb.set_defaults(
+        trace=None,
+        record=None,
+        check_nan=False,
+        reproduce=None,
+    )
     verb.set_defaults(out=None, id=None)
 
 

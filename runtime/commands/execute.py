@@ -42,7 +42,8 @@ from runtime.runs.untrained import computes_with_initial_values
 if TYPE_CHECKING:
     from runtime.commands.reports.metrics_file import MetricsFile
     from runtime.commands.reports.watched import Watch
-    from runtime.pictures.tensorboard import TensorBoardFolder
+    from runtime.sinks.opened import OpenSinks
+    from runtime.sinks.sink import Sink
 
 Between = Callable[[], None]
 Fields = list[tuple[str, object]]
@@ -53,6 +54,13 @@ NOT_INSTALLED: Final = (
     'pip install "prograd[native]"'
 )
 """Note of a training without the package that the native engine needs; docs/native-measurements.md has the figures."""
+
+
+OF_TRAINING: Final = (
+    *("steps", "epochs", "fold", "checkpoint", "resume"),
+    *("metrics", "tensorboard", "mlflow", "wandb", "watch"),
+)
+"""Options that only a training has."""
 
 
 class Performed(NamedTuple):
@@ -177,7 +185,7 @@ def _train(
     """Train, and return the fetches of the last step and the fields of the result."""
     file = _metrics_file(options, run, entry)
     watch = _watch(options, run, entry)
-    board = _tensorboard(options)
+    asked = _sinks(options)
     try:
         events = run.events(
             between=between,
@@ -204,13 +212,11 @@ def _train(
         if file is not None:
             _open_metrics(file, options, run, entry)
             stack.callback(file.close)
-        if board is not None:
-            board.open(run.position.steps, force=options.force or options.resume)
-            stack.callback(board.close)
+        sinks = _opened(asked, options, run, entry, stack)
         options.interrupts.hold(overtime.ask)  # nothing was begun until here
         overtime.hold(keeps=options.checkpoint is not None)
         for event in events:
-            _write(event, [] if watch is None else list(watch.after(event)), file, board)
+            _write(event, [] if watch is None else list(watch.after(event)), file, sinks)
             progress.show(event)
     except Interrupted as stop:
         raise Interrupted(stop.number, _interrupted(options, run.position.steps)) from None
@@ -235,7 +241,7 @@ def _run_over(
     between: Between,
 ) -> tuple[dict[str, Array], Fields]:
     """Run an entry that does not train over rows; return its fetches and the fields of the result."""
-    for option in ("steps", "epochs", "fold", "checkpoint", "metrics", "tensorboard", "watch", "resume"):
+    for option in OF_TRAINING:
         if getattr(options, option):
             raise UsageError(f"--{option} belongs to training, and the entry {entry!r} does not train")
     if feeds:
@@ -456,21 +462,27 @@ def _watch(options: argparse.Namespace, run: Run, entry: str) -> Watch | None:
     return watch
 
 
-def _tensorboard(options: argparse.Namespace) -> TensorBoardFolder | None:
-    if options.tensorboard is None:
+def _sinks(options: argparse.Namespace) -> list[Sink]:
+    if options.tensorboard is None and options.mlflow is None and options.wandb is None:
+        return []
+    from runtime.sinks.opened import sinks_of  # few commands need it
+
+    return sinks_of(options)
+
+
+def _opened(sinks: list[Sink], options: argparse.Namespace, run: Run, entry: str, stack: ExitStack) -> OpenSinks | None:
+    if not sinks:
         return None
-    from runtime.pictures.tensorboard import TensorBoardFolder  # few commands need it
+    from runtime.sinks.opened import OpenSinks
 
-    return TensorBoardFolder(options.tensorboard)
+    return stack.enter_context(OpenSinks(sinks, run, entry, force=options.force or options.resume))
 
 
-def _write(
-    event: Event, more: list[Mapping[str, object]], file: MetricsFile | None, board: TensorBoardFolder | None
-) -> None:
+def _write(event: Event, more: list[Mapping[str, object]], file: MetricsFile | None, sinks: OpenSinks | None) -> None:
     if file is not None:
         file.write(event, more)
-    if board is not None:
-        board.write(event, more)
+    if sinks is not None:
+        sinks.write(event, more)
 
 
 def _open_metrics(file: MetricsFile, options: argparse.Namespace, run: Run, entry: str) -> None:

@@ -198,6 +198,10 @@ def add_files(verb: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write metrics of each step and epoch to an event file for TensorBoard",
     )
+    files.add_argument(
+        "--mlflow", metavar="URI", help="write them to a server or database of MLflow, as sqlite:///mlflow.db"
+    )
+    files.add_argument("--wandb", metavar="PROJECT", help="write them to a project of Weights & Biases")
     files.add_argument("--trace", type=Path, metavar="FILE", help="write the time of each op, for chrome://tracing")
     files.add_argument(
         "--record",

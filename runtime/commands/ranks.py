@@ -26,10 +26,23 @@ from runtime.rows.rows import Rows
 from runtime.runs.interrupts import Interrupted
 from runtime.runs.run import Run
 
-OF_RANK_0: Final = ("metrics", "tensorboard", "record", "trace", "save", "reproduce")
+OF_RANK_0: Final = ("metrics", "tensorboard", "mlflow", "wandb", "record", "trace", "save", "reproduce")
 """Options for files that rank 0 alone writes."""
 
-RUN_OPTIONS: Final = ("entry", "steps", "epochs", "split", "every", "check_nan", "fetch", "expect", "resume", "watch")
+RUN_OPTIONS: Final = (
+    "entry",
+    "steps",
+    "epochs",
+    "split",
+    "fold",
+    "every",
+    "keep_best",
+    "check_nan",
+    "fetch",
+    "expect",
+    "resume",
+    "watch",
+)
 """Options that must be equal on all ranks."""
 
 SECONDS_BEHIND: Final = 0.3

@@ -3,5 +3,4 @@
 reports      the files of `execute --metrics`, read back: curves by run and metric
 drawings     curves, matrices and ROC curves on one page
 pages        a page as SVG, PNG or HTML
-tensorboard  every step and epoch, as events for TensorBoard
 """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from runtime.errors import UsageError
-from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, StepEnd
+from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
 
 if TYPE_CHECKING:
     from runtime.runs.run import Run
@@ -31,6 +31,9 @@ class Callback:
 
     def on_train_begin(self) -> None:
         """Do something before the first step."""
+
+    def on_event(self, event: Event) -> None:
+        """Do something at any event, before the method of its kind; the states may be ahead of that of a step."""
 
     def on_step_end(self, event: StepEnd) -> None:
         """Do something after a step; the states are those after this step."""

@@ -74,6 +74,8 @@ def with_calls(run: Run, callbacks: Sequence[object], events: Generator[Event]) 
 
 
 def _call(run: Run, callback: Callback, event: Event) -> None:
+    if type(callback).on_event is not Callback.on_event:
+        _called(run, callback, "on_event", lambda: callback.on_event(event))
     match event:
         case StepEnd():
             _called(run, callback, "on_step_end", lambda: callback.on_step_end(event))

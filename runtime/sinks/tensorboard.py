@@ -12,10 +12,12 @@ from pathlib import Path
 from time import time
 from typing import Any, Final
 
+from prograd_proto.wording import as_asked
 from runtime.errors import UsageError
 from runtime.extras import extra
 from runtime.files.output import unwritable
-from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event
+from runtime.runs.events import CheckpointWritten, Event
+from runtime.sinks.sink import About, tagged
 
 FILES: Final = "events.out.tfevents.*"
 
@@ -30,7 +32,7 @@ class TensorBoardFolder:
         self._folder = folder
         self._file: Any = None
 
-    def open(self, done: int, *, force: bool) -> None:
+    def open(self, about: About, done: int, *, force: bool) -> None:
         """Begin a file for the events after step `done`.
 
         Raises UsageError if a new run finds the files of another run and `force` is False, and errors as `unwritable`
@@ -38,7 +40,8 @@ class TensorBoardFolder:
         """
         old = sorted(self._folder.glob(FILES))
         if old and not done and not force:
-            raise UsageError(f"{self._folder}: the folder has events of another run; --force removes them")
+            how = as_asked("--force", "force=True")
+            raise UsageError(f"{self._folder}: the folder has events of another run; {how} removes them")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             for path in old if not done else ():
@@ -53,19 +56,12 @@ class TensorBoardFolder:
     def write(self, event: Event, more: Iterable[Mapping[str, Any]]) -> None:
         """Append the metrics of an event, and the histograms after it."""
         if not isinstance(event, CheckpointWritten):
-            of = (
-                event.split
-                if isinstance(event, EvaluationEnd)
-                else "epochs"
-                if isinstance(event, EpochEnd)
-                else "steps"
-            )
-            for name, value in event.metrics.items():
-                self._write(step=event.step, summary=self._summary.scalar(f"{of}/{name}", value))
+            for name, value in tagged(event).items():
+                self._write(step=event.step, summary=self._summary.scalar(name, value))
             for values in more:
                 self._write(step=event.step, summary=self._histogram(**values))
 
-    def close(self) -> None:
+    def close(self, *, failed: bool = False) -> None:
         """Flush everything to the disk."""
         if self._file is not None:
             file, self._file = self._file, None
