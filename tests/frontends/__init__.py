@@ -5,6 +5,7 @@ census       compares many networks; census_page is the page of them
 configurations  small configurations of networks of transformers
 double       modules in float64 throughout
 measured     a row of the census
+exported_to_onnx  seeded modules, and their files by both ONNX exporters of PyTorch
 networks     modules of three packages in small sizes, with seeded weights and without dropout
 steps        compares states after steps of optimizers
 written      modules as users write them

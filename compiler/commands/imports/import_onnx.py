@@ -7,6 +7,7 @@ import fnmatch
 import re
 from typing import Any
 
+from compiler.aligned_text import columns
 from compiler.build.program import Program
 from compiler.commands.chosen_entry import sizes_given
 from compiler.commands.models.lora_words import add_adapters
@@ -37,9 +38,11 @@ def import_onnx(options: argparse.Namespace) -> int | None:
         table = from_onnx(options.source, inputs, dims=dims, constants=constants, explain=True)
         put(str(table))
         return 1 if table.rows else None
-    program = from_onnx(options.source, inputs, dims=dims, constants=constants)
+    program = from_onnx(options.source, inputs, dims=dims, constants=constants, tie=options.tie, untie=options.untie)
     add_adapters(program, options.lora)
     _append_training(program, options)
+    if options.names:
+        put(_names(program))
     for text in program.notes_of_import:
         note(options, f"note: {text}")
     sizes = dict.fromkeys(program.symbols, 1) | _batch(program, options) | sizes_given(options.bind)
@@ -50,6 +53,18 @@ def import_onnx(options: argparse.Namespace) -> int | None:
     states = sum(bool(state.imported.names) for state in compiled.desc.states)
     put_result(options, "OK", [("states", str(states)), ("program_sha256", compiled.sha256)])
     return None
+
+
+def _names(program: Program) -> str:
+    """Return a row for each weight of the file: its name, its shape, whether it is trained, and why."""
+    trained = {name for name, state in program.states.items() if state.kind == pb.STATE_KIND_PARAMETER}
+    rows: list[tuple[str, ...]] = []
+    for own, state in program.states.items():
+        for tensor in program.tensors_of_file:
+            if tensor.name in state.imported.names:
+                shape = "x".join(map(str, tensor.shape)) or "scalar"
+                rows.append((tensor.name, own, shape, "yes" if own in trained else "no", tensor.reason))
+    return "\n".join(columns(("in the file", "in the program", "shape", "trained", "why"), rows))
 
 
 def _append_training(program: Program, options: argparse.Namespace) -> None:

@@ -16,4 +16,8 @@ DTYPES: Final = {
 
 def dtype_name(onnx: Any, number: int) -> str:
     """Return the name of an element type."""
-    return {v: k for k, v in DTYPES.items()}.get(number) or onnx.TensorProto.DataType.Name(number).lower()
+    known = {v: k for k, v in DTYPES.items()}.get(number)
+    if known is not None:
+        return known
+    names = {v: k for k, v in onnx.TensorProto.DataType.items()}
+    return names.get(number, f"an element type of number {number}").lower()

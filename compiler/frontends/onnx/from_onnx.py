@@ -13,6 +13,7 @@ from typing import Any, Literal, overload
 
 from compiler.build.program import Program
 from compiler.errors import CompileError
+from compiler.frontends.onnx import ties
 from compiler.frontends.onnx.import_graph import Import
 from compiler.frontends.onnx.reading import Tensors, checked, package, read
 from compiler.frontends.report import Table, told
@@ -30,6 +31,8 @@ def from_onnx(
     constants: Mapping[str, Any] | None = None,
     name: str | None = None,
     seed: int = 0,
+    tie: bool = False,
+    untie: bool = False,
     explain: Literal[False] = False,
 ) -> Program: ...
 
@@ -43,6 +46,8 @@ def from_onnx(
     constants: Mapping[str, Any] | None = None,
     name: str | None = None,
     seed: int = 0,
+    tie: bool = False,
+    untie: bool = False,
     explain: Literal[True],
 ) -> Table: ...
 
@@ -55,6 +60,8 @@ def from_onnx(
     constants: Mapping[str, Any] | None = None,
     name: str | None = None,
     seed: int = 0,
+    tie: bool = False,
+    untie: bool = False,
     explain: bool = False,
 ) -> Program | Table:
     """Return a program that computes what an ONNX file computes, with its weights as initial values.
@@ -71,6 +78,8 @@ def from_onnx(
         constants: values of inputs that have to be known while importing, such as shapes.
         name: name of the program, by default that of the file.
         seed: seed of the program.
+        tie: make matrices that are copies of others, or transposed copies, one parameter again.
+        untie: give each node its own copy of a weight that several read, as before an exporter merged equal ones.
         explain: return the table of what cannot be imported, and no program.
 
     Raises CompileError for a file that is not well formed, or with operators that prograd lacks: all of them at once.
@@ -83,9 +92,18 @@ def from_onnx(
         model, folder = read(path), Path(path).parent
     else:
         raise CompileError(f"from_onnx: {source!r} is neither a path nor an onnx.ModelProto")
+    tensors = Tensors(path, folder)
+    if tie or untie:
+        edited = onnx.ModelProto()
+        edited.CopyFrom(model)
+        model = edited
+    if untie:
+        ties.untie(model.graph)
+    if tie:
+        ties.tie(onnx, model.graph, tensors)
     title = name or re.sub(r"\W", "_", Path(path).stem if folder is not None else model.graph.name) or "model"
     program = Program(title, seed=seed)
-    imported = Import(program, model, Tensors(path, folder), inputs or {}, dims or {}, constants or {})
+    imported = Import(program, model, tensors, inputs or {}, dims or {}, constants or {})
     results = imported.outputs()
     if explain:
         return Table(imported.problems)

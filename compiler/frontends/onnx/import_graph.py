@@ -242,7 +242,8 @@ class Import:
         if users:
             count = sum(users.values())
             self.notes.append(
-                f"the exporter merged {count} parameters with others of equal values, so training ties them; {cure}"
+                f"the exporter merged {count} parameters with others of equal values, so training ties them; {cure}, "
+                "or untie them by --untie"
             )
         quantised = sum(node.op_type == "DequantizeLinear" for node in self.graph.node)
         if quantised:
@@ -263,7 +264,7 @@ class Import:
             if other is not None and other < name:
                 self.notes.append(
                     f"{name!r} is the transposed copy of {other!r}, which were one tied parameter in the module, and "
-                    f"training unties them; {cure}"
+                    f"training unties them; {cure}, or tie them by --tie"
                 )
 
 

@@ -54,6 +54,7 @@ def checked(model: Any, path: str) -> Any:
     onnx = package()
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise CompileError(f"{path}: this is not an ONNX file: it has no graph")
+    _require_text(model, path)
     _require_versions(onnx, model, path)
     _require_depth(model.graph, path, 0)
     for function in model.functions:
@@ -68,6 +69,28 @@ def checked(model: Any, path: str) -> Any:
     if len(model.graph.node) > MAX_NODES:
         raise CompileError(f"{path}: the graph has {len(model.graph.node)} nodes, and {MAX_NODES} are read at most")
     return model
+
+
+def _require_text(model: Any, path: str) -> None:
+    """Refuse names that are no text: protobuf gives those of damaged files as bytes."""
+    todo = [model.graph, *model.functions]
+    while todo:
+        graph = todo.pop()
+        names: list[Any] = [
+            each if isinstance(each, str | bytes) else each.name for each in (*graph.input, *graph.output)
+        ]
+        for tensor in getattr(graph, "initializer", ()):
+            names += [tensor.name, *(part for entry in tensor.external_data for part in (entry.key, entry.value))]
+        for value in graph.input:
+            if not isinstance(value, str | bytes):
+                names += [dim.dim_param for dim in value.type.tensor_type.shape.dim]
+        for node in graph.node:
+            names += [node.name, node.op_type, node.domain, *node.input, *node.output]
+            names += [text for attribute in node.attribute for text in (attribute.name, attribute.ref_attr_name)]
+            names += [entry.key for entry in node.metadata_props] + [entry.value for entry in node.metadata_props]
+            todo += _graphs(node)
+        if any(isinstance(name, bytes) for name in names):
+            raise CompileError(f"{path}: this is not an ONNX file, or a damaged one: a name in it is no text")
 
 
 def _require_versions(onnx: Any, model: Any, path: str) -> None:

@@ -35,6 +35,12 @@ MAX_CONSTANT_BYTES: Final = 2**28
 """Largest constant that is computed while importing."""
 
 
+UNFIT: Final = (
+    OverflowError, IndexError, ZeroDivisionError, TypeError, ValueError, AssertionError, KeyError, AttributeError,
+)  # fmt: skip
+"""What mappings raise for attributes and operands that their operator does not have."""
+
+
 class Walk:
     """The state of an import.
 
@@ -113,8 +119,8 @@ class Walk:
         except (ProgramError, CompileError) as error:
             self._problem(operator, node, str(error))
             return self._lost(node)
-        except (OverflowError, IndexError, ZeroDivisionError, TypeError, ValueError, AssertionError, KeyError) as error:
-            self._problem(operator, node, f"its operands or attributes do not fit the operator ({error})")
+        except UNFIT as error:
+            self._problem(operator, node, f"its operands or attributes do not fit the operator ({_line(error)})")
             return self._lost(node)
         for name, value in zip(node.output, made, strict=False):
             if name and value is not None:
@@ -128,7 +134,11 @@ class Walk:
         return self.values[name] if name else None
 
     def _problem(self, operator: str, node: Any, reason: str) -> None:
-        self.problems.append(Problem(operator, reason, node.name, line_of(node)))
+        operator, reason, name = (
+            text if text.isprintable() else text.encode("unicode_escape").decode()
+            for text in (operator, reason, node.name)
+        )
+        self.problems.append(Problem(operator, reason, name, line_of(node)))
 
     def _made(self, node: Any, domain: str, operator: str, operands: list[Any]) -> Sequence[Any]:
         is_past = not domain and is_old(self.onnx, node.op_type, self.versions.get("", 1))
@@ -312,6 +322,11 @@ class Walk:
         if dtype in ("float16", "bfloat16"):
             return pointwise(lambda v: ops.cast(ops.cast(v, dtype=dtype), dtype="float32"), value)  # type: ignore[arg-type]
         return value
+
+
+def _line(error: Exception) -> str:
+    """Return the first line of what a library said."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def _whole(shape: Sequence[Any]) -> Any:
