@@ -8,6 +8,7 @@ the results.
 
 activation  activation functions
 attention   attention and rotary positions
+contributed  fused operators of ONNX Runtime
 control     conditions, loops and sequences
 conv        convolutions
 criteria    losses
@@ -35,6 +36,7 @@ from compiler.frontends.onnx.node import Mapping
 from compiler.onnx_operators import (
     activation,
     attention,
+    contributed,
     control,
     conv,
     criteria,
@@ -54,8 +56,8 @@ from compiler.onnx_operators import (
 )
 
 FAMILIES: Final = (
-    activation, attention, control, conv, criteria, fill, index, linalg, norm, pointwise, pool, quantize, recurrent,
-    reduce, resize, shape, signal, update,
+    activation, attention, contributed, control, conv, criteria, fill, index, linalg, norm, pointwise, pool, quantize,
+    recurrent, reduce, resize, shape, signal, update,
 )  # fmt: skip
 
 IMPORTS: Final[dict[str, Mapping]] = {name: mapping for family in FAMILIES for name, mapping in family.IMPORTS.items()}
