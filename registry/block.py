@@ -117,7 +117,7 @@ class Block:
         if value.block is self:
             return value
         if value.block.root is not self.root:
-            raise OpError(f"{value!r} belongs to another program")
+            raise OpError(f"{value!r} belongs to another program; build both in one")
         if self.parent is None:
             raise OpError(f"{value!r} exists only inside {value.block.what}; let its function return it")
         outer = self.parent.taken(value)

@@ -36,7 +36,7 @@ def data_desc(
     """Return the message of `Program.data` for these feeds; raise OpError for invalid arguments."""
     path = PurePosixPath(file)
     if path.suffix not in _FORMATS:
-        raise OpError(f"data: {file!r} is neither a .safetensors nor a .npz file")
+        raise OpError(f"data: {file!r} is neither a .safetensors nor a .npz file; data.pack makes one of a table")
     if path.is_absolute() or ".." in path.parts or "\\" in file:
         raise OpError(f"data: {file!r} leaves the program's folder; put the file beside the program")
     if remainder not in _REMAINDERS:

@@ -25,10 +25,10 @@ def declared_type(what: str, name: str, dtype: str, shape: Sequence[int | str], 
     if name == RESERVED:
         raise OpError(f"{what}: the name {RESERVED!r} belongs to the files that states are saved to; take another one")
     if name in taken:
-        raise OpError(f"{what}: the name is taken by another tensor of this program")
+        raise OpError(f"{what}: the name is taken by another tensor of this program; choose another, or a scope")
     require_dtype(what, dtype)
     if isinstance(shape, str) or not isinstance(shape, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
-        raise OpError(f"{what}: the shape {shape!r} is not a tuple of sizes and symbols")
+        raise OpError(f"{what}: the shape {shape!r} is not a tuple of sizes and symbols, as in ('batch', 4)")
     for extent in shape:
         if not (extent.isidentifier() if isinstance(extent, str) else _is_size(extent)):
             raise OpError(f"{what}: the extent {extent!r} is neither a size nor the name of a symbol")

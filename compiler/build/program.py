@@ -734,4 +734,4 @@ class Program(metaclass=Renaming):
         if value.block.root is self._block and value.block is not self._block:
             raise OpError(f"{what}: {value!r} exists only inside {value.block.what}; let its function return it")
         if value.block is not self._block:
-            raise OpError(f"{what}: {value!r} belongs to another program")
+            raise OpError(f"{what}: {value!r} belongs to another program; build both in one")

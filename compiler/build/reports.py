@@ -93,7 +93,7 @@ class Reports:
         if value.block.root is self._block and value.block is not self._block:
             raise OpError(f"{value!r} exists only inside {value.block.what}; let its function return it")
         if value.block is not self._block:
-            raise OpError(f"{what}: {value!r} belongs to another program")
+            raise OpError(f"{what}: {value!r} belongs to another program; build both in one")
         return value, over_number(what, over)
 
     def _totalled(self, name: str, metric: Metric) -> Value:

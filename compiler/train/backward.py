@@ -69,7 +69,7 @@ def constants_of(block: Block, no_grad: Sequence[Value | str]) -> set[str]:
         if not isinstance(given, Value | str):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise CompileError(f"no_grad: {given!r} is neither a tensor nor the name of one")
         if isinstance(given, Value) and given.block.root is not block.root:
-            raise CompileError(f"no_grad: {given!r} belongs to another program")
+            raise CompileError(f"no_grad: {given!r} belongs to another program; build both in one")
         if isinstance(given, str) and given not in block.types:
             raise CompileError(f"no_grad: there is no tensor {given!r}{closest(given, block.types)}")
     return {given if isinstance(given, str) else given.name for given in no_grad}

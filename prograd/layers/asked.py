@@ -72,7 +72,7 @@ def channels(what: str, x: Value, rank: int = 2) -> int:
 def require_beside(what: str, x: Value, other: Value) -> None:
     """Raise OpError unless `other` is a tensor of the program of x."""
     if program_of(what, other) is not program_of(what, x):
-        refuse(x, f"{what}: {other!r} belongs to another program")
+        refuse(x, f"{what}: {other!r} belongs to another program; build both in one")
 
 
 def refuse(x: Value, message: str) -> NoReturn:

@@ -14,6 +14,7 @@ from prograd_proto.atomic import write_atomically
 from prograd_proto.errors import ProgramError, Unwritable
 from prograd_proto.file_forms import other_form
 from prograd_proto.regular_files import open_regular
+from prograd_proto.spelling import closest
 from prograd_proto.upgrades import FORMAT_VERSION, upgrade
 from prograd_proto.wording import as_asked
 
@@ -114,9 +115,19 @@ def read(where: str) -> bytes:
         with open_regular(where) as file:
             return file.read(size_to_read(os.fstat(file.fileno()).st_size))
     except FileNotFoundError as error:
-        raise ProgramError("no such file") from error
+        raise ProgramError(f"no such file{_similar(where)}") from error
     except OSError as error:
         raise ProgramError(f"the file cannot be read: {error.strerror or error}") from error
+
+
+def _similar(where: str) -> str:
+    """Return a hint at the program in the same folder whose name is the closest, or ""."""
+    folder, name = os.path.split(where)
+    try:
+        programs = [entry.name for entry in os.scandir(folder or ".") if entry.name.endswith(".pb")]
+    except OSError:
+        return ""
+    return closest(name, programs)
 
 
 def size_to_read(size: int) -> int:

@@ -30,6 +30,13 @@ def closest_and_all(name: str, known: Iterable[str]) -> str:
     return f"{near} There {are(known)}" if near else f"; there {are(known)}"
 
 
+def closest_or_first(name: str, known: Iterable[str], most: int = 8) -> str:
+    """Return `; did you mean 'axis'?`, or else `; there are axis, keepdims` with at most `most` names, or nothing."""
+    known = list(known)
+    shown = [*known[:most], *(["…"] if len(known) > most else [])]
+    return closest(name, known) or (f"; there are {', '.join(shown)}" if shown else "")
+
+
 def are(known: Iterable[str]) -> str:
     """Return `are a, b`, `is a` or `are none`."""
     names = list(known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from prograd_proto.printable import sentence
 from prograd_proto.spelling import closest
@@ -15,6 +15,17 @@ from runtime.command_line.values import one_of
 
 SHELLS = ("bash", "zsh", "fish")
 """Shells for which completion scripts exist."""
+
+OTHER_WORDS: Final = {
+    **dict.fromkeys(("train", "fit", "run", "start"), "execute"),
+    "predict": "execute --entry predict",
+    **dict.fromkeys(("evaluate", "test", "validate", "eval"), "execute --entry evaluate"),
+    "build": "compile",
+    "info": "summary",
+    "convert": "import onnx",
+    "pack": "data pack",
+}
+"""Verbs by the words that other tools have for them."""
 
 
 def new_parser(command: str, description: str) -> tuple[argparse.ArgumentParser, Any]:
@@ -91,7 +102,9 @@ def parsed(made: tuple[argparse.ArgumentParser, Any], arguments: Sequence[str]) 
     verb = next((word for word in arguments if not word.startswith("-")), None)
     if verb is not None and verb not in verbs.choices:
         longer = [word for word in verbs.choices if word.startswith(f"{verb} ")]
-        hint = closest(verb, verbs.choices) or f"; the verbs are {', '.join(verbs.choices)}"
+        hint = (
+            _usual(verb, verbs.choices) or closest(verb, verbs.choices) or f"; the verbs are {', '.join(verbs.choices)}"
+        )
         hint = f"; the verbs are {', '.join(longer)}" if longer else hint
         parser.error(f"there is no verb {verb!r}{hint}")
     options, unknown = parser.parse_known_args(arguments)
@@ -100,6 +113,12 @@ def parsed(made: tuple[argparse.ArgumentParser, Any], arguments: Sequence[str]) 
         chosen.error(_unknown(unknown, [flag for action in chosen._actions for flag in action.option_strings]))  # pyright: ignore[reportPrivateUsage]: argparse has no other way to list flags
     options.say = Say(parser.prog)
     return options
+
+
+def _usual(verb: str, verbs: Any) -> str:
+    """Return the hint for a word by which other tools call a verb of this command, or ""."""
+    meant = OTHER_WORDS.get(verb, "")
+    return f"; write {meant}" if any(f"{meant} ".startswith(f"{known} ") for known in verbs) else ""
 
 
 class Say:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 import numpy as np
 
 from prograd_proto.regular_files import open_regular
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest_or_first
 from prograd_proto.wording import as_asked
 from runtime.dtypes import Array, array_type, as_little
 from runtime.errors import Damaged, DataError, ExecutionError
@@ -260,7 +260,7 @@ def require_keys(path: Path, keys: Iterable[str], there: Collection[str]) -> Non
     """Raise DataError unless all keys exist."""
     for key in keys:
         if key not in there:
-            raise DataError(f"{path}: there is no key {key!r} in the file{closest(key, there)}")
+            raise DataError(f"{path}: there is no key {key!r} in the file{closest_or_first(key, there)}")
 
 
 def _claimed(file: BinaryIO, size: int) -> int:

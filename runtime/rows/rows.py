@@ -154,7 +154,8 @@ def check_names(bound: BoundEntry, given: Mapping[str, object]) -> None:
     for feed in bound.feeds.values():
         if feed.name not in given:
             raise DataError(
-                f"entry {bound.name!r} reads the feed {feed.name!r}: {shown_feed(feed)}, which is not given"
+                f"entry {bound.name!r} reads the feed {feed.name!r}: {shown_feed(feed)}, which is not given; "
+                "give an array for each feed, or declare rows by program.data"
             )
 
 

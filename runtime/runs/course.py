@@ -353,7 +353,7 @@ def _require_sane(options: TrainingOptions) -> None:
     for name in ("epochs", "steps", "every", "ahead", "steps_per_epoch", "keep", "keep_best"):
         value = getattr(options, name)
         if value is not None and not isinstance(value, int | np.integer):
-            raise UsageError(f"{name}={value!r}: it is a whole number")
+            raise UsageError(f"{name}={value!r}: write a whole number, as in {name}=10")
         if (
             value is not None and value < 1 and name not in ("keep", "keep_best")
         ):  # the folder of checkpoints has its own message for it

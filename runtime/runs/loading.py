@@ -18,6 +18,7 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS, HALVES
 from prograd_proto.spelling import closest
+from prograd_proto.wording import as_asked
 from runtime.conversion import converted
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError, UsageError
@@ -25,7 +26,7 @@ from runtime.runs.checkpoints.checkpoint import Checkpoint, is_of_run
 from runtime.runs.torch_names import IGNORED, Source, torch_sources
 
 Layout = Literal["prograd", "torch"]
-PICKLES: Final = (".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+PICKLES: Final = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin")
 """Suffixes of files that PyTorch writes as pickles."""
 
 SHOWN = 3
@@ -154,7 +155,8 @@ def _source(
     found = next((source for source in tried if source.tensor in there), None)
     if found is None:
         other = f", nor {tried[1].tensor!r}" if len(tried) > 1 else ""
-        raise DataError(f"{path}: there is no tensor {state!r}{other}, which the program has as a state")
+        how = as_asked("--only loads some, --rename other names", "only= loads some, rename= other names")
+        raise DataError(f"{path}: there is no tensor {state!r}{other}, which the program has as a state; {how}")
     return found
 
 
@@ -178,9 +180,10 @@ def _listed(names: Collection[str]) -> str:
 def require_no_pickle(path: Path) -> None:
     """Raise DataError for a file of PyTorch's own format, whose pickles may run code and are never read."""
     if path.suffix.lower() in PICKLES:
+        inner = "['state_dict']" if path.suffix.lower() == ".ckpt" else ""  # of Lightning
         other = path.with_suffix(".safetensors").name
         raise DataError(
             f"{path}: PyTorch's own files are pickles, which may run code and are never read; write the weights alone "
-            f"by safetensors.torch.save_file(torch.load({path.name!r}, weights_only=True), {other!r}), "
+            f"by safetensors.torch.save_file(torch.load({path.name!r}, weights_only=True){inner}, {other!r}), "
             f"and load {other} with layout torch"
         )

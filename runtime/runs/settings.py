@@ -69,7 +69,9 @@ def checked_setting(descs: Mapping[str, pb.StateDesc], name: str, value: object)
     """Return a value for one of the settings; raise UsageError for an unknown setting, or a value out of its range."""
     if name not in descs:
         names = ", ".join(descs)
-        hint = closest(name, descs) or (f"; its settings are: {names}" if names else "; it has no settings")
+        hint = closest(name, descs) or (
+            f"; its settings are: {names}" if names else "; it has no settings, which program.setting declares"
+        )
         raise UsageError(f"the program has no setting {name!r}{hint}")
     if isinstance(value, np.generic):
         value = cast(object, value.item())

@@ -67,7 +67,8 @@ class RawRequests:
         rows = cast(list[Any], given)
         for number, row in enumerate(rows):
             if not isinstance(row, dict):
-                raise DataError(f"row {number} is of type {type(row).__name__}, and the rows before it are objects")
+                what = f"is of type {type(row).__name__}, and the rows before it are objects"
+                raise DataError(f"row {number} {what}; send an object for each row")
         return RawRequest(self._encoded(cast(list[dict[str, Any]], rows)), is_one=False)
 
     def _is_row(self, given: Mapping[str, Any]) -> bool:

@@ -400,7 +400,7 @@ def test_a_program_says_what_it_cannot_report():
         (lambda: program.metrics(m=own_metric("float32", foreign)), "the metric 'm' is of tensors of another program"),
         (
             lambda: program.entry("evaluate", m=metrics.summed({"n": ops.sum(y > 0.0)}, lambda n: n)),
-            "add: %sum_4: int64[] belongs to another program",
+            "add: %sum_4: int64[] belongs to another program; build both in one",
         ),
     ]
     for call, sentence in cases:

@@ -52,7 +52,7 @@ RUNS: list[tuple[str, Callable[[prograd.Run], object]]] = [
         "checkpoint=3: it is the path of a folder; every= says how many steps there are between checkpoints",
         lambda run: run.train(checkpoint=3),
     ),
-    ("keep='3': it is a whole number", lambda run: run.train(checkpoint="c", keep="3")),
+    ("keep='3': write a whole number, as in keep=10", lambda run: run.train(checkpoint="c", keep="3")),
     ("set: a setting is given by name, as in set(rate=0.01)", lambda run: run.set("rate", 3)),
     (UNNAMED, lambda run: run.train(data=[1.0, 2.0, 3.0], steps=2)),
     (UNNAMED, lambda run: run.train(data=[[1.0, 2.0, 3.0]])),

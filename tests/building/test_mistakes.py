@@ -79,7 +79,7 @@ RUNNING: list[tuple[Callable[[Any], object], str]] = [
     (lambda run: run.save("s.pt"), "s.pt: states are written as .safetensors files; write s.safetensors"),
     (lambda run: run.save(3), "save: the path of a file is text or a Path, not int"),
     (lambda run: run.resume(None), "resume: the path of a file is text or a Path, not NoneType"),
-    (lambda run: run.train(data={"x": X}), "entry 'train' reads the feed 'y': int64[rows], which is not given"),
+    (lambda run: run.train(data={"x": X}), "entry 'train' reads the feed 'y': int64[rows], which is not given; give an array for each feed, or declare rows by program.data"),
     (lambda run: run.train(data=X), "the rows are of type ndarray; name the feed of each array, as in {'x': x, 'label': label}"),
     (lambda run: run.train(data={"x": X, "y": Y[:3]}), "the feeds differ in their number of rows: 'x' has 64, 'y' 3"),
     (lambda run: run.train(data={"x": "rows.csv", "y": Y}), "entry 'train': the feed 'x' is float32[rows, 64], not text; give numbers"),
@@ -93,7 +93,7 @@ RUNNING: list[tuple[Callable[[Any], object], str]] = [
 COMMANDS: list[tuple[str, int, str]] = [
     ("runtime execute none.pb", 3, "none.pb: no such file"),
     ("runtime execute x.npy", 3, "x.npy: this is not a prograd program, or it is damaged or cut short"),
-    ("runtime execute p.pb --split test", 4, "entry 'train' reads the feed 'x': float32[rows, 64], which is not given"),
+    ("runtime execute p.pb --split test", 4, "entry 'train' reads the feed 'x': float32[rows, 64], which is not given; give an array for each feed, or declare rows by program.data"),
     ("runtime execute p.pb --feed x=x.npy", 2, "--feed x=x.npy: this is neither @file.npy nor a JSON value"),
     ("runtime execute p.pb --feed x=@none.npy", 4, "none.npy: no such file"),
     ("runtime execute p.pb --load x.npy --entry predict", 4, None),
@@ -103,7 +103,7 @@ COMMANDS: list[tuple[str, int, str]] = [
     ("runtime plot p.pb -o a.svg", 2, "p.pb: metrics are drawn from .jsonl and .csv files, tables of metrics from .npy files"),
     ("compiler compile p.pb --bind batch", 2, "--bind batch: write symbol=size, as in batch=64"),
     ("compiler compile p.pb -o q.onnx", 2, "q.onnx: programs are written as .pb files; write q.pb"),
-    ("compiler draw p.pb -o q.png", 2, "-o q.png: the name ends in neither .html nor .svg"),
+    ("compiler draw p.pb -o q.gif", 2, "-o q.gif: the name ends in none of .html, .svg and .png"),
 ]
 # fmt: on
 

@@ -109,7 +109,9 @@ def test_what_no_grad_cannot_have_is_one_sentence():
     x, h, y = powers()
     other = define(Block(), "elsewhere", (3,))
     assert text(lambda: gradients(y, [x], no_grad=["xx"])) == "no_grad: there is no tensor 'xx'; did you mean 'x'?"
-    assert text(lambda: gradients(y, [x], no_grad=[other])) == f"no_grad: {other!r} belongs to another program"
+    assert text(lambda: gradients(y, [x], no_grad=[other])) == (
+        f"no_grad: {other!r} belongs to another program; build both in one"
+    )
     assert text(lambda: gradients(y, [x], no_grad=[3])) == "no_grad: 3 is neither a tensor nor the name of one"
     assert (
         text(lambda: gradients(y, [x], no_grad="x"))

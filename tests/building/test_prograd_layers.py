@@ -374,7 +374,7 @@ def refused(call: Callable[[Program], object]) -> str:
         ),
         (
             lambda p: layers.attention(p["x"], "a", 2, to=Program().input("x", "float32", (2, 3, 6))),
-            "attention 'a', to: %x: float32[2, 3, 6] belongs to another program",
+            "attention 'a', to: %x: float32[2, 3, 6] belongs to another program; build both in one",
         ),
         (
             lambda p: layers.conv(p["x"], "c", 3, window=(3, 3)),
@@ -386,7 +386,7 @@ def refused(call: Callable[[Program], object]) -> str:
         ),
         (
             lambda p: [layers.dense(p["x"], "d", 3) for _ in range(2)],
-            "parameter 'd.w': the name is taken by another tensor of this program",
+            "parameter 'd.w': the name is taken by another tensor of this program; choose another, or a scope",
         ),
         (
             lambda p: layers.conv(p["u"], "c", 3),

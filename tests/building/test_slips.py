@@ -88,7 +88,10 @@ def test_compiler_check_looks_at_these_names_too(here: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        ({"columns": {"x": "pixel"}}, "data: d.safetensors: there is no key 'pixel' in the file"),
+        (
+            {"columns": {"x": "pixel"}},
+            "data: d.safetensors: there is no key 'pixel' in the file; there are label, test, train, x",
+        ),
         (
             {"splits": {"train": "trian", "test": "test"}},
             "data: d.safetensors: there is no key 'trian' in the file; did you mean 'train'?",
@@ -129,7 +132,10 @@ def test_a_compiled_program_runs_as_if_it_were_saved(here: Path):
 def test_a_compiled_program_runs_where_its_data_are_not(tmp_path: Path):
     run = Run(network().compile(batch=2), tmp_path)
     assert run.predict(rows()["x"])["y"].shape == (10, 3)
-    with pytest.raises(DataError, match="reads the feed 'x': float32\\[rows, 4\\], which is not given"):
+    with pytest.raises(
+        DataError,
+        match="reads the feed 'x': float32\\[rows, 4\\], which is not given",
+    ):
         run.train()
 
 

@@ -124,7 +124,8 @@ SENTENCES = [
     (
         ["execute", "p.pb", "--feed", "x=@x.npy"],
         4,
-        "entry 'train' reads the feed 'y': float32[rows], which is not given",
+        "entry 'train' reads the feed 'y': float32[rows], which is not given; "
+        "give an array for each feed, or declare rows by program.data",
     ),
     (["execute", "p.pb", "--load", "none.safetensors"], 4, "none.safetensors: no such file"),
     (["execute", "p.pb", "--data", "none.safetensors"], 4, "none.safetensors: no such file"),

@@ -185,7 +185,7 @@ MISTAKES: dict[str, tuple[Callable[[Value], Any], str]] = {
     "None where nothing is optional": (lambda x: ops.add(x, None), "add: b=None is not a tensor of a program"),
     "two programs": (
         lambda x: ops.add(x, Block().define("z", FLOAT)),
-        "add: %z: float32[2, 3] belongs to another program",
+        "add: %z: float32[2, 3] belongs to another program; build both in one",
     ),
     "a number too large": (lambda x: x * 1e40, "mul: 1e+40 does not fit float32"),
 }

@@ -13,7 +13,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/guide"
-PAGES = ("first-program", "data", "training", "looking", "serving", "loops", "pytorch", "images", "tables-texts-series")
+PAGES = (
+    *("first-program", "data", "training", "looking", "serving", "loops", "pytorch", "images", "tables-texts-series"),
+    "pytorch-trunk",
+)
+PAGES_WITH_PYTORCH = ("pytorch-trunk",)
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$|^ {4}\$ (?P<command>(?:\\\n|[^\n])*)$", re.MULTILINE | re.DOTALL)
 
 
@@ -25,8 +29,25 @@ def test_the_guide_has_these_pages_and_numbers_them():
 
 def test_every_block_of_code_and_every_command_of_the_guide_runs(tmp_path: Path):
     for name in PAGES:
-        script = "\n".join(as_python(block) for block in BLOCK.finditer(page(name)))
-        assert_runs(tmp_path, name, script)
+        if name not in PAGES_WITH_PYTORCH:
+            assert_runs(tmp_path, name, script_of(name))
+
+
+@pytest.mark.parametrize("name", PAGES_WITH_PYTORCH)
+def test_a_page_about_modules_of_pytorch_runs(name: str, tmp_path: Path):
+    pytest.importorskip("torch")
+    assert_runs(tmp_path, name, script_of(name))
+
+
+def script_of(name: str) -> str:
+    return "\n".join(as_python(block) for block in BLOCK.finditer(page(name)))
+
+
+@pytest.mark.parametrize("name", ["images", "tables-texts-series", "pytorch-trunk"])
+def test_programs_of_a_task_have_at_most_25_lines(name: str):
+    blocks = re.findall(r"^```python\n(.*?)^```$", page(name), re.MULTILINE | re.DOTALL)
+    assert blocks
+    assert max(len([line for line in block.splitlines() if line.strip()]) for block in blocks) <= 25
 
 
 NOTEBOOKS = {

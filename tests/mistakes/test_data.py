@@ -48,14 +48,15 @@ PACK = [
     ("when\n2026-01-01\n2026-01-02\n", [], "'when' has dates, which are no classes; --date when makes numbers of "
      "them, --drop when leaves the column out, and --by time=when still splits by it; --class when takes them as "
      "classes"),
-    ("when\n24.12.2025\n", ["--date", "when"], "line 2: 'when' is '24.12.2025', which is not a date like 2026-11-23"),
+    ("when\n24.12.2025\n", ["--date", "when"], "line 2: 'when' is '24.12.2025', which is not a date like 2026-11-23; "
+     "write it so, or pack with --date-format"),
     ("when\n2025-12-24\n", ["--date", "whem"], "date: there is no column 'whem'; did you mean 'when'?"),
     ("when\n2025-12-24\n", ["--date", "when=weeks"], "date: a date has no part 'weeks'; did you mean 'weekday'?"),
     ("age\n1\n", ["--log", "agee"], "log: there is no column 'agee'; did you mean 'age'?"),
     ("city\nOslo\nRome\n", ["--log", "city"], "log: the column 'city' has classes, and only columns of single numbers "
      "have logarithms, and one transform; leave it out"),
     ("pay\n-5\n", ["--log", "pay", "--standardise", "pay"], "line 2: 'pay' is -5, and log(1 + x) takes numbers "
-     "above -1"),
+     "above -1; leave out --log pay"),
     ("load\n1\n2\n3\n", ["--window", "8"], "a window takes 8 rows, and the table has 3; give more rows"),
     ("load\n1\n2\n3\n", ["--target", "load"], "target: the value behind each window says nothing without them; give "
      "window too"),
@@ -77,13 +78,15 @@ def test_mistakes_of_packing(text: str, options: list[str], said: str, capsys):
 
 
 PREDICT = [
-    (NEW.replace("city", "town"), ["--out", "o.csv"], "new.csv: the rows have no column 'city'"),
+    (NEW.replace("city", "town"), ["--out", "o.csv"], "new.csv: the rows have no column 'city'; add it"),
     (NEW.replace("Oslo", "Olso"), ["--out", "o.csv"], "new.csv: line 2: 'city' is 'Olso', which is none of its values; "
      "did you mean 'Oslo'?"),
-    (NEW.replace("31", ""), ["--out", "o.csv"], "new.csv: line 2: 'age' has no value"),
+    (NEW.replace("31", ""), ["--out", "o.csv"], "new.csv: line 2: 'age' has no value; "
+     "fill it in, or pack the training rows with --missing age="),
     (NEW.replace("2026-01-02", "2.1.2026"), ["--out", "o.csv"], "new.csv: line 2: 'when' is '2.1.2026', which is not a "
-     "date like 2026-11-23"),
-    (NEW.partition("\n")[0] + "\n", ["--out", "o.csv"], "new.csv: the table has no rows"),
+     "date like 2026-11-23; write it so, or pack with --date-format"),
+    (NEW.partition("\n")[0] + "\n", ["--out", "o.csv"], "new.csv: the table has no rows; "
+     "give some below the names of its columns"),
     (NEW, ["--out", "o.xlsx"], "--out o.xlsx: tables of predictions are called *.csv, *.tsv, *.jsonl or *.parquet"),
     (NEW, ["--out", "new.csv"], "new.csv: the file exists; --force replaces it"),
     (NEW, ["--out", "nowhere/o.csv"], "nowhere/o.csv: there is no such folder"),
@@ -123,11 +126,14 @@ def test_numbers_that_may_be_encoded_already():
 
 
 SERVE = [
-    ({"age": "old", "city": "Oslo", "when": "2026-01-02"}, "row 0 of 'age' is 'old', which is no number"),
+    (
+        {"age": "old", "city": "Oslo", "when": "2026-01-02"},
+        "row 0 of 'age' is 'old', which is no number; write one, as in 3.5",
+    ),
     ({"age": 31, "City": "Oslo", "when": "2026-01-02"}, "the rows have no column 'city'; did you mean 'City'?"),
     (
         [{"age": 31, "city": "Oslo", "when": "2026-01-02"}, 5],
-        "row 1 is of type int, and the rows before it are objects",
+        "row 1 is of type int, and the rows before it are objects; send an object for each row",
     ),
 ]
 

@@ -85,7 +85,7 @@ def test_rows_that_are_none_are_one_sentence(data: object, sentence: str):
 def test_a_number_of_epochs_that_is_none_is_one_sentence(value: object):
     with pytest.raises(UsageError) as caught:
         trained(ROWS, epochs=value)
-    assert str(caught.value) == f"epochs={value!r}: it is a whole number"
+    assert str(caught.value) == f"epochs={value!r}: write a whole number, as in epochs=10"
 
 
 def test_predictions_of_no_rows_are_one_sentence():

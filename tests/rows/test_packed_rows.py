@@ -372,9 +372,12 @@ def test_new_rows_that_cannot_be_encoded_are_named(here, capsys):
     )
     classifier()
     for text, sentence in (
-        ("age\n1\n", "the rows have no column 'height'"),
-        ("age,height\n1,tall\n", "line 2: 'height' is 'tall', which is no number"),
-        ("age,height\n1,\n", "line 2: 'height' has no value"),
+        ("age\n1\n", "the rows have no column 'height'; add it"),
+        ("age,height\n1,tall\n", "line 2: 'height' is 'tall', which is no number; write one, as in 3.5"),
+        (
+            "age,height\n1,\n",
+            "line 2: 'height' has no value; fill it in, or pack the training rows with missing={'height': …}",
+        ),
         ("age,height\n1,1e40\n", "line 2: 'height' has 1e+40, which float32 does not hold"),
     ):
         Path("new.csv").write_text(text)

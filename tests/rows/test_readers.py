@@ -90,7 +90,7 @@ def test_an_error_about_a_list_names_its_row():
 
 def test_an_error_about_a_whole_number_names_its_row():
     prograd.data.pack({"x": [1, 2]}, "rows.safetensors", whole=["x"])
-    with pytest.raises(DataError, match=r"^row 2 of 'x' is 'b', which is no number$"):
+    with pytest.raises(DataError, match=r"^row 2 of 'x' is 'b', which is no number; write one, as in 3\.5$"):
         prograd.data.encode({"x": ["1", "2", "b"]}, "rows.safetensors")
 
 

@@ -154,7 +154,11 @@ def test_what_is_wrong_with_a_source_is_one_sentence(path):
         ([first_rows(3)], "the source ended after 3 rows, a step takes 4"),
         (iter([3]), "the iterator gives what is of type int, and not arrays by feed"),
         ([{"x": [1.0], "y": [1.0, 2.0]}], "the iterator gives arrays of different numbers of rows, or without rows"),
-        ([{"x": np.zeros((4, 3), np.float32)}], "entry 'train' reads the feed 'y': float32[rows], which is not given"),
+        (
+            [{"x": np.zeros((4, 3), np.float32)}],
+            "entry 'train' reads the feed 'y': float32[rows], which is not given; "
+            "give an array for each feed, or declare rows by program.data",
+        ),
         (
             [{"x": np.zeros((4, 2), np.float32), "y": np.zeros(4, np.float32)}],
             "entry 'train': the feed 'x' is float32[rows, 3], the array given is float32[4, 2]",

@@ -229,7 +229,7 @@ def test_files_that_differ_are_refused(tmp_path):
         assert found == f"part-1.safetensors: {sentence}"
     save_file({"x": np.zeros((3, 3), np.float32)}, tmp_path / "part-1.safetensors")
     found = refused(lambda: trained(path, data=tmp_path / "part-*.safetensors"), tmp_path)
-    assert found == "part-1.safetensors: there is no key 'y' in the file"
+    assert found == "part-1.safetensors: there is no key 'y' in the file; there are x"
 
 
 def test_a_row_number_counts_the_rows_of_its_file(tmp_path, stored):

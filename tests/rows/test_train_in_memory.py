@@ -179,7 +179,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"data": (X, NAN_LABELS)}, f"{Y_IS}, the array given is float64[107]; row 5 of it is NaN or Inf"),
     ({"data": (X, Y[:50])}, "the feeds differ in their number of rows: 'x' has 107, 'y' 50"),
-    ({"data": {"x": X}}, "entry 'train' reads the feed 'y': int64[rows], which is not given"),
+    (
+        {"data": {"x": X}},
+        "entry 'train' reads the feed 'y': int64[rows], which is not given; "
+        "give an array for each feed, or declare rows by program.data",
+    ),
     ({"data": {"x": X, "label": Y}}, "entry 'train' has no feed 'label'; its feeds are: x, y"),
     ({"data": (X,)}, "a tuple of 1 is given for the feeds x, y; give one array for each, as in data=(x, y)"),
     ({"data": (X[:0], Y[:0])}, "the arrays given have no rows to train on"),

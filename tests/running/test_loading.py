@@ -110,7 +110,11 @@ def test_rules_replace_the_beginning_or_both_ends_and_the_first_that_fits_counts
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"rename": RENAME}, "b.safetensors: there is no tensor 'head.w', which the program has as a state"),
+        (
+            {"rename": RENAME},
+            "b.safetensors: there is no tensor 'head.w', which the program has as a state; "
+            "only= loads some, rename= other names",
+        ),
         (
             {"only": ["trunk.*", "hed.*"], "rename": RENAME},
             "only: no parameter and no buffer matches 'hed.*'; did you mean 'head.w'?",
@@ -135,7 +139,8 @@ def test_rules_replace_the_beginning_or_both_ends_and_the_first_that_fits_counts
         ({"layout": "keras"}, "layout='keras' is not one of prograd, torch"),
         (
             {"layout": "torch", "only": "head.*"},
-            "b.safetensors: there is no tensor 'head.w', nor 'head.weight', which the program has as a state",
+            "b.safetensors: there is no tensor 'head.w', nor 'head.weight', which the program has as a state; "
+            "only= loads some, rename= other names",
         ),
     ],
 )

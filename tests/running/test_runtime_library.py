@@ -112,8 +112,16 @@ def test_states_are_a_mapping(run):
 
 
 FEEDS = [
-    ({}, "entry 'train' reads the feed 'x': float32[rows, 3], which is not given"),
-    ({"x": batch()["x"]}, "entry 'train' reads the feed 'y': float32[rows], which is not given"),
+    (
+        {},
+        "entry 'train' reads the feed 'x': float32[rows, 3], which is not given; "
+        "give an array for each feed, or declare rows by program.data",
+    ),
+    (
+        {"x": batch()["x"]},
+        "entry 'train' reads the feed 'y': float32[rows], which is not given; "
+        "give an array for each feed, or declare rows by program.data",
+    ),
     (batch() | {"yy": 1}, "entry 'train' has no feed 'yy'; did you mean 'y'?"),
     (batch() | {"image": 1}, "entry 'train' has no feed 'image'; its feeds are: x, y"),
     (

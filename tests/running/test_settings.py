@@ -216,7 +216,10 @@ def built(make):
             lambda p: p.setting("a", 1, least=0, above=0),
             "setting 'a': least and above, most and below are the same end, with it and without; give one",
         ),
-        (lambda p: p.setting("w", 1), "setting 'w': the name is taken by another tensor of this program"),
+        (
+            lambda p: p.setting("w", 1),
+            "setting 'w': the name is taken by another tensor of this program; choose another, or a scope",
+        ),
         (lambda p: sgd(p.setting("a", -1.0)), "constant: rate: the setting 'a' is -1, which is not from 0 on"),
         (lambda p: by_value(p.setting("a", 0.0)), "by_value: limit: the setting 'a' is 0, which is not above 0"),
         (

@@ -173,7 +173,12 @@ FITS = f"{JSON}, {RAW}, {NPY}, {SAFETENSORS}"
 REFUSED = [
     ((b"[[1, 2]]",), 400, "entry 'predict': the feed 'x' is float32[rows, 3], the array given is float32[1, 2]"),
     ((b'{"z": 1}',), 400, "entry 'predict' has no feed 'z'; its feeds are: x"),
-    ((b"{}",), 400, "entry 'predict' reads the feed 'x': float32[rows, 3], which is not given"),
+    (
+        (b"{}",),
+        400,
+        "entry 'predict' reads the feed 'x': float32[rows, 3], which is not given; "
+        "give an array for each feed, or declare rows by program.data",
+    ),
     ((b"[[1, 2",), 400, f"the body is not {JSON}: Expecting ',' delimiter: line 1 column 7 (char 6)"),
     (
         (b"\xff",),

@@ -79,7 +79,10 @@ def test_other_formats_of_dates_are_named():
     assert encoded({"when": ["03.04.2026"]})["when"].tolist() == [[4, 3]]
     with pytest.raises(prograd.DataError) as caught:
         encoded({"when": ["2026-04-03"]})
-    assert str(caught.value) == "row 0 of 'when' is '2026-04-03', which is not a date like 23.11.2026"
+    assert (
+        str(caught.value) == "row 0 of 'when' is '2026-04-03', which is not a date like 23.11.2026; "
+        "write it so, or pack with date_format="
+    )
 
 
 def test_one_hot_classes_are_joined_with_numbers_and_dates():
@@ -98,7 +101,7 @@ def test_logarithms_are_of_one_more_and_come_back():
     assert prograd.data.decode(found, "pay", "rows.safetensors")[0] == pytest.approx(9, rel=1e-5)
     with pytest.raises(prograd.DataError) as caught:
         encoded({"pay": [3.0, -1.0]})
-    assert str(caught.value) == "row 1 of 'pay' is -1, and log(1 + x) takes numbers above -1"
+    assert str(caught.value) == "row 1 of 'pay' is -1, and log(1 + x) takes numbers above -1; leave out log=['pay']"
 
 
 def test_quantiles_are_shares_of_the_training_rows():

@@ -267,13 +267,15 @@ def test_numbers_alone_are_parsed_at_once_to_the_same_bits(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("bill,mass,island\n38,3700,Dream\n38,heavy,Dream\n", "line 3: 'mass' is 'heavy', which is no number"),
-        ("bill,mass,island\n38,,Dream\n", "line 2: 'mass' has no value"),
+        ("bill,mass,island\n38,3700,Dream\n38,heavy,Dream\n", "line 3: 'mass' is 'heavy', which is no number; "
+         "write one, as in 3.5"),
+        ("bill,mass,island\n38,,Dream\n", "line 2: 'mass' has no value; "
+         "fill it in, or pack the training rows with --missing mass="),
         ("bill,mass,island\n38,3700,Dreem\n", "line 2: 'island' is 'Dreem', which is none of its values; "
          "did you mean 'Dream'?"),
-        ("bill,mass\n38,3700\n", "the rows have no column 'island'"),
+        ("bill,mass\n38,3700\n", "the rows have no column 'island'; add it"),
         ("bill,mass,island\n38,3700\n", "line 2 has 2 values, and the first line names 3 columns"),
-        ("bill,mass,island\n", "the table has no rows"),
+        ("bill,mass,island\n", "the table has no rows; give some below the names of its columns"),
         ("", "the file has no line that names columns"),
         ('bill,mass,island\n38,3700,"Dream\n', "this is no table: a quote in line 2 is not closed"),
     ],

@@ -20,6 +20,7 @@ from runtime.rows.encoding.subwords import texts_of_tokens, tokens_by
 from runtime.rows.encoding.tokens import texts_again, tokens_of
 from runtime.rows.encoding.transforms import TRANSFORMS, restored, transformed
 from runtime.rows.encoding.values import (
+    no_value,
     numbers_of,
     require_values,
     shown,
@@ -204,7 +205,7 @@ class Column:
         missing = np.isnan(numbers)
         if missing.any():
             if not isinstance(self.fill, int | float):
-                raise RowError(int(missing.argmax()), self.name, "has no value")
+                raise RowError(int(missing.argmax()), self.name, no_value(self.name))
             numbers = np.where(missing, self.fill, numbers)
         return numbers
 
@@ -226,7 +227,7 @@ class Column:
         if (found < 0).any():
             row = int((found < 0).argmax())
             if not texts[row]:
-                raise RowError(row, self.name, "has no value")
+                raise RowError(row, self.name, no_value(self.name))
             hint = closest(texts[row], self.values) or f"; there are {', '.join(self.values[:8])}"
             raise RowError(row, self.name, f"is {shown(texts[row])}, which is none of its values{hint}")
         return found

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.rows.encoding.row_errors import RowError
-from runtime.rows.encoding.values import is_no_value, shown
+from runtime.rows.encoding.values import is_no_value, no_value, shown
 
 NUMBERS: Final = ("days", "year", "month", "day", "weekday", "hour", "minute")
 """Parts that are one number; Monday is 0, and `days` counts from a first day, with fractions."""
@@ -50,7 +51,7 @@ def days_of(name: str, raw: Array, form: str, fill: str | None) -> Array:
         if value not in known:
             text = fill if is_no_value(value) or value != value else value
             if text is None:
-                raise RowError(row, name, "has no value")
+                raise RowError(row, name, no_value(name))
             known[value] = _days(name, row, text, form)
         found[row] = known[value]
     return found
@@ -98,7 +99,8 @@ def _days(name: str, row: int, value: Any, form: str) -> float:
         date = datetime.strptime(value, form) if form else datetime.fromisoformat(value)
     except (TypeError, ValueError):
         like = f"a date like {datetime(2026, 11, 23, 14, 5).strftime(form)}" if form else "a date like 2026-11-23"
-        raise RowError(row, name, f"is {shown(value)}, which is not {like}") from None
+        how = f"write it so, or pack with {as_asked('--date-format', 'date_format=')}"
+        raise RowError(row, name, f"is {shown(value)}, which is not {like}; {how}") from None
     if date.tzinfo is not None:
         date = date.astimezone(UTC).replace(tzinfo=None)
     return (date - _EPOCH).total_seconds() / _DAY

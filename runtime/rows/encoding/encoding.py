@@ -171,5 +171,5 @@ class Encoding:
 
 def _there(table: Mapping[str, Array], name: str) -> Array:
     if name not in table:
-        raise DataError(f"the rows have no column {name!r}{closest(name, table)}")
+        raise DataError(f"the rows have no column {name!r}{closest(name, table) or '; add it'}")
     return table[name]

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.rows.encoding.row_errors import RowError
 
@@ -22,7 +23,8 @@ def transformed(name: str, numbers: Array, transform: str, quantiles: tuple[floa
         low = numbers <= -1
         if low.any():
             row = int(low.argmax())
-            raise RowError(row, name, f"is {numbers[row]:g}, and log(1 + x) takes numbers above -1")
+            how = f"leave out {as_asked(f'--log {name}', f'log=[{name!r}]')}"
+            raise RowError(row, name, f"is {numbers[row]:g}, and log(1 + x) takes numbers above -1; {how}")
         return np.log1p(numbers)
     if transform == "quantile":
         known = np.array(quantiles)

@@ -30,6 +30,12 @@ def is_no_value(value: object) -> bool:
     return value is None or (isinstance(value, str) and value in MISSING)
 
 
+def no_value(name: str) -> str:
+    """Return the end of an error about a row without a value in a column of this name."""
+    how = as_asked(f"--missing {name}=", f"missing={{{name!r}: …}}")
+    return f"has no value; fill it in, or pack the training rows with {how}"
+
+
 def require_values(name: str, raw: Array) -> None:
     """Raise DataError, which names the row, for bytes, mappings, lists of lists and other objects."""
     values: list[Any] = raw.tolist() if raw.dtype.kind == "O" else []
@@ -122,7 +128,7 @@ def _whole(name: str, row: int, value: Any) -> int:
     except (TypeError, ValueError):
         number = _number(name, row, value) if isinstance(value, str) else value
     if number is None:
-        raise RowError(row, name, "has no value")
+        raise RowError(row, name, no_value(name))
     if isinstance(number, float):
         if number in (np.inf, -np.inf):
             raise RowError(row, name, f"is {shown(value)}, which is not finite")
@@ -138,7 +144,7 @@ def _number(name: str, row: int, text: Any) -> float:
     try:
         return number_in(text)
     except ValueError:
-        raise RowError(row, name, f"is {shown(text)}, which is no number") from None
+        raise RowError(row, name, f"is {shown(text)}, which is no number; write one, as in 3.5") from None
 
 
 def _digits(value: Any) -> int:

@@ -25,6 +25,6 @@ def opened(path: Path) -> Generator[BinaryIO]:
             with GzipFile(fileobj=file, mode="rb") as stream:
                 yield cast(BinaryIO, stream)
     except (BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: this is no whole file of gzip: {error}") from None
+        raise DataError(f"{path}: this is no whole file of gzip: {error}; write it again by gzip") from None
     except OSError as error:
         raise DataError(f"{path}: the rows cannot be read: {error.strerror or error}") from None

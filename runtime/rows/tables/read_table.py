@@ -66,7 +66,7 @@ def table_pieces(path: Path, wanted: Collection[str] | None, *, numbers: Collect
         count += len(piece)
         yield piece
     if not count:
-        raise DataError(f"{path}: the table has no rows")
+        raise DataError(f"{path}: the table has no rows; give some below the names of its columns")
 
 
 def _pieces(path: Path, wanted: Collection[str] | None, *, numbers: Collection[str]) -> Iterator[Piece]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest_or_first
 from runtime.conversion import handed_out
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError, UsageError
@@ -71,5 +71,5 @@ class StateView(Mapping[str, Array]):
 
     def _found(self, name: str) -> Array:
         if name not in self._arrays:
-            raise UsageError(f"the program has no state {name!r}{closest(name, self._arrays)}")
+            raise UsageError(f"the program has no state {name!r}{closest_or_first(name, self._arrays)}")
         return self._arrays[name]
