@@ -15,3 +15,12 @@ from runtime.sinks.logger import TensorBoardLogger as TensorBoardLogger
 from runtime.sinks.logger import WandbLogger as WandbLogger
 
 __all__ = ["Callback", "EarlyStopping", "MlflowLogger", "ReduceOnPlateau", "TensorBoardLogger", "WandbLogger"]
+
+
+def __getattr__(name: str) -> object:
+    from prograd_proto.spelling import no_name
+
+    other = {"ReduceLROnPlateau": "ReduceOnPlateau", "ModelCheckpoint": "run.train(checkpoint='folder', keep_best=3)"}
+    if name in other:
+        raise AttributeError(f"there is no {name!r} in prograd.callbacks; write {other[name]}")
+    raise no_name("prograd.callbacks", name, __all__)

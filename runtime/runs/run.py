@@ -438,7 +438,7 @@ class Run(metaclass=Renaming):
 
 _ELSEWHERE: Final = {
     "eval": "run.evaluate(split) or run.predict(x)",
-    "fit": "run.train()",
+    "fit": "run.train(data=(x, y))",
     "load_state_dict": "run.load(path)",
     "parameters": "run.state",
     "score": "run.evaluate(split)",

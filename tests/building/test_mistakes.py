@@ -75,7 +75,7 @@ BUILDING: list[tuple[Callable[[Given], object], str]] = [
 ]
 
 RUNNING: list[tuple[Callable[[Any], object], str]] = [
-    (lambda run: run.fit, "a Run has no 'fit'; write run.train()"),
+    (lambda run: run.fit, "a Run has no 'fit'; write run.train(data=(x, y))"),
     (lambda run: run.save("s.pt"), "s.pt: states are written as .safetensors files; write s.safetensors"),
     (lambda run: run.save(3), "save: the path of a file is text or a Path, not int"),
     (lambda run: run.resume(None), "resume: the path of a file is text or a Path, not NoneType"),

@@ -205,7 +205,7 @@ def test_the_hash_of_the_states_is_that_of_the_result_line(tmp_path: Path, capsy
         (lambda p: p.compile(batch=2).predict,
          "a compiled program has no 'predict'; write prograd.Run(compiled).predict"),
         (lambda p: Run(p.compile(batch=2)).evalute, "a Run has no 'evalute'; did you mean 'evaluate'?"),
-        (lambda p: Run(p.compile(batch=2)).fit, "a Run has no 'fit'; write run.train()"),
+        (lambda p: Run(p.compile(batch=2)).fit, "a Run has no 'fit'; write run.train(data=(x, y))"),
         (lambda p: layers.dens, "there is no layer 'dens'; did you mean 'dense'?"),
         (lambda p: layers.Linear, "there is no layer 'Linear'; write layers.dense"),
         (lambda p: layers.LSTM, "there is no layer 'LSTM'; write layers.lstm"),

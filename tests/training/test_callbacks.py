@@ -246,3 +246,15 @@ def test_the_best_checkpoints_are_kept_besides_the_newest(engine: Any, tmp_path:
         with pytest.raises(prograd.UsageError) as caught:
             run_of(engine).train(**options, **asked, keep_best=3, progress=False)
         assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("ReduceLROnPlateau", "ReduceOnPlateau"), ("ModelCheckpoint", "run.train(checkpoint='folder', keep_best=3)")],
+)
+def test_names_of_keras_have_a_replacement(name: str, instead: str):
+    with pytest.raises(AttributeError) as caught:
+        getattr(prograd.callbacks, name)
+    assert str(caught.value) == f"there is no {name!r} in prograd.callbacks; write {instead}"
+    with pytest.raises(AttributeError, match="EarlyStopping"):
+        _ = prograd.callbacks.EarlyStoping  # type: ignore[attr-defined]
