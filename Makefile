@@ -26,6 +26,7 @@ docs: ## generate docs/ops.md, docs/passes.md and the lists of imported operator
 	$(BIN)/python -m compiler.frontends.onnx.operators_page > docs/from-onnx-operators.md
 	$(BIN)/python -m compiler.exporters.onnx.operators_page > docs/to-onnx-operators.md
 	$(BIN)/python -m compiler.frontends.torch.operators_page > docs/from-pytorch-operators.md
+	PYTHONPATH=tests $(BIN)/python -m frontends.census --page > docs/from-pytorch-networks.md
 
 pictures: ## draw the pictures of README and guide anew, into docs/pictures/
 	$(BIN)/python docs/make_pictures.py

@@ -111,3 +111,11 @@ def test_a_gelu_that_is_written_out_is_one_operator(formula, approximation: str)
     assert not approximation or not {"tanh", "erf", "pow"} & {*kinds}
     found = agreement(module, {"x": x})
     assert max(found.outputs, found.loss, found.gradients) < 1e-7, "numbers are written with eight digits"
+
+
+def test_wrong_shapes_are_one_sentence_and_pytorch_logs_nothing(caplog):
+    with pytest.raises(
+        prograd.CompileError, match=r"torch\.export cannot export Linear: a and b must have same reduction"
+    ):
+        prograd.from_torch(nn.Linear(3, 4), {"x": torch.ones(3, 5)})
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

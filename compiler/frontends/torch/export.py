@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from compiler.errors import CompileError
@@ -34,7 +36,7 @@ def exported(torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mappin
     was_training = {name: child.training for name, child in module.named_modules()}
     module.train()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _without_logs():
             warnings.simplefilter("ignore")
             graph = torch.export.export(module, args, keywords, dynamic_shapes=shapes)
             return decomposed(torch, graph)
@@ -43,6 +45,17 @@ def exported(torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mappin
     finally:
         for name, child in module.named_modules():
             child.training = was_training[name]
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """Keep PyTorch from logging tracebacks of errors that it raises as well."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def decomposed(torch: Any, graph: Any) -> Any:

@@ -47,10 +47,10 @@ def _attention(
         if more != ONE:
             mask = _over_heads(mask, rows, more, heads)
     given = None if mask is None else ordered(mask, range(mask.rank), broadcast=False)
-    heads_of = [plain(x) for x in four]
-    y = ops.scaled_dot_product_attention(*heads_of, given, causal=is_causal, scale=scale or 0.0)
+    one, two, three = map(plain, four)
+    y = ops.scaled_dot_product_attention(one, two, three, given, causal=is_causal, scale=scale or 0.0)
     if rate:
-        y = ops.when_training(_dropped(heads_of, given, rate, is_causal, scale), ops.stop_gradient(y))
+        y = ops.when_training(_dropped([one, two, three], given, rate, is_causal, scale), ops.stop_gradient(y))
     return viewed(arranged(y), call.shape)
 
 
