@@ -1,6 +1,6 @@
 """Losses of imported networks with mixed precision beside PyTorch's autocast(bfloat16), step by step.
 
-    python benchmarks/autocast_agreement.py [--steps 500] [--engine native]
+    python benchmarks/peers/autocast.py [--steps 500] [--engine native]
 
 Three modules are imported by `prograd.from_torch` and trained on equal rows by SGD. The table has the mean loss of the
 last 50 steps: of PyTorch in float32, of PyTorch under autocast, and of prograd with `mixed="bfloat16"`.
