@@ -148,6 +148,14 @@ def _glu_out(call: Call) -> str:
     return call.add("Mul", a, call.add("Sigmoid", b))
 
 
+def _celu_out(call: Call, x: str) -> str:
+    """Return the node, which knows float32 only, or alpha times the Elu of x / alpha."""
+    alpha = float(call.attributes["alpha"])
+    if call.type.dtype == "float32":
+        return call.add("Celu", x, alpha=alpha)
+    return call.add("Mul", call.add("Elu", call.add("Div", x, call.number(alpha))), call.number(alpha))
+
+
 def _selu_out(call: Call, x: str) -> str:
     return call.add("Selu", x, alpha=SELU_ALPHA, gamma=SELU_SCALE)
 
@@ -195,7 +203,7 @@ EXPORTS: Final[dict[str, Export]] = {
     "prelu": exporting("PRelu"),
     "elu": exporting("Elu", alpha="alpha"),
     "selu": exported(_selu_out),
-    "celu": exporting("Celu", alpha="alpha"),
+    "celu": exported(_celu_out),
     "gelu": exported(_gelu_out),
     "sigmoid": exporting("Sigmoid"),
     "log_sigmoid": exported(lambda call, x: call.add("Neg", call.add("Softplus", call.add("Neg", x)))),
