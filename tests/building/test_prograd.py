@@ -39,7 +39,7 @@ def test_the_public_names_of_builder_and_library_are_there_and_are_the_same():
     for name in dir(runtime):
         if name != "use_plugin":  # the builder's, which uses both halves of a plugin
             assert getattr(prograd, name) is getattr(runtime, name)
-    assert set(dir(prograd)) == public | set(dir(runtime)) | {"layers", "data"}
+    assert set(dir(prograd)) == public | set(dir(runtime)) | {"callbacks", "data", "layers"}
 
 
 def test_type_checkers_know_the_names_that_are_looked_up():

@@ -27,6 +27,7 @@ ALLOWED = {
     "compiler/commands/imports/import_onnx.py": "public names of optimizers, which a caller chooses among",
     "compiler/gradcheck/feeds.py": "ops that hand elements on, and those that index by them, for feeds in range",
     "compiler/train/initialisers.py": "names of distributions, which a caller chooses among",
+    "prograd/sklearn/networks.py": "names of activations, which a caller chooses among",
     "compiler/train/optimizers.py": "the public names of the file, which optimizers share with their operators",
 }
 """Files that may contain such a collection, each with the reason."""

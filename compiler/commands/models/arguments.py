@@ -25,7 +25,7 @@ def add_export(verbs: Any) -> None:
     verb.add_argument("--load", metavar="FILE", help="take the weights from a file that a run saved")
     verb.add_argument("--entry", metavar="NAME", default="predict", help="the entry to write; default predict")
     verb.add_argument("--opset", type=positive, metavar="N", help="version of ONNX's operators; default 21")
-    _add_sizes(verb, "--bind", "fix the size of a symbol, as in batch=1")
+    _add_sizes(verb, "--bind", "SYMBOL=SIZE", "fix the size of a symbol, as in batch=1")
     verb.add_argument("--like", metavar="FILE", help="take names and metadata from the ONNX file that was imported")
     verb.add_argument("--raw", action="store_true", help="take raw columns of the table that rows were packed from")
     verb.add_argument("--view", action="store_true", help="write ops as they are, in a domain of our own")
@@ -48,7 +48,7 @@ def add_compare(verbs: Any) -> None:
     verb.add_argument("first", help="a file .onnx or .pb")
     verb.add_argument("second", help="another one")
     verb.add_argument("--entry", metavar="NAME", default="predict", help="the entry of programs; default predict")
-    _add_sizes(verb, "--dim", "the size of a dimension or a symbol, as in batch=4")
+    _add_sizes(verb, "--dim", "NAME=SIZE", "the size of a dimension or a symbol, as in batch=4")
     _add_feeds(verb)
     _add_engine(verb, "the engine that runs programs")
     verb.add_argument(
@@ -81,7 +81,7 @@ def add_gradcheck(verbs: Any) -> None:
         "--rounding", type=float, default=1e-3, metavar="X",
         help="largest difference of the program's gradients from those in float64; default 1e-3",
     )  # fmt: skip
-    _add_sizes(verb, "--bind", "another size of a symbol, as in batch=4")
+    _add_sizes(verb, "--bind", "SYMBOL=SIZE", "another size of a symbol, as in batch=4")
     _add_feeds(verb)
     _add_engine(verb, "the engine that computes the program's own gradients")
 
@@ -112,15 +112,15 @@ def add_lora(verb: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _add_sizes(verb: argparse.ArgumentParser, word: str, help: str) -> None:
-    verb.add_argument(word, action="append", default=[], metavar="SYMBOL=SIZE", help=help)
+def _add_sizes(verb: argparse.ArgumentParser, word: str, metavar: str, help: str) -> None:
+    verb.add_argument(word, action="append", default=[], metavar=metavar, help=help)
 
 
 def _add_feeds(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the inputs; default 0")
     verb.add_argument(
-        "--feed", action="append", default=[], metavar="[NAME=]FILE",
-        help="an input from NAME=FILE.npy, or several from a file .safetensors or .npz",
+        "--feed", action="append", default=[], metavar="NAME=@FILE",
+        help=".npy file for an input; a file .safetensors or .npz alone has several",
     )  # fmt: skip
 
 

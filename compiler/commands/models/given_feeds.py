@@ -1,4 +1,4 @@
-"""Feeds from files: NAME=FILE.npy, or all arrays of a safetensors or npz file."""
+"""Feeds from files: NAME=@FILE.npy, or all arrays of a safetensors or npz file."""
 
 # pyright: basic
 # arrays of NumPy are read where they are needed.
@@ -20,7 +20,7 @@ def given_feeds(words: list[str]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for word in words:
         name, sign, file = word.rpartition("=")
-        path = Path(file)
+        path = Path(file := file.removeprefix("@"))
         if not path.is_file():
             raise DataError(f"--feed {word}: there is no file {file}")
         if path.suffix == ".npy" and sign:
@@ -32,5 +32,5 @@ def given_feeds(words: list[str]) -> dict[str, Any]:
             with unverified(path) as reader:
                 made |= read_arrays(path, reader, keys_of(path))
         else:
-            raise UsageError(f"--feed {word}: write NAME=FILE.npy, or a file .safetensors or .npz with all arrays")
+            raise UsageError(f"--feed {word}: write NAME=@FILE.npy, or a file .safetensors or .npz with all arrays")
     return made
