@@ -28,7 +28,7 @@ CASES = [
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """Runs with faults."""
-    return Bench(tmp_path_factory.mktemp("faults"), LAUNCHER)
+    return Bench(tmp_path_factory.mktemp("faults"), LAUNCHER, is_timed=False)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.kind for case in CASES])

@@ -17,7 +17,7 @@ from compiler import Program, Value, adam, global_norm, metrics, ops
 from prograd import layers
 
 ROWS, WIDTH = 172, 64
-SECONDS = 60
+SECONDS = 300
 
 
 class Launcher(NamedTuple):
