@@ -14,7 +14,7 @@ from prograd_proto.atomic import write_atomically
 from prograd_proto.errors import ProgramError, Unwritable
 from prograd_proto.file_forms import other_form
 from prograd_proto.regular_files import open_regular
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import nearest
 from prograd_proto.upgrades import FORMAT_VERSION, upgrade
 from prograd_proto.wording import as_asked
 
@@ -124,10 +124,11 @@ def _similar(where: str) -> str:
     """Return a hint at the program in the same folder whose name is the closest, or ""."""
     folder, name = os.path.split(where)
     try:
-        programs = [entry.name for entry in os.scandir(folder or ".") if entry.name.endswith(".pb")]
+        programs = [entry.name[:-3] for entry in os.scandir(folder or ".") if entry.name.endswith(".pb")]
     except OSError:
         return ""
-    return closest(name, programs)
+    near = nearest(name.removesuffix(".pb"), programs)
+    return f"; did you mean {near + '.pb'!r}?" if near else ""
 
 
 def size_to_read(size: int) -> int:
