@@ -15,34 +15,41 @@ from compiler.errors import CompileError
 from compiler.exporters.onnx.call import Call, Export, Unmapped
 from compiler.exporters.onnx.graph import Graph
 from compiler.exporters.onnx.tensors import Tensor
-from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, squeezed
+from compiler.frontends.arranged import Arranged, arranged, plain, squeezed
 from compiler.frontends.onnx.constants import Constant
 from compiler.frontends.onnx.node import MISSING, Mapping, Node
 from compiler.frontends.torch.operators.shape import sliced, split
 from compiler.onnx_operators.shape import joined
 from prograd_proto.tensor_types import TensorType
-from registry import ops
+from registry import Value, ops
 
 MAX_TRIPS: Final = 4096
 """Largest number of trips that are unrolled."""
 
 
 def _if(node: Node) -> tuple[Any, ...]:
-    """Return the results of the branch that a constant chooses; otherwise both are computed and one is chosen."""
+    """Return the results of the branch that a constant chooses, or of an op that runs one of both branches."""
     condition = node.operands[0]
     branches = [node.attribute(name) for name in ("then_branch", "else_branch")]
     if isinstance(condition, Constant):
         return tuple(_ran(node, branches[0 if bool(condition.array().reshape(())) else 1], []))
-    chosen = [_ran(node, branch, []) for branch in branches]
-    made: list[Any] = []
-    for a, b in zip(*chosen, strict=True):
-        x, y = node.lifted(a), node.lifted(b)
-        if x.shape != y.shape:
-            raise CompileError(f"the branches make {list(map(str, x.shape))} and {list(map(str, y.shape))} of data")
-        flag = plain(node.tensor(0))
-        flag = ops.reshape(flag, shape=())
-        made.append(pointwise(ops.where, arranged(flag), x, y))
-    return tuple(made)
+    flag = ops.reshape(plain(node.tensor(0)), shape=())
+    made = ops.cond(flag, *(lambda branch=branch: _inside(node, branch, []) for branch in branches))
+    return tuple(map(arranged, made))
+
+
+def _inside(node: Node, graph: Any, operands: list[Any]) -> tuple[Value, ...]:
+    """Return the results of a branch or a body in the block that is being built."""
+    walk = node.walk
+    outer, count = walk.block, len(walk.updates)
+    walk.block = outer.root.active
+    try:
+        results = _ran(node, graph, operands)
+        if len(walk.updates) != count:
+            raise CompileError("has a branch with batch normalisation, whose statistics would follow it")
+        return tuple(plain(x.tensor(walk.block) if isinstance(x, Constant) else x) for x in results)
+    finally:
+        walk.block = outer
 
 
 def _ran(node: Node, graph: Any, operands: list[Any]) -> list[Any]:
@@ -59,8 +66,12 @@ def _ran(node: Node, graph: Any, operands: list[Any]) -> list[Any]:
 
 
 def _loop(node: Node) -> tuple[Any, ...]:
-    """Return the results of a loop whose number of trips is known while importing: it is unrolled."""
+    """Return the results of a loop: it is unrolled if its number of trips is known while importing."""
     body = node.attribute("body")
+    return _while(node, body) if _is_data(node) else _unrolled(node, body)
+
+
+def _unrolled(node: Node, body: Any) -> tuple[Any, ...]:
     trips = node.number(0) if node.has(0) else MAX_TRIPS
     condition: Any = node.operands[1] if node.has(1) else None
     carries = list(node.operands[2:])
@@ -81,6 +92,33 @@ def _loop(node: Node) -> tuple[Any, ...]:
         for collected, result in zip(scanned, results, strict=True):
             collected.append(result)
     return (*carries, *(_stacked(node, collected, 0) for collected in scanned))
+
+
+def _is_data(node: Node) -> bool:
+    """Return True if the first condition or the bound of a loop's trips is known in runs only."""
+    return any(node.has(i) and isinstance(node.operands[i], Arranged) for i in (0, 1))
+
+
+def _while(node: Node, body: Any) -> tuple[Any, ...]:
+    """Return the results of a loop whose trips are data; the bound, if it is a number, lets gradients flow."""
+    carries = [plain(node.lifted(x)) for x in node.operands[2:]]
+    if len(body.output) != len(carries) + 1:
+        raise CompileError("a loop whose number of trips is data, and which collects a row of each")
+    bound = node.operands[0] if node.has(0) else None
+    most = int(bound.array().reshape(())) if isinstance(bound, Constant) else None
+    limit = plain(bound) if isinstance(bound, Arranged) else node.new(2**62 if most is None else most, "int64")
+    limit = ops.reshape(limit, shape=())
+    goes = ops.reshape(plain(node.lifted(node.operands[1])), shape=()) if node.has(1) else node.new(True)
+
+    def going(i: Value, goes: Value, *_: Value) -> Value:
+        return ops.logical_and(goes, i < limit)
+
+    def after(i: Value, goes: Value, *values: Value) -> tuple[Value, ...]:
+        more, *rest = _inside(node, body, [arranged(x) for x in (i, goes, *values)])
+        return (i + 1, ops.reshape(more, shape=()), *rest)
+
+    made, _ = ops.while_loop(going, after, node.new(0, "int64"), goes, *carries, max_trips=most)
+    return tuple(map(arranged, made[2:]))
 
 
 def _stacked(node: Node, xs: list[Any], axis: int) -> Any:
