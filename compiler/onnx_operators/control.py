@@ -103,7 +103,10 @@ def _while(node: Node, body: Any) -> tuple[Any, ...]:
     """Return the results of a loop whose trips are data; the bound, if it is a number, lets gradients flow."""
     carries = [plain(node.lifted(x)) for x in node.operands[2:]]
     if len(body.output) != len(carries) + 1:
-        raise CompileError("a loop whose number of trips is data, and which collects a row of each")
+        raise CompileError(
+            "a loop that collects a row of each trip: its number of trips has to be known while importing; give it by "
+            "--constant NAME=VALUE"
+        )
     bound = node.operands[0] if node.has(0) else None
     most = int(bound.array().reshape(())) if isinstance(bound, Constant) else None
     limit = plain(bound) if isinstance(bound, Arranged) else node.new(2**62 if most is None else most, "int64")
