@@ -239,7 +239,7 @@ class Walk:
     def _require_small(self, node: Any, given: dict[str, Any]) -> None:
         """Refuse a constant that would fill the memory while importing."""
         if node.op_type in ("ConstantOfShape", "Expand", "Tile", "Range"):
-            arrays = list(given.values())
+            arrays = [given[name] for name in node.input if name]
             if node.op_type == "Range":
                 first, last, step = (float(a.reshape(-1)[0]) for a in arrays[:3])
                 count = abs((last - first) / step) if step else 0.0
