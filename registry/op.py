@@ -58,6 +58,7 @@ def op(
     random: bool = False,
     version: int = 1,
     namespace: str = "",
+    halves: bool = False,
 ) -> Declare: ...
 @overload
 def op(

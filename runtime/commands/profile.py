@@ -120,8 +120,14 @@ def _measured(executor: Executor, rows: Rows, bound: BoundEntry, steps: int, tra
         if trace is not None:
             trace.note(executor, begin, spells, end)
     has_blocks = any(op.blocks for part in executor.parts for op in part.ops)
-    inside = _inside([executor.profile_blocks() for _ in range(steps)]) if has_blocks else []
+    inside = _inside([_blocks_profiled(executor, rows) for _ in range(steps)]) if has_blocks else []
     return Measured(found, wall, reading, _alive(executor), inside)
+
+
+def _blocks_profiled(executor: Executor, rows: Rows) -> Sequence[TimeInBlocks]:
+    """Make a step that times the ops in blocks, with rows of its own: the step before may have overwritten them."""
+    rows.fill(executor.feeds, 0)
+    return executor.profile_blocks()
 
 
 def _inside(steps: Sequence[Sequence[TimeInBlocks]]) -> list[Spent]:

@@ -66,8 +66,8 @@ def test_processes_spill_and_compute_loops_with_the_bits_of_one(engine, tmp_path
 def test_a_step_in_shards_can_be_profiled(engine, tmp_path, capsys):
     save(combined().compile(batch=64, shards=4).desc, tmp_path / "p.pb")
     words = [word for name, array in combined_rows().items() for word in _saved(tmp_path, name, array)]
-    code, out, _ = run_runtime(capsys, "profile", tmp_path / "p.pb", *words, "--engine", engine, "-q")
-    assert code == 0
+    code, out, err = run_runtime(capsys, "profile", tmp_path / "p.pb", *words, "--engine", engine, "-q")
+    assert code == 0, err
     assert any("join_shards" in line for line in out)
 
 

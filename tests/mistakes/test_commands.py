@@ -63,27 +63,94 @@ MISTAKES = [
     ("prograd convert net.onnx", 2, "there is no verb 'convert'; write import onnx; see prograd --help"),
     ("compiler train flowers.pb", 2, None),
     ("runtime exec flowers.pb", 2, "there is no verb 'exec'; did you mean 'execute'?; see runtime --help"),
-    ("runtime execute flowers.pb --epoch 3", 2, "there is no option '--epoch'; did you mean '--epochs'?; see runtime execute --help"),
-    ("runtime execute flowers.pb --epochs three", 2, "argument --epochs: 'three' is not a whole number from 1 on, of at most 18 digits; see runtime execute --help"),
-    ("runtime execute flowers.pb --steps 5 --epochs 1", 2, "--steps and --epochs both say how long to train; give one of them"),
+    (
+        "runtime execute flowers.pb --epoch 3",
+        2,
+        "there is no option '--epoch'; did you mean '--epochs'?; see runtime execute --help",
+    ),
+    (
+        "runtime execute flowers.pb --epochs three",
+        2,
+        "argument --epochs: 'three' is not a whole number from 1 on, of at most 18 digits; see runtime execute --help",
+    ),
+    (
+        "runtime execute flowers.pb --steps 5 --epochs 1",
+        2,
+        "--steps and --epochs both say how long to train; give one of them",
+    ),
     ("runtime execute flowers.pb --resume", 2, "--resume goes on from --checkpoint or --load"),
-    ("runtime execute flowers.pb --checkpoint ck", 2, "ck: there are checkpoints already; --resume continues them, --force starts over"),
-    ("runtime execute flowers.pb --checkpoint ck --resume", 2, "the run began with 4 steps in all, this would be 8, which changes schedules; train for 4 steps, or go on with --retarget-schedule"),
+    (
+        "runtime execute flowers.pb --checkpoint ck",
+        2,
+        "ck: there are checkpoints already; --resume continues them, --force starts over",
+    ),
+    (
+        "runtime execute flowers.pb --checkpoint ck --resume",
+        2,
+        "the run began with 4 steps in all, this would be 8, which changes schedules; train for 4 steps, or go on with --retarget-schedule",
+    ),
     ("runtime execute flowers.pb --every 5", 2, "--every says how often to write checkpoints; give --checkpoint"),
-    ("runtime execute flowers.pb --load w.safetensors --entry predict --steps 3", 2, "--steps belongs to training, and the entry 'predict' does not train"),
+    (
+        "runtime execute flowers.pb --load w.safetensors --entry predict --steps 3",
+        2,
+        "--steps belongs to training, and the entry 'predict' does not train",
+    ),
     ("runtime execute other.pb --entry evaluate --load w.safetensors", 4, None),
-    *((f"runtime execute flowers.pb --entry predict --load x.{suffix}", 4, PICKLE.format(suffix, "['state_dict']" if suffix == "ckpt" else "")) for suffix in ("pt", "pth", "bin", "ckpt")),
-    ("runtime execute flowers.pb --entry predict --data rows.xlsx", 4, "rows.xlsx: rows are read from .safetensors, .npz, .csv, .jsonl and .parquet files; compiler data pack rows.xlsx -o rows.safetensors makes one of what it can"),
+    *(
+        (
+            f"runtime execute flowers.pb --entry predict --load x.{suffix}",
+            4,
+            PICKLE.format(suffix, "['state_dict']" if suffix == "ckpt" else ""),
+        )
+        for suffix in ("pt", "pth", "bin", "ckpt")
+    ),
+    (
+        "runtime execute flowers.pb --entry predict --data rows.xlsx",
+        4,
+        "rows.xlsx: rows are read from .safetensors, .npz, .csv, .jsonl and .parquet files; compiler data pack rows.xlsx -o rows.safetensors makes one of what it can",
+    ),
     ("runtime execute flowers.pb --metrics m.txt", 2, "--metrics m.txt: the name ends in neither .csv nor .jsonl"),
-    ("runtime execute flowers.pb --set rate=0.1", 2, "the program has no setting 'rate'; it has no settings, which program.setting declares"),
-    ("runtime execute flowers.pb --fetch acuracy", 2, "entry 'train' has no fetch and no tensor 'acuracy'; did you mean 'accuracy'?"),
+    (
+        "runtime execute flowers.pb --set rate=0.1",
+        2,
+        "the program has no setting 'rate'; it has no settings, which program.setting declares",
+    ),
+    (
+        "runtime execute flowers.pb --fetch acuracy",
+        2,
+        "entry 'train' has no fetch and no tensor 'acuracy'; did you mean 'accuracy'?",
+    ),
     ("runtime execute flowers.pb --split tset", 2, "the data has no split 'tset'; did you mean 'test'?"),
-    ("runtime execute flowers.pb --max-memory lots", 2, "argument --max-memory: 'lots' is not a size as 1.5MiB, 1GB or 1000000; see runtime execute --help"),
-    ("runtime serve flowers.pb --port 99999", 2, "argument --port: '99999' is no port, a number from 0 to 65535; see runtime serve --help"),
-    ("runtime serve flowers.pb --entry train", 2, "the entry 'train' trains, and no request may change the states; name another by --entry"),
-    ("runtime replay flowers.pb", 2, "one of the arguments --record --expect-sha256 is required; see runtime replay --help"),
-    ("compiler summary w.safetensors", 3, "w.safetensors: this is a safetensors file and no program; --load after the program takes states"),
-    ("compiler data pack flowers.pb -o a.safetensors", 2, "flowers.pb: rows are packed from .csv, .tsv, .jsonl, .parquet, .npy, .npz and .txt files, and folders of images"),
+    (
+        "runtime execute flowers.pb --max-memory lots",
+        2,
+        "argument --max-memory: 'lots' is not a size as 1.5MiB, 1GB or 1000000; see runtime execute --help",
+    ),
+    (
+        "runtime serve flowers.pb --port 99999",
+        2,
+        "argument --port: '99999' is no port, a number from 0 to 65535; see runtime serve --help",
+    ),
+    (
+        "runtime serve flowers.pb --entry train",
+        2,
+        "the entry 'train' trains, and no request may change the states; name another by --entry",
+    ),
+    (
+        "runtime replay flowers.pb",
+        2,
+        "one of the arguments --record --expect-sha256 is required; see runtime replay --help",
+    ),
+    (
+        "compiler summary w.safetensors",
+        3,
+        "w.safetensors: this is a safetensors file and no program; --load after the program takes states",
+    ),
+    (
+        "compiler data pack flowers.pb -o a.safetensors",
+        2,
+        "flowers.pb: rows are packed from .csv, .tsv, .jsonl, .parquet, .npy, .npz and .txt files, and folders of images",
+    ),
 ]
 
 

@@ -342,10 +342,10 @@ CALLS: list[tuple[Callable[[Value, Value], object], str]] = [
         "updates has the shape [2, 3], not [4]",
     ),
     (
-        lambda x, i: ops.scatter(x, i[0], x, reduction="mul"),  # pyright: ignore[reportArgumentType]: the mistake
+        lambda x, i: ops.scatter(x, i[0], x, reduction="mean"),  # pyright: ignore[reportArgumentType]: the mistake
         "scatter(x: float64[2, 3], indices: int64[3], updates: float64[2, 3]): "
         "scatter_nd(x: float64[2, 3], indices: int64[3, 1], updates: float64[2, 3]): "
-        "reduction='mul' is not one of set, add, max, min",
+        "reduction='mean' is not one of set, add, max, min, mul",
     ),
     (
         lambda x, i: ops.take_along_axis(x, i[0]),

@@ -320,7 +320,7 @@ def test_a_program_that_neither_names_data_nor_trains_takes_no_file_in_its_place
 
 def test_a_program_without_data_trains_on_the_arrays_of_a_file_that_have_the_names_of_its_feeds(tmp_path):
     linear().compile(batch=4).save(tmp_path / "p.pb")
-    feeds = {name: type for name, type in runtime.load(tmp_path / "p.pb").entries["train"].feeds.items()}
+    feeds = dict(runtime.load(tmp_path / "p.pb").entries["train"].feeds)
     rng = np.random.default_rng(0)
     rows = {name: rng.normal(size=(32, *type.shape[1:])).astype(type.dtype) for name, type in feeds.items()}
     save_file(rows, tmp_path / "rows.safetensors")

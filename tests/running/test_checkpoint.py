@@ -269,8 +269,10 @@ def test_parameters_of_another_optimizer_can_be_loaded(tmp_path):
 
 
 WRONG_TENSORS = [
-    ({"w": None}, "s.st: there is no tensor 'w', which the program has as a state; "
-     "only= loads some, rename= other names"),
+    (
+        {"w": None},
+        "s.st: there is no tensor 'w', which the program has as a state; only= loads some, rename= other names",
+    ),
     ({"ww": np.zeros(1, np.float32)}, "s.st: the tensor 'ww' is no state of the program; did you mean 'w'?"),
     ({"w": np.zeros(4, np.float32)}, "s.st: the tensor 'w' is float32[4], the program's state is float32[3]"),
     ({"w": np.zeros(3, np.float64)}, "s.st: the tensor 'w' is float64[3], the program's state is float32[3]"),

@@ -463,7 +463,7 @@ def test_a_16_bit_parameter_is_cast_before_it_is_computed_with():
 
 def test_the_program_of_the_page_runs(tmp_path, monkeypatch):
     page = (Path(__file__).parents[2] / "docs/half-floats.md").read_text(encoding="utf-8")
-    [_, script] = page.split("```python\n")
+    [_, script, *_] = page.split("```python\n")
     monkeypatch.chdir(tmp_path)
     exec(script.partition("```")[0], {})
     run = runtime.load("half.pb")

@@ -93,8 +93,11 @@ def test_bad_rows_are_one_sentence(run: prograd.Run):
              "write one, as in 3.5"),
             (b'{"age": 1, "citty": "Oslo", "size": 1}', "the rows have no column 'city'; did you mean 'citty'?"),
             (b'{"age": 1, "city": "Oslo", "size": 1e39}', "row 0 of 'size' has 1e+39, which float32 does not hold"),
-            (b'[{"age": 1, "city": "Oslo", "size": 1}, 3]', "row 1 is of type int, and the rows before it are objects; send an object for each row"),
-            (b'[{"age": 1, "city": "Oslo"}, {"age": 1, "city": "Oslo", "size": 1}]', "row 0 of 'size' has no value; fill it in, or pack the training rows with missing={'size': …}"),
+            (b'[{"age": 1, "city": "Oslo", "size": 1}, 3]', "row 1 is of type int, and the rows before it are objects; "
+             "send an object for each row"),
+            (b'[{"age": 1, "city": "Oslo"}, {"age": 1, "city": "Oslo", "size": 1}]',
+             "row 0 of 'size' has no value; fill it in, or "
+             "pack the training rows with missing={'size': …}"),
             (b'{"age": 1', "the body is not application/json: Expecting ',' delimiter: line 1 column 10 (char 9)"),
             (b'{"age": [1], "city": "Oslo", "size": 1}',
              "'age' has lists, and the rows it was packed from have one value each"),

@@ -22,8 +22,7 @@ from runtime.codegen.machine import Target
 Expression = Callable[..., Value | tuple[Value, ...]]
 
 RULES: Final[dict[str, Rule]] = {}
-"""Lowering rules by the name of the operator; "NAME of bfloat16" is that for a first operand of bfloat16, if it differs.
-"""
+"""Lowering rules by the name of the operator; "NAME of bfloat16" is the rule for a first operand of bfloat16."""
 
 ALL_DTYPES: Final = frozenset(DTYPES)
 COMPUTED_DTYPES: Final = ALL_DTYPES - {"float16", "bfloat16"}

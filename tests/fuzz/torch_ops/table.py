@@ -11,11 +11,16 @@ TORCH: dict[str, Function] = {}
 """By name."""
 
 
-NOT_COMPARED = dict.fromkeys(
-    ("adam_scale", "adamax", "amsgrad", "nadam", "radam"), "whole training runs compare it: tests/peers/trajectories.py"
-) | dict.fromkeys(
-    ("random_flip", "random_crop", "random_colour", "random_noise", "random_cutout", "mixup"),
-    "they draw random numbers, PyTorch draws others",
+NOT_COMPARED = (
+    dict.fromkeys(
+        ("adam_scale", "adamax", "amsgrad", "nadam", "radam"),
+        "whole training runs compare it: tests/peers/trajectories.py",
+    )
+    | dict.fromkeys(
+        ("random_flip", "random_crop", "random_colour", "random_noise", "random_cutout", "mixup"),
+        "they draw random numbers, PyTorch draws others",
+    )
+    | {"deform_conv2d": "PyTorch has none; tests/operators/test_resize.py compares it with loops"}
 )
 """Operators whose values are left to another test, with the reason; the updates have no gradient."""
 
