@@ -94,6 +94,8 @@ def recurrent(kind: str, **options: Any) -> Program:
 
 @pytest.mark.parametrize("opset", [13, 17, 18, 20, 21, 23])
 def test_a_network_of_images_has_the_same_numbers_in_every_opset(opset: int):
+    if opset < 14:  # onnx's evaluator mixes the statistics of the batch into BatchNormalization of version 9
+        pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install onnxruntime")
     model = agree(image_net(), {"image": rows(32, 16, 16, 3)}, opset=opset)
     assert model.opset_import[0].version == opset
     assert ("Gelu" in operators(model)) == (opset >= 20)
