@@ -24,7 +24,7 @@ KIB = (64, 256, 1024, 4096, 16384, 45 * 1024)
 
 
 def launcher(ranks):
-    """Return the words and the environment that start so many processes."""
+    """Return the words and the environment that start `ranks` processes."""
     try:
         found = {Path(path).name: str(path.locate()) for path in files("mpich") or ()}
         return [found["mpiexec.hydra"], "-n", str(ranks)], {"MPI4PY_LIBMPI": found["libmpi.so.12"]}

@@ -132,6 +132,10 @@ class Block:
 
     def argument(self, name: str, type: TensorType) -> Value:
         """Return a new tensor that stands for an argument; its name is free, its parameter is declared later."""
+        return self.define_free(name, type)
+
+    def define_free(self, name: str, type: TensorType) -> Value:
+        """Declare a new tensor with this name, or with underscores behind it until no other tensor has it."""
         while name in self.types:
             name += "_"
         return self.define(name, type)

@@ -76,4 +76,4 @@ BY_HAND: dict[str, Callable[[Program, Value, int], Value]] = {
     "bert": bert,
     "gpt2": gpt2,
 }
-"""By network, a function of a program, its input and the number of classes that returns the logits."""
+"""For each network, a function of a program, its input and the number of classes that returns the logits."""

@@ -15,7 +15,7 @@ Make = Callable[[], Call]
 
 
 class Turns(NamedTuple):
-    """What a subject returned at its first calls, and the median of its seconds in all turns."""
+    """The results of the first calls of a subject, and the median of its seconds in all turns."""
 
     results: list[Any]
     seconds: float

@@ -108,11 +108,8 @@ def _add_op(
     copy.inputs[:] = [names[name] for name in op.inputs]
     copy.blocks[:] = block.copied(op.blocks)
     for i, name in enumerate(op.outputs):
-        free = name
-        while free in block.types:
-            free += "_"
+        free = block.define_free(name, type_of(types[name])).name
         names[name] = copy.outputs[i] = free
-        block.define(free, type_of(types[name]))
         block.tensors[free].CopyFrom(types[name])
         block.tensors[free].name = free
         block.tensors[free].gradient_of = names.get(types[name].gradient_of, "")

@@ -58,13 +58,13 @@ def table(problems: Sequence[Problem]) -> list[tuple[str, str, int, str, str]]:
     return [(key[0], key[1], uses[key], first[key].module, first[key].line) for key in first]
 
 
-def told(problems: Sequence[Problem]) -> str:
-    """Return one sentence for each operator that cannot be imported."""
+def told(problems: Sequence[Problem], verb: str = "imported", at: str = "first in") -> str:
+    """Return one sentence for each operator that cannot be imported, or `verb`; `at` stands before the place."""
     rows = table(problems)
     count = f"{len(rows)} operator{'s' if len(rows) != 1 else ''}"
     lines = [
-        f"{operator}, used {uses} time{'s' if uses != 1 else ''}, first in {module or 'the module'}"
+        f"{operator}, used {uses} time{'s' if uses != 1 else ''}, {at} {module or 'the module'}"
         f"{f' at {line}' if line else ''}: {reason}"
         for operator, reason, uses, module, line in rows
     ]
-    return f"{count} cannot be imported: " + "; ".join(lines)
+    return f"{count} cannot be {verb}: " + "; ".join(lines)

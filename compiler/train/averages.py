@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 from registry import Block, Value, ops
@@ -57,7 +56,7 @@ def averaged_parameters(desc: pb.BlockDesc, entry: str, averages: Mapping[str, A
             continue
         parameter.state, tensor = average.state, block.value(parameter.tensor)
         if tensor.type != tensor.type.wide:
-            parameter.tensor = block.define(_unused(average.state, block.types), tensor.type.wide).name
+            parameter.tensor = block.argument(average.state, tensor.type.wide).name
             desc.ops.insert(0, _rounding(block, parameter.tensor, tensor))
             block.next_id += 1
 
@@ -73,12 +72,6 @@ def _rounding(block: Block, average: str, tensor: Value) -> pb.OpDesc:
         attributes=[dtype],
         stage=pb.STAGE_FORWARD,
     )
-
-
-def _unused(name: str, types: Mapping[str, TensorType]) -> str:
-    while name in types:
-        name += "_"
-    return name
 
 
 def _due(block: Block, tensors: Mapping[str, str], every: int) -> Value | None:

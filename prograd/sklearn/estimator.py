@@ -1,6 +1,6 @@
 # pyright: basic, reportMissingTypeStubs=false, reportAttributeAccessIssue=false
 # scikit-learn has no types, and its estimators get attributes when they are fitted
-"""What both estimators do: their parameters, training by a program, and the states that they keep."""
+"""The common part of both estimators: parameters, training by a program, and the states that they keep."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ OPERATIONS_PER_SECOND: Final = 2e10
 """Additions and multiplications of NumPy's products in a second."""
 
 COMPILING_SECONDS: Final = 4.0
-"""Seconds of NumPy from which LLVM is worth its time to compile."""
+"""Estimated seconds of a training by NumPy; above this bound, the native engine is chosen."""
 
 RATE: Final = "learning_rate"
 """Name of the setting of an estimator's own program, so that another rate needs no compilation."""

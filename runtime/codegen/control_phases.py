@@ -95,7 +95,7 @@ class TabledBlock:
 
 
 class Tables(Protocol):
-    """What a `ControlOp` needs of the tables of a step; `ControlCode` has them."""
+    """The methods of a step's tables that a `ControlOp` calls; `ControlCode` has them."""
 
     def word(self, base: int = NUMBER, offset: int = 0) -> int:
         """Add a word, and return its number."""

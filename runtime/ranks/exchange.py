@@ -53,7 +53,7 @@ class Layout(NamedTuple):
 
 @cache
 def layout_of(shards: int, rank: int, ranks: int, elements: int, itemsize: int) -> Layout:
-    """Return the layout of an exchange of so many elements of `itemsize` bytes."""
+    """Return the layout of an exchange of `elements` elements, each of `itemsize` bytes."""
     parts = tuple(tuple(parts_of(shards, each, ranks)) for each in range(ranks))
     bounds = tuple(each * elements // ranks for each in range(ranks + 1))
     return Layout(shards, rank, ranks, elements, elements * itemsize <= SMALL_BYTES, parts, bounds)

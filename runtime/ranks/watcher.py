@@ -24,7 +24,7 @@ _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG of Linux
 
 
 class Watched:
-    """What a child tells its parent; a process without a parent that watches tells nobody."""
+    """The messages from a child to its parent; without a parent that watches, they go nowhere."""
 
     def __init__(self, pipe: int | None) -> None:
         self._pipe = pipe

@@ -13,7 +13,7 @@ _log = logging.getLogger("prograd")
 
 
 class About(NamedTuple):
-    """What a sink says about a run.
+    """The facts about a run that a sink records.
 
     Attributes:
         name: name of the program.

@@ -36,7 +36,7 @@ def run_of(engine: str, *more: str) -> list[str]:
 
 
 def by_ranks(count: int, folder: Path, engine: str, *more: str):
-    """Return the end of a run by so many processes; it must succeed."""
+    """Return the end of a run by `count` processes; it must succeed."""
     ended = job(count, run_of(engine, "--mpi", *more), folder, LAUNCHER)
     assert ended.code == 0, ended
     return ended

@@ -1,4 +1,4 @@
-"""What a run of several processes refuses, word for word."""
+"""The refusals of runs of several processes, word for word."""
 
 import os
 import subprocess

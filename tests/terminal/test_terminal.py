@@ -23,7 +23,7 @@ METRICS = {"loss": 0.123456, "accuracy": 0.98769, "top_five_accuracy": 0.99912, 
 
 
 def at_terminal(folder, width: int, *arguments: str, **environment: str) -> str:
-    """What the runtime prints at a terminal of `width` columns."""
+    """Return the output of the runtime at a terminal of `width` columns."""
     child, screen = pty.fork()
     if child == 0:
         os.chdir(folder)

@@ -24,7 +24,7 @@ DEFAULT_OPSET: Final = 21
 
 
 class Model:
-    """What the graphs of one model share.
+    """The state that the graphs of one model share.
 
     Attributes:
         onnx: the package.

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -23,7 +23,7 @@ from compiler.exporters.onnx.tensors import Tensor, identity_order
 from compiler.exporters.onnx.walk import Walk
 from compiler.exporters.onnx.written import require_writable, write_model
 from compiler.frontends.onnx.reading import package, read
-from compiler.frontends.report import Problem, table
+from compiler.frontends.report import Problem, told
 from compiler.onnx_operators import EXPORTS
 from compiler.passes.bind_dimensions import bind_dimensions, only_sources, symbols_of
 from prograd_proto import program_pb2 as pb
@@ -143,7 +143,7 @@ def _exported(
     results |= {f"{update.state}.next": update.tensor for update in block.updates}
     walk.ops()
     if problems:
-        raise CompileError(f"to_onnx: {_told(problems)}")
+        raise CompileError(f"to_onnx: {told(problems, 'exported', 'first as')}")
     outputs = [model.value(name, *walk.types[tensor]) for name, tensor in results.items()]
     for name, tensor in results.items():
         graph.node("Identity", [graph.plain(walk.values[tensor])], [name])
@@ -186,15 +186,3 @@ def _metadata(program: pb.ProgramDesc, block: pb.BlockDesc) -> dict[str, str]:
     if program.HasField("data") and program.data.encoding:
         made["prograd.encoding"] = program.data.encoding
     return made
-
-
-def _told(problems: Sequence[Problem]) -> str:
-    """Return one sentence for each operator that cannot be exported."""
-    rows = table(problems)
-    count = f"{len(rows)} operator{'s' if len(rows) != 1 else ''}"
-    lines = [
-        f"{operator}, used {uses} time{'s' if uses != 1 else ''}, first as {name}{f' at {line}' if line else ''}: "
-        f"{reason}"
-        for operator, reason, uses, name, line in rows
-    ]
-    return f"{count} cannot be exported: " + "; ".join(lines)

@@ -38,7 +38,7 @@ MAX_CONSTANT_BYTES: Final = 2**28
 UNFIT: Final = (
     OverflowError, IndexError, ZeroDivisionError, TypeError, ValueError, AssertionError, KeyError, AttributeError,
 )  # fmt: skip
-"""What mappings raise for attributes and operands that their operator does not have."""
+"""Exceptions of mappings for attributes and operands that their operator does not have."""
 
 
 class Walk:

@@ -9,7 +9,7 @@ from runtime.rows.encoding.encoding import KEY, Encoding
 
 
 def class_names(program: pb.ProgramDesc, count: int) -> list[str] | None:
-    """Return the names of `count` classes; None if no column of the encoding, or more than one, has so many.
+    """Return the names of `count` classes; None unless exactly one column of the encoding has this many.
 
     Labels come first: the columns that the training entry reads, and another entry does not.
 

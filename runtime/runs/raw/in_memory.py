@@ -2,7 +2,7 @@
 
 1. Data in memory becomes a mapping of arrays by feed. A tuple has them in the order of the program's inputs, and the
    columns of a frame have the names of feeds; a program that encodes tables encodes the frame as one.
-2. The rows to validate on are given by themselves, or are a share of the others. When training shuffles, the share is
+2. The caller passes the rows to validate on, or a share of the others is taken. When training shuffles, the share is
    chosen by the seed; otherwise it is the last rows.
 """
 

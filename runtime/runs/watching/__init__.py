@@ -1,4 +1,4 @@
-"""What watches a training: the judgement by metrics, and the callbacks of its caller.
+"""The observers of a training: the judgement by metrics, and the callbacks of its caller.
 
 judge      the best states, the early end, and rates that are reduced
 watches    the best value of a metric so far, and the values since without improvement

@@ -148,7 +148,7 @@ def settled_count() -> int:
 
 
 class Alarm(Exception):
-    """What the handler of the signal raises."""
+    """The exception of the signal handler."""
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no alarms")
