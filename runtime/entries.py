@@ -47,6 +47,8 @@ def find_entry(program: pb.ProgramDesc, name: str) -> pb.EntryDesc:
             return entry
     names = [entry.name for entry in program.entries]
     hint = closest(name, names) or f"; the entries are {', '.join(names)}"
+    if name == "predict":
+        hint += "; program.outputs(…) declares the results of a prediction"
     raise UsageError(f"there is no entry {name!r}{hint}")
 
 

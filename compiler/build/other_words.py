@@ -1,11 +1,12 @@
-"""Names that programs and compiled programs do not have, and their replacements."""
+"""Attributes and arguments that programs and compiled programs do not have, and their replacements."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from prograd_proto.renamed import renamed
-from prograd_proto.spelling import no_attribute
+from prograd_proto.spelling import closest_and_all, no_attribute
 
 _STEPS: Final = ("step", "train", "evaluate", "predict", "state")
 """Attributes of a run."""
@@ -21,6 +22,32 @@ _OF_COMPILED: Final = {
     "fit": "prograd.Run(compiled).train()",
     **{name: f"prograd.Run(compiled).{name}" for name in (*_STEPS, "load")},
 }
+
+_ARGUMENTS: Final = {
+    "training": {
+        "batch_size": "the batch is bound by compile(batch=32)",
+        "metric": "here it is called keep_best",
+        "monitor": "here it is called keep_best",
+        "mode": "here it is called best",
+        "num_epochs": "here it is called epochs",
+        "patience": "here it is called stop_after",
+        "restore_best_weights": "here it is called restore_best",
+        "validation_data": "evaluate= names a split of program.data",
+        "validation_split": "evaluate= names a split of program.data",
+    },
+    "data": {
+        "batch_size": "the batch is bound by compile(batch=32)",
+        "drop_last": "write remainder='drop' or remainder='partial'",
+        "path": "here it is called file",
+    },
+}
+"""By method of a program, the replacements of arguments that other libraries have."""
+
+
+def no_argument_of_program(method: str, name: str, known: Iterable[str]) -> str:
+    """Return the sentence for an argument that a method of Program lacks, with its name here or the closest one."""
+    words = _ARGUMENTS.get(method, {}).get(name)
+    return f"{method}: there is no argument {name!r}{f'; {words}' if words else closest_and_all(name, known)}"
 
 
 def no_attribute_of_program(name: str, owner: type) -> AttributeError:

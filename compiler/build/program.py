@@ -7,9 +7,10 @@ from collections import ChainMap
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
+from inspect import Parameter, signature
 from itertools import count
 from math import prod
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, Never, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, Never, ParamSpec, TypeVar
 
 from compiler.analyses.lifespans import Lifespan, declare_lifespan
 from compiler.build.asked_names import require_names
@@ -20,7 +21,7 @@ from compiler.build.declarations import Over, declared_state, declared_type, req
 from compiler.build.locations import Locations, line_here
 from compiler.build.mixed import Mixed, with_mixed
 from compiler.build.opened import Opened, next_stream, opened, read_program, training_block
-from compiler.build.other_words import no_attribute_of_program
+from compiler.build.other_words import no_argument_of_program, no_attribute_of_program
 from compiler.build.reports import Reports
 from compiler.build.scopes import Scopes
 from compiler.build.setting_numbers import asked_interval, declared_setting, known_settings, require_number
@@ -55,13 +56,22 @@ from registry.errors import Located
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_POSITIONAL: Final = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
+
 
 def _with_the_line(method: Callable[Concatenate[Program, P], R]) -> Callable[Concatenate[Program, P], R]:
-    """Let the errors of a method begin with the user's line."""
+    """Let the errors of a method begin with the user's line, also those of unknown arguments."""
+    taken = signature(method).parameters
+    known = [name for name, parameter in taken.items() if name != "self" and parameter.kind not in _POSITIONAL]
+    open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in taken.values())
 
     @wraps(method)
     def call(self: Program, /, *args: P.args, **kwargs: P.kwargs) -> R:
         with Located(lambda: self.locations.text(self.locations.here())):
+            if not open_ended:
+                for name in kwargs:
+                    if name not in known:
+                        raise OpError(no_argument_of_program(method.__name__, name, known))
             return method(self, *args, **kwargs)
 
     return call

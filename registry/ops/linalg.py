@@ -23,7 +23,8 @@ def matmul(a: Value, b: Value, *, transpose_a: bool = False, transpose_b: bool =
     m, inner_a = _matrix(a, transpose_a)
     inner_b, n = _matrix(b, transpose_b)
     dtype = factor_sum_dtype(a, b)
-    require(inner_a == inner_b, f"inner sizes differ: {inner_a} and {inner_b}")
+    fits = f"write transpose_b={not transpose_b}" if inner_a == n else f"b needs {inner_a} rows"
+    require(inner_a == inner_b, f"inner sizes differ: {inner_a} and {inner_b}; {fits}")
     return TensorType(dtype, (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), m, n))
 
 

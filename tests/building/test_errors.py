@@ -61,7 +61,8 @@ def filter(g: Given, *shape: int) -> Value:
 # ruff: noqa: E501 - a row is one line, whose number its error begins with
 # fmt: off
 OPERATORS: list[tuple[Callable[[Given], object], str]] = [
-    (lambda g: g.a @ g.b, "matmul(a: float32[32, 784], b: float32[512, 10]): inner sizes differ: 784 and 512"),
+    (lambda g: g.a @ g.b, "matmul(a: float32[32, 784], b: float32[512, 10]): inner sizes differ: 784 and 512; b "
+     "needs 784 rows"),
     (lambda g: ops.matmul(g.a), "matmul: the operand 'b' is missing"),
     (lambda g: ops.matmul(g.a, g.b, g.a), "matmul: takes 2 tensors (a, b), not 3; attributes go by name, as transpose_a=…"),
     (lambda g: ops.softmax(g.a, 1), "softmax: takes 1 tensor (x), not 2; attributes go by name, as axis=…"),

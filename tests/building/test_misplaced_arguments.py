@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,3 +102,46 @@ def test_a_number_is_no_path_of_a_program(tmp_path: Path):
     with pytest.raises(CompileError) as caught:
         compiled.save(3)
     assert str(caught.value) == "save: the path of a file is text or a Path, not int"
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda program: program.training(patience=3),
+            "training: there is no argument 'patience'; here it is called stop_after",
+        ),
+        (
+            lambda program: program.training(epochs=3, batch_size=32),
+            "training: there is no argument 'batch_size'; the batch is bound by compile(batch=32)",
+        ),
+        (lambda program: program.training(epoch=3), "training: there is no argument 'epoch'; did you mean 'epochs'?"),
+        (
+            lambda program: program.data(path="x.npz"),
+            "data: there is no argument 'path'; here it is called file",
+        ),
+    ],
+)
+def test_unknown_arguments_of_a_program_lead_to_known_ones(call: Callable[[Any], object], sentence: str):
+    with pytest.raises(OpError) as caught:
+        call(Program("p"))
+    where, _, said = str(caught.value).partition(": ")
+    assert "test_misplaced_arguments.py:" in where
+    assert said.startswith(sentence)
+
+
+def test_a_program_without_outputs_says_what_a_prediction_needs(tmp_path: Path):
+    program = Program("p")
+    x = program.input("x", "float32", ("n", 3))
+    program.outputs(y=x * 2.0)
+    program.compile(n=2).save(tmp_path / "p.pb")
+    assert prograd.load(tmp_path / "p.pb").predict({"x": np.ones((2, 3), "f")})["y"].shape == (2, 3)
+    program = Program("p")
+    x = program.input("x", "float32", ("n", 3))
+    program.metrics(mean=ops.mean(x))
+    run = prograd.Run(program.compile(n=2))
+    with pytest.raises(prograd.UsageError) as caught:
+        run.predict({"x": np.ones((2, 3), "f")})
+    assert str(caught.value) == (
+        "there is no entry 'predict'; the entries are evaluate; program.outputs(…) declares the results of a prediction"
+    )
