@@ -104,24 +104,21 @@ def test_a_number_is_no_path_of_a_program(tmp_path: Path):
     assert str(caught.value) == "save: the path of a file is text or a Path, not int"
 
 
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (
-            lambda program: program.training(patience=3),
-            "training: there is no argument 'patience'; here it is called stop_after",
-        ),
-        (
-            lambda program: program.training(epochs=3, batch_size=32),
-            "training: there is no argument 'batch_size'; the batch is bound by compile(batch=32)",
-        ),
-        (lambda program: program.training(epoch=3), "training: there is no argument 'epoch'; did you mean 'epochs'?"),
-        (
-            lambda program: program.data(path="x.npz"),
-            "data: there is no argument 'path'; here it is called file",
-        ),
-    ],
-)
+UNKNOWN: list[tuple[Callable[[Any], object], str]] = [
+    (
+        lambda program: program.training(patience=3),
+        "training: there is no argument 'patience'; here it is called stop_after",
+    ),
+    (
+        lambda program: program.training(epochs=3, batch_size=32),
+        "training: there is no argument 'batch_size'; the batch is bound by compile(batch=32)",
+    ),
+    (lambda program: program.training(epoch=3), "training: there is no argument 'epoch'; did you mean 'epochs'?"),
+    (lambda program: program.data(path="x.npz"), "data: there is no argument 'path'; here it is called file"),
+]
+
+
+@pytest.mark.parametrize(("call", "sentence"), UNKNOWN)
 def test_unknown_arguments_of_a_program_lead_to_known_ones(call: Callable[[Any], object], sentence: str):
     with pytest.raises(OpError) as caught:
         call(Program("p"))
