@@ -36,7 +36,7 @@ NARROW = {
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
 }
-"""Of the environment: PyTorch, its libraries of products and convolutions, and JAX, without AVX-512."""
+"""Environment variables that keep PyTorch, its numerical libraries and JAX from using AVX-512."""
 
 FIRST = 10
 """Steps that are made first: contenders compile, and their losses are compared after them."""

@@ -51,7 +51,7 @@ HERE = this_machine()
 LANES = HERE.lanes()
 RNG = np.random.default_rng(0)
 SECONDS = float(os.environ.get("SECONDS", "0.1"))
-"""Of measuring one time."""
+"""Seconds for one measurement."""
 
 MEASURED: dict[str, Callable[[], float]] = {}
 """By parameter, the function that measures it."""

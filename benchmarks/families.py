@@ -37,7 +37,7 @@ from registry import Block, Value  # noqa: E402 - needs NumPy
 from runtime.engines.reference.bind import bind  # noqa: E402 - needs NumPy
 
 SECONDS = float(os.environ.get("SECONDS_PER_ROW", "0.2"))
-"""Of measuring, per row."""
+"""Seconds of measurement per row."""
 
 LIMIT = 5.0
 

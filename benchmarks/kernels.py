@@ -30,7 +30,7 @@ from runtime.kernel import KERNELS  # noqa: E402 - needs NumPy
 from runtime.memory.aligned import aligned_array  # noqa: E402 - needs NumPy
 
 SECONDS = float(os.environ.get("SECONDS", "0.3"))
-"""Of measuring, per case."""
+"""Seconds of measurement per case."""
 
 RNG = np.random.default_rng(0)
 

@@ -60,7 +60,7 @@ CONVOLUTIONS = [
 HEIGHT, WIDTH = 512, 1024
 RNG = np.random.default_rng(0)
 SECONDS = float(os.environ.get("SECONDS", "1"))
-"""Of measuring, per row."""
+"""Seconds of measurement per row."""
 
 Call = Callable[[], None]
 

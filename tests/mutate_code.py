@@ -75,7 +75,7 @@ OPERATORS: Final = {
     ast.In: ("in", "not in"),
     ast.NotIn: ("not in", "in"),
 }
-"""How operators are spelled, and what replaces them."""
+"""The source text of each operator, and the text that replaces it."""
 
 DROPPED: Final = (ast.Expr, ast.AugAssign, ast.Raise, ast.Delete, ast.Continue, ast.Break)
 """Statements that may be dropped; so may assignments to elements and attributes."""

@@ -1,4 +1,4 @@
-"""Which loss trains which parameter, and which tensor is the gradient.
+"""The loss that trains each parameter, and the tensor that is its gradient.
 
 1. A gradient is the tensor that is marked as the gradient of the parameter, or else what the update of the parameter
    reads, before clipping.

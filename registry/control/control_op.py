@@ -1,4 +1,4 @@
-"""What passes know of the ops that run blocks: the same attributes as of any other operator."""
+"""Attributes of the ops that run blocks, as passes read them; they are those of any other operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which values of a metric are better: the metric says it, or its name, or `run` is asked to."""
+"""Tests of whether lower or higher values of a metric are better, as the metric, its name or an argument says."""
 
 from pathlib import Path
 

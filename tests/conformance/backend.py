@@ -21,7 +21,7 @@ class NotExported(Exception):
 
 
 class Verdict(NamedTuple):
-    """How a case ended.
+    """The result of a case.
 
     Attributes:
         reason: why it does not pass; "" if it does.

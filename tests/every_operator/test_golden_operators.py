@@ -18,7 +18,7 @@ FILES = sorted(CORPUS.glob("*.pb"))
 ENTRIES = [(path, entry.name) for path in FILES for entry in parse(read(str(path))).entries]
 
 LAST_BITS = {np.dtype("float64"): 1e-9, np.dtype("float32"): 1e-4, np.dtype("float16"): 1e-2}
-"""How far another CPU, NumPy or BLAS may be off: some ops add many products, or take differences."""
+"""Tolerance for another CPU, NumPy or BLAS: some ops add many products, or subtract nearly equal numbers."""
 
 
 @cache

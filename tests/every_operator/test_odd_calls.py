@@ -17,7 +17,7 @@ from registry.spelled import SPELLED
 from runtime.kernel import KERNELS
 
 CALLS = 100
-"""Of each function; of all together, about one in ten makes sense."""
+"""Number of calls of each function; about one in ten of all calls is valid."""
 
 SHAPES = [
     *((), (1,), (3,), (4,), (2, 3), (3, 3), (0, 3), (2, 4, 3), (2, 3, 8), (2, 2, 2, 2), (2, 4, 4, 3), (1, 1, 1, 1)),

@@ -21,7 +21,7 @@ from registry import OPS, Block, Value, ops
 from registry.gradients import carries_gradient, emits_gradient
 
 SQUARE = (2, 2, 2, 2)
-"""Of attention where queries, keys, values and mask have one type, and of images that are filters too."""
+"""The shape with which queries, keys, values and mask of attention, or images and filters, have one type."""
 
 MORE = [
     *(sample(op, distinct((2, 3)), distinct((2, 3))) for op in ("maximum", "minimum")),
@@ -40,7 +40,7 @@ MORE = [
     sample("layer_norm", (4,), (4,), (4,), axis=0),
     sample("rnn_layer", (3, 2, 3), (3, 3), (3, 3)),
 ]
-"""What the samples have not: shapes with which more operands are of one type."""
+"""Samples with shapes that give one type to more operands than the registered samples do."""
 
 
 def slots(case: Sample) -> list[list[int]]:

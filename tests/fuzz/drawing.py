@@ -24,7 +24,7 @@ FLOATS = ("float32", "float64")
 HALVES = ("float16", "bfloat16")
 INDICES = ("int64", "int32")
 LARGEST = 1e3
-"""What is greater, or no number, is computed and compared, and no operand of anything."""
+"""Upper bound on operands: tensors with greater elements or NaN are computed and compared, but no op reads them."""
 
 MOST = 300
 """Elements of an operand."""

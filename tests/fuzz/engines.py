@@ -19,7 +19,7 @@ from prograd_proto.files import copy_of
 from runtime import Run
 
 STEPS: Final = 3
-"""Of training; two are accumulated at most."""
+"""Number of training steps; at most two are accumulated."""
 
 TOLERANCE: Final = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-3, "bfloat16": 2e-2}
 """Differences from the reference, as parts of the largest number of an array."""
@@ -28,7 +28,7 @@ NUDGE: Final = {"float64": 1e-14, "float32": 2e-6}
 """Parts by which feeds and states are changed."""
 
 SAID = "native"
-"""What names of this judge begin with."""
+"""Prefix of the names of this judge's findings."""
 
 Results = list[dict[str, np.ndarray]]
 

@@ -17,7 +17,7 @@ LONG = 150
 """Ops after which no more calls are appended, but gradients are: compiling takes most of the time."""
 
 OF_GRADIENTS = ("mul", "tanh", "sin", "square", "add", "sum", "where", "softmax")
-"""What is done to gradients between two orders, most often."""
+"""The operators that are applied most often to gradients before they are differentiated again."""
 
 
 @dataclass

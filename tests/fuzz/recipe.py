@@ -76,7 +76,7 @@ class Recipe:
     steps: list[Step] = field(default_factory=list)
     feeds: dict[str, np.ndarray] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
-    """Of the symbols."""
+    """The extent of each symbol."""
 
     def to_json(self) -> str:
         steps = [{k: _plain(v) for k, v in vars(step).items() if v or k == "call"} for step in self.steps]

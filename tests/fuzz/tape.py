@@ -18,7 +18,7 @@ from runtime.engines.reference.kernels import KERNELS
 
 RUBBISH = 0xAA
 Change = Callable[[str, np.ndarray], None]
-"""What happens to a tensor, in its place, once it is computed."""
+"""A function that modifies a tensor of a given name in place after it was computed."""
 
 
 class Tape:

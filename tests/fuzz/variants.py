@@ -38,11 +38,11 @@ TRAINED, THREADED = 2, 5
 """Steps of training; with threads the first three are in order, to measure."""
 
 SEARCHED = 120
-"""Ops that a budget is looked for: it takes seconds for more."""
+"""Largest number of ops for which a budget is searched: the search takes seconds for more."""
 
 
 Results = list[dict[str, np.ndarray]]
-"""What each step has fetched, and at the end the states, their names with a mark."""
+"""The fetches of each step; at the end the states, whose names have a mark."""
 
 
 @dataclass

@@ -16,7 +16,7 @@ from guards import campaign, programs, trials
 from prograd_proto.files import END, canonical_bytes
 
 MOST_BYTES = 1 << 30
-"""Of a step of one of these programs."""
+"""Upper bound on the memory of a step of one of these programs."""
 
 
 def cases() -> list[tuple[str, bytes | Path]]:

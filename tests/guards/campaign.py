@@ -23,16 +23,16 @@ from runtime.engines.native import compiled
 from runtime.engines.native.cache.entry import Entry
 
 Tried = Callable[[int, Path], str]
-"""Makes the trial of a seed in a folder, and returns a word for what became of it; raises what is a fault."""
+"""Runs the trial of a seed in a folder and returns a word for its result; raises an exception for a fault."""
 
 TRIALS: Final = 400
-"""Of one child."""
+"""Number of trials of one child."""
 
 SECONDS: Final = 120.0
-"""After which a trial is given up; it counts as "slow"."""
+"""Time limit of a trial; a trial that exceeds it counts as "slow"."""
 
 CHILD_BYTES: Final = 6 << 30
-"""Of address space for a child; guards take much of it."""
+"""Address space of a child; guards take much of it."""
 
 KEPT_CODE: Final = 4000
 """Entries of compiled code that a child keeps in memory; mutations of one program often compile to the same."""

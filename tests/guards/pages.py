@@ -19,7 +19,7 @@ from runtime.dtypes import Array
 PAGE: Final = mmap.PAGESIZE
 
 GUARD_BYTES: Final = 16 * PAGE
-"""Of forbidden pages between two buffers, so that a stride of several lines does not jump over them."""
+"""Size of the forbidden pages between two buffers, larger than a stride of several lines."""
 
 SLACK: Final = 0xA5
 """Each byte of a buffer's pages that is no part of the buffer."""

@@ -17,13 +17,13 @@ from runtime.errors import ExecutionError
 from runtime.runs.run import Run, load
 
 MEMORY: Final = 1 << 22
-"""Bytes that a step may take: what a mutation makes larger is not tried."""
+"""Upper bound on the bytes of a step; mutations that need more are not run."""
 
 STEPS: Final = 2
-"""Of every entry, as code may find in the second step what the first one left in memory."""
+"""Number of steps of every entry: the second step may read what the first one left in memory."""
 
 WAYS: Final = ((True, 1), (False, 2), (True, 3))
-"""Whether guards are behind buffers, and the threads."""
+"""Pairs: whether guards lie behind buffers, and the number of threads."""
 
 Bits = list[tuple[str, bytes]]
 """Fetches and states after each step, or the sentence of what was refused."""

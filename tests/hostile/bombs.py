@@ -98,4 +98,4 @@ BOMBS: Final[dict[str, Bomb]] = {
     "groups": groups,
     "reductions": reductions,
 }
-"""By name."""
+"""The bombs by their names."""

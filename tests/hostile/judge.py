@@ -23,16 +23,16 @@ from prograd_proto.printable import MAX_SENTENCE_CHARACTERS
 from runtime.command_line.parsing import Say
 
 CODES = {0, 1, 2, 3, 4, 5, 6, 129, 130, 143}
-"""docs/commands.md, without 70."""
+"""Exit codes of docs/commands.md, without 70."""
 
 SECONDS = 20.0
-"""What one call may take of the processor, however busy that is; the time limits given to it are far shorter."""
+"""Limit on the processor time of one call; the time limits that calls are given are far shorter."""
 
 ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-f]{2}\\u[0-9a-f]{4}|\\u[0-9a-f]{4}")
-"""One letter, as a terminal without it shows it."""
+"""The escape sequence of one letter that a terminal cannot show."""
 
 NO_DATA = "runtime: the program has no data"
-"""What is said beside an error."""
+"""The message of a program without data, which may accompany an error."""
 
 _written: list[str] = []
 _watching = False

@@ -37,7 +37,7 @@ STRINGS = (
     "__metadata__",
     "acme.swish",
 )
-"""What a name may do to who prints, opens, formats or compares it."""
+"""Names that are dangerous to print, to open as files, to format or to compare."""
 
 
 def mutated(rng: random.Random) -> bytes:

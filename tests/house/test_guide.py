@@ -76,7 +76,7 @@ x = np.maximum(x + back["hidden2.bias"], 0) @ back["head.weight"].T + back["head
 assert np.abs(x - both.predict(inputs)["scores"]).max() < 1e-4
 """,
 }
-"""What is asked after the cells of each."""
+"""Checks that run after the cells of each page."""
 
 NEED_PYTORCH = {"from_pytorch"}  # tests/frontends/test_example.py runs them
 

@@ -54,7 +54,7 @@ def test_masks_of_every_kind(name):
 
 
 LENGTHS = np.arange(100) < np.array([37, 100])[:, None, None, None]
-"""Of keys that two images have; the rest of the first one is whole panels that nobody sees."""
+"""Mask of the keys of two images; the hidden keys of the first one fill whole panels."""
 
 
 @pytest.mark.parametrize("causal", [False, True])

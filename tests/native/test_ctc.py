@@ -28,7 +28,7 @@ def operands(rows=5, steps=23, classes=11, labels=9, dtype="float32"):
 
 
 LENGTHS = np.array([23, 7, 0, 5, 20]), np.array([9, 3, 0, 9, 8])
-"""Of steps and of labels; the fourth row has too few steps for its labels."""
+"""Numbers of steps and of labels; the fourth row has too few steps for its labels."""
 
 
 @every_target

@@ -22,7 +22,7 @@ FLOATS = ("float32", "float64")
 SEED, STEP = -(2**62) - 12345, 2**33 + 7
 
 NEAR = {"float32": 3e-7, "float64": 2e-15}
-"""Of normal numbers, whose logarithm and sine are not NumPy's; all others are equal."""
+"""Tolerance for normal random numbers, whose logarithm and sine differ from NumPy's; all others are equal."""
 
 
 def both(target, operands, make):

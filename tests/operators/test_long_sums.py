@@ -13,7 +13,7 @@ from registry import Value, ops
 
 LONG = 60_000
 BOUND = 1e-6
-"""Of the relative error of sums of positive numbers."""
+"""Upper bound on the relative error of sums of positive numbers."""
 
 
 def numbers(*shape: int) -> np.ndarray:

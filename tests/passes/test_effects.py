@@ -31,7 +31,7 @@ from runtime.operators import CONTRACTS
 from runtime.step import Touched, dependencies
 
 DONE: list[tuple[str, int]] = []
-"""What the ops did, and which: the resource that others see."""
+"""Actions of the toy ops, each with the number of the op; all ops share this resource."""
 
 RESOURCES = ("counter", "generator", "link")
 """A count, numbers drawn one after the other, what processes tell each other: to a step they are all alike."""
@@ -87,7 +87,7 @@ def look(x: Value, which: int, resource: str = "counter") -> Value:
 
 
 def done() -> list[int]:
-    """Which ops ran since the last question, in order."""
+    """Return the numbers of the ops that ran since the last call, in order."""
     found = [which for _, which in DONE]
     DONE.clear()
     return found

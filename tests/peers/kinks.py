@@ -14,7 +14,7 @@ from peers import algebra, arrays, elementwise, indexing, losses, networks, redu
 from peers.spelling import PEERS, Call, Inputs, peer
 
 BEFORE = (algebra, arrays, elementwise, indexing, losses, networks, reductions)
-"""Whose spellings are used."""
+"""The modules whose spellings must be registered before those of this one."""
 
 CORNERS = np.array([0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0])
 ROWS = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [2.0, 1.0, 2.0], [-1.0, -1.0, -1.0]])

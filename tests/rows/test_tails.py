@@ -38,7 +38,7 @@ APART = {
     "recurrent": lambda p, x: ops.concat(layers.lstm(x, "l", 3)[0], layers.gru(x, "r", 2)[0], axis=-1),
     "losses": lambda p, x: ops.squared_error(x, x * 0.5, reduction="none"),
 }  # fmt: skip
-"""What keeps rows apart."""
+"""Operators whose results for one row do not depend on other rows."""
 
 TOGETHER = {
     "a sum over rows": lambda p, x: x - ops.sum(x, axis=(0,), keepdims=True),
@@ -52,7 +52,7 @@ TOGETHER = {
     "the largest of all rows": lambda p, x: x * ops.max(x, axis=(0,)),
     "random numbers": lambda p, x: x + ops.uniform.on(p)(shape=("n", 4, 6)),
 }
-"""What does not, or is not known to."""
+"""Operators whose results for one row depend on other rows, or may depend on them."""
 
 
 def run_of(make, batch=BATCH):

@@ -1,4 +1,4 @@
-"""Which ops one thread runs without a pause, and when several threads are worth it."""
+"""Tests of tasks: the ops that one thread runs without a pause, and the least work for several threads."""
 
 from __future__ import annotations
 

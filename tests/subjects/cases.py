@@ -19,7 +19,7 @@ from registry.gradients import carries_gradient, emits_gradient
 from runtime.kernel import KERNELS, Kernel, Types
 
 STEP = 1e-5
-"""Of the differences: central ones err by its square, about 1e-10, and by rounding, 1e-16 / 1e-5."""
+"""Step of central differences, whose error is its square, about 1e-10, and a rounding error of 1e-16 / 1e-5."""
 
 
 @dataclass(frozen=True)

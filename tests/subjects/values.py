@@ -13,7 +13,7 @@ from compiler import Value, gradients, ops
 from registry import Block
 
 STEP = 1e-5
-"""Of central differences: they err by its square, about 1e-10, and by rounding, 1e-16 / 1e-5."""
+"""Step of central differences, whose error is its square, about 1e-10, and a rounding error of 1e-16 / 1e-5."""
 
 
 def values_of(values: Sequence[Value], feeds: Mapping[str, np.ndarray | float]) -> list[np.ndarray]:

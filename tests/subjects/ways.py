@@ -146,4 +146,4 @@ WAYS: dict[str, Way] = {
     way.__name__: way
     for way in (threads, check_nan, budgets, moves_to_a_file, passes, fetch_all, fetch_some, fetch_each)
 }
-"""By name."""
+"""The ways by their names."""

@@ -1,4 +1,4 @@
-"""Which tensors of a file are parameters: those of floats that reach the operand of a weight.
+"""Parameters of a file: the float tensors that reach the operand of a weight.
 
 A file stores epsilons, scales and masks as it stores weights. A tensor with several elements is a parameter if a node
 reads it in the slot of a weight, directly or through nodes that only rearrange or dequantise it.

@@ -37,10 +37,10 @@ BLOCKS: Final[Mapping[str, tuple[str, ...]]] = {
     SCAN: ("body",),
     WHILE: ("condition", "body"),
 }
-"""What the blocks of each op are, in their order."""
+"""The roles of the blocks of each op, in their order."""
 
 SAVES: Final = ("all", "carries")
-"""What an iteration leaves for the gradient: all tensors that it reads, or the carries, from which it recomputes."""
+"""The tensors that an iteration stores for the gradient: all, or the carries, from which others are computed again."""
 
 MAX_DEPTH: Final = 16
 """Upper bound on blocks inside blocks."""

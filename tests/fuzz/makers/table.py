@@ -9,7 +9,7 @@ from fuzz.drawing import Draw
 Maker = Callable[[Draw], object]
 
 MAKERS: dict[str, list[Maker]] = {}
-"""By operator."""
+"""By operator, the functions that draw a call of it."""
 
 
 def maker(*names: str) -> Callable[[Maker], Maker]:

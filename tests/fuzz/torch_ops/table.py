@@ -8,7 +8,7 @@ from typing import Any
 Function = Callable[..., Any]
 
 TORCH: dict[str, Function] = {}
-"""By name."""
+"""Functions of PyTorch by the name of the operator that they match."""
 
 
 NOT_COMPARED = (

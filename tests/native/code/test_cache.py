@@ -279,7 +279,7 @@ def files_of(folder, *more):
 
 
 def kinds_of(folder, *more):
-    """What a run of an example keeps besides what is kept already: tables, functions."""
+    """Return the tables and the functions that a run of an example adds to the cache."""
     new = files_of(folder, *more)
     return {"tables" if file.label.kernels else "functions" for file in kept() if file.path.name in new}
 

@@ -37,7 +37,7 @@ MORE = [
 CASES = list(dict.fromkeys([*((family, ROTATION[i % len(ROTATION)]) for i, family in enumerate(FAMILIES)), *MORE]))
 
 TRIED = 2
-"""Of the results that a way gives; all are tried by the command."""
+"""Number of results of a way that a test compares; the command compares all."""
 
 
 @cache

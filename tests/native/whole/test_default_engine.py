@@ -1,4 +1,4 @@
-"""Which engine computes where none is named: native code if it can be made here, else NumPy, and the line says why."""
+"""Tests of the default engine: native code if it can be compiled here, else NumPy, and the OK line says why."""
 
 import re
 from pathlib import Path
