@@ -59,6 +59,28 @@ class UNet(nn.Module):
         return self.end(torch.cat([a, self.up(b)], 1))
 
 
+class Norms(nn.Module):
+    """Normalisations with and without weights, positions and a token that are added, and learned scalars."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.rand(8))
+        self.token, self.position = nn.Parameter(torch.randn(1, 1, 8)), nn.Parameter(torch.randn(1, 5, 8))
+        self.register_buffer("kept", torch.rand(1, 1, 8))
+        self.conv = nn.utils.parametrizations.weight_norm(nn.Conv1d(6, 6, 1))
+        self.group, self.instance = nn.GroupNorm(3, 6), nn.InstanceNorm1d(6, affine=True)
+        self.free, self.plain = nn.InstanceNorm1d(6), nn.LayerNorm(8, elementwise_affine=False)
+        self.rms, self.layer, self.slope = nn.RMSNorm(8), nn.LayerNorm(8), nn.PReLU()
+        self.scale, self.gamma, self.shift = (nn.Parameter(torch.rand(shape)) for shape in ((), (8,), (1,)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x - self.mean], 1)
+        x = x + torch.cat([self.position, self.kept], 1)
+        x = self.free(self.instance(self.group(self.conv(x))) + x) * self.scale.exp()
+        x = self.rms(self.slope(self.plain(x) + x)) * self.gamma + self.shift
+        return self.layer(x)
+
+
 class Tabular(nn.Module):
     """Classes by embedding, beside numbers."""
 
@@ -108,11 +130,15 @@ NETWORKS: dict[str, Any] = {
 }
 """For each network its maker, and the maker of its inputs."""
 
+NORMS = {"norms": (Norms, lambda: (torch.randn(4, 5, 8),))}
+"""The network whose parameters are in many slots, and which fewer exports write."""
+
 
 def made(name: str, *, perturbed: bool = True) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """Return a network and its inputs; perturbed parameters are all different, so that exporters merge none."""
     torch.manual_seed(26)
-    network, inputs = NETWORKS[name][0](), NETWORKS[name][1]()
+    maker, inputs_of = (NETWORKS | NORMS)[name]
+    network, inputs = maker(), inputs_of()
     if perturbed:
         with torch.no_grad():
             for parameter in network.parameters():

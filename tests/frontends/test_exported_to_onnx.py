@@ -11,7 +11,7 @@ pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
 import torch
 
 import prograd
-from frontends.exported_to_onnx import NETWORKS, exported, made
+from frontends.exported_to_onnx import NETWORKS, NORMS, exported, made
 from prograd import ops
 
 EXPORTS = [
@@ -42,12 +42,12 @@ def test_an_export_predicts_what_the_module_predicts(name: str, exporter: str, o
     assert np.max(np.abs(result - wanted) / (1 + np.abs(wanted))) < 1e-5
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [*NETWORKS, *NORMS])
 def test_gradients_of_an_export_that_is_not_optimized_are_those_of_the_module(name: str):
     network, inputs = made(name)
     program = prograd.from_onnx(exported(network, inputs, "dynamo", 18, optimize=False), name="net")
     names = {t.name for t in program.tensors_of_file if t.trained}
-    assert names >= {key for key, _ in network.named_parameters()}
+    assert names == {key for key, _ in network.named_parameters()}
     loss = ops.mean(ops.square(program[program.outputs_of_module[0]]))
     program.minimize(loss, prograd.sgd(1.0))
     if name in ("cnn", "mobile", "tabular"):
@@ -62,6 +62,22 @@ def test_gradients_of_an_export_that_is_not_optimized_are_those_of_the_module(na
         found = before[key] - np.array(run.state[key])
         size = max(float(np.max(np.abs(wanted))), 1e-2)
         assert np.max(np.abs(found - wanted)) / size < 1e-4, key
+
+
+@pytest.mark.parametrize(
+    ("name", "exporter", "opset", "more"),
+    [
+        ("norms", "dynamo", 18, 3 * 8 + 8 - 6),  # the token of each row, the kept part of positions, a length that went
+        ("unet", "dynamo", 18, 0),
+        ("unet", "dynamo", 21, 0),
+        ("unet", "script", 17, 0),
+    ],
+)
+def test_constants_of_a_normalisation_are_no_parameters(name: str, exporter: str, opset: int, more: int):
+    network, inputs = made(name)
+    tensors = prograd.from_onnx(exported(network, inputs, exporter, opset), name="net").tensors_of_file
+    count = sum(int(np.prod(t.shape)) for t in tensors if t.trained)
+    assert count == sum(parameter.numel() for parameter in network.parameters()) + more, tensors
 
 
 def fed_training(run: Any, inputs: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from compiler.frontends.onnx.constants import CARRIED, Constant, Symbols, carrie
 from compiler.frontends.onnx.node import MISSING
 from compiler.frontends.onnx.reading import Tensors
 from compiler.frontends.onnx.walk import Walk
-from compiler.frontends.onnx.weights import LARGEST_MASK, Roles
+from compiler.frontends.onnx.weights import Roles
 from compiler.frontends.report import Problem
 from compiler.frontends.torch.initial_values import InitialValues
 from prograd_proto import program_pb2 as pb
@@ -59,7 +59,7 @@ class Import:
         self.graph, self.constants, self.asked, self.dims = model.graph, constants, inputs, sizes
         self.values = InitialValues(program, f"{program.name}.weights.safetensors")
         self.stored: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
-        self.roles = Roles(model.graph)
+        self.roles = Roles(model, tensors.array)
         self.states: set[str] = set()
         self.names: list[Tensor] = []
         self.notes: list[str] = []
@@ -164,19 +164,20 @@ class Import:
         name = tensor.name
         if name in self.roles.buffers and array.dtype.kind == "f":
             self.walk.define(name, self._state(name, array, trainable=None), array.dtype.name)
-        elif name in self.roles.parameters and _is_weight(array):
+        elif name in self.roles.parameters and self.roles.is_weight(name, array):
             self.walk.define(name, self._state(name, array, trainable=True), array.dtype.name)
         else:
             self.walk.define(name, self.walk.constant(array))
 
     def _parameter(self, name: str, array: Any) -> Any:
         """Return a result that reaches a weight slot as a parameter, if it looks like a weight."""
-        return self._state(name, array, trainable=True) if _is_weight(array) else self.walk.constant(array)
+        is_weight = self.roles.is_weight(name, array)
+        return self._state(name, array, trainable=True) if is_weight else self.walk.constant(array)
 
     def _state(self, name: str, array: Any, *, trainable: bool | None) -> Arranged:
         array = carried(array)
         own = self._free(name)
-        initial, dtype = self.values.add(own, np.ascontiguousarray(array)), array.dtype.name
+        initial, dtype = self.values.add(own, np.ascontiguousarray(array).reshape(array.shape)), array.dtype.name
         if trainable is None:
             state = self.program.buffer(own, array.shape, initial, dtype=dtype)
         else:
@@ -266,10 +267,3 @@ class Import:
                     f"{name!r} is the transposed copy of {other!r}, which were one tied parameter in the module, and "
                     f"training unties them; {cure}, or tie them by --tie"
                 )
-
-
-def _is_weight(array: Any) -> bool:
-    if array.dtype.name not in ("float32", "float64", "float16", "bfloat16") or array.ndim == 0 or array.size < 2:
-        return False
-    wide = array.astype(np.float64)
-    return bool(np.isfinite(wide).all() and np.abs(wide).max() < LARGEST_MASK)
