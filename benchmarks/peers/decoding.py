@@ -1,6 +1,6 @@
 """Times greedy decoding of 256 codes by a transformer of 4 layers of 256, beside PyTorch and JAX.
 
-    python benchmarks/decoding.py [SECONDS [THREADS]]      10 seconds and two threads unless others are given
+    python benchmarks/peers/decoding.py [SECONDS [THREADS]]      10 seconds and two threads unless others are given
 
 Needs PyTorch and JAX. All three have the same weights and a cache of keys and values, and must write the same codes.
 prograd runs an entry that loops; PyTorch computes eagerly, with views of what its cache holds so far; JAX runs a
@@ -14,17 +14,13 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from turns import in_turns, print_turns
 
 from prograd import Program, Value, layers, normal, ops
 from runtime import Run
-
-sys.path.insert(0, str(Path(__file__).parent / "peers"))
-
-from turns import in_turns, print_turns
 
 if TYPE_CHECKING:
     import jax
