@@ -91,7 +91,6 @@ OTHER_NAMES: Final = {
     "swapaxes": "ops.transpose",
     "swish": "ops.silu",
     "take": "ops.gather",
-    "unique": "ops.count_unique, or ops.bincount for how often each number occurs: the elements have no static shape",
     "var": "ops.variance",
     "vector_norm": "ops.norm",
     "view": "ops.reshape",

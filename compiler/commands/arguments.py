@@ -193,6 +193,10 @@ def _import_onnx(verbs: Any) -> None:
         "--constant", action="append", default=[], metavar="NAME=VALUES",
         help="the values of an input that has to be known while importing, as in shape=1,64",
     )  # fmt: skip
+    verb.add_argument(
+        "--rows", action="append", default=[], metavar="NAME=COUNT",
+        help="bound a result whose number of rows is data, as of NonZero",
+    )  # fmt: skip
     verb.add_argument("--check", action="store_true", help="print what cannot be imported, and write nothing")
     verb.add_argument("--loss", metavar="NAME", help="train: a loss of ops, of the first result and an input `target`")
     verb.add_argument("--train", action="append", default=[], metavar="PATTERN", help="train matching parameters only")

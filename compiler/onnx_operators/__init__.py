@@ -22,6 +22,7 @@ quantize    quantised tensors
 recurrent   LSTM, GRU and plain recurrent layers
 reduce      reductions, running sums, positions of extremes
 resize      resampling of images
+selection   nonzero and unique elements, boxes that overlap little
 shape       views, permutations, slices, pieces, padding
 signal      Fourier transforms
 update      optimizers as nodes
@@ -50,6 +51,7 @@ from compiler.onnx_operators import (
     recurrent,
     reduce,
     resize,
+    selection,
     shape,
     signal,
     update,
@@ -57,7 +59,7 @@ from compiler.onnx_operators import (
 
 FAMILIES: Final = (
     activation, attention, contributed, control, conv, criteria, fill, index, linalg, norm, pointwise, pool, quantize,
-    recurrent, reduce, resize, shape, signal, update,
+    recurrent, reduce, resize, selection, shape, signal, update,
 )  # fmt: skip
 
 IMPORTS: Final[dict[str, Mapping]] = {name: mapping for family in FAMILIES for name, mapping in family.IMPORTS.items()}

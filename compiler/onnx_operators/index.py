@@ -111,14 +111,6 @@ def _one_hot(node: Node, indices: Value, depth: Value, values: Value) -> Value:
     return ops.where(ops.equal(at, node.new(steps, "int64")), on, off)
 
 
-def _compress(node: Node, x: Value, condition: Value) -> Value:
-    chosen = np.flatnonzero(node.constant(1))
-    axis = node.attribute("axis")
-    if axis is None:
-        x, axis = ops.reshape(x, shape=(int(np.prod(node.sizes())),)), 0
-    return ops.gather(x, node.new(chosen, "int64"), axis=axis % x.rank)
-
-
 def _tensor_scatter(node: Node, x: Value, update: Value, first: Value | None = None) -> Value:
     axis = node.axis(default=-2)
     sizes, own = node.sizes(), node.sizes(1)
@@ -220,7 +212,6 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "ScatterElements": _scatter_elements,
     "ScatterND": _scatter_nd,
     "OneHot": on_plain(_one_hot),
-    "Compress": on_plain(_compress),
     "TensorScatter": on_plain(_tensor_scatter),
     "ai.onnx.ml.ArrayFeatureExtractor": on_plain(_feature_extractor),
 }

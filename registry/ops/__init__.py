@@ -34,6 +34,7 @@ rounding       rounding, division with a remainder
 sampling       random choices and integers, truncated normal numbers, variants of dropout
 scan           running sums and products
 scatter        gather_nd and scatter_nd: indices along several axes
+selection      nonzero and unique elements, boxes that overlap little: rows whose number is data
 shape          reshape, transpose, slice, pad, split, concat
 shards         marks of the results that the shards of a batch have in common
 spatial        convolution and pooling over one to three axes, composed of `conv` and `pool`
@@ -87,6 +88,7 @@ from registry.ops.rounding import *
 from registry.ops.sampling import *
 from registry.ops.scan import *
 from registry.ops.scatter import *
+from registry.ops.selection import *
 from registry.ops.shape import *
 from registry.ops.shards import *
 from registry.ops.spatial import *

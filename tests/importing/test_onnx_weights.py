@@ -94,7 +94,7 @@ def test_a_learned_scalar_is_trained_by_its_gradient():
     program = prograd.from_onnx(noted(model(nodes, {"x": (32, 64)}, ["y"], weights), {"scale": "PARAMETER"}))
     program.minimize(prograd.ops.mean(prograd.ops.square(program["y"])), prograd.sgd(0.5))
     x = drawn(32, 64)
-    mean: float = np.mean(np.square(x)).item()
+    mean = float(x.ravel() @ x.ravel()) / x.size
     for engine in ("reference", "native"):
         run = prograd.Run(program.compile(), engine=engine)
         run.step({"x": x})

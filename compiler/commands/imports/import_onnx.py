@@ -34,11 +34,14 @@ def import_onnx(options: argparse.Namespace) -> int | None:
     if not options.check and options.output is None:
         raise UsageError("import onnx: -o FILE names the program to write, or --check prints what cannot be imported")
     inputs, dims, constants = _shapes(options.input), sizes_given(options.dim), _values(options.constant)
+    rows = sizes_given(options.rows)
     if options.check:
-        table = from_onnx(options.source, inputs, dims=dims, constants=constants, explain=True)
+        table = from_onnx(options.source, inputs, dims=dims, constants=constants, rows=rows, explain=True)
         put(str(table))
         return 1 if table.rows else None
-    program = from_onnx(options.source, inputs, dims=dims, constants=constants, tie=options.tie, untie=options.untie)
+    program = from_onnx(
+        options.source, inputs, dims=dims, constants=constants, rows=rows, tie=options.tie, untie=options.untie
+    )
     add_adapters(program, options.lora)
     _append_training(program, options)
     if options.names:

@@ -54,6 +54,7 @@ class Import:
         inputs: Mapping[str, Sequence[int | str]],
         sizes: Mapping[str, int],
         constants: Mapping[str, Any],
+        rows: Mapping[str, int],
     ) -> None:
         self.program, self.model, self.tensors = program, model, tensors
         self.graph, self.constants, self.asked, self.dims = model.graph, constants, inputs, sizes
@@ -84,6 +85,8 @@ class Import:
             self._parameter,
             self.roles.parameters,
         )
+        self.walk.rows = rows
+        self._require_results(rows)
         self.walk.is_state = lambda x: x.value.name in self.states
 
     @property
@@ -113,6 +116,14 @@ class Import:
         unknown = [name for name in given if name not in names]
         if unknown:
             raise CompileError(f"from_onnx: {what} names {unknown[0]!r}, which is not among the model's inputs {names}")
+
+    def _require_results(self, rows: Mapping[str, int]) -> None:
+        made = {name for node in self.graph.node for name in node.output}
+        for name, count in rows.items():
+            if name not in made:
+                raise CompileError(f"from_onnx: rows names {name!r}, which no node of the model makes")
+            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+                raise CompileError(f"from_onnx: rows={{{name!r}: {count!r}}} is no number of rows; give at least 1")
 
     def _declared(self) -> list[str]:
         return list(
@@ -214,6 +225,9 @@ class Import:
             tensor = value.tensor(self.program.block) if isinstance(value, Constant) else value
             own = self._free(result.name)
             made[own] = self.program.block.named(ops.identity(ordered(tensor, range(tensor.rank))), own)
+        for name, number in self.walk.counted.items():
+            own = self._free(f"{name}_count")
+            made[own] = self.program.block.named(ops.identity(number), own)
         return made
 
     def _free(self, name: str) -> str:

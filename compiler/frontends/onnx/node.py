@@ -145,6 +145,21 @@ class Node:
         """Return an array as a constant of the program."""
         return self.store(np.asarray(array, dtype=dtype))
 
+    def rows(self) -> int:
+        """Return the bound of the number of rows of a result, which is data; raise CompileError if there is none."""
+        bounds = [self.walk.rows[name] for name in self.outputs if name in self.walk.rows]
+        if not bounds:
+            name = next(name for name in self.outputs if name)
+            raise CompileError(f"the number of its rows is data; bound it by rows={{{name!r}: N}}, or --rows {name}=N")
+        return bounds[0]
+
+    def counts(self, number: Value) -> None:
+        """Add a result with the number of rows that there are."""
+        if self.walk.block is not self.walk.block.root:
+            raise CompileError("the number of its rows is data, in a branch or a loop that nothing leaves but results")
+        name = next(name for name in self.outputs if name in self.walk.rows)
+        self.walk.counted[name] = number
+
     def full(self, shape: Sequence[int | str], value: float, dtype: str = "float32") -> Value:
         """Return a filled tensor."""
         return ops.full.on(self.block)(shape=tuple(shape), value=value, dtype=dtype)  # pyright: ignore[reportArgumentType]: a dtype

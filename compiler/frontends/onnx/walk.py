@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +25,7 @@ from compiler.frontends.onnx.reading import Tensors, package
 from compiler.frontends.report import Problem
 from compiler.onnx_operators import IMPORTS
 from prograd_proto import ProgramError
-from registry import Block, ops
+from registry import Block, Value, ops
 
 RANDOM: Final = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli",
                  "Dropout"}  # fmt: skip
@@ -48,6 +48,8 @@ class Walk:
         values: by name, a tensor, a constant, a list of these, or MISSING.
         dtypes: by name, the dtype of the model.
         problems: the nodes that could not be imported.
+        rows: by name of a result, the bound of its rows if their number is data.
+        counted: by name of such a result, the number of its rows.
     """
 
     def __init__(
@@ -65,6 +67,8 @@ class Walk:
         self.values: dict[str, Any] = {}
         self.dtypes: dict[str, str] = {}
         self.problems: list[Problem] = []
+        self.rows: Mapping[str, int] = {}
+        self.counted: dict[str, Value] = {}
         self.updates: list[tuple[Arranged, Arranged]] = []
         self.onnx = package()
         self.is_state: Callable[[Arranged], bool] = lambda x: False

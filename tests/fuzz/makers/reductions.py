@@ -80,6 +80,16 @@ def count_unique(d: Draw) -> None:
     d.call("count_unique", d.any(NUMBERS))
 
 
+@maker("nonzero", "unique")
+def nonzero(d: Draw) -> None:
+    x = d.any(NUMBERS, low=1)
+    count = d.int(1, 6)
+    if d.chance(0.5):
+        d.call("nonzero", x, count=count)
+    else:
+        d.call("unique", x, count=count, axis=d.axis(x) if d.chance(0.5) else None, sorted=d.chance(0.5))
+
+
 @maker("bincount")
 def bincount(d: Draw) -> None:
     depth = d.int(1, 5)

@@ -31,6 +31,7 @@ def each(names: str, make: Callable[[str], Maker]) -> None:
 
 NOT_DRAWN = {
     "constant": "every Python number that is an operand makes one",
+    "non_max_suppression": "it has a loop, which these programs have not; tests/operators/test_order.py draws",
     "spill": "only the planner puts it into a program: the variants with a file have it",
     "reload": "only the planner puts it into a program: the variants with a file have it",
 }

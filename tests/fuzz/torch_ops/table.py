@@ -20,6 +20,10 @@ NOT_COMPARED = (
         ("random_flip", "random_crop", "random_colour", "random_noise", "random_cutout", "mixup"),
         "they draw random numbers, PyTorch draws others",
     )
+    | dict.fromkeys(
+        ("nonzero", "unique"),
+        "the number of rows in PyTorch is data; tests/operators/test_order.py compares them",
+    )
     | {"deform_conv2d": "PyTorch has none; tests/operators/test_resize.py compares it with loops"}
 )
 """Operators whose values are left to another test, with the reason; the updates have no gradient."""
