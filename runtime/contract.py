@@ -79,6 +79,7 @@ class Facts(TypedDict, total=False):
     effects: tuple[Effect, ...]
     variadic_outputs: bool
     rows: RowRule
+    by_element: bool
     operations: Callable[..., int]
 
 
@@ -101,6 +102,8 @@ class Contract(NamedTuple):
         variadic_outputs: True if the attributes determine the number of outputs.
         rows: function that returns True if row i of the results depends on row i of the operands alone
             (`runtime.row_rules`); None if results may mix rows.
+        by_element: True if the operands and results are of one shape or scalars, and an element of a result depends on
+            the elements there and on the scalars. Pointwise ops, which have the row rule of that name, do so too.
         operations: function from types to the number of arithmetic operations of an op. Its parameters are named like
             inputs, or `out` for the output (a tuple if there are several); all types are static, and None stands for an
             absent input. None if an op computes each element at the cost of reading it.
@@ -119,6 +122,7 @@ class Contract(NamedTuple):
     effects: tuple[Effect, ...] = ()
     variadic_outputs: bool = False
     rows: RowRule | None = None
+    by_element: bool = False
     operations: Callable[..., int] | None = None
 
 

@@ -1,7 +1,7 @@
 """Hashes that identify programs and sets of states."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
 from prograd_proto import program_pb2 as pb
@@ -9,8 +9,11 @@ from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.errors import ProgramError
 from prograd_proto.files import canonical_bytes, copy_of
 
-NamedState = tuple[str, str, Sequence[int], bytes | bytearray | memoryview]
-"""A state's name, dtype name, shape and elements: little-endian, row-major, contiguous."""
+Elements = bytes | bytearray | memoryview
+"""The bytes of a state's elements: little-endian, row-major, contiguous."""
+
+NamedState = tuple[str, str, Sequence[int], Elements | Callable[[], Elements]]
+"""A state's name, dtype name, shape and elements, or a function that returns them; it is called in hash order."""
 
 
 def program_sha256(program: pb.ProgramDesc) -> str:
@@ -46,7 +49,8 @@ def state_sha256(states: Iterable[NamedState]) -> str:
     ordered = sorted(states, key=lambda state: state[0].encode())
     digest = hashlib.sha256(word(len(ordered)))
     last = None
-    for name, dtype, shape, elements in ordered:
+    for name, dtype, shape, given in ordered:
+        elements = given() if callable(given) else given
         size = memoryview(elements).nbytes
         if name == last:
             raise ProgramError(f"state {name!r} is there twice")

@@ -80,6 +80,8 @@ def execute(options: argparse.Namespace) -> int:
         from runtime.commands.ranks import as_rank  # few runs have several processes
 
         return as_rank(options, _execute)
+    if options.zero:
+        raise UsageError("--zero cuts states among the processes of a run; give --mpi")
     require_no_launcher()
     return _execute(options)
 

@@ -93,6 +93,10 @@ def add_ranks(group: Any) -> None:
         help="share the run with the other processes that mpiexec or srun started; changes no result",
     )  # fmt: skip
     group.add_argument(
+        "--zero", action="store_true",
+        help="with --mpi: each process has its part of the optimizer's states only; changes no result",
+    )  # fmt: skip
+    group.add_argument(
         "--collective-timeout", type=duration, default=300.0, metavar="TIME",
         help="with --mpi: time without an answer after which another process is lost; default 5min",
     )  # fmt: skip

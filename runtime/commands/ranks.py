@@ -42,6 +42,7 @@ RUN_OPTIONS: Final = (
     "expect",
     "resume",
     "watch",
+    "zero",
 )
 """Options that must be equal on all ranks."""
 
@@ -59,7 +60,7 @@ def as_rank(options: argparse.Namespace, run: Callable[[argparse.Namespace], int
     group = None
     try:
         with words_of_a_command():
-            group = options.group = join(timeout)
+            group = options.group = join(timeout, cuts_states=options.zero)
             watch.joined()
             _require_shared(options)
             if group.rank:
@@ -116,6 +117,8 @@ def between_ranks(group: Group, between: Callable[[], None]) -> Callable[[], Non
 
 def _require_shared(options: argparse.Namespace) -> None:
     """Raise UsageError for an option that several processes do not share."""
+    if options.zero and options.reproduce:
+        raise UsageError("--reproduce keeps whole states, and --zero cuts them; leave one of them out")
     for name in ("out", "in_place"):
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} belongs to a run of one process; leave --mpi out")
@@ -124,7 +127,8 @@ def _require_shared(options: argparse.Namespace) -> None:
 def _keep_quiet(options: argparse.Namespace) -> None:
     """Let rank 0 alone write files and print."""
     for name in OF_RANK_0:
-        setattr(options, name, None)
+        if not (name == "save" and options.zero):  # all ranks send their part of the states
+            setattr(options, name, None)
     options.quiet, options.progress = True, "none"
     sys.stdout = open("/dev/null", "w")  # noqa: SIM115 - until the process ends
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import numpy as np
 
+from prograd_proto import TensorType
 from prograd_proto.regular_files import open_regular
 from prograd_proto.spelling import closest_or_first
 from prograd_proto.wording import as_asked
@@ -41,23 +42,32 @@ def write_npy(path: str | os.PathLike[str], array: Array, *, force: bool) -> Non
 
 
 def write_safetensors(
-    path: str | os.PathLike[str], tensors: Mapping[str, Array], metadata: Mapping[str, str], *, force: bool
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, Array],
+    metadata: Mapping[str, str],
+    *,
+    force: bool,
+    types: Mapping[str, TensorType] | None = None,
 ) -> None:
     """Write arrays and one line of metadata per key, whole or not at all; equal arguments give equal bytes.
 
-    Nothing is copied. For errors see `write_output`.
+    Nothing is copied. With their `types`, each array is asked for once, and only while it is written. For errors see
+    `write_output`.
     """
 
     def write(file: BinaryIO) -> None:
-        for part in safetensors_parts(tensors, metadata):
+        for part in safetensors_parts(tensors, metadata, types):
             file.write(part)
 
     write_output(path, write, force=force)
 
 
-def safetensors_parts(tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> Generator[bytes | memoryview]:
+def safetensors_parts(
+    tensors: Mapping[str, Array], metadata: Mapping[str, str], types: Mapping[str, TensorType] | None = None
+) -> Generator[bytes | memoryview]:
     """Yield the bytes of a safetensors file: its header, then each array."""
-    names, header = safetensors_header({name: array_type(array) for name, array in tensors.items()}, metadata)
+    found = {name: array_type(array) for name, array in tensors.items()} if types is None else types
+    names, header = safetensors_header(found, metadata)
     yield header
     for name in names:
         yield as_little(tensors[name]).reshape(-1).view(np.uint8).data

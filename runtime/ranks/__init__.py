@@ -2,6 +2,8 @@
 
 tree        the balanced tree in which the shards of a batch are added, and the parts of it that a rank has
 deal        the step of a rank: the ops of its own shards, and exchanges where other ranks have the rest
+cut         the update of an optimizer's states, each rank for its elements
+pieces      the states that are cut, made whole again for checkpoints and hashes
 exchange    the sum of what all ranks have, in the order of the tree
 group       the ranks of a job: nonblocking calls that are polled, so that deadlines and signals act
 current     the group of this process

@@ -5,27 +5,32 @@
    order; those that need a root come last.
 3. Between them an `all_reduce` makes roots of the rank's parts. Small tensors of one dtype are sent as one, up to
    `BUCKET_BYTES`; a tensor of `ALONE_BYTES` is sent by itself, without a copy.
-4. Where an op wrote over an operand that a later op now reads, it writes elsewhere. The engine places the buffers.
+4. If the states of the optimizer are cut among the ranks (`runtime.ranks.cut`), some sums are a `reduce_scatter`.
+5. Where an op wrote over an operand that a later op now reads, it writes elsewhere. The engine places the buffers.
 
 All ranks make the same exchanges in the same order, because the roots are those of the whole step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from itertools import count
 from typing import Final, NamedTuple
 
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attributes_of
 from prograd_proto.blocks import BlockAnalyses
+from prograd_proto.tensor_types import tensor_desc
 from runtime.operators import CONTRACTS
+from runtime.ranks.cut import MIN_CUT_ELEMENTS, Cut, Share, cut_update, states_to_cut
 from runtime.ranks.tree import Range, middle_of, parts_of
 from runtime.step import faults, is_transfer, runs_once
 from runtime.target import TARGET
 
 JOIN: Final = "join_shards"
 REDUCE: Final = "all_reduce"
+SCATTER: Final = "reduce_scatter"
 
 BUCKET_BYTES: Final = 4 << 20
 """Bytes of tensors that are sent as one; a longer message is no faster for each byte."""
@@ -50,26 +55,56 @@ class Root(NamedTuple):
     type: TensorType
 
 
-def dealt(program: pb.ProgramDesc, rank: int, ranks: int) -> pb.ProgramDesc:
+def dealt(program: pb.ProgramDesc, rank: int, ranks: int, *, cuts_states: bool = False) -> pb.ProgramDesc:
     """Return the program as a rank of several runs it; entries without shards stay as they are.
 
-    Raises ProgramError if the sums over shards form no balanced tree, or if an op acts on more than tensors.
+    With `cuts_states`, the states of the optimizer have the elements of this rank only.
+
+    Raises ProgramError if the sums over shards form no balanced tree, if an op acts on more than tensors, or if the
+    states of the optimizer cannot be cut.
     """
     found = pb.ProgramDesc()
     found.CopyFrom(program)
-    for entry in found.entries:
-        for binding in entry.bindings:
-            block = found.blocks[binding.block]
-            if any(op.type == JOIN for op in block.ops):
-                _require_only_tensors(entry.name, block)
-                _Dealing(block, rank, ranks).deal()
-                _keep_the_law(found, binding.block)
-                binding.ClearField("plan")
-    versions = {operator.type: operator.version for operator in found.operators}
-    versions[REDUCE] = CONTRACTS[REDUCE].version
-    del found.operators[:]
-    found.operators.extend(pb.OperatorVersion(type=type, version=versions[type]) for type in sorted(versions))
+    share = Share(rank, ranks)
+    numbers = _blocks_with_shards(found)
+    cut = states_to_cut(found, numbers.keys()) if cuts_states else {}
+    if cuts_states and not cut:
+        raise ProgramError(
+            "--zero cuts the states of the optimizer among processes, and no step in shards updates one of at least "
+            f"{MIN_CUT_ELEMENTS} elements; leave it out"
+        )
+    for number, entry in numbers.items():
+        _require_only_tensors(entry, found.blocks[number])
+        _Dealing(found.blocks[number], share, cut.keys()).deal()
+        _keep_the_law(found, number)
+    for binding in (binding for entry in found.entries for binding in entry.bindings):
+        if binding.block in numbers:
+            binding.ClearField("plan")
+    for state in found.states:
+        if state.name in cut:
+            state.shape.CopyFrom(tensor_desc("", share.own(cut[state.name])).shape)
+            state.ClearField("initial")
+    _list_operators(found)
     return found
+
+
+def _blocks_with_shards(program: pb.ProgramDesc) -> dict[int, str]:
+    """Return the numbers of the blocks whose ops are dealt, each with the name of its entry."""
+    bindings = [(binding.block, entry.name) for entry in program.entries for binding in entry.bindings]
+    return {number: name for number, name in bindings if any(op.type == JOIN for op in program.blocks[number].ops)}
+
+
+def _list_operators(program: pb.ProgramDesc) -> None:
+    """List the operators that dealing has added."""
+    listed = {operator.type for operator in program.operators}
+    used = {op.type for block in program.blocks for op in block.ops}
+    program.operators.extend(
+        pb.OperatorVersion(type=type, version=CONTRACTS[type].version) for type in used - listed if type in CONTRACTS
+    )
+    operators = sorted(program.operators, key=lambda operator: operator.type)
+    copies = [pb.OperatorVersion.FromString(operator.SerializeToString()) for operator in operators]
+    del program.operators[:]
+    program.operators.extend(copies)
 
 
 def shards_of_entry(program: pb.ProgramDesc, name: str) -> int:
@@ -101,16 +136,27 @@ def _keep_the_law(program: pb.ProgramDesc, number: int) -> None:
 class _Dealing:
     """The edit of one bound block."""
 
-    def __init__(self, block: pb.BlockDesc, rank: int, ranks: int) -> None:
-        self._block, self._rank, self._ranks = block, rank, ranks
+    def __init__(self, block: pb.BlockDesc, share: Share, cut: Set[str]) -> None:
+        self._block, (self._rank, self._ranks), self._share, self._states = block, share, share, cut
         self._types = {tensor.name: type_of(tensor) for tensor in block.tensors}
-        self._makers = {name: op for op in block.ops for name in op.outputs}
         self._joins = {op.outputs[0]: op for op in block.ops if op.type == JOIN}
         self._moved = {op.outputs[0]: op.inputs[0] for op in block.ops if is_transfer(op.type)}
+        self._numbers = count(max((op.id for op in block.ops), default=0) + 1)
 
     def deal(self) -> None:
         """Replace the ops by those of the rank."""
         roots = self._roots()
+        made = {root.name for root in roots}
+        early, late = self._split(roots)
+        cut = Cut(late, {}, {})
+        if self._states:
+            cut = cut_update(self._block, late, made, self._types, self._states, self._share, self._numbers)
+        scatters = [self._scatter(root, cut.scattered[root.name]) for root in roots if root.name in cut.scattered]
+        reduces = list(self._reduces([root for root in roots if root.name not in cut.scattered]))
+        self._replace([*early, *reduces, *scatters, *cut.ops], cut)
+
+    def _split(self, roots: Sequence[Root]) -> tuple[list[pb.OpDesc], list[pb.OpDesc]]:
+        """Return the ops of the rank that need no sum over all shards, and those that do."""
         made = {root.name for root in roots}
         needed = self._needed(roots)
         after: set[str] = set(made)
@@ -123,8 +169,7 @@ class _Dealing:
                 (late if waits else early).append(op)
         if any(part in after for root in roots for part in root.parts):
             raise ProgramError("a sum over some shards needs a sum over all of them")
-        reduces = list(self._reduces(roots))
-        self._replace([*early, *reduces, *late])
+        return early, late
 
     def _roots(self) -> list[Root]:
         """Return the sums over all shards, in the order of the ops; raise ProgramError unless they are balanced."""
@@ -182,22 +227,27 @@ class _Dealing:
         return needed
 
     def _reduces(self, roots: Sequence[Root]) -> Iterator[pb.OpDesc]:
-        """Yield the exchanges."""
-        number = max((op.id for op in self._block.ops), default=0)
+        """Yield the exchanges that give all ranks the sums."""
         for bucket in _buckets(roots):
-            number += 1
-            op = pb.OpDesc(id=number, type=REDUCE, stage=pb.STAGE_UPDATE)
-            op.inputs.extend(name for root in bucket for name in root.parts)
-            op.outputs.extend(root.name for root in bucket)
-            numbers = {"shards": bucket[0].shards, "rank": self._rank, "ranks": self._ranks}
-            op.attributes.extend(pb.AttrDesc(name=name, int_value=value) for name, value in numbers.items())
-            yield op
+            parts = [name for root in bucket for name in root.parts]
+            yield self._exchange(REDUCE, parts, [root.name for root in bucket], bucket[0].shards)
 
-    def _replace(self, ops: Sequence[pb.OpDesc]) -> None:
+    def _scatter(self, root: Root, own: str) -> pb.OpDesc:
+        """Return the exchange that gives each rank its elements of a sum."""
+        return self._exchange(SCATTER, root.parts, [own], root.shards)
+
+    def _exchange(self, type: str, parts: Sequence[str], outputs: Sequence[str], shards: int) -> pb.OpDesc:
+        op = pb.OpDesc(id=next(self._numbers), type=type, inputs=parts, outputs=outputs, stage=pb.STAGE_UPDATE)
+        numbers = {"shards": shards, "rank": self._rank, "ranks": self._ranks}
+        op.attributes.extend(pb.AttrDesc(name=name, int_value=value) for name, value in numbers.items())
+        return op
+
+    def _replace(self, ops: Sequence[pb.OpDesc], cut: Cut) -> None:
         """Replace the ops, and drop all tensors and links of others."""
         block = self._block
         copies = [pb.OpDesc.FromString(op.SerializeToString()) for op in ops]
         described = {t.name: pb.TensorDesc.FromString(t.SerializeToString()) for t in block.tensors}
+        described.update((name, tensor_desc(name, type)) for name, type in cut.tensors.items())
         names = [p.tensor for p in block.parameters]
         names += [name for op in copies for name in (*op.outputs, *op.scratch)]
         known, ids = set(names), {op.id for op in copies}

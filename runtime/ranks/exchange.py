@@ -98,7 +98,30 @@ def _gather(group: Group, layout: Layout, sent: Array, received: Array, whole: A
     _add_up(layout, {part: (row, True) for part, row in zip(ranges, rows, strict=True)}, whole)
 
 
+def scatter(group: Group, layout: Layout, parts: Sequence[Array], own: Array, scratch: Sequence[Array]) -> None:
+    """Fill `own` with this rank's elements of the sum of one tensor over all shards.
+
+    Args:
+        group: the ranks.
+        layout: the layout; no exchange of this kind is small.
+        parts: the sums of the rank's parts.
+        own: the elements.
+        scratch: two arrays with the first two of the elements that `scratch_elements` states.
+    """
+    sent, received = scratch
+    _scatter(group, layout, _packed(layout, [parts], sent, layout.bounds), received, own)
+
+
 def _scatter_and_gather(group: Group, layout: Layout, sent: Array, received: Array, whole: Array) -> None:
+    bounds, me = layout.bounds, layout.rank
+    own = whole[bounds[me] : bounds[me + 1]]
+    _scatter(group, layout, sent, received, own)
+    others = [rank for rank in range(layout.ranks) if rank != me]
+    totals = [(rank, whole[bounds[rank] : bounds[rank + 1]]) for rank in others]
+    group.send_and_receive([(rank, own) for rank in others], totals)
+
+
+def _scatter(group: Group, layout: Layout, sent: Array, received: Array, own: Array) -> None:
     bounds, me = layout.bounds, layout.rank
     mine = len(layout.parts[me])
     blocks = [sent[mine * first : mine * stop] for first, stop in pairwise(bounds)]
@@ -114,10 +137,7 @@ def _scatter_and_gather(group: Group, layout: Layout, sent: Array, received: Arr
             at += len(parts)
     others = [rank for rank in range(layout.ranks) if rank != me]
     group.send_and_receive([(rank, blocks[rank]) for rank in others if mine], sources)
-    own = whole[bounds[me] : bounds[me + 1]]
     _add_up(layout, rows, own)
-    totals = [(rank, whole[bounds[rank] : bounds[rank + 1]]) for rank in others]
-    group.send_and_receive([(rank, own) for rank in others], totals)
 
 
 def _packed(layout: Layout, parts: Sequence[Sequence[Array]], sent: Array, bounds: Sequence[int]) -> Array:

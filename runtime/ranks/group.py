@@ -41,20 +41,23 @@ class Group:
     Args:
         mpi: the module `mpi4py.MPI`.
         timeout: seconds that a call waits for other ranks.
+        cuts_states: True if the states of the optimizer are cut among the ranks.
 
     Attributes:
         rank: number of this process, from 0.
         size: number of processes.
         timeout: seconds that a call waits for other ranks.
+        cuts_states: True if the states of the optimizer are cut among the ranks.
         is_stopped: True if all ranks agreed to stop.
     """
 
-    def __init__(self, mpi: Any, timeout: float) -> None:
+    def __init__(self, mpi: Any, timeout: float, *, cuts_states: bool = False) -> None:
         self._mpi = mpi
         self._comm = mpi.COMM_WORLD.Dup()
         self.rank: int = self._comm.Get_rank()
         self.size: int = self._comm.Get_size()
         self.timeout = timeout
+        self.cuts_states = cuts_states and self.size > 1
         self.is_stopped = False
 
     def __repr__(self) -> str:

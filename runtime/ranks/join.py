@@ -45,8 +45,8 @@ def require_no_launcher() -> None:
         )
 
 
-def join(timeout: float) -> Group:
-    """Return the group of all processes that the launcher started.
+def join(timeout: float, *, cuts_states: bool = False) -> Group:
+    """Return the group of all processes that the launcher started; for the arguments see `Group`.
 
     Raises UsageError if mpi4py or an MPI library is missing, or if the library is not that of the launcher.
     """
@@ -65,7 +65,7 @@ def join(timeout: float) -> Group:
             f"--mpi finds no MPI library ({first}); install one, as by pip install mpich, "
             "or let MPI4PY_LIBMPI name the file of yours"
         ) from None
-    group = Group(mpi, timeout)
+    group = Group(mpi, timeout, cuts_states=cuts_states)
     count = launched()
     if count and count != group.size:
         raise UsageError(

@@ -18,6 +18,7 @@ from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
 from runtime.rows.orders import ShuffledBySteps
 from runtime.rows.rows import SHUFFLING_BYTES, Rows
+from runtime.runs.checkpoints.checkpoint import write_checkpoint
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.checkpoints.same_rows import require_same_rows
 from runtime.runs.course import Course, Plan, TrainingOptions, course_of
@@ -217,9 +218,11 @@ def _checkpoints_of(
         position, path = standing.position, Path()
         if session.group is not None:
             session.group.require_equal(session.states.sha256(), f"after step {position.steps}")
-        if folder is not None:
-            with session.states.locks.shared():
+        with session.states.locks.shared():
+            if folder is not None:
                 path = folder.write(session.program, session.sha256, session.states, position)
+            elif session.states.pieces is not None:
+                write_checkpoint(path, session.program, session.sha256, session.states, position)
         return CheckpointWritten(position.epoch + (position.step > 0), position.steps, path)
 
     return write

@@ -360,6 +360,8 @@ class Run(metaclass=Renaming):
         if layout != "prograd":
             from runtime.runs.torch_names import write_imported
 
+            if self.states.pieces is not None and not self.states.pieces.is_first:
+                return
             with self.states.locks.shared():
                 write_imported(path, self.program, self.states.arrays, layout, force=force)
             return

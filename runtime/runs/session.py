@@ -34,6 +34,7 @@ from runtime.target import TARGET
 
 if TYPE_CHECKING:
     from runtime.ranks.group import Group
+    from runtime.ranks.pieces import Pieces
 
 
 class Session:
@@ -74,7 +75,7 @@ class Session:
         self.memory.loaded(program.ByteSize())
         self.data = Data(program, folder, data, self.memory)
         self.engine, self.why_not_native = make_engine(engine, self._executed, options)
-        self.states = new_states(program, folder, self.memory)
+        self.states = new_states(program, folder, self.memory, _pieces(program, self._executed, group))
         self.workspaces = Workspaces(program, self.states, self.engine, self.memory)
         self.stepper = Stepper()
         self.threads = options.threads
@@ -281,6 +282,15 @@ def _dealt(program: pb.ProgramDesc, group: Group) -> pb.ProgramDesc:
 
     if group.size == 1:
         return program
-    executed = dealt(program, group.rank, group.size)
+    executed = dealt(program, group.rank, group.size, cuts_states=group.cuts_states)
     check_program(executed, TARGET, is_dealt=True)
     return executed
+
+
+def _pieces(program: pb.ProgramDesc, executed: pb.ProgramDesc, group: Group | None) -> Pieces | None:
+    """Return the states that are cut among the ranks."""
+    if group is None or not group.cuts_states:
+        return None
+    from runtime.ranks.pieces import pieces_of  # few runs have several processes
+
+    return pieces_of(program, executed, group)

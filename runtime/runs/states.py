@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from copy import copy
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +26,9 @@ from runtime.one_op import call_of, scratch_bytes
 from runtime.placement.alignment import aligned
 from runtime.runs.state_locks import StateLocks
 
+if TYPE_CHECKING:
+    from runtime.ranks.pieces import Pieces
+
 
 class States:
     """Every state of a program by name.
@@ -32,16 +37,21 @@ class States:
     names of the slots in which gradients accumulate for an update over several steps. `locks` is the lock on the
     states: a thread that touches an array holds it. `were_given` tells that values were loaded or set, and `is_told`
     that the user was warned of those that were not. A file of initial values that cannot be read is an error when one
-    of them is used, so a caller that replaces them all needs no file.
+    of them is used, so a caller that replaces them all needs no file. `types` are the types of whole states. `pieces`
+    are the states that are cut among the ranks of a run, whose arrays are this rank's elements; None if there are none.
     """
 
-    def __init__(self, program: pb.ProgramDesc, folder: Path, memory: MemoryLimit = NO_LIMIT) -> None:
+    def __init__(
+        self, program: pb.ProgramDesc, folder: Path, memory: MemoryLimit = NO_LIMIT, pieces: Pieces | None = None
+    ) -> None:
         """Allocate the states.
 
         `memory` is asked for the temporaries of initial values, as the states are counted already.
         """
         self._held = held(program)
-        self.arrays: dict[str, Array] = _beside_each_other({s.name: type_of(s) for s in self._held})
+        self.types = {state.name: type_of(state) for state in self._held}
+        self.pieces = pieces
+        self.arrays: dict[str, Array] = _beside_each_other(_own_types(self.types, pieces))
         self.nbytes = sum(array.nbytes for array in self.arrays.values())
         self.passing = frozenset(s.name for s in self._held if s.lifespan == pb.LIFESPAN_EPOCH)
         self.sums = tuple(s.name for s in self._held if s.slot == "gradient")
@@ -101,25 +111,40 @@ class States:
         """Return the hash of all states; see docs/format.md."""
         with self.locks.shared():
             self.require()
-            return state_sha256(
-                (name, array_type(array).dtype, array.shape, as_little(array).reshape(-1).view(np.uint8).data)
-                for name, array in self.arrays.items()
-            )
+            return tensors_sha256(self.whole(), self.types)
+
+    def whole(self) -> Mapping[str, Array]:
+        """Return the whole states; all ranks of a run read them together, in one order."""
+        return self.joined(self.arrays)
+
+    def joined(self, arrays: Mapping[str, Array], prefix: str = "") -> Mapping[str, Array]:
+        """Return whole arrays for some that are like the states, with a prefix before their names; see `whole`."""
+        if self.pieces is None:
+            return {prefix + name: array for name, array in arrays.items()}
+        from runtime.ranks.pieces import Gathered  # few runs have several processes
+
+        return Gathered(arrays, self.pieces, prefix)
+
+    def part(self, name: str, whole: Array) -> Array:
+        """Return the elements of a whole state that the array of this process has."""
+        is_cut = self.pieces is not None and name in self.pieces.types
+        return self.pieces.piece(name, whole) if self.pieces is not None and is_cut else whole
 
     def _initialise(self, state: pb.StateDesc) -> None:
         array = self.arrays[state.name]
         match state.WhichOneof("initial"):
             case "op":
                 type = type_of(state)
-                if type == type.wide:
+                if type == type.wide == array_type(array):
                     self._make(state.op, array)
                     return
                 with self._memory.lent(2 * type.wide.nbytes, "an initial value"):
                     made = aligned_array(type.wide)
                     self._make(state.op, made)
-                    np.copyto(array, converted(made, type.dtype))
+                    np.copyto(array, self.part(state.name, converted(made, type.dtype)))
             case "external":
-                array[...] = self._outside.get(state.name, 0)
+                found = self._outside.get(state.name)
+                array[...] = 0 if found is None else self.part(state.name, found)
             case _:
                 array[...] = 0
 
@@ -171,10 +196,27 @@ def _beside_each_other(types: Mapping[str, TensorType]) -> dict[str, Array]:
     return {name: view(memory, at, type) for (name, type), at in zip(types.items(), offsets, strict=False)}
 
 
-def new_states(program: pb.ProgramDesc, folder: Path, memory: MemoryLimit) -> States:
+def tensors_sha256(tensors: Mapping[str, Array], types: Mapping[str, TensorType]) -> str:
+    """Return the hash of arrays of these types; each is asked for once, in the order of the hash."""
+
+    def elements(name: str) -> memoryview:
+        return as_little(tensors[name]).reshape(-1).view(np.uint8).data
+
+    return state_sha256((name, type.dtype, type.static_shape, partial(elements, name)) for name, type in types.items())
+
+
+def _own_types(types: Mapping[str, TensorType], pieces: Pieces | None) -> Mapping[str, TensorType]:
+    """Return the types of the arrays of this process."""
+    if pieces is None:
+        return types
+    return {name: pieces.type(name) if name in pieces.types else type for name, type in types.items()}
+
+
+def new_states(program: pb.ProgramDesc, folder: Path, memory: MemoryLimit, pieces: Pieces | None = None) -> States:
     """Return the states of a program, not yet initialised; raise ResourceLimit if they do not fit."""
-    memory.take(sum(type_of(state).nbytes for state in held(program)), "the states")
+    types = _own_types({state.name: type_of(state) for state in held(program)}, pieces)
+    memory.take(sum(type.nbytes for type in types.values()), "the states")
     try:
-        return States(program, folder, memory)
+        return States(program, folder, memory, pieces)
     except MemoryError:
         raise ResourceLimit("the program's states need more memory than there is") from None

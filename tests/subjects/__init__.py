@@ -19,4 +19,5 @@ steps               steps of a compiled program, by the executor and by the orac
 serving             a server of predictions in a thread of the test, and clients of it
 commands            both commands, called in the process of the test
 ranks               runs of several processes, and the launchers that start them
+cut_optimizers      trainings by the ranks of a job that cut the states of every optimizer
 """

@@ -77,7 +77,9 @@ def alone(arguments: list[str], folder: Path) -> Ended:
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def save_network(folder: Path, name: str = "net.pb", *, shards: int = 8, seed: int = 1, width: int = 128) -> None:
+def save_network(
+    folder: Path, name: str = "net.pb", *, shards: int = 8, seed: int = 1, width: int = 128, keep_best: bool = False
+) -> None:
     """Save a program with its rows: dropout, batch norm, ignored labels, clipping by global norm, partial batches."""
     from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]: it is typed in part
 
@@ -96,7 +98,7 @@ def save_network(folder: Path, name: str = "net.pb", *, shards: int = 8, seed: i
     program.outputs(probabilities=ops.softmax(logits))
     splits = {"train": slice(0, 118), "test": slice(118, ROWS)}
     program.data("rows.safetensors", splits=splits, shuffle=True, remainder="partial")
-    program.training(epochs=4, evaluate="test")
+    program.training(epochs=4, evaluate="test", keep_best="accuracy" if keep_best else None)
     program.compile(batch=(32, 22), shards=shards).save(folder / name)
 
 

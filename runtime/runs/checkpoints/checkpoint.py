@@ -9,21 +9,21 @@ equal runs write equal files. docs/format.md describes the fields.
 from __future__ import annotations
 
 import os
+from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from prograd_proto import ProgramError
+from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.identity import state_sha256
 from prograd_proto.lifespans import held
-from runtime.dtypes import Array, array_type, as_little
+from runtime.dtypes import Array, array_type, numpy_dtype
 from runtime.errors import Damaged, DataError
-from runtime.files.tensor_files import read_metadata, read_safetensors, write_safetensors
+from runtime.files.tensor_files import read_metadata, read_safetensors, safetensors_parts, write_safetensors
 from runtime.runs.position import Position
-from runtime.runs.states import States
+from runtime.runs.states import States, tensors_sha256
 
 FORMAT: Final = 2  # format 1, without a hash of the description, is read as well
 KEY: Final = "prograd"
@@ -61,17 +61,23 @@ def write_checkpoint(
     """
     from json import dumps
 
-    tensors = dict(states.arrays) | {BEST + name: array for name, array in position.best.items()}
+    tensors = ChainMap({}, cast(Any, states.whole()), cast(Any, states.joined(position.best, BEST)))
+    types = states.types | {BEST + name: states.types[name] for name in position.best}
     about = {
         "format": FORMAT,
         "program_sha256": sha256,
-        "tensors_sha256": tensors_sha256(tensors),
+        "tensors_sha256": tensors_sha256(tensors, types),
         "slots": _names(program, pb.STATE_KIND_SLOT),
         "counters": _names(program, pb.STATE_KIND_COUNTER),
         "position": position.to_json(),
     }
     text = dumps(about, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    write_safetensors(path, tensors, {KEY: text, HASH_KEY: _sha256(text)}, force=force)
+    metadata = {KEY: text, HASH_KEY: _sha256(text)}
+    if states.pieces is not None and not states.pieces.is_first:
+        for _ in safetensors_parts(tensors, metadata, types):
+            pass  # the first rank writes; this one sends it the pieces
+        return
+    write_safetensors(path, tensors, metadata, force=force, types=types)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -83,7 +89,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     about = _description(path, metadata)
     if about:
         try:
-            found = tensors_sha256(tensors)
+            found = tensors_sha256(tensors, {name: array_type(array) for name, array in tensors.items()})
         except ProgramError:  # an element type that programs do not have
             found = ""
         if found != about["tensors_sha256"]:
@@ -112,24 +118,17 @@ def resume(checkpoint: Checkpoint, sha256: str, states: States) -> Position:
         )
     position = Position.from_json(about["position"])
     own = {name: array for name, array in tensors.items() if name.startswith(_OWN)}
-    _restore(path, {name: array for name, array in tensors.items() if name not in own}, states.arrays)
-    position.best = {name.removeprefix(BEST): array for name, array in own.items() if name.startswith(BEST)}
-    if position.best:
-        _checked(path, position.best, states.arrays)
+    _restore(path, {name: array for name, array in tensors.items() if name not in own}, states)
+    best = {name.removeprefix(BEST): array for name, array in own.items() if name.startswith(BEST)}
+    if best:
+        _checked(path, best, states.types)
+    position.best = {name: _kept(states, name, array) for name, array in best.items()}
     return position
 
 
 def is_of_run(name: str) -> bool:
     """Return True if a tensor belongs to the run, as those of the best evaluation do, and is no state."""
     return name.startswith(_OWN)
-
-
-def tensors_sha256(tensors: Mapping[str, Array]) -> str:
-    """Return the hash of named arrays, computed like that of states."""
-    return state_sha256(
-        (name, array_type(a).dtype, a.shape, as_little(a).reshape(-1).view(np.uint8).data)
-        for name, a in tensors.items()
-    )
 
 
 def _description(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
@@ -193,13 +192,19 @@ def _names(program: pb.ProgramDesc, kind: pb.StateKind) -> list[str]:
     return sorted(state.name for state in held(program) if state.kind == kind)
 
 
-def _restore(path: Path, found: Mapping[str, Array], wanted: Mapping[str, Array]) -> None:
-    _checked(path, found, wanted)
-    for name, array in wanted.items():
-        np.copyto(array, found[name])
+def _restore(path: Path, found: Mapping[str, Array], states: States) -> None:
+    _checked(path, found, states.types)
+    for name, array in states.arrays.items():
+        np.copyto(array, states.part(name, found[name]))
 
 
-def _checked(path: Path, found: Mapping[str, Array], wanted: Mapping[str, Array]) -> None:
+def _kept(states: States, name: str, array: Array) -> Array:
+    """Return the elements of a best state that this process has, without holding the others in memory."""
+    part = states.part(name, array)
+    return part if part is array else part.copy()
+
+
+def _checked(path: Path, found: Mapping[str, Array], wanted: Mapping[str, TensorType]) -> None:
     """Raise DataError unless exactly the wanted tensors are present, each of its type."""
     from prograd_proto.spelling import closest
 
@@ -209,6 +214,6 @@ def _checked(path: Path, found: Mapping[str, Array], wanted: Mapping[str, Array]
     for name, array in found.items():
         if name not in wanted:
             raise DataError(f"{path}: the tensor {name!r} is no state of the program{closest(name, wanted)}")
-        if (array.dtype, array.shape) != (wanted[name].dtype, wanted[name].shape):
-            there, here = array_type(array), array_type(wanted[name])
+        if (array.dtype, array.shape) != (numpy_dtype(wanted[name].dtype), wanted[name].shape):
+            there, here = array_type(array), wanted[name]
             raise DataError(f"{path}: the tensor {name!r} is {there}, the program's state is {here}")

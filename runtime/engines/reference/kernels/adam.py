@@ -49,7 +49,7 @@ def adam_rule(
     return types(w, w, w, scratch=[piece_of(w)] * 2)
 
 
-@kernel(adam_rule, in_place=[(0, 0), (1, 2), (2, 3)])
+@kernel(adam_rule, in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
 def adam(
     w: Array,
     dw: Array,
@@ -68,7 +68,7 @@ def adam(
     take_adam([w, dw, m, v], rate, step, (beta1, beta2), epsilon, (decay, 0.0), out, scratch)
 
 
-@kernel(adam_rule, in_place=[(0, 0), (1, 2), (2, 3)])
+@kernel(adam_rule, in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
 def adamw(
     w: Array,
     dw: Array,
@@ -133,7 +133,7 @@ def amsgrad_rule(
     return types(w, w, w, w, scratch=[piece_of(w)] * 2)
 
 
-@kernel(amsgrad_rule, in_place=[(0, 0), (1, 2), (2, 3), (3, 4)])
+@kernel(amsgrad_rule, in_place=[(0, 0), (1, 2), (2, 3), (3, 4)], by_element=True)
 def amsgrad(
     w: Array,
     dw: Array,
@@ -182,7 +182,7 @@ def adamax_rule(
     return types(w, w, w, scratch=[piece_of(w)] * 2)
 
 
-@kernel(adamax_rule, in_place=[(0, 0), (1, 2), (2, 3)])
+@kernel(adamax_rule, in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
 def adamax(
     w: Array,
     dw: Array,
@@ -233,7 +233,7 @@ def nadam_rule(
     return types(w, w, w, SCALAR, scratch=[piece_of(w)] * 3)
 
 
-@kernel(nadam_rule, in_place=[(0, 0), (1, 2), (2, 3), (3, 4)])
+@kernel(nadam_rule, in_place=[(0, 0), (1, 2), (2, 3), (3, 4)], by_element=True)
 def nadam(
     w: Array,
     dw: Array,
@@ -290,7 +290,7 @@ def radam_rule(
     return types(w, w, w, scratch=[piece_of(w)] * 2)
 
 
-@kernel(radam_rule, in_place=[(0, 0), (1, 2), (2, 3)])
+@kernel(radam_rule, in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
 def radam(
     w: Array,
     dw: Array,
@@ -341,7 +341,7 @@ def adam_scale_rule(
     return types(w, w, w, scratch=[piece_of(w)] * 2)
 
 
-@kernel(adam_scale_rule, in_place=[(0, 1), (1, 2), (2, 3)])
+@kernel(adam_scale_rule, in_place=[(0, 1), (1, 2), (2, 3)], by_element=True)
 def adam_scale(
     w: Array,
     dw: Array,

@@ -41,7 +41,7 @@ def adagrad_rule(
     return types(w, w, scratch=[piece_of(w)] * 2)
 
 
-@kernel(adagrad_rule, in_place=[(0, 0), (1, 2)])
+@kernel(adagrad_rule, in_place=[(0, 0), (1, 2)], by_element=True)
 def adagrad(
     w: Array,
     dw: Array,
@@ -81,7 +81,7 @@ def adadelta_rule(
     return types(w, w, w, scratch=[piece_of(w)] * 3)
 
 
-@kernel(adadelta_rule, in_place=[(0, 0), (1, 2), (2, 3)])
+@kernel(adadelta_rule, in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
 def adadelta(
     w: Array,
     dw: Array,
@@ -123,7 +123,7 @@ def lion_rule(
     return types(w, w, scratch=[piece_of(w)] * 2)
 
 
-@kernel(lion_rule, in_place=[(0, 0), (1, 2)])
+@kernel(lion_rule, in_place=[(0, 0), (1, 2)], by_element=True)
 def lion(
     w: Array,
     dw: Array,
@@ -153,7 +153,7 @@ def rms_scale_rule(
     return types(w, w, scratch=[piece_of(w)] * 2)
 
 
-@kernel(rms_scale_rule, in_place=[(0, 1), (1, 2)])
+@kernel(rms_scale_rule, in_place=[(0, 1), (1, 2)], by_element=True)
 def rms_scale(
     w: Array,
     dw: Array,
@@ -180,7 +180,7 @@ def centred_rms_scale_rule(
     return types(w, w, w, scratch=[piece_of(w)] * 2)
 
 
-@kernel(centred_rms_scale_rule, in_place=[(0, 1), (1, 2), (2, 3)])
+@kernel(centred_rms_scale_rule, in_place=[(0, 1), (1, 2), (2, 3)], by_element=True)
 def centred_rms_scale(
     w: Array,
     dw: Array,

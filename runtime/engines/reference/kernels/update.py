@@ -25,7 +25,7 @@ def sgd_rule(w: TensorType, dw: TensorType, rate: TensorType, *, decay: float) -
     return types(w, scratch=[piece_of(w)])
 
 
-@kernel(sgd_rule, in_place=[(0, 0)])
+@kernel(sgd_rule, in_place=[(0, 0)], by_element=True)
 def sgd(w: Array, dw: Array, rate: Array, *, decay: float, out: Array, scratch: list[Array]) -> None:
     for p, dp, new_p, part in pieces([w, dw, out], scratch):
         np.multiply(decayed(p, dp, decay, part), rate, part)
@@ -47,7 +47,7 @@ def momentum_rule(
     return types(w, w, scratch=[piece_of(w)] * 2)
 
 
-@kernel(momentum_rule, in_place=[(0, 0), (1, 2)])
+@kernel(momentum_rule, in_place=[(0, 0), (1, 2)], by_element=True)
 def momentum(
     w: Array,
     dw: Array,
