@@ -315,16 +315,20 @@ def _slots(lead: Arranged, factors: Sequence[Sequence[Extent]], last: int) -> li
 
 
 def _placed(x: Arranged, slots: Sequence[Slot], first: int, last: int, *, full: bool) -> Value:
-    """Return x with its axes at the slots, extents of 1 elsewhere; leading ones are left out unless `full`."""
+    """Return x with its axes at the slots, extents of 1 elsewhere.
+
+    Leading ones are left out unless `full`, or unless x has them already: a reshape would end a fused group.
+    """
     places: dict[Slot, int] = {}
     for i in range(first):
         wide = [place for place in x.axes[i] if x.extent(place) != ONE]
         places.update(((i, k), place) for k, place in enumerate(wide))
     groups = [(places[slot],) if slot in places else () for slot in slots]
-    if not full:
+    ends = [x.axes[i] for i in range(first, first + last)]
+    if not full and not _is_laid(x, [*groups, *ends]):
         while groups and not groups[0]:
             groups = groups[1:]
-    return _laid(x, [*groups, *(x.axes[i] for i in range(first, first + last))])
+    return _laid(x, [*groups, *ends])
 
 
 def _with_rank(x: Arranged, rank: int) -> Arranged:
@@ -397,6 +401,13 @@ def single(x: Arranged, axes: Sequence[int]) -> tuple[Arranged, list[int]]:
             value = _reshaped(x.value, [*x.value.shape, 1])
             x = Arranged(value, tuple((value.rank - 1,) if i == axis else own for i, own in enumerate(x.axes)), x.shape)
     return x, [x.axes[axis][0] for axis in axes]
+
+
+def _is_laid(x: Arranged, groups: Sequence[tuple[int, ...]]) -> bool:
+    """Return True if the value has an axis for each group already, in this order."""
+    wide = [place for group in groups for place in group if x.extent(place) != ONE]
+    shape = tuple(product(map(x.extent, group)).plain() for group in groups)
+    return wide == sorted(wide) and shape == x.value.shape
 
 
 def _laid(x: Arranged, groups: Sequence[tuple[int, ...]]) -> Value:

@@ -123,7 +123,11 @@ def filter_gradient_of(
 def shape_of(
     source: TensorType, w: TensorType, result: TensorType, attributes: Mapping[str, Any], is_gradient: bool = False
 ) -> ConvShape:
-    """Return the shape of a convolution, or of the gradient of its input."""
+    """Return the shape of a convolution, or of the gradient of its input.
+
+    An image that is one column of pixels is treated as one row, because a tile holds pixels of one row where threads
+    share the rows of an image.
+    """
     stride, padding, dilation, groups = (attributes[name] for name in ("stride", "padding", "dilation", "groups"))
     window = w.static_shape[:2]
     n, *extents, channels = source.static_shape
@@ -132,6 +136,8 @@ def shape_of(
         extents, indices = [1, extents[0] * extents[1]], [1, indices[0] * indices[1]]
     axis = backward_axis if is_gradient else forward_axis
     axes = [axis(extents[i], window[i], stride[i], padding[i], dilation[i], indices[i]) for i in range(2)]
+    if window[1] == extents[1] == indices[1] == 1:
+        axes, window = axes[::-1], window[::-1]
     wide = result.static_shape[3] // groups
     return ConvShape(n, axes[0], axes[1], groups, channels // groups, wide, (window[0], window[1]), is_gradient)
 

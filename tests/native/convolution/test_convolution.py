@@ -56,6 +56,8 @@ CASES = {
     "a product of many places": Case((20, 14, 19), 20, 70, window=(1, 1), padding=(0, 0, 0, 0)),
     "a product of many images": Case((70, 9, 9), 19, 5, window=(1, 1), padding=(0, 0, 0, 0), dtype="float64"),
     "every other of many pixels": Case((40, 21, 49), 17, 33, (1, 1), (2, 3), (0, 0, 0, 0)),
+    "a column of pixels": Case((2, 30, 1), 5, 40, (3, 1), padding=(1, 0, 1, 0)),
+    "a column beside a border": Case((3, 12, 1), 6, 20, (3, 1), (2, 2), (1, 1, 1, 0), dtype="float64"),
     "panels of one tile": Case((1, 4, 3), 24, 150),
     "panels of many tiles": Case((20, 3, 3), 6, 280),
     "few from rows below each other": Case((3, 9, 21), 7, 3, (4, 5), (2, 1), (1, 2, 3, 0)),

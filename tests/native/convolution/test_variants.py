@@ -10,6 +10,7 @@ pytest.importorskip("llvmlite", reason="the native engine is an extra")
 from native.building import HERE
 from native.made import check
 
+from prograd_proto import TensorType
 from registry import OPS
 from runtime.codegen.ir import FLOAT32
 from runtime.codegen.kernels.conv.axes import forward_axis
@@ -22,6 +23,7 @@ from runtime.codegen.kernels.conv.variants import (
     filter_gradient_variant,
 )
 from runtime.codegen.machine import INSTRUCTION_SETS, target
+from runtime.codegen.rules.conv import shape_of
 
 CONVOLUTION_CASES = {
     "Direct": (32, 16, 64, 64, 1, 1),
@@ -93,3 +95,10 @@ def test_a_channel_that_makes_several_vectors_is_convolved_in_tiles(instructions
     shape = convolution_of(2, 12, 2, 258, 1, 2)
     assert type(convolution_variant(here, FLOAT32, shape)).__name__ == "Direct"
     check(lambda x, w: OPS["conv2d"](x, w, groups=2), [x, w], here)
+
+
+def test_a_column_of_pixels_is_a_row_of_pixels():
+    attributes = {"stride": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1}
+    column = [TensorType("float32", shape) for shape in ((1, 512, 1, 64), (5, 1, 64, 32), (1, 508, 1, 32))]
+    row = [TensorType("float32", shape) for shape in ((1, 1, 512, 64), (1, 5, 64, 32), (1, 1, 508, 32))]
+    assert shape_of(*column, attributes) == shape_of(*row, attributes)
