@@ -9,7 +9,7 @@ the results.
 activation  activation functions
 attention   attention and rotary positions
 contributed  fused operators of ONNX Runtime
-control     conditions, loops and sequences
+control     conditions and loops
 conv        convolutions
 criteria    losses
 fill        filled tensors, ranges, triangles of matrices
@@ -23,6 +23,7 @@ recurrent   LSTM, GRU and plain recurrent layers
 reduce      reductions, running sums, positions of extremes
 resize      resampling of images
 selection   nonzero and unique elements, boxes that overlap little
+sequences   sequences, which are lists while importing
 shape       views, permutations, slices, pieces, padding
 signal      Fourier transforms
 update      optimizers as nodes
@@ -52,6 +53,7 @@ from compiler.onnx_operators import (
     reduce,
     resize,
     selection,
+    sequences,
     shape,
     signal,
     update,
@@ -59,7 +61,8 @@ from compiler.onnx_operators import (
 
 FAMILIES: Final = (
     activation, attention, contributed, control, conv, criteria, fill, index, linalg, norm, pointwise, pool, quantize,
-    recurrent, reduce, resize, selection, shape, signal, update,
+    recurrent, reduce, resize, selection, sequences, shape, signal,
+    update,
 )  # fmt: skip
 
 IMPORTS: Final[dict[str, Mapping]] = {name: mapping for family in FAMILIES for name, mapping in family.IMPORTS.items()}

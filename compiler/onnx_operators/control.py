@@ -1,4 +1,4 @@
-"""Conditions, loops, and sequences, which are lists while importing."""
+"""Conditions and loops."""
 
 # pyright: basic
 # onnx is imported by name and has no types here, nor have the lambdas of a table.
@@ -16,15 +16,19 @@ from compiler.exporters.onnx.call import Call, Export, Unmapped
 from compiler.exporters.onnx.graph import Graph
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged, plain, squeezed
+from compiler.frontends.extents import Extent
 from compiler.frontends.onnx.constants import Constant
 from compiler.frontends.onnx.node import MISSING, Mapping, Node
-from compiler.frontends.torch.operators.shape import sliced, split
-from compiler.onnx_operators.shape import joined
+from compiler.frontends.torch.operators.shape import sliced
+from prograd_proto import ProgramError
 from prograd_proto.tensor_types import TensorType
 from registry import Value, ops
 
 MAX_TRIPS: Final = 4096
 """Largest number of trips that are unrolled."""
+
+MAX_SHORT: Final = 8
+"""Largest number of trips that are unrolled although they may be an op."""
 
 
 def _if(node: Node) -> tuple[Any, ...]:
@@ -32,27 +36,48 @@ def _if(node: Node) -> tuple[Any, ...]:
     condition = node.operands[0]
     branches = [node.attribute(name) for name in ("then_branch", "else_branch")]
     if isinstance(condition, Constant):
-        return tuple(_ran(node, branches[0 if bool(condition.array().reshape(())) else 1], []))
+        return tuple(ran(node, branches[0 if bool(condition.array().reshape(())) else 1], []))
     flag = ops.reshape(plain(node.tensor(0)), shape=())
-    made = ops.cond(flag, *(lambda branch=branch: _inside(node, branch, []) for branch in branches))
+    traced: list[tuple[Value, ...]] = []
+
+    def results(branch: Any) -> tuple[Value, ...]:
+        traced.append(_inside(node, branch, []))
+        return traced[-1]
+
+    try:
+        made = ops.cond(flag, *(lambda branch=branch: results(branch) for branch in branches))
+    except ProgramError:
+        for one, other in zip(*traced, strict=False) if len(traced) == 2 else ():
+            if one.type != other.type:
+                raise CompileError(
+                    f"its branches make {one.type} and {other.type}, and a result of a program has one type; if the "
+                    "condition is an input, give it by --constant NAME=VALUE"
+                ) from None
+        raise
     return tuple(map(arranged, made))
 
 
 def _inside(node: Node, graph: Any, operands: list[Any]) -> tuple[Value, ...]:
-    """Return the results of a branch or a body in the block that is being built."""
+    """Return the results of a branch or a body as tensors of the block that is being built."""
+    block = node.walk.block.root.active
+    return tuple(plain(x.tensor(block) if isinstance(x, Constant) else x) for x in _traced(node, graph, operands))
+
+
+def _traced(node: Node, graph: Any, operands: list[Any]) -> list[Any]:
+    """Return the results of a branch or a body, tensors or constants, in the block that is being built."""
     walk = node.walk
     outer, count = walk.block, len(walk.updates)
     walk.block = outer.root.active
     try:
-        results = _ran(node, graph, operands)
+        results = ran(node, graph, operands)
         if len(walk.updates) != count:
             raise CompileError("has a branch with batch normalisation, whose statistics would follow it")
-        return tuple(plain(x.tensor(walk.block) if isinstance(x, Constant) else x) for x in results)
+        return results
     finally:
         walk.block = outer
 
 
-def _ran(node: Node, graph: Any, operands: list[Any]) -> list[Any]:
+def ran(node: Node, graph: Any, operands: list[Any]) -> list[Any]:
     """Return the results of a branch or a body; raise CompileError for the first problem in it."""
     before = len(node.walk.problems)
     results = node.walk.graph(graph, operands)
@@ -66,9 +91,53 @@ def _ran(node: Node, graph: Any, operands: list[Any]) -> list[Any]:
 
 
 def _loop(node: Node) -> tuple[Any, ...]:
-    """Return the results of a loop: it is unrolled if its number of trips is known while importing."""
+    """Return the results of a loop: a scan if its trips are counted, a while loop if they are data."""
     body = node.attribute("body")
-    return _while(node, body) if _is_data(node) else _unrolled(node, body)
+    if _is_data(node):
+        return _while(node, body)
+    return _rolled(node, lambda: _counted(node, body), lambda: _unrolled(node, body), _trips(node))
+
+
+def _trips(node: Node) -> Extent | None:
+    """Return the number of trips of a counted loop, None if nothing bounds it."""
+    if node.has(1) and not all(bool(trial.reshape(())) for trial in node.operands[1].trials):
+        return Extent(0)
+    return node.extents(0)[0] if node.has(0) else None
+
+
+def _rolled(node: Node, rolled: Any, unrolled: Any, trips: Extent | None) -> tuple[Any, ...]:
+    """Return the results of a loop as an op; of one with few trips, or whose body needs its numbers, unrolled."""
+    if trips is None or (not trips.symbols and trips.number <= MAX_SHORT):
+        return unrolled()
+    problems, updates = len(node.walk.problems), len(node.walk.updates)
+    try:
+        return rolled()
+    except (ProgramError, CompileError) as error:
+        del node.walk.problems[problems:], node.walk.updates[updates:]
+        if trips.symbols or trips.number > MAX_TRIPS:
+            reason = (
+                f"a loop of {trips} trips, more than the {MAX_TRIPS} that are unrolled, cannot stay a loop: {error}"
+            )
+            raise CompileError(reason) from None
+        return unrolled()
+
+
+def _counted(node: Node, body: Any) -> tuple[Any, ...]:
+    """Return the results of a loop with a known number of trips, as a scan over their numbers."""
+    [trips] = node.extents(0)
+    carries = [plain(node.lifted(x)) for x in node.operands[2:]]
+    ones = ops.full.on(node.block)(shape=(trips.plain(),), value=1, dtype="int64")
+    flag = node.walk.constant(np.asarray(True))
+
+    def step(values: tuple[Value, ...], number: Value) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+        goes_on, *made = _traced(node, body, [arranged(number), flag, *map(arranged, values)])
+        if not isinstance(goes_on, Constant) or not bool(goes_on.array().reshape(())):
+            raise CompileError("its condition after a trip is data")
+        results = tuple(plain(node.lifted(x)) for x in made)
+        return results[: len(carries)], results[len(carries) :]
+
+    last, rows = ops.scan(step, tuple(carries), ops.cumsum(ones, exclusive=True))
+    return tuple(map(arranged, (*last, *rows)))
 
 
 def _unrolled(node: Node, body: Any) -> tuple[Any, ...]:
@@ -85,7 +154,7 @@ def _unrolled(node: Node, body: Any) -> tuple[Any, ...]:
         if number == MAX_TRIPS:
             raise CompileError(f"a loop of more than {MAX_TRIPS} trips")
         flag = condition or node.walk.constant(np.asarray(True))
-        condition, *rest = _ran(node, body, [node.walk.constant(np.asarray(number, np.int64)), flag, *carries])
+        condition, *rest = ran(node, body, [node.walk.constant(np.asarray(number, np.int64)), flag, *carries])
         if not node.has(1) and isinstance(condition, Constant) and bool(condition.array().reshape(())):
             condition = None
         carries, results = rest[: len(carries)], rest[len(carries) :]
@@ -133,24 +202,58 @@ def _stacked(node: Node, xs: list[Any], axis: int) -> Any:
 
 
 def _scan(node: Node) -> tuple[Any, ...]:
-    """Return the results of a scan over an axis whose extent is known: it is unrolled."""
-    body, count = node.attribute("body"), int(node.attribute("num_scan_inputs"))
+    """Return the results of a scan over an axis."""
     if node.version == 8:
         return _batched_scan(node)
-    carries, xs = list(node.operands[:-count]), [node.lifted(x) for x in node.operands[-count:]]
+    count = int(node.attribute("num_scan_inputs"))
+    xs = [node.lifted(x) for x in node.operands[-count:]]
     axes = [a % x.rank for a, x in zip(node.attribute("scan_input_axes", [0] * count), xs, strict=True)]
-    ways = node.attribute("scan_input_directions", [0] * count)
-    results = len(body.output) - len(carries)
     steps = xs[0].shape[axes[0]]
-    if steps.symbols or steps.number > MAX_TRIPS:
-        raise CompileError(f"a scan over {steps} elements; bind sizes to at most {MAX_TRIPS}")
+    return _rolled(node, lambda: _rows(node, xs, axes), lambda: _steps(node, xs, axes, steps), steps)
+
+
+def _rows(node: Node, xs: list[Arranged], axes: list[int]) -> tuple[Any, ...]:
+    """Return the results of a scan as an op, which reads rows of axis 0."""
+    body, states = node.attribute("body"), node.operands[: -len(xs)]
+    carries = tuple(plain(node.lifted(x)) for x in states)
+    ways = node.attribute("scan_input_directions", [0] * len(xs))
+    backwards = all(ways)
+    read = [ops.transpose(plain(x), axis=_to_front(x.rank, axis)) for x, axis in zip(xs, axes, strict=True)]
+    if not backwards:
+        read = [ops.flip(x, axis=0) if way else x for x, way in zip(read, ways, strict=True)]
+
+    def step(values: tuple[Value, ...], rows: tuple[Value, ...]) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+        made = _inside(node, body, [*map(arranged, values), *map(arranged, rows)])
+        return made[: len(carries)], made[len(carries) :]
+
+    last, stacks = ops.scan(step, carries, tuple(read), reverse=backwards)
+    out_axes = node.attribute("scan_output_axes", [0] * len(stacks))
+    out_ways = node.attribute("scan_output_directions", [0] * len(stacks))
+    made: list[Value] = []
+    for y, axis, way in zip(stacks, out_axes, out_ways, strict=True):
+        y = y if bool(way) == backwards else ops.flip(y, axis=0)  # rows of a reversed scan lie as those that it read
+        order = _to_front(y.rank, axis % y.rank)
+        made.append(ops.transpose(y, axis=tuple(order.index(i) for i in range(y.rank))))
+    return tuple(map(arranged, (*last, *made)))
+
+
+def _to_front(rank: int, axis: int) -> tuple[int, ...]:
+    return (axis, *(i for i in range(rank) if i != axis))
+
+
+def _steps(node: Node, xs: list[Arranged], axes: list[int], steps: Extent) -> tuple[Any, ...]:
+    """Return the results of a scan, unrolled."""
+    body = node.attribute("body")
+    carries = list(node.operands[: -len(xs)])
+    ways = node.attribute("scan_input_directions", [0] * len(xs))
+    results = len(body.output) - len(carries)
     scanned: list[list[Any]] = [[] for _ in range(results)]
     for t in range(steps.number):
         taken: list[Arranged] = []
         for x, axis, backward in zip(xs, axes, ways, strict=True):
             at = steps.number - 1 - t if backward else t
             taken.append(squeezed(sliced(x, axis, at, at + 1), [axis]))
-        made = _ran(node, body, [*carries, *taken])
+        made = ran(node, body, [*carries, *taken])
         carries = made[: len(carries)]
         for collected, result in zip(scanned, made[len(carries) :], strict=True):
             collected.append(result)
@@ -174,60 +277,6 @@ def _batched_scan(node: Node) -> tuple[Any, ...]:
         ways = {"scan_input_directions": node.attribute("directions", [0] * int(node.attribute("num_scan_inputs")))}
         made.append(_scan(replace(node, version=9, operands=operands, attributes=node.attributes | ways)))
     return tuple(_stacked(node, list(each), 0) for each in zip(*made, strict=True))
-
-
-def _optional(node: Node) -> Any:
-    """Return whether an optional has an element: a tensor always, and one that is left out never."""
-    return node.walk.constant(np.asarray(node.has(0)))
-
-
-def _sequence(node: Node, number: int = 0) -> list[Any]:
-    x = node.operands[number]
-    if not isinstance(x, list):
-        raise CompileError("a sequence that is no list while importing")
-    return x
-
-
-def _insert(node: Node) -> tuple[list[Any]]:
-    xs = list(_sequence(node))
-    xs.insert(node.number(2) if node.has(2) else len(xs), node.operands[1])
-    return (xs,)
-
-
-def _erase(node: Node) -> tuple[list[Any]]:
-    xs = list(_sequence(node))
-    del xs[node.number(1) if node.has(1) else -1]
-    return (xs,)
-
-
-def _concatenated(node: Node) -> Arranged:
-    xs, axis = [node.lifted(x) for x in _sequence(node)], int(node.attribute("axis"))
-    if node.attribute("new_axis", 0):
-        return arranged(ops.stack(*map(plain, xs), axis=axis))
-    return joined(xs, axis % xs[0].rank)
-
-
-def _split_to(node: Node) -> tuple[list[Any]]:
-    x, axis = node.tensor(0), node.axis()
-    size = node.sizes()[axis]
-    if not node.has(1):
-        parts = split(x, [1] * size, axis)
-        return ([squeezed(y, [axis]) for y in parts] if not node.attribute("keepdims", 1) else parts,)
-    sizes = node.numbers(1)
-    if node.operands[1].rank == 0:
-        each = sizes[0]
-        sizes = [each] * (size // each) + ([size % each] if size % each else [])
-    return (split(x, sizes, axis),)
-
-
-def _sequence_map(node: Node) -> tuple[Any, ...]:
-    body, xs = node.attribute("body"), _sequence(node)
-    made: list[list[Any]] = [[] for _ in body.output]
-    for i, x in enumerate(xs):
-        others = [each[i] if isinstance(each, list) else each for each in node.operands[1:]]
-        for collected, result in zip(made, _ran(node, body, [x, *others]), strict=True):
-            collected.append(result)
-    return tuple(made)
 
 
 def _run_block(call: Call, number: int, operands: Sequence[Tensor], graph: Graph) -> list[str]:
@@ -326,21 +375,6 @@ def _while_out(call: Call) -> list[str]:
     return _looped(call, graph, trips, go, inputs, results, names, goes_on)
 
 
-IMPORTS: Final[dict[str, Mapping]] = {
-    "If": _if,
-    "Loop": _loop,
-    "Scan": _scan,
-    "OptionalHasElement": _optional,
-    "OptionalGetElement": lambda node: node.operands[0],
-    "SequenceConstruct": lambda node: (list(node.operands),),
-    "SequenceEmpty": lambda node: ([],),
-    "SequenceAt": lambda node: _sequence(node)[node.number(1)],
-    "SequenceLength": lambda node: node.walk.constant(np.asarray(len(_sequence(node)), np.int64)),
-    "SequenceInsert": _insert,
-    "SequenceErase": _erase,
-    "SequenceMap": _sequence_map,
-    "ConcatFromSequence": _concatenated,
-    "SplitToSequence": _split_to,
-}
+IMPORTS: Final[dict[str, Mapping]] = {"If": _if, "Loop": _loop, "Scan": _scan}
 
 EXPORTS: Final[dict[str, Export]] = {"cond": _if_out, "scan": _scan_out, "while_loop": _while_out}

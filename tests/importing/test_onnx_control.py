@@ -77,3 +77,115 @@ def test_a_loop_runs_as_often_as_its_data_says_up_to_its_bound(engine: Any, limi
     ones = np.ones((32, 64))
     dw = sum((powers[k].T @ X.T @ ones @ powers[trips - 1 - k].T for k in range(trips)), np.zeros((64, 64)))
     np.testing.assert_allclose(run.state["w"], W - dw, rtol=1e-3, atol=1e-3)
+
+
+def scanning(shape: tuple[Any, ...], ways: Any, outs: Any, axis: int = 0) -> Any:
+    """Return a scan of a recurrent cell over an axis of x, whose rows are collected along axis 1."""
+    nodes = [
+        helper.make_node("MatMul", ["h", "w"], ["p"]),
+        helper.make_node("Add", ["p", "row"], ["s"]),
+        helper.make_node("Tanh", ["s"], ["h1"]),
+        helper.make_node("Mul", ["h1", "row"], ["out"]),
+    ]
+    body = helper.make_graph(nodes, "body", [value("h", 1, (8, 64)), value("row", 1, (8, 64))], [
+        value("h1", 1, (8, 64)), value("out", 1, (8, 64))
+    ])  # fmt: skip
+    scan = helper.make_node(
+        "Scan", ["h0", "x"], ["last", "y"], body=body, num_scan_inputs=1, scan_input_axes=[axis],
+        scan_input_directions=[ways], scan_output_axes=[1], scan_output_directions=[outs],
+    )  # fmt: skip
+    return model([scan], [value("h0", 1, (8, 64)), value("x", 1, shape)], {"w": W})
+
+
+def cell(h: Any, rows: Any) -> list[Any]:
+    made: list[Any] = []
+    for row in rows:
+        h = np.tanh(h @ W + row)
+        made.append(h * row)
+    return made
+
+
+ROWS = np.random.default_rng(5).normal(0, 0.3, (32, 8, 64)).astype(np.float32)
+START = ROWS[0] * 0.5
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize(("ways", "outs"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_a_scan_stays_a_loop_in_both_directions(engine: Any, ways: int, outs: int):
+    program = prograd.from_onnx(scanning((32, 8, 64), ways, outs))
+    assert "scan(" in str(program.compile())
+    found = prograd.Run(program.compile(), engine=engine).step({"h0": START, "x": ROWS}, entry="predict")["y"]
+    wanted = cell(START, ROWS[::-1] if ways else ROWS)
+    np.testing.assert_allclose(found, np.stack(wanted[::-1] if outs else wanted, axis=1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_a_scan_over_a_symbol_and_another_axis_has_gradients(engine: Any):
+    program = prograd.from_onnx(scanning((8, "time", 64), 0, 0, axis=1))
+    x = np.ascontiguousarray(ROWS.transpose(1, 0, 2))
+    program.minimize(ops.sum(program["y"]), prograd.sgd(1.0))
+    run = prograd.Run(program.compile(time=32), engine=engine)
+    found = run.step({"h0": START, "x": x}, entry="predict")["y"]
+    np.testing.assert_allclose(found, np.stack(cell(START, ROWS), axis=1), rtol=1e-4, atol=1e-5)
+    direction = np.random.default_rng(6).normal(0, 1, W.shape)
+    run.step({"h0": START, "x": x})
+    slope = float(np.sum((W - run.state["w"]) * direction))
+    totals: list[float] = []
+    for sign in (1, -1):
+        h, total = START.astype(np.float64), 0.0
+        for row in ROWS.astype(np.float64):
+            h = np.tanh(h @ (W + sign * 1e-5 * direction) + row)
+            total += float(np.sum(h * row))
+        totals.append(total)
+    assert slope == pytest.approx((totals[0] - totals[1]) / 2e-5, rel=1e-3)
+
+
+def counted(trips: int, slices: bool) -> Any:
+    """Return a loop that adds its number to x and collects the sums of rows; `slices` takes a row by the number."""
+    nodes = [
+        helper.make_node("Cast", ["i"], ["f"], to=1),
+        helper.make_node("Identity", ["go"], ["more"]),
+        helper.make_node("Add", ["v", "f"], ["v1"]),
+        helper.make_node("Slice", ["v1", "i1", "i2", "zeros"], ["row"]),
+        helper.make_node("ReduceSum", ["row" if slices else "v1", "zeros"], ["out"], keepdims=0),
+    ]
+    ends = [helper.make_node("Reshape", ["i", "ones"], ["i1"]), helper.make_node("Add", ["i1", "ones"], ["i2"])]
+    nodes = [*ends, *nodes] if slices else [n for n in nodes if n.op_type != "Slice"]
+    inputs = [value("i", 7, ()), value("go", 9, ()), value("v", 1, (32, 64))]
+    body = helper.make_graph(nodes, "body", inputs, [value("more", 9, ()), value("v1"), value("out")])
+    loop = helper.make_node("Loop", ["trips", "", "x"], ["last", "y"], body=body)
+    constants = {"trips": np.int64(trips), "zeros": np.array([0]), "ones": np.array([1])}
+    return model([loop], [value("x", 1, (32, 64))], constants)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize(("trips", "slices"), [(32, False), (20, True), (5, False), (0, False)])
+def test_a_counted_loop_collects_a_row_of_each_trip(engine: Any, trips: int, slices: bool):
+    if not trips:
+        with pytest.raises(prograd.CompileError) as caught:
+            prograd.from_onnx(counted(trips, slices))
+        assert str(caught.value).endswith("a loop without trips makes results of unknown shape")
+        return
+    program = prograd.from_onnx(counted(trips, slices))
+    is_loop = "scan(" in str(program.compile())
+    assert is_loop == (trips > 8 and not slices)  # a slice by the number is a view in an unrolled loop
+    found = prograd.Run(program.compile(), engine=engine).step({"x": X}, entry="predict")["y"]
+    sums = [X + np.float32(k * (k + 1) / 2) for k in range(trips)]
+    wanted = [v[k : k + 1].sum(0) if slices else v.sum(0) for k, v in enumerate(sums)]
+    np.testing.assert_allclose(found, np.stack(wanted), rtol=1e-4, atol=1e-3)
+
+
+def test_branches_of_other_shapes_are_refused_in_one_sentence():
+    then = helper.make_graph([helper.make_node("Neg", ["x"], ["a"])], "then", [], [value("a")])
+    other = helper.make_graph([helper.make_node("ReduceSum", ["x"], ["b"])], "other", [], [value("b")])
+    nodes = [helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)]
+    source = model(nodes, [value("x", 1, (32, 64)), value("c", 9, ())], {})
+    with pytest.raises(prograd.CompileError) as caught:
+        prograd.from_onnx(source)
+    assert str(caught.value) == (
+        "from_onnx: 1 operator cannot be imported: If, used 1 time, first in the module: its branches make "
+        "float32[32, 64] and float32[1, 1], and a result of a program has one type; if the condition is an input, give "
+        "it by --constant NAME=VALUE"
+    )
+    chosen = prograd.from_onnx(source, constants={"c": True})
+    assert chosen["y"].shape == (32, 64)
