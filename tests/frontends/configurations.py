@@ -110,6 +110,9 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
     "BloomForCausalLM": dict(hidden_size=32, n_layer=2, n_head=2, vocab_size=100, use_cache=False),
     "PhiForCausalLM": DECODER | dict(num_key_value_heads=4),
     "Qwen3ForCausalLM": DECODER | dict(head_dim=8),
+    "MixtralForCausalLM": DECODER | dict(num_local_experts=4, num_experts_per_tok=2),
+    "OlmoeForCausalLM": DECODER | dict(num_experts=4, num_experts_per_tok=2),
+    "GptOssForCausalLM": DECODER | dict(num_local_experts=4, num_experts_per_tok=2, head_dim=8),
     "BartModel": dict(
         d_model=32,
         encoder_layers=2,

@@ -68,6 +68,6 @@ _PACKAGES: dict[str, Callable[[str, int], Network]] = {
 
 def _without_dropout(module: torch.nn.Module) -> None:
     for child in module.modules():
-        for name in ("p", "drop_prob", "drop_rate", "dropout_rate", "dropout", "attention_dropout", "attn_drop"):
-            if isinstance(getattr(child, name, None), float):
-                setattr(child, name, 0.0)
+        rates = [name for name, x in vars(child).items() if isinstance(x, float) and (name == "p" or "drop" in name)]
+        for name in rates:
+            setattr(child, name, 0.0)

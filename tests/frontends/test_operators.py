@@ -78,6 +78,16 @@ SHAPES: dict[str, Function] = {
     "repeats": lambda x: x.repeat(1, 2, 1) + x.repeat_interleave(2, 1) + x.expand(2, *x.shape)[1].tile(1, 2, 1),
     "triangles": lambda x: x.tril() + x.triu(1),
     "unfold": lambda x: x.unfold(2, 3, 2).sum(-1),
+    "merged rows": lambda x: torch.cat([x.flatten(0, 1), 2 * x.flatten(0, 1)], 1).unflatten(0, (-1, 4)),
+    "codes of merged rows": lambda x: (
+        F.one_hot((x * 9).flatten(0, 1).long().clamp(0, 2), 3).double().unflatten(0, (-1, 4)) * x[..., None]
+    ),
+    "scatter into merged rows": lambda x: (
+        (y := x.flatten(0, 1)).scatter(1, y.argsort(1)[:, :2], 0.5).unflatten(0, (-1, 4)) + x
+    ),
+    "add into merged rows": lambda x: (
+        (y := x.flatten(0, 1)).scatter_add(1, y.argsort(1)[:, :2], y[:, 2:4]).unflatten(0, (-1, 4))
+    ),
     "einsum": lambda x: torch.einsum("bij,bkj->bik", x, x),
     "diagonal": lambda x: x.diagonal(0, 1, 2),
     "meshgrid": lambda x: sum(

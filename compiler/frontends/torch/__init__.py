@@ -3,6 +3,7 @@
 from_torch      the function that users call
 import_module   an exported graph as a program: placeholders, outputs and updates of buffers
 export          torch.export in training mode, and what torch itself lacks or cannot export
+experts         mixtures of experts of transformers
 graph           the walk over the nodes
 operators       the operators of ATen in terms of prograd's
 operators_page  their page in the documentation

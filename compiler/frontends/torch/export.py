@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from compiler.errors import CompileError
+from compiler.frontends.torch.experts import all_experts
 from compiler.frontends.torch.operators import OPERATORS
 
 
@@ -36,7 +37,7 @@ def exported(torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mappin
     was_training = {name: child.training for name, child in module.named_modules()}
     module.train()
     try:
-        with warnings.catch_warnings(), _without_logs():
+        with warnings.catch_warnings(), _without_logs(), all_experts(torch, module):
             warnings.simplefilter("ignore")
             graph = torch.export.export(module, args, keywords, dynamic_shapes=shapes)
             return decomposed(torch, graph)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from compiler.errors import CompileError
@@ -156,12 +156,21 @@ def _gather(call: Call, x: Arranged, dim: int, indices: Arranged, **more: Any) -
         for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)):
             if i != axis and a != b:
                 cut = sliced(cut, i, 0, b.number)
-    factors = factored(indices.shape)
+    return _along_axis(
+        lambda place, *values: ops.take_along_axis(*values, axis=place), indices.shape, axis, cut, indices
+    )
+
+
+def _along_axis(function: Callable[..., Value], shape: Sequence[Extent], axis: int, *operands: Arranged) -> Arranged:
+    """Return a function along an axis of equally ranked tensors; an axis of 2 * batch elements, say, becomes two.
+
+    The function gets the number of the axis and the tensors.
+    """
+    factors = factored(operands[0].shape)
     if all(len(own) == 1 for own in factors) or len(factors[axis]) > 1:
-        return arranged(ops.take_along_axis(plain(cut), plain(indices), axis=axis))
-    fine = [without_products(each) for each in (cut, indices)]
+        return arranged(function(axis, *map(plain, operands)))
     place = sum(len(own) for own in factors[:axis])
-    return viewed(arranged(ops.take_along_axis(plain(fine[0]), plain(fine[1]), axis=place)), indices.shape)
+    return viewed(arranged(function(place, *(plain(without_products(x)) for x in operands))), shape)
 
 
 def _fits(x: Arranged, indices: Arranged, axis: int) -> bool:
@@ -169,19 +178,21 @@ def _fits(x: Arranged, indices: Arranged, axis: int) -> bool:
 
 
 def _one_hot(call: Call, indices: Arranged, depth: int = -1) -> Arranged:
-    return arranged(ops.one_hot(plain(indices), depth=depth, dtype="int64"))
+    y = ops.one_hot(plain(without_products(indices)), depth=depth, dtype="int64")
+    return viewed(arranged(y), call.shape)
 
 
 def _scatter(reduction: str) -> Mapping:
     def mapped(call: Call, x: Arranged, dim: int, indices: Arranged, source: Arranged | float, **more: Any) -> Arranged:
         axis = axis_of(dim, x.rank)
-        if isinstance(source, Arranged):
-            values = plain(source)
-        else:
-            values = ops.full.on(call.block)(
-                shape=tuple(e.plain() for e in indices.shape), value=source, dtype=x.value.dtype
-            )
-        return arranged(ops.put_along_axis(plain(x), plain(indices), values, axis=axis, reduction=reduction))  # pyright: ignore[reportArgumentType]: one of its words
+        if not isinstance(source, Arranged):
+            number = ops.full.on(call.block)(shape=(1,) * x.rank, value=source, dtype=x.value.dtype)
+            source = expanded(arranged(number), indices.shape)
+
+        def put(place: int, *values: Value) -> Value:
+            return ops.put_along_axis(*values, axis=place, reduction=reduction)  # pyright: ignore[reportArgumentType]: one of its words
+
+        return _along_axis(put, x.shape, axis, x, indices, source)
 
     return mapped
 

@@ -18,7 +18,9 @@ from compiler.frontends.arranged import (
     squeezed,
     trailing,
     unsqueezed,
+    viewed,
 )
+from compiler.frontends.extents import Extent
 from compiler.frontends.torch.operators.call import Call, Mapping
 from registry import Value, ops
 
@@ -64,6 +66,10 @@ def matmul(call: Call, a: Arranged, b: Arranged) -> Arranged:
         return squeezed(y, [y.rank - 1])
     if b.rank == 2 and a.rank >= 2:
         return _affine(a, b, None)
+    if not (rows := a.shape[-2]).is_plain:  # 2 * batch rows, say, are two axes
+        cut = viewed(a, (*a.shape[:-2], Extent(1, rows.symbols), Extent(rows.number), a.shape[-1]))
+        y = matmul(call, cut, unsqueezed(b, b.rank - 2))
+        return viewed(y, (*y.shape[:-3], rows, y.shape[-1]))
     flips = _is_flipped(a), _is_flipped(b)
     a, b = (_flip(x) if flip else x for x, flip in zip((a, b), flips, strict=True))
     (x, y), rebuilt = aligned([a, b], last=2)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from compiler.frontends.arranged import Arranged, arranged, pointwise
+from compiler.frontends.arranged import Arranged, arranged, pointwise, viewed
+from compiler.frontends.extents import factored
 from compiler.frontends.torch.operators.call import Call, Mapping
 from registry import Value, ops
 
@@ -28,15 +29,28 @@ def _bernoulli(call: Call, x: Any, chance: float = 0.5, **more: Any) -> Arranged
 def drawn(call: Call, chance: float) -> Arranged:
     """Return ones with that probability, else zeros, in training; the probability itself outside."""
     ones = ops.full.on(call.block)(shape=_shape(call), value=1.0, dtype=call.dtype)
-    return arranged(ops.dropout(ones, ratio=1.0 - chance) * chance if chance < 1 else ones)
+    return _whole(call, ops.dropout(ones, ratio=1.0 - chance) * chance if chance < 1 else ones)
 
 
 def _uniform(call: Call, *operands: Any, **more: Any) -> Arranged:
-    return arranged(ops.uniform.on(call.block)(*_counters(call), shape=_shape(call), dtype=call.dtype))
+    return _whole(call, ops.uniform.on(call.block)(*_counters(call), shape=_shape(call), dtype=call.dtype))
+
+
+def _uniform_between(call: Call, x: Any, first: float = 0.0, last: float = 1.0, **more: Any) -> Arranged:
+    return pointwise(lambda v: v * (last - first) + first, _uniform(call))
+
+
+def _exponential(call: Call, x: Any, rate: float = 1.0, **more: Any) -> Arranged:
+    """Return -log(1 - u) / rate of uniform numbers in [0, 1)."""
+    return pointwise(lambda v: ops.log1p(-v) * (-1.0 / rate), _uniform(call))
 
 
 def _normal(call: Call, *operands: Any, **more: Any) -> Arranged:
-    return arranged(ops.normal.on(call.block)(*_counters(call), shape=_shape(call), dtype=call.dtype))
+    return _whole(call, ops.normal.on(call.block)(*_counters(call), shape=_shape(call), dtype=call.dtype))
+
+
+def _normal_around(call: Call, x: Any, mean: float = 0.0, deviation: float = 1.0, **more: Any) -> Arranged:
+    return pointwise(lambda v: v * deviation + mean, _normal(call))
 
 
 def _counters(call: Call) -> tuple[Value, Value]:
@@ -44,7 +58,12 @@ def _counters(call: Call) -> tuple[Value, Value]:
 
 
 def _shape(call: Call) -> tuple[int | str, ...]:
-    return tuple(extent.plain() for extent in call.shape)
+    """Return the shape with two axes for each of 2 * batch elements, say."""
+    return tuple(extent.plain() for own in factored(call.shape) for extent in own)
+
+
+def _whole(call: Call, y: Value) -> Arranged:
+    return viewed(arranged(y), call.shape)
 
 
 OPERATORS: Final[dict[str, Mapping]] = {
@@ -55,4 +74,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.rand_like.default": _uniform,
     "aten.randn.default": _normal,
     "aten.randn_like.default": _normal,
+    "aten.uniform.default": _uniform_between,
+    "aten.exponential.default": _exponential,
+    "aten.normal.float_float": _normal_around,
+    "aten.normal_functional.default": _normal_around,
 }

@@ -24,8 +24,8 @@ from compiler.frontends.arranged import (
     unsqueezed,
     viewed,
 )
-from compiler.frontends.extents import ONE, Extent
-from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, on_plain, promoted
+from compiler.frontends.extents import ONE, Extent, factored
+from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, on_plain, promoted, without_products
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
 from registry import Value, ops
@@ -136,6 +136,14 @@ def _cat(call: Call, xs: Sequence[Arranged], dim: int = 0) -> Arranged:
     xs = [x for x in promoted(xs, call.dtype) if isinstance(x, Arranged)]
     if len(xs) == 1:
         return xs[0]
+    factors = factored(call.shape)
+    if len(factors[axis]) == 1 and any(len(own) > 1 for own in factors):
+        place = sum(len(own) for own in factors[:axis])
+        return viewed(_concatenated([without_products(x) for x in xs], place), call.shape)
+    return _concatenated(xs, axis)
+
+
+def _concatenated(xs: Sequence[Arranged], axis: int) -> Arranged:
     lead = max(xs, key=lambda x: x.value.rank)
     order = _order(lead)
     inverse = [order.index(i) for i in range(len(order))]
