@@ -284,7 +284,7 @@ def _rms_norm_out(call: Call) -> list[str]:
     x, rank = call.plain(0), call.tensor(0).rank
     axis, epsilon = int(call.attributes["axis"]) % rank, float(call.attributes["epsilon"])
     alone = not call.walk.readers.get(call.outputs[1])
-    if call.opset >= 23 and alone and call.has(1):
+    if call.opset >= 23 and alone and call.has(1) and call.type.dtype == "float32":
         return [call.add("RMSNormalization", x, call.plain(1), axis=axis, epsilon=epsilon)]
     squares = _mean_of(call, call.add("Mul", x, x), tuple(range(axis, rank)))
     inverse = call.add("Reciprocal", call.add("Sqrt", call.add("Add", squares, call.number(epsilon))))
@@ -301,7 +301,7 @@ def _group_norm_out(call: Call) -> list[Any]:
     if any(call.walk.readers.get(name) for name in call.outputs[1:]):
         return _grouped_by_nodes(call, groups, epsilon, scale, bias)
     held = call.graph.ordered(x, order)
-    if call.opset >= 21 and x.rank > 2:
+    if call.opset >= 21 and x.rank > 2 and x.dtype == "float32":  # as for layers: statistics in float32
         names = (held, scale, bias)
         return [call.result(call.add("GroupNormalization", *names, num_groups=groups, epsilon=epsilon), order)]
     if x.rank > 2 and groups == channels:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from compiler.errors import CompileError
-from compiler.exporters.onnx.call import Call, Export, either, exported, exporting
+from compiler.exporters.onnx.call import Call, Export, arithmetic, either, exported, exporting
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, pointwise
 from compiler.frontends.onnx.dtypes import dtype_name
@@ -346,10 +346,10 @@ IMPORTS: Final[dict[str, Mapping]] = {
 }
 
 EXPORTS: Final[dict[str, Export]] = {
-    "add": either(batch_norm_out, with_bias, exporting("Add")),
-    "sub": exporting("Sub"),
-    "mul": exporting("Mul"),
-    "div": exporting("Div"),
+    "add": either(batch_norm_out, with_bias, arithmetic(exporting("Add"))),
+    "sub": arithmetic(exporting("Sub")),
+    "mul": arithmetic(exporting("Mul")),
+    "div": arithmetic(exporting("Div")),
     "pow": exporting("Pow"),
     "neg": exporting("Neg"),
     "abs": exporting("Abs"),
@@ -357,7 +357,7 @@ EXPORTS: Final[dict[str, Export]] = {
     "reciprocal": exporting("Reciprocal"),
     "sqrt": exporting("Sqrt"),
     "rsqrt": exported(lambda call, x: call.add("Reciprocal", call.add("Sqrt", x))),
-    "square": exported(lambda call, x: call.add("Mul", x, x)),
+    "square": arithmetic(exported(lambda call, x: call.add("Mul", x, x))),
     "exp": exporting("Exp"),
     "exp2": exported(lambda call, x: call.add("Pow", call.number(2), x)),
     "expm1": exported(_expm1),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from compiler.exporters.onnx.graph import Graph
+from compiler.exporters.onnx.graph import Unmapped as Unmapped
 from compiler.exporters.onnx.tensors import Tensor, identity_order
 from compiler.frontends.onnx.dtypes import DTYPES
 from prograd_proto import TensorType
@@ -21,10 +22,6 @@ Export = Callable[["Call"], Any]
 
 A name stands for a tensor with the axes in the program's order. None says that the function does not apply.
 """
-
-
-class Unmapped(Exception):
-    """An op that ONNX cannot express; the message says why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +127,17 @@ def exporting(op_type: str, *, since: int = 0, **words: str) -> Export:
             return None
         names, order = aligned(call)
         return call.result(call.add(op_type, *names, **{k: call.attributes[v] for k, v in words.items()}), order)
+
+    return mapped
+
+
+def arithmetic(export: Export) -> Export:
+    """Return the mapping of an op as Add, Sub, Mul or Div, which take bytes since opset 14."""
+
+    def mapped(call: Call) -> Any:
+        if call.type.dtype == "uint8" and call.opset < 14:
+            raise Unmapped("computes uint8, which opset 14 brought")
+        return export(call)
 
     return mapped
 

@@ -15,6 +15,10 @@ from compiler.exporters.onnx.tensors import Tensor, identity_order, moved
 from prograd_proto import TensorType
 
 
+class Unmapped(Exception):
+    """An op that ONNX cannot express; the message says why."""
+
+
 class Graph:
     """The nodes of a graph.
 
@@ -120,8 +124,9 @@ class Graph:
         symbols = [extent for extent in extents if isinstance(extent, str)]
         if len(symbols) <= 1 and 0 not in extents:
             extents = [-1 if isinstance(extent, str) else extent for extent in extents]
-        allow = 1 if 0 in extents and self.model.opset >= 14 else None
-        return self.add("Reshape", name, self.shape(extents), allowzero=allow)
+        if 0 in extents and self.model.opset < 14:
+            raise Unmapped("reshapes a tensor without elements, which opset 14 brought")
+        return self.add("Reshape", name, self.shape(extents), allowzero=1 if 0 in extents else None)
 
     def result(self, name: str, type: TensorType, order: Sequence[int] | None = None) -> Tensor:
         """Return a tensor of the graph as one of the program."""
