@@ -10,7 +10,7 @@ models          the verbs `export`, `compare`, `gradcheck` and `merge`
 import_torch    the verb `import torch`
 arguments       the command line: the verbs, and the options of each
 data_arguments  the options of `compiler data`
-show_memory, show_order, show_engine    views of how an entry runs
+views           of how an entry runs, as text
 pictures        of memory and of ops, as SVG and pages
 asked_passes    the options about passes
 engine_arenas   the arena bytes of each engine for an entry

@@ -9,7 +9,7 @@ from typing import Any
 from compiler.commands.data_arguments import add_pack, add_show, with_verbs_of_two_words
 from compiler.commands.models.arguments import add_compare, add_export, add_gradcheck, add_lora, add_merge
 from runtime.command_line.parsing import add_completion, add_old_word, add_verb, new_parser, parsed
-from runtime.command_line.values import duration, one_of, positive, positive_size, size, threads
+from runtime.command_line.values import duration, one_of, positive, positive_size, rank, size, threads
 from runtime.engines.choice import ENGINES
 
 
@@ -68,6 +68,13 @@ def _show(verbs: Any) -> None:
     verb.add_argument("--after", metavar="PASS", help="with --engine: show the step after this pass of the engine")
     verb.add_argument(
         "--threads", type=positive, default=1, metavar="N", help="with --engine: number of threads; default 1"
+    )
+    verb.add_argument(
+        "--rank", type=rank, metavar="R/N",
+        help="show the step of process R of N in a run with --mpi, with its exchanges, as in 0/4",
+    )  # fmt: skip
+    verb.add_argument(
+        "--zero", action="store_true", help="with --rank: the states are cut as by runtime execute --zero"
     )
     verb.add_argument("--html", metavar="FILE", help="write an HTML page with a picture of the arena over time")
     verb.add_argument("--svg", metavar="FILE", help="write the same picture as SVG")
@@ -281,6 +288,13 @@ def _plan(verbs: Any) -> None:
     _add_max_time(verb, "time limit of the search, as in 90, 1.5min or 2h; default 60")
     verb.add_argument(
         "--threads", type=positive, default=1, metavar="N", help="number of threads to plan for; default 1"
+    )
+    verb.add_argument(
+        "--ranks", type=positive, metavar="N",
+        help="also print the memory of each of N processes with --mpi, and their exchanges",
+    )  # fmt: skip
+    verb.add_argument(
+        "--zero", action="store_true", help="with --ranks: the states are cut as by runtime execute --zero"
     )
     _add_dump_after(verb)
     _add_output_or_in_place(verb)

@@ -12,6 +12,7 @@ from compiler.commands.asked_passes import dumper
 from compiler.commands.chosen_entry import binding_in_words
 from compiler.commands.notes import note_files
 from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words
+from compiler.commands.views.ranks import ranks_in_words
 from compiler.errors import LimitError, UsageError
 from compiler.planning.give_room import MIN_SPEEDUP_FRACTION, Room
 from compiler.planning.pipeline import passes_to_plan
@@ -41,11 +42,12 @@ def plan(options: argparse.Namespace) -> None:
         )
     except LimitError as error:
         raise LimitError(f"{options.program}: {error}") from None
+    by_rank = list(ranks_in_words(options, program))
     output = options.program if options.in_place else options.output
     if output is not None:
         save(program, output, force=options.in_place or options.force)
         note_files(options, output, program.files)
-    put("\n".join(map(sentence, report_in_words(program, report))))
+    put("\n".join(map(sentence, [*report_in_words(program, report), *by_rank])))
     put(f"OK program_sha256={program_sha256(program)}")
 
 

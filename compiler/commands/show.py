@@ -9,9 +9,10 @@ from compiler.build.well_formed import well_formed
 from compiler.commands.chosen_entry import chosen_binding, chosen_entry
 from compiler.commands.notes import note
 from compiler.commands.pictures.memory import memory_page, memory_svg
-from compiler.commands.show_engine import engine_text
-from compiler.commands.show_memory import memory_text
-from compiler.commands.show_order import order_text
+from compiler.commands.views.ranks import of_rank
+from compiler.commands.views.show_engine import engine_text
+from compiler.commands.views.show_memory import memory_text
+from compiler.commands.views.show_order import order_text
 from compiler.errors import UsageError
 from prograd_proto import ProgramError
 from prograd_proto.blocks.walk import inside
@@ -23,6 +24,8 @@ from runtime.files.output import write_output
 
 def show(options: argparse.Namespace) -> None:
     """Show the views that the options name; by default the program, or the block of an entry."""
+    if options.rank is not None or options.zero:
+        _require_step(options)
     if options.engine is not None:
         put("\n".join(engine_text(options)).removesuffix("\n"))
         return
@@ -31,7 +34,7 @@ def show(options: argparse.Namespace) -> None:
     if options.entry is None:  # the text form works for invalid programs too, to show their faults
         put(to_text(load(options.program)).removesuffix("\n"))
         return
-    program = well_formed(options.program)
+    program = of_rank(options, well_formed(options.program))
     number = chosen_entry(options.program, program, options.entry).source_block
     if options.bound:
         number = chosen_binding(options.program, program, options.entry, options.bind)[1].block
@@ -44,7 +47,7 @@ def _show_views(options: argparse.Namespace) -> bool:
     _require_sense(options, [path for path, _ in pictures])
     if not (options.memory or options.order or pictures):
         return False
-    program = well_formed(options.program)
+    program = of_rank(options, well_formed(options.program))
     title, binding = chosen_binding(options.program, program, options.entry, options.bind)
     try:
         memory = step_memory(program, binding)
@@ -58,6 +61,14 @@ def _show_views(options: argparse.Namespace) -> bool:
         write_output(path, draw(title, program, memory).encode(), force=options.force)
         note(options, f"wrote {path}")
     return True
+
+
+def _require_step(options: argparse.Namespace) -> None:
+    """Raise UsageError unless the view is one of a step, which is what a rank has its own form of."""
+    views = options.engine, options.memory, options.order, options.html, options.svg
+    if not any(views) and not (options.entry and options.bound):
+        word = "--zero" if options.rank is None else "--rank"
+        raise UsageError(f"{word} is for the step that runs; add --entry train --bound, or --memory, or --engine")
 
 
 def _require_sense(options: argparse.Namespace, pictures: list[str]) -> None:

@@ -157,6 +157,15 @@ def one_of(*words: str) -> Callable[[str], str]:
     return check
 
 
+def rank(text: str) -> tuple[int, int]:
+    """Return the number of a process from 0 on, and that of all processes, from `0/4`."""
+    one, _, ranks = text.partition("/")
+    numbers = [int(word) for word in (one, ranks) if word.isascii() and word.isdecimal() and len(word) < 10]
+    if len(numbers) != 2 or not 0 <= numbers[0] < numbers[1] or numbers[1] < 2:
+        raise ArgumentTypeError(f"{text!r} is no process R/N, as in 0/4: from 0 to N - 1, and N is 2 or more")
+    return numbers[0], numbers[1]
+
+
 def part(text: str) -> tuple[int, int]:
     """Return the number of a part from 1 on, and that of all parts, from `3/16`."""
     one, _, all_parts = text.partition("/")

@@ -211,6 +211,7 @@ def _profile(verbs: Any, name: str) -> None:
     verb.add_argument("--trace", type=Path, metavar="FILE", help="write times and memory, for chrome://tracing")
     verb.add_argument("--force", action="store_true", help="replace the file of --trace")
     verb.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    add_ranks(verb)
     add_limits(verb)
     add_rows(verb)
 

@@ -26,7 +26,7 @@ from runtime.dtypes import Array
 from runtime.errors import OutOfTime, UsageError
 from runtime.files.output import require_form
 from runtime.memory.limit import MemoryLimit, peak_rss
-from runtime.ranks.join import require_no_launcher
+from runtime.ranks.join import require_alone
 from runtime.rows.table_names import is_table
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.course import MAX_STEPS_AT_ONCE
@@ -80,9 +80,7 @@ def execute(options: argparse.Namespace) -> int:
         from runtime.commands.ranks import as_rank  # few runs have several processes
 
         return as_rank(options, _execute)
-    if options.zero:
-        raise UsageError("--zero cuts states among the processes of a run; give --mpi")
-    require_no_launcher()
+    require_alone(zero=options.zero)
     return _execute(options)
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.lifespans import trains
 from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.outputs import require_free
@@ -25,6 +26,7 @@ from runtime.engines.engine import Executor
 from runtime.engines.parts import Part, Spell, TimeInBlocks
 from runtime.entries import BoundEntry
 from runtime.files.output import require_form
+from runtime.ranks.join import require_alone
 from runtime.rows.rows import Rows
 from runtime.runs.overtime import Overtime
 from runtime.runs.run import Run
@@ -63,6 +65,15 @@ def profile(options: argparse.Namespace) -> int:
 
     The states that the steps change are not kept. Feeds without data and without --feed are zeros.
     """
+    if options.mpi:
+        from runtime.commands.ranks import as_rank  # few runs have several processes
+
+        return as_rank(options, _profile_within_limits)
+    require_alone(zero=options.zero)
+    return _profile_within_limits(options)
+
+
+def _profile_within_limits(options: argparse.Namespace) -> int:
     require_free([options.trace], force=options.force)
     if options.trace is not None:
         require_form(options.trace, ".json", "traces")
@@ -79,6 +90,7 @@ def _profile(options: argparse.Namespace) -> int:
     run = loaded_run(options)
     try:
         entry = options.entry or run.session.training_entry()
+        _agree(options, run, entry)
         bound = run.session.bindings(entry)[0]
         executor = run.session.workspaces.executor(bound)
         trace = TraceFile(options.trace, list(run.program.locations)) if options.trace else None
@@ -89,6 +101,16 @@ def _profile(options: argparse.Namespace) -> int:
         trace.write(force=options.force)
     _print(options, run, bound, executor, measured)
     return EXIT_DONE
+
+
+def _agree(options: argparse.Namespace, run: Run, entry: str) -> None:
+    """Let all ranks of a run agree on the step that they measure together."""
+    group = run.session.group
+    if group is None or group.size == 1:
+        return
+    from runtime.commands.ranks import agreed
+
+    agreed(options, run, group, entry, trains=trains(run.program, run.session.bindings(entry)[0].block))
 
 
 def rows_or_zeros(run: Run, bound: BoundEntry, feeds: Mapping[str, object] | None, split: str | None) -> Rows:

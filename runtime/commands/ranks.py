@@ -77,7 +77,7 @@ def as_rank(options: argparse.Namespace, run: Callable[[argparse.Namespace], int
 
 def agreed(options: argparse.Namespace, run: Run, group: Group, entry: str, *, trains: bool) -> None:
     """Raise UsageError unless all ranks make the same run, with a shard for each."""
-    asked: Mapping[str, object] = {f"--{name.replace('_', '-')}": getattr(options, name) for name in RUN_OPTIONS}
+    asked: Mapping[str, object] = {f"--{name.replace('_', '-')}": getattr(options, name, None) for name in RUN_OPTIONS}
     agree(group, run.session, run.position.steps, asked)
     shards = shards_of_entry(run.program, entry)
     if trains and shards < group.size:
@@ -117,10 +117,10 @@ def between_ranks(group: Group, between: Callable[[], None]) -> Callable[[], Non
 
 def _require_shared(options: argparse.Namespace) -> None:
     """Raise UsageError for an option that several processes do not share."""
-    if options.zero and options.reproduce:
+    if options.zero and getattr(options, "reproduce", None):
         raise UsageError("--reproduce keeps whole states, and --zero cuts them; leave one of them out")
     for name in ("out", "in_place"):
-        if getattr(options, name):
+        if getattr(options, name, None):
             raise UsageError(f"--{name.replace('_', '-')} belongs to a run of one process; leave --mpi out")
 
 

@@ -5,6 +5,7 @@ deal        the step of a rank: the ops of its own shards, and exchanges where o
 cut         the update of an optimizer's states, each rank for its elements
 pieces      the states that are cut, made whole again for checkpoints and hashes
 exchange    the sum of what all ranks have, in the order of the tree
+exchanges   the exchanges of a step with their bytes, for those who read it
 group       the ranks of a job: nonblocking calls that are polled, so that deadlines and signals act
 current     the group of this process
 join        the start: a process becomes a rank

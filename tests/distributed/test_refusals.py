@@ -14,7 +14,7 @@ from prograd_proto import program_pb2 as pb
 from runtime.check import check_program
 from runtime.errors import UsageError
 from runtime.ranks.deal import dealt
-from runtime.ranks.join import launched, number_by_launcher, require_no_launcher, without_launcher
+from runtime.ranks.join import launched, number_by_launcher, require_alone, without_launcher
 from runtime.target import TARGET
 
 LAUNCHER = mpich()
@@ -94,10 +94,10 @@ def test_the_words_of_launchers_are_known():
 
 def test_one_process_of_a_launcher_needs_no_option(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PMI_SIZE", "1")
-    require_no_launcher()
+    require_alone()
     monkeypatch.setenv("PMI_SIZE", "2")
     with pytest.raises(UsageError):
-        require_no_launcher()
+        require_alone()
 
 
 def test_a_file_cannot_exchange_values():

@@ -14,7 +14,7 @@ from typing import Final
 from compiler.analyses.step_memory import KINDS, Resident, StepMemory, needed
 from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words, stage_in_words
 from compiler.commands.pictures.marks import STAGE_COLOURS, safe
-from compiler.commands.show_memory import life_in_words, maker, names_in_words, peak_in_words
+from compiler.commands.views.show_memory import life_in_words, maker, names_in_words, peak_in_words
 from prograd_proto import program_pb2 as pb
 from prograd_proto.text.words import LIFESPANS, tensor
 

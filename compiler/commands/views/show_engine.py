@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from compiler.build.well_formed import well_formed
 from compiler.commands.chosen_entry import chosen_binding, chosen_entry
+from compiler.commands.views.ranks import of_rank
 from compiler.errors import UsageError
 from runtime.engines.choice import make_views
 from runtime.engines.engine import EngineOptions
@@ -20,7 +21,7 @@ def engine_text(options: argparse.Namespace) -> Iterator[str]:
         raise UsageError(f"--engine and --{others[0]} are two views; ask for one of them")
     if options.ir and options.after is not None:
         raise UsageError("--ir is what there is after all passes, and --after after one of them; give one of both")
-    program = well_formed(options.program)
+    program = of_rank(options, well_formed(options.program))
     entry = chosen_entry(options.program, program, options.entry)
     _, binding = chosen_binding(options.program, program, options.entry, options.bind)
     bound = next(b for b in bound_entries(program, entry.name) if b.number == binding.block)
