@@ -71,6 +71,7 @@ def op(
     random: bool = False,
     version: int = 1,
     namespace: str = "",
+    halves: bool = False,
 ) -> Callable[[Callable[P, tuple[_T, _T]]], Op[P, tuple[_V, _V]]]: ...
 @overload
 def op(
@@ -84,6 +85,7 @@ def op(
     random: bool = False,
     version: int = 1,
     namespace: str = "",
+    halves: bool = False,
 ) -> Callable[[Callable[P, tuple[_T, _T, _T]]], Op[P, tuple[_V, _V, _V]]]: ...
 @overload
 def op(
@@ -132,7 +134,8 @@ def op(
         random: the op draws random numbers from a stream of its own.
         version: version of the operator's meaning; a new one needs an upgrade in prograd_proto.upgrades.
         namespace: name of the plugin that declares the operator; the op type begins with it and a dot.
-        halves: the op moves elements without arithmetic, so it also accepts and returns 16-bit floats.
+        halves: the op accepts and returns 16-bit floats too, because it moves elements without arithmetic, or has
+            products of bfloat16.
     """
     outputs = args if args and not callable(args[0]) else ("y",)
 

@@ -85,6 +85,9 @@ class _Lowering:
         fresh: narrow tensors that a product and pointwise ops after it compute, and that are in no memory so far.
         rounded: bfloat16 copies, by the tensor that each is of.
         replaced: tensors that all later ops read from their rounded copies.
+        looped: results of ops that round the operands of their products themselves, such as recurrent layers: only
+            products, and ops that follow or move elements, read their rounded copies.
+        weights: bfloat16 copies of states that such an op and its gradient read, by state and op.
         wide: tensors that only widen a 16-bit float.
     """
 
@@ -97,9 +100,10 @@ class _Lowering:
         self.forward = {
             name for i, outputs in enumerate(block.outputs) if self._is_forward(i) for name in outputs if name
         }
-        self.constants = {
-            name for i, outputs in enumerate(block.outputs) if not any(block.inputs[i]) for name in outputs
-        }
+        self.constants: set[str] = set()
+        for i, inputs in enumerate(block.inputs):
+            if not any(inputs) or (self._is_move(i) and self.constants.issuperset(filter(None, inputs))):
+                self.constants.update(block.outputs[i])
         self.readers: dict[str, list[tuple[int, int]]] = {}
         for i, inputs in enumerate(block.inputs):
             for j, name in enumerate(inputs):
@@ -112,6 +116,8 @@ class _Lowering:
         self.fresh: set[str] = set()
         self.rounded: dict[str, str] = {}
         self.replaced: set[str] = set()
+        self.looped: set[str] = set()
+        self.weights: dict[tuple[str, int], str] = {}
         self.wide: set[str] = set()
         self.ops: list[pb.OpDesc] = []
 
@@ -203,7 +209,9 @@ class _Lowering:
         if not self._is(name, "float32"):
             return name
         if i not in self.kept and self._is_lowered(i, j) and name not in self.wide:
-            return self._copy(name, op)
+            return self._weights_of_loop(name, op) if self._has_loop(i) else self._copy(name, op)
+        if name in self.looped and not self._follows(i, j):
+            return name
         if name in self.replaced or (name in self.rounded and self._follows(i, j) and self._goes_back(i, name)):
             return self._widened(name, op)
         return name
@@ -214,6 +222,29 @@ class _Lowering:
         definition = find_op(self.block.op_types[i])
         names = definition.signature.inputs
         return j < len(names) and names[j] in definition.traits.lowered
+
+    def _has_loop(self, i: int) -> bool:
+        """Return True if an op rounds the first operand of its products itself, step by step."""
+        if self.block.op_types[i] in CONTROL:
+            return False
+        definition = find_op(self.block.op_types[i])
+        return bool(definition.traits.lowered) and definition.signature.inputs[0] not in definition.traits.lowered
+
+    def _is_for_loop(self, i: int) -> bool:
+        """Return True if an op is such an op, or only moves elements for it."""
+        if self._has_loop(i) or not self._is_move(i):
+            return self._has_loop(i)
+        readers = [reader for name in self.block.outputs[i] for reader, _ in self.readers.get(name, [])]
+        return bool(readers) and all(self._is_for_loop(reader) for reader in readers)
+
+    def _weights_of_loop(self, name: str, op: pb.OpDesc) -> str:
+        """Return the copy of a state that a recurrent layer and its gradient read."""
+        key = (name, op.gradient_of or op.id)
+        if name not in self.states:
+            return self._copy(name, op)
+        if key not in self.weights:
+            self.weights[key] = self._copy(name, op)
+        return self.weights[key]
 
     def _follows(self, i: int, j: int) -> bool:
         """Return True if an op may read a rounded copy of an operand."""
@@ -254,7 +285,9 @@ class _Lowering:
 
     def _note_narrow(self, i: int, name: str, op: pb.OpDesc) -> None:
         self.narrow.add(name)
-        if self._is_product(i) or not self.fresh.isdisjoint(self.block.inputs[i]):
+        if self._has_loop(i):
+            self.looped.add(name)
+        elif self._is_product(i) or not self.fresh.isdisjoint(self.block.inputs[i]):
             self.fresh.add(name)
         if self._has_to_be_rounded(name):
             self._copy(name, op)
@@ -286,6 +319,8 @@ class _Lowering:
         readers = self.readers.get(name, [])
         if any(self._is_lowered(i, j) and i not in self.kept for i, j in readers):
             return True
+        if all(self._is_for_loop(i) for i, _ in readers):
+            return False
         if any(self._goes_back(i, name) and (self._follows(i, j) or self._is_move(i)) for i, j in readers):
             return True
         if name not in self.fresh or (len(readers) == 1 and self._is_taken(name, readers[0][0])):
@@ -315,14 +350,15 @@ class _Lowering:
             return False
         names = [name for name in self.block.inputs[i] if self._is(name, "float32")]
         outputs = self.block.outputs[i]
-        moved = bool(names) and all(name in self.replaced for name in names)
+        moved = any(name in self.replaced for name in names)
+        moved = moved and all(name in self.replaced or name in self.constants for name in names)
         return moved and all(self._is(name, "float32") and name not in self.gradients for name in outputs)
 
     def _move(self, old: pb.OpDesc) -> None:
         """Append an op that moves bfloat16 elements; its results are read from bfloat16."""
         op = pb.OpDesc()
         op.CopyFrom(old)
-        op.inputs[:] = [self.rounded.get(name, name) for name in old.inputs]
+        op.inputs[:] = [self._copy(name, old) if self._is(name, "float32") else name for name in old.inputs]
         for j, name in enumerate(old.outputs):
             op.outputs[j] = self.rounded[name] = self._tensor(name, DTYPE)
             self.narrow.add(name)

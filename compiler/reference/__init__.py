@@ -10,7 +10,7 @@ import dis
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
 from textwrap import fill
 from typing import Any, cast
@@ -139,20 +139,22 @@ def _types(op: Op[..., Any], rules: DtypeRules) -> Iterator[str]:
     names = [rule.name.partition("[")[0] for rule in shown]
     told: dict[str, dict[str, None]] = {}
     for i, rule in enumerate(shown):
-        words = _dtype_words(rule, names)
+        words = _dtype_words(rule, shown)
         if op.signature.variadic and i == len(rules.operands) - 1:
-            told[f"{_dtype_words(shown[i - 1], names)}{', all alike' if rule.like == i - 1 else ''}"] = {names[i]: None}
+            told[f"{_dtype_words(shown[i - 1], shown)}{', all alike' if rule.like == i - 1 else ''}"] = {names[i]: None}
         elif not (op.signature.variadic and i == len(rules.operands) - 2):
             told.setdefault(words, {})[names[i]] = None
     return (f"{_names([*group])} {words}" for words, group in told.items())
 
 
-def _dtype_words(rule: DtypeRule, names: list[str]) -> str:
+def _dtype_words(rule: DtypeRule, rules: Sequence[DtypeRule]) -> str:
     if rule.like is None:
         return _either(rule.among)
-    other = f"as `{names[rule.like]}`"
+    other = f"as `{rules[rule.like].name.partition('[')[0]}`"
     if not rule.among:
         return other
+    if not rule.unlike and rule.beside < rules[rule.like].among:
+        return f"{other}, or {_either(rule.among)} beside {_listed([d for d in DTYPES if d in rule.beside], 'and')}"
     if not rule.unlike:
         return f"{_either(rule.among)} or {other}"
     return f"{other}, but {_either(rule.among)} for {_listed([d for d in DTYPES if d in rule.unlike], 'and')}"

@@ -33,19 +33,24 @@ class DtypeRule:
 
     Attributes:
         name: of an input, an attribute or an output.
-        among: dtypes that it has whatever the others are.
+        among: dtypes that it may have; whatever the others are, if it is like none.
         like: the position of an earlier item whose dtype it has too, None if there is none.
-        unlike: dtypes of that earlier item that it cannot have; it then has one of `among`.
+        beside: dtypes of that earlier item beside which it may have one of `among`.
+        unlike: those of them that it cannot have; it then has one of `among`.
     """
 
     name: str
     among: frozenset[str]
     like: int | None = None
+    beside: frozenset[str] = frozenset()
     unlike: frozenset[str] = frozenset()
 
     def accepts(self, dtype: str, before: Dtypes) -> bool:
         """Return True if the item may have that dtype, after those."""
-        return dtype in self.among or (self.like is not None and before[self.like] == dtype)
+        if self.like is None:
+            return dtype in self.among
+        other = before[self.like]
+        return dtype == other or (dtype in self.among and other in self.beside)
 
 
 @dataclass(frozen=True)
@@ -141,9 +146,9 @@ def _rule(name: str, place: int, accepted: list[Dtypes]) -> DtypeRule:
     for other in range(place):
         if len(values[other]) > 1:
             apart = [dtypes for dtypes in accepted if dtypes[place] != dtypes[other]]
-            own, unlike = (frozenset(dtypes[i] for dtypes in apart) for i in (place, other))
+            own, beside = (frozenset(dtypes[i] for dtypes in apart) for i in (place, other))
             same = frozenset(dtypes[place] for dtypes in accepted if dtypes[place] == dtypes[other])
-            rules.append(DtypeRule(name, own, other, unlike - same))
+            rules.append(DtypeRule(name, own, other, beside, beside - same))
     return min(rules, key=lambda rule: len(rule.among))
 
 

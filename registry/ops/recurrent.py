@@ -15,6 +15,7 @@ from registry.composite import gradients_of
 from registry.errors import require
 from registry.op import op
 from registry.ops.arrange import stack, unsqueeze
+from registry.ops.copy import as_factor
 from registry.ops.fill import full, full_like, range
 from registry.ops.linalg import matmul, outer_sum
 from registry.ops.pointwise import sigmoid, tanh, where
@@ -23,17 +24,21 @@ from registry.ops.reduce import sum
 from registry.ops.shape import concat, split
 from registry.shapes import require_equal_dtypes, require_float, size_known
 from registry.spelled import spelled
-from registry.traits import checked_through, example
+from registry.traits import checked_through, example, lowered
 from registry.value import Value
 
 Layer = Callable[[Value, list[Value], list[Value], Value | None, bool], list[Value]]
 """A function from sequence, weights, initial states, mask and direction to the states after each step."""
 
 
+@lowered("r")
 @example((1, 1, 2), (2, 2), (1, 2), (1, 1))
-@op("h")
+@op("h", halves=True)
 def rnn_layer(x: Value, r: Value, h0: Value, mask: Value | None = None, *, reverse: bool = False) -> TensorType:
-    """Return h = tanh(x + h_before @ r) after each step: x [n, t, h], r [h, h], h0 [n, h], mask bool [n, t]."""
+    """Return h = tanh(x + h_before @ r) after each step: x [n, t, h], r [h, h], h0 [n, h], mask bool [n, t].
+
+    `r` may be bfloat16 if the others are float32: the product then rounds the states, and sums are float32.
+    """
     return _states(x, r, h0, mask, 1)
 
 
@@ -42,12 +47,13 @@ def rnn_layer_gradient_rule(
     x: Value, r: Value, h0: Value, mask: Value | None, h: Value, dh: Value, *, reverse: bool
 ) -> tuple[Value | None, ...]:
     dx, dh0 = rnn_layer_gradient(x, r, h0, h, dh, mask, reverse=reverse)
-    return dx, outer_sum(_before(h, h0, reverse), dx), dh0, None
+    return dx, _weights_gradient(h, h0, r, dx, reverse), dh0, None
 
 
+@lowered("r")
 @checked_through("rnn_layer")
 @example((1, 1, 2), (2, 2), (1, 2), (1, 1, 2), (1, 1, 2), (1, 1))
-@op("dx", "dh0", no_gradient=("h",))
+@op("dx", "dh0", halves=True, no_gradient=("h",))
 def rnn_layer_gradient(
     x: Value, r: Value, h0: Value, h: Value, dh: Value, mask: Value | None = None, *, reverse: bool = False
 ) -> tuple[TensorType, TensorType]:
@@ -75,8 +81,9 @@ def rnn_layer_gradient_gradient(
     return gx, gr, gh0, None, gdh, None
 
 
+@lowered("r")
 @example((1, 1, 6), (2, 6), (6,), (1, 2), (1, 1))
-@op("h")
+@op("h", halves=True)
 def gru_layer(
     x: Value, r: Value, bias: Value, h0: Value, mask: Value | None = None, *, reverse: bool = False
 ) -> TensorType:
@@ -96,12 +103,13 @@ def gru_layer_gradient_rule(
     x: Value, r: Value, bias: Value, h0: Value, mask: Value | None, h: Value, dh: Value, *, reverse: bool
 ) -> tuple[Value | None, ...]:
     dx, da, dh0 = gru_layer_gradient(x, r, bias, h0, h, dh, mask, reverse=reverse)
-    return dx, outer_sum(_before(h, h0, reverse), da), sum(da, axis=(0, 1)), dh0, None
+    return dx, _weights_gradient(h, h0, r, da, reverse), sum(da, axis=(0, 1)), dh0, None
 
 
+@lowered("r")
 @checked_through("gru_layer")
 @example((1, 1, 6), (2, 6), (6,), (1, 2), (1, 1, 2), (1, 1, 2), (1, 1))
-@op("dx", "da", "dh0", no_gradient=("h",))
+@op("dx", "da", "dh0", halves=True, no_gradient=("h",))
 def gru_layer_gradient(
     x: Value,
     r: Value,
@@ -143,8 +151,9 @@ def gru_layer_gradient_gradient(
     return gx, gr, gbias, gh0, None, gdh, None
 
 
+@lowered("r")
 @example((1, 1, 8), (2, 8), (1, 2), (1, 2), (1, 1))
-@op("h", "c")
+@op("h", "c", halves=True)
 def lstm_layer(
     x: Value, r: Value, h0: Value, c0: Value, mask: Value | None = None, *, reverse: bool = False
 ) -> tuple[TensorType, TensorType]:
@@ -175,12 +184,13 @@ def lstm_layer_gradient_rule(
 ) -> tuple[Value | None, ...]:
     dh, dc = (full_like(h, 0.0) if grad is None else grad for grad in (dh, dc))
     dx, dh0, dc0 = lstm_layer_gradient(x, r, h0, c0, h, c, dh, dc, mask, reverse=reverse)
-    return dx, outer_sum(_before(h, h0, reverse), dx), dh0, dc0, None
+    return dx, _weights_gradient(h, h0, r, dx, reverse), dh0, dc0, None
 
 
+@lowered("r")
 @checked_through("lstm_layer")
 @example((1, 1, 8), (2, 8), (1, 2), (1, 2), (1, 1, 2), (1, 1, 2), (1, 1, 2), (1, 1, 2), (1, 1))
-@op("dx", "dh0", "dc0", no_gradient=("h", "c"))
+@op("dx", "dh0", "dc0", halves=True, no_gradient=("h", "c"))
 def lstm_layer_gradient(
     x: Value,
     r: Value,
@@ -343,8 +353,10 @@ def _first_state(x: Value, r: Value, states: Value | None, at: int, count: int) 
 
 def _states(x: Value, r: Value, h0: Value, mask: Value | None, gates: int) -> TensorType:
     """Return the type of the states after each step; raise OpError unless the operands fit."""
-    require_equal_dtypes(x.type, r.type, h0.type)
+    require_equal_dtypes(x.type, h0.type)
     require_float(x)
+    if (x.dtype, r.dtype) != ("float32", "bfloat16"):
+        require_equal_dtypes(x.type, r.type)
     require(x.rank == 3 and r.rank == h0.rank == 2, "x is [n, t, gates * h], r [h, gates * h], h0 [n, h]")
     n, steps, wide = x.shape
     require(size_known(steps, "the number of steps") > 0, "there are no steps")
@@ -356,6 +368,11 @@ def _states(x: Value, r: Value, h0: Value, mask: Value | None, gates: int) -> Te
     return TensorType(x.dtype, (n, steps, units))
 
 
+def _weights_gradient(h: Value, h0: Value, r: Value, da: Value, reverse: bool) -> Value:
+    """Return the gradient of the weights; its factors are rounded as those of the layer's product are."""
+    return outer_sum(as_factor(_before(h, h0, reverse), r), as_factor(da, r))
+
+
 def _before(h: Value, h0: Value, reverse: bool) -> Value:
     """Return the state before each step."""
     begin = unsqueeze(h0, axis=(1,))
@@ -365,7 +382,7 @@ def _before(h: Value, h0: Value, reverse: bool) -> Value:
 
 
 def _rnn_steps(x: Value, r: Value, h0: Value, mask: Value | None, reverse: bool) -> list[Value]:
-    return _steps(x, [h0], mask, reverse, lambda t, old: [tanh(x[:, t] + matmul(old[0], r))])
+    return _steps(x, [h0], mask, reverse, lambda t, old: [tanh(x[:, t] + matmul(as_factor(old[0], r), r))])
 
 
 def _gru_steps(
@@ -376,7 +393,7 @@ def _gru_steps(
     def step(t: int, old: list[Value]) -> list[Value]:
         size = size_known(h0.shape[1], "the number of units")
         [xr, xz, xn] = split(x[:, t], sizes=(size,) * 3, axis=1)
-        [ar, az, an] = split(matmul(old[0], r) + bias + more[:, t], sizes=(size,) * 3, axis=1)
+        [ar, az, an] = split(matmul(as_factor(old[0], r), r) + bias + more[:, t], sizes=(size,) * 3, axis=1)
         update, new = sigmoid(xz + az), tanh(xn + sigmoid(xr + ar) * an)
         return [new + update * (old[0] - new)]
 
@@ -386,7 +403,7 @@ def _gru_steps(
 def _lstm_steps(x: Value, r: Value, h0: Value, c0: Value, mask: Value | None, reverse: bool) -> list[Value]:
     def step(t: int, old: list[Value]) -> list[Value]:
         size = size_known(h0.shape[1], "the number of units")
-        [i, f, g, o] = split(x[:, t] + matmul(old[0], r), sizes=(size,) * 4, axis=1)
+        [i, f, g, o] = split(x[:, t] + matmul(as_factor(old[0], r), r), sizes=(size,) * 4, axis=1)
         c = sigmoid(f) * old[1] + sigmoid(i) * tanh(g)
         return [sigmoid(o) * tanh(c), c]
 

@@ -28,21 +28,23 @@ leaves fewer registers for weights, and so fewer bytes.
 MAX_CACHE_SHARE_OF_WEIGHTS: Final = 0.8
 """Share of the nominal second-level cache; larger weights are not read in place in each time step, but copied."""
 
-DTYPES_TAKEN = frozenset({"float32", "float64", "bool"})
-"""The dtypes of operands; a mask is bool."""
+DTYPES_TAKEN = frozenset({"float32", "float64", "bfloat16", "bool"})
+"""The dtypes of operands; a mask is bool, and weights are bfloat16 if the product is one of bfloat16."""
 
 
-def layer_of(target: Target, gates: int, states: TensorType, reverse: bool, features: int = 0) -> Layer:
+def layer_of(
+    target: Target, gates: int, states: TensorType, reverse: bool, features: int = 0, of_pairs: bool = False
+) -> Layer:
     """Return the sizes of a layer whose results are states of this type."""
     rows, times, size = states.static_shape
     element = DTYPES[states.dtype]
     lanes = target.lanes(element.bits)
     cycles = multiply_add_cycles(target, lanes, 1)
-    layer = Layer(element, rows, times, size, gates, reverse, lanes, cycles, 0, features)
+    layer = Layer(element, rows, times, size, gates, reverse, lanes, cycles, 0, features, of_pairs)
     chains = target.registers // 2
     is_near = size * layer.wide * layer.item <= NOMINAL_L2_BYTES * MAX_CACHE_SHARE_OF_WEIGHTS
     reads_much = chains // rows * lanes * layer.item >= MIN_ROW_BYTES_READ
-    in_place = reads_much and is_near and size % lanes == 0 and not features
+    in_place = reads_much and is_near and size % lanes == 0 and not features and not of_pairs
     return layer._replace(chains=chains) if in_place else layer
 
 
@@ -55,7 +57,8 @@ def forwards(gates: int, how: ForwardOptions | None = None, features: int = 0) -
         outputs: Sequence[TensorType],
         attributes: Mapping[str, Any],
     ) -> KernelSteps:
-        return Forward(layer_of(target, gates, outputs[0], attributes["reverse"], features), how).steps()
+        layer = layer_of(target, gates, outputs[0], attributes["reverse"], features, _is_of_pairs(inputs))
+        return Forward(layer, how).steps()
 
     return CustomKernel(plan, DTYPES_TAKEN, variant=f"{how} {features}" if how else "", joined=_joined(how, features))
 
@@ -71,9 +74,16 @@ def backwards(gates: int, how: BackwardOptions | None = None) -> CustomKernel:
     ) -> KernelSteps:
         rows, times, wide = outputs[0].static_shape
         states = TensorType(outputs[0].dtype, (rows, times, wide // gates))
-        return Backward(layer_of(target, gates, states, attributes["reverse"]), how).steps()
+        layer = layer_of(target, gates, states, attributes["reverse"], of_pairs=_is_of_pairs(inputs))
+        return Backward(layer, how).steps()
 
     return CustomKernel(plan, DTYPES_TAKEN, variant=f"{how}" if how else "", joined=_joined(how))
+
+
+def _is_of_pairs(inputs: Sequence[TensorType | None]) -> bool:
+    """Return True if the weights of a layer are bfloat16."""
+    weights = inputs[1]
+    return weights is not None and weights.dtype == "bfloat16"
 
 
 def _joined(how: ForwardOptions | BackwardOptions | None, features: int = 0) -> tuple[str, ...]:

@@ -15,22 +15,27 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, REMOTE_PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import Index, Value
+from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import maximum, where
-from runtime.codegen.kernels.matmul import Matrix
+from runtime.codegen.kernels.matmul import Matrix, PairedMatrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.recurrent import biases, cells
 from runtime.codegen.kernels.recurrent.forward import read
-from runtime.codegen.kernels.recurrent.layer import OPERANDS, Layer, StatePosition, address, hides, kept
+from runtime.codegen.kernels.recurrent.layer import OPERANDS, Layer, StatePosition, address, hides, kept, pad, rounded
 from runtime.codegen.kernels.recurrent.recomputed_gates import RecomputedGates, gate_at
 from runtime.codegen.kernels.recurrent.state_product import MAX_CHAIN_DEPTH, packed, product, states_in_blocks
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import by_size
+from runtime.codegen.machine import NOMINAL_LANES
 from runtime.codegen.math import tanh
 
 TRANSPOSED, SUMS, STATE, CELL = 2, 3, 4, 5
 """Shared scratch after that of the gates: transposed weights; the sums of all parts, before a step and after; and the
 gradients of the first state and cell on their way, unless they are results.
 """
+
+GRADIENTS, PAIRS = 0, 1
+"""Scratch of a thread: the gradients of the gates of a part, and the same as pairs of bfloat16."""
 
 WANTED_STATE_PARTS: Final = 4
 """Number of parts of the states, if there are as many vectors; more parts exchange more sums."""
@@ -71,8 +76,9 @@ class Backward:
         self.vectors = min(2, layer.vectors)
         self.width = self.vectors * layer.lanes
         self.panels = -(-layer.states // self.width)
-        most = max(MAX_CHAIN_DEPTH // (layer.gates * layer.lanes), 1)
-        self.part = min(-(-layer.vectors // WANTED_STATE_PARTS), most) * layer.lanes
+        lanes = NOMINAL_LANES if layer.of_pairs else layer.lanes  # the bits of pairs are the same for all targets
+        most = max(MAX_CHAIN_DEPTH // (layer.gates * lanes), 1)
+        self.part = min(-(-layer.states // lanes // WANTED_STATE_PARTS), most) * lanes
         self.parts = -(-layer.states // self.part)
 
     @property
@@ -83,7 +89,7 @@ class Backward:
     def steps(self) -> KernelSteps:
         """Return the kernel steps: weights, gates and time steps."""
         layer, first = self.layer, self.how.first
-        transposed = self.parts * layer.gates * self.part * self.panels * self.width
+        transposed = self.parts * self._part_words * self.panels * self.width
         steps = [KernelStep(self.transpose, self.parts, transposed * PACKED_ELEMENT_CYCLES)]
         is_again = layer.gates > 1 and not self.how.kept
         steps += self.again.steps() if is_again else []
@@ -104,8 +110,18 @@ class Backward:
             2 * self.parts * self.sums_size,
             *on_the_way,
         )
-        own = max(layer.rows * self._apart(self.part), layer.sums_size if is_again else 0)
-        return KernelSteps(tuple(steps), tuple(max(size * layer.item, 64) for size in shared), (own * layer.item,))
+        own = [max(layer.rows * self._apart(self.part), layer.sums_size if is_again else 0)]
+        own += [layer.rows * self._left_apart(self.part)] if layer.of_pairs else []
+        return KernelSteps(
+            tuple(steps),
+            tuple(max(size * layer.item, 64) for size in shared),
+            tuple(size * layer.item for size in own),
+        )
+
+    @property
+    def _part_words(self) -> int:
+        """Words of the gates of a part."""
+        return self.layer.gates * self.layer.words(self.part)
 
     def transpose(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the kernel step that transposes weights and prepares the sums that the first time step reads.
@@ -116,10 +132,14 @@ class Backward:
         for item in f.range(start, stop):
             for states in by_size(f, layer.states, self.part, f.index(item)):
                 for gate in range(layer.gates):
-                    source = Matrix(address(context, 1) + item * self.part + gate * layer.states, 1, layer.wide)
-                    to = self._transposed(context, f.index(item)) + gate * states * self.width
-                    depth = layer.gates * states
-                    packed_right(f, source, to, states, layer.states, self.width, depth, layer.vector)
+                    matrix = Matrix(address(context, 1) + item * self.part + gate * layer.states, 1, layer.wide)
+                    source, words = (
+                        PairedMatrix(matrix, False, states) if layer.of_pairs else matrix,
+                        layer.words(states),
+                    )
+                    to = self._transposed(context, f.index(item)) + gate * words * self.width
+                    depth = layer.gates * words
+                    packed_right(f, source, to, words, layer.states, self.width, depth, layer.vector)
             self._begin(context, f.index(item))
 
     def _begin(self, context: KernelContext, part: Value) -> None:
@@ -176,13 +196,18 @@ class Backward:
     def _multiply(self, context: KernelContext, step: Value, part: Value, states: int) -> None:
         """Multiply the gradients of the gates of a part by its weights, panel by panel of all states."""
         f, layer = context.f, self.layer
-        depth, left = layer.gates * states, context.thread_scratch(0, layer.element)
+        depth, which = layer.gates * layer.words(states), PAIRS if layer.of_pairs else GRADIENTS
+        left, apart = context.thread_scratch(which, layer.element), self._left_apart(states)
+        for row in f.range(0, layer.rows) if layer.of_pairs and states % 2 else ():
+            for gate in range(layer.gates):
+                pad(f, left + row * apart + gate * layer.words(states), states)
+        blocks = states_in_blocks(depth, layer.of_pairs)
         to = self._sums(context, step + 1) + part * self.sums_size
         for panel in f.range(0, self.panels):
             weights = self._transposed(context, part) + panel * (depth * self.width)
             here = to + panel * (layer.rows * self.width)
             panels = packed(weights, self.vectors, layer.lanes)
-            product(f, left, layer.rows, self._apart(states), panels, states_in_blocks(depth), layer.vector, here)
+            product(f, left, layer.rows, apart, panels, blocks, layer.vector, here, layer.of_pairs)
 
     def finish(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the gradient of the first state; work items are its parts."""
@@ -303,12 +328,23 @@ class Backward:
             if layer.gates == 3:
                 f.store(shown[1], context.outputs[1] + result, gate * layer.states, at.tail)
             f.store(shown[1], to, gate * index.states, at.tail)
+            if layer.of_pairs:
+                self._store_pairs(context, at, shown[1], gate, index)
             if gate == 2 and biases.needs_new(layer, self.how.sums):
                 f.store(shown[0], to, biases.NEW_GATE_BLOCK * index.states, at.tail)
 
+    def _store_pairs(
+        self, context: KernelContext, at: StatePosition, gradient: Value, gate: int, index: StatePart
+    ) -> None:
+        """Write a vector of gradients of a gate as elements of the product's left operand."""
+        f, layer = context.f, self.layer
+        row = context.thread_scratch(PAIRS, layer.element) + at.row * self._left_apart(index.states)
+        to = f.cast(row + gate * layer.words(index.states), BFLOAT16)
+        f.store(rounded(gradient), to + index.column, 0, at.tail)
+
     def _transposed(self, context: KernelContext, part: Value) -> Value:
         return context.shared_scratch(TRANSPOSED, self.layer.element) + part * (
-            self.layer.gates * self.part * self.panels * self.width
+            self._part_words * self.panels * self.width
         )
 
     def _sums(self, context: KernelContext, step: Value) -> Value:
@@ -316,9 +352,14 @@ class Backward:
         return context.shared_scratch(SUMS, self.layer.element) + step % 2 * (self.parts * self.sums_size)
 
     def _apart(self, states: int) -> int:
-        """Return the stride of rows of the product's operand: slightly more than a power of two."""
+        """Return the stride of rows of gradients: slightly more than a power of two."""
         blocks = self.layer.gates + biases.needs_new(self.layer, self.how.sums)
         return blocks * states + self.layer.lanes
+
+    def _left_apart(self, states: int) -> int:
+        """Return the stride of rows of the product's left operand, likewise."""
+        layer = self.layer
+        return layer.gates * layer.words(states) + layer.lanes if layer.of_pairs else self._apart(states)
 
     def _load(self, context: KernelContext, number: int | None, at: StatePosition) -> Value:
         assert number is not None, "only an LSTM has cells"

@@ -1,7 +1,8 @@
 """A recurrent layer, one time step after the other: a kernel step is a time step, its work items are panels of states.
 
 Scratch holds the states row by row, twice: those that a step reads, and those that it writes for the next. If the layer
-multiplies features too, the features of the step follow the states, and so do their weights: one product has both.
+multiplies features too, the features of the step follow the states, and so do their weights: one product has both. If
+weights are bfloat16, the operand of the product is a second copy of the states, rounded.
 """
 
 from __future__ import annotations
@@ -9,11 +10,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from runtime.codegen.costs import COPIED_BYTE_CYCLES, PACKED_ELEMENT_CYCLES
-from runtime.codegen.ir import Function, Index, Value
+from runtime.codegen.ir import Function, Value
+from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import where
 from runtime.codegen.kernels.copies import copied
+from runtime.codegen.kernels.matmul.matrix import Matrix, PairedMatrix
 from runtime.codegen.kernels.recurrent import cells
-from runtime.codegen.kernels.recurrent.layer import Layer, StatePosition, address, hides, kept
+from runtime.codegen.kernels.recurrent.layer import (
+    Layer,
+    StatePosition,
+    address,
+    hides,
+    kept,
+    pad,
+    rounded,
+    rounded_row,
+)
 from runtime.codegen.kernels.recurrent.state_product import (
     Weights,
     features_in_blocks,
@@ -25,7 +37,7 @@ from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import PanelVector, by_size
 from runtime.codegen.math import tanh
 
-PANELS, STATE, CELL = 0, 1, 2
+PANELS, STATE, CELL, PAIRS = 0, 1, 2, 3
 """Numbers of the shared scratch."""
 
 
@@ -60,8 +72,10 @@ class Forward:
         """Return the kernel steps: copies, then one for each time step."""
         layer = self.layer
         panels = layer.panels * layer.panel_size
-        size = layer.rows * layer.apart
+        size = layer.rows * layer.states_apart
         shared = (panels, 2 * size, size) if layer.gates == 4 else (panels, 2 * size)
+        if layer.of_pairs:
+            shared = (panels, 2 * size, size if layer.gates == 4 else 0, 2 * layer.rows * layer.apart)
         firsts = [step * layer.panels for step in range(layer.times)]
         steps = [
             KernelStep(self.step, layer.panels, layer.cost, first, prefers_ranges=layer.prefers_ranges)
@@ -89,21 +103,39 @@ class Forward:
                 copied(
                     f,
                     source,
-                    context.shared_scratch(number, layer.element) + item * layer.apart,
+                    context.shared_scratch(number, layer.element) + item * layer.states_apart,
                     layer.states,
                     layer.vector,
                 )
             time = layer.time(f, f.index(0))
-            self._features(context, f.index(item), time, context.shared_scratch(STATE, layer.element))
+            if layer.of_pairs:
+                self._first_pairs(context, f.index(item))
+            self._features(context, f.index(item), time, self._left(context, f.index(0)))
+
+    def _first_pairs(self, context: KernelContext, row: Value) -> None:
+        """Write the first state as pairs, and what elements without a neighbour are paired with."""
+        f, layer = context.f, self.layer
+        left = self._left(context, f.index(0)) + row * layer.apart
+        rounded_row(f, address(context, self.first) + row * layer.states, left, layer.states, layer.vector)
+        for step in range(2):
+            operand = self._left(context, f.index(step)) + row * layer.apart
+            pad(f, operand, layer.states)
+            pad(f, operand + layer.words(layer.states), layer.features)
+
+    def _left(self, context: KernelContext, step: Value) -> Value:
+        """Return the address of the left operand of a step's product."""
+        layer = self.layer
+        which = PAIRS if layer.of_pairs else STATE
+        return context.shared_scratch(which, layer.element) + step % 2 * (layer.rows * layer.apart)
 
     def end(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the last state; work items are rows."""
         f, layer = context.f, self.layer
-        time, size = layer.time(f, f.index(layer.times - 1)), layer.rows * layer.apart
+        time, size = layer.time(f, f.index(layer.times - 1)), layer.rows * layer.states_apart
         left = context.shared_scratch(STATE, layer.element) + layer.times % 2 * size
         for item in f.range(start, stop):
             to = context.outputs[0] + (item * layer.times + time) * layer.states
-            copied(f, left + item * layer.apart, to, layer.states, layer.vector)
+            copied(f, left + item * layer.states_apart, to, layer.states, layer.vector)
 
     def pack(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Pack the weights; work items are panels."""
@@ -113,15 +145,15 @@ class Forward:
     def step(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the kernel step of a time step; its work items are panels, and those of the next time step follow."""
         f, layer = context.f, self.layer
-        size = layer.rows * layer.apart
+        size = layer.rows * layer.states_apart
         for item in f.range(start, stop):
             step, panel = f.index(item) // layer.panels, f.index(item) % layer.panels
             time = layer.time(f, step)
             before = context.shared_scratch(STATE, layer.element) + step % 2 * size
             after = context.shared_scratch(STATE, layer.element) + (step + 1) % 2 * size
             self.source.ask_for(context, time, panel)
-            self._next_features(context, step, panel, after)
-            products(context, layer, before, panel)
+            self._next_features(context, step, panel, self._left(context, step + 1))
+            products(context, layer, self._left(context, step), panel)
             for columns in by_size(f, layer.states, layer.width, panel):
                 for write in (self._gates, self._state):  # one long loop would wait for its own results
                     for row in f.range(0, layer.rows):
@@ -143,7 +175,12 @@ class Forward:
         layer = self.layer
         if layer.features:
             source = address(context, self.source.features) + (row * layer.times + time) * layer.features
-            copied(context.f, source, to + row * layer.apart + layer.states, layer.features, layer.vector)
+            to = to + row * layer.apart + layer.words(layer.states)
+            if layer.of_pairs:
+                lanes = 2 * layer.lanes
+                copied(context.f, source, context.f.cast(to, BFLOAT16), layer.features, BFLOAT16.of(lanes))
+            else:
+                copied(context.f, source, to, layer.features, layer.vector)
 
     def _gates(self, context: KernelContext, at: StatePosition, number: int, *_: Value) -> None:
         """Write the intermediate results of a cell; `number` is that of the vector in the panel."""
@@ -151,7 +188,7 @@ class Forward:
         products = sums(context, layer, at, number)
         x, products = self.source.added(context, at, products[layer.gates :]), products[: layer.gates]
         if layer.gates == 4:
-            here = context.shared_scratch(CELL, layer.element) + at.row * layer.apart + at.first
+            here = context.shared_scratch(CELL, layer.element) + at.row * layer.states_apart + at.first
             cell, gates = f.load(here, 0, layer.lanes, at.tail), cells.lstm_gates(x, products)
             new, hidden = cells.lstm_cell(gates, cell), hides(context, self.mask, layer, at.row, at.time)
             new = new if hidden is None else where(hidden, cell, new)
@@ -172,12 +209,11 @@ class Forward:
     def _state(self, context: KernelContext, at: StatePosition, number: int, before: Value, after: Value) -> None:
         """Write the new state, from the intermediate results of `_gates`."""
         f, layer = context.f, self.layer
-        old = f.load(before + at.row * layer.apart + at.first, 0, layer.lanes, at.tail)
+        old = f.load(before + at.row * layer.states_apart + at.first, 0, layer.lanes, at.tail)
         left = [f.load(*slot(context, layer, at.row, number, part), layer.lanes) for part in range(layer.gates)]
         if layer.gates == 4:
-            cell = f.load(
-                context.shared_scratch(CELL, layer.element) + at.row * layer.apart + at.first, 0, layer.lanes, at.tail
-            )
+            here = context.shared_scratch(CELL, layer.element) + at.row * layer.states_apart + at.first
+            cell = f.load(here, 0, layer.lanes, at.tail)
             state = tanh(cell) * left[3]
         else:
             state = tanh(left[-1])
@@ -189,7 +225,11 @@ class Forward:
         index = (at.row * layer.times + at.time) * layer.states + at.first
         if not self.how.last:
             f.store(state, context.outputs[0] + index, 0, at.tail)
-        f.store(state, after + at.row * layer.apart + at.first, 0, at.tail)
+        f.store(state, after + at.row * layer.states_apart + at.first, 0, at.tail)
+        if layer.of_pairs:
+            time = at.time if not layer.reverse else layer.times - 1 - at.time
+            left = f.cast(self._left(context, time + 1) + at.row * layer.apart, BFLOAT16)
+            f.store(rounded(state), left + at.first, 0, at.tail)
 
     def _keep(self, context: KernelContext, at: StatePosition, values: list[Value], first: int = 0) -> None:
         if self.how.keeps:
@@ -246,32 +286,22 @@ def pack_panel(context: KernelContext, layer: Layer, panel: Value, features: int
         to = panel_of(context, layer, panel)
         for pair in layer.pairs:
             part = layer.parts[pair[0][1]]
-            states = max(layer.states - part.first, 0)
-            _pack(context, layer, address(context, 1), panel, columns, pair, states, to)
-            to = to + states * (len(pair) * layer.lanes)
-            if rest := part.depth - states:
-                _pack(context, layer, address(context, features), panel, columns, pair, rest, to)
-                to = to + rest * (len(pair) * layer.lanes)
+            weights, rows = (features, layer.features) if part.first else (1, layer.states)
+            matrix = Matrix(address(context, weights) + panel * layer.width, layer.wide)
+            _pack(f, layer, matrix, columns, pair, rows, to)
+            to = to + part.depth * (len(pair) * layer.lanes)
 
 
 def _pack(
-    context: KernelContext,
-    layer: Layer,
-    matrix: Value,
-    panel: Value,
-    columns: int,
-    pair: list[tuple[int, int]],
-    rows: Index,
-    to: Value,
+    f: Function, layer: Layer, matrix: Matrix, columns: int, pair: list[tuple[int, int]], rows: int, to: Value
 ) -> None:
-    f, lanes = context.f, layer.lanes
-    for k in f.range(0, rows):
-        line = matrix + k * layer.wide + panel * layer.width
+    lanes, source = layer.lanes, PairedMatrix(matrix, False, rows) if layer.of_pairs else matrix
+    for k in f.range(0, layer.words(rows)):
         for i, (v, number) in enumerate(pair):
             tail = min(columns - v * lanes, lanes)
-            x = f.constant(layer.vector, 0)
+            x, column = f.constant(layer.vector, 0), layer.parts[number].gate * layer.states + v * lanes
             if tail > 0:
-                x = f.load(line, layer.parts[number].gate * layer.states + v * lanes, lanes, tail)
+                x = source.along_row(k, column, lanes, tail)
             f.store(x, to + k * (len(pair) * lanes), i * lanes)
 
 
@@ -288,8 +318,10 @@ def products(context: KernelContext, layer: Layer, states: Value, panel: Value) 
     weights, to = panel_of(context, layer, panel), context.thread_scratch(0, layer.element)
     for pair in layer.pairs:
         part, vectors = layer.parts[pair[0][1]], len(pair)
-        right, blocks = packed(weights, vectors, layer.lanes), features_in_blocks if part.first else states_in_blocks
-        product(context.f, states + part.first, layer.rows, layer.apart, right, blocks(part.depth), layer.vector, to)
+        right = packed(weights, vectors, layer.lanes)
+        blocks = features_in_blocks(part.depth) if part.first else states_in_blocks(part.depth, layer.of_pairs)
+        left = states + part.first
+        product(context.f, left, layer.rows, layer.apart, right, blocks, layer.vector, to, layer.of_pairs)
         weights = weights + part.depth * vectors * layer.lanes
         to = to + layer.rows * vectors * layer.lanes
 

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.costs import CELL_CYCLES, L2_BYTES_PER_CYCLE
 from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir.types import BFLOAT16
+from runtime.codegen.ir.words import convert
 from runtime.codegen.kernels.steps import KernelContext
 
 MAX_WEIGHT_BOUND_ROWS: Final = 2
@@ -45,7 +47,7 @@ OPERANDS = {
 
 
 class ProductPart(NamedTuple):
-    """The result of a product: a gate, and the first and the number of the states or features that it multiplies."""
+    """The result of a product: a gate, and the first and the number of the words of a row that it multiplies."""
 
     gate: int
     first: int
@@ -76,6 +78,7 @@ class Layer(NamedTuple):
         chains: number of parallel chains of multiply-adds, if weights are read in place; 0 if they are copied.
         features: number of features that the layer multiplies by weights besides its states; 0 if that is done before
             it.
+        of_pairs: True if the product has bfloat16 operands; its depth then counts pairs, which are words of 32 bits.
     """
 
     element: Type
@@ -88,6 +91,7 @@ class Layer(NamedTuple):
     multiply_add_cycles: float
     chains: int
     features: int = 0
+    of_pairs: bool = False
 
     @property
     def vector(self) -> Type:
@@ -125,10 +129,14 @@ class Layer(NamedTuple):
         """Panels of all states."""
         return -(-self.states // self.width)
 
+    def words(self, count: int) -> int:
+        """Return the number of words that hold so many elements of an operand of the product."""
+        return -(-count // 2) if self.of_pairs else count
+
     @property
     def depth(self) -> int:
-        """Elements of a row's operand of the product: its states, then its features."""
-        return self.states + self.features
+        """Words of a row's operand of the product: its states, then its features."""
+        return self.words(self.states) + self.words(self.features)
 
     @property
     def parts(self) -> list[ProductPart]:
@@ -137,9 +145,10 @@ class Layer(NamedTuple):
         Features have sums of their own, in the order of a product that runs before the layer. Therefore the bits do not
         depend on where the features are multiplied.
         """
-        parts = [ProductPart(gate, 0, self.states) for gate in range(self.gates)]
-        if self.features:
-            parts += [ProductPart(gate, self.states, self.features) for gate in range(self.gates)]
+        states, features = self.words(self.states), self.words(self.features)
+        parts = [ProductPart(gate, 0, states) for gate in range(self.gates)]
+        if features:
+            parts += [ProductPart(gate, states, features) for gate in range(self.gates)]
         return parts
 
     @property
@@ -168,8 +177,13 @@ class Layer(NamedTuple):
 
     @property
     def apart(self) -> int:
-        """Elements from row to row of copies of states: a little more than a power of two."""
+        """Words from row to row of the left operand of the product: a little more than a power of two."""
         return self.depth + self.lanes
+
+    @property
+    def states_apart(self) -> int:
+        """Elements from row to row of copies of states; those of float32 are the left operand."""
+        return self.states + self.lanes if self.of_pairs else self.apart
 
     @property
     def cost(self) -> float:
@@ -202,6 +216,28 @@ class Layer(NamedTuple):
     def time(self, f: Function, step: Value, backwards: bool = False) -> Value:
         """Return the position of a step, counted from the one that is computed first."""
         return f.index(self.times - 1) - step if self.reverse != backwards else step
+
+
+def rounded(x: Value) -> Value:
+    """Return states or gradients as operands of a product of bfloat16."""
+    return convert(x, BFLOAT16)
+
+
+def rounded_row(f: Function, source: Value, to: Value, count: int, vector: Type) -> None:
+    """Write elements of float32 as pairs of bfloat16; an element without a neighbour is paired with 0."""
+    to = f.cast(to, BFLOAT16)
+    whole = count // vector.lanes * vector.lanes
+    for i in f.range(0, whole, vector.lanes):
+        f.store(rounded(f.load(source, i, vector.lanes)), to, i)
+    if tail := count - whole:
+        f.store(rounded(f.load(source, whole, vector.lanes, tail)), to, whole, tail)
+    pad(f, to, count)
+
+
+def pad(f: Function, to: Value, count: int) -> None:
+    """Write 0 as the neighbour of the last one of an odd number of elements."""
+    if count % 2:
+        f.store(Value("0", BFLOAT16, f), f.cast(to, BFLOAT16), count)
 
 
 def address(context: KernelContext, number: int) -> Value:

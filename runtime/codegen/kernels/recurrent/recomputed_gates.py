@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from runtime.codegen.costs import COPIED_BYTE_CYCLES, PACKED_ELEMENT_CYCLES
-from runtime.codegen.ir import Value
+from runtime.codegen.ir import Function, Value
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.recurrent import cells
 from runtime.codegen.kernels.recurrent.forward import pack_panel, products, read, sums
-from runtime.codegen.kernels.recurrent.layer import Layer, Operands, StatePosition, address
+from runtime.codegen.kernels.recurrent.layer import Layer, Operands, StatePosition, address, rounded_row
 from runtime.codegen.kernels.steps import KernelContext, KernelStep
 from runtime.codegen.kernels.tiles import by_size
 
@@ -51,10 +51,15 @@ class RecomputedGates:
             before = time + 1 if layer.reverse else time - 1
             is_first = time.equal(layer.times - 1 if layer.reverse else 0)
             with f.when(is_first):
-                copied(f, address(context, self.operands.first) + row * layer.states, to, layer.states, layer.vector)
+                self._copied(f, address(context, self.operands.first) + row * layer.states, to)
             with f.when(~is_first):
                 source = address(context, self.operands.states) + (row * layer.times + before) * layer.states
-                copied(f, source, to, layer.states, layer.vector)
+                self._copied(f, source, to)
+
+    def _copied(self, f: Function, source: Value, to: Value) -> None:
+        """Copy the states of a row, as the left operand of the product."""
+        copy = rounded_row if self.layer.of_pairs else copied
+        copy(f, source, to, self.layer.states, self.layer.vector)
 
     def gates(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the gates where their gradients will be; work items are panels of steps.

@@ -41,7 +41,15 @@ def packed(panel: Value, vectors: int, lanes: int) -> Weights:
 
 
 def product(
-    f: Function, left: Value, rows: int, apart: int, weights: Weights, depth: DepthBlocks, vector: Type, to: Value
+    f: Function,
+    left: Value,
+    rows: int,
+    apart: int,
+    weights: Weights,
+    depth: DepthBlocks,
+    vector: Type,
+    to: Value,
+    of_pairs: bool = False,
 ) -> None:
     """Write the product of rows x depth, `apart` from row to row, by depth x vectors."""
     vectors, parts, size = len(weights.vectors), depth.number, depth.size
@@ -51,22 +59,30 @@ def product(
         for i in f.range(start, start + count * tiles, count):
             at, here = left + i * apart, to + i * width
             offsets = [row * apart for row in range(count)]
-            sums = _sums(f, at, offsets, weights, 0, size, vector)
+            sums = _sums(f, at, offsets, weights, 0, size, vector, of_pairs)
             for n, x in enumerate(sums):
                 f.store(x, here, n * vector.lanes)
             for part in f.range(1, parts) if parts > 1 else ():
-                _add(f, here, _sums(f, at, offsets, weights, f.index(part) * size, size, vector))
+                _add(f, here, _sums(f, at, offsets, weights, f.index(part) * size, size, vector, of_pairs))
             if depth.rest:
-                _add(f, here, _sums(f, at, offsets, weights, parts * size, depth.rest, vector))
+                _add(f, here, _sums(f, at, offsets, weights, parts * size, depth.rest, vector, of_pairs))
         start += count * tiles
 
 
 def _sums(
-    f: Function, at: Value, rows: list[int], weights: Weights, first: Index, size: int, vector: Type
+    f: Function,
+    at: Value,
+    rows: list[int],
+    weights: Weights,
+    first: Index,
+    size: int,
+    vector: Type,
+    of_pairs: bool,
 ) -> list[Value]:
     """Return the sums of a block of the depth, by row the vectors of weights."""
     begin, along = weights.start + first * weights.apart, [DepthLoop(size, 1, weights.apart)]
-    return tile(f, at + first, rows, begin, len(weights.vectors) * vector.lanes, vector, along, indices=weights.vectors)
+    columns, vectors = len(weights.vectors) * vector.lanes, weights.vectors
+    return tile(f, at + first, rows, begin, columns, vector, along, indices=vectors, of_pairs=of_pairs)
 
 
 def _add(f: Function, to: Value, sums: list[Value]) -> None:
@@ -76,8 +92,13 @@ def _add(f: Function, to: Value, sums: list[Value]) -> None:
         f.store(f.load(to, n * lanes, lanes) + x, to, n * lanes)
 
 
-def states_in_blocks(depth: int) -> DepthBlocks:
-    """Return equal blocks of at most `MAX_CHAIN_DEPTH`, or one block where none divide the depth."""
+def states_in_blocks(depth: int, of_pairs: bool = False) -> DepthBlocks:
+    """Return equal blocks of at most `MAX_CHAIN_DEPTH`, or one block where none divide the depth.
+
+    Pairs of bfloat16 have the blocks of other products of bfloat16.
+    """
+    if of_pairs:
+        return features_in_blocks(depth)
     return DepthBlocks(parts := parts_of(depth), depth // parts, 0)
 
 

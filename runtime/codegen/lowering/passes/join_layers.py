@@ -232,20 +232,21 @@ class _Layers:
             return None
         features = InputProjection(product.inputs[0], product.inputs[1], bias)
         is_chain = self.block.additions[x] is Additions.CHAIN  # the order in which the layer adds
-        return features if is_chain and self._suits(features, gates, self.types[x]) else None
+        suits = self._suits(features, gates, self.types[x], self.types[node.inputs[1]])
+        return features if is_chain and suits else None
 
-    def _suits(self, features: InputProjection, gates: int, type: TensorType) -> bool:
+    def _suits(self, features: InputProjection, gates: int, type: TensorType, recurrent: TensorType) -> bool:
         """Return True if the layer's product takes operands of these shapes, and all weights fit into the cache."""
         x, weights = (self.types[name] for name in features[:2])
-        if x.dtype != type.dtype:
-            return False  # the layer multiplies numbers of float32
+        if x.dtype != recurrent.dtype:
+            return False  # the layer makes products of one dtype
         wide = type.static_shape[-1]
         if any(name in self.block.views for name in features) or x.rank != 3 or weights.rank != 2:
             return False
         if features.bias and self.types[features.bias].static_shape != (wide,):
             return False
         depth = x.static_shape[2] + wide // gates
-        return depth * wide * DTYPES[type.dtype].bits // 8 <= NOMINAL_L2_BYTES * MAX_CACHE_SHARE_OF_WEIGHTS
+        return depth * wide * DTYPES[x.dtype].bits // 8 <= NOMINAL_L2_BYTES * MAX_CACHE_SHARE_OF_WEIGHTS
 
     # The block.
 

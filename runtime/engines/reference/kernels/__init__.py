@@ -7,6 +7,7 @@ depthwise  depthwise convolution
 factors    factors of bfloat16, widened for products and added in blocks of the depth
 moments    parts of updates that keep running means
 single     functions of float32, made of those that NumPy has for vector registers
+state_product products of a recurrent layer's states and weights, of bfloat16 too
 sums       sums and running sums whose error does not grow with their length
 windows    windows that slide over images: number of output positions, and the input under each tap
 """

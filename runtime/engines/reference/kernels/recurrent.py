@@ -10,6 +10,7 @@ import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
+from runtime.engines.reference.kernels.state_product import StateProduct, product_types, state_product
 from runtime.engines.reference.kernels.windows import BUFFER
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.row_rules import Operands, RowRule, each_operand, has_rows
@@ -42,20 +43,21 @@ def layer_rows(weights: int) -> RowRule:
 def rnn_layer_rule(
     x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None = None, *, reverse: bool
 ) -> Types:
-    return types(states(x, r, h0, mask, 1), scratch=[h0, *hidden(mask)])
+    return types(states(x, r, h0, mask, 1), scratch=[*product_types(r, h0), h0, *hidden(mask)])
 
 
-@kernel(rnn_layer_rule, rows=layer_rows(1), operations=one_pass)
+@kernel(rnn_layer_rule, halves=True, rows=layer_rows(1), operations=one_pass)
 def rnn_layer(
     x: Array, r: Array, h0: Array, mask: Array | None, *, reverse: bool, out: Array, scratch: list[Array]
 ) -> None:
+    product, scratch = state_product(r, scratch)
     gate, *hides = scratch
     hides = not_in(mask, hides)
     with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         for t, before in steps(x, reverse):
             old = h0 if before is None else out[:, before]
-            np.matmul(old, r, gate)
+            product.forwards(old, gate)
             np.add(gate, x[:, t], gate)
             np.tanh(gate, out[:, t])
             keep(old, hides, t, out[:, t])
@@ -72,10 +74,10 @@ def rnn_layer_gradient_rule(
     reverse: bool,
 ) -> Types:
     require_states(states(x, r, h0, mask, 1), h, dh)
-    return types(x, h0, scratch=[h0, h0, *hidden(mask)])
+    return types(x, h0, scratch=[*product_types(r, h0), h0, h0, *hidden(mask)])
 
 
-@kernel(rnn_layer_gradient_rule, operations=one_pass)
+@kernel(rnn_layer_gradient_rule, halves=True, operations=one_pass)
 def rnn_layer_gradient(
     x: Array,
     r: Array,
@@ -89,6 +91,7 @@ def rnn_layer_gradient(
     scratch: list[Array],
 ) -> None:
     dx, state = out
+    product, scratch = state_product(r, scratch)
     kept, slope, *hides = scratch
     hides = not_in(mask, hides)
     state.fill(0)
@@ -101,7 +104,7 @@ def rnn_layer_gradient(
             np.subtract(1, slope, slope)
             np.multiply(state, slope, dx[:, t])
             drop(hides, t, dx[:, t])
-            np.matmul(dx[:, t], r.T, state)
+            product.backwards(dx[:, t], state)
             keep(kept, hides, t, state)
 
 
@@ -110,13 +113,14 @@ def gru_layer_rule(
 ) -> Types:
     y = states(x, r, h0, mask, 3)
     require(bias == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias}, x is {x}")
-    return types(y, scratch=[one_step(x), *hidden(mask)])
+    return types(y, scratch=[*product_types(r, h0), one_step(x), *hidden(mask)])
 
 
-@kernel(gru_layer_rule, rows=layer_rows(2), operations=one_pass)
+@kernel(gru_layer_rule, halves=True, rows=layer_rows(2), operations=one_pass)
 def gru_layer(
     x: Array, r: Array, bias: Array, h0: Array, mask: Array | None, *, reverse: bool, out: Array, scratch: list[Array]
 ) -> None:
+    product, scratch = state_product(r, scratch)
     gates, *hides = scratch
     hides = not_in(mask, hides)
     size = h0.shape[1]
@@ -125,7 +129,7 @@ def gru_layer(
         for t, before in steps(x, reverse):
             old = h0 if before is None else out[:, before]
             new = out[:, t]
-            gru_gates(x[:, t], r, bias, old, gates)
+            gru_gates(x[:, t], product, bias, old, gates)
             reset, update, _ = np.split(gates, 3, 1)
             np.multiply(gates[:, 2 * size :], reset, new)
             np.add(new, x[:, t, 2 * size :], new)
@@ -149,10 +153,10 @@ def gru_layer_gradient_rule(
 ) -> Types:
     require_states(states(x, r, h0, mask, 3), h, dh)
     require(bias == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias}, x is {x}")
-    return types(x, x, h0, scratch=[one_step(x), *[h0] * 4, *hidden(mask)])
+    return types(x, x, h0, scratch=[*product_types(r, h0), one_step(x), *[h0] * 4, *hidden(mask)])
 
 
-@kernel(gru_layer_gradient_rule, operations=two_passes)
+@kernel(gru_layer_gradient_rule, halves=True, operations=two_passes)
 def gru_layer_gradient(
     x: Array,
     r: Array,
@@ -167,6 +171,7 @@ def gru_layer_gradient(
     scratch: list[Array],
 ) -> None:
     dx, da, state = out
+    product, scratch = state_product(r, scratch)
     gates, kept, new, slope, through, *hides = scratch
     hides = not_in(mask, hides)
     size = h0.shape[1]
@@ -175,7 +180,7 @@ def gru_layer_gradient(
         np.setbufsize(BUFFER)
         for t, _ in steps(x, not reverse):
             old = state_before(h, h0, t, reverse)
-            gru_gates(x[:, t], r, bias, old, gates)
+            gru_gates(x[:, t], product, bias, old, gates)
             reset, update, a = np.split(gates, 3, 1)
             np.multiply(a, reset, new)
             np.add(new, x[:, t, 2 * size :], new)
@@ -198,7 +203,7 @@ def gru_layer_gradient(
             np.multiply(d_new, reset, da[:, t, 2 * size :])
             drop(hides, t, da[:, t])  # where the gate to reset is NaN
             np.multiply(state, update, through)
-            np.matmul(da[:, t], r.T, state)
+            product.backwards(da[:, t], state)
             np.add(state, through, state)
             keep(kept, hides, t, state)
 
@@ -208,10 +213,10 @@ def lstm_layer_rule(
 ) -> Types:
     y = states(x, r, h0, mask, 4)
     require(c0 == h0, f"c0 is {c0}, h0 is {h0}")
-    return types(y, y, scratch=[one_step(x), *hidden(mask)])
+    return types(y, y, scratch=[*product_types(r, h0), one_step(x), *hidden(mask)])
 
 
-@kernel(lstm_layer_rule, rows=layer_rows(1), operations=one_pass)
+@kernel(lstm_layer_rule, halves=True, rows=layer_rows(1), operations=one_pass)
 def lstm_layer(
     x: Array,
     r: Array,
@@ -224,13 +229,14 @@ def lstm_layer(
     scratch: list[Array],
 ) -> None:
     h, c = out
+    product, scratch = state_product(r, scratch)
     gates, *hides = scratch
     hides = not_in(mask, hides)
     with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         for t, before in steps(x, reverse):
             old, cell = (h0, c0) if before is None else (h[:, before], c[:, before])
-            i, f, g, o = lstm_gates(x[:, t], r, old, gates)
+            i, f, g, o = lstm_gates(x[:, t], product, old, gates)
             np.multiply(i, g, i)
             np.multiply(f, cell, c[:, t])
             np.add(c[:, t], i, c[:, t])
@@ -255,10 +261,10 @@ def lstm_layer_gradient_rule(
 ) -> Types:
     require_states(states(x, r, h0, mask, 4), h, c, dh, dc)
     require(c0 == h0, f"c0 is {c0}, h0 is {h0}")
-    return types(x, h0, c0, scratch=[one_step(x), *[h0] * 4, *hidden(mask)])
+    return types(x, h0, c0, scratch=[*product_types(r, h0), one_step(x), *[h0] * 4, *hidden(mask)])
 
 
-@kernel(lstm_layer_gradient_rule, operations=two_passes)
+@kernel(lstm_layer_gradient_rule, halves=True, operations=two_passes)
 def lstm_layer_gradient(
     x: Array,
     r: Array,
@@ -275,6 +281,7 @@ def lstm_layer_gradient(
     scratch: list[Array],
 ) -> None:
     dx, state, cell = out
+    product, scratch = state_product(r, scratch)
     gates, kept, kept_cell, bent, slope, *hides = scratch
     hides = not_in(mask, hides)
     state.fill(0)
@@ -282,7 +289,7 @@ def lstm_layer_gradient(
     with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         for t, _ in steps(x, not reverse):
-            i, f, g, o = lstm_gates(x[:, t], r, state_before(h, h0, t, reverse), gates)
+            i, f, g, o = lstm_gates(x[:, t], product, state_before(h, h0, t, reverse), gates)
             d_i, d_f, d_g, d_o = np.split(dx[:, t], 4, 1)
             np.add(state, dh[:, t], state)
             np.add(cell, dc[:, t], cell)
@@ -306,7 +313,7 @@ def lstm_layer_gradient(
             np.multiply(d_g, slope, d_g)
             drop(hides, t, dx[:, t])
             np.multiply(cell, f, cell)
-            np.matmul(dx[:, t], r.T, state)
+            product.backwards(dx[:, t], state)
             keep(kept, hides, t, state)
             keep(kept_cell, hides, t, cell)
 
@@ -323,19 +330,19 @@ def state_before(h: Array, h0: Array, t: int, reverse: bool) -> Array:
     return h[:, before] if 0 <= before < h.shape[1] else h0
 
 
-def gru_gates(x: Array, r: Array, bias: Array, old: Array, out: Array) -> None:
+def gru_gates(x: Array, product: StateProduct, bias: Array, old: Array, out: Array) -> None:
     """Compute the reset and update gates, then the contribution of the old state before its reset."""
     two = 2 * old.shape[1]
-    np.matmul(old, r, out)
+    product.forwards(old, out)
     np.add(out, bias, out)
     np.add(out[:, :two], x[:, :two], out[:, :two])
     logistic(out[:, :two])
 
 
-def lstm_gates(x: Array, r: Array, old: Array, out: Array) -> list[Array]:
+def lstm_gates(x: Array, product: StateProduct, old: Array, out: Array) -> list[Array]:
     """Return the views input, forget, cell and output of `out`."""
     size = old.shape[1]
-    np.matmul(old, r, out)
+    product.forwards(old, out)
     np.add(out, x, out)
     logistic(out[:, : 2 * size])
     np.tanh(out[:, 2 * size : 3 * size], out[:, 2 * size : 3 * size])
@@ -388,9 +395,9 @@ def one_step(x: TensorType) -> TensorType:
 
 def states(x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None, gates: int) -> TensorType:
     """Return the type of the states after each time step."""
-    require(
-        x.dtype == r.dtype == h0.dtype and x.dtype in FLOATS, f"x is {x}, r {r}, h0 {h0}; they need one float dtype"
-    )
+    weights = ("float32", "bfloat16") if x.dtype == "float32" else (x.dtype,)
+    fits = x.dtype == h0.dtype and x.dtype in FLOATS and r.dtype in weights
+    require(fits, f"x is {x}, r {r}, h0 {h0}; they need one float dtype, or r bfloat16 and the others float32")
     require(x.rank == 3 and h0.rank == 2 and x.static_shape[1] > 0, f"x is {x}, h0 {h0}")
     n, count, wide = x.static_shape
     units = h0.static_shape[1]
