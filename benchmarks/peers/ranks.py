@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+from functools import partial
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def launcher():
         return [shutil.which("mpiexec") or "mpiexec", "-n", "2"], {}
 
 
-def prograd(subject, ranks):
+def prograd(subject, ranks, *, zero=False):
     """Return a function that makes a step."""
     import in_prograd
     from subjects import rows
@@ -37,7 +38,7 @@ def prograd(subject, ranks):
     import runtime
     from runtime.ranks.join import join
 
-    group = join(60) if ranks > 1 else None
+    group = join(60, cuts_states=zero) if ranks > 1 else None
     sizes = {"batch": subject.batch, **({"shards": ranks} if ranks > 1 else {})}
     compiled = in_prograd.program(subject).compile(**sizes)
     run = runtime.Run(compiled, engine="native", threads=1, group=group)
@@ -91,7 +92,8 @@ def child(kind, name, ranks):
     """Print the median of the seconds of a step."""
     from subjects import SUBJECTS
 
-    step, rank = {"prograd": prograd, "torch": torch}[kind](SUBJECTS[name], ranks)
+    kinds = {"prograd": prograd, "zero": partial(prograd, zero=True), "torch": torch}
+    step, rank = kinds[kind](SUBJECTS[name], ranks)
     for _ in range(3):
         step()
     start = time.perf_counter()
@@ -124,18 +126,21 @@ def measured(kind, name, ranks, turn):
 
 def main():
     """Print the table."""
-    cells = [(kind, ranks) for kind in ("torch", "prograd") for ranks in (1, 2)]
-    print(f"  {'ms of a step':24}" + "".join(f"{f'{kind} x {ranks}':>14}" for kind, ranks in cells) + "   faster: 1, 2")
-    for name in sys.argv[2:] or NAMES:
-        turns = [[measured(kind, name, ranks, turn) for kind, ranks in cells] for turn in range(ROUNDS)]
+    cells = [*((kind, ranks) for kind in ("torch", "prograd") for ranks in (1, 2)), ("zero", 2)]
+    heads = "".join(f"{f'{kind} x {ranks}':>14}" for kind, ranks in cells)
+    print(f"  {'ms of a step':24}{heads}   faster: 1, 2, 2 with --zero")
+    for name in sys.argv[1:] or NAMES:
+        asked = [cell for cell in cells if cell[0] != "zero" or "sgd" not in name]  # sgd has no states
+        turns = [[measured(kind, name, ranks, turn) for kind, ranks in asked] for turn in range(ROUNDS)]
         medians = [statistics.median(column) for column in zip(*turns, strict=True)]
-        one, two, ours, both = medians
+        one, two, ours, both, *cut = medians
         row = "".join(f"{value * 1e3:14.3f}" for value in medians)
-        print(f"  {name:24}{row}   {one / ours:.2f}, {two / both:.2f}", flush=True)
+        faster = ", ".join(f"{value:.2f}" for value in (one / ours, two / both, *(two / each for each in cut)))
+        print(f"  {name:24}{row}   {faster}", flush=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4 and sys.argv[1] in ("prograd", "torch"):
+    if len(sys.argv) == 4 and sys.argv[1] in ("prograd", "zero", "torch"):
         child(sys.argv[1], sys.argv[2], int(sys.argv[3]))
     else:
         main()

@@ -35,8 +35,8 @@ SCATTER: Final = "reduce_scatter"
 BUCKET_BYTES: Final = 4 << 20
 """Bytes of tensors that are sent as one; a longer message is no faster for each byte."""
 
-ALONE_BYTES: Final = 1 << 20
-"""Bytes of a tensor that is sent by itself."""
+ALONE_BYTES: Final = 1 << 18
+"""Bytes of a tensor that is sent by itself, which saves two copies of it for another message."""
 
 
 class Root(NamedTuple):

@@ -1,7 +1,7 @@
 """The sum of what all ranks have, in the order of the tree: MPI moves bytes, and this module adds.
 
 1. A rank has for each tensor the sums of its parts of the tree (`runtime.ranks.tree`).
-2. Below `SMALL_BYTES` everyone gets all parts of everyone, and adds them up.
+2. If a rank sends at most `SMALL_BYTES` so, everyone gets all parts of everyone, and adds them up.
 3. Else rank r gets the r-th part of the elements from everyone, adds these up, and sends the totals to everyone. A rank
    with one part sends 2 (n - 1) / n times the bytes of the tensors for n ranks, as a ring does.
 4. Several tensors are sent as one; for one tensor and one part nothing is copied.
@@ -20,8 +20,8 @@ from runtime.dtypes import Array
 from runtime.ranks.group import Group
 from runtime.ranks.tree import Range, middle_of, parts_of
 
-SMALL_BYTES: Final = 1 << 16
-"""Upper bound on the bytes of tensors that all ranks get from all ranks, because each message takes longer to start."""
+SMALL_BYTES: Final = 1 << 18
+"""Upper bound on the bytes of tensors that a rank sends to all others whole, because a second message takes longer."""
 
 
 class Layout(NamedTuple):
@@ -56,14 +56,15 @@ def layout_of(shards: int, rank: int, ranks: int, elements: int, itemsize: int) 
     """Return the layout of an exchange of `elements` elements, each of `itemsize` bytes."""
     parts = tuple(tuple(parts_of(shards, each, ranks)) for each in range(ranks))
     bounds = tuple(each * elements // ranks for each in range(ranks + 1))
-    return Layout(shards, rank, ranks, elements, elements * itemsize <= SMALL_BYTES, parts, bounds)
+    is_small = elements * itemsize * (ranks - 1) <= SMALL_BYTES
+    return Layout(shards, rank, ranks, elements, is_small, parts, bounds)
 
 
 def scratch_elements(layout: Layout, tensors: int) -> tuple[int, int, int]:
     """Return the elements of three scratch arrays: what is sent, what is received, the totals of all tensors."""
     mine = len(layout.parts[layout.rank])
     everyone = sum(map(len, layout.parts))
-    received = everyone * layout.elements if layout.is_small else (everyone - mine) * layout.own
+    received = (everyone - mine) * (layout.elements if layout.is_small else layout.own)
     sent = 0 if mine == tensors == 1 else mine * layout.elements
     return sent, received, 0 if tensors == 1 else layout.elements
 
@@ -92,10 +93,12 @@ def exchange(
 
 
 def _gather(group: Group, layout: Layout, sent: Array, received: Array, whole: Array) -> None:
-    group.all_gather(sent, received, [len(parts) * layout.elements for parts in layout.parts])
-    ranges = [part for parts in layout.parts for part in parts]
-    rows = received.reshape(-1, layout.elements)
-    _add_up(layout, {part: (row, True) for part, row in zip(ranges, rows, strict=True)}, whole)
+    mine = len(layout.parts[layout.rank])
+    own = sent[: mine * layout.elements]
+    rows, sources = _rows(layout, own, received, layout.elements)
+    others = [rank for rank in range(layout.ranks) if rank != layout.rank]
+    group.send_and_receive([(rank, own) for rank in others if mine], sources)
+    _add_up(layout, rows, whole)
 
 
 def scatter(group: Group, layout: Layout, parts: Sequence[Array], own: Array, scratch: Sequence[Array]) -> None:
@@ -125,19 +128,26 @@ def _scatter(group: Group, layout: Layout, sent: Array, received: Array, own: Ar
     bounds, me = layout.bounds, layout.rank
     mine = len(layout.parts[me])
     blocks = [sent[mine * first : mine * stop] for first, stop in pairwise(bounds)]
-    rows = {
-        part: (row, False) for part, row in zip(layout.parts[me], blocks[me].reshape(mine, layout.own), strict=True)
-    }
-    here, at = received.reshape(-1, layout.own), 0
-    sources: list[tuple[int, Array]] = []
-    for rank, parts in enumerate(layout.parts):
-        if rank != me and parts:
-            sources.append((rank, here[at : at + len(parts)]))
-            rows.update((part, (row, True)) for part, row in zip(parts, here[at:], strict=False))
-            at += len(parts)
+    rows, sources = _rows(layout, blocks[me], received, layout.own)
     others = [rank for rank in range(layout.ranks) if rank != me]
     group.send_and_receive([(rank, blocks[rank]) for rank in others if mine], sources)
     _add_up(layout, rows, own)
+
+
+def _rows(
+    layout: Layout, own: Array, received: Array, elements: int
+) -> tuple[dict[Range, tuple[Array, bool]], list[tuple[int, Array]]]:
+    """Return the elements of each part, as `_add_up` takes them, and the arrays that other ranks fill."""
+    mine = layout.parts[layout.rank]
+    rows = {part: (row, False) for part, row in zip(mine, own.reshape(len(mine), elements), strict=True)}
+    here, at = received.reshape(-1, elements), 0
+    sources: list[tuple[int, Array]] = []
+    for rank, parts in enumerate(layout.parts):
+        if rank != layout.rank and parts:
+            sources.append((rank, here[at : at + len(parts)]))
+            rows.update((part, (row, True)) for part, row in zip(parts, here[at:], strict=False))
+            at += len(parts)
+    return rows, sources
 
 
 def _packed(layout: Layout, parts: Sequence[Sequence[Array]], sent: Array, bounds: Sequence[int]) -> Array:

@@ -65,12 +65,13 @@ class Group:
 
     def send_and_receive(self, sent: Sequence[tuple[int, Array]], received: Sequence[tuple[int, Array]]) -> None:
         """Send arrays to ranks, and fill arrays with those that ranks send, all at once."""
-
-        def begin() -> Any:
-            requests = [self._comm.Irecv(array, rank) for rank, array in received]
-            return requests + [self._comm.Isend(array, rank) for rank, array in sent]
-
-        self._finish(begin, self._mpi.Request.Testall)
+        comm = self._comm
+        try:
+            requests = [comm.Irecv(array, rank) for rank, array in received]
+            requests += [comm.Isend(array, rank) for rank, array in sent]
+            self._wait(self._mpi.Request.Testall, requests)
+        except self._mpi.Exception as error:
+            raise _lost(error) from None
 
     def all_gather(self, own: Array | None, out: Array, counts: Sequence[int]) -> None:
         """Fill `out` with the elements of all ranks, one rank after another; None if `own` are there already."""
@@ -119,23 +120,27 @@ class Group:
         self._mpi.Finalize()
         timer.cancel()
 
-    def _finish(self, begin: Callable[[], Any], test: Callable[[Any], bool] | None = None) -> None:
+    def _finish(self, begin: Callable[[], Any]) -> None:
         """Begin a call and wait for its end; raise ProcessLost if other ranks do not answer or are gone."""
-        start = perf_counter()
         try:
-            request = begin()
-            is_done = test or self._mpi.Request.Test
-            tests = 0
-            while not is_done(request):
-                tests += 1
-                if tests < EAGER_TESTS:
-                    continue
-                waited = perf_counter() - start
-                if waited < YIELDING_SECONDS:
-                    os.sched_yield()
-                    continue
-                time.sleep(NAP)
-                if waited > self.timeout:
-                    raise ProcessLost(f"the other processes gave no answer for {self.timeout:g} seconds")
+            self._wait(self._mpi.Request.Test, begin())
         except self._mpi.Exception as error:
-            raise ProcessLost(f"another process was lost: {error.Get_error_string()}") from None
+            raise _lost(error) from None
+
+    def _wait(self, is_done: Callable[[Any], bool], request: Any) -> None:
+        for _ in range(EAGER_TESTS):
+            if is_done(request):
+                return
+        start = perf_counter()
+        while not is_done(request):
+            waited = perf_counter() - start
+            if waited < YIELDING_SECONDS:
+                os.sched_yield()
+                continue
+            time.sleep(NAP)
+            if waited > self.timeout:
+                raise ProcessLost(f"the other processes gave no answer for {self.timeout:g} seconds")
+
+
+def _lost(error: Any) -> ProcessLost:
+    return ProcessLost(f"another process was lost: {error.Get_error_string()}")
