@@ -211,6 +211,9 @@ def _import_onnx(verbs: Any) -> None:
     add_lora(verb)
     verb.add_argument("--tie", action="store_true", help="make matrices that are copies of others one parameter again")
     verb.add_argument("--untie", action="store_true", help="give each node its own copy of a weight that several read")
+    verb.add_argument(
+        "--fake-quantize", action="store_true", help="round as a quantised file does, and let gradients pass"
+    )
     verb.add_argument("--names", action="store_true", help="print a row for each weight: name, shape, trained, why")
     verb.add_argument("--batch", type=positive, metavar="N", help="the size of the first axis of the first input")
     _add_bind(verb, "the size of a symbol in the written program; 1 unless given")

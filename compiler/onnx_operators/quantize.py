@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from compiler.errors import CompileError
-from compiler.frontends.arranged import arranged, plain
+from compiler.frontends.arranged import Arranged, arranged, plain
 from compiler.frontends.onnx.constants import CARRIED
 from compiler.frontends.onnx.dtypes import dtype_name
 from compiler.frontends.onnx.node import Mapping, Node, cast, cast_to, on_plain
@@ -46,9 +46,35 @@ def _quantize(node: Node, x: Value, scale: Value, zero: Value | None = None) -> 
     given = node.attribute("output_dtype", 0)
     dtype = node.dtypes[2] if zero is not None else dtype_name(node.walk.onnx, given) if given else "uint8"
     least, most = _limits(dtype)
-    y = ops.round(cast(x, "float32") / cast(_along(node, scale, x), "float32"))
-    y = y if zero is None else y + cast(_along(node, zero, x), "float32")
+    y = cast(x, "float32") / cast(_along(node, scale, x), "float32")
+    shift = None if zero is None else cast(_along(node, zero, x), "float32")
+    if node.walk.fake_quantize:
+        node.walk.dtypes[node.outputs[0]] = "float32"  # integers have no gradient
+        return _passed(y, shift, least, most)
+    y = ops.round(y) if shift is None else ops.round(y) + shift
     return cast(ops.clip(y, least, most), CARRIED[dtype or "uint8"])
+
+
+def _passed(y: Value, shift: Value | None, least: float, most: float) -> Value:
+    """Return rounded and clipped numbers, whose gradient is that of the clipped ones. Bengio et al., 2013.
+
+    The sum with the difference is exact: a number and its neighbouring integer differ by a multiple of its last digit.
+    """
+    whole = ops.round(y) if shift is None else ops.round(y) + shift
+    open_ = ops.clip(y if shift is None else y + shift, least, most)
+    return open_ + ops.stop_gradient(ops.clip(whole, least, most) - open_)
+
+
+def rounded_weight(node: Node, w: Arranged) -> Arranged:
+    """Return a weight rounded to the numbers of its file; one of 32 bits as it is, whose roundings are too fine."""
+    dtype = node.dtypes[0]
+    if dtype not in LIMITS:
+        return w
+    value, scale, zero = plain(w), node.value(1), node.optional_value(2)
+    scale = _along(node, cast(scale, value.dtype), value)
+    shift = None if zero is None else _along(node, cast(zero, value.dtype), value)
+    whole = _passed(value / scale, shift, *LIMITS[dtype])
+    return arranged((whole if shift is None else whole - shift) * scale)
 
 
 def _dequantize(node: Node, x: Value, scale: Value, zero: Value | None = None) -> Value:
@@ -58,9 +84,13 @@ def _dequantize(node: Node, x: Value, scale: Value, zero: Value | None = None) -
 
 
 def _dynamic(node: Node, x: Value) -> tuple[Value, Value, Value]:
-    least, most = ops.minimum(ops.min(x), 0.0), ops.maximum(ops.max(x), 0.0)
+    kept = ops.stop_gradient(x)  # the limits follow x without a gradient
+    least, most = ops.minimum(ops.min(kept), 0.0), ops.maximum(ops.max(kept), 0.0)
     scale = (most - least) / 255.0
     zero = ops.clip(ops.round(-least / scale), 0.0, 255.0)
+    if node.walk.fake_quantize:
+        node.walk.dtypes[node.outputs[0]] = "float32"
+        return _passed(x / scale, zero, 0.0, 255.0), scale, cast(zero, "uint8")
     return cast(ops.clip(ops.round(x / scale) + zero, 0.0, 255.0), "uint8"), scale, cast(zero, "uint8")
 
 

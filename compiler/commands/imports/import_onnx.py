@@ -40,7 +40,14 @@ def import_onnx(options: argparse.Namespace) -> int | None:
         put(str(table))
         return 1 if table.rows else None
     program = from_onnx(
-        options.source, inputs, dims=dims, constants=constants, rows=rows, tie=options.tie, untie=options.untie
+        options.source,
+        inputs,
+        dims=dims,
+        constants=constants,
+        rows=rows,
+        tie=options.tie,
+        untie=options.untie,
+        fake_quantize=options.fake_quantize,
     )
     add_adapters(program, options.lora)
     _append_training(program, options)

@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 
 from compiler.build.program import Program
 from compiler.errors import CompileError
-from compiler.frontends.onnx import ties
+from compiler.frontends.onnx import quantised, ties
 from compiler.frontends.onnx.import_graph import Import
 from compiler.frontends.onnx.reading import Tensors, checked, package, read
 from compiler.frontends.report import Table, told
@@ -34,6 +34,7 @@ def from_onnx(
     seed: int = 0,
     tie: bool = False,
     untie: bool = False,
+    fake_quantize: bool = False,
     explain: Literal[False] = False,
 ) -> Program: ...
 
@@ -50,6 +51,7 @@ def from_onnx(
     seed: int = 0,
     tie: bool = False,
     untie: bool = False,
+    fake_quantize: bool = False,
     explain: Literal[True],
 ) -> Table: ...
 
@@ -65,6 +67,7 @@ def from_onnx(
     seed: int = 0,
     tie: bool = False,
     untie: bool = False,
+    fake_quantize: bool = False,
     explain: bool = False,
 ) -> Program | Table:
     """Return a program that computes what an ONNX file computes, with its weights as initial values.
@@ -85,6 +88,9 @@ def from_onnx(
         seed: seed of the program.
         tie: make matrices that are copies of others, or transposed copies, one parameter again.
         untie: give each node its own copy of a weight that several read, as before an exporter merged equal ones.
+        fake_quantize: round weights and activations of quantised files as the file does, and let gradients pass these
+            roundings unchanged, within the limits of the dtype; without it, stored weights are floats, and a rounding
+            of activations has no gradient.
         explain: return the table of what cannot be imported, and no program.
 
     Raises CompileError for a file that is not well formed, or with operators that prograd lacks: all of them at once.
@@ -98,7 +104,7 @@ def from_onnx(
     else:
         raise CompileError(f"from_onnx: {source!r} is neither a path nor an onnx.ModelProto")
     tensors = Tensors(path, folder)
-    if tie or untie:
+    if tie or untie or quantised.is_quantised(model.graph):
         edited = onnx.ModelProto()
         edited.CopyFrom(model)
         model = edited
@@ -106,9 +112,10 @@ def from_onnx(
         ties.untie(model.graph)
     if tie:
         ties.tie(onnx, model.graph, tensors)
+    quantised.in_floats(onnx, model.graph, tensors)
     title = name or re.sub(r"\W", "_", Path(path).stem if folder is not None else model.graph.name) or "model"
     program = Program(title, seed=seed)
-    imported = Import(program, model, tensors, inputs or {}, dims or {}, constants or {}, rows or {})
+    imported = Import(program, model, tensors, inputs or {}, dims or {}, constants or {}, rows or {}, fake_quantize)
     results = imported.outputs()
     if explain:
         return Table(imported.problems)

@@ -55,6 +55,7 @@ class Import:
         sizes: Mapping[str, int],
         constants: Mapping[str, Any],
         rows: Mapping[str, int],
+        fake_quantize: bool = False,
     ) -> None:
         self.program, self.model, self.tensors = program, model, tensors
         self.graph, self.constants, self.asked, self.dims = model.graph, constants, inputs, sizes
@@ -85,7 +86,7 @@ class Import:
             self._parameter,
             self.roles.parameters,
         )
-        self.walk.rows = rows
+        self.walk.rows, self.walk.fake_quantize = rows, fake_quantize
         self._require_results(rows)
         self.walk.is_state = lambda x: x.value.name in self.states
 
@@ -262,10 +263,10 @@ class Import:
             )
         quantised = sum(node.op_type == "DequantizeLinear" for node in self.graph.node)
         if quantised:
-            self.notes.append(
-                f"{quantised} quantised tensors are read as floats; the rounding of QuantizeLinear has no gradient, so "
-                "parameters before it are not trained"
-            )
+            how = "the rounding of QuantizeLinear has no gradient, so parameters before it are not trained, except by --fake-quantize"
+            if self.walk.fake_quantize:
+                how = "they are rounded as the file does, and gradients pass the roundings unchanged"
+            self.notes.append(f"{quantised} quantised tensors are read as floats; {how}")
         self._notice_copies(cure)
 
     def _notice_copies(self, cure: str) -> None:

@@ -24,12 +24,16 @@ from compiler.frontends.onnx.places import line_of
 from compiler.frontends.onnx.reading import Tensors, package
 from compiler.frontends.report import Problem
 from compiler.onnx_operators import IMPORTS
+from compiler.onnx_operators.quantize import rounded_weight
 from prograd_proto import ProgramError
 from registry import Block, Value, ops
 
 RANDOM: Final = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli",
                  "Dropout"}  # fmt: skip
 """Operators that draw, so they are no constants."""
+
+EVALUATED_SINCE: Final = {"DequantizeLinear": 19, "QuantizeLinear": 19}
+"""First opsets that ONNX's evaluator has of operators whose meaning is older."""
 
 MAX_CONSTANT_BYTES: Final = 2**28
 """Largest constant that is computed while importing."""
@@ -49,6 +53,7 @@ class Walk:
         dtypes: by name, the dtype of the model.
         problems: the nodes that could not be imported.
         rows: by name of a result, the bound of its rows if their number is data.
+        fake_quantize: True if gradients pass the roundings of quantised tensors.
         counted: by name of such a result, the number of its rows.
     """
 
@@ -68,6 +73,7 @@ class Walk:
         self.dtypes: dict[str, str] = {}
         self.problems: list[Problem] = []
         self.rows: Mapping[str, int] = {}
+        self.fake_quantize = False
         self.counted: dict[str, Value] = {}
         self.updates: list[tuple[Arranged, Arranged]] = []
         self.onnx = package()
@@ -156,7 +162,7 @@ class Walk:
         if is_known and not graphs and node.op_type not in RANDOM and not self._is_sequence(node):
             known = self._computed(node, domain, operands)
             if known is not None:
-                return self._with_parameters(node, known)
+                return self._with_parameters(node, known, lambda: self._called(node, domain, operands))
         self._infer(node, domain, operands)
         mapping = IMPORTS.get(operator)
         if mapping is None:
@@ -169,12 +175,15 @@ class Walk:
     def _is_sequence(self, node: Any) -> bool:
         return "Sequence" in node.op_type or node.op_type.startswith("Optional")
 
-    def _with_parameters(self, node: Any, known: Sequence[Any]) -> list[Any]:
-        """Return constants, and those that reach a weight slot as parameters."""
-        return [
+    def _with_parameters(self, node: Any, known: Sequence[Any], called: Callable[[], Node]) -> list[Any]:
+        """Return constants, and those that reach a weight slot as parameters, rounded if that is asked for."""
+        made = [
             self.parameter(name, value.array()) if name in self.parameters else value
             for name, value in zip(node.output, known, strict=False)
         ]
+        if self.fake_quantize and node.op_type == "DequantizeLinear" and isinstance(made[0], Arranged):
+            return [rounded_weight(called(), made[0])]
+        return made
 
     def _called(self, node: Any, domain: str, operands: list[Any]) -> Node:
         attributes = {attribute.name: self._attribute(attribute) for attribute in node.attribute}
@@ -223,7 +232,8 @@ class Walk:
             inputs = [helper.make_empty_tensor_value_info(name) for name in dict.fromkeys(names)]
             outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
             graph = helper.make_graph([node], "constant", inputs, outputs)
-            imports = [helper.make_opsetid(d, v) for d, v in self.versions.items()]
+            least = EVALUATED_SINCE.get(node.op_type, 1)
+            imports = [helper.make_opsetid(d, v if d else max(v, least)) for d, v in self.versions.items()]
             model = helper.make_model(graph, opset_imports=imports)
             try:
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
