@@ -263,7 +263,10 @@ class Import:
             )
         quantised = sum(node.op_type == "DequantizeLinear" for node in self.graph.node)
         if quantised:
-            how = "the rounding of QuantizeLinear has no gradient, so parameters before it are not trained, except by --fake-quantize"
+            how = (
+                "the rounding of QuantizeLinear has no gradient, so parameters before it are not trained, except by "
+                "--fake-quantize"
+            )
             if self.walk.fake_quantize:
                 how = "they are rounded as the file does, and gradients pass the roundings unchanged"
             self.notes.append(f"{quantised} quantised tensors are read as floats; {how}")
