@@ -33,6 +33,7 @@ def from_torch(
     layout: Layout = "torch",
     loss: Any = None,
     optimizer: Any = None,
+    scheduler: Any = None,
     name: str | None = None,
     seed: int = 0,
     explain: Literal[False] = False,
@@ -49,6 +50,7 @@ def from_torch(
     layout: Layout = "torch",
     loss: Any = None,
     optimizer: Any = None,
+    scheduler: Any = None,
     name: str | None = None,
     seed: int = 0,
     explain: Literal[True],
@@ -64,6 +66,7 @@ def from_torch(
     layout: Layout = "torch",
     loss: Any = None,
     optimizer: Any = None,
+    scheduler: Any = None,
     name: str | None = None,
     seed: int = 0,
     explain: bool = False,
@@ -84,6 +87,7 @@ def from_torch(
         layout: "prograd" takes images, of 4 or 5 axes, with channels last, and returns them so; "torch" as the module.
         loss: a loss of torch.nn, which compares the first result with a new input `target`.
         optimizer: an optimizer of torch.optim, which minimizes `loss`, or else the module's only scalar result.
+        scheduler: a scheduler of torch.optim.lr_scheduler for that optimizer, which is stepped after every step.
         name: name of the program, by default that of the module's class.
         seed: seed of the program.
         explain: return the table of what cannot be imported, and no program.
@@ -110,17 +114,25 @@ def from_torch(
         return Table(imported.problems)
     _require_complete(imported.problems)
     program.outputs_of_module = list(results)
-    _append_training(program, imported, results, owner, loss, optimizer)
+    _append_training(program, imported, results, owner, loss, optimizer, scheduler)
     return program
 
 
 def _append_training(
-    program: Program, imported: Import, results: Mapping[str, Value], module: Any, loss: Any, optimizer: Any
+    program: Program,
+    imported: Import,
+    results: Mapping[str, Value],
+    module: Any,
+    loss: Any,
+    optimizer: Any,
+    scheduler: Any,
 ) -> None:
     scalars = [name for name, value in results.items() if value.rank == 0 and value.dtype.startswith("float")]
     wide = {name: value for name, value in results.items() if name not in scalars}
     if wide:
         program.outputs(**wide)
+    if scheduler is not None and optimizer is None:
+        raise CompileError("from_torch: scheduler= changes the rate of optimizer=; give both")
     number: Value | None = results[scalars[0]] if len(scalars) == 1 else None
     if loss is not None:
         first = next(iter(results))
@@ -133,7 +145,7 @@ def _append_training(
         raise CompileError(
             f"from_torch: optimizer= needs a loss; the module has {len(scalars)} scalar results, so give loss="
         )
-    minimize_by(program, number, optimizer, imported.states_of(module))
+    minimize_by(program, number, optimizer, imported.states_of(module), scheduler)
 
 
 def _require_complete(problems: list[Problem]) -> None:

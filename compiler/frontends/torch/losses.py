@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -30,8 +31,11 @@ def append_loss(program: Program, loss: Any, x: Arranged, weights: Callable[[str
     Raises CompileError for another module, or a reduction to anything but a number.
     """
     name = type(loss).__name__
+    if name in ELSEWHERE:
+        raise CompileError(f"loss={name} {ELSEWHERE[name]}")
     if name not in LOSSES:
-        raise CompileError(f"loss={loss!r} is none of {', '.join(LOSSES)}; build it from program['output'] with ops")
+        known = ", ".join(LOSSES)
+        raise CompileError(f"loss={loss!r} is none of {known}; call it inside the module, or build it with ops")
     if getattr(loss, "reduction", "mean") not in ("mean", "sum", "batchmean"):
         raise CompileError(f"loss={loss!r} is no number; use reduction='mean' or 'sum'")
     given = {
@@ -83,6 +87,70 @@ def _divergence(program: Program, loss: Any, x: Arranged, given: dict[str, Value
     return ops.kl_divergence(values, target, logarithmic=loss.log_target, reduction=reduction)
 
 
+def _of_elements(function: Callable[[Value, Value, Any], Value]) -> Callable[..., Value]:
+    """Return a loss that is the mean or sum of a function of each element of the result and the target."""
+
+    def appended(program: Program, loss: Any, x: Arranged, given: dict[str, Value]) -> Value:
+        values = plain(x)
+        target = program.input(TARGET, values.dtype, values.shape)
+        return _reduced(function(values, target, loss), loss)
+
+    return appended
+
+
+def _reduced(rows: Value, loss: Any) -> Value:
+    return ops.sum(rows) if loss.reduction == "sum" else ops.mean(rows)
+
+
+def _poisson(x: Value, target: Value, loss: Any) -> Value:
+    """Return the negative log likelihood of counts; `full` adds Stirling's formula of log(target!) above 1."""
+    made = ops.exp(x) - target * x if loss.log_input else x - target * ops.log(x + loss.eps)
+    if not loss.full:
+        return made
+    large = ops.where(target > 1.0, target, 1.0)
+    factorial = large * ops.log(large) - large + 0.5 * ops.log(2.0 * math.pi * large)
+    return made + ops.where(target > 1.0, factorial, 0.0)
+
+
+def _many_labels(program: Program, loss: Any, x: Arranged, given: dict[str, Value]) -> Value:
+    """Return the mean over classes, the last axis, of binary cross entropies of logits."""
+    values = plain(x)
+    target = program.input(TARGET, values.dtype, values.shape)
+    each = ops.softplus(values) - target * values
+    each = each * given["weight"] if given else each
+    return _reduced(ops.mean(each, axis=(-1,)), loss)
+
+
+def _margins(program: Program, loss: Any, x: Arranged, given: dict[str, Value]) -> Value:
+    """Return the mean over classes of max(0, margin - right + other) ** p; the right class counts nothing."""
+    values = plain(x)
+    labels = program.input(TARGET, "int64", values.shape[:-1])
+    is_right = ops.equal(ops.one_hot(labels, depth=x.shape[-1].number), 1)
+    right = ops.sum(ops.where(is_right, values, 0.0), axis=(-1,), keepdims=True)
+    above = ops.relu(loss.margin - right + values)
+    above = above if loss.p == 1 else ops.square(above)
+    if given:
+        above = above * ops.unsqueeze(ops.gather(given["weight"], labels, axis=0), axis=(-1,))
+    return _reduced(ops.mean(ops.where(is_right, 0.0, above), axis=(-1,)), loss)
+
+
+def _soft_margin(x: Value, target: Value, loss: Any) -> Value:
+    return ops.softplus(-target * x)
+
+
+ELSEWHERE: Final = {
+    **dict.fromkeys(
+        ("CosineEmbeddingLoss", "MarginRankingLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
+         "LinearCrossEntropyLoss"),
+        "compares several tensors; call it inside the module, whose result is then the loss",
+    ),
+    "GaussianNLLLoss": "compares results with a target and variances; build it from the results with ops",
+    "CTCLoss": "needs lengths of rows; build it from program['output'] with ops.ctc_loss",
+    "AdaptiveLogSoftmaxWithLoss": "has weights of its own and picks rows by data; use torch.nn.CrossEntropyLoss",
+    "MultiLabelMarginLoss": "has labels of unequal number in a row; use torch.nn.MultiLabelSoftMarginLoss",
+}  # fmt: skip
+"""By class of torch.nn, why a loss does not compare one result with one target, and what to do."""
+
 LOSSES: Final[dict[str, Callable[..., Value]]] = {
     "CrossEntropyLoss": _labels,
     "NLLLoss": _log_labels,
@@ -93,5 +161,10 @@ LOSSES: Final[dict[str, Callable[..., Value]]] = {
     "BCELoss": _like_result(ops.binary_cross_entropy),
     "BCEWithLogitsLoss": _with_logits,
     "KLDivLoss": _divergence,
+    "PoissonNLLLoss": _of_elements(_poisson),
+    "SoftMarginLoss": _of_elements(_soft_margin),
+    "HingeEmbeddingLoss": _like_result(ops.hinge_embedding, margin="margin"),
+    "MultiLabelSoftMarginLoss": _many_labels,
+    "MultiMarginLoss": _margins,
 }
 """By class of torch.nn, the function that appends its ops."""

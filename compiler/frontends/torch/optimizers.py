@@ -10,13 +10,15 @@ from typing import Any, Final
 
 from compiler.build.program import Program
 from compiler.errors import CompileError
+from compiler.frontends.torch.schedulers import schedule_of
 from compiler.train import optimizers
 from compiler.train.backward import reached_by_gradient
 from compiler.train.optimizers import Optimizer
+from compiler.train.schedules import Rate
 from registry import Value
 
 
-def minimize_by(program: Program, loss: Value, optimizer: Any, names: Mapping[int, str]) -> None:
+def minimize_by(program: Program, loss: Value, optimizer: Any, names: Mapping[int, str], scheduler: Any = None) -> None:
     """Append the updates of an optimizer of torch.optim.
 
     Args:
@@ -24,10 +26,17 @@ def minimize_by(program: Program, loss: Value, optimizer: Any, names: Mapping[in
         loss: the number to minimize.
         optimizer: its groups keep their rates, decays and further numbers; its state does not come along.
         names: the states by the ids of the parameters.
+        scheduler: a scheduler of the optimizer, which gives the rates of its groups.
 
-    Raises CompileError for an optimizer that prograd has not, or a parameter that is none of the module's.
+    Raises CompileError for an optimizer or a scheduler that prograd has not, a scheduler of another optimizer, or a
+    parameter that is none of the module's.
     """
-    made = [(group, _optimizer(optimizer, group)) for group in optimizer.param_groups]
+    if scheduler is not None and getattr(scheduler, "optimizer", optimizer) is not optimizer:
+        raise CompileError("scheduler: it changes the rates of another optimizer than optimizer=")
+    made = [
+        (group, _optimizer(optimizer, group, float(group["lr"]) if scheduler is None else schedule_of(scheduler, i)))
+        for i, group in enumerate(optimizer.param_groups)
+    ]
     members: list[tuple[list[Value], Optimizer]] = []
     for group, own in made:
         for parameter in group["params"]:
@@ -43,17 +52,19 @@ def minimize_by(program: Program, loss: Value, optimizer: Any, names: Mapping[in
     program.minimize(loss, members[0][1], everything, groups=members[1:])
 
 
-def _optimizer(optimizer: Any, group: Mapping[str, Any]) -> Optimizer:
+def _optimizer(optimizer: Any, group: Mapping[str, Any], rate: Rate) -> Optimizer:
     name = type(optimizer).__name__
+    if name in ELSEWHERE:
+        raise CompileError(f"optimizer={name} {ELSEWHERE[name]}")
     if name not in OPTIMIZERS:
         raise CompileError(f"optimizer={name} is none of {', '.join(OPTIMIZERS)}; use program.minimize")
     refused = [word for word in ("maximize", "dampening") if group.get(word)]
     if refused:
         raise CompileError(f"optimizer: {name} with {refused[0]}={group[refused[0]]} is not imported")
-    return OPTIMIZERS[name](group, rate=float(group["lr"]), decay=float(group.get("weight_decay", 0.0)))
+    return OPTIMIZERS[name](group, rate=rate, decay=float(group.get("weight_decay", 0.0)))
 
 
-def _sgd(group: Mapping[str, Any], **both: float) -> Optimizer:
+def _sgd(group: Mapping[str, Any], **both: Any) -> Optimizer:
     if not group["momentum"]:
         return optimizers.sgd(both["rate"], decay=both["decay"])
     return optimizers.momentum(
@@ -101,6 +112,12 @@ def _adagrad(group: Mapping[str, Any], **both: Any) -> Optimizer:
 def _adadelta(group: Mapping[str, Any], **both: Any) -> Optimizer:
     return optimizers.adadelta(rho=group["rho"], epsilon=group["eps"], **both)
 
+
+ELSEWHERE: Final = {
+    "LBFGS": "computes the loss several times in a step, which no step of a program does; use AdamW",
+    "SparseAdam": "updates rows of sparse gradients, and gradients of a program are dense; use Adam",
+}
+"""By class of torch.optim, why an optimizer has no counterpart, and which one to use."""
 
 OPTIMIZERS: Final[dict[str, Callable[..., Optimizer]]] = {
     "SGD": _sgd,

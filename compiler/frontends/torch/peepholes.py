@@ -21,8 +21,11 @@ from compiler.frontends.torch.operators.call import Call
 from compiler.frontends.torch.operators.random import drawn
 from registry import ops
 
+MAX_DIFFERENCES: Final = {"float64": 1e-15}
+"""By dtype, the relative difference of a written number, such as 0.79788456, from that of the formula."""
+
 MAX_DIFFERENCE: Final = 1e-5
-"""Relative difference of a written number, such as 0.79788, from that of the formula."""
+"""The relative difference for the other dtypes."""
 
 
 def folded(node: Any, values: Mapping[str, Any], call: Call) -> Arranged | None:
@@ -31,7 +34,9 @@ def folded(node: Any, values: Mapping[str, Any], call: Call) -> Arranged | None:
         chance = _number_of_draw(node.args[0])
         return None if chance is None else drawn(call, chance)
     if _named(node, "mul"):
-        found = _gelu(*node.args[:2]) or _gelu(*node.args[1::-1])
+        most = MAX_DIFFERENCES.get(call.dtype, MAX_DIFFERENCE)
+        a, b = node.args[:2]
+        found = _gelu(a, b, most) or _gelu(b, a, most)
         x, approximate = (values.get(found[0].name), found[1]) if found else (None, "")
         if isinstance(x, Arranged):
             return pointwise(lambda v: ops.gelu(v, approximate=approximate), x)
@@ -49,45 +54,45 @@ def _number_of_draw(node: Any) -> float | None:
     return chance if is_draw else None
 
 
-def _gelu(half: Any, gate: Any) -> tuple[Any, str] | None:
+def _gelu(half: Any, gate: Any, most: float) -> tuple[Any, str] | None:
     """Return x and the approximation of 0.5 * x times 1 + a function; None if the operands are others."""
-    x, inside = _without(half, "mul", 0.5), _without(gate, "add", 1.0)
+    x, inside = _without(half, "mul", 0.5, most), _without(gate, "add", 1.0, most)
     if x is None or inside is None:
         return None
-    if _named(inside, "erf") and _is_over_root(inside.args[0], x):
+    if _named(inside, "erf") and _is_over_root(inside.args[0], x, most):
         return x, "none"
-    return (x, "tanh") if _named(inside, "tanh") and _is_cubic(inside.args[0], x) else None
+    return (x, "tanh") if _named(inside, "tanh") and _is_cubic(inside.args[0], x, most) else None
 
 
-def _is_over_root(node: Any, x: Any) -> bool:
+def _is_over_root(node: Any, x: Any, most: float) -> bool:
     """Return True for x / sqrt(2)."""
-    return _without(node, "mul", math.sqrt(0.5)) is x or (
-        _named(node, "div") and node.args[0] is x and _is_near(node.args[1], math.sqrt(2.0))
+    return _without(node, "mul", math.sqrt(0.5), most) is x or (
+        _named(node, "div") and node.args[0] is x and _is_near(node.args[1], math.sqrt(2.0), most)
     )
 
 
-def _is_cubic(node: Any, x: Any) -> bool:
+def _is_cubic(node: Any, x: Any, most: float) -> bool:
     """Return True for sqrt(2 / pi) * (x + 0.044715 * x ** 3), and for its form with x before the bracket."""
     root = math.sqrt(2.0 / math.pi)
-    total = _without(node, "mul", root)
+    total = _without(node, "mul", root, most)
     if _named(total, "add") and x in total.args[:2]:
         [*others] = [part for part in total.args[:2] if part is not x]
-        cube = _without(others[0], "mul", 0.044715) if others else None
+        cube = _without(others[0], "mul", 0.044715, most) if others else None
         return _named(cube, "pow") and [*cube.args[:2]] == [x, 3]  # pyright: ignore[reportOptionalMemberAccess]: a node
     for scaled, bracket in (node.args[:2], node.args[1::-1]) if _named(node, "mul") else ():
-        square = _without(bracket, "add", 1.0)
-        if _without(scaled, "mul", root) is x and _named(square, "mul") and x in square.args[:2]:
+        square = _without(bracket, "add", 1.0, most)
+        if _without(scaled, "mul", root, most) is x and _named(square, "mul") and x in square.args[:2]:
             first = square.args[0] if square.args[1] is x else square.args[1]
-            return _without(first, "mul", 0.044715) is x
+            return _without(first, "mul", 0.044715, most) is x
     return False
 
 
-def _without(node: Any, name: str, number: float) -> Any:
+def _without(node: Any, name: str, number: float, most: float) -> Any:
     """Return the other operand of a sum or product with a number; None if the node is no such one."""
     if not _named(node, name):
         return None
     a, b = node.args[:2]
-    return a if _is_near(b, number) else b if _is_near(a, number) else None
+    return a if _is_near(b, number, most) else b if _is_near(a, number, most) else None
 
 
 def _named(node: Any, name: str) -> bool:
@@ -96,5 +101,5 @@ def _named(node: Any, name: str) -> bool:
     return called[:2] == ["aten", name] and not node.kwargs
 
 
-def _is_near(x: Any, number: float) -> bool:
-    return isinstance(x, int | float) and abs(x - number) <= MAX_DIFFERENCE * number
+def _is_near(x: Any, number: float, most: float) -> bool:
+    return isinstance(x, int | float) and abs(x - number) <= most * number

@@ -174,6 +174,13 @@ def _vector_norm(
     return reduced(lambda v, axes: ops.norm(v, ord=float(ord), axis=axes, keepdims=True), x, dims, keepdim)
 
 
+def _pair_distance(
+    call: Call, x: Arranged, y: Arranged, p: float = 2.0, epsilon: float = 1e-6, keepdim: bool = False
+) -> Arranged:
+    """Return the norms of the differences of rows, to each element of which PyTorch adds epsilon."""
+    return _vector_norm(call, pointwise(lambda a, b: a - b + epsilon, x, y), p, [-1], keepdim)
+
+
 def _weight_norm(call: Call, v: Arranged, g: Arranged, dim: int = 0) -> Arranged:
     others = [i for i in range(v.rank) if i != dim]
     length = reduced(lambda w, axes: ops.norm(w, axis=axes, keepdims=True), v, others, True)
@@ -202,5 +209,6 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.linalg_vector_norm.default": _vector_norm,
     "aten.norm.ScalarOpt_dim": _vector_norm,
     "aten.norm.Scalar": _vector_norm,
+    "aten.pairwise_distance.default": _pair_distance,
     "aten._weight_norm.default": _weight_norm,
 }
