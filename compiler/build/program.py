@@ -95,6 +95,7 @@ class Program(metaclass=Renaming):
         self.outputs_of_module: list[str] = []  # names of an imported module's results
         self.notes_of_import: list[str] = []  # what the exporter of an imported file did to its weights
         self.tensors_of_file: list[Any] = []  # weights of an imported file: name, shape, trained, reason
+        self.texts_of_model: dict[str, str] = {}  # what an imported model says of itself, by key
         self.locations = Locations()
         self._run_line = ""
         self._opened = Opened()
@@ -667,6 +668,7 @@ class Program(metaclass=Renaming):
             )
         )
         program.name, program.seed = self.name, self.seed
+        program.model.extend(pb.ModelText(key=key, text=text) for key, text in sorted(self.texts_of_model.items()))
         if self.data_desc is not None:
             program.data.CopyFrom(self.data_desc)
         if self.run_desc is not None:
@@ -687,6 +689,7 @@ class Program(metaclass=Renaming):
     def _restore(self, desc: pb.ProgramDesc) -> None:
         """Restore the builder's state from the program of a file."""
         self.locations.texts.extend(desc.locations)
+        self.texts_of_model.update((each.key, each.text) for each in desc.model)
         self._streams = count(next_stream(desc))
         self._states = StateTable(self.locations.here, self._streams)
         self.states = self._states.descs

@@ -44,9 +44,14 @@ def differences(a: pb.ProgramDesc, b: pb.ProgramDesc) -> list[Group]:
 def _program(a: pb.ProgramDesc, b: pb.ProgramDesc) -> Iterator[str]:
     for field in ("format_version", "producer", "name", "seed"):
         yield from changed(f"{field.replace('_', ' ')}:", getattr(a, field), getattr(b, field))
+    yield from by_key("text of the model", a.model, b.model, lambda t: name(t.key), _model_text)
     yield from by_key("operator", a.operators, b.operators, lambda o: name(o.type), _operator)
     yield from by_key("file", a.files, b.files, lambda f: name(f.path), _file)
     yield from changed("entries, in order:", *(", ".join(name(e.name) for e in p.entries) for p in (a, b)))
+
+
+def _model_text(a: pb.ModelText, b: pb.ModelText) -> Iterator[str]:
+    return changed(f"text of the model {name(a.key)}:", a.text, b.text)
 
 
 def _operator(a: pb.OperatorVersion, b: pb.OperatorVersion) -> Iterator[str]:

@@ -15,9 +15,9 @@ import numpy as np
 from compiler.build.compiled import compile_program
 from compiler.build.well_formed import well_formed
 from compiler.errors import CompileError
-from compiler.exporters.onnx.like import plain_name
 from compiler.frontends.onnx.dtypes import dtype_name
 from compiler.frontends.onnx.reading import package, read
+from compiler.frontends.onnx.texts import plain_name
 from compiler.gradcheck.feeds import seeded_feeds
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from compiler.compare.models import Model, OnnxModel, ProgramModel
-from compiler.exporters.onnx.like import plain_name
+from compiler.frontends.onnx.texts import plain_name
 
 
 class Difference(NamedTuple):

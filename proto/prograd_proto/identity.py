@@ -20,10 +20,10 @@ def program_sha256(program: pb.ProgramDesc) -> str:
     """Return the hash, in hexadecimal digits, of the computation of a program.
 
     The hash covers the canonical bytes without the parts that change no result: the producer, the user's locations, the
-    memory plans, and the default run. The program is not modified.
+    texts of an imported model, the memory plans, and the default run. The program is not modified.
     """
     bare = copy_of(program)
-    for field in ("producer", "locations", "run"):
+    for field in ("producer", "locations", "run", "model"):
         bare.ClearField(field)
     for entry in bare.entries:
         for binding in entry.bindings:

@@ -110,7 +110,7 @@ DIRECTION_MIN: Direction
 DIRECTION_MAX: Direction
 
 class ProgramDesc(_message.Message):
-    __slots__ = ("format_version", "producer", "name", "seed", "operators", "states", "blocks", "entries", "data", "run", "files", "locations", "complete")
+    __slots__ = ("format_version", "producer", "name", "seed", "operators", "states", "blocks", "entries", "data", "run", "files", "locations", "model", "complete")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -123,6 +123,7 @@ class ProgramDesc(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
     LOCATIONS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     producer: str
@@ -136,8 +137,17 @@ class ProgramDesc(_message.Message):
     run: RunDesc
     files: _containers.RepeatedCompositeFieldContainer[FileDesc]
     locations: _containers.RepeatedScalarFieldContainer[str]
+    model: _containers.RepeatedCompositeFieldContainer[ModelText]
     complete: bool
-    def __init__(self, format_version: _Optional[int] = ..., producer: _Optional[str] = ..., name: _Optional[str] = ..., seed: _Optional[int] = ..., operators: _Optional[_Iterable[_Union[OperatorVersion, _Mapping]]] = ..., states: _Optional[_Iterable[_Union[StateDesc, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[BlockDesc, _Mapping]]] = ..., entries: _Optional[_Iterable[_Union[EntryDesc, _Mapping]]] = ..., data: _Optional[_Union[DataDesc, _Mapping]] = ..., run: _Optional[_Union[RunDesc, _Mapping]] = ..., files: _Optional[_Iterable[_Union[FileDesc, _Mapping]]] = ..., locations: _Optional[_Iterable[str]] = ..., complete: bool = ...) -> None: ...
+    def __init__(self, format_version: _Optional[int] = ..., producer: _Optional[str] = ..., name: _Optional[str] = ..., seed: _Optional[int] = ..., operators: _Optional[_Iterable[_Union[OperatorVersion, _Mapping]]] = ..., states: _Optional[_Iterable[_Union[StateDesc, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[BlockDesc, _Mapping]]] = ..., entries: _Optional[_Iterable[_Union[EntryDesc, _Mapping]]] = ..., data: _Optional[_Union[DataDesc, _Mapping]] = ..., run: _Optional[_Union[RunDesc, _Mapping]] = ..., files: _Optional[_Iterable[_Union[FileDesc, _Mapping]]] = ..., locations: _Optional[_Iterable[str]] = ..., model: _Optional[_Iterable[_Union[ModelText, _Mapping]]] = ..., complete: bool = ...) -> None: ...
+
+class ModelText(_message.Message):
+    __slots__ = ("key", "text")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    text: str
+    def __init__(self, key: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
 
 class OperatorVersion(_message.Message):
     __slots__ = ("type", "version")

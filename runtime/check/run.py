@@ -33,7 +33,11 @@ def check_entries(program: pb.ProgramDesc) -> None:
 
 
 def check_files(program: pb.ProgramDesc) -> None:
-    """Raise ProgramError unless every file has a path inside the program's folder, a size and a hash."""
+    """Raise ProgramError unless every file has a path inside the program's folder, a size and a hash.
+
+    Texts of an imported model have keys that are good names and unique.
+    """
+    check_unique((each.key for each in program.model), "text of the model")
     check_unique((file.path for file in program.files), "file")
     for file in program.files:
         check_path(file.path)

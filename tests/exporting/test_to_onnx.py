@@ -16,6 +16,7 @@ onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx
 import prograd  # noqa: E402
 from compiler.__main__ import main  # noqa: E402
 from prograd import Program, adam, layers, ops, uniform  # noqa: E402
+from prograd_proto.identity import program_sha256  # noqa: E402
 from runtime.errors import DataError  # noqa: E402
 
 ENGINES = ("reference", "native")
@@ -254,8 +255,9 @@ def imported() -> Any:
 
 def test_an_imported_file_gives_its_names_its_layout_and_its_metadata_back():
     first = imported()
+    first.doc_string, first.producer_name = "classes of pictures", "tf2onnx"
     program = prograd.from_onnx(first)
-    second = prograd.to_onnx(program, like=first)
+    second = prograd.to_onnx(program)
     assert [value.name for value in (*second.graph.input, *second.graph.output)] == ["input:0", "out/logits:0"]
     assert second.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch size"
     weights = {tensor.name: tensor for tensor in second.graph.initializer}
@@ -263,12 +265,33 @@ def test_an_imported_file_gives_its_names_its_layout_and_its_metadata_back():
         wanted = onnx.numpy_helper.to_array(tensor)
         np.testing.assert_array_equal(onnx.numpy_helper.to_array(weights[tensor.name]), wanted)
     assert "Transpose" not in operators(second)
-    assert {each.key: each.value for each in second.metadata_props}["author"] == "me"
+    metadata = {each.key: each.value for each in second.metadata_props}
+    assert (metadata["author"], metadata["prograd.imported_from"]) == ("me", "tf2onnx")
+    assert (second.doc_string, second.graph.name) == ("classes of pictures", "net")
     onnx.checker.check_model(second, full_check=True)
     x = rows(32, 3, 16, 16)
     np.testing.assert_allclose(
         *(computed(model, {"input:0": x})["out/logits:0"] for model in (first, second)), rtol=1e-5, atol=1e-6
     )
+
+
+def test_texts_of_an_imported_file_survive_files_and_training_and_change_no_hash(tmp_path: Path):
+    first = imported()
+    first.doc_string = "classes of pictures"
+    program = prograd.from_onnx(first)
+    label = program.input("label", "int64", ("batch_size",))
+    program.minimize(prograd.ops.softmax_cross_entropy(program[program.outputs_of_module[0]], label), prograd.sgd(0.1))
+    compiled = program.compile(batch_size=8)
+    compiled.save(tmp_path / "tune.pb")
+    bare = prograd.Program.load(tmp_path / "tune.pb")
+    bare.texts_of_model.clear()
+    assert program_sha256(bare.compile(batch_size=8).desc) == program_sha256(compiled.desc)
+    run = prograd.load(tmp_path / "tune.pb")
+    run.step({"input_0": rows(8, 3, 16, 16), "label": np.zeros(8, np.int64)})
+    second = prograd.to_onnx(run)
+    assert [value.name for value in (*second.graph.input, *second.graph.output)] == ["input:0", "out/logits:0"]
+    assert second.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch size"
+    assert second.doc_string == "classes of pictures"
 
 
 def test_raw_columns_are_encoded_by_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

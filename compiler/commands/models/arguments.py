@@ -26,7 +26,7 @@ def add_export(verbs: Any) -> None:
     verb.add_argument("--entry", metavar="NAME", default="predict", help="the entry to write; default predict")
     verb.add_argument("--opset", type=positive, metavar="N", help="version of ONNX's operators; default 21")
     _add_sizes(verb, "--bind", "SYMBOL=SIZE", "fix the size of a symbol, as in batch=1")
-    verb.add_argument("--like", metavar="FILE", help="take names and metadata from the ONNX file that was imported")
+    verb.add_argument("--like", metavar="FILE", help="take names and metadata from this ONNX file")
     verb.add_argument("--raw", action="store_true", help="take raw columns of the table that rows were packed from")
     verb.add_argument("--view", action="store_true", help="write ops as they are, in a domain of our own")
     verb.add_argument("--external-data", action="store_true", help="write the weights to a file beside the model")

@@ -5,50 +5,44 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from compiler.exporters.onnx.finishing import rename
-
-
-def plain_name(name: str) -> str:
-    """Return a name as an import writes it."""
-    return re.sub(r"[^\w.]", "_", name).strip(".")
+from compiler.frontends.onnx.texts import texts_of_model
 
 
 def give_names(model: Any, like: Any) -> None:
-    """Give the inputs, results and dimensions of a model the names of another one, and its metadata to the model.
+    """Give the inputs, results and dimensions of a model the names of another one, and its metadata to the model."""
+    give_texts(model, texts_of_model(like))
 
-    A name stays where the other model has none that an import would have written like it, or where it is taken.
+
+def give_texts(model: Any, texts: Mapping[str, str]) -> None:
+    """Give a model the texts of the one that its program was imported from, and the names that the import replaced.
+
+    A name stays where it is taken. The first producer is in the metadata, as `prograd.imported_from`.
     """
-    renamed: dict[str, str] = {}
-    taken = {tensor.name for tensor in model.graph.initializer} | {n for node in model.graph.node for n in node.output}
-    for own, others in ((model.graph.input, like.graph.input), (model.graph.output, like.graph.output)):
-        names = {plain_name(other.name): other for other in others}
-        for value in own:
-            other = names.get(value.name)
-            if other is None:
-                continue
-            if other.name not in taken - {value.name}:
-                renamed[value.name] = value.name = other.name
-            _name_dimensions(value, other)
-    _rename_all(model, renamed)
+    _give_names(model, texts)
+    metadata = {key.removeprefix("metadata "): text for key, text in texts.items() if key.startswith("metadata ")}
+    if "producer" in texts:
+        metadata.setdefault("prograd.imported_from", texts["producer"])
     known = {each.key for each in model.metadata_props}
-    model.metadata_props.extend(each for each in like.metadata_props if each.key not in known)
-    model.doc_string, model.graph.name = like.doc_string, like.graph.name or model.graph.name
+    for key in sorted(metadata.keys() - known):
+        model.metadata_props.add(key=key, value=metadata[key])
+    model.doc_string, model.graph.name = texts.get("doc", ""), texts.get("graph", model.graph.name)
 
 
-def _rename_all(model: Any, renamed: Mapping[str, str]) -> None:
-    changed = {old: new for old, new in renamed.items() if old != new}
-    for node in model.graph.node if changed else ():
-        rename(node, changed)
-
-
-def _name_dimensions(value: Any, other: Any) -> None:
-    """Give unknown sizes the names that they have in the other file."""
-    dims, others = value.type.tensor_type.shape.dim, other.type.tensor_type.shape.dim
-    if len(dims) == len(others):
-        for dim, there in zip(dims, others, strict=True):
-            if dim.dim_param and there.dim_param:
-                dim.dim_param = there.dim_param
+def _give_names(model: Any, texts: Mapping[str, str]) -> None:
+    taken = {tensor.name for tensor in model.graph.initializer} | {n for node in model.graph.node for n in node.output}
+    taken |= {value.name for value in model.graph.input}
+    renamed: dict[str, str] = {}
+    for value in (*model.graph.input, *model.graph.output):
+        name = texts.get(f"name {value.name}", value.name)
+        if name not in taken:
+            renamed[value.name] = value.name = name
+            taken.add(name)
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_param = texts.get(f"dimension {dim.dim_param}", dim.dim_param)
+    for node in model.graph.node if renamed else ():
+        rename(node, renamed)

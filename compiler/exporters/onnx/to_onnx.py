@@ -14,7 +14,7 @@ from compiler.errors import CompileError
 from compiler.exporters.onnx.call import Export
 from compiler.exporters.onnx.finishing import finished
 from compiler.exporters.onnx.graph import Graph
-from compiler.exporters.onnx.like import give_names
+from compiler.exporters.onnx.like import give_names, give_texts
 from compiler.exporters.onnx.model import Model, known_opset
 from compiler.exporters.onnx.own_domain import own_domain_exports
 from compiler.exporters.onnx.raw_columns import RawColumns
@@ -62,8 +62,8 @@ def to_onnx(
         view: write every op as a node of the domain `prograd`, for viewers; of any entry, also one that trains.
         external: bytes of weights above which they are written to a file beside the model, 1.5 GiB unless given; 0 for
             all weights.
-        like: path or message of the ONNX file that the program was imported from: inputs, results and dimensions get
-            its names where an import had to write them otherwise, and the model gets its metadata.
+        like: path or message of an ONNX file whose names of inputs, results and dimensions, description and metadata
+            the model gets. Those of the file that a program was imported from need no `like`.
         raw: take raw columns of the table that rows were packed from, in place of the feeds that they are encoded as.
         force: replace a file that exists.
 
@@ -80,6 +80,8 @@ def to_onnx(
         _require_prediction(block, entry)
     exports = own_domain_exports() if view else EXPORTS
     model = _exported(onnx, number, program, block, arrays, exports, raw=raw)
+    if program.model:
+        give_texts(model, {each.key: each.text for each in program.model})
     if like is not None:
         give_names(model, like if isinstance(like, onnx.ModelProto) else read(like))
     if path is not None:

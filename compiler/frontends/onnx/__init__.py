@@ -3,6 +3,7 @@
 from_onnx     the function that users call
 reading       a file as a checked message, and its tensors, also in files beside it
 import_graph  a graph as a program: inputs, weights, results, notes about the exporter
+texts         what a file says of itself, kept for an export: descriptions, metadata, original names
 ties          weights that an exporter merged or copied, each with its own values or one again
 quantised     operators of quantised numbers, rewritten as those of floats
 weights       which tensors are parameters

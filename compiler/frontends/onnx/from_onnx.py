@@ -16,6 +16,7 @@ from compiler.errors import CompileError
 from compiler.frontends.onnx import quantised, ties
 from compiler.frontends.onnx.import_graph import Import
 from compiler.frontends.onnx.reading import Tensors, checked, package, read
+from compiler.frontends.onnx.texts import texts_of_model
 from compiler.frontends.report import Table, told
 
 Inputs = Mapping[str, Sequence[int | str]]
@@ -75,7 +76,8 @@ def from_onnx(
     Feeds and results have the names of the file, in which characters other than letters, digits and dots become
     underscores. `program["logits"]` is a result, and the entry `predict` has them all; `program.outputs_of_module`
     lists them. `program.notes_of_import` has sentences about what the exporter did to the weights, and
-    `program.tensors_of_file` a row for each weight: its name, its shape, whether it is trained, and why.
+    `program.tensors_of_file` a row for each weight: its name, its shape, whether it is trained, and why. The file's
+    description, metadata, producer and original names stay with the program, and an export writes them again.
 
     Args:
         source: the path of a file, or an onnx.ModelProto.
@@ -124,5 +126,6 @@ def from_onnx(
     program.outputs_of_module = list(results)
     program.notes_of_import = imported.notes
     program.tensors_of_file = imported.names
+    program.texts_of_model = texts_of_model(model)
     program.outputs(**results)
     return program

@@ -17,6 +17,7 @@ from compiler.frontends.arranged import Arranged, arranged, ordered, plain, tran
 from compiler.frontends.onnx.constants import CARRIED, Constant, Symbols, carried
 from compiler.frontends.onnx.node import MISSING
 from compiler.frontends.onnx.reading import Tensors
+from compiler.frontends.onnx.texts import plain_dimension, plain_name
 from compiler.frontends.onnx.walk import Walk
 from compiler.frontends.onnx.weights import Roles
 from compiler.frontends.report import Problem
@@ -156,8 +157,7 @@ class Import:
             return dim.dim_value
         if dim.dim_param in self.dims:
             return self.dims[dim.dim_param]
-        word = re.sub(r"\W", "_", dim.dim_param or f"{name}_{axis}")
-        return f"size_{word}" if word[0].isdigit() else word
+        return plain_dimension(dim.dim_param or f"{name}_{axis}")
 
     def _input(self, each: Any) -> None:
         dtype = self.walk.dtype_of(each.type) or "float32"
@@ -233,7 +233,7 @@ class Import:
 
     def _free(self, name: str) -> str:
         """Return the name of a tensor of the file as one that is free in the program and that Python's words allow."""
-        name = re.sub(r"[^\w.]", "_", name).strip(".") or "tensor"
+        name = plain_name(name) or "tensor"
         while name in self.program.block.types or name in self.program.states:
             name += "_"
         return name

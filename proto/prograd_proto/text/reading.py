@@ -98,6 +98,11 @@ class Reader:
                 case _:
                     raise says_nothing(word)
 
+    def _model(self, line: Line) -> None:
+        each = self.program.model.add(key=line.name())
+        line.expect(",")
+        each.text = line.name()
+
     def _operator(self, line: Line) -> None:
         operator = self.program.operators.add(type=line.name())
         line.expect("version")
@@ -385,6 +390,7 @@ class Reader:
 
     _LINES: Final[dict[str, Callable[["Reader", Line], None]]] = {
         "program": _program,
+        "model": _model,
         "operator": _operator,
         "file": _file,
         "data": _data,

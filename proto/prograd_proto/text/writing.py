@@ -42,6 +42,7 @@ def program_lines(program: pb.ProgramDesc, locations: Locations) -> Iterator[str
         f"producer {quoted(program.producer)}" if program.producer else "",
         "complete" if program.complete else "",
     )
+    yield from part([f"model {name(each.key)}, {quoted(each.text)}" for each in program.model])
     yield from part([f"operator {name(o.type)} version {o.version}" for o in program.operators])
     yield from part([file_line(file) for file in program.files])
     if program.HasField("data"):
