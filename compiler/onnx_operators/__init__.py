@@ -9,6 +9,7 @@ the results.
 activation  activation functions
 attention   attention and rotary positions
 contributed  fused operators of ONNX Runtime
+contributed_attention  its attention
 control     conditions and loops
 conv        convolutions
 criteria    losses
@@ -39,6 +40,7 @@ from compiler.onnx_operators import (
     activation,
     attention,
     contributed,
+    contributed_attention,
     control,
     conv,
     criteria,
@@ -60,9 +62,8 @@ from compiler.onnx_operators import (
 )
 
 FAMILIES: Final = (
-    activation, attention, contributed, control, conv, criteria, fill, index, linalg, norm, pointwise, pool, quantize,
-    recurrent, reduce, resize, selection, sequences, shape, signal,
-    update,
+    activation, attention, contributed, contributed_attention, control, conv, criteria, fill, index, linalg, norm,
+    pointwise, pool, quantize, recurrent, reduce, resize, selection, sequences, shape, signal, update,
 )  # fmt: skip
 
 IMPORTS: Final[dict[str, Mapping]] = {name: mapping for family in FAMILIES for name, mapping in family.IMPORTS.items()}

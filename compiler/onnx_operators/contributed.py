@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
-from math import sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -17,66 +15,8 @@ from compiler.frontends.arranged import pointwise
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
 from compiler.onnx_operators.conv import convolved
 from compiler.onnx_operators.linalg import IMPORTS as PRODUCTS
+from compiler.onnx_operators.linalg import matmul
 from registry import Value, ops
-
-
-def _require_absent(node: Node, **numbers: int) -> None:
-    """Refuse operands that no composition here reads."""
-    for name, number in numbers.items():
-        if node.has(number):
-            raise CompileError(f"its operand {name} is not supported; export without past keys and values")
-
-
-def _heads(x: Value, heads: int) -> Value:
-    n, steps, size = x.shape
-    return ops.transpose(ops.reshape(x, shape=(n, steps, heads, int(size) // heads)), axis=(0, 2, 1, 3))
-
-
-def _attended(node: Node, q: Value, k: Value, v: Value, mask: Value | None, added: Value | None) -> Value:
-    """Return attention of [n, steps, size]; `mask` is 1 for keys that are seen, [n, keys]."""
-    heads = int(node.attribute("num_heads"))
-    n, steps = q.shape[:2]
-    q, k, v = (_heads(x, heads) for x in (q, k, v))
-    scale = float(node.attribute("scale", 0.0)) or 1 / sqrt(int(q.shape[3]))
-    scores = ops.matmul(q * scale, k, transpose_b=True)
-    if mask is not None:
-        if mask.rank != 2 or mask.shape[1] != k.shape[2]:
-            raise CompileError(f"a mask of shape {list(mask.shape)}, and prograd reads one of each key: [batch, keys]")
-        seen = ops.reshape(cast(mask, "bool"), shape=(mask.shape[0], 1, 1, mask.shape[1]))
-        scores = ops.where(seen, scores, float(node.attribute("mask_filter_value", -10000.0)) + scores)
-    if added is not None:
-        scores = scores + added
-    if node.attribute("unidirectional", 0):
-        seen = node.new(np.tri(int(steps), int(k.shape[2]), dtype=bool))
-        scores = ops.where(seen, scores, float(np.finfo(np.float32).min))
-    y = ops.matmul(ops.softmax(scores, axis=-1), v)
-    size = heads * int(v.shape[3])
-    return ops.reshape(ops.transpose(y, axis=(0, 2, 1, 3)), shape=(n, steps, size))
-
-
-def _attention(node: Node, x: Value, w: Value, bias: Value | None = None, *more: Value | None) -> Value:
-    """Return attention of a tensor to itself, whose queries, keys and values are one product."""
-    _require_absent(node, past=4, past_sequence_length=6)
-    mask, added = ((*more, None, None, None)[i] for i in (0, 2))
-    sizes = [int(s) for s in node.attribute("qkv_hidden_sizes") or [int(w.shape[1]) // 3] * 3]
-    y = ops.matmul(x, w)
-    y = y if bias is None else y + bias
-    ends = np.cumsum([0, *sizes])
-    q, k, v = (y[..., int(a) : int(b)] for a, b in pairwise(ends))
-    return _attended(node, q, k, v, mask, added)
-
-
-def _multi_head(node: Node, q: Value, *more: Value | None) -> Value:
-    """Return attention of queries to keys and values that are tensors of three axes."""
-    k, v, bias, mask, added = (*more, *(None,) * 5)[:5]
-    _require_absent(node, past_key=6, past_value=7)
-    if k is None or v is None or k.rank != 3 or v.rank != 3:
-        raise CompileError("packed queries, keys and values; give three tensors of [batch, steps, size]")
-    if bias is not None:
-        sizes = np.cumsum([0, int(q.shape[2]), int(k.shape[2]), int(v.shape[2])])
-        parts = [bias[int(a) : int(b)] for a, b in pairwise(sizes)]
-        q, k, v = (x + part for x, part in zip((q, k, v), parts, strict=True))
-    return _attended(node, q, k, v, mask, added)
 
 
 def _embedded(node: Node, ids: Value, segments: Value | None, *tables: Value | None) -> Any:
@@ -127,9 +67,37 @@ def _fused_gemm(node: Node) -> Any:
     return pointwise(known[word], y)
 
 
+def _of_few_bits(node: Node) -> Any:
+    """Return a product with a matrix of 2, 4 or 8 bits, which is read as floats."""
+    if node.has(4):
+        raise CompileError("an order of its groups (g_idx), which is not supported")
+    bits, size = int(node.attribute("bits", 4)), int(node.attribute("block_size"))
+    rows, columns = int(node.attribute("N")), int(node.attribute("K"))
+    blocks = -(-columns // size)
+    if bits not in (2, 4, 8) or size < 1:
+        raise CompileError(f"a matrix of {bits} bits in blocks of {size}")
+    packed, scales = node.constant(1).reshape(rows, blocks, -1), node.constant(2).reshape(rows, blocks, 1)
+    zeros: Any = float(2 ** (bits - 1))
+    if node.has(3):
+        given = node.constant(3).reshape(rows, -1)
+        given = _unpacked(given, bits)[:, :blocks] if given.dtype == np.uint8 else given
+        zeros = given.astype(np.float32)[:, :, None]
+    whole = (_unpacked(packed, bits).astype(np.float32) - zeros) * scales.astype(np.float32)
+    w = np.ascontiguousarray(whole.reshape(rows, blocks * size)[:, :columns].T)
+    weight = node.walk.parameter(f"{node.outputs[0]}_weight", w)
+    y = matmul(node.tensor(0), node.lifted(weight))
+    return pointwise(ops.add, y, node.tensor(5)) if node.has(5) else y
+
+
+def _unpacked(packed: Any, bits: int) -> Any:
+    """Return the numbers of a few bits in bytes, the lowest bits first."""
+    count = 8 // bits
+    parts = [(packed >> (bits * i)) & (2**bits - 1) for i in range(count)]
+    return np.stack(parts, axis=-1).reshape(*packed.shape[:-1], -1)
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
-    "com.microsoft.Attention": on_plain(_attention),
-    "com.microsoft.MultiHeadAttention": on_plain(_multi_head),
+    "com.microsoft.MatMulNBits": _of_few_bits,
     "com.microsoft.EmbedLayerNormalization": on_plain(_embedded),
     "com.microsoft.FusedConv": _fused_conv,
     "com.microsoft.FusedGemm": _fused_gemm,

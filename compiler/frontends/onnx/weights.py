@@ -30,8 +30,7 @@ SLOTS: Final = {
     "SkipLayerNormalization": (2, 3, 4), "SkipSimplifiedLayerNormalization": (2, 3), "LSTM": (1, 2, 3, 7),
     "GRU": (1, 2, 3), "RNN": (1, 2, 3), "PRelu": (1,), "Gather": (0,), "FusedMatMul": (0, 1), "BiasGelu": (1,),
     "FastGelu": (1,), "Einsum": (0, 1, 2), "Attention": (1, 2), "MultiHeadAttention": (3,),
-    "EmbedLayerNormalization": (2, 3, 4, 5, 6), "FusedConv": (1, 2), "FusedGemm": (1, 2), "GroupNorm": (1, 2),
-    "SkipGroupNorm": (1, 2, 4), "BiasSplitGelu": (1,), "BiasAdd": (1,),
+    "EmbedLayerNormalization": (2, 3, 4, 5, 6), "FusedConv": (1, 2), "FusedGemm": (1, 2),
 }  # fmt: skip
 """Positions of the operands that are weights, for each operator."""
 
