@@ -41,7 +41,7 @@ def fits(
     """
     try:
         return (
-            (code.target, code.threads) == (target, threads)
+            (code.target, code.threads) == (target.for_threads(threads), threads)
             and _fits_block(code, block, pinned)
             and _fits_inner_constants(code, blocks)
             and _fits_memory(code, block, types, blocks)

@@ -40,6 +40,13 @@ def lowered(
         blocks: the blocks of the program, which ops with blocks refer to by number.
     """
     options = LoweringOptions(
-        target, steps_of, evaluations, host_scratch, threads, is_instrumented, memory_budget, prepacks
+        target.for_threads(threads),
+        steps_of,
+        evaluations,
+        host_scratch,
+        threads,
+        is_instrumented,
+        memory_budget,
+        prepacks,
     )
     return PASSES.applied(unlowered(desc, pinned, options, blocks))

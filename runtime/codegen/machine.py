@@ -9,7 +9,7 @@ additions reads `NOMINAL_L1_BYTES` and `NOMINAL_L2_BYTES` instead, which are the
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from runtime.errors import UsageError
@@ -28,6 +28,10 @@ NOMINAL_LANES: Final = 16
 """Assumed lanes of a vector, for decisions that set the order of additions on every instruction set."""
 
 
+THREAD_CLASSES: Final = (2, 4, 8, 16, 32, 64)
+"""Numbers of threads among which kernels partition their work; numbers between two share the code of the larger one."""
+
+
 @dataclass(frozen=True)
 class Target:
     """An instruction set and the machine around it.
@@ -42,6 +46,8 @@ class Target:
         fma: True if a multiply-add is one instruction that rounds once.
         has_pair_products: True if an instruction adds the products of two pairs of bfloat16; no bit depends on it.
         l2_bytes: size of the second-level cache of this CPU; no bit of a result may depend on it.
+        threads: upper bound on the threads among which kernels partition their work, one of `THREAD_CLASSES`; no bit of
+            a result may depend on it.
     """
 
     name: str
@@ -53,10 +59,30 @@ class Target:
     fma: bool
     has_pair_products: bool = False
     l2_bytes: int = 512 << 10
+    threads: int = 2
 
     def lanes(self, bits: int = 32) -> int:
         """Return the number of elements of `bits` bits in a vector register."""
         return self.vector_bytes * 8 // bits
+
+    def wanted_items(self, least: int = 8) -> int:
+        """Return the number of work items that gives each thread a share, at least `least`."""
+        return max(least, self.threads)
+
+    def for_threads(self, threads: int) -> Target:
+        """Return the target that partitions work among this number of threads, rounded up to a class."""
+        found = next((most for most in THREAD_CLASSES if most >= threads), THREAD_CLASSES[-1])
+        return replace(self, threads=found)
+
+    @property
+    def has_many_threads(self) -> bool:
+        """True if every thread should have a share of each kernel, even if all kernels together then take longer."""
+        return self.threads > THREAD_CLASSES[0]
+
+    @property
+    def nominal(self) -> Target:
+        """The target that partitions work among few threads: the same for any number, for decisions that set bits."""
+        return self.for_threads(1)
 
 
 V3: Final = "+avx,+avx2,+f16c,+fma"

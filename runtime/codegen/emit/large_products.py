@@ -44,8 +44,14 @@ from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps, Prepac
 ROWS_PER_ITEM: Final = 128
 """Rows of a work item: the part of the left operand that it reads again for each panel stays in the caches."""
 
+MIN_ROWS_PER_ITEM: Final = 48
+"""Least rows of a work item if many threads share them: fewer read each panel for too few multiply-adds."""
+
 MIN_ITEMS: Final = 8
 """Least number of work items: with fewer blocks of rows, columns are split too."""
+
+MIN_SHARED_COLUMNS: Final = 32
+"""Least columns of a work item of all rows, if many threads share them."""
 
 
 MAX_LIGHT_EPILOGUE_NODES: Final = 2
@@ -122,8 +128,8 @@ class _Columns:
     width = 0
 
     def __init__(self, target: Target, bits: int, shape: ProductShape) -> None:
-        lanes = target.lanes(bits)
-        parts = min(shape.n // MIN_ITEM_COLUMNS, MIN_ITEMS)
+        lanes, wanted = target.lanes(bits), target.wanted_items(MIN_ITEMS)
+        parts = min(shape.n // (MIN_SHARED_COLUMNS if target.has_many_threads else MIN_ITEM_COLUMNS), wanted)
         self.rows = pieces_of(shape.m, shape.m)
         self.columns = pieces_of(shape.n, -(-shape.n // (parts * lanes)) * lanes)
         self.plan: MatmulPlan = plan_of(target, bits, shape, shape.m, self.columns.size, shape.k)
@@ -141,10 +147,10 @@ class _Blocks:
     """
 
     def __init__(self, target: Target, bits: int, shape: ProductShape) -> None:
-        self.rows = pieces_of(shape.m, -(-shape.m // -(-shape.m // ROWS_PER_ITEM)))
+        self.rows = pieces_of(shape.m, -(-shape.m // _blocks_of_rows(target, shape.m)))
         first = self._plan(target, bits, shape, shape.n)
         self.width = -(-shape.n // first.width) * first.width
-        across = min(-(-MIN_ITEMS // self.rows.pieces), self.width // first.width)
+        across = min(-(-target.wanted_items(MIN_ITEMS) // self.rows.pieces), self.width // first.width)
         self.columns = pieces_of(shape.n, -(-shape.n // (across * first.width)) * first.width)
         self.plan: MatmulPlan = self._plan(target, bits, shape, self.columns.size)._replace(
             rows=first.rows, vectors=first.vectors, block_columns=self._least(first.block_columns)
@@ -158,6 +164,12 @@ class _Blocks:
 
     def _least(self, columns: int) -> int:
         return min(columns, self.columns.size)
+
+
+def _blocks_of_rows(target: Target, rows: int) -> int:
+    """Return the number of blocks of rows: more of them for many threads, as long as they have enough rows."""
+    blocks = -(-rows // ROWS_PER_ITEM)
+    return max(blocks, min(target.wanted_items(MIN_ITEMS), rows // MIN_ROWS_PER_ITEM)) if blocks > 1 else blocks
 
 
 def _sums_wait(kernel: GroupKernel, shape: ProductShape, plan: MatmulPlan) -> bool:

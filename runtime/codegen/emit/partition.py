@@ -38,10 +38,13 @@ LEFT, RIGHT = "left factor", "right factor"  # no tensor has a space in its name
 
 
 MAX_PARTS: Final = 8
-"""Upper bound on the parts of one matrix; each part copies its own operands."""
+"""Upper bound on the parts of one matrix on few threads; each part copies its own operands."""
 
 ENOUGH_MATRICES: Final = 8
-"""Number of matrices that is enough for all threads without partitions."""
+"""Number of matrices that is enough for few threads without partitions."""
+
+MAX_PARTS_PER_THREAD: Final = 2
+"""Upper bound on the parts of one matrix for each of many threads."""
 
 
 def product_shape(kernel: GroupKernel) -> ProductShape:
@@ -131,7 +134,9 @@ def partitioned(target: Target, bits: int, shape: ProductShape, matrices: int, *
     No bit depends on a partition along rows and columns: an element is the same sum in every part.
     """
     m, n, k, lanes = shape.m, shape.n, shape.k, target.lanes(bits)
-    wanted = min(int(cost_of(target, bits, shape) / MIN_SPLIT_CYCLES), MAX_PARTS) if matrices < ENOUGH_MATRICES else 1
+    most = -(-MAX_PARTS_PER_THREAD * target.threads // matrices) if target.has_many_threads else MAX_PARTS
+    enough = target.wanted_items(ENOUGH_MATRICES)
+    wanted = min(int(cost_of(target, bits, shape) / MIN_SPLIT_CYCLES), most) if matrices < enough else 1
     if matrices == 1 and shape.keeps_batch and shape.kept * bits // 8 >= MIN_LOCALITY_BYTES:
         wanted = max(wanted, 2)  # each thread has its rows
     whole = Partition(*(pieces_of(extent, max(extent, 1)) for extent in (m, n, k)))
@@ -139,18 +144,22 @@ def partitioned(target: Target, bits: int, shape: ProductShape, matrices: int, *
         beside = max(min(wanted // 2, n // (2 * lanes)), 1)
         return whole._replace(depth=pieces_of(k, k // 2), columns=_of_vectors(n, beside, lanes))
     cuts = [whole]
-    for parts in range(2, wanted + 1, 2):
+    step = 2 if wanted <= 2 * MAX_PARTS else target.threads // 4
+    for parts in range(step, wanted + 1, step):
         cuts += [whole._replace(rows=pieces_of(m, -(-m // parts)))] if parts <= m else []
         cuts += [whole._replace(columns=_of_vectors(n, parts, lanes))] if parts * lanes <= n else []
-    return min(cuts, key=lambda partition: _cost_of_partition(target, bits, shape, partition))
+    return min(cuts, key=lambda partition: _cost_of_partition(target, bits, shape, partition, matrices))
 
 
 def _of_vectors(columns: int, parts: int, lanes: int) -> Pieces:
     return pieces_of(columns, -(-columns // (parts * lanes)) * lanes)
 
 
-def _cost_of_partition(target: Target, bits: int, shape: ProductShape, partition: Partition) -> float:
-    """Return the cycles of all parts, copies of operands included; one part keeps another thread waiting."""
+def _cost_of_partition(target: Target, bits: int, shape: ProductShape, partition: Partition, matrices: int) -> float:
+    """Return the cycles of all parts, copies of operands included; one part keeps another thread waiting.
+
+    For many threads, return the cycles until the last of them is done, times their number.
+    """
     m, n = partition.rows.size, partition.columns.size
     plan = plan_of(target, bits, shape, m, n, shape.k)
     copied = plan.pack_left * m + plan.pack_right * n
@@ -161,7 +170,10 @@ def _cost_of_partition(target: Target, bits: int, shape: ProductShape, partition
     of_columns = stays and (shape.is_of_weights or shape.keeps_batch)
     strange = (partition.columns if of_columns else partition.rows).pieces > 1
     waiting = MAX_UNSPLIT_SLOWDOWN if partition.parts == 1 else 1 + MAX_LAST_PART_SHARE / partition.parts
-    return part * partition.parts * waiting * (REMOTE_CACHE_PENALTY if strange else 1)
+    parts = partition.parts * waiting
+    if target.has_many_threads:
+        parts = -(-partition.parts * matrices // target.threads) * target.threads / matrices
+    return part * parts * (REMOTE_CACHE_PENALTY if strange else 1)
 
 
 def plan_of(target: Target, bits: int, shape: ProductShape, m: int, n: int, k: int) -> MatmulPlan:

@@ -40,7 +40,7 @@ def layer_of(
     element = DTYPES[states.dtype]
     lanes = target.lanes(element.bits)
     cycles = multiply_add_cycles(target, lanes, 1)
-    layer = Layer(element, rows, times, size, gates, reverse, lanes, cycles, 0, features, of_pairs)
+    layer = Layer(element, rows, times, size, gates, reverse, lanes, cycles, 0, features, of_pairs, target.threads)
     chains = target.registers // 2
     is_near = size * layer.wide * layer.item <= NOMINAL_L2_BYTES * MAX_CACHE_SHARE_OF_WEIGHTS
     reads_much = chains // rows * lanes * layer.item >= MIN_ROW_BYTES_READ

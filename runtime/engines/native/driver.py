@@ -138,9 +138,13 @@ def give_way() -> int:
     return address
 
 
-@cache
 def driver_code(target: Target) -> Loaded:
-    """Return the functions of the driver, which are the same for all programs."""
+    """Return the functions of the driver, which are the same for all programs and numbers of threads."""
+    return _driver_code(target.nominal)
+
+
+@cache
+def _driver_code(target: Target) -> Loaded:
     return own_code(target, "driver", _write, ("drive", "help", "repeat", "words"))
 
 

@@ -40,7 +40,7 @@ class Depthwise:
         rows, columns, channels = shape.rows, shape.columns, shape.groups
         line = columns.span(columns.pixels) * channels * element.bits // 8
         most = max(target.l2_bytes // 4 // line - rows.span(1), 1) // rows.step + 1
-        wanted = -(-MIN_ITEMS // shape.images) if shape.images < MIN_ITEMS else 1
+        wanted = -(-target.wanted_items(MIN_ITEMS) // shape.images)
         self.parts = min(max(-(-rows.pixels // most), wanted), rows.pixels)
         self.most_rows = -(-rows.pixels // self.parts)
         self.is_copied = is_source_computed or rows.is_bordered or columns.is_bordered

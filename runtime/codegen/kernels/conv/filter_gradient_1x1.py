@@ -37,6 +37,7 @@ class FilterGradient1x1:
         self.columns = shape.columns.pixels
         self.lines, self.height, self.blocks = _blocks(shape)
         self.parts = min(WANTED_ITEMS, self.blocks)
+        self.ranges = min(max(target.wanted_items(WANTED_ITEMS) // self.parts, 1), self.shape.across)
         self.tiles = sum(many for _, many in shares(self.shape.deep, self.shape.most))
         self.panel = self.height * self.columns * self.shape.width
         self.cycles: float = shape.places * self.shape.cycles
@@ -56,24 +57,27 @@ class FilterGradient1x1:
         cost = multiply_add_cycles(self.target, shape.lanes, steps)
         join = reduction_step(shape.element, shape.lanes, shape.size, self.parts)
         own = self.height * self.columns * shape.pixel * item, self.panel * shape.across * item
-        return KernelSteps((KernelStep(self.part, self.parts, cost), join), (self.parts * shape.size * item,), own)
+        sums = KernelStep(self.part, self.parts * self.ranges, cost)
+        return KernelSteps((sums, join), (self.parts * shape.size * item,), own)
 
     def part(self, context: KernelContext, start: Value, stop: Value) -> None:
-        """Write the sums; work items are parts of all blocks."""
+        """Write the sums; work items are ranges of panels in parts of all blocks. All ranges copy the same pixels."""
         f, shape = context.f, self.shape
         for item in f.range(start, stop):
-            to = context.shared_scratch(0, shape.element) + item * shape.size
-            first, end = part_of(f, self.blocks, item, self.parts)
+            part, of_part = f.index(item) // self.ranges, f.index(item) % self.ranges
+            panels = part_of(f, shape.across, of_part, self.ranges) if self.ranges > 1 else (0, shape.across)
+            to = context.shared_scratch(0, shape.element) + part * shape.size
+            first, end = part_of(f, self.blocks, part, self.parts)
             for number in f.range(first, end):
                 line = f.index(number) * self.height
                 count = self.height if self.lines % self.height == 0 else minimum(self.lines - line, self.height)
-                self._copy(context, line, count)
-                for panel in f.range(0, shape.across):
+                self._copy(context, line, count, panels)
+                for panel in f.range(*panels):
                     for columns in by_size(f, shape.wide, shape.width, f.index(panel)):
                         self._panel(context, f.index(panel), columns, line, count, to, f.index(number).equal(first))
 
-    def _copy(self, context: KernelContext, first: Value, count: Index) -> None:
-        """Copy lines of pixels of the input, and panels of those of the gradient."""
+    def _copy(self, context: KernelContext, first: Value, count: Index, range_of: tuple[Index, Index]) -> None:
+        """Copy lines of pixels of the input, and a range of panels of those of the gradient."""
         f, shape, x, dy = context.f, self.shape, first_operand(context), context.inputs[1]
         assert dy is not None, "the gradient of the result is there"
         pixels, panels = context.thread_scratch(0, shape.element), context.thread_scratch(1, shape.element)
@@ -90,13 +94,10 @@ class FilterGradient1x1:
                 else:
                     copied(f, at, to, shape.deep, self.vector)
                 at = dy + (line * self.columns + column) * shape.wide
-                whole = shape.wide // shape.width
-                for panel in f.range(0, whole):
-                    to = panels + (panel * self.panel + position * shape.width)
-                    copied(f, at + panel * shape.width, to, shape.width, self.vector)
-                if tail := shape.wide % shape.width:
-                    to = panels + (position * shape.width + whole * self.panel)
-                    copied(f, at + whole * shape.width, to, tail, self.vector)
+                for panel in f.range(*range_of):
+                    to = panels + (f.index(panel) * self.panel + position * shape.width)
+                    for many in by_size(f, shape.wide, shape.width, f.index(panel)):
+                        copied(f, at + f.index(panel) * shape.width, to, many, self.vector)
 
     def _panel(
         self, context: KernelContext, panel: Value, columns: int, line: Value, count: Index, to: Value, is_first: Value

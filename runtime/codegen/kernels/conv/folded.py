@@ -50,7 +50,8 @@ class Folded:
         self.width = vectors * lanes
         self.margin = max(shape.columns.before - self.columns.start, 0)
         self.across = self.margin + max(shape.columns.source, self._seen(self.columns.pixels - 1, self.columns.taps))
-        self.parts = 1 if shape.images >= WANTED_ITEMS else min(-(-WANTED_ITEMS // shape.images), self.rows.pixels)
+        wanted = target.wanted_items(WANTED_ITEMS)
+        self.parts = 1 if shape.images >= wanted else min(-(-wanted // shape.images), self.rows.pixels)
         self.is_cut = shape.window[0] * shape.deep > MAX_CHAIN_DEPTH
         self.by_panels = shape.filters > 2 * shape.source and self.panels >= WANTED_ITEMS // 2
         taps = sum(stop - start for start, stop in map(self._taps_of, range(self.rows.pixels)))

@@ -34,8 +34,11 @@ PIXELS_PER_ITEM: Final = 128
 """Output pixels of a work item for which reading the filter once costs little."""
 
 WANTED_ITEMS: Final = 8
-"""Number of work items that gives every thread a share."""
+"""Number of work items that gives each of few threads a share; `Target.wanted_items` returns that for many."""
 
+
+ITEMS_PER_THREAD: Final = 2
+"""Work items for each of many threads, which seldom are equal, if panels of channels are shared too."""
 
 CONFLICT_STRIDE_BYTES: Final = 2048
 """Stride of pixels, in bytes, at which few of them fit into the first-level cache at a time."""
@@ -142,15 +145,17 @@ def plan_convolution(target: Target, bits: int, shape: ConvShape, is_source_comp
     copies = is_source_computed or shape.rows.is_bordered or shape.columns.is_bordered or (conflicts and shape.taps > 1)
     pixel = channels + (lanes if conflicts and copies else 0)
     image = shape.rows.span(shape.rows.pixels) * shape.columns.span(shape.columns.pixels) * pixel * item
-    parts = _parts(shape, image if copies else 0, target.l2_bytes)
+    wanted = target.wanted_items(WANTED_ITEMS)
+    parts = _parts(shape, image if copies else 0, target.l2_bytes, wanted)
     whole = shape.rows.fewest * shape.columns.fewest * len(shape.rows.phases) * len(shape.columns.phases)
     block = _block(target, lanes, shape, one_row=parts > 1 and whole > PIXELS_PER_ITEM)
     parts = parts if block.images == block.rows == 1 else 1
     images = shape.images if parts > 1 else max(min(shape.images * whole // PIXELS_PER_ITEM, shape.images), 1)
     images = min(images, shape.images // block.images)
+    wanted *= ITEMS_PER_THREAD if target.has_many_threads else 1
     width = block.vectors * lanes
     panels = shape.groups * -(-shape.wide // width)
-    nominal_parts = _parts(shape, image if copies else 0, NOMINAL_L2_BYTES)
+    nominal_parts = _parts(shape, image if copies else 0, NOMINAL_L2_BYTES, WANTED_ITEMS)
     nominal = _block(target, lanes, shape, one_row=nominal_parts > 1 and whole > PIXELS_PER_ITEM)
     nominal_panels = shape.groups * -(-shape.wide // (nominal.vectors * lanes))
     by_panels = shape.filters > 2 * shape.source and nominal_panels >= WANTED_ITEMS // 2
@@ -164,7 +169,7 @@ def plan_convolution(target: Target, bits: int, shape: ConvShape, is_source_comp
         lanes,
         1 if by_panels else images,
         1 if by_panels else parts,
-        panels if by_panels else min(panels, max(-(-WANTED_ITEMS // (images * parts)), 1)),
+        panels if by_panels else min(panels, max(-(-wanted // (images * parts)), 1)),
         by_panels,
         copies,
         packs,
@@ -173,10 +178,10 @@ def plan_convolution(target: Target, bits: int, shape: ConvShape, is_source_comp
     )
 
 
-def _parts(shape: ConvShape, image_bytes: int, l2_bytes: int) -> int:
+def _parts(shape: ConvShape, image_bytes: int, l2_bytes: int, wanted: int) -> int:
     """Return the number of parts of an image's rows: enough for all threads, and each in a quarter of the cache."""
     parts = max(-(-image_bytes // max(l2_bytes // 4, 1)), 1)
-    parts = max(parts, -(-WANTED_ITEMS // shape.images) if shape.images < WANTED_ITEMS else 1)
+    parts = max(parts, -(-wanted // shape.images) if shape.images < wanted else 1)
     return min(parts, shape.rows.fewest)
 
 

@@ -50,7 +50,7 @@ class Streamed:
         by_rows, by_columns, pieces = plan.splits
         self.cuts = (shape.window[0] if by_rows else 1, shape.window[1] if by_columns else 1, pieces)
         self.parts = self.cuts[0] * self.cuts[1] * self.cuts[2]
-        self.across = min(max(-(-WANTED_ITEMS // self.parts), 1), self.panels)
+        self.across = min(max(-(-target.wanted_items(WANTED_ITEMS) // self.parts), 1), self.panels)
         self.size = self.places * shape.wide
         self.deep = shape.deep // pieces
         self.rows = min(WEIGHT_ROWS_TOGETHER, self.deep)

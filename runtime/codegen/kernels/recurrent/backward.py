@@ -4,6 +4,10 @@ A kernel step is a time step: its work items are parts of the states, with their
 all parts of the following time step to the gradient of its states. It goes through the cells and multiplies the
 gradients of the gates by the transposed weights: that is its contribution to the gradient of all earlier states.
 Threads exchange these sums, which are few, instead of the gradients of gates, and each finds its weights in its caches.
+
+The number of parts sets the order of additions, so it depends on no number of threads. If there are more threads than
+parts, a time step is two kernel steps: the cells, whose work items are vectors of states, and the products, whose work
+items are ranges of panels of the states in parts.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from functools import reduce
 from operator import add
 from typing import Final, NamedTuple
 
-from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, REMOTE_PARTIAL_SUM_CYCLES
+from runtime.codegen.costs import CELL_CYCLES, MIN_CHUNK_CYCLES, PACKED_ELEMENT_CYCLES, REMOTE_PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import maximum, where
@@ -29,9 +33,10 @@ from runtime.codegen.kernels.tiles import by_size
 from runtime.codegen.machine import NOMINAL_LANES
 from runtime.codegen.math import tanh
 
-TRANSPOSED, SUMS, STATE, CELL = 2, 3, 4, 5
-"""Shared scratch after that of the gates: transposed weights; the sums of all parts, before a step and after; and the
-gradients of the first state and cell on their way, unless they are results.
+TRANSPOSED, SUMS, STATE, CELL, OPERANDS_OF_PARTS = 2, 3, 4, 5, 6
+"""Shared scratch after that of the gates: transposed weights; the sums of all parts, before a step and after; the
+gradients of the first state and cell on their way, unless they are results; and the operands of the parts' products,
+if threads share a part.
 """
 
 GRADIENTS, PAIRS = 0, 1
@@ -80,6 +85,8 @@ class Backward:
         most = max(MAX_CHAIN_DEPTH // (layer.gates * lanes), 1)
         self.part = min(-(-layer.states // lanes // WANTED_STATE_PARTS), most) * lanes
         self.parts = -(-layer.states // self.part)
+        is_shared = layer.threads > self.parts and not layer.of_pairs and layer.cost >= layer.threads * MIN_CHUNK_CYCLES
+        self.ranges = min(-(-layer.threads // self.parts), self.panels) if is_shared else 1
 
     @property
     def sums_size(self) -> int:
@@ -93,24 +100,23 @@ class Backward:
         steps = [KernelStep(self.transpose, self.parts, transposed * PACKED_ELEMENT_CYCLES)]
         is_again = layer.gates > 1 and not self.how.kept
         steps += self.again.steps() if is_again else []
-        firsts = [step * self.parts for step in range(layer.times)]
-        steps += [
-            KernelStep(self.step, self.parts, layer.cost, first, prefers_ranges=layer.prefers_ranges)
-            for first in firsts
-        ]
+        for time in range(layer.times):
+            steps += self._shared_step(time) if self.ranges > 1 else [self._step(time)]
         steps += (
             [KernelStep(self.finish, self.parts, layer.rows * layer.states * REMOTE_PARTIAL_SUM_CYCLES)]
             if first
             else []
         )
-        on_the_way = [] if first else [layer.rows * layer.states] * 2
+        on_the_way = [0, 0] if first else [layer.rows * layer.states] * 2
+        operands = [self.parts * self._operand_size] if self.ranges > 1 else []
         shared = (
             *(self.again.scratch_size if is_again else (0, 0)),
             transposed,
             2 * self.parts * self.sums_size,
-            *on_the_way,
+            *(on_the_way if operands or not first else []),
+            *operands,
         )
-        own = [max(layer.rows * self._apart(self.part), layer.sums_size if is_again else 0)]
+        own = [max(self._operand_size, layer.sums_size if is_again else 0)]
         own += [layer.rows * self._left_apart(self.part)] if layer.of_pairs else []
         return KernelSteps(
             tuple(steps),
@@ -122,6 +128,31 @@ class Backward:
     def _part_words(self) -> int:
         """Words of the gates of a part."""
         return self.layer.gates * self.layer.words(self.part)
+
+    @property
+    def _operand_size(self) -> int:
+        """Elements of the operand of a part's product."""
+        return self.layer.rows * self._apart(self.part)
+
+    def _step(self, time: int) -> KernelStep:
+        """Return a time step as one kernel step, whose work items are parts."""
+        layer = self.layer
+        return KernelStep(self.step, self.parts, layer.cost, time * self.parts, prefers_ranges=layer.prefers_ranges)
+
+    def _shared_step(self, time: int) -> list[KernelStep]:
+        """Return a time step as two kernel steps, whose work items are vectors of states and ranges of panels."""
+        layer, vectors = self.layer, self.parts * self._vectors
+        cells = layer.wide * layer.rows * CELL_CYCLES
+        steps = [KernelStep(self.cells, vectors, cells, time * vectors)]
+        if time < layer.times - (not self.how.first):
+            items = self.parts * self.ranges
+            steps.append(KernelStep(self.products, items, layer.cost - cells, time * items))
+        return steps
+
+    @property
+    def _vectors(self) -> int:
+        """Vectors of a part."""
+        return self.part // self.layer.lanes
 
     def transpose(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the kernel step that transposes weights and prepares the sums that the first time step reads.
@@ -174,7 +205,32 @@ class Backward:
                 if states > whole:
                     self._vector(context, step, time, part, f.index(whole), states - whole, states)
                 with f.when(step < layer.times - (not self.how.first)):
-                    self._multiply(context, step, part, states)
+                    self._multiply(context, step, part, states, (0, self.panels))
+
+    def cells(self, context: KernelContext, start: Value, stop: Value) -> None:
+        """Write the cells of a time step; work items are vectors of states, part by part."""
+        f, layer = context.f, self.layer
+        for item in f.range(start, stop):
+            vector, step = f.index(item) % (self.parts * self._vectors), f.index(item) // (self.parts * self._vectors)
+            part, column = vector // self._vectors, vector % self._vectors * layer.lanes
+            time = layer.time(f, step, backwards=True)
+            for states in by_size(f, layer.states, self.part, part):
+                whole = states // layer.lanes * layer.lanes
+                with f.when(column < whole):
+                    self._vector(context, step, time, part, column, layer.lanes, states)
+                if states > whole:
+                    with f.when(column.equal(whole)):
+                        self._vector(context, step, time, part, column, states - whole, states)
+
+    def products(self, context: KernelContext, start: Value, stop: Value) -> None:
+        """Write the products of a time step; work items are ranges of panels in parts."""
+        f, layer = context.f, self.layer
+        for item in f.range(start, stop):
+            number, of_part = f.index(item) // self.ranges, f.index(item) % self.ranges
+            step, part = number // self.parts, number % self.parts
+            panels = of_part * self.panels // self.ranges, (of_part + 1) * self.panels // self.ranges
+            for states in by_size(f, layer.states, self.part, part):
+                self._multiply(context, step, part, states, panels)
 
     def _vector(
         self, context: KernelContext, step: Value, time: Value, part: Value, column: Value, tail: int, states: int
@@ -184,30 +240,36 @@ class Backward:
         index = StatePart(self._apart(states), column, states)
         at = StatePosition(f.index(0), time, part * self.part + column, tail)
         for row in f.range(0, layer.rows):
-            self._cells(context, step, at._replace(row=f.index(row)), index)
-        gradient, to = (
-            context.thread_scratch(0, layer.element) + column,
-            context.outputs[len(context.outputs) - len(sums) :],
-        )
+            self._cells(context, step, part, at._replace(row=f.index(row)), index)
+        gradient, to = self._operand(context, part) + column, context.outputs[len(context.outputs) - len(sums) :]
         for blocks, sum in zip(biases.blocks(layer, sums), to, strict=True):
             indices = [block * states for block in blocks]
             biases.add_up(context, layer, step, at, gradient, index.apart, indices, sum)
 
-    def _multiply(self, context: KernelContext, step: Value, part: Value, states: int) -> None:
-        """Multiply the gradients of the gates of a part by its weights, panel by panel of all states."""
+    def _operand(self, context: KernelContext, part: Value) -> Value:
+        """Return the address of the operand of a part's product: scratch of the thread, unless threads share it."""
+        if self.ranges == 1:
+            return context.thread_scratch(GRADIENTS, self.layer.element)
+        return context.shared_scratch(OPERANDS_OF_PARTS, self.layer.element) + part * self._operand_size
+
+    def _multiply(
+        self, context: KernelContext, step: Value, part: Value, states: int, panels: tuple[Index, Index]
+    ) -> None:
+        """Multiply the gradients of the gates of a part by its weights, for some panels of all states."""
         f, layer = context.f, self.layer
-        depth, which = layer.gates * layer.words(states), PAIRS if layer.of_pairs else GRADIENTS
-        left, apart = context.thread_scratch(which, layer.element), self._left_apart(states)
+        depth = layer.gates * layer.words(states)
+        left = context.thread_scratch(PAIRS, layer.element) if layer.of_pairs else self._operand(context, part)
+        apart = self._left_apart(states)
         for row in f.range(0, layer.rows) if layer.of_pairs and states % 2 else ():
             for gate in range(layer.gates):
                 pad(f, left + row * apart + gate * layer.words(states), states)
         blocks = states_in_blocks(depth, layer.of_pairs)
         to = self._sums(context, step + 1) + part * self.sums_size
-        for panel in f.range(0, self.panels):
+        for panel in f.range(*panels):
             weights = self._transposed(context, part) + panel * (depth * self.width)
             here = to + panel * (layer.rows * self.width)
-            panels = packed(weights, self.vectors, layer.lanes)
-            product(f, left, layer.rows, apart, panels, blocks, layer.vector, here, layer.of_pairs)
+            right = packed(weights, self.vectors, layer.lanes)
+            product(f, left, layer.rows, apart, right, blocks, layer.vector, here, layer.of_pairs)
 
     def finish(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the gradient of the first state; work items are its parts."""
@@ -238,14 +300,14 @@ class Backward:
         past = f.load(state, 0, layer.lanes, at.tail)
         return dh + (past if step.known else where(step.equal(0), f.constant(layer.vector, 0), past))
 
-    def _cells(self, context: KernelContext, step: Value, at: StatePosition, index: StatePart) -> None:
+    def _cells(self, context: KernelContext, step: Value, part: Value, at: StatePosition, index: StatePart) -> None:
         f, layer = context.f, self.layer
         state = self._first(context, STATE) + at.row * layer.states + at.first
         dh = self._gradient(context, step, at, state)
         hidden = hides(context, self.operands.mask, layer, at.row, at.time)
         dh = dh + (layer.zero(f) if self.how.last else self._load(context, self.operands.gradient, at))  # -0 + 0 is 0
         back = self._back(context, step, at, hidden, dh)
-        self._leave(context, at, hidden, back, index)
+        self._leave(context, part, at, hidden, back, index)
         if self._keeps(context):
             past = back.kept or f.constant(layer.vector, 0)
             f.store(past if hidden is None else where(hidden, dh, past), state, 0, at.tail)
@@ -312,6 +374,7 @@ class Backward:
     def _leave(
         self,
         context: KernelContext,
+        part: Value,
         at: StatePosition,
         hidden: Value | None,
         back: cells.CellGradients,
@@ -320,7 +383,7 @@ class Backward:
         """Write the gradients of the preactivations, and the operand of the product."""
         f, layer = context.f, self.layer
         result = (at.row * layer.times + at.time) * layer.wide + at.first
-        to = context.thread_scratch(0, layer.element) + at.row * index.apart + index.column
+        to = self._operand(context, part) + at.row * index.apart + index.column
         zero = f.constant(layer.vector, 0)
         for gate, (dx, da) in enumerate(zip(back.x, back.product, strict=True)):
             shown = [x if hidden is None else where(hidden, zero, x) for x in (dx, da)]

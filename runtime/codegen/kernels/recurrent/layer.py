@@ -79,6 +79,7 @@ class Layer(NamedTuple):
         features: number of features that the layer multiplies by weights besides its states; 0 if that is done before
             it.
         of_pairs: True if the product has bfloat16 operands; its depth then counts pairs, which are words of 32 bits.
+        threads: number of threads among which the layer's steps are partitioned; no bit depends on it.
     """
 
     element: Type
@@ -92,6 +93,7 @@ class Layer(NamedTuple):
     chains: int
     features: int = 0
     of_pairs: bool = False
+    threads: int = 2
 
     @property
     def vector(self) -> Type:

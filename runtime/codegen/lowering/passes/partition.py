@@ -2,7 +2,7 @@
 
 1. A group stores the tensors that another group, a host op or the end of the step reads. The others stay in registers.
 2. A group is a kernel, with operand numbers instead of names. Equal kernels have one key and are partitioned once.
-3. `LoweringOptions.plan` partitions a kernel by shapes and target alone.
+3. `LoweringOptions.plan` partitions a kernel by shapes and target alone; the target knows the class of threads.
 """
 
 from __future__ import annotations

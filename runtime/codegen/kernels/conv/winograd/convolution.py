@@ -2,8 +2,8 @@
 
 It takes 4 multiply-adds for an output pixel and a pair of channels, instead of 9. A work item has a block of tiles and
 a part of the panels of channels. It transforms the pixels of its tiles to 16 positions, multiplies the tiles by the
-panel at each position, and transforms back while the sums are in the caches. Blocks with results that are not finite
-are computed again, pixel by pixel.
+panel at each position, and transforms back while the sums are in the caches. Panels of a block with results that are
+not finite are computed again, pixel by pixel.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from runtime.codegen.costs import WINOGRAD_PENALTY
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import any_lane, is_nan, where
 from runtime.codegen.kernels.conv.correlation import part_of
-from runtime.codegen.kernels.conv.plan import WANTED_ITEMS, ConvShape, packed_filter_cycles
+from runtime.codegen.kernels.conv.plan import ConvShape, packed_filter_cycles
 from runtime.codegen.kernels.conv.winograd.filters import TransformedFilters
 from runtime.codegen.kernels.conv.winograd.non_finite import NonFiniteTiles, written
-from runtime.codegen.kernels.conv.winograd.plan import is_taken, plan_winograd
+from runtime.codegen.kernels.conv.winograd.plan import MAX_NOTED_PANELS, is_taken, plan_winograd
 from runtime.codegen.kernels.conv.winograd.tiles import transform_pixels
 from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_PIXELS, of_sums
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
@@ -59,7 +59,7 @@ class Winograd:
     @property
     def _pieces(self) -> int:
         """Number of work items of a block whose pixels a kernel step of its own transforms."""
-        return min(-(-WANTED_ITEMS // self.plan.blocks), self.plan.few)
+        return min(-(-self.plan.wanted // self.plan.blocks), self.plan.few)
 
     def transform(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Transform pixels; work items are some of the tiles of a block."""
@@ -97,10 +97,16 @@ class Winograd:
                 for columns in by_size(f, self.shape.wide, plan.width, f.index(panel)):
                     self._multiply(context, at, f.index(panel), columns, count)
                     finite = self._finish(context, f.index(panel), columns, first, count)
-                    f.store(where(finite, f.load(bad), f.index(1)), bad)
-            with f.when(f.load(bad).equal(1)):
+                    f.store(f.load(bad) | where(finite, f.index(0), self._noted(context, panel)), bad)
+            with f.when(f.load(bad).not_equal(0)):
                 for panel in f.range(*panels):
-                    self.again.write(context, first, last, f.index(panel))
+                    with f.when((f.load(bad) & self._noted(context, panel)).not_equal(0)):
+                        self.again.write(context, first, last, f.index(panel))
+
+    def _noted(self, context: KernelContext, panel: Index) -> Value:
+        """Return the bit of a panel in the word of those that are not finite; with many panels, that of all."""
+        f = context.f
+        return f.index(1) << f.index(panel) if self.plan.panels <= MAX_NOTED_PANELS else f.index(1)
 
     def _multiply(self, context: KernelContext, at: Value, panel: Value, columns: int, count: Index) -> None:
         """Compute the products at all positions with a panel."""

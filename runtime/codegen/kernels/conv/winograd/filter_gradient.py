@@ -6,14 +6,17 @@ pixels and summed over tiles; the sums become the gradient. Results that are not
 
 from __future__ import annotations
 
-from typing import Final
-
 from runtime.codegen.costs import WINOGRAD_PENALTY
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import any_lane, is_nan, where
 from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient
-from runtime.codegen.kernels.conv.winograd.gradient_plan import are_taken, planned_filters
+from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
+from runtime.codegen.kernels.conv.winograd.gradient_plan import (
+    ITEM_CHANNEL_MULTIPLE,
+    are_taken,
+    planned_filters,
+)
 from runtime.codegen.kernels.conv.winograd.non_finite_filters import NonFiniteChannels
 from runtime.codegen.kernels.conv.winograd.tiles import transform_pixels, vectors_of, zeros_of
 from runtime.codegen.kernels.conv.winograd.transforms import (
@@ -29,15 +32,13 @@ from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
-WANTED_ITEMS: Final = 8
-"""Number of work items of the transforms."""
-
 
 class WinogradFilterGradient:
     """The loops."""
 
     def __init__(self, target: Target, shape: FilterGradient) -> None:
         self.shape, self.plan = shape, planned_filters(target, shape)
+        self._nominal = planned_filters(target.nominal, shape)
         self.element, self.vector = shape.element, shape.element.of(shape.lanes)
         self.again = NonFiniteChannels(target, shape)
 
@@ -49,8 +50,8 @@ class WinogradFilterGradient:
 
     @property
     def cycles(self) -> float:
-        """Cycles of all steps."""
-        return self.plan.cycles * WINOGRAD_PENALTY
+        """Cycles of all steps for few threads: this price chooses a variant, and so sets bits."""
+        return self._nominal.cycles * WINOGRAD_PENALTY
 
     def steps(self) -> KernelSteps:
         """Return the kernel steps; the operands are the input and the gradient of the result."""
@@ -58,10 +59,10 @@ class WinogradFilterGradient:
         cost = plan.cycles
         pixels, gradients = plan.laid.size * item, plan.gradients * item
         if plan.is_near:
-            add = KernelStep(self.add, plan.parts, cost)
+            add = KernelStep(self.add, plan.parts * plan.ranges, cost)
             join = KernelStep(self.join, min(WANTED_ITEMS, self.shape.deep), cost / 16)
             return KernelSteps((add, join), (plan.parts * self._sums * item,), (pixels, gradients))
-        transform = KernelStep(self.transform, min(WANTED_ITEMS, plan.most), plan.of_tiles)
+        transform = KernelStep(self.transform, min(plan.wanted, plan.most), plan.of_tiles)
         multiply = KernelStep(self.multiply, plan.work_items, cost)
         return KernelSteps((transform, multiply), (pixels, gradients), (POSITIONS * plan.channels * plan.width * item,))
 
@@ -73,21 +74,26 @@ class WinogradFilterGradient:
         return POSITIONS * self.shape.deep * self.shape.wide
 
     def add(self, context: KernelContext, start: Value, stop: Value) -> None:
-        """Transform and multiply block by block, and add to the sums; work items are parts."""
+        """Transform and multiply block by block, and add to the sums; work items are ranges of panels in parts."""
         f, plan, wide = context.f, self.plan, self.shape.wide
         pixels, gradients = (context.thread_scratch(i, self.element) for i in range(2))
         each = plan.blocks // plan.parts
         for item in f.range(start, stop):
-            to = context.shared_scratch(0, self.element) + item * self._sums
+            part, panels = f.index(item) // plan.ranges, self._panels(f, f.index(item) % plan.ranges)
+            to = context.shared_scratch(0, self.element) + part * self._sums
             for number in f.range(0, each):
-                first, last = part_of(f, plan.tiling.tiles, f.index(item) * each + number, plan.blocks)
+                first, last = part_of(f, plan.tiling.tiles, part * each + number, plan.blocks)
                 count = plan.most if plan.most == plan.few else last - first
-                self._transform(context, pixels, gradients, first, (0, count))
+                self._transform(context, pixels, gradients, first, (0, count), panels)
                 is_first = f.index(number).equal(0)
-                for panel in f.range(0, plan.panels):
+                for panel in f.range(*panels):
                     for columns in by_size(f, wide, plan.width, f.index(panel)):
                         at, depth = to + f.index(panel) * plan.width, self.shape.deep * wide
                         self._multiply(f, pixels, gradients, f.index(panel), columns, count, at, wide, depth, is_first)
+
+    def _panels(self, f: Function, number: Value) -> tuple[Index, Index]:
+        """Return the panels of a range."""
+        return part_of(f, self.plan.panels, number, self.plan.ranges) if self.plan.ranges > 1 else (0, self.plan.panels)
 
     def join(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Add all parts in order and transform back; work items are input channels."""
@@ -118,8 +124,8 @@ class WinogradFilterGradient:
         f, plan = context.f, self.plan
         pixels, gradients = (context.shared_scratch(i, self.element) for i in range(2))
         for item in f.range(start, stop):
-            tiles = part_of(f, plan.most, f.index(item), min(WANTED_ITEMS, plan.most))
-            self._transform(context, pixels, gradients, 0, tiles)
+            tiles = part_of(f, plan.most, f.index(item), min(plan.wanted, plan.most))
+            self._transform(context, pixels, gradients, 0, tiles, (0, plan.panels))
 
     def multiply(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Compute the sums of all tiles by panels, and transform them back from the caches.
@@ -156,16 +162,25 @@ class WinogradFilterGradient:
                             found = [f.load(at, p * depth, shape.lanes) for p in range(POSITIONS)]
                             pixel = (begin + c) * shape.wide + (f.index(panel) * plan.width + v)
                             finite = self._back(context, found, pixel, min(shape.lanes, columns - v))
-                            f.store(where(finite, f.load(bad), f.index(1)), bad)
-            with f.when(f.load(bad).equal(1)):
-                self.again.write(context, begin, begin + plan.channels)
+                            note = f.index(1) << f.index(c) // ITEM_CHANNEL_MULTIPLE
+                            f.store(f.load(bad) | where(finite, f.index(0), note), bad)
+            with f.when(f.load(bad).not_equal(0)):
+                for c in f.range(0, plan.channels, ITEM_CHANNEL_MULTIPLE):
+                    with f.when((f.load(bad) >> f.index(c) // ITEM_CHANNEL_MULTIPLE & 1).not_equal(0)):
+                        self.again.write(context, begin + c, begin + c + ITEM_CHANNEL_MULTIPLE)
 
     # Used by both.
 
     def _transform(
-        self, context: KernelContext, pixels: Value, gradients: Value, first: Index, tiles: tuple[Index, Index]
+        self,
+        context: KernelContext,
+        pixels: Value,
+        gradients: Value,
+        first: Index,
+        tiles: tuple[Index, Index],
+        panels: tuple[Index, Index],
     ) -> None:
-        """Transform the pixels of some tiles of the block that begins with `first`, and their output gradients."""
+        """Transform the pixels of some tiles of the block that begins with `first`, and panels of their gradients."""
         f, plan, shape, (x, dy) = context.f, self.plan, self.shape, context.inputs
         assert x is not None, "the input is there"
         assert dy is not None, "the gradient of the result is there"
@@ -176,7 +191,7 @@ class WinogradFilterGradient:
             for i, j, pixel, exists in plan.tiling.outputs(plan.tiling.at(f.index(first) + t)):
                 at = dy + pixel * shape.wide
                 found[i][j] = at if exists is None else where(exists, at, nothing)
-            for panel in f.range(0, plan.panels):
+            for panel in f.range(*panels):
                 for columns in by_size(f, shape.wide, plan.width, f.index(panel)):
                     to = gradients + (f.index(panel) * (POSITIONS * plan.gradient) + f.index(t) * plan.width)
                     begin = f.index(panel) * plan.width

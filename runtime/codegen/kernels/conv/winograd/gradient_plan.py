@@ -20,7 +20,7 @@ from runtime.codegen.costs import (
     STEPS_PER_TILE,
 )
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
-from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES
+from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES, WANTED_ITEMS
 from runtime.codegen.kernels.conv.winograd.plan import MAX_CACHED_FILTER_BYTES
 from runtime.codegen.kernels.conv.winograd.tiles import ImageAxis, Tiling, TransformedLayout
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS
@@ -53,7 +53,7 @@ MAX_ITEM_CHANNELS: Final = 64
 """Upper bound on the channels of such a work item."""
 
 ITEM_CHANNEL_MULTIPLE: Final = 16
-"""The channels of such a work item are a multiple of this number."""
+"""The channels of such a work item are a multiple of this number; as many are computed again together."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ class FilterPlan:
         rows: upper bound on the channels of a tile.
         vectors: vectors of a tile.
         steps: cycles of all products at one position, for each tile of the image.
+        wanted: number of work items that gives every thread a share.
     """
 
     shape: FilterGradient
@@ -79,6 +80,7 @@ class FilterPlan:
     rows: int
     vectors: int
     steps: float
+    wanted: int = WANTED_ITEMS
 
     @property
     def tiling(self) -> Tiling:
@@ -112,6 +114,14 @@ class FilterPlan:
     def panels(self) -> int:
         """Panels of the result's channels."""
         return -(-self.shape.wide // self.width)
+
+    @property
+    def ranges(self) -> int:
+        """Number of ranges of panels, if work items are parts of all tiles; a work item has a part and a range.
+
+        All ranges of a part transform the same pixels.
+        """
+        return min(max(self.wanted // self.parts, 1), self.panels)
 
     @property
     def work_items(self) -> int:
@@ -165,10 +175,10 @@ class FilterPlan:
 def planned_filters(target: Target, shape: FilterGradient) -> FilterPlan:
     """Return the partition of the gradient of a filter."""
     item = shape.element.bits // 8
-    one = FilterPlan(shape, item, 1, 1, shape.deep, 1, 1, 0)
+    one = FilterPlan(shape, item, 1, 1, shape.deep, 1, 1, 0, target.wanted_items(WANTED_ITEMS))
     tiles = one.tiling.tiles
     blocks = parts = 1
-    channels = shape.deep
+    channels, is_shared = shape.deep, one.wanted > WANTED_ITEMS
     if one.is_near:
         parts = (
             MAX_PARTS if POSITIONS * shape.deep * shape.wide * item <= MAX_CACHED_FILTER_BYTES // 2 else MAX_PARTS // 2
@@ -186,6 +196,7 @@ def planned_filters(target: Target, shape: FilterGradient) -> FilterPlan:
                 ITEM_CHANNEL_MULTIPLE,
             ),
             MAX_ITEM_CHANNELS,
+            _up(-(-shape.deep // one.wanted), ITEM_CHANNEL_MULTIPLE) if is_shared else MAX_ITEM_CHANNELS,
         )
         channels = next(count for count in range(most, 0, -ITEM_CHANNEL_MULTIPLE) if shape.deep % count == 0)
     costs = tile_costs(target, shape.lanes, channels, shape.wide)
@@ -193,8 +204,15 @@ def planned_filters(target: Target, shape: FilterGradient) -> FilterPlan:
         (tile for tile in costs if costs[tile] <= MAX_WIDE_TILE_SLOWDOWN * min(costs.values())),
         key=lambda tile: tile[1],
     )
+    if is_shared and one.is_near:  # panels for all threads
+        most = max(shape.wide // (shape.lanes * -(-one.wanted // parts)), 1)
+        rows, vectors = min((tile for tile in costs if tile[1] <= most), key=lambda tile: costs[tile])
     steps = costs[rows, vectors] * -(-shape.deep // channels)
     return replace(one, blocks=blocks, parts=parts, channels=channels, rows=rows, vectors=vectors, steps=steps)
+
+
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
 
 
 def are_taken(shape: FilterGradient) -> bool:

@@ -1,7 +1,8 @@
 """The partition and the cost of Winograd's filtering: tiles of 2 x 2 output pixels in blocks, panels, and work items.
 
-The choice of this algorithm depends on no size of a cache, and neither does any bit of finite results. A block with NaN
-or Inf is computed again as a whole, so the partition into blocks does set bits then.
+The choice of this algorithm depends on no size of a cache, and neither does any bit of finite results. If a block has a
+NaN or Inf in a panel, this panel of the block is computed again as a whole. So the partition into blocks and panels
+does set bits then, and depends on no number of threads.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ MIN_BLOCK_TILES: Final = 64
 MIN_SHARED_BLOCK_TILES: Final = 16
 """Least number of tiles of a block, if there are few images and the filters fit into the caches."""
 
+MAX_NOTED_PANELS: Final = 62
+"""Panels up to which a work item notes each one with a NaN or Inf, in a word; with more, it notes whether any has."""
+
 MAX_CACHED_FILTER_BYTES: Final = 1 << 20
 """Bytes of transformed filters up to which they fit into the caches, so that reading them again costs little."""
 
@@ -50,6 +54,7 @@ class WinogradPlan:
         rows: number of tiles that are multiplied at once.
         width: channels of a panel.
         steps: cycles of all products of a block at one position, for each source channel.
+        wanted: number of work items that gives every thread a share.
     """
 
     shape: ConvShape
@@ -59,6 +64,7 @@ class WinogradPlan:
     rows: int
     width: int
     steps: float
+    wanted: int = WANTED_ITEMS
 
     @property
     def tiling(self) -> Tiling:
@@ -92,7 +98,8 @@ class WinogradPlan:
     @property
     def parts(self) -> int:
         """Number of parts of the panels; a work item has one part, for one block."""
-        return 1 if self.is_near else min(-(-WANTED_ITEMS // self.blocks), self.panels)
+        wanted = self.wanted if self.panels <= MAX_NOTED_PANELS else WANTED_ITEMS
+        return 1 if self.is_near else min(-(-wanted // self.blocks), self.panels)
 
     @property
     def is_near(self) -> bool:
@@ -165,7 +172,7 @@ class WinogradPlan:
 def plan_winograd(target: Target, bits: int, shape: ConvShape) -> WinogradPlan:
     """Return the partition of a convolution of elements of `bits` bits."""
     lanes, item = target.lanes(bits), bits // 8
-    one = WinogradPlan(shape, lanes, item, 1, 1, lanes, 0)
+    one = WinogradPlan(shape, lanes, item, 1, 1, lanes, 0, target.wanted_items(WANTED_ITEMS))
     blocks = -(-one.tiles // max(BLOCK_PIXEL_BYTES // (POSITIONS * shape.deep * item), MIN_BLOCK_TILES))
     if blocks > WANTED_ITEMS:
         blocks = min(-(-blocks // WANTED_ITEMS) * WANTED_ITEMS, one.tiles)
