@@ -12,6 +12,7 @@ sandbox    limits that the operating system enforces
 arrays/    arrays from the command line, and to it
 tables/    tables of predictions
 reports/   reports of a run: progress, metrics, traces, records
+parts/     ranges of the rows of a prediction, each by a process of its own
 sweeps/    the runs of a sweep, and their table
 """
 

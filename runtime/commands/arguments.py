@@ -33,6 +33,7 @@ from runtime.commands.options import (
     add_load,
     add_memory,
     add_no_log_format,
+    add_parts,
     add_ranks,
     add_reports,
     add_rows,
@@ -103,6 +104,7 @@ def _execute(verbs: Any, name: str) -> None:
         help="with --check-nan: write the failing step as a program with its states and rows",
     )  # fmt: skip
     add_fold(what)
+    add_parts(what)
     add_rows(verb)
     out = verb.add_argument_group("output arrays")
     out.add_argument(
@@ -169,7 +171,7 @@ def _replay(verbs: Any, name: str) -> None:
         check_nan=False,
         reproduce=None,
     )
-    verb.set_defaults(out=None, id=None)
+    verb.set_defaults(out=None, id=None, mpi=False, part=None, scheduler=None)
 
 
 def _check(verbs: Any, name: str) -> None:

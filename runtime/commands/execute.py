@@ -63,6 +63,10 @@ OF_TRAINING: Final = (
 """Options that only a training has."""
 
 
+OF_PARTS: Final = ("part", "scheduler")
+"""Options that only an entry has which does not train."""
+
+
 class Performed(NamedTuple):
     """A finished run, the fields of its result line, and a sentence for each unexpected array."""
 
@@ -183,6 +187,7 @@ def _train(
     stack: ExitStack,
 ) -> tuple[dict[str, Array], Fields]:
     """Train, and return the fetches of the last step and the fields of the result."""
+    _require_no_parts(options, entry)
     file = _metrics_file(options, run, entry)
     watch = _watch(options, run, entry)
     asked = _sinks(options)
@@ -232,6 +237,12 @@ def _train(
     return {name: run.fetched[name] for name in fetch}, fields
 
 
+def _require_no_parts(options: argparse.Namespace, entry: str) -> None:
+    for option in OF_PARTS:
+        if getattr(options, option):
+            raise UsageError(f"--{option} shares the rows of a prediction, and the entry {entry!r} trains")
+
+
 def _run_over(
     options: argparse.Namespace,
     run: Run,
@@ -253,6 +264,15 @@ def _run_over(
         from runtime.commands.ranks import agree_on_rows  # few runs have several processes
 
         agree_on_rows(run.session.group, rows)
+    if options.scheduler:
+        from runtime.commands.parts.cluster import by_cluster  # few runs have a cluster
+
+        arrays, steps = by_cluster(options, run, entry, rows, fetch, between)
+        return arrays, [("entry", entry), ("steps", steps)]
+    if options.part:
+        from runtime.commands.parts.part import rows_of_part
+
+        rows = rows_of_part(run.session, entry, rows, options.part)
     results = run_over(run.session, entry, rows, fetch=fetch, between=between)
     if computes_with_initial_values(run.session, entry):
         logging.getLogger("prograd").info("nothing was loaded: the entry %r computed with initial values", entry)
@@ -335,6 +355,15 @@ def _require_consistent(options: argparse.Namespace) -> None:
             _takes_some(options) and options.record,
             "--record names one file that was loaded; save what --only, --rename and --layout took, and load that file",
         ),
+        *(
+            (options.out and getattr(options, name), f"--{name} joins arrays of --fetch; leave --out out")
+            for name in OF_PARTS
+        ),
+        *(
+            (options.mpi and getattr(options, name), f"--{name} and --mpi both share the rows; give one of them")
+            for name in OF_PARTS
+        ),
+        (options.part and options.scheduler, "--scheduler makes the parts itself; leave --part out"),
         (options.id and not options.out, "--id names the rows of a table of predictions; give --out predictions.csv"),
         (options.out and options.expect, "--out writes a table, and --expect compares arrays; leave one of them out"),
         (

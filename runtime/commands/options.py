@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.command_line.parsing import add_old_word
-from runtime.command_line.values import duration, fold, int64, one_of, positive, setting, size, threads
+from runtime.command_line.values import duration, fold, int64, one_of, part, positive, setting, size, threads
 from runtime.engines.choice import ENGINES
 
 
@@ -99,6 +99,18 @@ def add_ranks(group: Any) -> None:
     group.add_argument(
         "--collective-timeout", type=duration, default=300.0, metavar="TIME",
         help="with --mpi: time without an answer after which another process is lost; default 5min",
+    )  # fmt: skip
+
+
+def add_parts(group: Any) -> None:
+    """Add the options for parts of a batch prediction."""
+    group.add_argument(
+        "--part", type=part, metavar="I/N",
+        help="compute the I-th of N ranges of the rows, as a job of an array; for entries with results for each row",
+    )  # fmt: skip
+    group.add_argument(
+        "--scheduler", metavar="ADDRESS",
+        help="compute such parts on the workers of a Dask cluster, as in tcp://host:8786; needs prograd[cluster]",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The runs of a sweep on the workers of a Dask cluster, each a process of `runtime execute` there.
+"""The workers of a Dask cluster, and the runs of a sweep on them, each a process of `runtime execute` there.
 
 Dask gives the run of a worker that was lost to another one. Workers need prograd, the program and its files, under the
 same names as here.
@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from runtime.commands.sweeps.runs import Outcome, Trial, outcome_of
-from runtime.errors import DataError, UsageError
+from runtime.errors import DataError, ExecutionError, UsageError
 from runtime.extras import extra
 from runtime.ranks.join import without_launcher
+
+WAIT_SECONDS: Final = 0.2
+"""Seconds between two looks at signals and limits while a result is waited for."""
 
 CONNECT_SECONDS: Final = 10
 """Seconds after which a scheduler that does not answer is an error."""
@@ -45,8 +48,7 @@ class Cluster:
         """Make a run on a worker; return None if the sweep is over."""
         if self._over:
             return None
-        future = self._client.submit(make_run, os.getcwd(), trial.words, pure=False)
-        self._futures.add(future)
+        future = self.start(make_run, os.getcwd(), trial.words)
         try:
             code, out, said = future.result()
         except Exception as error:
@@ -56,6 +58,26 @@ class Cluster:
         finally:
             self._futures.discard(future)
         return outcome_of(trial, code, out, said)
+
+    def start(self, function: Callable[..., object], *arguments: object) -> Any:
+        """Let a worker call a function of a module, and return the future of its result."""
+        future = self._client.submit(function, *arguments, pure=False)
+        self._futures.add(future)
+        return future
+
+    def result(self, future: Any, between: Callable[[], None]) -> Any:
+        """Return a result; call `between` while waiting. Raise ExecutionError if the cluster cannot give it."""
+        while True:
+            between()
+            try:
+                return future.result(timeout=WAIT_SECONDS)
+            except TimeoutError:
+                continue
+            except Exception as error:
+                raise ExecutionError(f"--scheduler: the cluster lost a process: {error}") from None
+            finally:
+                if future.done():
+                    self._futures.discard(future)
 
     def end(self, *, kill: bool = False) -> None:
         """Start no more runs; those that workers have begun go on there."""
