@@ -127,3 +127,24 @@ def test_a_token_that_is_joined_and_positions_that_are_added_are_trained_and_the
 def test_a_mask_that_is_added_is_no_parameter():
     mask = np.where(np.tri(8, dtype=bool), 0, -1e9).astype(np.float32)
     assert trained(model([node("Add", ["x", "m"], ["y"])], {"x": ("n", 8, 8)}, ["y"], {"m": mask})) == set()
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_weights_inside_of_branches_and_bodies_are_trained_once(engine: str):
+    helper, w = onnx.helper, drawn(64, 64)
+    tensor = onnx.numpy_helper.from_array(w, "inner.w")
+    given = [helper.make_tensor_value_info("i", 7, ()), helper.make_tensor_value_info("go", 9, ())]
+    value = helper.make_tensor_value_info("v", 1, (32, 64))
+    results = [helper.make_tensor_value_info("go", 9, ()), helper.make_tensor_value_info("v1", 1, None)]
+    body = helper.make_graph([node("MatMul", ["v", "inner.w"], ["v1"])], "body", [*given, value], results, [tensor])
+    program = prograd.from_onnx(
+        model([node("Loop", ["trips", "", "x"], ["y"], body=body)], {"x": (32, 64)}, ["y"], {"trips": np.int64(3)})
+    )
+    assert [t.name for t in program.tensors_of_file if t.trained] == ["inner.w"]
+    program.minimize(prograd.ops.sum(program["y"]), prograd.sgd(1.0))
+    run: Any = prograd.Run(program.compile(), engine=engine)  # type: ignore[arg-type]
+    x, ones = drawn(32, 64), np.ones((32, 64), np.float32)
+    run.step({"x": x})
+    powers = [np.linalg.matrix_power(w, k) for k in range(3)]
+    wanted = sum((powers[k].T @ x.T @ ones @ powers[2 - k].T for k in range(3)), np.zeros((64, 64)))
+    np.testing.assert_allclose(w - run.state["inner.w"], wanted, rtol=1e-3, atol=1e-3)

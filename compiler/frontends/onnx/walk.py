@@ -75,6 +75,7 @@ class Walk:
         self.rows: Mapping[str, int] = {}
         self.fake_quantize = False
         self.counted: dict[str, Value] = {}
+        self._made_parameters: dict[tuple[str, bytes], Any] = {}
         self.updates: list[tuple[Arranged, Arranged]] = []
         self.onnx = package()
         self.is_state: Callable[[Arranged], bool] = lambda x: False
@@ -87,7 +88,9 @@ class Walk:
     def graph(self, graph: Any, operands: Sequence[Any]) -> list[Any]:
         """Append the ops of a branch or body for these operands; return its results."""
         for tensor in graph.initializer:
-            self.define(tensor.name, self.constant(self.tensors.array(tensor)))
+            array = self.tensors.array(tensor)
+            is_weight = tensor.name in self.parameters
+            self.define(tensor.name, self._shared(tensor.name, array) if is_weight else self.constant(array))
         for given, value in zip(graph.input, operands, strict=False):
             self.define(given.name, value, self.dtype_of(given.type))
         self.nodes(graph.node)
@@ -178,12 +181,19 @@ class Walk:
     def _with_parameters(self, node: Any, known: Sequence[Any], called: Callable[[], Node]) -> list[Any]:
         """Return constants, and those that reach a weight slot as parameters, rounded if that is asked for."""
         made = [
-            self.parameter(name, value.array()) if name in self.parameters else value
+            self._shared(name, value.array()) if name in self.parameters else value
             for name, value in zip(node.output, known, strict=False)
         ]
         if self.fake_quantize and node.op_type == "DequantizeLinear" and isinstance(made[0], Arranged):
             return [rounded_weight(called(), made[0])]
         return made
+
+    def _shared(self, name: str, array: Any) -> Any:
+        """Return the parameter of this name and values, which a body that is read several times has once."""
+        key = name, array.tobytes()
+        if key not in self._made_parameters:
+            self._made_parameters[key] = self.parameter(name, array)
+        return self._made_parameters[key]
 
     def _called(self, node: Any, domain: str, operands: list[Any]) -> Node:
         attributes = {attribute.name: self._attribute(attribute) for attribute in node.attribute}

@@ -84,18 +84,20 @@ class Roles:
     def __init__(self, model: Any, array: Any) -> None:
         graph = model.graph
         self._array = array
-        self.stored = {tensor.name: tensor for tensor in graph.initializer}
-        self.makers = {name: node for node in graph.node for name in node.output if name}
+        nodes = _nodes(graph)
+        inner = [each.g for node in nodes for each in node.attribute if each.type == 5]
+        self.stored = {tensor.name: tensor for each in (*inner, graph) for tensor in each.initializer}
+        self.makers = {name: node for node in nodes for name in node.output if name}
         self.inputs = {each.name for each in graph.input} - set(self.stored)
         self.parameters: set[str] = set()
         self.buffers: set[str] = set()
         self.reasons: dict[str, str] = {}
         self._is_named = model.producer_name == "pytorch"
-        self._known = self._independent(graph)
+        self._known = self._independent(nodes)
         self._seen: set[tuple[str, bool]] = set()
         self._folded: set[str] = set()
         self._named = self._noted(graph)
-        for node in _nodes(graph):
+        for node in nodes:
             for number, name in enumerate(node.input):
                 if name:
                     self._read(node, number, name)
@@ -138,10 +140,10 @@ class Roles:
             return False
         return all(MADE_UP.fullmatch(name) or name in self.makers for name in names)
 
-    def _independent(self, graph: Any) -> set[str]:
+    def _independent(self, nodes: list[Any]) -> set[str]:
         """Return the names of tensors that depend on stored ones alone."""
         made = {"", *self.stored}
-        for node in graph.node:
+        for node in nodes:
             if all(name in made for name in node.input):
                 made.update(node.output)
         return made
