@@ -61,6 +61,9 @@ def _show(verbs: Any) -> None:
         "--order", action="store_true", help="show when each forward op, its gradients and its updates run"
     )
     verb.add_argument(
+        "--mixed", action="store_true", help="show which ops mixed precision lowers, lets follow and keeps in float32"
+    )
+    verb.add_argument(
         "--engine", metavar=f"{{{','.join(ENGINES)}}}",
         help="show how this engine computes a step: groups, phases, memory",
     )  # fmt: skip

@@ -12,9 +12,11 @@ from compiler.commands.pictures.memory import memory_page, memory_svg
 from compiler.commands.views.ranks import of_rank
 from compiler.commands.views.show_engine import engine_text
 from compiler.commands.views.show_memory import memory_text
+from compiler.commands.views.show_mixed import is_cast_of_halves, mixed_text
 from compiler.commands.views.show_order import order_text
 from compiler.errors import UsageError
 from prograd_proto import ProgramError
+from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.blocks.walk import inside
 from prograd_proto.files import load
 from prograd_proto.text import block_to_text, to_text
@@ -24,6 +26,9 @@ from runtime.files.output import write_output
 
 def show(options: argparse.Namespace) -> None:
     """Show the views that the options name; by default the program, or the block of an entry."""
+    if options.mixed:
+        put(_mixed(options).removesuffix("\n"))
+        return
     if options.rank is not None or options.zero:
         _require_step(options)
     if options.engine is not None:
@@ -61,6 +66,20 @@ def _show_views(options: argparse.Namespace) -> bool:
         write_output(path, draw(title, program, memory).encode(), force=options.force)
         note(options, f"wrote {path}")
     return True
+
+
+def _mixed(options: argparse.Namespace) -> str:
+    """Return the lists of mixed precision; raise UsageError for other views, and for a program without its casts."""
+    for other in ("engine", "memory", "order", "bound", "html", "svg", "bind", "rank", "zero"):
+        if getattr(options, other) not in (None, False, []):
+            raise UsageError(f"--mixed is a view of its own; leave out --{other}")
+    program = well_formed(options.program)
+    entry = chosen_entry(options.program, program, options.entry)
+    block = BlockAnalyses(program)[entry.source_block]
+    if not any(is_cast_of_halves(block, i) for i in range(len(block.ops))):
+        advice = "`compiler compile --mixed bfloat16` writes them"
+        raise UsageError(f"{options.program}: the entry {entry.name!r} has no casts to bfloat16; {advice}")
+    return mixed_text(entry.name, block)
 
 
 def _require_step(options: argparse.Namespace) -> None:

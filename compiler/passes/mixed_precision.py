@@ -11,6 +11,8 @@
 3. Keep: all other ops stay float32: losses, softmax, reductions and statistics, updates and the states, which are the
    masters. Results that they make are not narrow. If the backward pass reads such a tensor, or a sum of it and a narrow
    one, by ops that follow, they read a rounded copy, and forward ops read the tensor.
+   A forward product with fewer than `MIN_COLUMNS` columns of a result, whose large operands are float32, stays float32
+   as well: rounding the operands takes longer than the product gains.
 4. A forward op that `keep` matches, by the name of an operand or of a result, stays as it is, and so do its gradient
    ops and the ops that help to differentiate these. Results of an op that `lower` matches are narrow.
 5. Gradients of states are not narrow, nor is what a model makes after its last product, such as logits and losses.
@@ -43,6 +45,9 @@ from runtime.step.arithmetic import is_pointwise
 
 DTYPE: Final = "bfloat16"
 """The only dtype that operands are rounded to."""
+
+MIN_COLUMNS: Final = 32
+"""Least number of columns of the result of a product whose operands are rounded for it alone: two vectors."""
 
 BACKWARD: Final = (pb.STAGE_GRADIENT, pb.STAGE_DERIVATIVE)
 """Stages of the ops of the backward pass."""
@@ -125,6 +130,8 @@ class _Lowering:
         """Rewrite the block, op by op."""
         block = self.block
         for i, old in enumerate(block.ops):
+            if self._is_small(i):
+                self.kept |= self._with_gradients({i})
             if self._moves_narrow(i):
                 self._move(old)
                 continue
@@ -147,13 +154,27 @@ class _Lowering:
 
     def _kept(self) -> set[int]:
         """Return the positions of the ops that `keep` matches, and of those that help to differentiate them."""
-        kept: set[int] = set()
-        ids: set[int] = set()
+        ops = enumerate(self.block.ops)
+        return self._with_gradients({i for i, op in ops if not op.gradient_of and self._matches(op, self.keep)})
+
+    def _with_gradients(self, found: set[int]) -> set[int]:
+        """Return the positions of these ops, and of those that help to differentiate them."""
+        ids = {self.block.ops[i].id for i in found}
         for i, op in enumerate(self.block.ops):
-            if op.gradient_of in ids or (not op.gradient_of and self._matches(op, self.keep)):
-                kept.add(i)
+            if op.gradient_of in ids:
+                found.add(i)
                 ids.add(op.id)
-        return kept
+        return found
+
+    def _is_small(self, i: int) -> bool:
+        """Return True if a forward product has few columns, and operands that would be rounded for it alone."""
+        op = self.block.ops[i]
+        if not self._is_forward(i) or not self._is_product(i) or self._has_loop(i) or self._matches(op, self.lower):
+            return False
+        columns, states = self.types[op.outputs[0]].shape[-1], self.states
+        large = [name for name in self.block.inputs[i] if name and name not in states and self._is(name, "float32")]
+        is_narrow = any(name in self.narrow or name in self.rounded for name in large)
+        return isinstance(columns, int) and columns < MIN_COLUMNS and bool(large) and not is_narrow
 
     def _matches(self, op: pb.OpDesc, patterns: Sequence[str]) -> bool:
         return any(fnmatchcase(name, pattern) for name in (*op.inputs, *op.outputs) for pattern in patterns)

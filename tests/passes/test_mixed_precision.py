@@ -141,3 +141,13 @@ def test_the_command_rounds_a_program_that_exists(tmp_path: Path, capsys: pytest
     code, _, err = run_compiler(capsys, "compile", tmp_path / "net.pb", "--mixed", "int8")
     assert code != 0
     assert "mixed='int8': operands can be rounded to bfloat16 only; write mixed='bfloat16'" in err
+
+
+def test_products_of_few_columns_of_a_float32_input_stay_float32() -> None:
+    program = Program("regression", seed=1)
+    x, y = program.input("x", "float32", ("batch", 64)), program.input("y", "int64", ("batch",))
+    logits = x @ program.parameter("w", (64, 10))
+    program.minimize(ops.softmax_cross_entropy(logits, y), sgd(RATE))
+    assert program.compile(batch=32, mixed="bfloat16").sha256 == program.compile(batch=32).sha256
+    wide = prograd.mixed("bfloat16", lower=[logits.name])
+    assert program.compile(batch=32, mixed=wide).sha256 != program.compile(batch=32).sha256
