@@ -241,6 +241,19 @@ MAX_CHAIN_CYCLES: Final = 4000 * CHUNK_CYCLES
 """Upper bound on the cycles of a tiled chain; a thread that loses its core keeps others waiting for its share."""
 
 
+MIN_PREFETCHED_BYTES: Final = 1 << 20
+"""Least size of an operand that is prefetched, in bytes; smaller ones are in the second-level cache."""
+
+MIN_TILED_BYTES: Final = 2 << 20
+"""Least size of a tensor that a chain passes on tile by tile, in bytes; smaller ones stay in the second-level cache."""
+
+MIN_LONE_TILED_BYTES: Final = 6 << 20
+"""Least size of a tensor that a single group goes through tile by tile, in the direction that the caches favour."""
+
+MAX_TILE_BYTES: Final = 4 << 20
+"""Upper bound on a tile of a tensor that a chain passes on: the tiles of a few tensors stay in the last-level cache."""
+
+
 def tile_step_cycles(rows: int, vectors: int, panel_cycles: float = 0.0) -> float:
     """Return the cycles of a tile for each step of the depth.
 

@@ -134,9 +134,10 @@ def _chunks(block: LoweredBlock, i: int) -> str:
     steps = block.steps[i].steps if block.chunks and block.threads > 1 else ()
     if not steps:
         return ""
-    others = next((len(chain) - 1 for chain in block.phases.tiled_chains if i in chain), 0)
-    of_chain = f" in {block.threads} chunks with those of {_counted(others, 'other group')}" if others else ""
-    rest = steps[1:] if others else steps
+    chains = zip(block.phases.tiled_chains, block.phases.tiles, strict=True)
+    others, tiles = next(((len(chain) - 1, tiles) for chain, tiles in chains if i in chain), (0, 1))
+    of_chain = f" in {tiles} chunks with those of {_counted(others, 'other group')}" if others else ""
+    rest = [step for j, step in enumerate(steps) if j != block.steps[i].tiled] if others else steps
     count = sum(len(item_ranges(kernel_step, block.threads)) for kernel_step in rest)
     return of_chain + (f"{' and' * bool(others)} in {_counted(count, 'chunk')}" if rest else "")
 

@@ -14,6 +14,9 @@ from typing import Final, NamedTuple
 
 from runtime.errors import UsageError
 
+PREFETCH_BYTES: Final = 1 << 13
+"""Distance of prefetches of operands that are read in the order of memory, in bytes."""
+
 CACHE_LINE_BYTES: Final = 64
 """Size of a cache line on nearly all CPUs."""
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from runtime.codegen.costs import ELEMENT_CYCLES
+from prograd_proto.dtypes import ITEM_BYTES
+from runtime.codegen.costs import ELEMENT_CYCLES, MIN_PREFETCHED_BYTES
 from runtime.codegen.emit.body import body_of, counted
 from runtime.codegen.emit.row_tiles import row_tiles_of_indices
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.words import minimum
-from runtime.codegen.kernels.nest import Nest, along, leading, nest, over, spread
+from runtime.codegen.kernels.nest import Nest, along, leading, nest, offset_of, over, row_major, spread
 from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.machine import Target
+from runtime.codegen.machine import PREFETCH_BYTES, Target
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps
 
 VECTORS_PER_ITEM: Final = 16
@@ -34,19 +35,41 @@ def element_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
         f, body = context.f, body_of(context, kernel, kernel.group.nodes)
+        streams = _streams(kernel, loops)
 
         def indices(first: list[Index]) -> None:
             over(f, loops.extents[count:-1], line, first)
 
         def line(at: list[Index]) -> None:
-            along(
-                f, loops.extents[-1], body.lanes, lambda i, lanes, valid: body.at(loops.strides, [*at, i], lanes, valid)
-            )
+            along(f, loops.extents[-1], body.lanes, lambda i, lanes, valid: vector([*at, i], lanes, valid))
+
+        def vector(at: list[Index], lanes: int, valid: int) -> None:
+            _prefetch(context, kernel, loops, streams, at)
+            body.at(loops.strides, at, lanes, valid)
 
         spread(f, loops.extents[:count], start, stop, indices)
 
     items = prod(loops.extents[:count])
     return KernelSteps((KernelStep(write, items, cost, row_tiles=row_tiles_of_indices(kernel, items)),))
+
+
+def _streams(kernel: GroupKernel, loops: Nest) -> list[str]:
+    """Return the operands that come from far and are read in the order of memory."""
+    return [
+        name
+        for name in kernel.table
+        if name not in kernel.stored
+        and kernel.types[name].nbytes >= MIN_PREFETCHED_BYTES
+        and name in loops.strides
+        and loops.strides[name] == row_major(loops.extents, loops.extents)
+    ]
+
+
+def _prefetch(context: KernelContext, kernel: GroupKernel, loops: Nest, names: list[str], at: list[Index]) -> None:
+    """Prefetch what is read `PREFETCH_BYTES` after this position: the hardware prefetches not as far."""
+    for name in names:
+        ahead = PREFETCH_BYTES // ITEM_BYTES[kernel.types[name].dtype]
+        context.f.prefetch(context.addresses[name] + offset_of(at, loops.strides[name]), ahead)
 
 
 def _of_one_axis(target: Target, kernel: GroupKernel, loops: Nest, cost: float) -> KernelSteps:
@@ -58,8 +81,9 @@ def _of_one_axis(target: Target, kernel: GroupKernel, loops: Nest, cost: float) 
         if extent <= block:
             along(f, extent, body.lanes, lambda i, lanes, valid: body.at(loops.strides, [i], lanes, valid))
             return
-        whole = extent // body.lanes * body.lanes
+        whole, streams = extent // body.lanes * body.lanes, _streams(kernel, loops)
         for i in f.range(start * block, minimum(stop * block, whole), body.lanes):
+            _prefetch(context, kernel, loops, streams, [i])
             body.at(loops.strides, [i], body.lanes, body.lanes)
         if whole < extent:
             with f.when(stop * block >= extent):

@@ -11,6 +11,7 @@ from runtime.codegen.emit.matrix_vector import column_steps
 from runtime.codegen.emit.producer import with_prologue
 from runtime.codegen.emit.products import product_steps
 from runtime.codegen.emit.reductions import reduction_steps
+from runtime.codegen.emit.row_tiles import row_tiles_of_images
 from runtime.codegen.emit.rows import row_steps
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Additions, Node
@@ -51,7 +52,7 @@ def _steps_of(target: Target, kernel: GroupKernel) -> KernelSteps:
     if isinstance(node.rule, CustomKernel):
         if any(isinstance(before.rule, CustomKernel) for before in kernel.group.prologue):
             return bottleneck_steps(target, kernel)
-        steps = _custom(target, kernel, node, node.rule)
+        steps = row_tiles_of_images(kernel, _custom(target, kernel, node, node.rule))
         return with_epilogue(kernel, steps) if len(kernel.group.nodes) > 1 else steps
     steps = _kind(kernel)(target, kernel)
     return steps._replace(

@@ -7,6 +7,7 @@ one element for each row, such as a statistic of a norm, or one element for each
 
 from __future__ import annotations
 
+from runtime.codegen.costs import MIN_PREFETCHED_BYTES
 from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.partition import LEFT, RIGHT
 from runtime.codegen.ir import Index, Value
@@ -51,7 +52,8 @@ def _computed_operand(context: KernelContext, kernel: GroupKernel) -> ComputedOp
         return body.at(strides, [row, column], lanes, count, values)[result]
 
     large = [name for name, step in strides.items() if step == (shape[-1], 1)]
-    return ComputedOperand(read, [context.addresses[name] for name in large])
+    far = [name for name in large if kernel.types[name].nbytes >= MIN_PREFETCHED_BYTES]
+    return ComputedOperand(read, [context.addresses[x] for x in large], [context.addresses[x] for x in far])
 
 
 def _selected(context: KernelContext, kernel: GroupKernel, node: Node) -> tuple[str, Read]:

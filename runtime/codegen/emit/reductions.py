@@ -17,7 +17,7 @@ from dataclasses import replace
 from math import prod
 from typing import Final, NamedTuple
 
-from runtime.codegen.costs import ELEMENT_CYCLES, PARTIAL_SUM_CYCLES
+from runtime.codegen.costs import ELEMENT_CYCLES, MIN_PREFETCHED_BYTES, PARTIAL_SUM_CYCLES
 from runtime.codegen.emit.body import body_of, counted
 from runtime.codegen.emit.row_tiles import row_tiles_of_indices
 from runtime.codegen.ir import DTYPES, Function, Index, Type, Value
@@ -43,9 +43,6 @@ PARALLEL_CHAINS: Final = 4
 
 PREFETCH_ROWS: Final = 16
 """Distance of prefetches in rows; reading a part of each row does not trigger the hardware prefetcher."""
-
-MIN_PREFETCHED_BYTES: Final = 1 << 20
-"""Least size of operands that are prefetched."""
 
 MIN_PART_ELEMENTS: Final = 1 << 13
 """Least number of elements of a part."""

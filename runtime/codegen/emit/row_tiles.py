@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
+from typing import Final
 
-from runtime.codegen.kernels.steps import RowTiles
+from runtime.codegen.kernels.steps import KernelStep, KernelSteps, RowTiles
 from runtime.codegen.lowering.group_kernel import GroupKernel
+from runtime.codegen.rules import Pointwise
+
+IMAGE_AXES: Final = 4
+"""Axes of a batch of images: images, rows, columns and channels."""
 
 
 def row_tiles_of_indices(
@@ -32,6 +37,34 @@ def row_tiles(kernel: GroupKernel, count: int, rows: int, reads: Iterable[str]) 
     names = set(reads)
     indices = frozenset(i for i, name in enumerate(kernel.table) if name in names)
     return RowTiles(count, rows, indices) if count > 1 and indices else None
+
+
+def row_tiles_of_images(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
+    """Return the kernel steps of a custom kernel, whose parts of the images of a batch are row tiles.
+
+    The other nodes of the group read their operands at the pixels of an image, or whole: see `can_produce` and
+    `can_follow_convolution`.
+    """
+    first, *epilogue = kernel.group.nodes
+
+    def tiled(step: KernelStep) -> KernelStep:
+        parts = step.batch_parts
+        if parts is None:
+            return step
+        operands = {x for number, x in enumerate(first.inputs) if number in parts.reads}
+        whole = {x for number, x in enumerate(first.inputs) if number not in parts.reads}
+        for node in (*kernel.group.prologue, *epilogue):
+            (operands if isinstance(node.rule, Pointwise) else whole).update(node.inputs)
+        images = [x for x in kernel.table if x in operands - whole and _has_images(kernel, x, parts.images)]
+        return step._replace(row_tiles=row_tiles(kernel, parts.parts, parts.images, images))
+
+    return steps._replace(steps=tuple(map(tiled, steps.steps)))
+
+
+def _has_images(kernel: GroupKernel, name: str, images: int) -> bool:
+    """Return True if a tensor consists of images."""
+    shape = kernel.types[name].static_shape
+    return len(shape) == IMAGE_AXES and shape[0] == images and _is_whole(kernel, name)
 
 
 def has_rows_apart(kernel: GroupKernel, name: str, rows: int, apart: int) -> bool:

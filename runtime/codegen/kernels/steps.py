@@ -14,6 +14,7 @@ of the thread holds intermediate results of an item.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import gcd
 from typing import NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
@@ -38,11 +39,13 @@ class ComputedOperand(NamedTuple):
     Attributes:
         read: computes a vector of it.
         operands: the addresses of tensors of the same shape that it is computed from.
+        streams: those of them that come from far, so that they are prefetched.
         first: the row at which it begins.
     """
 
     read: Read
     operands: Sequence[Value]
+    streams: Sequence[Value] = ()
     first: Index = 0
 
     def onward(self, rows: Index) -> ComputedOperand:
@@ -96,6 +99,29 @@ class RowTiles(NamedTuple):
     reads: frozenset[int]
 
 
+class BatchParts(NamedTuple):
+    """The work items of a custom kernel's step, if they are equal parts of the images of a batch, in order.
+
+    Attributes:
+        parts: number of parts; each may consist of several work items.
+        images: images of all parts together: the first axis of the operands and of the result.
+        reads: the op's operands, by number, of which a part reads its own images only.
+    """
+
+    parts: int
+    images: int
+    reads: frozenset[int]
+
+
+def batch_parts(parts: int, images: int, *reads: int) -> BatchParts | None:
+    """Return as many equal parts of the images as the work items of a step allow, which are `parts` equal parts.
+
+    `reads` are the operands of which a part reads its own images only. Return None if there is one part.
+    """
+    together = gcd(parts, images)
+    return BatchParts(together, images, frozenset(reads)) if together > 1 else None
+
+
 class Prepack(NamedTuple):
     """The operands and scratch of a step that only reads whole operands, such as weights; its results may be cached.
 
@@ -121,6 +147,7 @@ class KernelStep(NamedTuple):
         cost: cycles of all work items on one thread, as `runtime.codegen.costs` prices them.
         first: number of the first work item.
         row_tiles: the row tiles, if its work items are row tiles that write their own rows only.
+        batch_parts: the parts of the images, if its work items are such parts; `emit` makes row tiles of them.
         prepack: operands and scratch, if it only prepares whole operands for the other steps.
         prefers_ranges: True if successive work items take less time than the same number of others, so that each thread
             should get one range of them.
@@ -131,6 +158,7 @@ class KernelStep(NamedTuple):
     cost: float
     first: int = 0
     row_tiles: RowTiles | None = None
+    batch_parts: BatchParts | None = None
     prepack: Prepack | None = None
     prefers_ranges: bool = False
 
@@ -162,6 +190,16 @@ class KernelSteps(NamedTuple):
     def all(self) -> tuple[KernelStep, ...]:
         """All kernel steps, in the order in which their functions are numbered."""
         return (*self.prepacked, *self.steps)
+
+    @property
+    def tiled(self) -> int | None:
+        """The position of the step whose work items are row tiles; steps before it only prepare whole operands."""
+        for number, step in enumerate(self.steps):
+            if step.row_tiles is not None:
+                return number
+            if step.prepack is None:
+                return None
+        return None
 
     @property
     def is_prepacked(self) -> bool:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # an engine that binds compiled code shares rows by this file
 CHUNKS_PER_THREAD: Final = 4
 """Number of chunks for each thread, so that a late thread finds some left."""
 
+NO_CHAIN: Final[tuple[list[int], int, bool]] = ([], 1, False)
+
 Kind = TypeVar("Kind")
 
 
@@ -34,18 +36,26 @@ Chunk = tuple[ItemRange, ...]
 def chunks_of(kernel_steps: Sequence[KernelSteps], phases: Phases, threads: int) -> list[list[Chunk]]:
     """Return the chunks of every phase, in the order in which threads take them."""
     found: list[list[tuple[list[Chunk], float]]] = [[] for _ in range(phases.count)]
-    chain_of = {i: chain for chain in phases.tiled_chains for i in chain}
+    chains = zip(phases.tiled_chains, phases.tiles, phases.backwards, strict=True)
+    chain_of = {i: chain for chain in chains for i in chain[0]}
     for i, steps in enumerate(kernel_steps):
         for j, kernel_step in enumerate(steps.steps):
-            chain = chain_of.get(i, [i]) if j == 0 else [i]
-            if len(chain) == 1:
+            chain, tiles, backwards = chain_of.get(i, NO_CHAIN) if j == steps.tiled else NO_CHAIN
+            if not chain:
                 number = len(steps.prepacked) + j
                 chunks: list[Chunk] = [(ItemRange(i, number, *items),) for items in item_ranges(kernel_step, threads)]
                 found[phases.first[i] + j].append((chunks, kernel_step.cost))
             elif i == chain[0]:
-                cost = sum(kernel_steps[link].steps[0].cost for link in chain)
-                found[phases.first[i]].append((tiled_chunks(kernel_steps, chain, threads), cost))
+                cost = sum(tiled_step(kernel_steps[link]).cost for link in chain)
+                tiled = tiled_chunks(kernel_steps, chain, tiles)
+                found[phases.first[i] + j].append((_backwards(tiled, threads) if backwards else tiled, cost))
     return [in_order(_merge_tiny(phase)) for phase in found]
+
+
+def _backwards(chunks: list[Chunk], threads: int) -> list[Chunk]:
+    """Return the chunks in the order in which threads find those first that they took last before."""
+    middle = len(chunks) // 2 if threads > 1 else len(chunks)
+    return [*reversed(chunks[:middle]), *reversed(chunks[middle:])]
 
 
 def _merge_tiny(steps: Sequence[tuple[list[Chunk], float]]) -> list[tuple[list[Chunk], float]]:
@@ -56,21 +66,27 @@ def _merge_tiny(steps: Sequence[tuple[list[Chunk], float]]) -> list[tuple[list[C
     return [*others, ([together], sum(cost for _, cost in tiny))] if tiny else others
 
 
-def tiled_chunks(steps: Sequence[KernelSteps], chain: Sequence[int], threads: int) -> list[Chunk]:
-    """Return a chain of groups as a chunk for each thread: its share of the work items of each group."""
-    first = {i: steps[i].steps[0] for i in chain}
+def tiled_chunks(steps: Sequence[KernelSteps], chain: Sequence[int], tiles: int) -> list[Chunk]:
+    """Return a chain of groups as a chunk for each tile: its share of the work items of each group."""
+    tiled = {i: tiled_step(steps[i]) for i in chain}
     return [
         tuple(
             ItemRange(
                 i,
-                len(steps[i].prepacked),
-                kernel_step.first + kernel_step.work_items * n // threads,
-                kernel_step.first + kernel_step.work_items * (n + 1) // threads,
+                len(steps[i].prepacked) + (steps[i].tiled or 0),
+                kernel_step.first + kernel_step.work_items * n // tiles,
+                kernel_step.first + kernel_step.work_items * (n + 1) // tiles,
             )
-            for i, kernel_step in first.items()
+            for i, kernel_step in tiled.items()
         )
-        for n in range(threads)
+        for n in range(tiles)
     ]
+
+
+def tiled_step(steps: KernelSteps) -> KernelStep:
+    """Return the kernel step whose work items are row tiles."""
+    assert steps.tiled is not None, "a group of a chain has row tiles"
+    return steps.steps[steps.tiled]
 
 
 def item_ranges(kernel_step: KernelStep, threads: int) -> list[tuple[int, int]]:

@@ -4,16 +4,28 @@ The new value of a state is written over the old one if no other group reads the
 only the element that it overwrites. Otherwise it waits in the arena until the step ends.
 
 So does a custom kernel with `overwrites_first` write the next value of a loop's carry over the old one.
+
+A large result of pointwise nodes is written over an operand that nothing reads afterwards: the lines of the operand are
+in a cache by then, and other lines would have to come from memory before they are written.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Final
 
+from prograd_proto.dtypes import ITEM_BYTES
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.codegen.rules import CustomKernel, Pointwise
+
+if TYPE_CHECKING:
+    from runtime.codegen.lowering.lowered_block import LoweredBlock
+
+MIN_OVERWRITTEN_BYTES: Final = 1 << 16
+"""Least size of an operand that a result overwrites; smaller ones stay in a near cache anyway."""
 
 
 def updates_in_place(block: Nodes, groups: Sequence[Group]) -> dict[str, str]:
@@ -31,6 +43,48 @@ def updates_in_place(block: Nodes, groups: Sequence[Group]) -> dict[str, str]:
         if old is None or may_overwrite(old, last_read.get(old, -1), at, groups[at], block):
             result[source] = update.state
     return result
+
+
+def overwritten_operands(block: LoweredBlock, kept: AbstractSet[str]) -> dict[str, str]:
+    """Return the tensors that are written over an operand of their group, with that operand.
+
+    Neither is one of `kept`, which are not in the arena. All other groups that read or write the operand are in earlier
+    phases, so no thread does so meanwhile.
+    """
+    nodes, phases = block.nodes, block.phases
+    last_read = last_reads(nodes, block.groups)
+    last_phase: dict[str, int] = {}  # by root, the last phase in which a group before this one computes or reads it
+    computed: set[str] = set()
+    result: dict[str, str] = {}
+    for i, (group, names, steps) in enumerate(zip(block.groups, block.stored, block.steps, strict=True)):
+        if _is_pointwise(group) and len(names) == 1 and not (steps.has_runtime_check or steps.is_prepacked):
+            [name] = names
+            found = [
+                old
+                for old in sorted(group.reads & computed - kept)
+                if last_phase[old] < phases.first[i]
+                and last_read[old] == i
+                and _have_equal_bytes(nodes, old, name)
+                and may_overwrite(old, i, i, group, nodes)
+            ]
+            if found and name not in kept:
+                result[name] = found[0]
+        computed.update(() if steps.is_prepacked else names)
+        for name in (*names, *group.reads):
+            last_phase[name] = max(phases.last[i], last_phase.get(name, 0))
+    return result
+
+
+def _is_pointwise(group: Group) -> bool:
+    """Return True if a group consists of pointwise nodes that loop over its domain once."""
+    is_other = group.is_host or group.is_rows or group.is_reduced or group.product is not None or group.is_unfusible
+    return not (is_other or group.prologue)
+
+
+def _have_equal_bytes(block: Nodes, old: str, new: str) -> bool:
+    a, b = block.types[old], block.types[new]
+    same = a.static_shape == b.static_shape and ITEM_BYTES[a.dtype] == ITEM_BYTES[b.dtype]
+    return same and a.nbytes >= MIN_OVERWRITTEN_BYTES
 
 
 def overwrites_argument(group: Group, argument: str, result: str, block: Nodes) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.nodes import Nodes
@@ -35,6 +35,9 @@ class Phases:
         count: number of phases.
         tiled_chains: groups in one phase, each of which continues with the row tiles of those before it: see
             `lowering.tiled_chains`.
+        tiles: for each chain, the number of tiles that threads take one by one.
+        backwards: for each chain, True if threads take the last tiles first. Chains of large tensors alternate, so that
+            a chain begins with the tiles that are in a cache.
         peak_bytes: upper bound on the live bytes, as far as it is known before placement.
     """
 
@@ -42,10 +45,28 @@ class Phases:
     last: list[int]
     count: int
     tiled_chains: list[list[int]]
+    tiles: list[int]
+    backwards: list[bool]
     peak_bytes: int
 
 
-NO_PHASES: Final = Phases([], [], 0, [], 0)
+class PhaseChain(NamedTuple):
+    """Groups that may follow each other in one phase, row tile by row tile.
+
+    Attributes:
+        links: the groups, which are neighbours.
+        leads: for each group, the number of its kernel steps before its row tiles.
+        tiles: number of row tiles that threads take one by one.
+        is_large: True if the groups stay together, even where they take more memory than in phases of their own.
+    """
+
+    links: list[int]
+    leads: list[int]
+    tiles: int
+    is_large: bool
+
+
+NO_PHASES: Final = Phases([], [], 0, [], [], [], 0)
 
 
 def phases_of(
@@ -56,7 +77,7 @@ def phases_of(
     scratch: Sequence[int],
     threads: int,
     memory_budget: int | None,
-    chains: Sequence[Sequence[int]] = (),
+    chains: Sequence[PhaseChain] = (),
 ) -> Phases:
     """Return the phases of groups.
 
@@ -72,8 +93,10 @@ def phases_of(
     """
     live = _LiveBytes(block, groups, steps, in_state, scratch)
     alone = _split(block, groups, steps, in_state, live, 0, ())
+    if threads == 1 and not chains:
+        return alone
     limit = max(live.peak_bytes, NEGLIGIBLE_BYTES, inf if memory_budget is None else memory_budget)
-    return alone if threads == 1 else _split(block, groups, steps, in_state, live.again(), limit, chains)
+    return _split(block, groups, steps, in_state, live.again(), 0 if threads == 1 else limit, chains)
 
 
 def _split(
@@ -83,10 +106,11 @@ def _split(
     in_state: Mapping[str, str],
     live: _LiveBytes,
     limit: float,
-    chains: Sequence[Sequence[int]],
+    chains: Sequence[PhaseChain],
 ) -> Phases:
     """Return the phases if none may have several groups that take more bytes than the limit."""
-    chain_of = {i: number for number, chain in enumerate(chains) for i in chain}
+    chain_of = {i: number for number, chain in enumerate(chains) for i in chain.links}
+    leads = {i: lead for chain in chains for i, lead in zip(chain.links, chain.leads, strict=True)}
     chain_of_root: dict[str, int] = {}  # by root, the chain whose row tiles compute it
     tensor_of = {state: tensor for tensor, state in block.state_of.items()}
     last_phase: dict[str, int] = {}  # by root, the last phase of the group that computes it
@@ -94,41 +118,69 @@ def _split(
     first: list[int] = []
     last: list[int] = []
     here = count = 0
-    for i, (group, length) in enumerate(zip(groups, steps, strict=True)):
+
+    def needs_of(i: int) -> list[int]:
+        """Return the phases before which a group cannot begin."""
+        group, length, chain = groups[i], steps[i], chain_of.get(i, -1)
         written = [tensor_of[in_state[name]] for name in group.outputs if in_state.get(name) in tensor_of]
-        chain = chain_of.get(i, -1)
-        if not length:  # it is in no phase
-            first.append(here)
-            last.append(here - 1)
-            continue
         needs = [
             last_phase[name] + (chain < 0 or chain_of_root.get(name) != chain)
             for name in group.reads
             if name in last_phase
         ]
-        needs += [read[name] + 1 - (0 if chain < 0 else length - 1) for name in written if name in read]
-        start = max([here, *needs, count if group.is_host else 0])
+        return needs + [read[name] + 1 - (0 if chain < 0 else length - 1) for name in written if name in read]
+
+    for together in _moving_together(len(groups), chains):
+        i = together[0]
+        if not steps[i]:  # it is in no phase
+            first.append(here)
+            last.append(here - 1)
+            continue
+        lead = max(leads.get(j, 0) for j in together)
+        needs = [need + lead - leads.get(j, 0) for j in together for need in needs_of(j)]
+        start = max([here, *(need - lead for need in needs), count if groups[i].is_host else 0])
         if start > here or not i:
             live.begin(i, start, last)
-        while start < count and live.with_group(i) > limit:
+        while start < count and live.with_groups(together) > limit:
             start += 1
             live.begin(i, start, last)
-        live.add(i)
-        end = start + length - 1
-        last_phase.update((name, end) for name in group.outputs)
-        chain_of_root.update((name, chain) for name in group.outputs)
-        read.update((name, max(end, read.get(name, 0))) for name in group.reads)
-        here, count = (end + 1 if group.is_host else start), max(count, end + 1)
-        first.append(start)
-        last.append(end)
-    return Phases(first, last, count, _together(chains, first), live.peak_bytes)
+        for j in together:
+            group, begin = groups[j], start + lead - leads.get(j, 0)
+            end = begin + steps[j] - 1
+            live.add(j)
+            last_phase.update((name, end) for name in group.outputs)
+            chain_of_root.update((name, chain_of.get(j, -1)) for name in group.outputs)
+            read.update((name, max(end, read.get(name, 0))) for name in group.reads)
+            count = max(count, end + 1)
+            first.append(begin)
+            last.append(end)
+        here = last[-1] + 1 if groups[i].is_host else start + lead
+    return Phases(first, last, count, *_together(chains, first), live.peak_bytes)
 
 
-def _together(chains: Sequence[Sequence[int]], first: Sequence[int]) -> list[list[int]]:
-    """Return the chains, split into parts that are in one phase."""
-    phases = (dict.fromkeys(first[i] for i in chain) for chain in chains)
-    parts = [[i for i in chain if first[i] == phase] for chain, of in zip(chains, phases, strict=True) for phase in of]
-    return [part for part in parts if len(part) > 1]
+def _moving_together(count: int, chains: Sequence[PhaseChain]) -> list[list[int]]:
+    """Return the groups in lists of those that move to a phase together: chains of large tensors, and single groups."""
+    chain_of = {chain.links[0]: chain.links for chain in chains if chain.is_large}
+    others = {i for links in chain_of.values() for i in links[1:]}
+    return [[*chain_of.get(i, [i])] for i in range(count) if i not in others]
+
+
+def _together(chains: Sequence[PhaseChain], first: Sequence[int]) -> tuple[list[list[int]], list[int], list[bool]]:
+    """Return the chains, split into parts that are in one phase, with the tiles of each and their direction."""
+    parts: list[list[int]] = []
+    tiles: list[int] = []
+    backwards: list[bool] = []
+    is_odd = False
+    for chain in chains:
+        main = {i: first[i] + lead for i, lead in zip(chain.links, chain.leads, strict=True)}
+        is_odd ^= chain.is_large
+        for phase in dict.fromkeys(main.values()):
+            part = [i for i in chain.links if main[i] == phase]
+            if len(part) > 1 or chain.is_large:
+                parts.append(part)
+                tiles.append(chain.tiles)
+                backwards.append(chain.is_large and not is_odd)
+    return parts, tiles, backwards
 
 
 class _LiveBytes:
@@ -170,9 +222,9 @@ class _LiveBytes:
         self._forget()
         return self
 
-    def with_group(self, i: int) -> int:
-        """Return the bytes of this phase with the group in it."""
-        return self._now + self._begins[i] + self._scratch[i]
+    def with_groups(self, together: Sequence[int]) -> int:
+        """Return the bytes of this phase with these groups in it."""
+        return self._now + sum(self._begins[i] + self._scratch[i] for i in together)
 
     def begin(self, i: int, phase: int, last: Sequence[int]) -> None:
         """Begin a phase with this group, and free the tensors that are dead by then."""
@@ -183,7 +235,7 @@ class _LiveBytes:
 
     def add(self, i: int) -> None:
         """Add a group to the phase."""
-        self._now, self._kept = self.with_group(i), self._kept + self._begins[i]
+        self._now, self._kept = self.with_groups([i]), self._kept + self._begins[i]
         self.peak_bytes = max(self.peak_bytes, self._now)
 
     def _forget(self) -> None:

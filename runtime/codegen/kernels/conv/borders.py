@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels.copies import copied, zeros
 from runtime.codegen.kernels.steps import ComputedOperand, KernelContext
+from runtime.codegen.machine import PREFETCH_BYTES
 
 
 class Images(NamedTuple):
@@ -150,6 +151,9 @@ def write_computed(f: Function, source: ComputedOperand, to: Value, count: int, 
     """Compute and write `count` channels of a pixel, from the first one on."""
     whole = count // vector.lanes * vector.lanes
     for i in f.range(0, whole, vector.lanes):
+        for operand in source.streams:
+            ahead = PREFETCH_BYTES * 8 // vector.bits
+            f.prefetch(operand + (source.first * count + first + i), ahead)
         f.store(source.read(source.first, first + i, vector.lanes, vector.lanes), to, i)
     if tail := count - whole:
         f.store(source.read(source.first, first + whole, vector.lanes, tail), to, whole, tail)

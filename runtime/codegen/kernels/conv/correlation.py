@@ -17,7 +17,7 @@ from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first
 from runtime.codegen.kernels.conv.plan import ConvPlan, ConvShape
 from runtime.codegen.kernels.matmul import Matrix, Operand, PairedMatrix
 from runtime.codegen.kernels.matmul.packing import packed_right
-from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack, batch_parts
 from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, choice, lines, prefetching, starts, tile
 from runtime.codegen.machine import Target
 
@@ -56,7 +56,9 @@ def correlation_steps(target: Target, element: Type, shape: ConvShape, plan: Con
         (shared if plan.by_panels else own).append(size * (shape.images if plan.by_panels else convolution.most_images))
     if any(plan.splits[:2]):
         own.append(convolution.total_size * item)
-    kernel_steps.append(KernelStep(convolution.compute, plan.images * plan.rows * plan.columns, steps))
+    own_images = None if plan.by_panels else batch_parts(plan.images, shape.images, 0)
+    items = plan.images * plan.rows * plan.columns
+    kernel_steps.append(KernelStep(convolution.compute, items, steps, batch_parts=own_images))
     return KernelSteps(tuple(kernel_steps), tuple(shared), tuple(own))
 
 

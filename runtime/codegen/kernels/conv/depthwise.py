@@ -18,7 +18,7 @@ from runtime.codegen.kernels.conv.axes import AxisPhase
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
 from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.plan import ConvShape
-from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import starts
 from runtime.codegen.machine import Target
 
@@ -51,7 +51,9 @@ class Depthwise:
         shape = self.shape
         own = self.border.size * self.element.bits // 8 if self.is_copied else 64
         cost = shape.steps / self.lanes * DEPTHWISE_TAP_CYCLES
-        return KernelSteps((KernelStep(self.compute, shape.images * self.parts, cost),), (), (own,))
+        own_images = batch_parts(shape.images, shape.images, 0)
+        compute = KernelStep(self.compute, shape.images * self.parts, cost, batch_parts=own_images)
+        return KernelSteps((compute,), (), (own,))
 
     def compute(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the kernel step; work items are parts of images."""

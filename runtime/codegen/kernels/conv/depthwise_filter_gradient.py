@@ -17,7 +17,7 @@ from runtime.codegen.kernels.conv.filter_plan import FilterAxis
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import zeros
 from runtime.codegen.kernels.partial_sums import reduction_step
-from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.machine import Target
 
 BLOCK_PIXELS: Final = 256
@@ -54,7 +54,8 @@ class DepthwiseFilterGradient:
         """Return the kernel steps: the sums of parts, and their addition."""
         item = self.element.bits // 8
         join = reduction_step(self.element, self.lanes, self.size, self.parts)
-        steps = (KernelStep(self.part, self.parts, self.cycles), join)
+        own_images = batch_parts(self.parts, self.images, 0, 1)
+        steps = (KernelStep(self.part, self.parts, self.cycles, batch_parts=own_images), join)
         return KernelSteps(steps, (self.parts * self.size * item,), (self.border.size * item,))
 
     def part(self, context: KernelContext, start: Value, stop: Value) -> None:

@@ -9,6 +9,7 @@ and reads a padded copy of the image.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import gcd
 from typing import NamedTuple
 
 from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, multiply_add_cycles
@@ -20,7 +21,7 @@ from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.matmul import in_shares, in_tiles
 from runtime.codegen.kernels.partial_sums import reduction_step
-from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import DepthLoop, by_size, choice, lines, tile
 from runtime.codegen.machine import Target
 
@@ -37,10 +38,12 @@ def filter_steps(target: Target, shape: FilterGradient) -> KernelSteps:
         size = shape.images * shape.rows.source * shape.columns.source
         kernel_steps.append(KernelStep(emission.copy, shape.images, size * shape.pixel * PACKED_ELEMENT_CYCLES))
         shared.append(size * shape.pixel * item)
-    kernel_steps += [KernelStep(emission.parts, shape.parts * shape.panels, cost)]
+    images, rows = shape.block
+    whole = gcd(shape.parts, shape.images // images) if shape.images % images == 0 else 1
+    own_images = batch_parts(whole, shape.images, 0, 1)
+    kernel_steps += [KernelStep(emission.parts, shape.parts * shape.panels, cost, batch_parts=own_images)]
     if shape.parts > 1:
         kernel_steps.append(reduction_step(shape.element, shape.lanes, shape.size, shape.parts))
-    images, rows = shape.block
     own = [images * rows * shape.columns.pixels * shape.width * item if shape.packs else 64]
     if shape.is_merged and shape.is_bordered:
         own.append(images * shape.border.size * item)

@@ -7,6 +7,7 @@ the next. The sums of parts are added at the end, in order.
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Final
 
 from runtime.codegen.costs import multiply_add_cycles
@@ -19,7 +20,7 @@ from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.partial_sums import reduction_step
-from runtime.codegen.kernels.steps import ComputedOperand, KernelContext, KernelStep, KernelSteps
+from runtime.codegen.kernels.steps import ComputedOperand, KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, lines, prefetching, tile
 from runtime.codegen.machine import Target
 
@@ -57,7 +58,9 @@ class FilterGradient1x1:
         cost = multiply_add_cycles(self.target, shape.lanes, steps)
         join = reduction_step(shape.element, shape.lanes, shape.size, self.parts)
         own = self.height * self.columns * shape.pixel * item, self.panel * shape.across * item
-        sums = KernelStep(self.part, self.parts * self.ranges, cost)
+        is_whole = self.lines % self.height == 0
+        own_images = batch_parts(gcd(self.parts, self.blocks), shape.images, 0, 1) if is_whole else None
+        sums = KernelStep(self.part, self.parts * self.ranges, cost, batch_parts=own_images)
         return KernelSteps((sums, join), (self.parts * shape.size * item,), own)
 
     def part(self, context: KernelContext, start: Value, stop: Value) -> None:

@@ -19,7 +19,7 @@ from runtime.codegen.kernels.copies import copied, zeros
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import tile_cycles, tile_shape
-from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack, batch_parts
 from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, starts, tile
 from runtime.codegen.machine import Target
 
@@ -72,7 +72,8 @@ class Folded:
         """Return the kernel steps: a copy of the filter, unless work items copy their panels, and the computation."""
         shape, item = self.shape, self.element.bits // 8
         items = self.panels if self.by_panels else shape.images * self.parts
-        compute = KernelStep(self.compute, items, self.cycles)
+        own_images = None if self.by_panels else batch_parts(shape.images, shape.images, 0)
+        compute = KernelStep(self.compute, items, self.cycles, batch_parts=own_images)
         products = (self.across * self.pixel + self.vector.lanes) * item
         if self.by_panels:
             return KernelSteps((compute,), (), (products, self._panel_size * item))

@@ -10,7 +10,7 @@ from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import convert, is_nan, maximum, where
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis
 from runtime.codegen.kernels.conv.taps import MAX_UNROLLED_TAPS, Bounds, Fold, inside, is_inside
-from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 
 
 class Pool(NamedTuple):
@@ -54,7 +54,8 @@ class Pool(NamedTuple):
 
         vectors = self.images * self.rows.pixels * self.columns.pixels * -(-self.channels // self.lanes)
         cost = vectors * self.rows.window * self.columns.window * POOLED_TAP_CYCLES
-        return KernelSteps((KernelStep(write, self.images * rows, cost),))
+        own_images = batch_parts(self.images, self.images, 0)
+        return KernelSteps((KernelStep(write, self.images * rows, cost, batch_parts=own_images),))
 
     def vectors(self, f: Function) -> Iterator[tuple[Index, int]]:
         """Give the channels as vectors: the first channel, and the number of lanes that count."""

@@ -5,7 +5,8 @@
 3. A prepacked tensor has memory of its own, which no other tensor shares.
 4. The blocks inside an op have been placed before. Their arena, which they share because one is computed at a time, is
    scratch of the op. Their arguments and the results that they write where they are needed are outside of it.
-5. Tensors that are read in a phase and those that are written in it have overlapping lifetimes, because the groups of
+5. A tensor that overwrites an operand of its group has the memory of the operand; see `lowering.in_place`.
+6. Tensors that are read in a phase and those that are written in it have overlapping lifetimes, because the groups of
    a phase are computed in any order.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from runtime.codegen.lowering.control import copies_of_block, counter_bytes, results_of, spare_carries
 from runtime.codegen.lowering.groups import Group
+from runtime.codegen.lowering.in_place import overwritten_operands
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.memory import BodyMemory, Memory, body_name, scratch_names
 from runtime.codegen.lowering.nodes import Nodes
@@ -36,6 +38,9 @@ def _memory(block: LoweredBlock) -> Memory:
     until = {name: last + 1 for name, last in _last_phases(groups, phases).items()} | dict.fromkeys(nodes.ends, end)
     outside = set[str]() if block.owner is None else {*nodes.feeds, *results_of(block).direct}
     fed = [name for name in nodes.feeds if name not in outside]
+    over = _overwritten(block, {*in_state, *outside, *nodes.ends, *fed})
+    for name, old in over.items():
+        until[old] = max(until.get(old, 1), until.get(name, 1))
     buffers = [Buffer(name, types[name].nbytes, 0, max(until.get(name, 1), 1)) for name in fed]
     spilled: list[Buffer] = []
     packed: dict[str, int] = {}
@@ -48,7 +53,7 @@ def _memory(block: LoweredBlock) -> Memory:
         outputs = [
             Buffer(name, types[name].nbytes, first, max(until.get(name, last + 1), last + 1))
             for name in names
-            if name not in in_state and name not in packed and name not in outside
+            if name not in in_state and name not in packed and name not in outside and name not in over
         ]
         (spilled if spills(group.nodes[0].op.type) else buffers).extend(outputs)
         sized = zip(scratch, sizes, strict=True)
@@ -57,6 +62,7 @@ def _memory(block: LoweredBlock) -> Memory:
             sizes_of_bodies = _sizes_of_bodies(block, group.nodes[0].op.id).items()
             buffers += [Buffer(name, size, first, last + 1) for name, size in sizes_of_bodies if size]
     offsets, arena_bytes = _placed(buffers)
+    offsets |= {name: offsets[old] for name, old in over.items()}
     in_file, file_bytes = _placed(spilled, PAGE) if spilled else ({}, 0)
     return Memory(
         [[*names] for names in block.stored],
@@ -74,6 +80,17 @@ def _memory(block: LoweredBlock) -> Memory:
         packed_bytes,
         {op: _body_memory(block, op, offsets) for op in block.bodies},
     )
+
+
+def _overwritten(block: LoweredBlock, others: set[str]) -> dict[str, str]:
+    """Return the tensors that have the memory of an operand of their group, with the first tensor in that memory."""
+    if block.owner is not None or block.is_instrumented:
+        return {}
+    in_file = {name for group in block.groups if spills(group.nodes[0].op.type) for name in group.outputs}
+    found: dict[str, str] = {}
+    for name, old in overwritten_operands(block, others | in_file).items():
+        found[name] = found.get(old, old)
+    return found
 
 
 def _sizes_of_bodies(block: LoweredBlock, op: int) -> dict[str, int]:

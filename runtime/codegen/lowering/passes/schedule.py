@@ -6,13 +6,14 @@ in their own order, than a negligible amount and than the budget.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from runtime.codegen.lowering.in_place import updates_in_place
 from runtime.codegen.lowering.kernel_plans import KernelPlans
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.phases import NEGLIGIBLE_BYTES, phases_of
-from runtime.codegen.lowering.tiled_chains import chained_order, tiled_chains
+from runtime.codegen.lowering.phases import NEGLIGIBLE_BYTES, PhaseChain, phases_of
+from runtime.codegen.lowering.tiled_chains import TiledChain, chained_order, tiled_chains
+from runtime.codegen.rules import KernelSteps
 from runtime.placement.alignment import aligned
 
 
@@ -20,18 +21,21 @@ def schedule(block: LoweredBlock) -> LoweredBlock:
     """Assign groups to phases, whose groups may run concurrently; groups of a tiled chain become neighbours."""
     block = block._replace(scratch=_scratch(block))
     plain = _in_phases(block, [])
-    if block.threads == 1:
-        return plain
     tables = [() if kernel is None else kernel.table for kernel in block.kernels]
     chains = tiled_chains(block.nodes, block.groups, tables, block.steps, block.threads)
     if not chains:
         return plain
     order = chained_order(len(block.groups), chains)
     position = {i: index for index, i in enumerate(order)}
-    links = [[position[i] for i in chain.links] for chain in chains]
-    chained = _in_phases(_reordered(block, order), links)
+    chained = _in_phases(_reordered(block, order), [_moved(chain, position, block.steps) for chain in chains])
     limit = max(plain.phases.peak_bytes, NEGLIGIBLE_BYTES, block.options.memory_budget or 0)
     return KernelPlans(chained).planned(chained) if chained.phases.peak_bytes <= limit else plain
+
+
+def _moved(chain: TiledChain, position: Mapping[int, int], steps: Sequence[KernelSteps]) -> PhaseChain:
+    """Return a chain of groups that have these positions now."""
+    leads = [steps[i].tiled or 0 for i in chain.links]
+    return PhaseChain([position[i] for i in chain.links], leads, chain.tiles, chain.is_large)
 
 
 def _scratch(block: LoweredBlock) -> list[list[int]]:
@@ -56,7 +60,7 @@ def _reordered(block: LoweredBlock, order: Sequence[int]) -> LoweredBlock:
     )
 
 
-def _in_phases(block: LoweredBlock, chains: Sequence[Sequence[int]]) -> LoweredBlock:
+def _in_phases(block: LoweredBlock, chains: Sequence[PhaseChain]) -> LoweredBlock:
     """Return the block with phases, where the groups of each chain may share one."""
     in_state = {} if block.is_instrumented else updates_in_place(block.nodes, block.groups)
     counts = [0 if steps.is_prepacked else max(len(steps.steps), 1) for steps in block.steps]

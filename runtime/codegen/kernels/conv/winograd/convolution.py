@@ -18,7 +18,7 @@ from runtime.codegen.kernels.conv.winograd.non_finite import NonFiniteTiles, wri
 from runtime.codegen.kernels.conv.winograd.plan import MAX_NOTED_PANELS, is_taken, plan_winograd
 from runtime.codegen.kernels.conv.winograd.tiles import transform_pixels
 from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_PIXELS, of_sums
-from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, starts, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
@@ -47,7 +47,9 @@ class Winograd:
         plan, item = self.plan, self.element.bits // 8
         several = plan.parts > 1
         transform = KernelStep(self.transform, plan.blocks * self._pieces, plan.of_pixels)
-        compute = KernelStep(self.compute, plan.blocks * plan.parts, plan.cycles - plan.of_filters)
+        own_images = batch_parts(plan.blocks, self.shape.images, 0)
+        cost = plan.cycles - plan.of_filters
+        compute = KernelStep(self.compute, plan.blocks * plan.parts, cost, batch_parts=own_images)
         memory_budget = max(self.filters.thread_elements, self.again.filters, 0 if several else plan.block)
         shared = (plan.filters, plan.blocks * plan.block) if several else (plan.filters,)
         own = memory_budget, max(POSITIONS * plan.sums, self.again.pixels)

@@ -28,7 +28,7 @@ from runtime.codegen.kernels.conv.winograd.transforms import (
     of_products,
 )
 from runtime.codegen.kernels.matmul import in_shares
-from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
@@ -59,7 +59,8 @@ class WinogradFilterGradient:
         cost = plan.cycles
         pixels, gradients = plan.laid.size * item, plan.gradients * item
         if plan.is_near:
-            add = KernelStep(self.add, plan.parts * plan.ranges, cost)
+            own_images = batch_parts(plan.parts, self.shape.images, 0, 1)
+            add = KernelStep(self.add, plan.parts * plan.ranges, cost, batch_parts=own_images)
             join = KernelStep(self.join, min(WANTED_ITEMS, self.shape.deep), cost / 16)
             return KernelSteps((add, join), (plan.parts * self._sums * item,), (pixels, gradients))
         transform = KernelStep(self.transform, min(plan.wanted, plan.most), plan.of_tiles)
