@@ -4,7 +4,8 @@
     python tests/rank_matrix.py --openmpi /opt/openmpi       # and Open MPI of that folder
     sudo python tests/rank_matrix.py --namespaces            # and MPICH by TCP between two network namespaces
 
-The program has dropout, batch norm, ignored labels, clipping by the global norm and smaller last steps. With
+Each number of ranks runs with whole states of the optimizer and with states that are cut. The program has dropout,
+batch norm, ignored labels, clipping by the global norm and smaller last steps. With
 `--namespaces` the link between the two is also cut in the middle of a run.
 """
 
@@ -65,14 +66,16 @@ class Matrix:
         """Run with each number of ranks, and a run that goes on with others, one of which is killed."""
         for engine in ENGINES:
             for count in counts:
-                self.compare(f"{name}, {count} ranks", engine, self.run(launcher, count, self.words(engine)))
+                for more in ([], ["--zero"]):
+                    what = " ".join([f"{name}, {count} ranks", *more])
+                    self.compare(what, engine, self.run(launcher, count, self.words(engine, *more)))
             self.compare(f"{name}, 4 ranks, killed, then 1, 2 and 8", engine, self._continued(launcher, engine))
 
     def _continued(self, launcher: Launcher, engine: str) -> Ended:
         kept = ["--checkpoint", "kept", "--every", "2", "--collective-timeout", str(DEADLINE)]
         shutil.rmtree(self.folder / "kept", ignore_errors=True)
         script = [sys.executable, str(Path(__file__).parent / "faulty_rank.py"), "killed:2:6"]
-        command = [*launcher.command, "-n", "4", *script, *self.words(engine, *kept), "--mpi"]
+        command = [*launcher.command, "-n", "4", *script, *self.words(engine, *kept), "--mpi", "--zero"]
         everything = {**os.environ, **launcher.environment}
         killed = subprocess.run(command, cwd=self.folder, env=everything, capture_output=True, timeout=120)
         assert killed.returncode != 0, "a killed rank ends the job"
@@ -81,7 +84,7 @@ class Matrix:
             command += [*self.words(engine, *kept, "--resume"), "--mpi"]
             killed = subprocess.run(command, cwd=self.folder, env=everything, capture_output=True, timeout=120)
             assert killed.returncode != 0, "a killed rank ends the job"
-        return self.run(launcher, 8, self.words(engine, *kept, "--resume"))
+        return self.run(launcher, 8, self.words(engine, *kept, "--resume", "--zero"))
 
 
 @contextmanager

@@ -23,10 +23,11 @@ from runtime.ranks.join import join, number_by_launcher
 from runtime.ranks.watcher import watched
 from runtime.rows.fingerprint import fingerprint
 from runtime.rows.rows import Rows
+from runtime.rows.table_names import is_table
 from runtime.runs.interrupts import Interrupted
 from runtime.runs.run import Run
 
-OF_RANK_0: Final = ("metrics", "tensorboard", "mlflow", "wandb", "record", "trace", "save", "reproduce")
+OF_RANK_0: Final = ("metrics", "tensorboard", "mlflow", "wandb", "record", "trace", "save", "in_place", "reproduce")
 """Options for files that rank 0 alone writes."""
 
 RUN_OPTIONS: Final = (
@@ -119,15 +120,14 @@ def _require_shared(options: argparse.Namespace) -> None:
     """Raise UsageError for an option that several processes do not share."""
     if options.zero and getattr(options, "reproduce", None):
         raise UsageError("--reproduce keeps whole states, and --zero cuts them; leave one of them out")
-    for name in ("out", "in_place"):
-        if getattr(options, name, None):
-            raise UsageError(f"--{name.replace('_', '-')} belongs to a run of one process; leave --mpi out")
+    if getattr(options, "out", None) and options.data is not None and is_table(options.data):
+        raise UsageError(f"--out for the table {options.data} belongs to a run of one process; leave --mpi out")
 
 
 def _keep_quiet(options: argparse.Namespace) -> None:
     """Let rank 0 alone write files and print."""
     for name in OF_RANK_0:
-        if not (name == "save" and options.zero):  # all ranks send their part of the states
+        if not (name in ("save", "in_place") and options.zero):  # all ranks send their part of the states
             setattr(options, name, None)
     options.quiet, options.progress = True, "none"
     sys.stdout = open("/dev/null", "w")  # noqa: SIM115 - until the process ends

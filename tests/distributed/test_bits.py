@@ -76,6 +76,20 @@ def test_evaluation_and_prediction_have_the_bits_of_one_process(engine, folder):
     assert one.tobytes() == many.tobytes()
 
 
+def test_tables_and_files_of_states_are_written_once(folder):
+    words = ["--entry", "predict", "--split", "train"]
+    alone(run_of("native", *words, "--out", "one.csv"), folder)
+    by_ranks(3, folder, "native", *words, "--out", "many.csv")
+    assert (folder / "many.csv").read_bytes() == (folder / "one.csv").read_bytes()
+    assert (folder / "one.csv").read_bytes().count(b"\n") == 119
+    one = alone(run_of("native", "--save", "trained.safetensors", "--steps", "4"), folder)
+    assert one.code == 0, one
+    more = ["--load", "trained.safetensors", "--in-place", "--steps", "4"]
+    alone(run_of("native", *more[:2], "--save", "wanted.safetensors", *more[3:]), folder)
+    by_ranks(2, folder, "native", "--zero", *more)
+    assert (folder / "trained.safetensors").read_bytes() == (folder / "wanted.safetensors").read_bytes()
+
+
 def test_a_run_of_one_process_imports_no_mpi(folder):
     code = (
         "import sys, runtime; run = runtime.load('net.pb'); run.train(steps=2, progress=False); "

@@ -67,9 +67,13 @@ def test_more_processes_than_shards_are_refused_by_one_sentence(folder):
 
 @starts_jobs
 def test_options_for_one_process_are_refused(folder):
-    ended = job(2, ["execute", "net.pb", "--mpi", "--entry", "predict", "--out", "p.csv"], folder, LAUNCHER)
+    words = ["execute", "net.pb", "--mpi", "--entry", "predict", "--data", "new.csv", "--out", "p.csv"]
+    ended = job(2, words, folder, LAUNCHER)
     assert ended.code == 2
-    assert "runtime: rank 0 of 2: --out belongs to a run of one process; leave --mpi out\n" in ended.err
+    assert (
+        "runtime: rank 0 of 2: --out for the table new.csv belongs to a run of one process; leave --mpi out\n"
+        in ended.err
+    )
 
 
 @starts_jobs

@@ -62,6 +62,8 @@ class Asked(NamedTuple):
 def predict_to_file(run: Run, entry: str, asked: Asked, *, force: bool, between: Between) -> int:
     """Write the predictions of an entry as a table, and return the number of its rows.
 
+    Of several ranks, all compute and the first one writes.
+
     Raises UsageError for names that do not fit the entry, DataError for rows that cannot be read or encoded; there is
     no file then.
     """
@@ -75,6 +77,9 @@ def predict_to_file(run: Run, entry: str, asked: Asked, *, force: bool, between:
                 writer.write(fields)
                 count += len(fields[0].values)
 
+    group = run.session.group
+    if group is not None and group.rank:
+        return sum(len(fields[0].values) for fields in _of_rows(run, entry, asked, between))
     write_output(asked.out, write, force=force)
     return count
 
