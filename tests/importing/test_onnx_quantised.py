@@ -138,3 +138,22 @@ def test_a_weight_is_rounded_to_the_numbers_of_its_file_after_a_step():
     x = drawn(32, 64)
     found = run.step({"x": x}, entry="predict")["y"]
     np.testing.assert_array_equal(found, predicted(program, "reference", {}, x=x)["y"])
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_a_recurrent_layer_with_quantised_matrices_is_one_of_floats(engine: Any):
+    scales = np.float32([0.01, 0.02])
+    w, r = (np.random.default_rng(k).integers(-40, 40, (2, 16, 64)).astype(np.int8) for k in (0, 1))
+    zero, bias, x = np.zeros(2, np.int8), drawn(2, 128), drawn(7, 8, 16)
+    names = ["x", "w", "r", "b", "", "", "", "", "ws", "z", "rs", "z"]
+    weights = {"w": w, "r": r, "b": bias, "ws": scales, "rs": scales, "z": zero}
+    layer = node("DynamicQuantizeLSTM", names, ["y"], domain="com.microsoft", hidden_size=16, direction="bidirectional")
+    source = model([layer], {"x": (7, 8, 16)}, ["y"], weights, 19)
+    source.opset_import.add(domain="com.microsoft", version=1)
+    floats = {"w": np.float32(w.transpose(0, 2, 1)) * scales[:, None, None], "b": bias}
+    floats["r"] = np.float32(r.transpose(0, 2, 1)) * scales[:, None, None]
+    plain = node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=16, direction="bidirectional")
+    wanted = predicted(prograd.from_onnx(model([plain], {"x": (7, 8, 16)}, ["y"], floats, 19)), engine, {}, x=x)["y"]
+    program = prograd.from_onnx(source)
+    np.testing.assert_allclose(predicted(program, engine, {}, x=x)["y"], wanted, rtol=1e-5, atol=1e-6)
+    assert len([t for t in program.tensors_of_file if t.trained]) == 3

@@ -55,7 +55,7 @@ def in_floats(onnx: Any, graph: Any, tensors: Tensors) -> int:
 
 def is_quantised(graph: Any) -> bool:
     """Return True for a graph with operators that compute with quantised numbers."""
-    words = ("QLinear", "QGemm", "Integer", "DynamicQuantizeMatMul")
+    words = ("QLinear", "QGemm", "Integer", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM")
     return any(word in node.op_type for node in graph.node for word in words)
 
 
@@ -104,11 +104,12 @@ class _Rewriting:
             "Mul": self._scaled,
             "com.microsoft.QLinearConcat": self._concat,
             "com.microsoft.QGemm": self._gemm,
+            "com.microsoft.DynamicQuantizeLSTM": self._lstm,
             "com.microsoft.MatMulIntegerToFloat": self._to_float,
             "com.microsoft.DynamicQuantizeMatMul": self._dynamic,
             **{f"com.microsoft.{name}": self._elementwise for name in (*ELEMENTWISE, *PAIRS)},
         }
-        if operator not in rules or len(node.input) < 2 or len(node.output) != 1:
+        if operator not in rules or len(node.input) < 2 or not node.output:
             return False
         return rules[operator](node, _padded(node.input))
 
@@ -167,6 +168,24 @@ class _Rewriting:
         quantised = tuple(self._name(f"{a}_{word}") for word in ("quantized", "scale", "zero_point"))
         self.nodes.append(self.onnx.helper.make_node("DynamicQuantizeLinear", [a], list(quantised)))
         return self._product(node, quantised, (b, b_scale, b_zero), bias)
+
+    def _lstm(self, node: Any, names: list[str]) -> bool:
+        """Replace a recurrent layer whose matrices are quantised; its operand and its states stay floats."""
+        x, w, r, *more = names[:8]
+        w_scale, w_zero, r_scale, r_zero = [*names, *[""] * 4][8:12]
+        if not self._are_stored(w, w_scale, r, r_scale):
+            return False
+        if any(len(self.stored[scale].dims) > 1 for scale in (w_scale, r_scale)):
+            raise CompileError(f"{node.op_type} with a scale for each gate, which is not supported")
+        read: list[str] = []
+        for matrix, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero)):
+            read.append(self._name(f"{matrix}_turned"))
+            made = self._float(matrix, scale, zero, axis=0)
+            self.nodes.append(self.onnx.helper.make_node("Transpose", [made], read[-1:], perm=[0, 2, 1]))
+        layer = self.onnx.helper.make_node("LSTM", [x, *read, *more], list(node.output), name=node.name)
+        layer.attribute.extend(node.attribute)
+        self.nodes.append(layer)
+        return True
 
     def _scaled(self, node: Any, names: list[str]) -> bool:
         """Replace the product with both scales behind a product of integers."""
