@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -165,3 +166,12 @@ def exported(network: nn.Module, inputs: Any, exporter: str, opset: int, **more:
     finally:
         logging.disable(logging.NOTSET)
     return onnx.load_from_string(file.getvalue())
+
+
+def of_any_batch(exporter: str, inputs: Sequence[torch.Tensor]) -> dict[str, Any]:
+    """Return the arguments of `exported` that keep the batch a symbol."""
+    if exporter == "dynamo":
+        batch = torch.export.Dim("batch")
+        return {"dynamic_shapes": tuple({0: batch} for _ in inputs)}
+    names = [f"x{number}" for number, _ in enumerate(inputs)]
+    return {"input_names": names, "dynamic_axes": {name: {0: "batch"} for name in names}}

@@ -1,4 +1,7 @@
-"""Files that PyTorch's exporters write: outputs, gradients, steps of training, and the three warnings."""
+"""Files that PyTorch's exporters write: outputs, gradients, steps of training, and the three warnings.
+
+pytest -q -n 0 tests/frontends/test_exported_to_onnx.py
+"""
 
 from typing import Any
 
@@ -11,7 +14,7 @@ pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
 import torch
 
 import prograd
-from frontends.exported_to_onnx import NETWORKS, NORMS, exported, made
+from frontends.exported_to_onnx import NETWORKS, NORMS, exported, made, of_any_batch
 from prograd import ops
 
 EXPORTS = [
@@ -40,6 +43,20 @@ def test_an_export_predicts_what_the_module_predicts(name: str, exporter: str, o
     wanted = network(*inputs).detach().numpy()
     result = np.asarray(found[program.outputs_of_module[0]])
     assert np.max(np.abs(result - wanted) / (1 + np.abs(wanted))) < 1e-5
+
+
+@pytest.mark.parametrize("exporter", ["script", "dynamo"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_an_export_of_any_batch_predicts_for_other_batches(name: str, exporter: str):
+    network, inputs = made(name)
+    program = prograd.from_onnx(exported(network, inputs, exporter, 18, **of_any_batch(exporter, inputs)), name="net")
+    for batch in (3, 7):
+        rows = tuple(torch.cat([x, x])[:batch] for x in inputs)
+        run = prograd.Run(program.compile(batch=batch), engine="native")
+        feeds = dict(zip(run.entries["predict"].feeds, (x.numpy() for x in rows), strict=True))
+        result = np.asarray(run.step(feeds, entry="predict")[program.outputs_of_module[0]])
+        wanted = network(*rows).detach().numpy()
+        assert np.max(np.abs(result - wanted) / (1 + np.abs(wanted))) < 1e-5
 
 
 @pytest.mark.parametrize("name", [*NETWORKS, *NORMS])
