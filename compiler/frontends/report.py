@@ -16,12 +16,14 @@ class Problem(NamedTuple):
         reason: why not.
         module: the path of the module that calls it.
         line: the line of the model's source; "" if it is unknown.
+        remedy: what can be done; "" if the reason says it.
     """
 
     operator: str
     reason: str
     module: str
     line: str
+    remedy: str = ""
 
 
 class Table:
@@ -33,12 +35,21 @@ class Table:
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.rows = table(problems)
+        self.remedies = {(each.operator, each.reason): each.remedy for each in problems}
 
     def __str__(self) -> str:
         if not self.rows:
             return "everything can be imported"
-        shown = [(operator, str(uses), module, line, reason) for operator, reason, uses, module, line in self.rows]
-        return "\n".join(columns(("operator", "uses", "first in", "at", "why"), shown, right=("uses",)))
+        heads, shown = ["operator", "uses", "first in", "at", "why"], [list(map(str, row)) for row in self._cells()]
+        if any(self.remedies.values()):
+            heads.append("what can be done")
+        return "\n".join(columns(heads, [row[: len(heads)] for row in shown], right=("uses",)))
+
+    def _cells(self) -> list[tuple[str, int, str, str, str, str]]:
+        return [
+            (operator, uses, module, line, reason, self.remedies[operator, reason])
+            for operator, reason, uses, module, line in self.rows
+        ]
 
     def __repr__(self) -> str:
         return str(self)

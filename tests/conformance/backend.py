@@ -11,6 +11,7 @@ import numpy as np
 
 import prograd
 from compiler.errors import CompileError
+from compiler.frontends.onnx.constants import CARRIED
 
 KINDS = {"node": "node", "simple": "simple", "converted": "pytorch-converted", "operator": "pytorch-operator"}
 """Kinds of cases by the word of the command."""
@@ -26,10 +27,12 @@ class Verdict(NamedTuple):
     Attributes:
         reason: why it does not pass; "" if it does.
         bound: True if the values of inputs were taken while importing.
+        carried: True if inputs or results have dtypes that others compute for.
     """
 
     reason: str
     bound: bool = False
+    carried: bool = False
 
 
 def cases(kind: str) -> list[Any]:
@@ -63,8 +66,10 @@ def verdict(case: Any, engine: str, *, again: bool = False) -> Verdict:
         return Verdict("its inputs or results are no tensors")
     names = [value.name for value in model.graph.input]
     given, wanted = [np.asarray(x) for x in given], [np.asarray(x) for x in wanted]
+    carried = any(CARRIED.get(x.dtype.name) != x.dtype.name for x in (*given, *wanted))
     try:
-        return _compared(case, model, dict(zip(names, given, strict=False)), wanted, {}, engine, again)
+        made = _compared(case, model, dict(zip(names, given, strict=False)), wanted, {}, engine, again)
+        return made._replace(carried=carried)
     except CompileError as error:
         reason = str(error)
         known = _shapes(dict(zip(names, given, strict=False)))
@@ -72,7 +77,7 @@ def verdict(case: Any, engine: str, *, again: bool = False) -> Verdict:
             return Verdict(reason)
     try:
         return _compared(case, model, dict(zip(names, given, strict=False)), wanted, known, engine, again)._replace(
-            bound=True
+            bound=True, carried=carried
         )
     except CompileError as error:
         return Verdict(str(error))
@@ -161,8 +166,6 @@ def _own(name: str) -> str:
 
 
 def _carried(array: Any) -> Any:
-    from compiler.frontends.onnx.constants import CARRIED
-
     return np.ascontiguousarray(array.astype(CARRIED[array.dtype.name])).reshape(array.shape)
 
 

@@ -33,7 +33,11 @@ def main() -> int:
             found[case.name] = judged(case, options.engine)
     failed = {name: v.reason for name, v in found.items() if v.reason}
     bound = sum(v.bound and not v.reason for v in found.values())
-    print(f"{len(found) - len(failed)} of {len(found)} pass on {options.engine}, {bound} with inputs bound at import")
+    carried = sum(v.carried and not v.reason for v in found.values())
+    print(
+        f"{len(found) - len(failed)} of {len(found)} pass on {options.engine}, {bound} with inputs bound at import, "
+        f"{carried} with dtypes that others carry"
+    )
     others = {row[0] for row in rows() if row[1] != options.kind}
     if options.write:
         kept = [row for row in rows() if row[1] != options.kind]

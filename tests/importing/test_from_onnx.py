@@ -189,6 +189,21 @@ def test_all_that_is_in_the_way_is_told_at_once():
     )
 
 
+def test_a_check_says_what_can_be_done():
+    nodes = [
+        helper.make_node("Multinomial", ["x"], ["a"], name="draw", sample_size=2),
+        helper.make_node("Fused", ["x"], ["b"], name="fused", domain="com.microsoft"),
+        helper.make_node("NonZero", ["x"], ["c"], name="where"),
+        helper.make_node("Cast", ["x"], ["d"], name="small", to=17),
+    ]
+    source = model(nodes, {"x": (32, 64)}, ["a", "b", "c", "d"], {})
+    source.opset_import.add(domain="com.microsoft", version=1)
+    head, *rows = str(prograd.from_onnx(source, explain=True)).splitlines()
+    assert head.split("  ")[-1].strip() == "what can be done"
+    ends = ["by ops.uniform or ops.normal, or feed them", "ONNX Runtime, whose operator it is", "or --rows c=N", "int64"]
+    assert [row.rstrip().endswith(end) for row, end in zip(rows, ends, strict=True)] == [True] * 4, rows
+
+
 def refusal(source: Any, **more: Any) -> str:
     with pytest.raises(prograd.CompileError) as told:
         prograd.from_onnx(source, **more)

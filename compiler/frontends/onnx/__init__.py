@@ -1,6 +1,7 @@
 """ONNX files as programs.
 
 from_onnx     the function that users call
+remedies      what can be done about nodes that cannot be imported
 reading       a file as a checked message, and its tensors, also in files beside it
 import_graph  a graph as a program: inputs, weights, results, notes about the exporter
 texts         what a file says of itself, kept for an export: descriptions, metadata, original names

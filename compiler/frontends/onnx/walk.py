@@ -22,6 +22,7 @@ from compiler.frontends.onnx.node import MISSING, Node
 from compiler.frontends.onnx.old_opsets import is_old
 from compiler.frontends.onnx.places import line_of
 from compiler.frontends.onnx.reading import Tensors, package
+from compiler.frontends.onnx.remedies import remedy
 from compiler.frontends.report import Problem
 from compiler.onnx_operators import IMPORTS
 from compiler.onnx_operators.quantize import rounded_weight
@@ -151,7 +152,7 @@ class Walk:
             text if text.isprintable() else text.encode("unicode_escape").decode()
             for text in (operator, reason, node.name)
         )
-        self.problems.append(Problem(operator, reason, name, line_of(node)))
+        self.problems.append(Problem(operator, reason, name, line_of(node), remedy(operator, reason)))
 
     def _made(self, node: Any, domain: str, operator: str, operands: list[Any]) -> Sequence[Any]:
         is_past = not domain and is_old(self.onnx, node.op_type, self.versions.get("", 1))
