@@ -80,7 +80,7 @@ def test_an_operator_is_found_under_its_name(op: Op):
 
 def test_every_kernel_is_of_an_operator_or_of_the_exchanges_between_ranks():
     exchanges = {name for name, contract in CONTRACTS.items() if any(e.resource == GROUP for e in contract.effects)}
-    assert exchanges == {"all_reduce"}
+    assert exchanges == {"all_gather", "all_reduce", "reduce_scatter"}
     assert set(KERNELS) - exchanges == set(OPS)
 
 
