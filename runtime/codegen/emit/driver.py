@@ -5,12 +5,16 @@ and the number of chunks of each. The table of chunks has the function, its tabl
 the one after its last, and the distance to the record that the same thread runs next; 0 for none. A phase with a
 negative number of chunks has actions, which the caller runs: loops and conditions are jumps between phases.
 
-A phase is open while its claim word has its number: `phase << 44 | taken from the end << 22 | taken from the start`. A
-thread claims a chunk by an addition to that word. The value before the addition tells the phase and the chunk, so a
-late thread claims no chunk twice and none of another phase. The caller claims from the start, helpers with odd numbers
-from the end: a thread gets nearly the same chunks in every step, and finds their data in its caches. The caller
-continues when all chunks are done. It waits for helpers only if they hold a chunk. A helper that finds no chunk stays
-while phases are running, however long one takes, because a sleeping helper is not woken before the next call.
+Each thread has a range of the chunks of a phase: the same part of the list in every phase and step, so it finds the
+data in its caches. It takes the chunks of its range in order, and then those that are left in the ranges of the next
+threads. So a thread that is late, or whose core is slow, keeps no other thread waiting but by the chunk that it holds.
+
+The caller opens a phase by a new round. Each thread has a claim word, `round << 20 | taken`: the last round in which
+chunks of its range were taken, and their number. A thread takes a chunk by replacing that word, if it is unchanged. A
+word of an earlier round means that no chunk is taken yet, one of a later round that the thread itself is late. All
+chunks of a round are taken before the next one, so a late thread takes no chunk twice and none of another phase. The
+caller continues when all chunks are done. It waits for helpers only if they hold a chunk. A helper that finds no chunk
+stays while phases are running, however long one takes, because a sleeping helper is not woken before the next call.
 """
 
 from __future__ import annotations
@@ -18,7 +22,20 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from runtime.codegen.actions import ACTION_COLUMNS
-from runtime.codegen.board import ACTIONS, ALARM, BUSY, CLAIM, COUNT_BITS, DONE, MAX_CHUNKS, PAUSED, SINGLE, STOP, WORDS
+from runtime.codegen.board import (
+    ACTIONS,
+    ALARM,
+    BUSY,
+    CLAIM_WORDS,
+    CLAIMS,
+    COUNT_BITS,
+    DONE,
+    OPEN,
+    PAUSED,
+    SINGLE,
+    STOP,
+    WORDS,
+)
 from runtime.codegen.code import CHUNK_COLUMNS, LOOP_WORDS
 from runtime.codegen.emit.actions import Interpreter, copy_bytes, run_actions
 from runtime.codegen.ir import INT64, UINT8, Function, Index, Module, Value, pointer
@@ -43,19 +60,19 @@ class _Tables(NamedTuple):
     chunks: Value
 
 
-class _Claim(NamedTuple):
-    phase: Value
-    start: Value
-    end: Value
+RANGE_BITS: Final = 32
+"""Bits of the fraction of a range: bounds of ranges need one division for each phase."""
+
+NUMBER_MASK: Final = (1 << COUNT_BITS) - 1
 
 
 def write_driver(module: Module) -> None:
-    """Write five functions and `iterate`, which they call.
+    """Write five functions, and `iterate`, `claim` and `take`, which they call.
 
     drive(board, phases, chunks, first phase, phase after the last, threads, yield): runs these phases, but none after
     one in which a runtime check of a chunk failed. repeat(board, phases, chunks, first phase, phase after the last,
-    threads, yield, steps): runs them many times. help(board, phases, chunks, thread, yield, spins, yields): claims
-    chunks until no phase has run for that long. take_rows(table, start, stop, thread): a chunk, see `_take_rows`.
+    threads, yield, steps): runs them many times. help(board, phases, chunks, thread, threads, yield, spins, yields):
+    takes chunks until no phase has run for that long. take_rows(table, start, stop, thread): a chunk, see `_take_rows`.
     point_at_rows(table, start, stop, thread): likewise, see `_point_at_rows`.
 
     `yield` is the address of the system's function of that name, without arguments. `steps` is a table: the number of
@@ -63,6 +80,8 @@ def write_driver(module: Module) -> None:
     increment; the number of results that are kept, and the source, the destination and the bytes of each.
     """
     _iterate(module)
+    _claim(module)
+    _take(module)
     _drive(module)
     _repeat(module)
     _help(module)
@@ -128,7 +147,7 @@ def _drive(module: Module) -> None:
     words = pointer(INT64)
     f = module.function("drive", [words, words, words, INT64, INT64, INT64, words])
     board, phases, chunks, first, last, threads, give_way = f.arguments
-    mine, spins, next_phase = f.local(), f.local(), f.local()
+    spins, next_phase = f.local(), f.local()
     place = _Tables(f, board, phases, chunks)
     zero, alarm = f.index(0), f.address_at(board, ALARM, INT64)
     table, actions = f.address_at(board, WORDS, INT64), f.address_at(board, ACTIONS, INT64)
@@ -146,17 +165,17 @@ def _drive(module: Module) -> None:
                 _run(place, begin + chunk, phase, zero)
             run_actions(interpreter, actions + begin * ACTION_COLUMNS, zero - count)
         with f.when(~alone):
-            f.store(zero, mine)
             f.store(zero, spins)
             f.atomic_store(0, board + DONE)
-            f.atomic_store(f.index(phase) << 2 * COUNT_BITS, board + CLAIM)
-            with f.forever() as taking:
-                claim = _read(f.atomic_add(board + CLAIM, 1))
-                taking.end_if(claim.start + claim.end >= count)
-                _run(place, begin + claim.start, phase, zero)
-                f.store(f.load(mine) + 1, mine)
+            turn = (f.load(board + OPEN) >> COUNT_BITS) + 1
+            f.store((turn << COUNT_BITS) + 1, board + CLAIMS)  # the first chunk, before anybody else can take it
+            now = (turn << COUNT_BITS) + phase
+            f.atomic_store(now, board + OPEN)
+            _run(place, begin, phase, zero)
+            taken = f.call("take", board, phases, chunks, now, zero, threads, result=INT64)
+            assert taken is not None, "it has a result"
             with f.forever() as waiting:
-                waiting.end_if((f.atomic_load(board + DONE) + f.load(mine)).equal(count))
+                waiting.end_if((f.atomic_load(board + DONE) + taken + 1).equal(count))
                 _wait(f, spins, f.index(SPINS_BEFORE_YIELD), give_way)
         with f.when(f.load(board + SINGLE).not_equal(0)):
             f.store(f.load(next_phase), board + PAUSED)
@@ -167,24 +186,19 @@ def _drive(module: Module) -> None:
 
 def _help(module: Module) -> None:
     words = pointer(INT64)
-    f = module.function("help", [words, words, words, INT64, words, INT64, INT64])
-    board, phases, chunks, thread, give_way, most_spins, most_yields = f.arguments
-    idle = f.local()
-    from_end = (thread & 1).equal(1)
-    step = where(from_end, f.index(1 << COUNT_BITS), f.index(1))
+    f = module.function("help", [words, words, words, INT64, INT64, words, INT64, INT64])
+    board, phases, chunks, thread, threads, give_way, most_spins, most_yields = f.arguments
+    idle, seen = f.local(), f.local()
     with f.forever() as helping:
         helping.end_if(f.atomic_load(board + STOP).not_equal(0))
-        claim = _read(f.atomic_load(board + CLAIM))
-        is_open = claim.start + claim.end < f.load(phases, claim.phase * PHASE_WORDS + 1)
-        with f.when(is_open):
-            mine = _read(f.atomic_add(board + CLAIM, step))
-            begin, count = (f.load(phases, mine.phase * PHASE_WORDS + i) for i in range(2))
-            with f.when(mine.start + mine.end < count):
-                chunk = where(from_end, count - 1 - mine.end, mine.start)
-                _run(_Tables(f, board, phases, chunks), begin + chunk, mine.phase, thread)
-                f.atomic_add(board + DONE, 1)
-                f.store(f.index(0), idle)
-        with f.when(~is_open):
+        now = f.atomic_load(board + OPEN)
+        is_new = now.not_equal(f.load(seen))
+        with f.when(is_new):
+            f.store(now, seen)
+            done = f.call("take", board, phases, chunks, now, thread, threads, result=INT64)
+            assert done is not None, "it has a result"
+            f.store(where(done > 0, f.index(0), f.load(idle)), idle)
+        with f.when(~is_new):
             _wait(f, idle, most_spins, give_way)
             with f.when(f.atomic_load(board + BUSY).not_equal(0)):
                 f.store(minimum(f.load(idle), most_spins), idle)
@@ -192,8 +206,48 @@ def _help(module: Module) -> None:
     f.end()
 
 
-def _read(word: Value) -> _Claim:
-    return _Claim(word >> 2 * COUNT_BITS, word & MAX_CHUNKS, (word >> COUNT_BITS) & MAX_CHUNKS)
+def _claim(module: Module) -> None:
+    """Take a chunk of a range: claim(claim word, round, chunks of the range) -> its number in the range, or -1."""
+    f = module.function("claim", [pointer(INT64), INT64, INT64], INT64, public=False)
+    word, turn, size = f.arguments
+    found = f.local()
+    with f.forever() as claiming:
+        old = f.atomic_load(word)
+        taken = where((old >> COUNT_BITS).equal(turn), old & NUMBER_MASK, f.index(0))
+        none = (old >> COUNT_BITS > turn) | (taken >= size)
+        f.store(where(none, f.index(-1), taken), found)
+        claiming.end_if(none)
+        claiming.end_if(f.atomic_replace(word, old, (turn << COUNT_BITS) + taken + 1))
+    f.end(f.load(found))
+
+
+def _take(module: Module) -> None:
+    """Run chunks of an open phase until none is left: take(board, phases, chunks, open, thread, threads) -> number.
+
+    A helper tells that chunks are done when it leaves a range.
+    """
+    words = pointer(INT64)
+    f = module.function("take", [words, words, words, INT64, INT64, INT64], INT64, public=False)
+    board, phases, chunks, now, thread, threads = f.arguments
+    all_done, done = f.local(), f.local()
+    turn, phase = now >> COUNT_BITS, now & NUMBER_MASK
+    begin, count = (f.load(phases, phase * PHASE_WORDS + i) for i in range(2))
+    each, zero = (count << RANGE_BITS) // threads, f.index(0)
+    f.store(zero, all_done)
+    for number in f.range(0, threads):
+        owner = (thread + number) % threads
+        first, stop = (each * (owner + i) + ((1 << RANGE_BITS) - 1) >> RANGE_BITS for i in range(2))
+        f.store(zero, done)
+        with f.forever() as taking:
+            chunk = f.call("claim", board + (owner * CLAIM_WORDS + CLAIMS), turn, stop - first, result=INT64)
+            assert chunk is not None, "it has a result"
+            taking.end_if(chunk < 0)
+            _run(_Tables(f, board, phases, chunks), begin + first + chunk, phase, thread)
+            f.store(f.load(done) + 1, done)
+        f.store(f.load(all_done) + f.load(done), all_done)
+        with f.when((f.load(done) > 0) & (thread > 0)):
+            f.atomic_add(board + DONE, f.load(done))
+    f.end(f.load(all_done))
 
 
 def _run(tables: _Tables, number: Index, phase: Value, thread: Value) -> None:

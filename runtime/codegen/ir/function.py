@@ -198,6 +198,11 @@ class Function:
         """Store a word after all earlier writes."""
         self.line(f"store atomic i64 {self.index(x).text}, ptr {at.text} seq_cst, align 8")
 
+    def atomic_replace(self, at: Value, old: Value, new: Value) -> Value:
+        """Store `new` atomically if the word is `old`; return True if it was."""
+        replaced = f"cmpxchg ptr {at.text}, i64 {old.text}, i64 {new.text} seq_cst seq_cst"
+        return self.emit(f"extractvalue {{i64, i1}} {self.emit(replaced, INT64).text}, 1", MASK)
+
     def pause(self) -> None:
         """Tell the core that this is a waiting loop."""
         if self.target.triple.startswith("x86_64"):

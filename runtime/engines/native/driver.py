@@ -14,15 +14,13 @@ import numpy as np
 from runtime.codegen.board import (
     ACTIONS,
     ALARM,
-    BOARD_WORDS,
-    CLAIM,
-    CLOSED_CLAIM,
     HOSTED,
     NO_PAUSES,
     PAUSED,
     SINGLE,
     STOP,
     WORDS,
+    board_words,
 )
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
@@ -44,6 +42,7 @@ class Driver:
     """Runs phases; one thread at a time drives, any others may help.
 
     Attributes:
+        threads: number of threads that share the chunks, the caller's included; further helpers are not called.
         phases: the table of phases.
         chunks: the table of chunks.
     """
@@ -69,16 +68,15 @@ class Driver:
         code = driver_code(target)
         self._repeat: Callable[..., None] = code.function("repeat", 8)
         self._drive: Callable[..., None] = code.function("drive", 7)
-        self._help: Callable[..., None] = code.function("help", 7)
-        self._board = aligned_bytes(BOARD_WORDS * 8).view(np.int64)
+        self._help: Callable[..., None] = code.function("help", 8)
+        self._board = aligned_bytes(board_words(threads) * 8).view(np.int64)
         self._board[:] = 0
-        self._board[CLAIM] = CLOSED_CLAIM
         self._board[ALARM] = alarm.ctypes.data
         if actions is not None and words is not None:
             self._board[WORDS], self._board[ACTIONS] = words.ctypes.data, actions.ctypes.data
         self.phases, self.chunks, self._alive = phases, chunks, (alarm, actions, words, alive)
         self._tables = tuple(array.ctypes.data for array in (self._board, phases, chunks))
-        self._threads, self._hosts = threads, hosts
+        self.threads, self._hosts = threads, hosts
 
     def drive(self, first: int, last: int) -> None:
         """Run the phases from `first` to before `last`.
@@ -88,13 +86,13 @@ class Driver:
         """
         board = self._board
         board[PAUSED] = board[HOSTED] = 0
-        self._drive(*self._tables, first, last, self._threads, give_way())
+        self._drive(*self._tables, first, last, self.threads, give_way())
         while board[PAUSED]:
             first, board[PAUSED] = int(board[PAUSED]), 0
             if board[HOSTED]:
                 host, board[HOSTED] = self._hosts[int(board[HOSTED]) - 1], 0
                 host()
-            self._drive(*self._tables, first, last, self._threads, give_way())
+            self._drive(*self._tables, first, last, self.threads, give_way())
 
     def timed(self, first: int, last: int) -> Iterator[tuple[int, float]]:
         """Run phases as `drive` does, and yield each with its seconds; host ops in blocks belong to their phase."""
@@ -104,7 +102,7 @@ class Driver:
         try:
             while first < last:
                 start = perf_counter()
-                self._drive(*self._tables, first, last, self._threads, give_way())
+                self._drive(*self._tables, first, last, self.threads, give_way())
                 following, board[PAUSED] = int(board[PAUSED]), 0
                 if board[HOSTED]:
                     host, board[HOSTED] = self._hosts[int(board[HOSTED]) - 1], 0
@@ -117,11 +115,11 @@ class Driver:
     def repeat(self, first: int, last: int, steps: Array) -> None:
         """Run these phases many times, by a table in the format of `codegen.emit.driver`."""
         self._board[PAUSED] = NO_PAUSES
-        self._repeat(*self._tables, first, last, self._threads, give_way(), steps.ctypes.data)
+        self._repeat(*self._tables, first, last, self.threads, give_way(), steps.ctypes.data)
 
     def help(self, thread: int) -> None:
-        """Claim chunks of driven phases on another thread, until none was driven for a while."""
-        self._help(*self._tables, thread, give_way(), SPINS_BEFORE_YIELD, YIELDS_BEFORE_SLEEP)
+        """Take chunks of driven phases on another thread, until none was driven for a while."""
+        self._help(*self._tables, thread, self.threads, give_way(), SPINS_BEFORE_YIELD, YIELDS_BEFORE_SLEEP)
 
     def welcome(self, helpers: bool) -> None:
         """Let helpers stay, or let them leave as soon as they find no chunk."""

@@ -34,7 +34,7 @@ class Helpers:
                 self._driver.welcome(False)
             driver.welcome(True)
             self._driver = driver
-        for helper in self._helpers:
+        for helper in self._helpers[: driver.threads - 1]:
             helper.call(driver)
 
     def end(self) -> None:

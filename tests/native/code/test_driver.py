@@ -59,7 +59,7 @@ def expected(phases: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("chained", [False, True])
-@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+@pytest.mark.parametrize("threads", [1, 2, 3, 5, 32])
 def test_every_chunk_is_done_once_in_its_phase(threads: int, chained: bool):
     whole = [(0, UNITS)]
     halves = [(0, UNITS // 2), (UNITS // 2, UNITS)]
@@ -67,14 +67,36 @@ def test_every_chunk_is_done_once_in_its_phase(threads: int, chained: bool):
     phases = [single, halves, single, whole, single, halves, whole, single]
     driver, words = counting(threads, phases, chained=chained)
     helpers = Helpers(threads - 1)
-    for turn in range(300):
+    for turn in range(300 if threads < 8 else 60):
         words[...] = 0
         with helpers.helping(driver):
             driver.drive(0, len(phases))
         np.testing.assert_array_equal(words, expected(len(phases)))
-        if turn % 100 == 99:
+        if turn % 50 == 49:
             time.sleep(0.01)  # long enough for helpers to fall asleep
     helpers.close()
+
+
+def test_a_thread_takes_the_chunks_of_threads_that_are_not_there():
+    driver, words = counting(32, [[(i, i + 1) for i in range(UNITS)]] * 3)
+    for helpers in (Helpers(0), Helpers(2)):
+        words[...] = 0
+        with helpers.helping(driver):
+            driver.drive(0, 3)
+        np.testing.assert_array_equal(words, expected(3))
+        helpers.close()
+
+
+def test_only_as_many_helpers_are_called_as_a_driver_has_threads():
+    before = settled_count()
+    driver, words = counting(2, [[(i, i + 1) for i in range(UNITS)]])
+    helpers = Helpers(5)
+    with helpers.helping(driver):
+        driver.drive(0, 1)
+    np.testing.assert_array_equal(words, expected(1))
+    assert soon(lambda: count_threads() == before + 1)
+    helpers.close()
+    assert soon(lambda: count_threads() == before)
 
 
 def test_a_helper_stays_while_a_chunk_takes_longer_than_its_patience():
