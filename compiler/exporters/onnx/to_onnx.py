@@ -21,6 +21,7 @@ from compiler.exporters.onnx.raw_columns import RawColumns
 from compiler.exporters.onnx.states import program_and_states
 from compiler.exporters.onnx.tensors import Tensor, identity_order
 from compiler.exporters.onnx.walk import Walk
+from compiler.exporters.onnx.widened import without_mixed_precision
 from compiler.exporters.onnx.written import require_writable, write_model
 from compiler.frontends.onnx.reading import package, read
 from compiler.frontends.report import Problem, told
@@ -75,7 +76,7 @@ def to_onnx(
         require_writable(path, force=force)
     number = known_opset(onnx, opset)
     program, arrays = program_and_states(source, states)
-    block, program = _block(program, entry, sizes or {})
+    block, program = _block(program if view else without_mixed_precision(program), entry, sizes or {})
     if not view:
         _require_prediction(block, entry)
     exports = own_domain_exports() if view else EXPORTS

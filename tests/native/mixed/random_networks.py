@@ -1,4 +1,4 @@
-"""Random training programs of layers in float32: products, convolutions, norms, residual sums, attention, dropout."""
+"""Random training programs in float32: products, convolutions, norms, residual sums, attention, recurrent layers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ def network(seed: int) -> tuple[Program, dict[str, Any]]:
     """Return a program that trains a random network, and the rows of a step."""
     draw = random.Random(seed)
     program = Program("random", seed=seed)
-    kind = draw.choice(("rows", "images", "sequences"))
-    shape = {"rows": (draw.choice((33, 64)),), "images": (10, 10, draw.choice((3, 8))), "sequences": (12, 32)}[kind]
+    kind = draw.choice(("rows", "images", "sequences", "recurrent"))
+    shapes = {"images": (10, 10, draw.choice((3, 8))), "sequences": (12, 32), "recurrent": (7, draw.choice((20, 33)))}
+    shape = {"rows": (draw.choice((33, 64)),), **shapes}[kind]
     x = program.input("x", "float32", ("batch", *shape))
     label = program.input("label", "int64", ("batch",))
-    h = {"rows": _rows, "images": _images, "sequences": _sequences}[kind](draw, program, x)
+    h = {"rows": _rows, "images": _images, "sequences": _sequences, "recurrent": _recurrent}[kind](draw, program, x)
     logits = _dense(program, "head", h, CLASSES)
     program.minimize(ops.softmax_cross_entropy(logits, label), draw.choice(OPTIMIZERS)())
     program.outputs(logits=logits)
@@ -53,7 +54,7 @@ def _rows(draw: random.Random, program: Program, x: Value) -> Value:
 
 def _images(draw: random.Random, program: Program, x: Value) -> Value:
     for i in range(draw.randint(1, 4)):
-        channels, size, stride = draw.choice((8, 15, 16)), draw.choice((1, 3)), draw.choice((1, 1, 2))
+        channels, size, stride = draw.choice((32, 33, 40)), draw.choice((1, 3)), draw.choice((1, 1, 2))
         is_depthwise = size == 3 and draw.random() < 0.3
         channels = int(x.shape[3]) if is_depthwise else channels
         depth = 1 if is_depthwise else int(x.shape[3])
@@ -84,3 +85,12 @@ def _sequences(draw: random.Random, program: Program, x: Value) -> Value:
         x = x + _dense(program, f"out{i}", ops.reshape(ops.transpose(y, axis=(0, 2, 1, 3)), shape=x.shape), int(width))
         x = x + _dense(program, f"down{i}", _activated(draw, _dense(program, f"up{i}", x, 64)), int(width))
     return ops.mean(x, axis=(1,))
+
+
+def _recurrent(draw: random.Random, program: Program, x: Value) -> Value:
+    for i in range(draw.randint(1, 2)):
+        layer, gates = draw.choice(((ops.rnn, 1), (ops.gru, 3), (ops.lstm, 4)))
+        states, wide = draw.choice((24, 33, 64)), int(x.shape[-1])
+        shapes = ((wide, gates * states), (states, gates * states), (gates * states,), (gates * states,))
+        x = layer(x, *(program.parameter(f"layer{i}.{part}.w", shape) for part, shape in enumerate(shapes)))[0]
+    return x[:, -1] if draw.random() < 0.5 else ops.mean(x, axis=(1,))

@@ -1,0 +1,36 @@
+"""Programs with mixed precision as ONNX models: the float32 network, with the states as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from native.mixed.random_networks import network
+
+onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+
+import prograd  # noqa: E402
+import runtime  # noqa: E402
+
+
+def computed(model: Any, feeds: dict[str, Any]) -> Any:
+    """Return the first result of a model, by ONNX Runtime."""
+    engine: Any = pytest.importorskip("onnxruntime", reason="needs pip install onnxruntime")
+    session = engine.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)[0]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 5], ids=["recurrent", "images", "rows", "sequences"])
+def test_a_mixed_run_is_exported_as_a_float32_network(seed: int) -> None:
+    program, feeds = network(seed)
+    run = runtime.Run(program.compile(batch=16, mixed="bfloat16"), engine="native")
+    run.step(feeds)
+    model = prograd.to_onnx(run, entry="predict")
+    assert not any(tensor.data_type == onnx.TensorProto.BFLOAT16 for tensor in model.graph.initializer)
+    single = runtime.Run(network(seed)[0].compile(batch=16), engine="reference")
+    for name in run.state:
+        single.state[name] = run.state[name]
+    rows = {"x": feeds["x"]}
+    wanted = np.asarray(single.predict(rows)["logits"])
+    assert np.abs(computed(model, rows) - wanted).max() <= 1e-4 * np.abs(wanted).max()
