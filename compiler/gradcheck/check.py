@@ -36,6 +36,9 @@ STEPS: Final = (2e-3, 5e-4, 5e-5, 5e-6)
 EPSILON: Final = 2.0**-52
 """Relative rounding of a loss in float64."""
 
+MAX_FROZEN: Final = 8
+"""Number of frozen parameters that a report names."""
+
 MAX_ROUNDINGS: Final = 200
 """Roundings of the loss that a quotient may be off by, as a loss is a sum of many terms."""
 
@@ -187,4 +190,5 @@ def not_checked(program: pb.ProgramDesc, entry: str) -> list[str]:
     frozen = [
         s.name for s in program.states if s.kind == pb.STATE_KIND_PARAMETER and s.name in read and not s.trainable
     ]
-    return [f"not checked, as they are frozen: {', '.join(frozen)}"] if frozen else []
+    more = f" and {len(frozen) - MAX_FROZEN} others" if len(frozen) > MAX_FROZEN else ""
+    return [f"not checked, as they are frozen: {', '.join(frozen[:MAX_FROZEN])}{more}"] if frozen else []

@@ -68,6 +68,16 @@ def test_only_matching_parameters_are_trained(net: dict[str, np.ndarray]):
     assert not np.array_equal(run.state["head.w"], net["head.w"])
 
 
+def test_the_table_of_names_says_what_is_trained_and_why(
+    net: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
+):
+    words = ["--loss", "softmax_cross_entropy", "--train", "head.*", "--optimizer", "adam:1e-2", "--names"]
+    assert main(["import", "onnx", "net.onnx", *words, "-o", "tune.pb"]) == 0
+    rows = [line.split(maxsplit=4) for line in capsys.readouterr().out.splitlines()]
+    assert ["body.w", "body.w", "64x32", "no", "the training leaves it out"] in rows
+    assert ["head.w", "head.w", "32x5", "yes", "MatMul reads it as a weight"] in rows
+
+
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [

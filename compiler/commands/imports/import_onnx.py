@@ -67,13 +67,15 @@ def import_onnx(options: argparse.Namespace) -> int | None:
 
 def _names(program: Program) -> str:
     """Return a row for each weight of the file: its name, its shape, whether it is trained, and why."""
-    trained = {name for name, state in program.states.items() if state.kind == pb.STATE_KIND_PARAMETER}
+    parameters = {name for name, state in program.states.items() if state.kind == pb.STATE_KIND_PARAMETER}
     rows: list[tuple[str, ...]] = []
     for own, state in program.states.items():
         for tensor in program.tensors_of_file:
             if tensor.name in state.imported.names:
                 shape = "x".join(map(str, tensor.shape)) or "scalar"
-                rows.append((tensor.name, own, shape, "yes" if own in trained else "no", tensor.reason))
+                frozen = own in parameters and not state.trainable
+                reason = "the training leaves it out" if frozen else tensor.reason
+                rows.append((tensor.name, own, shape, "yes" if own in parameters and not frozen else "no", reason))
     return "\n".join(columns(("in the file", "in the program", "shape", "trained", "why"), rows))
 
 
