@@ -55,13 +55,13 @@ def several_sizes_given(bind: Sequence[str]) -> dict[str, int | list[int]]:
     return found
 
 
-def sizes_given(bind: Sequence[str]) -> dict[str, int]:
+def sizes_given(bind: Sequence[str], option: str = "--bind", form: str = "symbol=size") -> dict[str, int]:
     """Return the sizes of symbols from words such as `batch=64`."""
     sizes: dict[str, int] = {}
     for text in bind:
         symbol, _, size = text.partition("=")
         if not (size.isascii() and size.isdecimal() and len(size) <= 18):
-            raise UsageError(f"--bind {text}: write symbol=size, as in batch=64")
+            raise UsageError(f"{option} {text}: write {form}, as in batch=64")
         sizes[symbol] = int(size)
     return sizes
 

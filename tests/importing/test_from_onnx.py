@@ -200,8 +200,28 @@ def test_a_check_says_what_can_be_done():
     source.opset_import.add(domain="com.microsoft", version=1)
     head, *rows = str(prograd.from_onnx(source, explain=True)).splitlines()
     assert head.split("  ")[-1].strip() == "what can be done"
-    ends = ["by ops.uniform or ops.normal, or feed them", "ONNX Runtime, whose operator it is", "or --rows c=N", "int64"]
+    ends = [
+        "by ops.uniform or ops.normal, or feed them",
+        "ONNX Runtime, whose operator it is",
+        "or --rows c=N",
+        "int64",
+    ]
     assert [row.rstrip().endswith(end) for row, end in zip(rows, ends, strict=True)] == [True] * 4, rows
+
+
+def test_sizes_without_a_name_are_symbols_of_their_own_and_what_follows_a_fault_is_not_one():
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], name="conv"),
+        helper.make_node("Shape", ["a"], ["s"], name="shape"),
+        helper.make_node("Mish", ["a"], ["m"], name="mish"),
+    ]
+    source = model(nodes, {"x": ("?", 3, "?", "?")}, ["s", "m"], {"w": drawn(8, 3, 3, 3)}, opset=18)
+    table = prograd.from_onnx(source, explain=True)
+    assert len(table) == 1
+    operator, reason, *_ = table.rows[0]
+    assert operator == "Conv"
+    assert reason.startswith("conv(x: float32[x_0, x_2, x_3, 3]")
+    assert str(table).rstrip().endswith("give sizes by --input 'NAME=[SHAPE]', or --dim NAME=SIZE")
 
 
 def refusal(source: Any, **more: Any) -> str:

@@ -106,3 +106,11 @@ def test_a_wrong_option_is_refused(
 def test_check_prints_that_everything_can_be_imported(net: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]):
     assert main(["import", "onnx", "net.onnx", "--check"]) == 0
     assert capsys.readouterr().out == "everything can be imported\n"
+
+
+@pytest.mark.parametrize(("option", "form"), [("--rows", "NAME=COUNT"), ("--dim", "NAME=SIZE")])
+def test_a_word_without_a_number_is_refused(
+    option: str, form: str, net: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
+):
+    assert main(["import", "net.onnx", option, "logits", "-o", "net.pb"]) == 2
+    assert capsys.readouterr().err == f"compiler: {option} logits: write {form}, as in batch=64\n"

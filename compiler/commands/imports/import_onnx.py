@@ -33,8 +33,8 @@ def import_onnx(options: argparse.Namespace) -> int | None:
     """Import the file, and write the program and its initial values; or print what cannot be imported."""
     if not options.check and options.output is None:
         raise UsageError("import onnx: -o FILE names the program to write, or --check prints what cannot be imported")
-    inputs, dims, constants = _shapes(options.input), sizes_given(options.dim), _values(options.constant)
-    rows = sizes_given(options.rows)
+    inputs, constants = _shapes(options.input), _values(options.constant)
+    dims, rows = sizes_given(options.dim, "--dim", "NAME=SIZE"), sizes_given(options.rows, "--rows", "NAME=COUNT")
     if options.check:
         table = from_onnx(options.source, inputs, dims=dims, constants=constants, rows=rows, explain=True)
         put(str(table))

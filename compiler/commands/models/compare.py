@@ -16,7 +16,7 @@ from runtime.command_line.streams import put
 
 def compare(options: argparse.Namespace) -> int | None:
     """Print the largest difference of each result, and where the first one begins; exit code 1 if one differs."""
-    sizes = sizes_given(options.dim)
+    sizes = sizes_given(options.dim, "--dim", "NAME=SIZE")
     first, second = (opened(path, sizes, options.entry, options.engine) for path in (options.first, options.second))
     chosen = second if hasattr(second, "block") else first  # a program knows which integers are positions
     feeds = chosen.feeds(sizes, options.seed, given_feeds(options.feed))

@@ -157,7 +157,8 @@ class Import:
             return dim.dim_value
         if dim.dim_param in self.dims:
             return self.dims[dim.dim_param]
-        return plain_dimension(dim.dim_param or f"{name}_{axis}")
+        is_named = re.search(r"[^\W_]", dim.dim_param)  # exporters write ? for sizes that have no name
+        return plain_dimension(dim.dim_param if is_named else f"{name}_{axis}")
 
     def _input(self, each: Any) -> None:
         dtype = self.walk.dtype_of(each.type) or "float32"

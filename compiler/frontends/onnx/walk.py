@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -125,13 +126,13 @@ class Walk:
                 f"{self.tensors.path}: a node {node.op_type} reads {error.args[0]!r}, which nothing before it makes"
             ) from None
         if any(x is MISSING for x in operands):
-            if operator not in IMPORTS:
+            if operator not in IMPORTS and not self._is_computed_otherwise(node, domain):
                 self._problem(operator, node, "has no counterpart")
             return self._lost(node)
         try:
             made = self._made(node, domain, operator, operands)
         except (ProgramError, CompileError) as error:
-            self._problem(operator, node, str(error))
+            self._problem(operator, node, re.sub(r"^[^\s:]+\.py:\d+: ", "", str(error)))  # the line of the import
             return self._lost(node)
         except UNFIT as error:
             self._problem(operator, node, f"its operands or attributes do not fit the operator ({_line(error)})")
@@ -139,6 +140,16 @@ class Walk:
         for name, value in zip(node.output, made, strict=False):
             if name and value is not None:
                 self.define(name, value)
+
+    def _is_computed_otherwise(self, node: Any, domain: str) -> bool:
+        """Return True for operators without a mapping that are known by sizes alone, or by their functions."""
+        if not domain and node.op_type in ("Shape", "Size", "Constant"):
+            return True
+        try:
+            schema = self.onnx.defs.get_schema(node.op_type, self.versions.get(domain, 1), domain)
+        except self.onnx.defs.SchemaError:
+            return False
+        return bool(schema.has_function or schema.has_context_dependent_function)
 
     def _lost(self, node: Any) -> None:
         for name in node.output:
