@@ -2,7 +2,7 @@
 
     python tests/rank_matrix.py                              # MPICH of the package mpich, in shared memory
     python tests/rank_matrix.py --openmpi /opt/openmpi       # and Open MPI of that folder
-    sudo python tests/rank_matrix.py --namespaces            # and MPICH by TCP between two network namespaces
+    sudo python tests/rank_matrix.py --namespaces            # and by TCP between two network namespaces
 
 Each number of ranks runs with whole states of the optimizer and with states that are cut. The program has dropout,
 batch norm, ignored labels, clipping by the global norm and smaller last steps. With
@@ -88,8 +88,8 @@ class Matrix:
 
 
 @contextmanager
-def namespaces(folder: Path) -> Iterator[Launcher]:
-    """Make two network namespaces with a link; yield a launcher that has a host in each."""
+def namespaces(folder: Path, openmpi: Path | None) -> Iterator[list[tuple[str, Launcher]]]:
+    """Make two network namespaces with a link; yield launchers that have a host in each."""
     script = folder / "ssh"
     script.write_text(SSH)
     script.chmod(0o755)
@@ -111,10 +111,26 @@ def namespaces(folder: Path) -> Iterator[Launcher]:
         hosts = ["-launcher", "ssh", "-launcher-exec", str(script), "-hosts", "10.77.0.1,10.77.0.2", "-ppn", "1"]
         inside = ["ip", "netns", "exec", names[0], "unshare", "-u", "sh", "-c", 'hostname prograd-a; exec "$@"', "sh"]
         network = {"UCX_TLS": "tcp", "FI_PROVIDER": "tcp"}  # one kernel would offer shared memory in spite of the link
-        yield Launcher([*inside, *local.command, *hosts], local.environment | network)
+        found = [("MPICH", Launcher([*inside, *local.command, *hosts], local.environment | network))]
+        if openmpi is not None:
+            found.append(("Open MPI", open_mpi(openmpi, inside, script)))
+        yield found
     finally:
         for name in names:
             subprocess.run(["ip", "netns", "del", name], check=False)
+
+
+def open_mpi(folder: Path, inside: list[str] | None = None, agent: Path | None = None) -> Launcher:
+    """Return a launcher of Open MPI: on this host, or by TCP on a host in each of two namespaces."""
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    library = {"MPI4PY_LIBMPI": str(folder / "lib" / "libmpi.so.40"), **allowed}
+    command = [str(folder / "bin" / "mpiexec"), "--oversubscribe", "--bind-to", "none"]
+    if inside is None:
+        return Launcher(command, library)
+    link = ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "10.77.0.0/24"]
+    start = ["--prtemca", "plm_ssh_agent", str(agent), "--prtemca", "prte_if_include", "10.77.0.0/24"]
+    hosts = ["--host", "10.77.0.1:4,10.77.0.2:4", "--map-by", "node", "-x", "MPI4PY_LIBMPI"]
+    return Launcher([*inside, *command, "--prefix", str(folder), *start, *link, *hosts], library)
 
 
 def sent_bytes() -> int:
@@ -157,15 +173,14 @@ def main() -> int:
         if local is not None and not options.skip_local:
             matrix.ways("MPICH, shared memory", local)
         if options.openmpi is not None:
-            allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-            library = {"MPI4PY_LIBMPI": str(options.openmpi / "lib" / "libmpi.so.40"), **allowed}
-            command = [str(options.openmpi / "bin" / "mpiexec"), "--oversubscribe", "--bind-to", "none"]
-            matrix.ways("Open MPI, shared memory", Launcher(command, library))
+            matrix.ways("Open MPI, shared memory", open_mpi(options.openmpi))
         if options.namespaces:
-            with namespaces(matrix.folder) as launcher:
-                matrix.ways("MPICH, TCP between two namespaces", launcher, (2, 4))
-                assert sent_bytes() > 1_000_000, "the link carries the sums"
-                cut(matrix, launcher)
+            with namespaces(matrix.folder, options.openmpi) as launchers:
+                for name, launcher in launchers:
+                    before = sent_bytes()
+                    matrix.ways(f"{name}, TCP between two namespaces", launcher, (2, 4))
+                    assert sent_bytes() > before + 1_000_000, "the link carries the sums"
+                cut(matrix, launchers[0][1])
     print(f"{matrix.made} runs, {matrix.wrong} wrong")
     return 1 if matrix.wrong or not matrix.made else 0
 
