@@ -110,7 +110,8 @@ def namespaces(folder: Path, openmpi: Path | None) -> Iterator[list[tuple[str, L
         assert local is not None, "there is no mpiexec"
         hosts = ["-launcher", "ssh", "-launcher-exec", str(script), "-hosts", "10.77.0.1,10.77.0.2", "-ppn", "1"]
         inside = ["ip", "netns", "exec", names[0], "unshare", "-u", "sh", "-c", 'hostname prograd-a; exec "$@"', "sh"]
-        network = {"UCX_TLS": "tcp", "FI_PROVIDER": "tcp"}  # one kernel would offer shared memory in spite of the link
+        # One kernel would offer shared memory in spite of the link, and UCX may take the loopback device.
+        network = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "va,vb", "FI_PROVIDER": "tcp"}
         found = [("MPICH", Launcher([*inside, *local.command, *hosts], local.environment | network))]
         if openmpi is not None:
             found.append(("Open MPI", open_mpi(openmpi, inside, script)))
