@@ -99,18 +99,20 @@ def test_a_gelu_that_is_written_out_is_one_operator(formula, approximation: str)
     class Written(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.scale = nn.Parameter(torch.ones((), dtype=torch.float64))
+            self.scale = nn.Parameter(torch.ones(()))
 
         def forward(self, x: Tensor) -> Tensor:
             return formula(x * self.scale)
 
-    module, x = Written(), torch.linspace(-4, 4, 15, dtype=torch.float64).reshape(3, 5)
+    module, x = Written(), torch.linspace(-4, 4, 15).reshape(3, 5)
     program = prograd.from_torch(module, {"x": x}, batch="batch")
     kinds = [op.type for op in program.compile(batch=3).desc.blocks[-1].ops]
     assert ("gelu" in kinds) == bool(approximation)
     assert not approximation or not {"tanh", "erf", "pow"} & {*kinds}
     found = agreement(module, {"x": x})
-    assert max(found.outputs, found.loss, found.gradients) < 1e-7, "numbers are written with eight digits"
+    assert max(found.outputs, found.loss, found.gradients) < 1e-4
+    found = agreement(module.double(), {"x": x.double()})
+    assert max(found.outputs, found.loss, found.gradients) < 1e-12, "the numbers count as they are written"
 
 
 def test_wrong_shapes_are_one_sentence_and_pytorch_logs_nothing(caplog):

@@ -5,6 +5,7 @@ import_module   an exported graph as a program: placeholders, outputs and update
 export          torch.export in training mode, and what torch itself lacks or cannot export
 experts         mixtures of experts of transformers
 graph           the walk over the nodes
+no_gradient     regions of torch.no_grad
 operators       the operators of ATen in terms of prograd's
 operators_page  their page in the documentation
 peepholes       patterns of several nodes that one op computes

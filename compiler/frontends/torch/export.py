@@ -14,6 +14,7 @@ from typing import Any
 
 from compiler.errors import CompileError
 from compiler.frontends.torch.experts import all_experts
+from compiler.frontends.torch.no_gradient import keep_regions
 from compiler.frontends.torch.operators import OPERATORS
 
 
@@ -63,6 +64,7 @@ def decomposed(torch: Any, graph: Any) -> Any:
     """Return the graph in functional form, with operators that the table lacks split up where torch can."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        keep_regions(torch, graph)
         graph = graph.run_decompositions(_losses_of_rows(torch, graph))
         missing = {node.target for node in _nodes(graph) if node.op == "call_function" and _is_missing(node)}
         table = torch.export.default_decompositions() if missing else {}

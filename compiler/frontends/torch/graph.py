@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from compiler.errors import CompileError
-from compiler.frontends.arranged import Arranged, plain
+from compiler.frontends.arranged import Arranged, arranged, expanded, plain
 from compiler.frontends.extents import Extent
 from compiler.frontends.report import Problem
 from compiler.frontends.torch.constants import Constant, Store
@@ -52,6 +52,7 @@ class Walk:
         values: for each node, by name, a tensor, a constant, a size, a graph or a tuple of these.
         problems: the nodes that have no counterpart.
         path: the path of the module for nodes that name none.
+        written: by node, the state that it is written to; outside training the module reads the state instead.
     """
 
     block: Block
@@ -61,6 +62,7 @@ class Walk:
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     problems: list[Problem] = field(default_factory=list[Problem])
     path: str = ""
+    written: dict[str, Arranged] = field(default_factory=dict[str, Arranged])
 
     def walk(self, graph: Any) -> Sequence[Any]:
         """Append ops for all nodes in order; return the values of the output."""
@@ -72,8 +74,17 @@ class Walk:
             elif node.op == "get_attr":
                 self.values[node.name] = Inner(self, getattr(graph.owning_module, node.target))
             elif node.op == "call_function":
-                self.values[node.name] = self._called(node)
+                self.values[node.name] = self._kept(node, self._called(node))
         return outputs
+
+    def _kept(self, node: Any, value: Any) -> Any:
+        """Return the value of a node; of one that becomes a state and is read, too, the state outside training."""
+        state = self.written.get(node.name)
+        is_read = any(user.op != "output" for user in node.users)
+        if state is None or not is_read or not isinstance(value, Arranged) or value.dtype != state.dtype:
+            return value
+        new = expanded(value, state.shape)
+        return arranged(ops.when_training(plain(new), plain(state)))
 
     def _called(self, node: Any) -> Any:
         if node.target is operator.getitem:

@@ -85,6 +85,7 @@ class Import:
         """Append the ops of the graph; return the results by name, none if there are problems."""
         for spec in self.graph.graph_signature.input_specs:
             self.walk.values[spec.arg.name] = self._input(spec)
+        self.walk.written = {node: self.states[name] for name, node in self.mutated.items() if name in self.states}
         results = self.walk.walk(self.graph.graph)
         specs = self.graph.graph_signature.output_specs
         made: list[Any] = []
