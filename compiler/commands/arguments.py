@@ -61,7 +61,7 @@ def _show(verbs: Any) -> None:
         "--order", action="store_true", help="show when each forward op, its gradients and its updates run"
     )
     verb.add_argument(
-        "--mixed", action="store_true", help="show which ops mixed precision lowers, lets follow and keeps in float32"
+        "--lists", action="store_true", help="show which ops mixed precision lowers, lets follow and keeps in float32"
     )
     verb.add_argument(
         "--engine", metavar=f"{{{','.join(ENGINES)}}}",
@@ -204,7 +204,7 @@ def _import_onnx(verbs: Any) -> None:
         help="the values of an input that has to be known while importing, as in shape=1,64",
     )  # fmt: skip
     verb.add_argument(
-        "--rows", action="append", default=[], metavar="NAME=COUNT",
+        "--max-rows", action="append", default=[], metavar="NAME=COUNT",
         help="bound a result whose number of rows is data, as of NonZero",
     )  # fmt: skip
     verb.add_argument("--check", action="store_true", help="print what cannot be imported, and write nothing")

@@ -26,7 +26,7 @@ from runtime.files.output import write_output
 
 def show(options: argparse.Namespace) -> None:
     """Show the views that the options name; by default the program, or the block of an entry."""
-    if options.mixed:
+    if options.lists:
         put(_mixed(options).removesuffix("\n"))
         return
     if options.rank is not None or options.zero:
@@ -72,7 +72,7 @@ def _mixed(options: argparse.Namespace) -> str:
     """Return the lists of mixed precision; raise UsageError for other views, and for a program without its casts."""
     for other in ("engine", "memory", "order", "bound", "html", "svg", "bind", "rank", "zero"):
         if getattr(options, other) not in (None, False, []):
-            raise UsageError(f"--mixed is a view of its own; leave out --{other}")
+            raise UsageError(f"--lists is a view of its own; leave out --{other}")
     program = well_formed(options.program)
     entry = chosen_entry(options.program, program, options.entry)
     block = BlockAnalyses(program)[entry.source_block]

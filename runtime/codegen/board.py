@@ -22,7 +22,7 @@ NO_PAUSES: Final = -1
 COUNT_BITS: Final = 20
 """Bits of the number of a phase, and of the number of chunks that were taken; a round takes the other bits of a word.
 
-A round takes microseconds, so their number lasts for years.
+Even short rounds do not exhaust 64 bits in years.
 """
 
 CLAIM_WORDS: Final = 8

@@ -97,7 +97,7 @@ def _compared(
 ) -> Verdict:
     inputs = {name: array.shape for name, array in given.items() if name not in known}
     rows = _rows(model, wanted)
-    program = prograd.from_onnx(model, inputs, constants=known, rows=rows, name="case")
+    program = prograd.from_onnx(model, inputs, constants=known, max_rows=rows, name="case")
     if again:
         program = _again(program)
     run = prograd.Run(program.compile(), engine=engine)  # type: ignore[arg-type]

@@ -203,7 +203,7 @@ def test_a_check_says_what_can_be_done():
     ends = [
         "by ops.uniform or ops.normal, or feed them",
         "ONNX Runtime, whose operator it is",
-        "or --rows c=N",
+        "or --max-rows c=N",
         "int64",
     ]
     assert [row.rstrip().endswith(end) for row, end in zip(rows, ends, strict=True)] == [True] * 4, rows

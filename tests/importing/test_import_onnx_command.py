@@ -108,7 +108,7 @@ def test_check_prints_that_everything_can_be_imported(net: dict[str, np.ndarray]
     assert capsys.readouterr().out == "everything can be imported\n"
 
 
-@pytest.mark.parametrize(("option", "form"), [("--rows", "NAME=COUNT"), ("--dim", "NAME=SIZE")])
+@pytest.mark.parametrize(("option", "form"), [("--max-rows", "NAME=COUNT"), ("--dim", "NAME=SIZE")])
 def test_a_word_without_a_number_is_refused(
     option: str, form: str, net: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
 ):

@@ -28,7 +28,7 @@ def chosen() -> Any:
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_the_rows_of_a_selection_are_bounded_and_counted(engine: Any):
     x = drawn(32, 64)
-    program = prograd.from_onnx(chosen(), rows={"at": 2000})
+    program = prograd.from_onnx(chosen(), max_rows={"at": 2000})
     assert program.outputs_of_module == ["y", "at_count"]
     found = predicted(program, engine, {}, x=x)
     wanted = x[x > 0]
@@ -42,15 +42,15 @@ def test_a_selection_without_a_bound_is_refused():
         prograd.from_onnx(chosen())
     assert str(caught.value) == (
         "from_onnx: 1 operator cannot be imported: NonZero, used 1 time, first in the module: the number of its "
-        "rows is data; bound it by rows={'at': N}, or --rows at=N"
+        "rows is data; bound it by max_rows={'at': N}, or --max-rows at=N"
     )
     mistakes: list[tuple[dict[str, int], str]] = [
-        ({"places_": 3}, "from_onnx: rows names 'places_', which no node of the model makes"),
-        ({"at": 0}, "from_onnx: rows={'at': 0} is no number of rows; give at least 1"),
+        ({"places_": 3}, "from_onnx: max_rows names 'places_', which no node of the model makes"),
+        ({"at": 0}, "from_onnx: max_rows={'at': 0} is no number of rows; give at least 1"),
     ]
     for rows, message in mistakes:
         with pytest.raises(prograd.CompileError) as caught:
-            prograd.from_onnx(chosen(), rows=rows)
+            prograd.from_onnx(chosen(), max_rows=rows)
         assert str(caught.value) == message
 
 
@@ -58,7 +58,7 @@ def test_a_selection_without_a_bound_is_refused():
 def test_rows_that_are_compressed_by_a_condition_of_data(engine: Any):
     nodes = [node("Greater", ["s", "zero"], ["c"]), node("Compress", ["x", "c"], ["y"], axis=1)]
     program = prograd.from_onnx(
-        model(nodes, {"x": (8, 40), "s": (40,)}, ["y"], {"zero": np.float32(0)}), rows={"y": 40}
+        model(nodes, {"x": (8, 40), "s": (40,)}, ["y"], {"zero": np.float32(0)}), max_rows={"y": 40}
     )
     x, s = drawn(8, 40), drawn(40)
     found = predicted(program, engine, {}, x=x, s=s)
@@ -73,7 +73,7 @@ def test_boxes_of_a_detector_are_chosen_as_by_loops(engine: Any):
     source = model(
         [node("NonMaxSuppression", names, ["kept"])], {"boxes": (1, 30, 4), "scores": (1, 2, 30)}, ["kept"], weights, 11
     )
-    program = prograd.from_onnx(source, rows={"kept": 12})
+    program = prograd.from_onnx(source, max_rows={"kept": 12})
     boxes, scores = np.abs(drawn(1, 30, 4)), np.abs(drawn(1, 2, 30))
     found = predicted(program, engine, {}, boxes=boxes, scores=scores)
     reference = evaluator(source).run(None, {"boxes": boxes, "scores": scores})[0]

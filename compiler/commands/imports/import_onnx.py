@@ -34,9 +34,12 @@ def import_onnx(options: argparse.Namespace) -> int | None:
     if not options.check and options.output is None:
         raise UsageError("import onnx: -o FILE names the program to write, or --check prints what cannot be imported")
     inputs, constants = _shapes(options.input), _values(options.constant)
-    dims, rows = sizes_given(options.dim, "--dim", "NAME=SIZE"), sizes_given(options.rows, "--rows", "NAME=COUNT")
+    dims, max_rows = (
+        sizes_given(options.dim, "--dim", "NAME=SIZE"),
+        sizes_given(options.max_rows, "--max-rows", "NAME=COUNT"),
+    )
     if options.check:
-        table = from_onnx(options.source, inputs, dims=dims, constants=constants, rows=rows, explain=True)
+        table = from_onnx(options.source, inputs, dims=dims, constants=constants, max_rows=max_rows, explain=True)
         put(str(table))
         return 1 if table.rows else None
     program = from_onnx(
@@ -44,7 +47,7 @@ def import_onnx(options: argparse.Namespace) -> int | None:
         inputs,
         dims=dims,
         constants=constants,
-        rows=rows,
+        max_rows=max_rows,
         tie=options.tie,
         untie=options.untie,
         fake_quantize=options.fake_quantize,

@@ -1,4 +1,4 @@
-"""The view `compiler show --mixed`: what mixed precision does with each op of an entry, as three lists."""
+"""The view `compiler show --lists`: what mixed precision does with each op of an entry, as three lists."""
 
 from __future__ import annotations
 

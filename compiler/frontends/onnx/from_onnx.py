@@ -30,7 +30,7 @@ def from_onnx(
     *,
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Any] | None = None,
-    rows: Mapping[str, int] | None = None,
+    max_rows: Mapping[str, int] | None = None,
     name: str | None = None,
     seed: int = 0,
     tie: bool = False,
@@ -47,7 +47,7 @@ def from_onnx(
     *,
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Any] | None = None,
-    rows: Mapping[str, int] | None = None,
+    max_rows: Mapping[str, int] | None = None,
     name: str | None = None,
     seed: int = 0,
     tie: bool = False,
@@ -63,7 +63,7 @@ def from_onnx(
     *,
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Any] | None = None,
-    rows: Mapping[str, int] | None = None,
+    max_rows: Mapping[str, int] | None = None,
     name: str | None = None,
     seed: int = 0,
     tie: bool = False,
@@ -84,7 +84,7 @@ def from_onnx(
         inputs: shapes of inputs, as in {"x": ("batch", 3, 224, 224)}; those of the file unless given.
         dims: sizes of dimensions that the file names, as in {"sequence": 128}; the others stay symbols.
         constants: values of inputs that have to be known while importing, such as shapes.
-        rows: bounds of results whose number of rows is data, as of NonZero, by the name of the node's result; a further
+        max_rows: by name, bounds of results whose number of rows is data, as of NonZero; a further
             result, with `_count` behind that name, is the number.
         name: name of the program, by default that of the file.
         seed: seed of the program.
@@ -117,7 +117,7 @@ def from_onnx(
     quantised.in_floats(onnx, model.graph, tensors)
     title = name or re.sub(r"\W", "_", Path(path).stem if folder is not None else model.graph.name) or "model"
     program = Program(title, seed=seed)
-    imported = Import(program, model, tensors, inputs or {}, dims or {}, constants or {}, rows or {}, fake_quantize)
+    imported = Import(program, model, tensors, inputs or {}, dims or {}, constants or {}, max_rows or {}, fake_quantize)
     results = imported.outputs()
     if explain:
         return Table(imported.problems)

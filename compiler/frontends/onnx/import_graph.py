@@ -123,9 +123,9 @@ class Import:
         made = {name for node in self.graph.node for name in node.output}
         for name, count in rows.items():
             if name not in made:
-                raise CompileError(f"from_onnx: rows names {name!r}, which no node of the model makes")
+                raise CompileError(f"from_onnx: max_rows names {name!r}, which no node of the model makes")
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise CompileError(f"from_onnx: rows={{{name!r}: {count!r}}} is no number of rows; give at least 1")
+                raise CompileError(f"from_onnx: max_rows={{{name!r}: {count!r}}} is no number of rows; give at least 1")
 
     def _declared(self) -> list[str]:
         return list(

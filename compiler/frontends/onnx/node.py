@@ -150,7 +150,9 @@ class Node:
         bounds = [self.walk.rows[name] for name in self.outputs if name in self.walk.rows]
         if not bounds:
             name = next(name for name in self.outputs if name)
-            raise CompileError(f"the number of its rows is data; bound it by rows={{{name!r}: N}}, or --rows {name}=N")
+            raise CompileError(
+                f"the number of its rows is data; bound it by max_rows={{{name!r}: N}}, or --max-rows {name}=N"
+            )
         return bounds[0]
 
     def counts(self, number: Value) -> None:

@@ -27,7 +27,7 @@ REASONS: Final = (
 )
 """Patterns of other reasons, and what to do."""
 
-TOLD: Final = r"--constant|--rows|--dim|bind|export|give |convert"
+TOLD: Final = r"--constant|--max-rows|--dim|bind|export|give |convert"
 """Words of reasons that say themselves what to do."""
 
 

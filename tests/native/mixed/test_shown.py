@@ -1,4 +1,4 @@
-"""The view `compiler show --mixed`: the three lists of mixed precision, and what is refused."""
+"""The view `compiler show --lists`: the three lists of mixed precision, and what is refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def saved(path: Path, mixed: str | None) -> Path:
 
 
 def test_every_op_is_in_one_of_three_lists(tmp_path: Path, capsys: Captured) -> None:
-    code, out, _ = run_compiler(capsys, "show", saved(tmp_path, "bfloat16"), "--mixed")
+    code, out, _ = run_compiler(capsys, "show", saved(tmp_path, "bfloat16"), "--lists")
     assert code == 0
     assert out.startswith("train: ")
     found: dict[str, dict[str, str]] = {}
@@ -42,12 +42,12 @@ def test_every_op_is_in_one_of_three_lists(tmp_path: Path, capsys: Captured) -> 
 
 def test_a_program_without_casts_is_refused(tmp_path: Path, capsys: Captured) -> None:
     path = saved(tmp_path, None)
-    code, _, err = run_compiler(capsys, "show", path, "--mixed")
+    code, _, err = run_compiler(capsys, "show", path, "--lists")
     wanted = f"{path}: the entry 'train' has no casts to bfloat16; `compiler compile --mixed bfloat16` writes them"
     assert (code, err) == (2, f"compiler: {wanted}\n")
 
 
 @pytest.mark.parametrize("other", ["--memory", "--order", "--bound"])
 def test_other_views_are_refused(tmp_path: Path, capsys: Captured, other: str) -> None:
-    code, _, err = run_compiler(capsys, "show", saved(tmp_path, "bfloat16"), "--mixed", other)
-    assert (code, err) == (2, f"compiler: --mixed is a view of its own; leave out {other}\n")
+    code, _, err = run_compiler(capsys, "show", saved(tmp_path, "bfloat16"), "--lists", other)
+    assert (code, err) == (2, f"compiler: --lists is a view of its own; leave out {other}\n")
