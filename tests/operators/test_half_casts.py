@@ -189,7 +189,8 @@ MOVERS = """
 
 
 FACTORS = """
-    matmul outer_sum conv2d conv2d_input_gradient conv2d_filter_gradient
+    matmul outer_sum conv2d conv2d_input_gradient conv2d_filter_gradient rnn_layer rnn_layer_gradient gru_layer
+    gru_layer_gradient lstm_layer lstm_layer_gradient
 """
 """Operators that multiply bfloat16 numbers and add in float32."""
 
@@ -197,7 +198,8 @@ FACTORS = """
 def test_the_same_operators_take_16_bits_in_the_registry_and_in_the_runtime():
     named = set((MOVERS + FACTORS).split())
     assert {name for name, op in OPS.items() if op.halves} == named
-    assert {name for name, contract in CONTRACTS.items() if contract.halves} == named
+    exchanges = {"all_gather"}  # of states that processes share, in any dtype
+    assert {name for name, contract in CONTRACTS.items() if contract.halves} == named | exchanges
 
 
 def test_every_other_operator_refuses_16_bits_wherever_it_takes_floats():

@@ -28,6 +28,8 @@ from runtime.codegen.rules import KernelSteps, RowTiles
 MAX_GROUPS_BETWEEN: Final = 16
 """Upper bound on the groups between two of a chain."""
 
+MAX_TILES: Final = 1024
+"""Upper bound on the row tiles of a chain, each of which is an entry of a table of the compiled step."""
 
 Tables = Sequence[Sequence[str]]
 """For each group, the tensors that it reads and writes, as its row tiles count them."""
@@ -117,6 +119,10 @@ class _Search:
         if row_tiles is None:
             return None
         tiles = gcd(row_tiles.parts, row_tiles.rows)
+        while tiles > MAX_TILES and tiles % 2 == 0:
+            tiles //= 2
+        if tiles > MAX_TILES:
+            return None
         return self._chain_from(first, taken, _Growth(tiles, self._threads, inf, MIN_TILED_BYTES))
 
     def _chain_from(self, first: int, taken: set[int], growth: _Growth) -> TiledChain | None:
