@@ -1,4 +1,4 @@
-"""Which tensors of an ONNX file are parameters."""
+"""Tests of the choice of parameters among the tensors of an ONNX file."""
 
 import math
 from typing import Any

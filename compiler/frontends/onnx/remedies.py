@@ -1,4 +1,4 @@
-"""What a user can do about a node that cannot be imported."""
+"""Remedies for nodes that cannot be imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an ONNX file says of itself, kept in the program for an export: descriptions, metadata, and original names."""
+"""Descriptions, metadata and original names of an ONNX file, stored in the program for a later export."""
 
 # pyright: basic
 # onnx is imported by name and has no types here.

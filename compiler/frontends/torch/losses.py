@@ -149,7 +149,7 @@ ELSEWHERE: Final = {
     "AdaptiveLogSoftmaxWithLoss": "has weights of its own and picks rows by data; use torch.nn.CrossEntropyLoss",
     "MultiLabelMarginLoss": "has labels of unequal number in a row; use torch.nn.MultiLabelSoftMarginLoss",
 }  # fmt: skip
-"""By class of torch.nn, why a loss does not compare one result with one target, and what to do."""
+"""For each class of torch.nn, the reason why the loss cannot compare one result with one target, and a remedy."""
 
 LOSSES: Final[dict[str, Callable[..., Value]]] = {
     "CrossEntropyLoss": _labels,

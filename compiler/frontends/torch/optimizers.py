@@ -117,7 +117,7 @@ ELSEWHERE: Final = {
     "LBFGS": "computes the loss several times in a step, which no step of a program does; use AdamW",
     "SparseAdam": "updates rows of sparse gradients, and gradients of a program are dense; use Adam",
 }
-"""By class of torch.optim, why an optimizer has no counterpart, and which one to use."""
+"""For each class of torch.optim without a counterpart, the reason and another optimizer."""
 
 OPTIMIZERS: Final[dict[str, Callable[..., Optimizer]]] = {
     "SGD": _sgd,

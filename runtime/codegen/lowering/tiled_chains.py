@@ -76,7 +76,7 @@ def chained_order(count: int, chains: Sequence[TiledChain]) -> list[int]:
 
 
 class _Growth(NamedTuple):
-    """What a chain allows the groups that join it.
+    """Limits of a chain on the groups that join it.
 
     Attributes:
         tiles: number of its row tiles.

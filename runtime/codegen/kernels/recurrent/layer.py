@@ -132,7 +132,7 @@ class Layer(NamedTuple):
         return -(-self.states // self.width)
 
     def words(self, count: int) -> int:
-        """Return the number of words that hold so many elements of an operand of the product."""
+        """Return the number of words that hold this number of elements of an operand of the product."""
         return -(-count // 2) if self.of_pairs else count
 
     @property
