@@ -6,6 +6,7 @@ export          torch.export in training mode, and what torch itself lacks or ca
 experts         mixtures of experts of transformers
 graph           the walk over the nodes
 no_gradient     regions of torch.no_grad
+own_gradients   functions that define their gradients themselves
 operators       the operators of ATen in terms of prograd's
 operators_page  their page in the documentation
 peepholes       patterns of several nodes that one op computes

@@ -16,13 +16,14 @@ from compiler.errors import CompileError
 from compiler.frontends.torch.experts import all_experts
 from compiler.frontends.torch.no_gradient import keep_regions
 from compiler.frontends.torch.operators import OPERATORS
+from compiler.frontends.torch.own_gradients import noted_functions, require_no_own_gradients
 
 
 def exported(torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mapping[str, Mapping[int, str]]) -> Any:
     """Return the graph of a module that is called with these example tensors, as an ExportedProgram.
 
     Names of `inputs` are those of the arguments of forward; other names are positions. Raises CompileError if the
-    module cannot be exported.
+    module cannot be exported, or would lose gradients that it defines itself.
     """
     args, keywords = _arguments(module, inputs)
     auto = torch.export.Dim.AUTO
@@ -37,16 +38,19 @@ def exported(torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mappin
     _require_momentum(torch, module)
     was_training = {name: child.training for name, child in module.named_modules()}
     module.train()
+    functions = set[type]()
     try:
-        with warnings.catch_warnings(), _without_logs(), all_experts(torch, module):
+        with warnings.catch_warnings(), _without_logs(), all_experts(torch, module), noted_functions(torch, functions):
             warnings.simplefilter("ignore")
             graph = torch.export.export(module, args, keywords, dynamic_shapes=shapes)
-            return decomposed(torch, graph)
+            graph = decomposed(torch, graph)
     except Exception as error:  # what torch raises here is of many classes
         raise CompileError(f"torch.export cannot export {type(module).__name__}: {_first_line(error)}") from error
     finally:
         for name, child in module.named_modules():
             child.training = was_training[name]
+    require_no_own_gradients(functions)
+    return graph
 
 
 @contextmanager
