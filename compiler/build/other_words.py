@@ -41,7 +41,7 @@ _ARGUMENTS: Final = {
         "path": "here it is called file",
     },
 }
-"""By method of a program, the replacements of arguments that other libraries have."""
+"""Arguments of other libraries and their replacements, for each method of a program."""
 
 
 def no_argument_of_program(method: str, name: str, known: Iterable[str]) -> str:

@@ -81,4 +81,4 @@ ADAPTED: dict[str, Callable[[Any, Any], Any]] = {
     "regular": _regular,
     "definite": _positive_definite,
 }
-"""By kind, a function from a Draw and a tensor to a tensor in the range of the kind."""
+"""Functions that map a tensor into the range of each kind; they take a Draw and the tensor."""

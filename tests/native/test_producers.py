@@ -36,7 +36,7 @@ OPERANDS: dict[str, tuple[str, Operand]] = {
     "rms_norm": ("rms_norm", lambda x, v: OPS["rms_norm"](x, v, axis=-1, epsilon=1e-5)[0]),
     "layer_norm": ("layer_norm", lambda x, v: OPS["layer_norm"](x, v, v, axis=-1, epsilon=1e-5)[0]),
 }
-"""By name, the group's name without that of the product, and a function of a tensor and a row."""
+"""Computed operands: the expected name of the producing group, and the function of a tensor and a row."""
 
 DTYPES = {"cast": "float64", "cast of halves": "float16"}
 """Dtypes of the tensors that are cast."""

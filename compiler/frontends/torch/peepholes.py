@@ -22,7 +22,7 @@ from compiler.frontends.torch.operators.random import drawn
 from registry import ops
 
 MAX_DIFFERENCES: Final = {"float64": 1e-15}
-"""By dtype, the relative difference of a written number, such as 0.79788456, from that of the formula."""
+"""Largest accepted relative error of a rounded constant, such as 0.79788456, for each dtype."""
 
 MAX_DIFFERENCE: Final = 1e-5
 """The relative difference for the other dtypes."""

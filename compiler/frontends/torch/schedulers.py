@@ -231,4 +231,4 @@ FORMS: Final[dict[str, Callable[[Any, Mapping[str, Any], int], Form]]] = {
     "SequentialLR": _sequence,
     "ChainedScheduler": _chain,
 }
-"""By class of torch.optim.lr_scheduler, the function that returns its form for a group."""
+"""The function that converts each class of torch.optim.lr_scheduler for a parameter group."""

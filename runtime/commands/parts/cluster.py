@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -19,11 +17,10 @@ from typing import Final
 import numpy as np
 
 from runtime.commands.parts.part import require_rows, steps_of_rows
-from runtime.commands.sweeps.cluster import Cluster
+from runtime.commands.sweeps.cluster import Cluster, runtime_process
 from runtime.dtypes import Array
-from runtime.errors import DataError, ExecutionError, UsageError
+from runtime.errors import ExecutionError, UsageError
 from runtime.files.tensor_files import parse_npy
-from runtime.ranks.join import without_launcher
 from runtime.rows.rows import Rows
 from runtime.runs.run import Run
 
@@ -69,20 +66,10 @@ def by_cluster(
 
 def compute_part(folder: str, words: Sequence[str], names: Sequence[str]) -> tuple[int, str, dict[str, bytes]]:
     """Compute a part on a worker; return the exit code, what it said on stderr, and the .npy file of each fetch."""
-    if not os.path.isdir(folder):
-        raise DataError(f"a worker has no folder {folder}")
     with TemporaryDirectory() as there:
         files = {name: Path(there) / f"{number}.npy" for number, name in enumerate(names)}
         asked = [word for name, file in files.items() for word in ("--fetch", f"{name}=@{file}")]
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "runtime", *words, *asked, "-q"],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=without_launcher(os.environ) | {"PYTHONUTF8": "1"},
-            text=True,
-            check=False,
-        )
+        done = runtime_process(folder, [*words, *asked])
         found = {} if done.returncode else {name: file.read_bytes() for name, file in files.items()}
     return done.returncode, done.stderr, found
 

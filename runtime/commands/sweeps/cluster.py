@@ -89,11 +89,17 @@ class Cluster:
 
 def make_run(folder: str, words: Sequence[str]) -> tuple[int, str, str]:
     """Make a run on a worker; return its exit code, and what it printed on stdout and stderr."""
+    threads = [] if "--threads" in words else ["--threads", "1"]
+    done = runtime_process(folder, [*words, *threads])
+    return done.returncode, done.stdout, done.stderr
+
+
+def runtime_process(folder: str, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run the command `runtime` quietly in a folder of this machine; raise DataError if there is no such folder."""
     if not os.path.isdir(folder):
         raise DataError(f"a worker has no folder {folder}")
-    threads = [] if "--threads" in words else ["--threads", "1"]
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "runtime", *words, *threads, "-q"],
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "runtime", *words, "-q"],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -101,4 +107,3 @@ def make_run(folder: str, words: Sequence[str]) -> tuple[int, str, str]:
         text=True,
         check=False,
     )
-    return done.returncode, done.stdout, done.stderr

@@ -9,7 +9,7 @@ from fuzz.drawing import Draw
 Maker = Callable[[Draw], object]
 
 MAKERS: dict[str, list[Maker]] = {}
-"""By operator, the functions that draw a call of it."""
+"""The functions that draw a call of each operator."""
 
 
 def maker(*names: str) -> Callable[[Maker], Maker]:

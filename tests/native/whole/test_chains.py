@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
 from native.bound import bind_compiled, lowered
+from native.whole.test_chains_of_images import in_another_order
 from tiers import one_in
 
 import runtime
@@ -15,8 +16,6 @@ from compiler import Program, adam, ops
 from runtime.codegen.explain import explained
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.driver import Driver
-from runtime.engines.native.step import CompiledStep
 from runtime.memory.aligned import aligned_bytes
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.pb"))
@@ -43,22 +42,6 @@ def lowered_for(program: object, threads: int) -> LoweredBlock:
     return lowered(run.session.bindings("train")[0].block, (), this_machine(), threads)
 
 
-def in_another_order(step: LoweredBlock, compiled: CompiledStep) -> None:
-    """Make the step on one thread: of every phase the last chunk first, each to its end."""
-    records = []
-    for begin, count in compiled.driver.phases[: step.phases.count]:
-        for place in range(begin + count - 1, begin - 1, -1):
-            at = place
-            records.append([*compiled.driver.chunks[at, :4], 0])
-            while further := compiled.driver.chunks[at, 4]:
-                at += further
-                records.append([*compiled.driver.chunks[at, :4], 0])
-    phases = np.array([(i, 1) for i in range(len(records))], np.int64)
-    Driver(step.target, 1, phases, np.array(records, np.int64), compiled.runtime_checks.words, compiled).drive(
-        0, len(phases)
-    )
-
-
 @pytest.mark.parametrize("program", ["table", *one_in(2, EXAMPLES)], ids=lambda given: getattr(given, "stem", given))
 def test_strips_read_only_what_strips_of_their_rows_made(program: object):
     """Memory is NaN before a step, and strips come in the wrong order: whoever reads other rows finds NaN."""
@@ -72,7 +55,7 @@ def test_strips_read_only_what_strips_of_their_rows_made(program: object):
     if not step.phases.tiled_chains or any(group.is_host for group in step.groups):
         pytest.skip("no chains, or NumPy computes some of it")
     found = []
-    for make in (lambda compiled: compiled(), lambda compiled: in_another_order(step, compiled)):
+    for make in (lambda compiled: compiled(), in_another_order):
         states = {name: array.copy() for name, array in run.states.arrays.items()}
         arena = aligned_bytes(step.memory.arena_bytes)
         arena.view("f4")[...] = np.nan
