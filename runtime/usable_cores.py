@@ -4,7 +4,8 @@
 2. Logical CPUs that share a physical core count once: two threads on one core share its arithmetic units.
 3. A CPU quota of a control group, as containers have, is CPU time per period; it is rounded down to whole cores.
 
-The result is the smallest of the three and at least 1. What the system does not tell is left out.
+The result is the smallest of the three and at least 1. What the system does not tell is left out. An engine uses fewer
+threads where a step has too little work for more, unless a number was asked for.
 """
 
 from __future__ import annotations
@@ -32,6 +33,15 @@ def why_too_many(threads: int) -> str | None:
     return f"a run takes at most {limit} threads here; threads beyond {found} of this process make no step faster"
 
 
+class DefaultThreads(int):
+    """The number of threads of a run that nobody gave: an upper bound, below which an engine may stay."""
+
+
+def default_threads() -> DefaultThreads:
+    """Return the upper bound on the threads of a run that are not given: one for each usable core."""
+    return DefaultThreads(usable_cores())
+
+
 def usable_cores(root: Path = ROOT) -> int:
     """Return the number of cores that this process may use; `root` is the folder that has `sys` and `proc`."""
     allowed = _affinity()
@@ -44,11 +54,15 @@ def physical_cores(allowed: set[int], root: Path = ROOT) -> int:
     """Return the number of physical cores of these logical CPUs; a CPU of unknown siblings counts as a core."""
     left, cores = set(allowed), 0
     while left:
-        cpu = min(left)
-        text = _text(root / f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-        left -= {cpu, *_cpus(text)}
+        left -= siblings(min(left), root)
         cores += 1
     return cores
+
+
+def siblings(cpu: int, root: Path = ROOT) -> set[int]:
+    """Return the logical CPUs on the physical core of this one, itself among them."""
+    text = _text(root / f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    return {cpu, *_cpus(text)}
 
 
 def cpu_quota(root: Path = ROOT) -> float | None:

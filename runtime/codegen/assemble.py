@@ -36,6 +36,7 @@ from runtime.codegen.lowering.chunks import Chunk, ItemRange, item_ranges
 from runtime.codegen.lowering.control import is_loop, operand_layout
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.memory import scratch_names
+from runtime.codegen.lowering.useful_threads import chunk_cycles, useful_threads
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
 from runtime.placement.alignment import aligned
@@ -66,6 +67,13 @@ class CompiledKernels(NamedTuple):
     functions: Sequence[Sequence[str]]
 
 
+def _useful_threads(step: LoweredBlock) -> int:
+    """Return the number of threads that are enough for a step; loops inside it may use all of them."""
+    if step.bodies:
+        return step.threads
+    return useful_threads(chunk_cycles(step.steps, step.chunks), step.threads)
+
+
 def native_code(step: LoweredBlock, build: Callable[[KernelSource], CompiledKernels]) -> NativeCode:
     """Return the code of a step; `build` compiles its functions, or finds them compiled."""
     symbols, hosts = _Symbols(step), _host_ops(step)
@@ -91,6 +99,7 @@ def native_code(step: LoweredBlock, build: Callable[[KernelSource], CompiledKern
     return NativeCode(
         target=step.target,
         threads=step.threads,
+        useful_threads=_useful_threads(step),
         functions=functions,
         states=symbols.states,
         constants=symbols.constants,

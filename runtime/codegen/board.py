@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-OPEN, DONE, STOP, ALARM, BUSY, CLAIMS = 0, 8, 16, 24, 32, 48
-WORDS, ACTIONS, PAUSED, HOSTED, SINGLE = range(40, 45)
-"""Indices of the words of the board; threads share the first five, each of which has a cache line of its own.
+OPEN, DONE, STOP, ALARM, BUSY, SLEEPERS, CLAIMS = 0, 8, 16, 24, 32, 48, 56
+CALLER_CPU, WAKINGS = BUSY + 1, SLEEPERS + 1
+WORDS, ACTIONS, PAUSED, HOSTED, SINGLE, SYSTEM_CALL, GET_CPU, OTHER_CORES = range(40, 48)
+"""Indices of the words of the board; those that threads share have cache lines of their own.
 
 OPEN: the round and the number of the phase whose chunks may be taken; a round is one phase of one step. DONE: the
 number of its chunks that helpers have finished. STOP: whether helpers are to leave.
-ALARM: the address of a word that is 0 while no runtime check failed. BUSY: whether phases are running.
+ALARM: the address of a word that is 0 while no runtime check failed. BUSY: whether phases are running. CALLER_CPU: the
+CPU that the caller was on when it began. SLEEPERS: the number of helpers that sleep, or are about to. WAKINGS: the
+number of times that they were woken; they sleep on this word.
 WORDS, ACTIONS: the addresses of the words of all tables, and of the table of actions. PAUSED: the phase to go on with,
 or 0 if the phases are done; `NO_PAUSES` lets a loop run to its end. HOSTED: 1 + the number of the host op that the
-caller computes before it goes on, or 0. SINGLE: whether the driver returns after each phase. CLAIMS: for each thread a
+caller computes before it goes on, or 0. SINGLE: whether the driver returns after each phase. SYSTEM_CALL: the address
+of the function that makes a system call, or 0 where helpers sleep outside of compiled code. GET_CPU: the address of the
+function that returns the CPU of a thread, or 0 where helpers stay on any. OTHER_CORES: the address of a table of masks,
+see `system_calls.other_cores`. CLAIMS: for each thread a
 line with the last round in which chunks of its range were taken, and their number.
 """
 
@@ -24,6 +30,9 @@ COUNT_BITS: Final = 20
 
 Even short rounds do not exhaust 64 bits in years.
 """
+
+MASK_BYTES: Final = 128
+"""Size of a mask of CPUs: as many as the system's own type has."""
 
 CLAIM_WORDS: Final = 8
 """Words of a cache line."""

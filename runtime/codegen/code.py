@@ -140,6 +140,7 @@ class NativeCode:
     Attributes:
         target: machine that runs the object code.
         threads: number of threads that share the work items.
+        useful_threads: number of threads of these that are enough: with more, a step takes about as long, or longer.
         functions: names of the functions in the object code.
         states: names of the states that have a base.
         constants: positions in the block of the constants that have a base.
@@ -180,6 +181,7 @@ class NativeCode:
 
     target: Target
     threads: int
+    useful_threads: int
     functions: tuple[str, ...]
     states: tuple[str, ...]
     constants: tuple[int, ...]

@@ -176,7 +176,8 @@ def _fits_schedule(code: NativeCode) -> bool:
     following = np.arange(len(chunks)) + chunks[:, 4]
     start, stop = code.packing
     return (
-        _in_range(chunks[chunks[:, 0] != LOOP_STEP, 0], len(code.functions))
+        1 <= code.useful_threads <= max(code.threads, 1)
+        and _in_range(chunks[chunks[:, 0] != LOOP_STEP, 0], len(code.functions))
         and _in_range(chunks[:, 1], groups)
         and bool((chunks[:, 2] >= 0).all() and (chunks[:, 2] <= chunks[:, 3]).all())
         and bool((chunks[:, 4] >= 0).all())

@@ -133,6 +133,7 @@ _TEXTS: Final = _all_of(_text)
 READERS: Final[dict[str, Callable[[object], Any]]] = {
     "target": _target,
     "threads": _size,
+    "useful_threads": _size,
     "functions": _TEXTS,
     "states": _TEXTS,
     "constants": _NUMBERS,

@@ -41,16 +41,16 @@ def counts(text: str) -> list[int]:
 
 
 def threads(text: str) -> int:
-    """Return a number of threads; `auto` is one for each core that the process may use.
+    """Return a number of threads; `auto` is at most one for each core that the process may use.
 
     Raises ArgumentTypeError for more threads than `why_too_many` lets a run have.
     """
     if text == "1":
         return 1
-    from runtime.usable_cores import usable_cores, why_too_many  # where it is asked for: start-up time
+    from runtime.usable_cores import default_threads, why_too_many  # where it is asked for: start-up time
 
     if text == "auto":
-        return usable_cores()
+        return default_threads()
     if why := why_too_many(positive(text)):
         raise ArgumentTypeError(f"{text}: {why}")
     return int(text)

@@ -50,7 +50,7 @@ def add_settings(group: Any) -> None:
 def _add_threads(group: Any) -> None:
     group.add_argument(
         "--threads", type=threads, default="auto", metavar="N",
-        help="number of threads, which changes no result; default one for each usable core",
+        help="number of threads, which changes no result; default at most one for each usable core",
     )  # fmt: skip
     group.add_argument(
         "--schedule", type=one_of("fifo", "parallel"), metavar="{fifo,parallel}",

@@ -258,6 +258,11 @@ class Engine(Views, Protocol):
         """The instruction set that it computes with, or an empty string if the bits do not depend on it."""
         ...
 
+    @property
+    def threads(self) -> int:
+        """The number of threads that were asked for; by default, the most that a step of this engine has used."""
+        ...
+
     def needs(self, bound: BoundEntry) -> Footprint:
         """Return the bytes that a step of a bound entry will take, without its copies, as far as known in advance.
 

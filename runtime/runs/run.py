@@ -39,7 +39,7 @@ from runtime.runs.shown.train_to_end import ShowProgress, require_progress, trai
 from runtime.runs.standing import Standing
 from runtime.runs.untrained import warn_if_untrained
 from runtime.runs.watching.calls import looks_at_steps, require_callbacks, with_calls
-from runtime.usable_cores import usable_cores
+from runtime.usable_cores import default_threads
 
 if TYPE_CHECKING:
     from runtime.engines.choice import EngineName
@@ -107,7 +107,7 @@ class Run(metaclass=Renaming):
         folder: folder of the files that the program names.
         engine: name of the engine; the default "reference" is NumPy, one function per op.
         math: "exact" computes as the program says.
-        threads: number of threads that run ops, by default one for each core that the process may use; the results do
+        threads: number of threads that run ops, by default at most one for each core of the process; the results do
             not depend on it.
         schedule: "fifo" keeps the order of the op list on one thread, "parallel" starts ops when inputs are ready.
         seed: seed in place of the program's.
@@ -151,7 +151,7 @@ class Run(metaclass=Renaming):
         for name, value in (("threads", threads), ("max_memory", max_memory)):
             if not (value is None or isinstance(value, MemoryLimit) or hasattr(value, "__index__")):
                 raise UsageError(f"{name}={value!r} is not a whole number")
-        threads = usable_cores() if threads is None else threads
+        threads = default_threads() if threads is None else threads
         if threads < 1:
             raise UsageError(f"threads={threads}: a run takes at least one thread")
         if data is not None and not program.HasField("data"):

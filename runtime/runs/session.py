@@ -78,11 +78,15 @@ class Session:
         self.states = new_states(program, folder, self.memory, _pieces(program, self._executed, group))
         self.workspaces = Workspaces(program, self.states, self.engine, self.memory)
         self.stepper = Stepper()
-        self.threads = options.threads
         self.recompiled: Callable[[pb.ProgramDesc, int], pb.ProgramDesc] | None = None
         self._spill = options.spill
         self._bound: dict[str, list[list[BoundEntry]]] = {}
         self._row_wise: dict[tuple[int, frozenset[str]], bool] = {}
+
+    @property
+    def threads(self) -> int:
+        """The number of threads of the engine."""
+        return self.engine.threads
 
     @cached_property
     def sha256(self) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.engines.reference.threads.tasks import HANDOVER_SECONDS, Tasks, tasks_of
+from runtime.engines.reference.threads.tasks import HANDOVER_SECONDS, Tasks, max_concurrent, tasks_of
 
 LARGE, SMALL = 1e-3, 1e-6
 
@@ -33,6 +33,18 @@ def test_hazards_that_follow_from_others_do_not_split_a_chain():
 def test_two_towers_are_two_tasks_and_what_joins_them():
     before: list[set[int]] = [set(), {0}, {1}, set(), {3}, {4}, {2, 5}, {6}]
     assert groups(before, [LARGE] * 8) == [[0, 1, 2], [3, 4, 5], [6, 7]]
+
+
+@pytest.mark.parametrize(("before", "width"), [
+    ([set(), {0}, {1}, set(), {3}, {4}, {2, 5}, {6}], 2),
+    ([set(), *({0} for _ in range(5)), {1, 2, 3, 4, 5}], 5),
+    ([set() for _ in range(7)], 7),
+    ([set(), set(), {0}, {0, 1}, {1}, {2, 3, 4}], 3),
+])  # fmt: skip
+def test_no_more_threads_are_started_than_tasks_can_run_at_once(before: list[set[int]], width: int):
+    tasks = tasks_of(before, [LARGE] * len(before), 16, tiny=0)
+    assert tasks is not None
+    assert max_concurrent(tasks) == width
 
 
 def test_towers_of_small_ops_are_for_one_thread():

@@ -4,13 +4,17 @@ import os
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from subjects.commands import fields
 from subjects.commands import run_runtime as command
 from subjects.small_programs import rich, save
 
 import runtime
+from compiler import Program, ops, sgd
 from runtime import usable_cores as of_machine
+from runtime.codegen.costs import MIN_CHUNK_CYCLES
+from runtime.codegen.lowering.useful_threads import step_cycles, useful_threads
 from runtime.usable_cores import cpu_quota, physical_cores, usable_cores, why_too_many
 
 V2_MOUNT = "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"
@@ -107,7 +111,7 @@ def test_a_system_without_affinity_has_its_cpus(tmp_path: Path, monkeypatch: pyt
 
 @pytest.fixture
 def three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("runtime.usable_cores", "runtime.runs.run", "runtime.commands.sweeps.runs"):
+    for module in ("runtime.usable_cores", "runtime.commands.sweeps.runs"):
         monkeypatch.setattr(f"{module}.usable_cores", lambda: 3)
 
 
@@ -116,7 +120,7 @@ def test_the_result_line_has_the_threads_and_bits_do_not_depend_on_them(tmp_path
     path = save(rich(), tmp_path)
     found: list[dict[str, str]] = []
     for options in ([], ["--threads", "1"], ["--threads", "auto"]):
-        code, out, err = command(capsys, "execute", path, "-q", *options)
+        code, out, err = command(capsys, "execute", path, "-q", "--engine", "reference", *options)
         assert (code, err) == (0, "")
         found.append(fields(out[-1]))
     assert [each["threads"] for each in found] == ["3", "1", "3"]
@@ -126,8 +130,37 @@ def test_the_result_line_has_the_threads_and_bits_do_not_depend_on_them(tmp_path
 @pytest.mark.usefixtures("three_cores")
 def test_a_run_of_the_library_takes_the_same(tmp_path: Path):
     path = save(rich(), tmp_path)
-    assert runtime.load(path).session.threads == 3
+    assert runtime.load(path, engine="reference").session.threads == 3
     assert runtime.load(path, threads=2).session.threads == 2
+
+
+@pytest.mark.usefixtures("three_cores")
+@pytest.mark.parametrize(("width", "threads"), [(4, 1), (1024, 3)])
+def test_a_native_step_takes_as_many_threads_as_it_has_work_for(width: int, threads: int):
+    pytest.importorskip("llvmlite", reason="the native engine is an extra")
+    program = Program("layer", seed=1)
+    x = program.input("x", "float32", ("batch", width))
+    program.minimize(ops.mean(ops.square(x @ program.parameter("w", (width, width)))), sgd(0.1))
+    compiled = program.compile(batch=32)
+    x = np.random.default_rng(0).normal(size=(32, width)).astype("f4")
+    found: dict[int | None, str] = {}
+    for given, used in {None: threads, 3: 3, 2: 2}.items():
+        run = runtime.Run(compiled, engine="native", threads=given)
+        run.step({"x": x})
+        assert run.session.threads == used
+        found[given] = run.state_sha256
+    assert len(set(found.values())) == 1
+
+
+def test_a_chain_of_short_chunks_takes_few_threads_and_long_ones_many():
+    long, short = 100 * MIN_CHUNK_CYCLES, MIN_CHUNK_CYCLES
+    assert useful_threads([[long] * 3] * 5, 32) == 3
+    assert useful_threads([[long] * 64], 32) == 32
+    assert useful_threads([[long]] * 9, 32) == 1
+    assert useful_threads([], 32) == 1
+    assert useful_threads([[short] * 16] * 4, 32) < 32
+    assert useful_threads([[long] * 24], 24) == 24
+    assert [step_cycles([[long] * 8], threads) > step_cycles([[long] * 8], 8) for threads in (1, 4, 9)] == [True] * 3
 
 
 @pytest.mark.usefixtures("three_cores")

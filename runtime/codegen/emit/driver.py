@@ -15,6 +15,11 @@ word of an earlier round means that no chunk is taken yet, one of a later round 
 chunks of a round are taken before the next one, so a late thread takes no chunk twice and none of another phase. The
 caller continues when all chunks are done. It waits for helpers only if they hold a chunk. A helper that finds no chunk
 stays while phases are running, however long one takes, because a sleeping helper is not woken before the next call.
+
+On Linux helpers sleep in `help`, and the caller wakes all of them by one system call when it begins. A helper announces
+its sleep before it reads whether phases are running, and the caller stores that they run before it looks for sleepers:
+one of them sees the other. A helper that finds itself on the caller's CPU restricts itself to the other cores, because
+each of the two would run only half of the time there.
 """
 
 from __future__ import annotations
@@ -26,14 +31,21 @@ from runtime.codegen.board import (
     ACTIONS,
     ALARM,
     BUSY,
+    CALLER_CPU,
     CLAIM_WORDS,
     CLAIMS,
     COUNT_BITS,
     DONE,
+    GET_CPU,
+    MASK_BYTES,
     OPEN,
+    OTHER_CORES,
     PAUSED,
     SINGLE,
+    SLEEPERS,
     STOP,
+    SYSTEM_CALL,
+    WAKINGS,
     WORDS,
 )
 from runtime.codegen.code import CHUNK_COLUMNS, LOOP_WORDS
@@ -46,6 +58,18 @@ SPINS_BEFORE_YIELD: Final = 4096
 
 PHASE_WORDS, CHUNK_WORDS, STEPS_WORDS, RECORD_WORDS = 2, CHUNK_COLUMNS, 4, 3
 """Words of a phase, of a chunk, of the head of a table of steps, and of each result in it."""
+
+FUTEX, SET_AFFINITY = range(2)
+SYSTEM_CALLS: Final = {"x86_64": (202, 203), "aarch64": (98, 122)}
+"""Numbers of system calls of Linux, by the architecture: `futex`, and `sched_setaffinity`."""
+
+SLEEP, WAKE = 128, 129
+"""Operations of a futex that the threads of one process use."""
+
+ALL_SLEEPERS: Final = (1 << 31) - 1
+
+SPINS_BETWEEN_LOOKS: Final = 64
+"""Reads of the board between two looks of an idle helper at its CPU."""
 
 ROWS_WORDS, PLACE_WORDS = 3, 2
 """Words of the head of a table of rows that are read in place, and of each address that leads to them."""
@@ -67,13 +91,14 @@ NUMBER_MASK: Final = (1 << COUNT_BITS) - 1
 
 
 def write_driver(module: Module) -> None:
-    """Write five functions, and `iterate`, `claim` and `take`, which they call.
+    """Write six functions, and `iterate`, `claim` and `take`, which they call.
 
     drive(board, phases, chunks, first phase, phase after the last, threads, yield): runs these phases, but none after
     one in which a runtime check of a chunk failed. repeat(board, phases, chunks, first phase, phase after the last,
     threads, yield, steps): runs them many times. help(board, phases, chunks, thread, threads, yield, spins, yields):
-    takes chunks until no phase has run for that long. take_rows(table, start, stop, thread): a chunk, see `_take_rows`.
-    point_at_rows(table, start, stop, thread): likewise, see `_point_at_rows`.
+    takes chunks until it is to leave or, without system calls, until no phase has run for that long. wake(board): wakes
+    all helpers that sleep. take_rows(table, start, stop, thread): a chunk, see `_take_rows`. point_at_rows(table,
+    start, stop, thread): likewise, see `_point_at_rows`.
 
     `yield` is the address of the system's function of that name, without arguments. `steps` is a table: the number of
     steps; the number of steps before the first failed check; the word with the position of a step's first row, and its
@@ -85,6 +110,7 @@ def write_driver(module: Module) -> None:
     _drive(module)
     _repeat(module)
     _help(module)
+    _write_wake(module)
     _take_rows(module)
     _point_at_rows(module)
 
@@ -152,6 +178,11 @@ def _drive(module: Module) -> None:
     zero, alarm = f.index(0), f.address_at(board, ALARM, INT64)
     table, actions = f.address_at(board, WORDS, INT64), f.address_at(board, ACTIONS, INT64)
     f.atomic_store(1, board + BUSY)
+    with f.when(threads > 1):
+        with f.when(f.atomic_load(board + SLEEPERS, in_order=True).not_equal(0)):
+            f.call("wake", board)
+        with f.when(f.load(board + GET_CPU).not_equal(0)):
+            f.store(f.call_for_int(f.address_at(board, GET_CPU, INT64)), board + CALLER_CPU)
     f.store(first, next_phase)
     with f.forever() as running:
         phase = f.load(next_phase)
@@ -202,8 +233,52 @@ def _help(module: Module) -> None:
             _wait(f, idle, most_spins, give_way)
             with f.when(f.atomic_load(board + BUSY).not_equal(0)):
                 f.store(minimum(f.load(idle), most_spins), idle)
-        helping.end_if(f.load(idle) > most_spins + most_yields)
+            with f.when((f.load(idle) & (SPINS_BETWEEN_LOOKS - 1)).equal(0)):
+                _leave_core_of_caller(f, board)
+        is_tired = f.load(idle) > most_spins + most_yields
+        helping.end_if(is_tired & f.load(board + SYSTEM_CALL).equal(0))
+        with f.when(is_tired):
+            _sleep(f, board)
+            f.store(f.index(0), idle)
     f.end()
+
+
+def _sleep(f: Function, board: Value) -> None:
+    """Sleep until the caller wakes all that sleep, unless it has begun meanwhile."""
+    wakings = f.atomic_load(board + WAKINGS)
+    f.atomic_add(board + SLEEPERS, 1)
+    is_needed = f.atomic_load(board + BUSY, in_order=True) | f.atomic_load(board + STOP, in_order=True)
+    with f.when(is_needed.equal(0)):
+        word, system_call = board + WAKINGS, f.address_at(board, SYSTEM_CALL, INT64)
+        number = SYSTEM_CALLS[architecture(f)][FUTEX]
+        f.system_call(system_call, number, word, f.index(SLEEP), wakings, f.index(0))
+    f.atomic_add(board + SLEEPERS, -1)
+
+
+def _write_wake(module: Module) -> None:
+    f = module.function("wake", [pointer(INT64)])
+    [board] = f.arguments
+    f.atomic_add(board + WAKINGS, 1)
+    with f.when(f.load(board + SYSTEM_CALL).not_equal(0)):
+        system_call, number = f.address_at(board, SYSTEM_CALL, INT64), SYSTEM_CALLS[architecture(f)][FUTEX]
+        f.system_call(system_call, number, board + WAKINGS, f.index(WAKE), f.index(ALL_SLEEPERS))
+    f.end()
+
+
+def _leave_core_of_caller(f: Function, board: Value) -> None:
+    """Restrict this thread to the other cores if it is on the CPU of the caller."""
+    with f.when(f.load(board + GET_CPU).not_equal(0)):
+        cpu = f.call_for_int(f.address_at(board, GET_CPU, INT64))
+        masks = f.address_at(board, OTHER_CORES, INT64)
+        with f.when(cpu.equal(f.atomic_load(board + CALLER_CPU)) & (cpu < f.load(masks))):
+            mask = masks + (cpu * (MASK_BYTES // 8) + MASK_BYTES // 8)
+            system_call, number = f.address_at(board, SYSTEM_CALL, INT64), SYSTEM_CALLS[architecture(f)][SET_AFFINITY]
+            f.system_call(system_call, number, f.index(0), f.index(MASK_BYTES), mask)
+
+
+def architecture(f: Function) -> str:
+    """Return the architecture of the target."""
+    return f.target.triple.partition("-")[0]
 
 
 def _claim(module: Module) -> None:

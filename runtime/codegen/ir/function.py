@@ -190,9 +190,10 @@ class Function:
         number = self.index(amount)
         return self.emit(f"atomicrmw add ptr {at.text}, i64 {number.text} seq_cst", INT64)
 
-    def atomic_load(self, at: Value) -> Value:
-        """Load a word, and see all that was written before it was."""
-        return self.emit(f"load atomic i64, ptr {at.text} acquire, align 8", INT64)
+    def atomic_load(self, at: Value, *, in_order: bool = False) -> Value:
+        """Load a word, and see all that was written before it was; `in_order`, also after all earlier stores."""
+        order = "seq_cst" if in_order else "acquire"
+        return self.emit(f"load atomic i64, ptr {at.text} {order}, align 8", INT64)
 
     def atomic_store(self, x: Index, at: Value) -> None:
         """Store a word after all earlier writes."""
@@ -215,6 +216,16 @@ class Function:
     def call_at(self, address: Value, *arguments: Value) -> None:
         """Call the function at an address."""
         self.line(f"call void {address.text}({_listed(arguments)})")
+
+    def call_for_int(self, address: Value) -> Value:
+        """Call the function at an address, which has no arguments and returns an `int` of C."""
+        found = self.emit(f"call i32 {address.text}()", INT32)
+        return self.emit(f"sext i32 {found.text} to i64", INT64)
+
+    def system_call(self, address: Value, number: int, *arguments: Value) -> None:
+        """Make the system call of this number by the function `syscall` of C, which has this address."""
+        listed = ", ".join([f"i64 {number}", *(f"{value.type} {value.text}" for value in arguments)])
+        self.emit(f"call i64 (i64, ...) {address.text}({listed})", INT64)
 
     def _first_lanes(self, count: Index, lanes: int) -> Value:
         if isinstance(count, int):

@@ -17,4 +17,5 @@ phases           groups that may run concurrently
 in_place         the new values of states that overwrite the old ones
 memory           stored tensors and their offsets
 chunks           ranges of work items, for threads to share
+useful_threads   the number of threads on which the chunks of a step take the least time
 """

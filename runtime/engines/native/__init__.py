@@ -5,6 +5,7 @@ executor   a bound entry, ready to step
 instrumented the ops of a step one by one, each checked for NaN, before the step
 driver     runs the phases of a step
 helpers    threads that run phases beside the calling thread
+system_calls functions of the system that compiled code calls
 prepacked  memory of values derived from states alone, kept while the states stay the same
 step_code  the code of a step, read from the cache or compiled; it is made once for any number of bindings
 views      descriptions of a step; any machine can print them for any instruction set

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from time import perf_counter
@@ -14,11 +12,15 @@ import numpy as np
 from runtime.codegen.board import (
     ACTIONS,
     ALARM,
+    GET_CPU,
     HOSTED,
     NO_PAUSES,
+    OTHER_CORES,
     PAUSED,
     SINGLE,
+    SLEEPERS,
     STOP,
+    SYSTEM_CALL,
     WORDS,
     board_words,
 )
@@ -26,6 +28,7 @@ from runtime.codegen.machine import Target
 from runtime.dtypes import Array
 from runtime.engines.native.compiled import own_code
 from runtime.engines.native.jit import Loaded
+from runtime.engines.native.system_calls import get_cpu, give_way, other_cores, system_call
 from runtime.memory.aligned import aligned_bytes
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ class Driver:
         threads: number of threads that share the chunks, the caller's included; further helpers are not called.
         phases: the table of phases.
         chunks: the table of chunks.
+        keeps_helpers: True if helpers sleep in compiled code, and leave it only when they are told to.
     """
 
     def __init__(
@@ -69,12 +73,19 @@ class Driver:
         self._repeat: Callable[..., None] = code.function("repeat", 8)
         self._drive: Callable[..., None] = code.function("drive", 7)
         self._help: Callable[..., None] = code.function("help", 8)
+        self._wake: Callable[..., None] = code.function("wake", 1)
         self._board = aligned_bytes(board_words(threads) * 8).view(np.int64)
         self._board[:] = 0
         self._board[ALARM] = alarm.ctypes.data
+        self.keeps_helpers = threads > 1 and system_call() != 0
+        cores = other_cores() if self.keeps_helpers else None
+        if self.keeps_helpers:
+            self._board[SYSTEM_CALL] = system_call()
+        if cores is not None:
+            self._board[GET_CPU], self._board[OTHER_CORES] = get_cpu(), cores.ctypes.data
         if actions is not None and words is not None:
             self._board[WORDS], self._board[ACTIONS] = words.ctypes.data, actions.ctypes.data
-        self.phases, self.chunks, self._alive = phases, chunks, (alarm, actions, words, alive)
+        self.phases, self.chunks, self._alive = phases, chunks, (alarm, actions, words, cores, alive)
         self._tables = tuple(array.ctypes.data for array in (self._board, phases, chunks))
         self.threads, self._hosts = threads, hosts
 
@@ -118,22 +129,21 @@ class Driver:
         self._repeat(*self._tables, first, last, self.threads, give_way(), steps.ctypes.data)
 
     def help(self, thread: int) -> None:
-        """Take chunks of driven phases on another thread, until none was driven for a while."""
+        """Take chunks of driven phases on another thread.
+
+        Return when helpers are to leave or, unless the driver keeps them, when no phase was driven for a while.
+        """
         self._help(*self._tables, thread, self.threads, give_way(), SPINS_BEFORE_YIELD, YIELDS_BEFORE_SLEEP)
 
     def welcome(self, helpers: bool) -> None:
         """Let helpers stay, or let them leave as soon as they find no chunk."""
         self._board[STOP] = not helpers
+        if not helpers:
+            self._wake(self._tables[0])
 
-
-@cache
-def give_way() -> int:
-    """Return the address of the system's function that yields the core; it has no arguments."""
-    library = ctypes.CDLL("kernel32") if sys.platform == "win32" else ctypes.CDLL(None)
-    function = library.SwitchToThread if sys.platform == "win32" else library.sched_yield
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    assert address, "every system has it"
-    return address
+    def forget_helpers(self) -> None:
+        """Begin without helpers: in a child of `fork`, where they do not exist."""
+        self._board[SLEEPERS] = 0
 
 
 def driver_code(target: Target) -> Loaded:
@@ -143,7 +153,7 @@ def driver_code(target: Target) -> Loaded:
 
 @cache
 def _driver_code(target: Target) -> Loaded:
-    return own_code(target, "driver", _write, ("drive", "help", "repeat", "words"))
+    return own_code(target, "driver", _write, ("drive", "help", "repeat", "wake", "words"))
 
 
 def _write(module: Module) -> None:

@@ -11,6 +11,7 @@ from weakref import finalize
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.lifespans import held
+from runtime.codegen.code import NativeCode
 from runtime.dtypes import Array
 from runtime.engines.around_step import around_step
 from runtime.engines.engine import EngineOptions, Footprint, Version, unknown_version
@@ -28,6 +29,7 @@ from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit, UsageError
 from runtime.memory.limit import MemoryLimit
 from runtime.philox import use_random_bits_by
+from runtime.usable_cores import DefaultThreads
 
 if TYPE_CHECKING:
     from runtime.engines.native.instrumented import InstrumentedStep
@@ -86,6 +88,7 @@ class NativeEngine:
         self._known_instrumented: dict[int, StepCode] = {}
         self._prepacked: dict[_Steps, Prepacked] = {}
         self._lock = Lock()
+        self.threads = 1 if isinstance(options.threads, DefaultThreads) else options.threads
 
     def needs(self, bound: BoundEntry) -> Footprint:
         """Return the bytes that its code takes."""
@@ -108,7 +111,15 @@ class NativeEngine:
 
     def workspace(self) -> NativeWorkspace:
         """Return a new workspace."""
-        return NativeWorkspace(self._program, self._options, self._code, self._instrumented_code, self._prepacked_of)
+        ways = self._code, self._instrumented_code, self._prepacked_of, self._threads_of
+        return NativeWorkspace(self._program, self._options, *ways)
+
+    def _threads_of(self, code: NativeCode) -> int:
+        """Return the upper bound on the threads of a step: as many as are useful, unless a number was asked for."""
+        if not isinstance(self._options.threads, DefaultThreads):
+            return self._options.threads
+        self.threads = max(self.threads, code.useful_threads)
+        return code.useful_threads
 
     def _prepacked_of(
         self, bound: BoundEntry, fetch: Sequence[str], states: Mapping[str, Array], nbytes: int
@@ -154,14 +165,16 @@ class NativeWorkspace:
         code: Callable[[BoundEntry, Sequence[str]], StepCode],
         instrumented_code: Callable[[BoundEntry], StepCode],
         prepacked: Callable[[BoundEntry, Sequence[str], Mapping[str, Array], int], Prepacked],
+        threads_of: Callable[[NativeCode], int],
     ) -> None:
         """Keep the functions that return code.
 
         `code` takes an entry and the tensors that are fetched besides its own fetches; `instrumented_code` returns code
-        that runs the ops one by one. `prepacked` returns the values that the steps of an entry share.
+        that runs the ops one by one. `prepacked` returns the values that the steps of an entry share, `threads_of` the
+        upper bound on the threads of a step.
         """
         self._program, self._options, self._prepacked = program, options, prepacked
-        self._code, self._instrumented_code = code, instrumented_code
+        self._code, self._instrumented_code, self._threads_of = code, instrumented_code, threads_of
         self._memory, self._beside = (
             WorkspaceMemory(options.memory, options.spill),
             WorkspaceMemory(options.memory, options.spill),
@@ -191,7 +204,8 @@ class NativeWorkspace:
         nbytes = step.footprint.packed
         shared = self._prepacked(bound, fetch, states, nbytes) if nbytes else None
         packed = None if shared is None else shared.memory
-        compiled = bind_code(*code, bound.block, states, arena, file, packed, self._program)
+        threads = self._threads_of(code[0])
+        compiled = bind_code(*code, bound.block, states, arena, file, packed, self._program, max_threads=threads)
         around = around_step(bound.block, compiled.arrays, states, fetch, memory.copies)
         watch = self._instrumented(bound, states, around.feeds) if options.check_nan else None
         invariant = None if shared is None else partial(shared.require, version)

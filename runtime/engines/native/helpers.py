@@ -3,6 +3,9 @@
 A step does not need them: a late helper claims the remaining chunks, if there are any. Therefore they are woken when a
 step begins, and no thread waits for them. On a busy machine, the thread of the step computes the chunks that helpers do
 not.
+
+On Linux helpers sleep in compiled code, in the driver that they help, and the driver itself wakes them. Here they are
+only called for another driver. On other systems they return to this file to sleep, and each step wakes them one by one.
 """
 
 from __future__ import annotations
@@ -22,6 +25,16 @@ class Helpers:
     def __init__(self, count: int) -> None:
         self._helpers = [_Helper(number + 1) for number in range(count)]
         self._driver: Driver | None = None
+        self._stays = False
+        _ALL.add(self)
+
+    def reset(self) -> None:
+        """Begin without threads: in a child of `fork`, which has none."""
+        if self._driver is not None:
+            self._driver.forget_helpers()
+        self._driver, self._stays = None, False
+        for helper in self._helpers:
+            helper.reset()
 
     def helping(self, driver: Driver) -> _Helping:
         """Return a context in which they help this driver."""
@@ -29,25 +42,36 @@ class Helpers:
 
     def begin(self, driver: Driver) -> None:
         """Wake them for a driver."""
+        if driver is self._driver and self._stays:
+            return  # all of them are in the driver, which wakes them
         if driver is not self._driver:
-            if self._driver is not None:
-                self._driver.welcome(False)
+            self._dismiss()
             driver.welcome(True)
             self._driver = driver
         for helper in self._helpers[: driver.threads - 1]:
             helper.call(driver)
+        self._stays = driver.keeps_helpers
 
     def end(self) -> None:
         """Let them sleep again."""
-        for helper in self._helpers:
-            helper.called = False
+        if not self._stays:
+            for helper in self._helpers:
+                helper.called = False
 
     def close(self) -> None:
         """End the threads."""
-        if self._driver is not None:
-            self._driver.welcome(False)
+        self._dismiss()
         for helper in self._helpers:
             helper.end()
+
+    def _dismiss(self) -> None:
+        """Let them leave the driver, if there is one; an exception at any moment leaves them in it, or without one."""
+        self._stays = False
+        for helper in self._helpers:
+            helper.called = False
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            driver.welcome(False)
 
 
 class _Helping:
@@ -83,7 +107,6 @@ class _Helper:
     def __init__(self, number: int) -> None:
         self._number = number
         self.reset()
-        _ALL.add(self)
 
     def reset(self) -> None:
         """Begin without a thread: at first, and in a child of `fork`, which has none."""
@@ -141,15 +164,15 @@ class _Helper:
             self._sleeps = False
             driver.help(self._number)
             self._sleeps = True
-            again = self.called
+            again = self.called or self._driver is not driver
 
 
-_ALL: Final = WeakSet[_Helper]()
+_ALL: Final = WeakSet[Helpers]()
 
 
 def _reset_all() -> None:
-    for helper in _ALL:
-        helper.reset()
+    for helpers in _ALL:
+        helpers.reset()
 
 
 if hasattr(os, "register_at_fork"):

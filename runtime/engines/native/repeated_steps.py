@@ -94,4 +94,4 @@ class RepeatedSteps:
         alarm = compiled.runtime_checks.words
         actions = np.ascontiguousarray(compiled.code.actions)
         alive = taken, rows, compiled
-        return Driver(compiled.code.target, compiled.code.threads, *tables, alarm, alive, actions, taken.words)
+        return Driver(compiled.code.target, compiled.driver.threads, *tables, alarm, alive, actions, taken.words)

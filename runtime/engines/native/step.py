@@ -119,11 +119,12 @@ def bind_code(
     program: pb.ProgramDesc | None = None,
     *,
     check_nan: bool = False,
+    max_threads: int | None = None,
 ) -> CompiledStep:
     """Bind code to states, the arena, the file beside it and the memory of prepacked values.
 
     Memory that a step does not need may be absent. The same code may be bound several times. `program` has the blocks
-    inside ops, whose ops check their outputs with `check_nan`.
+    inside ops, whose ops check their outputs with `check_nan`. `max_threads` may be less than the threads of the code.
     """
     blocks = () if program is None else program.blocks
     memory = _memory(code, block, states, arena, file, packed, blocks)
@@ -142,7 +143,8 @@ def bind_code(
     actions = np.ascontiguousarray(code.actions)
     alive = loaded, words, *memory.values()
     inner = _inner_host_calls(code, blocks, words, arena, checks) if code.inner_hosts else []
-    driver = Driver(code.target, code.threads, phases, chunks, checks.words, alive, actions, words, inner)
+    threads = max(min(max_threads or code.threads, int(phases[:, 1].max(initial=1))), 1)  # more would find no chunk
+    driver = Driver(code.target, threads, phases, chunks, checks.words, alive, actions, words, inner)
     hosts = _host_calls(code, block, arrays, arena, program, check_nan) if code.hosts else []
     return CompiledStep(
         code,

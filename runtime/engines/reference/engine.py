@@ -31,6 +31,7 @@ class ReferenceEngine:
             take_buffer()
         self._program = program
         self._options = options
+        self.threads = options.threads
 
     def needs(self, bound: BoundEntry) -> Footprint:
         """Return the bytes by the plan of the entry, if it has one."""

@@ -14,13 +14,25 @@ pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
 from native.building import HERE
 
+from runtime import usable_cores as of_machine
+from runtime.codegen.board import SLEEPERS
 from runtime.codegen.ir import INT64, Module, pointer
 from runtime.codegen.machine import target
-from runtime.engines.native import jit
+from runtime.engines.native import jit, system_calls
 from runtime.engines.native.driver import Driver
 from runtime.engines.native.helpers import Helpers
 
 UNITS = 40
+
+
+@pytest.fixture(params=["by a futex", "by a lock"])
+def sleeping(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The way in which helpers sleep: that of Linux, and that of other systems."""
+    if request.param == "by a lock":
+        monkeypatch.setattr("runtime.engines.native.driver.system_call", lambda: 0)
+    elif not system_calls.system_call():
+        pytest.skip("this system has no futex")
+    return request.param
 
 
 def counting(threads: int, phases: list[list[tuple[int, int]]], *, chained: bool = False) -> tuple[Driver, np.ndarray]:
@@ -58,6 +70,7 @@ def expected(phases: int) -> np.ndarray:
     return words
 
 
+@pytest.mark.usefixtures("sleeping")
 @pytest.mark.parametrize("chained", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 3, 5, 32])
 def test_every_chunk_is_done_once_in_its_phase(threads: int, chained: bool):
@@ -87,6 +100,7 @@ def test_a_thread_takes_the_chunks_of_threads_that_are_not_there():
         helpers.close()
 
 
+@pytest.mark.usefixtures("sleeping")
 def test_only_as_many_helpers_are_called_as_a_driver_has_threads():
     before = settled_count()
     driver, words = counting(2, [[(i, i + 1) for i in range(UNITS)]])
@@ -99,6 +113,7 @@ def test_only_as_many_helpers_are_called_as_a_driver_has_threads():
     assert soon(lambda: count_threads() == before)
 
 
+@pytest.mark.usefixtures("sleeping")
 def test_a_helper_stays_while_a_chunk_takes_longer_than_its_patience():
     """Two chunks wait for each other, after one that takes a while: without a helper the first would wait in vain."""
     module = Module(target(HERE[0]))
@@ -133,9 +148,10 @@ def test_a_helper_stays_while_a_chunk_takes_longer_than_its_patience():
     assert max(words[2:]) < 1 << 28, "nobody came to help"
 
 
+@pytest.mark.usefixtures("sleeping")
 def test_helpers_go_from_one_driver_to_another_and_none_is_left():
     before = settled_count()
-    drivers = [counting(3, [[(i, i + 1) for i in range(UNITS)]] * (n + 1)) for n in range(3)]
+    drivers = [counting(3 - n // 2, [[(i, i + 1) for i in range(UNITS)]] * (n + 1)) for n in range(3)]
     helpers = Helpers(2)
     for turn in range(60):
         driver, words = drivers[turn % 3]
@@ -146,6 +162,88 @@ def test_helpers_go_from_one_driver_to_another_and_none_is_left():
     assert soon(lambda: count_threads() == before + 2)
     helpers.close()
     assert soon(lambda: count_threads() == before)
+
+
+@pytest.mark.usefixtures("sleeping")
+def test_a_helper_that_a_driver_does_not_call_sleeps():
+    """Five helpers of a driver, of which the next driver calls one: the others take no processor time."""
+    first, words = counting(6, [[(i, i + 1) for i in range(UNITS)]])
+    second, _ = counting(2, [[(i, i + 1) for i in range(UNITS)]])
+    helpers = Helpers(5)
+    for driver in (first, second):
+        with helpers.helping(driver):
+            driver.drive(0, 1)
+    np.testing.assert_array_equal(words, expected(1))
+    time.sleep(0.1)
+    start = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - start < 0.1
+    helpers.close()
+
+
+needs_futex = pytest.mark.skipif(not system_calls.system_call(), reason="this system has no futex")
+
+
+@needs_futex
+def test_sleeping_helpers_are_woken_by_each_drive():
+    driver, words = counting(4, [[(i, i + 1) for i in range(UNITS)]])
+    helpers = Helpers(3)
+    for _ in range(20):
+        words[...] = 0
+        with helpers.helping(driver):
+            driver.drive(0, 1)
+        np.testing.assert_array_equal(words, expected(1))
+        assert soon(lambda: driver._board[SLEEPERS] == 3)
+    helpers.close()
+    assert driver._board[SLEEPERS] == 0
+
+
+@needs_futex
+@pytest.mark.skipif(not system_calls.get_cpu(), reason="the system does not tell the CPU of a thread")
+def test_a_helper_leaves_the_core_of_the_caller():
+    allowed = os.sched_getaffinity(0)
+    masks = system_calls.other_cores()
+    if masks is None:
+        pytest.skip("this process has one core")
+    driver, words = counting(2, [[(i, i + 1) for i in range(UNITS)]])
+    helpers, before = Helpers(1), set(os.listdir("/proc/self/task"))
+    with helpers.helping(driver):
+        driver.drive(0, 1)
+    assert soon(lambda: len(set(os.listdir("/proc/self/task")) - before) == 1)
+    [helper] = map(int, set(os.listdir("/proc/self/task")) - before)
+    try:
+        for cpu in sorted(allowed) * 2:
+            os.sched_setaffinity(0, {cpu})
+            os.sched_setaffinity(helper, {cpu})
+
+            def has_left(cpu: int = cpu) -> bool:
+                words[...] = 0
+                with helpers.helping(driver):
+                    driver.drive(0, 1)
+                np.testing.assert_array_equal(words, expected(1))
+                return os.sched_getaffinity(helper) == allowed - of_machine.siblings(cpu)
+
+            assert soon(has_left)
+    finally:
+        os.sched_setaffinity(0, allowed)
+        helpers.close()
+
+
+def test_masks_of_other_cores(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(system_calls, "siblings", lambda cpu: {cpu, cpu ^ 1})
+    masks = system_calls._other_cores.__wrapped__(frozenset({0, 1, 2, 65, 70}))
+    assert masks is not None
+    found = {
+        cpu: {bit for bit in range(1024) if int(masks[cpu + 1, bit // 64]) >> bit % 64 & 1}
+        for cpu in range(int(masks[0, 0]))
+    }
+    assert found[0] == found[1] == {2, 65, 70}
+    assert found[2] == {0, 1, 65, 70}
+    assert found[65] == {0, 1, 2, 70}
+    assert found[70] == {0, 1, 2, 65}
+    assert not any(found[cpu] for cpu in range(71) if cpu not in {0, 1, 2, 65, 70})
+    assert system_calls._other_cores.__wrapped__(frozenset({6, 7})) is None
+    assert system_calls._other_cores.__wrapped__(frozenset({0, 5000})) is None
 
 
 def soon(holds: Callable[[], bool]) -> bool:
@@ -173,6 +271,7 @@ class Alarm(Exception):
     """The exception of the signal handler."""
 
 
+@pytest.mark.usefixtures("sleeping")
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no alarms")
 def test_an_alarm_at_any_moment_leaves_helpers_that_work(monkeypatch: pytest.MonkeyPatch):
     is_armed = False
@@ -213,6 +312,7 @@ def test_an_alarm_at_any_moment_leaves_helpers_that_work(monkeypatch: pytest.Mon
     assert soon(lambda: count_threads() == before)
 
 
+@pytest.mark.usefixtures("sleeping")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 def test_a_child_of_fork_starts_helpers_of_its_own_and_ends():
@@ -221,9 +321,12 @@ def test_a_child_of_fork_starts_helpers_of_its_own_and_ends():
     with helpers.helping(driver):
         driver.drive(0, 1)
     assert soon(lambda: count_threads() == count + 2)
+    assert not driver.keeps_helpers or soon(lambda: driver._board[SLEEPERS] == 2)
     child = os.fork()
     if not child:
         before = count_threads()
+        if driver._board[SLEEPERS]:
+            os._exit(1)
         words[...] = 0
         with helpers.helping(driver):
             driver.drive(0, 1)

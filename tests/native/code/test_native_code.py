@@ -225,6 +225,7 @@ def first(values, change):
 WRONG_FIELDS = {
     "target": lambda code: replace(code.target, l2_bytes=1),
     "threads": lambda code: 3,
+    "useful_threads": lambda code: 0,
     "functions": lambda code: (),
     "states": lambda code: first(code.states, lambda name: "another"),
     "constants": lambda code: first(code.constants, lambda op: HUGE),

@@ -9,7 +9,7 @@ from typing import Final
 from runtime.engines.reference.threads.contest import TRIAL_STEPS_PER_WAY, Contest
 from runtime.engines.reference.threads.in_order import Call, Failure, Way
 from runtime.engines.reference.threads.stopwatch import Stopwatch
-from runtime.engines.reference.threads.tasks import HANDOVER_SECONDS, tasks_of
+from runtime.engines.reference.threads.tasks import HANDOVER_SECONDS, max_concurrent, tasks_of
 from runtime.engines.reference.threads.worklist import Worklist
 from runtime.step import Touched, dependencies
 
@@ -80,4 +80,4 @@ class AtOnce:
     def _decide(self) -> None:
         """Decide after the last trial which ops are worth a thread."""
         tasks = tasks_of(dependencies(self._touched()), self._shortest, self._threads, tiny=self._tiny)
-        self._worklist = None if tasks is None else Worklist(tasks, self._threads)
+        self._worklist = None if tasks is None else Worklist(tasks, min(self._threads, max_concurrent(tasks)))

@@ -64,6 +64,16 @@ def tasks_of(
     )
 
 
+def max_concurrent(tasks: Tasks) -> int:
+    """Return an upper bound on the tasks that can run at once: a number of chains that all of them are in."""
+    followed = set[int]()
+    for after in tasks.after:
+        following = next((task for task in after if task not in followed), None)
+        if following is not None:
+            followed.add(following)
+    return len(tasks.ops) - len(followed)
+
+
 @dataclass
 class _Group:
     """Ops that one thread runs, and the groups before and after it."""
