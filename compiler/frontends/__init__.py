@@ -4,6 +4,12 @@ They call the builder as a user does; they know no passes, and passes do not kno
 
 arranged   tensors whose axes lie in another order than the model's, so that permutations and views need no ops
 extents    extents of axes as products of a number and symbols
+channels   images and filters with channels last
+elements   casts, and axes whose extents no shape can state
+pieces     slices, pieces, padding and rows along axes
+products   products of matrices of any rank
+reductions  reductions along axes
+initial_values  arrays that a program brings, in a file beside it
 report     what a model has that prograd has not, told at once
 operators_page  pages of the operators that front ends import
 onnx       files of ONNX

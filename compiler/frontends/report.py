@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -24,6 +25,13 @@ class Problem(NamedTuple):
     module: str
     line: str
     remedy: str = ""
+
+
+def source_line(trace: str) -> tuple[str, int]:
+    """Return file and number of the innermost line of a stack trace; ("", 0) if it has none in a file."""
+    found = re.findall(r'File "(.+?)", line (\d+)', trace)
+    written = [(path, int(line)) for path, line in found if not path.startswith("<")]  # code of torch's own has no file
+    return written[-1] if written else ("", 0)
 
 
 class Table:

@@ -19,7 +19,7 @@ from compiler.frontends.arranged import Arranged, arranged, plain, squeezed
 from compiler.frontends.extents import Extent
 from compiler.frontends.onnx.constants import Constant
 from compiler.frontends.onnx.node import MISSING, Mapping, Node
-from compiler.frontends.torch.operators.shape import sliced
+from compiler.frontends.pieces import sliced
 from prograd_proto import ProgramError
 from prograd_proto.tensor_types import TensorType
 from registry import Value, ops

@@ -15,9 +15,10 @@ from compiler.errors import CompileError
 from compiler.exporters.onnx.call import Call, Export, Unmapped
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged, ordered, pointwise, unsqueezed
-from compiler.frontends.onnx.node import Mapping, Node, cast_to
-from compiler.frontends.torch.operators.conv import filters, first, last
-from compiler.frontends.torch.operators.shape import pad, sliced
+from compiler.frontends.channels import filters, first, last
+from compiler.frontends.elements import cast_to
+from compiler.frontends.onnx.node import Mapping, Node
+from compiler.frontends.pieces import pad, sliced
 from registry import ops
 
 

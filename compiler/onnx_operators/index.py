@@ -15,8 +15,7 @@ from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, single, squeezed
 from compiler.frontends.onnx.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
-from compiler.frontends.torch.operators.index import _after_gather as after_gather
-from compiler.frontends.torch.operators.shape import sliced
+from compiler.frontends.pieces import after_gather, sliced
 from registry import Value, ops
 
 REDUCTIONS: Final = {"none": "set", "add": "add", "max": "max", "min": "min", "mul": "mul"}

@@ -5,21 +5,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from compiler.exporters.onnx.call import Call, Export, exported
 from compiler.frontends.arranged import Arranged, arranged, permuted, plain, pointwise, unsqueezed
-from compiler.frontends.onnx.node import Mapping, Node, cast_to, is_integer
-from compiler.frontends.torch.operators.linalg import matmul as numpy_matmul
+from compiler.frontends.elements import cast_to
+from compiler.frontends.onnx.node import Mapping, Node, is_integer
+from compiler.frontends.products import matmul as numpy_matmul
 from registry import ops
 
 
 def matmul(a: Arranged, b: Arranged) -> Arranged:
     """Return NumPy's matmul of tensors of any rank, of integers by way of float64."""
-    unused: Any = None
     if not is_integer(a):
-        return numpy_matmul(unused, a, b)
-    return cast_to(numpy_matmul(unused, cast_to(a, "float64"), cast_to(b, "float64")), a.dtype)
+        return numpy_matmul(a, b)
+    return cast_to(numpy_matmul(cast_to(a, "float64"), cast_to(b, "float64")), a.dtype)
 
 
 def _flipped(x: Arranged) -> Arranged:

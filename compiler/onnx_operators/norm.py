@@ -23,10 +23,11 @@ from compiler.frontends.arranged import (
     trailing,
     viewed,
 )
+from compiler.frontends.channels import first, last
+from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import product
-from compiler.frontends.onnx.node import Mapping, Node, cast, cast_to
-from compiler.frontends.torch.operators.conv import first, last
-from compiler.frontends.torch.operators.reduce import reduced
+from compiler.frontends.onnx.node import Mapping, Node, cast
+from compiler.frontends.reductions import reduced
 from compiler.onnx_operators.conv import channels
 from registry import Value, ops
 

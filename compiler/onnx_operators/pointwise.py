@@ -13,8 +13,9 @@ from compiler.errors import CompileError
 from compiler.exporters.onnx.call import Call, Export, arithmetic, either, exported, exporting
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, pointwise
+from compiler.frontends.elements import cast_to
 from compiler.frontends.onnx.dtypes import dtype_name
-from compiler.frontends.onnx.node import Mapping, Node, binary, carried_dtype, cast_to, folded, is_integer, unary
+from compiler.frontends.onnx.node import Mapping, Node, binary, carried_dtype, folded, is_integer, unary
 from compiler.onnx_operators.conv import with_bias
 from compiler.onnx_operators.norm import batch_norm_out
 from registry import Value, ops

@@ -14,9 +14,9 @@ import numpy as np
 from compiler.exporters.onnx.call import Call, Export
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged
+from compiler.frontends.channels import first, last
 from compiler.frontends.onnx.node import Mapping, Node, cast, is_integer, on_plain
-from compiler.frontends.torch.operators.conv import first, last
-from compiler.frontends.torch.operators.reduce import reduced
+from compiler.frontends.reductions import reduced
 from compiler.onnx_operators.conv import IMAGE, Window, window_of
 from prograd_proto import ProgramError
 from registry import Value, ops

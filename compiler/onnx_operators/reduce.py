@@ -16,9 +16,10 @@ from compiler.exporters.onnx.call import Call, Export, Unmapped
 from compiler.exporters.onnx.graph import Graph
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged, pointwise
+from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import ONE
-from compiler.frontends.onnx.node import Mapping, Node, as_float, cast, cast_to, on_plain
-from compiler.frontends.torch.operators.reduce import reduced
+from compiler.frontends.onnx.node import Mapping, Node, as_float, cast, on_plain
+from compiler.frontends.reductions import reduced
 from registry import Value, ops
 
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, pointwise, single
+from compiler.frontends.channels import first, last
 from compiler.frontends.extents import Extent
 from compiler.frontends.onnx.node import Mapping, Node, as_float, cast, on_plain
-from compiler.frontends.torch.operators.conv import first, last
 from registry import Value, ops
 
 

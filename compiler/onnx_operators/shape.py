@@ -29,7 +29,7 @@ from compiler.frontends.arranged import (
 )
 from compiler.frontends.extents import ONE, Extent, product
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
-from compiler.frontends.torch.operators.shape import pad, sliced, split
+from compiler.frontends.pieces import pad, sliced, split
 from registry import Value, ops
 
 

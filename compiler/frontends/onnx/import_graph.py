@@ -14,6 +14,7 @@ import numpy as np
 from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, ordered, plain, transposed
+from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.onnx.constants import CARRIED, Constant, Symbols, carried
 from compiler.frontends.onnx.node import MISSING
 from compiler.frontends.onnx.reading import Tensors
@@ -21,7 +22,6 @@ from compiler.frontends.onnx.texts import plain_dimension, plain_name
 from compiler.frontends.onnx.walk import Walk
 from compiler.frontends.onnx.weights import Roles
 from compiler.frontends.report import Problem
-from compiler.frontends.torch.initial_values import InitialValues
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
 from registry import Value, ops

@@ -175,11 +175,6 @@ class Node:
         return x
 
 
-def cast_to(x: Arranged, dtype: str) -> Arranged:
-    """Return x in another dtype."""
-    return x if x.dtype == dtype else pointwise(lambda v: ops.cast(v, dtype=dtype), x)  # pyright: ignore[reportArgumentType]: a dtype
-
-
 def cast(x: Value, dtype: str) -> Value:
     """Return a value in another dtype."""
     return x if x.dtype == dtype else ops.cast(x, dtype=dtype)  # pyright: ignore[reportArgumentType]: a dtype

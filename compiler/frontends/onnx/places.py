@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
+
+from compiler.frontends.report import source_line
 
 
 def line_of(node: Any) -> str:
     """Return the file and line of PyTorch's exporter for a node; "" without one."""
     for entry in getattr(node, "metadata_props", ()):
         if entry.key == "pkg.torch.onnx.stack_trace":
-            found = re.findall(r'File "(.+?)", line (\d+)', entry.value)
-            if found:
-                return f"{found[-1][0].rpartition('/')[2]}:{found[-1][1]}"
+            path, line = source_line(entry.value)
+            if path:
+                return f"{path.rpartition('/')[2]}:{line}"
     return ""

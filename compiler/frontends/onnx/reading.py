@@ -15,6 +15,9 @@ from compiler.errors import CompileError
 MIN_OPSET: Final = 1
 """The oldest opset that is read."""
 
+MAX_VERSION: Final = 2**31
+"""Versions of domains are below it."""
+
 MAX_DEPTH: Final = 16
 """Deepest nesting of branches, bodies of loops and functions."""
 
@@ -104,6 +107,9 @@ def _require_versions(onnx: Any, model: Any, path: str) -> None:
             f"{path}: the file has opset {version}, and opsets {MIN_OPSET} to {newest} are read; convert it with "
             "onnx.version_converter, or install a newer onnx"
         )
+    for domain, number in versions.items():
+        if not 0 <= number < MAX_VERSION:
+            raise CompileError(f"{path}: the file has version {number} of the domain {domain!r}, which no domain has")
 
 
 def _require_depth(graph: Any, path: str, depth: int) -> None:

@@ -15,7 +15,6 @@ states          parameters and buffers
 losses          losses of torch.nn
 optimizers      optimizers of torch.optim with their groups
 schedulers      schedulers of torch.optim.lr_scheduler as rates
-initial_values  their initial values, in a file beside the program
 sizes           PyTorch's symbols of sizes
 trips           the number of trips of a loop that counts
 places          module and source line of a node

@@ -14,10 +14,10 @@ from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, expanded, ordered, transposed
 from compiler.frontends.extents import Extent
+from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.report import Problem
 from compiler.frontends.torch.constants import TRIALS, Constant
 from compiler.frontends.torch.graph import MISSING, Walk
-from compiler.frontends.torch.initial_values import InitialValues
 from compiler.frontends.torch.places import source_line
 from compiler.frontends.torch.sizes import Sizes
 from compiler.frontends.torch.states import declared, order_of

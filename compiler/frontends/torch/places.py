@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from compiler.frontends.report import Problem
+from compiler.frontends.report import source_line as line_of_trace
 
 
 def problem_of(operator: str, node: Any, reason: str) -> Problem:
@@ -25,6 +25,4 @@ def module_path(node: Any) -> str:
 
 def source_line(node: Any) -> tuple[str, int]:
     """Return file and number of the innermost line of the source that made a node; ("", 0) if it is unknown."""
-    found = re.findall(r'File "(.+?)", line (\d+)', node.meta.get("stack_trace") or "")
-    written = [(path, int(line)) for path, line in found if not path.startswith("<")]  # code of torch's own has no file
-    return written[-1] if written else ("", 0)
+    return line_of_trace(node.meta.get("stack_trace") or "")

@@ -15,7 +15,7 @@ from typing import Any, Final
 from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, transposed
-from compiler.frontends.torch.initial_values import InitialValues
+from compiler.frontends.initial_values import InitialValues
 
 REVERSED: Final = {
     "aten.linear.default": {1},

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from compiler.frontends.arranged import Arranged, pointwise, unsqueezed
+from compiler.frontends.pieces import split
 from compiler.frontends.torch.operators.call import Call, Mapping, attributes_of, axis_of, unary
-from compiler.frontends.torch.operators.shape import split
 from registry import Value, ops
 
 

@@ -9,9 +9,10 @@ import math
 from typing import Final
 
 from compiler.frontends.arranged import Arranged, arranged, expanded, ordered, plain, viewed
+from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import ONE, Extent, product
 from compiler.frontends.torch.constants import Constant
-from compiler.frontends.torch.operators.call import Call, Mapping, cast_to
+from compiler.frontends.torch.operators.call import Call, Mapping
 from registry import Value, ops
 from registry.shapes import size_known
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, viewed
-from compiler.frontends.extents import Extent, factored
+from compiler.frontends.arranged import Arranged, arranged, plain, pointwise
+from compiler.frontends.elements import cast_to
+from compiler.frontends.extents import Extent
 from prograd_proto.dtypes import FLOATS, DTypeName
-from registry import Block, Value, ops
+from registry import Block, Value
 
 
 @dataclass(frozen=True)
@@ -110,11 +111,6 @@ def _is_finite(x: Operand) -> bool:
 _RANKS = ("bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 
-def cast_to(x: Arranged, dtype: str) -> Arranged:
-    """Return x in another dtype."""
-    return x if x.dtype == dtype else pointwise(lambda v: ops.cast(v, dtype=dtype), x)  # pyright: ignore[reportArgumentType]: a dtype
-
-
 def on_plain(function: Callable[..., Value | Sequence[Value]]) -> Mapping:
     """Return the mapping of a function of tensors in the order and with the extents of the model."""
 
@@ -123,11 +119,6 @@ def on_plain(function: Callable[..., Value | Sequence[Value]]) -> Mapping:
         return arranged(made) if isinstance(made, Value) else tuple(map(arranged, made))
 
     return mapped
-
-
-def without_products(x: Arranged) -> Arranged:
-    """Return x with two axes for each of 2 * batch elements, say, which no shape can state."""
-    return viewed(x, [extent for own in factored(x.shape) for extent in own])
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -8,24 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from compiler.frontends.arranged import Arranged, arranged, ordered, squeezed, transposed, unsqueezed
+from compiler.frontends.arranged import Arranged, arranged, ordered, squeezed, unsqueezed
+from compiler.frontends.channels import filters, first, last
 from compiler.frontends.torch.operators.call import Call, Mapping
-from registry import Value, ops
-
-
-def last(x: Arranged) -> Value:
-    """Return images [n, c, ...] of the model with channels last."""
-    return ordered(x, (0, *range(2, x.rank), 1))
-
-
-def first(y: Value) -> Arranged:
-    """Return a tensor with channels last as one whose channels are axis 1 of the model."""
-    return transposed(y, (0, y.rank - 1, *range(1, y.rank - 1)))
-
-
-def filters(w: Arranged) -> Value:
-    """Return filters [o, c, ...] of the model as [..., c, o]."""
-    return ordered(w, (*range(2, w.rank), 1, 0))
+from registry import ops
 
 
 def numbers(given: int | Sequence[int], axes: int) -> tuple[int, ...]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from compiler.frontends.arranged import Arranged, arranged, ordered, plain, viewed
-from compiler.frontends.torch.operators.call import Call, Mapping, cast_to, without_products
+from compiler.frontends.elements import cast_to, without_products
+from compiler.frontends.torch.operators.call import Call, Mapping
 from registry import Value, ops
 
 REDUCTIONS: Final = ("none", "mean", "sum")

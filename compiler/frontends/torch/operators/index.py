@@ -21,9 +21,11 @@ from compiler.frontends.arranged import (
     unsqueezed,
     viewed,
 )
+from compiler.frontends.elements import cast_to, without_products
 from compiler.frontends.extents import ONE, Extent, factored
+from compiler.frontends.pieces import after_gather, sliced
 from compiler.frontends.torch.constants import Constant
-from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, cast_to, on_plain, without_products
+from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, on_plain
 from prograd_proto.dtypes import INTEGERS
 from registry import Value, ops
 
@@ -64,7 +66,7 @@ def _index(call: Call, x: Arranged, indices: Sequence[Arranged | Constant | None
         x, [place] = single(x, used)
         values = plain(given[0])
         y = ops.gather(x.value, values, axis=place)
-        axes = _after_gather(x, used[0], place, values.rank)
+        axes = after_gather(x, used[0], place, values.rank)
         return Arranged(y, axes, call.shape)
     if any(index.dtype not in INTEGERS for index in given):
         raise CompileError("an index of truth values makes a tensor whose size depends on data")
@@ -120,21 +122,6 @@ def _broadcast_shape(tensors: Sequence[Arranged]) -> tuple[Any, ...]:
     )
 
 
-def _after_gather(x: Arranged, axis: int, place: int, rank: int) -> tuple[tuple[int, ...], ...]:
-    """Return the axes of a gather along an axis, which is replaced by those of the indices."""
-
-    def moved(number: int) -> int:
-        return number if number < place else number + rank - 1
-
-    made: list[tuple[int, ...]] = []
-    for i, own in enumerate(x.axes):
-        if i == axis:
-            made.extend((place + k,) for k in range(rank))
-        else:
-            made.append(tuple(moved(number) for number in own))
-    return tuple(made)
-
-
 def _index_select(call: Call, x: Arranged, dim: int, index: Arranged | Constant) -> Arranged:
     return _index(call, x, [None] * axis_of(dim, x.rank) + [index])
 
@@ -151,8 +138,6 @@ def _gather(call: Call, x: Arranged, dim: int, indices: Arranged, **more: Any) -
         and x.shape != indices.shape
         and any(a != b for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)) if i != axis)
     ):
-        from compiler.frontends.torch.operators.shape import sliced
-
         for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)):
             if i != axis and a != b:
                 cut = sliced(cut, i, 0, b.number)

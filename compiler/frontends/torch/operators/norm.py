@@ -20,9 +20,10 @@ from compiler.frontends.arranged import (
     trailing,
     with_broadcast,
 )
-from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, cast_to
-from compiler.frontends.torch.operators.conv import first, last
-from compiler.frontends.torch.operators.reduce import reduced
+from compiler.frontends.channels import first, last
+from compiler.frontends.elements import cast_to
+from compiler.frontends.reductions import reduced
+from compiler.frontends.torch.operators.call import Call, Mapping, axis_of
 from registry import Value, ops
 
 

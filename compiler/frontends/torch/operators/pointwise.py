@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from compiler.frontends.arranged import Arranged, pointwise
+from compiler.frontends.elements import cast_to
 from compiler.frontends.torch.operators.call import (
     Call,
     Mapping,
     Operand,
     binary,
-    cast_to,
     common_dtype,
     comparison,
     logical,

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, squeezed, unsqueezed
+from compiler.frontends.channels import first, last
 from compiler.frontends.torch.operators.call import Call, Mapping
-from compiler.frontends.torch.operators.conv import first, last, numbers
+from compiler.frontends.torch.operators.conv import numbers
 from registry import Value, ops
 
 

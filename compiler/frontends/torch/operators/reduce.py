@@ -5,38 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from compiler.errors import CompileError
-from compiler.frontends.arranged import Arranged, like, single, squeezed, viewed, with_broadcast
-from compiler.frontends.extents import ONE, product
-from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, cast_to
-from compiler.frontends.torch.operators.shape import sliced
-from registry import Value, ops
-
-Reduction = Callable[[Value, tuple[int, ...]], Value]
-"""A function of a value and axes of it, which keeps them with extent 1."""
-
-
-def reduced(function: Reduction, x: Arranged, dims: int | Sequence[int] | None, keepdim: bool = False) -> Arranged:
-    """Return a reduction along axes of the model; along all axes without `dims`."""
-    asked = [dims] if isinstance(dims, int) else list(dims) if dims else list(range(x.rank))
-    axes = sorted({axis_of(d, x.rank) for d in asked})
-    if x.rank == 0:
-        return x
-    x, places = _held(x, axes)
-    y = function(x.value, tuple(places))
-    made = Arranged(y, x.axes, tuple(ONE if i in axes else extent for i, extent in enumerate(x.shape)))
-    return made if keepdim else squeezed(made, axes)
-
-
-def _held(x: Arranged, axes: Sequence[int]) -> tuple[Arranged, list[int]]:
-    """Return x with these axes in full, and all axes of its value that hold them."""
-    x = with_broadcast(x, axes)
-    if any(not x.axes[axis] for axis in axes):
-        return single(x, axes)
-    return x, [place for axis in axes for place in x.axes[axis]]
+from compiler.frontends.arranged import Arranged, like, single, squeezed, viewed
+from compiler.frontends.elements import cast_to
+from compiler.frontends.extents import product
+from compiler.frontends.pieces import sliced
+from compiler.frontends.reductions import reduced
+from compiler.frontends.torch.operators.call import Call, Mapping, axis_of
+from registry import ops
 
 
 def _of(function: Any) -> Mapping:

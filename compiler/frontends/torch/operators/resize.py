@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from compiler.frontends.arranged import Arranged
+from compiler.frontends.channels import first, last
 from compiler.frontends.torch.operators.call import Call, Mapping
-from compiler.frontends.torch.operators.conv import first, last
 from registry import ops
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -24,11 +23,11 @@ from compiler.frontends.arranged import (
     unsqueezed,
     viewed,
 )
+from compiler.frontends.elements import without_products
 from compiler.frontends.extents import ONE, Extent, factored
-from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, on_plain, promoted, without_products
-from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import NUMBERS
-from registry import Value, ops
+from compiler.frontends.pieces import pad, sliced, split
+from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, on_plain, promoted
+from registry import ops
 
 
 def _view(call: Call, x: Arranged, *rest: Any, **more: Any) -> Arranged:
@@ -60,33 +59,6 @@ def _expand(call: Call, x: Arranged, *rest: Any, **more: Any) -> Arranged:
     return expanded(x, call.shape)
 
 
-def sliced(x: Arranged, axis: int, start: int, stop: int, step: int = 1) -> Arranged:
-    """Return the positions range(start, stop, step) along an axis of the model."""
-    if x.held(axis) == ONE and x.shape[axis] != ONE:  # broadcast, so all positions are equal
-        count = max(0, -(-(stop - start) // step))
-        return expanded(x, (*x.shape[:axis], Extent(count), *x.shape[axis + 1 :]))
-    x, [place] = single(x, [axis])
-    if x.shape[axis].symbols:
-        y = _rows(x.value, place, range(start, stop, step))
-        return Arranged(y, x.axes, (*x.shape[:axis], Extent.of(y.shape[place]), *x.shape[axis + 1 :]))
-    key: list[Any] = [slice(None)] * x.value.rank
-    key[place] = slice(start, stop, step)
-    y = x.value[tuple(key)]
-    return Arranged(y, x.axes, (*x.shape[:axis], Extent.of(y.shape[place]), *x.shape[axis + 1 :]))
-
-
-def _rows(value: Value, place: int, positions: range) -> Value:
-    """Return elements along an axis of a symbol, whose extent a slice does not know; negative ones are from the end."""
-    small = pb.SmallTensor(
-        dtype=NUMBERS["int64"], shape=(len(positions),), data=struct.pack(f"<{len(positions)}q", *positions)
-    )
-    numbers = ops.constant.on(value.block)(value=small)
-    if positions.start < 0:
-        ones = ops.full.on(value.block)(shape=(value.shape[place],), value=1, dtype="int64")
-        numbers = numbers + ops.sum(ones)
-    return ops.gather(value, numbers, axis=place)
-
-
 def _slice(
     call: Call, x: Arranged, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Arranged:
@@ -108,16 +80,6 @@ def _select(call: Call, x: Arranged, dim: int, index: int) -> Arranged:
     size = x.shape[axis]
     at = index if size.symbols else index % size.number
     return squeezed(sliced(x, axis, at, at + 1), [axis])
-
-
-def split(x: Arranged, sizes: Sequence[int], axis: int) -> list[Arranged]:
-    """Return consecutive pieces along an axis of the model."""
-    x, [place] = single(x, [axis])
-    parts = [x.value] if len(sizes) == 1 else ops.split(x.value, sizes=tuple(sizes), axis=place)
-    return [
-        Arranged(y, x.axes, (*x.shape[:axis], Extent(n), *x.shape[axis + 1 :]))
-        for y, n in zip(parts, sizes, strict=True)
-    ]
 
 
 def _split(call: Call, x: Arranged, sizes: Any = None, dim: int = 0, **more: Any) -> tuple[Arranged, ...]:
@@ -159,25 +121,6 @@ def _order(x: Arranged) -> list[int]:
 def _stack(call: Call, xs: Sequence[Arranged], dim: int = 0) -> Arranged:
     axis = axis_of(dim, len(call.shape))
     return _cat(call, [unsqueezed(x, axis) for x in xs], axis)
-
-
-def pad(x: Arranged, widths: Sequence[tuple[int, int]], value: float) -> Arranged:
-    """Return x with elements of `value` before and after each axis of the model; negative widths cut."""
-    for axis, (before, after) in enumerate(widths):
-        if before < 0 or after < 0:
-            x = sliced(x, axis, max(0, -before), x.shape[axis].number - max(0, -after))
-    wide = [axis for axis, (before, after) in enumerate(widths) if before > 0 or after > 0]
-    if not wide:
-        return x
-    x, places = single(x, wide)
-    before, after = [0] * x.value.rank, [0] * x.value.rank
-    for axis, place in zip(wide, places, strict=True):
-        before[place], after[place] = (max(0, n) for n in widths[axis])
-    y = ops.pad(x.value, before=tuple(before), after=tuple(after), value=value)
-    shape = list(x.shape)
-    for axis, place in zip(wide, places, strict=True):
-        shape[axis] = Extent.of(y.shape[place])
-    return Arranged(y, x.axes, tuple(shape))
 
 
 def _widths(x: Arranged, numbers: Sequence[int]) -> list[tuple[int, int]]:
