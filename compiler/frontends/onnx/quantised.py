@@ -33,6 +33,9 @@ ELEMENTWISE: Final = {
 PAIRS: Final = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
 """Operators of two quantised tensors, and what they compute."""
 
+NEWER_SOFTMAX: Final = 13
+"""Opset since which Softmax normalises one axis; before it, all axes from one on."""
+
 OWN_ATTRIBUTES: Final = ("channels_last", "opset")
 """Attributes of quantised operators that those of floats lack."""
 
@@ -116,6 +119,11 @@ class _Rewriting:
     def _elementwise(self, node: Any, names: list[str]) -> bool:
         if any(each.name == "channels_last" and each.i for each in node.attribute):
             return False
+        given = {each.name: each.i for each in node.attribute}
+        if node.op_type == "QLinearSoftmax":
+            if given.get("opset", NEWER_SOFTMAX) < NEWER_SOFTMAX and given.get("axis", -1) != -1:
+                return False
+            node.attribute.extend([] if "axis" in given else [self.onnx.helper.make_attribute("axis", -1)])
         count = 2 if node.op_type in PAIRS else 1
         operator = PAIRS.get(node.op_type) or ELEMENTWISE[node.op_type]
         read = [self._float(names[3 * i], names[3 * i + 1], names[3 * i + 2]) for i in range(count)]
