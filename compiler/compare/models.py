@@ -16,12 +16,15 @@ from compiler.build.compiled import compile_program
 from compiler.build.well_formed import well_formed
 from compiler.errors import CompileError
 from compiler.frontends.onnx.dtypes import dtype_name
-from compiler.frontends.onnx.reading import package, read
+from compiler.frontends.onnx.reading import Tensors, package, read
 from compiler.frontends.onnx.texts import plain_name
 from compiler.gradcheck.feeds import seeded_feeds
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of
 from runtime.runs.run import Run, load
+
+MAX_ELEMENTS: Final = 2**28
+"""Largest number of elements that are drawn for an input."""
 
 MAX_TENSORS: Final = 4000
 """Largest number of tensors that are looked at to find where a difference begins."""
@@ -118,7 +121,9 @@ class OnnxModel:
     def __init__(self, path: str, sizes: Mapping[str, int]) -> None:
         self.path, self.sizes = path, sizes
         self.model = read(path)
-        package().load_external_data_for_model(self.model, str(Path(path).parent))
+        tensors = Tensors(path, Path(path).parent)
+        for tensor in self.model.graph.initializer:
+            tensor.CopyFrom(tensors.inside(tensor))
         weights = {tensor.name for tensor in self.model.graph.initializer}
         self.inputs = [each for each in self.model.graph.input if each.name not in weights]
         self.results = [result.name for result in self.model.graph.output]
@@ -131,6 +136,14 @@ class OnnxModel:
             type = each.type.tensor_type
             dtype = dtype_name(package(), type.elem_type)
             shape = [d.dim_value or self.sizes.get(d.dim_param, 1) for d in type.shape.dim]
+            is_drawn = (
+                dtype.startswith(("float", "int", "uint", "bool")) and np.prod(shape, dtype=float) <= MAX_ELEMENTS
+            )
+            if each.name not in given and not is_drawn:
+                raise CompileError(
+                    f"{self.path}: the input {each.name!r} is {dtype}{shape}, for which no numbers are drawn; give it "
+                    f"by --feed {each.name}=@FILE.npy"
+                )
             if each.name in given:
                 made[each.name] = np.asarray(given[each.name], dtype=dtype)
             elif dtype.startswith("float"):
@@ -166,4 +179,14 @@ class OnnxModel:
             )
         except ModuleNotFoundError:
             session = import_module("onnx.reference").ReferenceEvaluator(model)
-        return dict(zip(names, session.run(list(names), fed), strict=True))
+        except Exception as error:  # ONNX Runtime has several classes
+            raise CompileError(f"{self.path}: ONNX Runtime refuses the model: {_line(error)}") from error
+        try:
+            return dict(zip(names, session.run(list(names), fed), strict=True))
+        except Exception as error:
+            raise CompileError(f"{self.path}: {_line(error)}; --dim and --feed give sizes and inputs") from error
+
+
+def _line(error: Exception) -> str:
+    """Return what a library says in one line."""
+    return " ".join(str(error).split()) or type(error).__name__

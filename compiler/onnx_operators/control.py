@@ -171,16 +171,14 @@ def _is_data(node: Node) -> bool:
 def _while(node: Node, body: Any) -> tuple[Any, ...]:
     """Return the results of a loop whose trips are data; the bound, if it is a number, lets gradients flow."""
     carries = [plain(node.lifted(x)) for x in node.operands[2:]]
-    if len(body.output) != len(carries) + 1:
-        raise CompileError(
-            "a loop that collects a row of each trip: its number of trips has to be known while importing; give it by "
-            "--constant NAME=VALUE"
-        )
+    collects = len(body.output) - 1 - len(carries)
     bound = node.operands[0] if node.has(0) else None
     most = int(bound.array().reshape(())) if isinstance(bound, Constant) else None
     limit = plain(bound) if isinstance(bound, Arranged) else node.new(2**62 if most is None else most, "int64")
     limit = ops.reshape(limit, shape=())
     goes = ops.reshape(plain(node.lifted(node.operands[1])), shape=()) if node.has(1) else node.new(True)
+    if collects:
+        return _collecting(node, body, goes, limit, carries)
 
     def going(i: Value, goes: Value, *_: Value) -> Value:
         return ops.logical_and(goes, i < limit)
@@ -191,6 +189,43 @@ def _while(node: Node, body: Any) -> tuple[Any, ...]:
 
     made, _ = ops.while_loop(going, after, node.new(0, "int64"), goes, *carries, max_trips=most)
     return tuple(map(arranged, made[2:]))
+
+
+def _collecting(node: Node, body: Any, goes: Value, limit: Value, carries: list[Value]) -> tuple[Any, ...]:
+    """Return the results of a loop that collects a row of each trip, as a scan over the bound of the trips.
+
+    A step behind the last trip changes nothing, and its rows are 0.
+    """
+    collected = node.outputs[len(carries) :]
+    bounds = [node.walk.rows[name] for name in collected if name in node.walk.rows]
+    if not bounds:
+        name = next((name for name in collected if name), "NAME")
+        raise CompileError(
+            f"the number of its trips is data, and it collects a row of each; bound the trips by "
+            f"max_rows={{{name!r}: N}}, or --max-rows {name}=N, which ends the loop after N trips"
+        )
+
+    def step(values: tuple[Value, ...], _: object) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+        number, goes, *rest = values
+        kinds: list[Value] = []
+
+        def trip() -> tuple[Value, ...]:
+            more, *made = _inside(node, body, [arranged(x) for x in (number, goes, *rest)])
+            kinds.extend(made[len(rest) :])
+            return (number + 1, ops.reshape(more, shape=()), *made)
+
+        def none() -> tuple[Value, ...]:
+            block = node.walk.block.root.active
+            zeros = [ops.full.on(block)(shape=y.shape, value=0, dtype=y.dtype) for y in kinds]
+            return (*values, *zeros)
+
+        runs = ops.logical_and(goes, number < limit)
+        made = ops.cond(runs, trip, none)
+        return made[: len(values)], made[len(values) :]
+
+    last, rows = ops.scan(step, (node.new(0, "int64"), goes, *carries), length=max(bounds))
+    node.counts(last[0])
+    return tuple(map(arranged, (*last[2:], *rows)))
 
 
 def _stacked(node: Node, xs: list[Any], axis: int) -> Any:

@@ -10,11 +10,11 @@ from typing import Final
 import numpy as np
 
 from compiler.errors import CompileError
-from compiler.exporters.onnx.call import Call, Export, arithmetic, either, exported, exporting
+from compiler.exporters.onnx.call import Call, Export, Unmapped, arithmetic, either, exported, exporting
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, pointwise
 from compiler.frontends.elements import cast_to
-from compiler.frontends.onnx.dtypes import dtype_name
+from compiler.frontends.onnx.dtypes import DTYPES, dtype_name
 from compiler.frontends.onnx.node import Mapping, Node, binary, carried_dtype, folded, is_integer, unary
 from compiler.onnx_operators.conv import with_bias
 from compiler.onnx_operators.norm import batch_norm_out
@@ -22,6 +22,9 @@ from registry import Value, ops
 
 BITS: Final = {"int8": 8, "int16": 16, "uint16": 16, "uint32": 32}
 """Narrow integers, which wider ones carry, and their bits."""
+
+BITCAST_SINCE: Final = 26
+"""First opset that has BitCast."""
 
 
 def _div(node: Node) -> Arranged:
@@ -110,6 +113,17 @@ def _bitcast(node: Node) -> Arranged:
     if y.dtype != carried_dtype(dtype):
         raise CompileError(f"the bits of {node.dtypes[0]} as {dtype}, which prograd has not")
     return y
+
+
+def _bitcast_out(call: Call, x: str) -> str:
+    """Return the bits in another dtype, which opset 26 brought; truth values have those of bytes."""
+    if call.tensor(0).dtype == "bool":
+        return call.cast(x, "uint8")
+    if call.opset < BITCAST_SINCE:
+        raise Unmapped(
+            f"reads bits in another dtype, which opset {BITCAST_SINCE} brought; export with --opset {BITCAST_SINCE}"
+        )
+    return call.add("BitCast", x, to=DTYPES[call.type.dtype])
 
 
 def converted(node: Node, x: Arranged, dtype: str) -> Arranged:
@@ -410,6 +424,7 @@ EXPORTS: Final[dict[str, Export]] = {
     "isfinite": exported(_finite),
     "where": exporting("Where"),
     "cast": exported(_cast_out),
+    "bitcast": exported(_bitcast_out),
     "identity": _constant_out,
     "stop_gradient": _constant_out,
     "over_shards": _constant_out,

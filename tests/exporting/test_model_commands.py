@@ -43,6 +43,10 @@ def test_an_export_of_trained_weights_has_the_numbers_of_the_program(net: str, c
     assert main(["compare", "net.onnx", net, "--dim", "batch=32"]) == 1  # the program has its initial weights
     told = capsys.readouterr().out
     assert "logits begins to differ at 'add_2', which Gemm makes from tensors that both models have" in told
+    trained = ["--load", "trained.safetensors"]
+    assert main(["compare", "net.onnx", net, "--dim", "batch=32", *trained]) == 0
+    assert last_line(capsys).startswith("OK results=1 relative=")
+    assert main(["compare", net, net, *trained]) == 1  # the second one alone is trained
     assert main(["export", net, "-o", "net.onnx", "--force"]) == 0
     assert main(["compare", "net.onnx", net, "--dim", "batch=32", "--engine", "native"]) == 0
     assert last_line(capsys).startswith("OK results=1 relative=")
@@ -95,6 +99,7 @@ def test_frozen_parameters_are_named(net: str, capsys: pytest.CaptureFixture[str
          "domain of our own, for viewers"),
         (["compare", "net.pb", "net.pb", "--feed", "x"], "--feed x: there is no file x"),
         (["compare", "net.pb", "absent.onnx"], "absent.onnx: no such file"),
+        (["compare", "net.pb", "net.pb", "--load", "absent.safetensors"], "absent.safetensors: no such file"),
         (["gradcheck", "net.pb", "--entry", "predict"], "gradcheck: the entry trains no parameter"),
     ],
 )  # fmt: skip

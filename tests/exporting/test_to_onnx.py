@@ -139,6 +139,19 @@ def test_names_and_symbols_survive():
     assert shapes["conv1.w"] == [64, 3, 3, 3]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool"])
+def test_bits_are_read_in_another_dtype(dtype: Any):
+    program = Program("bits", seed=1)
+    x = program.input("x", dtype, ("batch", 64))
+    program.outputs(bits=ops.bitcast(x))
+    numbers = rows(32, 64) * 1e6
+    numbers[0, :3] = (np.nan, np.inf, -np.inf)
+    given = numbers.astype(dtype) if dtype.startswith("float") else (rows(32, 64) * 1e6).astype(dtype)
+    assert operators(agree(program, {"x": given}, opset=26)) == ["Cast" if dtype == "bool" else "BitCast"]
+    if dtype != "bool":
+        assert refusal(program).endswith("reads bits in another dtype, which opset 26 brought; export with --opset 26")
+
+
 def test_sizes_bind_symbols():
     model = prograd.to_onnx(image_net(), sizes={"batch": 4})
     assert [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim] == [4, 16, 16, 3]

@@ -29,7 +29,7 @@ from fuzz.drawing import Draw
 from fuzz.generate import grow
 from fuzz.verdict import Verdict
 
-OPSETS = (13, 15, 17, 18, 19, 20, 21, 22, 23)
+OPSETS = (13, 15, 17, 18, 19, 20, 21, 22, 23, 26)
 TOLERANCE = {"float32": 2e-5, "float64": 1e-7, "float16": 1e-3, "bfloat16": 1e-2}
 NOISE = 3e-7
 """Relative change of inputs and weights, whose effect on a result excuses a difference of its size."""

@@ -79,6 +79,62 @@ def test_a_loop_runs_as_often_as_its_data_says_up_to_its_bound(engine: Any, limi
     np.testing.assert_allclose(run.state["w"], W - dw, rtol=1e-3, atol=1e-3)
 
 
+def collecting() -> Any:
+    """Return a loop that multiplies by a matrix while its data says so, and collects every second sum of columns."""
+    nodes = [
+        helper.make_node("MatMul", ["v", "w"], ["v1"]),
+        helper.make_node("ReduceSum", ["v1", "axis"], ["row"], keepdims=0),
+        helper.make_node("Add", ["n", "one"], ["n1"]),
+        helper.make_node("Less", ["n1", "limit"], ["more"]),
+    ]
+    inputs = [value("i", 7, ()), value("go", 9, ()), value("v", 1, (32, 64)), value("n", 1, ())]
+    results = [value("more", 9, ()), value("v1"), value("n1"), value("row"), value("n1_of_trip")]
+    nodes.append(helper.make_node("Identity", ["n1"], ["n1_of_trip"]))
+    body = helper.make_graph(nodes, "body", inputs, results)
+    nodes = [
+        helper.make_node("Less", ["zero", "limit"], ["first"]),
+        helper.make_node("Loop", ["", "first", "x", "zero"], ["last", "count", "y", "numbers"], body=body),
+    ]
+    constants = {"w": W, "one": np.float32(1), "zero": np.float32(0), "axis": np.array([0])}
+    made = model(nodes, [value("x", 1, (32, 64)), value("limit", 1, ())], constants)
+    made.graph.output.extend([value("numbers"), value("last")])
+    return made
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize(("limit", "trips"), [(0.0, 0), (0.5, 1), (3.0, 3), (9.0, 6)])
+def test_a_loop_on_data_collects_a_row_of_each_trip_up_to_a_bound(engine: Any, limit: float, trips: int):
+    program = prograd.from_onnx(collecting(), max_rows={"y": 6})
+    program.minimize(ops.sum(program["y"]), prograd.sgd(1.0))
+    run = prograd.Run(program.compile(), engine=engine)
+    feeds = {"x": X, "limit": np.float32(limit)}
+    found = run.step(feeds, entry="predict")
+    powers = [X @ np.linalg.matrix_power(W, n + 1) for n in range(trips)]
+    rows = np.zeros((6, 64), np.float32)
+    for n, power in enumerate(powers):
+        rows[n] = power.sum(0)
+    np.testing.assert_allclose(found["y"], rows, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(found["numbers"], [n + 1 if n < trips else 0 for n in range(6)])
+    np.testing.assert_allclose(found["last"], powers[-1] if trips else X, rtol=1e-4, atol=1e-5)
+    assert found["y_count"] == trips
+    run.step(feeds)
+    ones, gradient = np.ones((32, 64)), np.zeros((64, 64))
+    for n in range(1, trips + 1):  # of the sum of X W^n
+        for k in range(n):
+            before, after = np.linalg.matrix_power(W, k), np.linalg.matrix_power(W, n - 1 - k)
+            gradient += (X @ before).T.astype(np.float64) @ ones @ after.T
+    np.testing.assert_allclose(run.state["w"], W - gradient, rtol=1e-4, atol=1e-4)
+
+
+def test_a_loop_on_data_that_collects_needs_a_bound():
+    with pytest.raises(prograd.CompileError) as caught:
+        prograd.from_onnx(collecting())
+    assert str(caught.value).endswith(
+        "the number of its trips is data, and it collects a row of each; bound the trips by max_rows={'y': N}, or "
+        "--max-rows y=N, which ends the loop after N trips"
+    )
+
+
 def scanning(shape: tuple[Any, ...], ways: Any, outs: Any, axis: int = 0) -> Any:
     """Return a scan of a recurrent cell over an axis of x, whose rows are collected along axis 1."""
     nodes = [

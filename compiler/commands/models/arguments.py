@@ -47,6 +47,9 @@ def add_compare(verbs: Any) -> None:
     verb.set_defaults(module="models.compare", verb="compare")
     verb.add_argument("first", help="a file .onnx or .pb")
     verb.add_argument("second", help="another one")
+    verb.add_argument(
+        "--load", metavar="FILE", help="take the weights of the program, or of the second one, from a file of a run"
+    )
     verb.add_argument("--entry", metavar="NAME", default="predict", help="the entry of programs; default predict")
     _add_sizes(verb, "--dim", "NAME=SIZE", "the size of a dimension or a symbol, as in batch=4")
     _add_feeds(verb)

@@ -169,14 +169,18 @@ class Tensors:
             raise CompileError(f"{self.path}: the tensor {name!r} has the shape {list(tensor.dims)}")
         if tensor.data_type == onnx.TensorProto.STRING:
             raise CompileError(f"the tensor {name!r} has strings, which prograd has not")
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            tensor = self._with_data(onnx, tensor)
+        tensor = self.inside(tensor)
         try:
             return onnx.numpy_helper.to_array(tensor)
         except Exception as error:  # ValueError, TypeError and KeyError for lying shapes and types
             raise CompileError(
                 f"{self.path}: the tensor {name!r} of shape {list(tensor.dims)} does not match its data"
             ) from error
+
+    def inside(self, tensor: Any) -> Any:
+        """Return a tensor with its data in the message, also if the file has them beside it."""
+        onnx = package()
+        return self._with_data(onnx, tensor) if tensor.data_location == onnx.TensorProto.EXTERNAL else tensor
 
     def _with_data(self, onnx: Any, tensor: Any) -> Any:
         """Return a tensor with the bytes of its file, which is within the folder of the model."""
