@@ -1,6 +1,6 @@
 """The target of code: an instruction set, its vector registers, and the caches of this CPU.
 
-There are five instruction sets instead of a list of CPUs: code for one is the same on every machine that has it, and so
+There are six instruction sets instead of a list of CPUs: code for one is the same on every machine that has it, and so
 are its bits. LLVM gets exactly these features, so it never emits an instruction that was not checked for. The sizes of
 this CPU's caches decide how operands are blocked, which changes the time and no bit. A decision that sets the order of
 additions reads `NOMINAL_L1_BYTES` and `NOMINAL_L2_BYTES` instead, which are the same everywhere.
@@ -34,6 +34,9 @@ NOMINAL_LANES: Final = 16
 THREAD_CLASSES: Final = (2, 4, 8, 16, 32, 64)
 """Numbers of threads among which kernels partition their work; numbers between two share the code of the larger one."""
 
+AMX_REQUIRED: Final = ("AMX_TILE", "AMX_BF16")
+"""Features that NumPy does not name, as `runtime/engines/native/amx.py` names them."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -48,6 +51,7 @@ class Target:
         registers: number of vector registers.
         fma: True if a multiply-add is one instruction that rounds once.
         has_pair_products: True if an instruction adds the products of two pairs of bfloat16; no bit depends on it.
+        has_matrix_tiles: True if products of bfloat16 use the tiles of AMX, which have bits of their own.
         l2_bytes: size of the second-level cache of this CPU; no bit of a result may depend on it.
         threads: upper bound on the threads among which kernels partition their work, one of `THREAD_CLASSES`; no bit of
             a result may depend on it.
@@ -61,6 +65,7 @@ class Target:
     registers: int
     fma: bool
     has_pair_products: bool = False
+    has_matrix_tiles: bool = False
     l2_bytes: int = 512 << 10
     threads: int = 2
 
@@ -107,6 +112,7 @@ class InstructionSet(NamedTuple):
         registers: number of vector registers.
         fma: True if a multiply-add is one instruction that rounds once.
         has_pair_products: True if an instruction adds the products of two pairs of bfloat16.
+        has_matrix_tiles: True if products of bfloat16 use the tiles of AMX.
     """
 
     architecture: str
@@ -117,6 +123,7 @@ class InstructionSet(NamedTuple):
     registers: int
     fma: bool
     has_pair_products: bool = False
+    has_matrix_tiles: bool = False
 
 
 INSTRUCTION_SETS: Final = {
@@ -133,9 +140,23 @@ INSTRUCTION_SETS: Final = {
     "avx512": InstructionSet("x86_64", V4_REQUIRED, V4, "skylake-avx512", vector_bytes=64, registers=32, fma=True),
     "avx2": InstructionSet("x86_64", V3_REQUIRED, V3, "haswell", vector_bytes=32, registers=16, fma=True),
     "sse2": InstructionSet("x86_64", ("SSE2",), "+sse2", "nehalem", vector_bytes=16, registers=16, fma=False),
+    "amx": InstructionSet(
+        "x86_64",
+        (*V4_REQUIRED, "AVX512BF16", *AMX_REQUIRED),
+        f"{V4},+avx512bf16,+amx-tile,+amx-bf16",
+        "sapphirerapids",
+        vector_bytes=64,
+        registers=32,
+        fma=True,
+        has_pair_products=True,
+        has_matrix_tiles=True,
+    ),
     "neon": InstructionSet("aarch64", ("ASIMD",), "+neon,+fp-armv8", "neoverse-n1", 16, registers=32, fma=True),
 }
-"""The instruction sets by name, the best of an architecture first. `runtime/engines/choice.py` lists the names too."""
+"""The instruction sets by name, the best of an architecture first. `runtime/engines/choice.py` lists the names too.
+
+`amx` is behind `sse2`, which every such machine has, so it is taken only where it is named.
+"""
 
 
 LLVM_SYSTEMS: Final = {
@@ -164,4 +185,5 @@ def target(name: str, system: str = sys.platform) -> Target:
         found.registers,
         found.fma,
         found.has_pair_products,
+        found.has_matrix_tiles,
     )

@@ -159,8 +159,8 @@ class _Blocks:
         self.apart = self.columns.size + self.plan.lanes
 
     def _plan(self, target: Target, bits: int, shape: ProductShape, columns: int) -> MatmulPlan:
-        plan = plan_rows(target, bits, self.rows.size, columns, shape.k, shape.left, shape.right, shape.packed[0])
-        return plan._replace(of_pairs=shape.of_pairs)
+        rows, packed, of_pairs = self.rows.size, shape.packed[0], shape.of_pairs
+        return plan_rows(target, bits, rows, columns, shape.k, shape.left, shape.right, packed, of_pairs=of_pairs)
 
     def _least(self, columns: int) -> int:
         return min(columns, self.columns.size)

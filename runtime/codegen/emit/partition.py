@@ -178,5 +178,4 @@ def _cost_of_partition(target: Target, bits: int, shape: ProductShape, partition
 
 def plan_of(target: Target, bits: int, shape: ProductShape, m: int, n: int, k: int) -> MatmulPlan:
     """Return the plan for a part of these sizes."""
-    plan = plan_product(target, bits, m, n, k, shape.left, shape.right, shape.packed)
-    return plan._replace(of_pairs=shape.of_pairs)
+    return plan_product(target, bits, m, n, k, shape.left, shape.right, shape.packed, of_pairs=shape.of_pairs)

@@ -174,6 +174,13 @@ class Function:
         self._allocations.append(f"  %v{self._count} = alloca {type}")
         return Value(f"%v{self._count}", pointer(type), self)
 
+    def buffer(self, name: str, element: Type, count: int) -> Value:
+        """Allocate elements on the stack, once for each call of the function and name; they begin a cache line."""
+        line = f"  %{name} = alloca [{count} x {element}], align 64"
+        if line not in self._allocations:
+            self._allocations.append(line)
+        return Value(f"%{name}", pointer(element), self)
+
     def cast(self, address: Value, element: Type) -> Value:
         """Return the same address, as one of elements of this type."""
         return Value(address.text, pointer(element), self)

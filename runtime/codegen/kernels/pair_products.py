@@ -4,6 +4,10 @@ A step adds the product of the second elements first, then that of the first one
 once. Operands and sums below the least normal number count as 0. That is what the instruction `vdpbf16ps` of AVX-512
 computes (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2). Other instruction sets compute it by
 two multiply-adds, in the mode of the processor that flushes such numbers.
+
+x86 flushes a sum that is below the least normal number after rounding, AArch64 one that is below it before rounding.
+The modes differ for sums that round to the least normal number. AArch64 sets a flag whenever it flushes a sum, so a
+tile during which the flag was set is computed again, without the mode.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import Final
 
 from runtime.codegen.ir import FLOAT32, UINT32, Function, Type, Value
 from runtime.codegen.ir.types import INT32, UINT64
-from runtime.codegen.ir.words import bits
+from runtime.codegen.ir.words import absolute, bits, copysign, fma, where
 
 WORD: Final = FLOAT32
 """The type of a pair in memory and in registers: 32 bits, which are no number."""
@@ -23,6 +27,15 @@ MXCSR_FLUSHES: Final = 0x8040
 
 FPCR_FLUSHES: Final = 1 << 24
 """The bit of the control word of AArch64 that does."""
+
+FPSR_FLUSHED: Final = 1 << 3
+"""The bit of the status word of AArch64 that is set when a result is flushed."""
+
+LEAST_NORMAL: Final = 2.0**-126
+"""The least normal number of float32."""
+
+TINY_SCALE: Final = 2.0**32
+"""Factor that makes sums near the least normal number so large that all their digits are normal."""
 
 PAIR: Final = Type("bfloat16", 16)
 
@@ -56,18 +69,64 @@ def _added_by_instruction(x: Value, y: Value, total: Value) -> Value:
     return f.emit(f"call {vector} @{name}({vector} {total.text}, {pairs} {a}, {pairs} {b})", vector)
 
 
-def flushed(f: Function, sums: list[Value], add: Callable[[list[Value]], list[Value]]) -> list[Value]:
+def added_without_mode(x: Factor, y: Factor, total: Value) -> Value:
+    """Return the same sums as `added` in the mode of x86, outside of any mode; `total` has no denormal number.
+
+    A sum that does not round to a normal number with all its digits is 0. The sum of scaled factors has these digits.
+    Where it overflows, the sum is not tiny.
+    """
+    for a, b in zip(x, y, strict=True):
+        a, b = _without_denormals(a), _without_denormals(b)
+        exact = fma(a * TINY_SCALE, b, total * TINY_SCALE)
+        is_tiny = absolute(exact) < LEAST_NORMAL * TINY_SCALE
+        total = where(is_tiny, copysign(0.0, exact), fma(a, b, total))
+    return total
+
+
+def flushed(
+    f: Function,
+    sums: list[Value],
+    add: Callable[[list[Value]], list[Value]],
+    add_without_mode: Callable[[list[Value]], list[Value]],
+) -> list[Value]:
     """Return `add(sums)`, computed in the mode of the processor that counts denormal numbers as 0.
+
+    `add_without_mode` computes the same by `added_without_mode`.
 
     Barriers tie the sums to the mode, because LLVM may move other instructions across a change of it.
     """
     if f.target.has_pair_products:
         return add(sums)
-    is_x86 = f.target.triple.startswith("x86_64")
-    restore = _with_mxcsr(f) if is_x86 else _with_fpcr(f)
+    if not f.target.triple.startswith("x86_64"):
+        return _flushed_by_aarch64(f, sums, add, add_without_mode)
+    restore = _with_mxcsr(f)
     results = [_barrier(x) for x in add([_barrier(x) for x in sums])]
     restore()
     return results
+
+
+def _flushed_by_aarch64(
+    f: Function,
+    sums: list[Value],
+    add: Callable[[list[Value]], list[Value]],
+    add_without_mode: Callable[[list[Value]], list[Value]],
+) -> list[Value]:
+    f.module.declare("declare i64 @llvm.aarch64.get.fpsr()")
+    f.module.declare("declare void @llvm.aarch64.set.fpsr(i64)")
+    status = f.emit("call i64 @llvm.aarch64.get.fpsr()", UINT64)
+    f.line(f"call void @llvm.aarch64.set.fpsr(i64 {(status & ~FPSR_FLUSHED).text})")
+    restore = _with_fpcr(f)
+    results = [_barrier(x) for x in add([_barrier(x) for x in sums])]
+    status = f.emit("call i64 @llvm.aarch64.get.fpsr()", UINT64)
+    restore()
+    again = f.loop(0, where((status & FPSR_FLUSHED).not_equal(0), f.index(1), f.index(0)), 1, results)
+    for _ in again:
+        again.carry(add_without_mode([_without_denormals(x) for x in sums]))
+    return again.results
+
+
+def _without_denormals(x: Value) -> Value:
+    return where(absolute(x) < LEAST_NORMAL, copysign(0.0, x), x)
 
 
 def _barrier(x: Value) -> Value:

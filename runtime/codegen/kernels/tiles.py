@@ -9,11 +9,13 @@ channels of several filter elements.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
-from runtime.codegen.kernels.pair_products import added, factor, flushed
+from runtime.codegen.kernels.matrix_tiles import tile_of_pairs
+from runtime.codegen.kernels.pair_products import added, added_without_mode, factor, flushed
 from runtime.codegen.machine import CACHE_LINE_BYTES
 
 UNROLLED_DEPTH_STEPS: Final = 4
@@ -89,9 +91,13 @@ def tile(
     """
     indices = indices or [PanelVector(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
     sums = sums or [f.constant(vector, 0)] * (len(rows) * len(indices))
+    if of_pairs and f.target.has_matrix_tiles:
+        return tile_of_pairs(f, left, rows, right, indices, vector, depth, asks, sums)
     step = _Step(f, rows, indices, vector.lanes, asks, of_pairs)
     if of_pairs:
-        return flushed(f, sums, lambda sums: _nested(step, sums, left, right, depth))
+        slow = step._replace(asks=(), without_mode=True)
+        by_step = [partial(_nested, each, left=left, right=right, depth=depth) for each in (step, slow)]
+        return flushed(f, sums, *by_step)
     return _nested(step, sums, left, right, depth)
 
 
@@ -110,6 +116,7 @@ class _Step(NamedTuple):
     lanes: int
     asks: Sequence[Prefetch]
     of_pairs: bool
+    without_mode: bool = False
 
     def added(self, sums: list[Value], left: Value, right: Value, along: DepthLoop, u: int) -> list[Value]:
         """Return the sums after step `u` behind these addresses."""
@@ -119,10 +126,10 @@ class _Step(NamedTuple):
         line = [f.load(right, far_right + vector.first, self.lanes, vector.tail) for vector in self.vectors]
         out: list[Value] = []
         if self.of_pairs:
-            words = [factor(y) for y in line]
+            words, add = [factor(y) for y in line], added_without_mode if self.without_mode else added
             for row in self.rows:
                 pair = factor(f.splat(f.load(left, row + far_left), self.lanes))
-                out += [added(pair, y, s) for y, s in zip(words, sums[len(out) : len(out) + len(line)], strict=True)]
+                out += [add(pair, y, s) for y, s in zip(words, sums[len(out) : len(out) + len(line)], strict=True)]
             return out
         for row in self.rows:
             x = f.splat(f.load(left, row + far_left), self.lanes)
@@ -150,6 +157,8 @@ def _innermost(step: _Step, sums: list[Value], left: Value, right: Value, along:
         if isinstance(along.iterations, int)
         else along.iterations & -UNROLLED_DEPTH_STEPS
     )
+    if step.without_mode:
+        whole = 0  # rarely computed, so short code
     for start, stop, count in ((0, whole, UNROLLED_DEPTH_STEPS), (whole, along.iterations, 1)):
         loop = step.f.loop(start, stop, count, sums, is_nonempty=along.has_whole_block and count > 1)
         for i, carried in loop:

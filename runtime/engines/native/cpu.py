@@ -11,6 +11,7 @@ from pathlib import Path
 
 from runtime.codegen.machine import INSTRUCTION_SETS, Target, target
 from runtime.engines.engine import Unavailable
+from runtime.engines.native.amx import amx_features, request_tiles
 
 
 @cache
@@ -24,6 +25,8 @@ def this_machine(instructions: str = "") -> Target:
     if not found:
         cpu = platform.machine() or "unknown"
         raise Unavailable(f"the native engine has no code for this CPU, {cpu}", "no_code_for_this_cpu")
+    if instructions and target(instructions).has_matrix_tiles:
+        request_tiles()
     return replace(target(instructions or found[0]), **caches(Path("/sys/devices/system/cpu/cpu0/cache")))
 
 
@@ -53,8 +56,9 @@ def usable(features: Mapping[str, bool], machine: str) -> list[str]:
 
 
 def cpu_features() -> Mapping[str, bool]:
-    """Return the features of CPU and system that NumPy found when it was imported."""
-    return getattr(import_module("numpy._core._multiarray_umath"), "__cpu_features__", {})  # as numpy.show_runtime()
+    """Return the features of CPU and system that NumPy found when it was imported, and those of AMX."""
+    features = getattr(import_module("numpy._core._multiarray_umath"), "__cpu_features__", {})  # numpy.show_runtime()
+    return {**features, **amx_features()}
 
 
 def caches(folder: Path) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ from subjects.small_programs import rich, save
 
 from runtime.codegen.machine import INSTRUCTION_SETS
 from runtime.engines.choice import ENGINES, with_instructions
-from runtime.engines.native import cpu
+from runtime.engines.native import amx, cpu
 from runtime.engines.native.cpu import instruction_sets
 
 HERE = instruction_sets()
+CHOSEN = [name for name in HERE if name != "amx"]
+"""Sets that are chosen by themselves on a machine that has no better ones."""
+
 ELSEWHERE = next(name for name in INSTRUCTION_SETS if name not in HERE)
 
 
@@ -38,7 +42,7 @@ def test_every_set_is_an_engine_by_name():
     assert [name for name in ENGINES if "." in name] == [f"native.{name}" for name in INSTRUCTION_SETS]
 
 
-@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize("name", CHOSEN)
 def test_the_result_line_names_the_set_and_its_bits_are_those_of_a_machine_that_has_no_more(
     folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ):
@@ -57,6 +61,37 @@ def test_a_set_that_the_cpu_does_not_have_is_one_sentence(folder: Path, capsys: 
     code, _, err = run(capsys, "execute", "p.pb", "-q", "--engine", f"native.{ELSEWHERE}")
     assert code == 2
     assert err == f"runtime: this CPU cannot run native code for {ELSEWHERE}; it has {', '.join(HERE)}\n"
+
+
+def test_amx_is_never_chosen_by_itself():
+    features = dict.fromkeys((*INSTRUCTION_SETS["amx"].required, "SSE2"), True)
+    found = cpu.usable(features, "x86_64")
+    assert (found[0], found[-1]) == ("avx512_bf16", "amx")
+
+
+def test_the_system_lists_the_features_of_amx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(amx, "CPU_FLAGS", tmp_path / "cpuinfo")
+    monkeypatch.setattr(amx.sys, "platform", "linux")
+    found: list[dict[str, bool]] = []
+    for text in ("flags\t\t: fpu amx_bf16 sse2 amx_tile amx_int8\n", "flags\t: fpu amx_tiles\n", "processor : 0\n"):
+        (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{text}")
+        amx.amx_features.cache_clear()
+        found.append(amx.amx_features())
+    amx.amx_features.cache_clear()
+    assert found == [{"AMX_TILE": True, "AMX_BF16": True}, {}, {}]
+
+
+def test_a_system_that_refuses_tiles_is_one_sentence(folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch):
+    features = {**cpu.cpu_features(), **dict.fromkeys(INSTRUCTION_SETS["amx"].required, True)}
+    monkeypatch.setattr(cpu, "cpu_features", lambda: features)
+    monkeypatch.setattr(cpu.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(amx, "system_call", lambda *arguments: errno.EPERM)
+    code, _, err = run(capsys, "execute", "p.pb", "-q", "--engine", "native.amx")
+    assert code == 2
+    assert err == (
+        "runtime: the system does not let this process use the tiles of AMX: Operation not permitted; "
+        "use the engine 'native'\n"
+    )
 
 
 @pytest.mark.parametrize("name", HERE)

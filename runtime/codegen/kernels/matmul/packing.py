@@ -1,8 +1,9 @@
 """Copies of blocks of operands, which the tile reads without conflicts in the caches.
 
 The left operand keeps its direction: rows stay rows, in a block whose stride of rows is slightly more than a power of
-two. The right operand becomes panels: the columns of one tile are contiguous, row after row. If its columns are
-contiguous instead of its rows, squares of it are transposed in registers.
+two. AMX reads pairs of the left operand by rows, so these are copied by rows. The right operand becomes panels: the
+columns of one tile are contiguous, row after row. If its columns are contiguous instead of its rows, squares of it are
+transposed in registers.
 """
 
 from __future__ import annotations
@@ -29,11 +30,37 @@ def packed_left(
             for p, count in pieces(f, depth, lanes if _has_vectors(source) else 0, VECTORS_PER_ITERATION):
                 f.store(source.along_row(i, p, count), copy.at, i * copy.row + p)
         return copy
+    if f.target.has_matrix_tiles and isinstance(source, PairedMatrix):
+        return _left_by_rows(f, source, Matrix(to, apart[0]), rows, depth, vector)
     copy = Matrix(to, 1, apart[1])
     for p in f.range(0, depth):
         for i, count in pieces(f, rows, lanes if source.row == 1 else 0):
             f.store(source.along_column(i, p, count) if count else source.element(i, p), copy.at, p * copy.column + i)
     return copy
+
+
+def _left_by_rows(f: Function, source: PairedMatrix, copy: Matrix, rows: int, depth: Index, vector: Type) -> Matrix:
+    """Copy a left operand with contiguous columns by rows, which tiles of AMX read, in squares of vectors."""
+    lanes = vector.lanes
+    for p, count in pieces(f, depth, lanes if source.row == 1 and source.has_vectors else 0):
+        if not count:
+            for i in f.range(0, rows):
+                f.store(source.element(i, p), copy.at, i * copy.row + p)
+            continue
+        for i, size in _blocks(f, rows, lanes):
+            square = [source.along_column(i, p + q, lanes, size) for q in range(lanes)]
+            for r, row in enumerate(transposed(square)[:size]):
+                f.store(row, copy.at, (i + r) * copy.row + p)
+    return copy
+
+
+def _blocks(f: Function, total: int, size: int) -> Iterator[tuple[Index, int]]:
+    """Yield starts and sizes of whole blocks, then of the rest."""
+    whole = total // size * size
+    for i in f.range(0, whole, size):
+        yield i, size
+    if whole < total:
+        yield whole, total - whole
 
 
 def packed_right(

@@ -15,6 +15,7 @@ from runtime.codegen.costs import (
     UNPACKED_ELEMENT_CYCLES,
     tile_step_cycles,
 )
+from runtime.codegen.kernels.matrix_tiles import PRODUCT_ROWS, PRODUCT_VECTORS
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import Target
 
@@ -89,6 +90,8 @@ def plan_product(
     left: tuple[int, int],
     right: tuple[int, int],
     computed: tuple[bool, bool] = (False, False),
+    *,
+    of_pairs: bool = False,
 ) -> MatmulPlan:
     """Partition a product of m x k by k x n for registers and caches.
 
@@ -101,9 +104,10 @@ def plan_product(
         left: strides of the left operand.
         right: strides of the right operand.
         computed: whether the left and the right operand are computed where they are packed, so that they are packed.
+        of_pairs: True if an element is a pair of bfloat16.
     """
     item, lanes = bits // 8, target.lanes(bits)
-    rows, vectors = tile_shape(target, lanes, m, n)
+    rows, vectors = tile_shape(target, lanes, m, n, of_pairs=of_pairs)
     width = vectors * lanes
     depths, depth = max(-(-k // MAX_CHAIN_DEPTH), 1), depth_of_block(k)
     pack_right = k > 0 and (computed[1] or right[1] != 1 or (n > width and packing_pays(m, right[0] * item)))
@@ -123,9 +127,16 @@ def plan_product(
         block_columns,
         pack_left,
         pack_right,
-        _up(block_rows * (depth + lanes) if left[1] == 1 else (block_rows + lanes) * depth, 16) if pack_left else 0,
+        _left_scratch(block_rows, depth, lanes, left) if pack_left else 0,
         _up(_up(block_columns, width) * depth, 16) if pack_right else 0,
+        of_pairs,
     )
+
+
+def _left_scratch(rows: int, depth: int, lanes: int, left: tuple[int, int]) -> int:
+    """Return the elements of a copy of the left operand; AMX copies pairs by rows, whatever the strides are."""
+    by_rows, by_columns = rows * (depth + lanes), (rows + lanes) * depth
+    return _up(by_rows if left[1] == 1 else max(by_rows, by_columns), 16)
 
 
 def depth_of_block(k: int) -> int:
@@ -142,28 +153,31 @@ def plan_rows(
     left: tuple[int, int],
     right: tuple[int, int],
     is_computed: bool = False,
+    *,
+    of_pairs: bool = False,
 ) -> MatmulPlan:
     """Partition some rows of a large product, whose right operand is packed into panels already.
 
     A left operand is packed if its columns are contiguous, as its rows would evict each other from the nearest cache,
     and if it is computed.
     """
-    plan = plan_product(target, bits, m, n, k, left, right)
+    plan = plan_product(target, bits, m, n, k, left, right, of_pairs=of_pairs)
     copies = left[1] != 1 or is_computed
-    scratch = m * (plan.depth + plan.lanes) if left[1] == 1 else (m + plan.lanes) * plan.depth
     columns = n if is_computed and not plan.pack_right else plan.block_columns
     return plan._replace(
         block_rows=m,
         block_columns=columns,
         pack_left=copies,
         pack_right=False,
-        left_scratch=_up(scratch, 16) if copies else 0,
+        left_scratch=_left_scratch(m, plan.depth, plan.lanes, left) if copies else 0,
         right_scratch=0,
     )
 
 
-def tile_shape(target: Target, lanes: int, m: int, n: int) -> tuple[int, int]:
+def tile_shape(target: Target, lanes: int, m: int, n: int, *, of_pairs: bool = False) -> tuple[int, int]:
     """Return rows and vectors of the tile that takes the fewest cycles for each step of the depth."""
+    if of_pairs and target.has_matrix_tiles:
+        return -(-m // -(-m // PRODUCT_ROWS)), PRODUCT_VECTORS if n > lanes else 1
     costs = tile_costs(target, lanes, m, n)
     return min(costs, key=lambda shape: costs[shape])
 

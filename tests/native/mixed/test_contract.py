@@ -1,0 +1,58 @@
+"""Bits of products of bfloat16 beside the contract of docs/half-floats.md, computed in NumPy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from native.mixed.contract import product
+
+import prograd
+from prograd import Program, ops
+from runtime.engines.native.cpu import instruction_sets
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+SETS = [name for name in ("avx512_bf16", "avx512", "avx2", "neon") if name in instruction_sets()]
+"""Instruction sets whose products of bfloat16 have the bits of the contract."""
+
+SHAPES = {(32, 256, 64): 128, (7, 13, 5): 0, (1, 300, 40): 150, (130, 33, 20): 0, (48, 1301, 70): 0}
+"""Rows, depth and columns, and the size of halves of the depth that threads add separately; 0 without halves."""
+
+
+def numbers(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> Array:
+    """Return float32 numbers that bfloat16 holds; see `KINDS`."""
+    high = {
+        "normal": lambda: rng.normal(size=shape).astype("f4").view("u4") >> 16,
+        "tiny": lambda: rng.integers(0, 75, shape) << 7 | rng.integers(0, 128, shape) | rng.integers(0, 2, shape) << 15,
+        "edge": lambda: (
+            rng.choice([64, 52, 51, 50], shape) << 7
+            | rng.integers(0, 128, shape) * rng.integers(0, 2, shape)
+            | rng.integers(0, 2, shape) << 15
+        ),
+        "any": lambda: rng.integers(0, 1 << 16, shape),
+    }[kind]()
+    return (high.astype("u4") << 16).view("f4")
+
+
+KINDS = ("normal", "tiny", "edge", "any")
+"""Ordinary numbers, such with denormal products, products and sums around 2^-126 and 2^-150, and any bits."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_bits_are_those_of_the_contract(tmp_path: Path, shape: tuple[int, int, int], kind: str) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng([m, k, n, KINDS.index(kind)])
+    a, b = numbers(rng, (m, k), kind), numbers(rng, (k, n), kind)
+    program = Program("product")
+    x, y = program.input("a", "bfloat16", a.shape), program.input("b", "bfloat16", b.shape)
+    program.outputs(y=ops.matmul(x, y))
+    program.compile().save(tmp_path / "p.pb")
+    wanted = product(a, b, SHAPES[shape])
+    for name in SETS:
+        found = np.asarray(prograd.load(tmp_path / "p.pb", engine=f"native.{name}").predict({"a": a, "b": b})["y"])
+        same = (found.view("u4") == wanted.view("u4")) | (np.isnan(found) & np.isnan(wanted))
+        assert same.all(), f"{name}: {(~same).sum()} of {same.size} differ"

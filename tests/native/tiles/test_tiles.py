@@ -1,0 +1,141 @@
+"""Products of bfloat16 by the tiles of AMX: bits beside the order of Intel's manual, computed in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from native.mixed import test_convolutions as convolutions
+from native.mixed.contract import multiply_add, multiply_by_tiles
+from native.mixed.random_networks import network
+from native.mixed.test_contract import KINDS, SHAPES, numbers
+from native.mixed.test_products import CASES, exact, product, result
+from native.mixed.test_products import numbers as ordinary
+
+import prograd
+from prograd import Program, ops
+from prograd_proto.dtypes import DTypeName
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+Count = Callable[[], int]
+
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value")
+
+
+def has_bits(found: Array, wanted: Array) -> bool:
+    """Return True if all bits are equal, but for those of NaN."""
+    return bool(((found.view("u4") == wanted.view("u4")) | (np.isnan(found) & np.isnan(wanted))).all())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_bits_are_those_of_the_manual(tmp_path: Path, products: Count, shape: tuple[int, int, int], kind: str) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng([m, k, n, KINDS.index(kind)])
+    a, b = numbers(rng, (m, k), kind), numbers(rng, (k, n), kind)
+    before = products()
+    found = result(product(tmp_path, "matmul", ((m, k), (k, n)), {}), a, b, "native.amx")
+    assert products() > before or before < 0
+    assert has_bits(found, multiply_by_tiles(a, b, SHAPES[shape]))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_all_shapes_and_strides_give_products(tmp_path: Path, products: Count, case: Any) -> None:
+    name, *shapes, attributes = case
+    a, b = (ordinary(i, shape) for i, shape in enumerate(shapes))
+    before = products()
+    y = result(product(tmp_path, name, shapes, attributes), a, b, "native.amx")
+    assert products() > before or before < 0
+    wanted = exact(name, a, b, attributes)
+    assert np.abs(y - wanted).max() <= 2e-6 * np.abs(wanted).max()
+
+
+def test_a_transposed_left_operand_has_the_same_bits(tmp_path: Path, products: Count) -> None:
+    a, b = ordinary(0, (77, 90)), ordinary(1, (90, 52))
+    wanted = multiply_by_tiles(a, b)
+    path = product(tmp_path, "outer_sum", ((90, 77), (90, 52)), {})
+    assert has_bits(result(path, np.ascontiguousarray(a.T), b, "native.amx"), wanted)
+
+
+def test_bits_of_a_convolution_are_those_of_the_manual(tmp_path: Path, products: Count) -> None:
+    """A direct convolution is one chain: rows of the filter, of each its columns and channels in groups of 32."""
+    case = ((4, 9, 9, 72), (3, 3, 72, 40), {})
+    before = products()
+    found, *_ = convolutions.results(tmp_path, "bfloat16", case, "native.amx")
+    assert products() > before or before < 0
+    x, w = (convolutions.numbers(i, shape) for i, shape in enumerate(case[:2]))
+    total = np.zeros((4 * 49, 40), "f4")
+    for i in range(3):
+        image = np.concatenate([x[:, i : i + 7, j : j + 7] for j in range(3)], axis=3).reshape(-1, 3 * 72)
+        weights = w[i].reshape(3 * 72, 40)
+        for start in range(0, 3 * 72, 32):
+            part = multiply_by_tiles(image[:, start : start + 32], weights[start : start + 32])
+            total = multiply_add(part, np.ones_like(part), total)
+    assert has_bits(found.reshape(total.shape), total)
+
+
+@pytest.mark.parametrize("case", convolutions.CASES, ids=str)
+def test_convolutions_are_those_of_float32(tmp_path: Path, products: Count, case: Any) -> None:
+    wanted = convolutions.results(tmp_path, "float32", case, "reference")
+    for y, x in zip(convolutions.results(tmp_path, "bfloat16", case, "native.amx"), wanted, strict=True):
+        assert np.abs(y - x).max() <= 2e-6 * np.abs(x).max()
+
+
+def trained(path: Path, engine: str, threads: int = 1) -> dict[str, Array]:
+    """Return the states after a step whose numbers and sums are all exact, so that no order changes them."""
+    program = Program("exact", seed=1)
+    x, wanted = program.input("x", "float32", ("batch", 48)), program.input("wanted", "float32", ("batch", 32))
+    w, v = program.parameter("w", (48, 64)), program.parameter("v", (64, 32))
+    error = ops.relu(x @ w) @ v - wanted
+    program.minimize(ops.sum(error * error), prograd.sgd(2.0**-9))
+    program.compile(batch=32, mixed="bfloat16").save(path / "p.pb", force=True)
+    run = prograd.load(path / "p.pb", engine=engine, threads=threads)
+    rng = np.random.default_rng(1)
+    run.state["w"], run.state["v"] = (rng.integers(-1, 2, shape).astype("f4") for shape in ((48, 64), (64, 32)))
+    feeds = {"x": rng.integers(-1, 2, (32, 48)), "wanted": rng.integers(-2, 3, (32, 32))}
+    run.step({name: x.astype("f4") for name, x in feeds.items()})
+    return {name: np.array(run.state[name]) for name in ("w", "v")}
+
+
+def test_an_exact_training_step_has_the_bits_of_all_engines(tmp_path: Path, products: Count) -> None:
+    by_reference, by_contract = (trained(tmp_path, engine) for engine in ("reference", "native.avx512_bf16"))
+    for threads in (1, 2):
+        before = products()
+        by_tiles = trained(tmp_path, "native.amx", threads)
+        assert products() > before or before < 0
+        for name, value in by_tiles.items():
+            assert has_bits(value, by_contract[name])
+            assert has_bits(value, by_reference[name])
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 5])
+def test_random_networks_train_as_with_pairs(tmp_path: Path, products: Count, seed: int) -> None:
+    """Rows, images, sequences and recurrent layers: losses are close to those of pairs, and threads change no bit."""
+    program, feeds = network(seed)
+    program.compile(batch=16, mixed="bfloat16").save(tmp_path / "p.pb")
+    losses: dict[str, float] = {}
+    digests: set[str] = set()
+    for engine, threads in (("native.avx512_bf16", 1), ("native.amx", 1), ("native.amx", 2)):
+        run = prograd.load(tmp_path / "p.pb", engine=engine, threads=threads)
+        losses[engine] = [float(run.step(feeds)["loss"]) for _ in range(3)][-1]
+        if engine == "native.amx":
+            digests.add(run.state_sha256)
+    assert losses["native.amx"] == pytest.approx(losses["native.avx512_bf16"], rel=0.01)
+    assert len(digests) == 1
+
+
+def test_products_of_float32_use_no_tiles(tmp_path: Path, products: Count) -> None:
+    dtype: DTypeName = "float32"
+    program = Program("product")
+    x, y = program.input("a", dtype, (32, 64)), program.input("b", dtype, (64, 32))
+    program.outputs(y=ops.matmul(x, y))
+    program.compile().save(tmp_path / "p.pb")
+    a, b = ordinary(0, (32, 64)), ordinary(1, (64, 32))
+    before = products()
+    found, pairs = (result(tmp_path / "p.pb", a, b, f"native.{each}") for each in ("amx", "avx512_bf16"))
+    assert products() == before
+    assert has_bits(found, pairs)
