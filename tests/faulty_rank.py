@@ -10,10 +10,14 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 KIND, RANK, STEP = sys.argv[1].split(":")
 HERE = int(os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0"))) == int(RANK)
 ARGUMENTS = sys.argv[2:]
+
+BEGINNING = Path("fault-begins-at")
+"""File with the reading of the monotonic clock just before the fault, from which the deadline counts."""
 
 
 def replaced(old: str, new: list[str]) -> list[str]:
@@ -31,8 +35,15 @@ FROM_THE_START = {
 }
 
 
+def note_beginning() -> None:
+    """Write when the fault begins, unless it has already begun."""
+    if not BEGINNING.exists():
+        BEGINNING.write_text(str(time.monotonic()))
+
+
 def disk_full(*_: object) -> None:
-    """Write half of a file, and find that the disk is full."""
+    """Find that the disk is full."""
+    note_beginning()
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "step.safetensors")
 
 
@@ -65,6 +76,7 @@ def break_step() -> None:
     def faulty(self: Stepper, executor: object) -> None:
         made[0] += 1
         if made[0] == int(STEP):
+            note_beginning()
             IN_A_STEP[KIND]()
         step(self, executor)  # pyright: ignore[reportArgumentType]: whatever the caller gives
 

@@ -2,7 +2,7 @@
 
     python tests/rank_matrix.py                              # MPICH of the package mpich, in shared memory
     python tests/rank_matrix.py --openmpi /opt/openmpi       # and Open MPI of that folder
-    sudo python tests/rank_matrix.py --namespaces            # and by TCP between two network namespaces
+    sudo python tests/rank_matrix.py --namespaces            # and by TCP between two network namespaces, by UCX and OFI
 
 Each number of ranks runs with whole states of the optimizer and with states that are cut. The program has dropout,
 batch norm, ignored labels, clipping by the global norm and smaller last steps. With
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from subjects.ranks import Ended, Launcher, alone, mpich, save_network
 ENGINES = ("reference", "native")
 RANKS = (1, 2, 3, 4, 8)
 STEPS = 16
-DEADLINE = 3
+DEADLINE = 10
 
 SSH = """#!/bin/sh
 # a stand-in for ssh: the namespace of a host, with a host name of its own
@@ -39,8 +39,8 @@ exec ip netns exec $name unshare -u sh -c "hostname $name; $*"
 class Matrix:
     """The runs, and the number of those that went wrong."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.wrong, self.made = folder, 0, 0
+    def __init__(self, folder: Path, deadline: int = DEADLINE) -> None:
+        self.folder, self.deadline, self.wrong, self.made = folder, deadline, 0, 0
         save_network(folder)
         self._wanted = {engine: alone(self.words(engine), folder).field("state_sha256") for engine in ENGINES}
 
@@ -48,7 +48,7 @@ class Matrix:
         """Return the words of a run."""
         return ["execute", "net.pb", "-q", "--threads", "1", "--engine", engine, *more]
 
-    def run(self, launcher: Launcher, count: int, words: list[str], seconds: float = 120) -> Ended:
+    def run(self, launcher: Launcher, count: int, words: list[str], seconds: float = 900) -> Ended:
         """Return the end of a job."""
         command = [*launcher.command, "-n", str(count), sys.executable, "-m", "runtime", *words, "--mpi"]
         everything = {**os.environ, **launcher.environment}
@@ -72,23 +72,23 @@ class Matrix:
             self.compare(f"{name}, 4 ranks, killed, then 1, 2 and 8", engine, self._continued(launcher, engine))
 
     def _continued(self, launcher: Launcher, engine: str) -> Ended:
-        kept = ["--checkpoint", "kept", "--every", "2", "--collective-timeout", str(DEADLINE)]
+        kept = ["--checkpoint", "kept", "--every", "2", "--collective-timeout", str(self.deadline)]
         shutil.rmtree(self.folder / "kept", ignore_errors=True)
-        script = [sys.executable, str(Path(__file__).parent / "faulty_rank.py"), "killed:2:6"]
-        command = [*launcher.command, "-n", "4", *script, *self.words(engine, *kept), "--mpi", "--zero"]
-        everything = {**os.environ, **launcher.environment}
-        killed = subprocess.run(command, cwd=self.folder, env=everything, capture_output=True, timeout=120)
-        assert killed.returncode != 0, "a killed rank ends the job"
-        for count in (1, 2):
-            command = [*launcher.command, "-n", str(count), *script[:2], f"killed:{count - 1}:4"]
-            command += [*self.words(engine, *kept, "--resume"), "--mpi"]
-            killed = subprocess.run(command, cwd=self.folder, env=everything, capture_output=True, timeout=120)
-            assert killed.returncode != 0, "a killed rank ends the job"
+        for count, fault, more in ((4, "killed:2:6", ["--zero"]), (1, "killed:0:4", []), (2, "killed:1:4", [])):
+            resume = ["--resume"] if count < 4 else []
+            script = [sys.executable, str(Path(__file__).parent / "faulty_rank.py"), fault]
+            command = [*launcher.command, "-n", str(count), *script, *self.words(engine, *kept, *resume, *more)]
+            beginning = self.folder / "fault-begins-at"
+            beginning.unlink(missing_ok=True)
+            everything = {**os.environ, **launcher.environment}
+            killed = subprocess.run([*command, "--mpi"], cwd=self.folder, env=everything, capture_output=True)
+            assert killed.returncode, "a killed rank ends the job"
+            assert beginning.exists(), f"{fault} did not happen: {killed}"
         return self.run(launcher, 8, self.words(engine, *kept, "--resume", "--zero"))
 
 
 @contextmanager
-def namespaces(folder: Path, openmpi: Path | None) -> Iterator[list[tuple[str, Launcher]]]:
+def namespaces(folder: Path, openmpi: Path | None) -> Generator[list[tuple[str, Launcher]]]:
     """Make two network namespaces with a link; yield launchers that have a host in each."""
     script = folder / "ssh"
     script.write_text(SSH)
@@ -111,8 +111,12 @@ def namespaces(folder: Path, openmpi: Path | None) -> Iterator[list[tuple[str, L
         hosts = ["-launcher", "ssh", "-launcher-exec", str(script), "-hosts", "10.77.0.1,10.77.0.2", "-ppn", "1"]
         inside = ["ip", "netns", "exec", names[0], "unshare", "-u", "sh", "-c", 'hostname prograd-a; exec "$@"', "sh"]
         # One kernel would offer shared memory in spite of the link, and UCX may take the loopback device.
-        network = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "va,vb", "FI_PROVIDER": "tcp"}
-        found = [("MPICH", Launcher([*inside, *local.command, *hosts], local.environment | network))]
+        ways = {
+            "MPICH with UCX": {"MPIR_CVAR_CH4_NETMOD": "ucx", "UCX_TLS": "tcp", "UCX_NET_DEVICES": "va,vb"},
+            "MPICH with OFI": {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"},
+        }
+        command = [*inside, *local.command, *hosts]
+        found = [(name, Launcher(command, local.environment | network)) for name, network in ways.items()]
         if openmpi is not None:
             found.append(("Open MPI", open_mpi(openmpi, inside, script)))
         yield found
@@ -140,14 +144,19 @@ def sent_bytes() -> int:
     return int(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
 
 
+def switch(to: str) -> None:
+    """Switch the link up or down."""
+    subprocess.run(["ip", "-n", "prograd-a", "link", "set", "va", to], check=True)
+
+
 def cut(matrix: Matrix, launcher: Launcher) -> None:
     """Cut the link in the middle of a run, and print how it ends."""
-    words = matrix.words("reference", "--epochs", "100000", "--collective-timeout", str(DEADLINE), "--mpi")
+    words = matrix.words("reference", "--epochs", "100000", "--collective-timeout", str(matrix.deadline), "--mpi")
     command = [*launcher.command, "-n", "2", sys.executable, "-m", "runtime", *words]
     everything = {**os.environ, **launcher.environment}
     with subprocess.Popen(command, cwd=matrix.folder, env=everything, stderr=subprocess.PIPE, text=True) as job:
         time.sleep(12)
-        subprocess.run(["ip", "-n", "prograd-a", "link", "set", "va", "down"], check=True)
+        switch("down")
         start = time.perf_counter()
         try:
             _, said = job.communicate(timeout=60)
@@ -155,7 +164,8 @@ def cut(matrix: Matrix, launcher: Launcher) -> None:
             job.kill()
             _, said = job.communicate()
         took = time.perf_counter() - start
-    good = job.returncode != 0 and took < DEADLINE + 5 and "gave no answer" in said
+    switch("up")
+    good = job.returncode != 0 and took < matrix.deadline + 5 and "gave no answer" in said
     matrix.made += 1
     matrix.wrong += not good
     print(f"{'ok   ' if good else 'WRONG'} link cut: code {job.returncode} after {took:.1f} s: {said}", flush=True)
@@ -167,9 +177,10 @@ def main() -> int:
     parser.add_argument("--openmpi", type=Path, help="folder with bin/mpiexec and lib/libmpi.so.40 of Open MPI")
     parser.add_argument("--namespaces", action="store_true", help="also by TCP; needs root")
     parser.add_argument("--skip-local", action="store_true", help="leave out MPICH in shared memory")
+    parser.add_argument("--deadline", type=int, default=DEADLINE, help="seconds of --collective-timeout")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        matrix = Matrix(Path(name))
+        matrix = Matrix(Path(name), options.deadline)
         local = mpich()
         if local is not None and not options.skip_local:
             matrix.ways("MPICH, shared memory", local)
@@ -179,9 +190,9 @@ def main() -> int:
             with namespaces(matrix.folder, options.openmpi) as launchers:
                 for name, launcher in launchers:
                     before = sent_bytes()
-                    matrix.ways(f"{name}, TCP between two namespaces", launcher, (2, 4))
+                    matrix.ways(f"{name}, TCP between two namespaces", launcher, (2, 3, 4, 8))
                     assert sent_bytes() > before + 1_000_000, "the link carries the sums"
-                cut(matrix, launchers[0][1])
+                    cut(matrix, launcher)
     print(f"{matrix.made} runs, {matrix.wrong} wrong")
     return 1 if matrix.wrong or not matrix.made else 0
 

@@ -306,9 +306,12 @@ def _write_table(
         raise UsageError(f"--out is a table of predictions, and the entry {entry!r} trains; say --entry predict")
     rows = feeds or options.split
     if run.session.group is not None:
-        from runtime.commands.ranks import agree_on_rows  # few runs have several processes
+        from runtime.commands.ranks import agree_on_rows, agree_on_table  # few runs have several processes
 
-        agree_on_rows(run.session.group, run.session.rows(entry, rows))
+        if table is None:
+            agree_on_rows(run.session.group, run.session.rows(entry, rows))
+        else:
+            agree_on_table(run.session.group, table)
     asked = Asked(options.out, table, rows, options.id, decode, [name for name in fetch if name not in decode])
     count = predict_to_file(run, entry, asked, force=options.force, between=between)
     if computes_with_initial_values(run.session, entry):

@@ -11,6 +11,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
 from typing import Final
 
 from prograd_proto.wording import words_of_a_command
@@ -23,7 +25,7 @@ from runtime.ranks.join import join, number_by_launcher
 from runtime.ranks.watcher import watched
 from runtime.rows.fingerprint import fingerprint
 from runtime.rows.rows import Rows
-from runtime.rows.table_names import is_table
+from runtime.rows.tables.opened import opened
 from runtime.runs.interrupts import Interrupted
 from runtime.runs.run import Run
 
@@ -50,6 +52,7 @@ RUN_OPTIONS: Final = (
 SECONDS_BEHIND: Final = 0.3
 """Seconds that other ranks wait before they report an error, because rank 0 often reports the same one."""
 
+_READ_BYTES: Final = 1 << 20
 _OUT_OF_TIME: Final = 1
 _SIGNALS: Final = 2
 
@@ -94,6 +97,15 @@ def agree_on_rows(group: Group, rows: Rows) -> None:
     require_alike(group, {"the rows": fingerprint(rows, shuffled=False)})
 
 
+def agree_on_table(group: Group, table: Path) -> None:
+    """Raise UsageError unless all ranks have the same table of new rows."""
+    with opened(table) as stream:
+        digest = sha256()
+        while read := stream.read(_READ_BYTES):
+            digest.update(read)
+    require_alike(group, {"the rows": digest.hexdigest()})
+
+
 def between_ranks(group: Group, between: Callable[[], None]) -> Callable[[], None]:
     """Return a function that stops all ranks at one step, if `between` stops one of them."""
 
@@ -120,8 +132,6 @@ def _require_shared(options: argparse.Namespace) -> None:
     """Raise UsageError for an option that several processes do not share."""
     if options.zero and getattr(options, "reproduce", None):
         raise UsageError("--reproduce keeps whole states, and --zero cuts them; leave one of them out")
-    if getattr(options, "out", None) and options.data is not None and is_table(options.data):
-        raise UsageError(f"--out for the table {options.data} belongs to a run of one process; leave --mpi out")
 
 
 def _keep_quiet(options: argparse.Namespace) -> None:

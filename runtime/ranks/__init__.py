@@ -7,6 +7,7 @@ pieces      the states that are cut, made whole again for checkpoints and hashes
 exchange    the sum of what all ranks have, in the order of the tree
 exchanges   the exchanges of a step with their bytes, for those who read it
 group       the ranks of a job: nonblocking calls that are polled, so that deadlines and signals act
+clock       the seconds for which a process waits
 current     the group of this process
 join        the start: a process becomes a rank
 agree       the comparison of everything that ranks must have in common

@@ -10,13 +10,13 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from threading import Timer
-from time import perf_counter
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from runtime.dtypes import Array
 from runtime.errors import ProcessLost
+from runtime.ranks.clock import WaitingClock
 
 EAGER_TESTS: Final = 100
 """Tests of a call before the process yields its core."""
@@ -131,9 +131,9 @@ class Group:
         for _ in range(EAGER_TESTS):
             if is_done(request):
                 return
-        start = perf_counter()
+        clock = WaitingClock()
         while not is_done(request):
-            waited = perf_counter() - start
+            waited = clock.seconds()
             if waited < YIELDING_SECONDS:
                 os.sched_yield()
                 continue

@@ -25,11 +25,13 @@ class Pieces:
     Attributes:
         types: the types of the whole states that are cut, by name.
         is_first: True for the rank that writes files.
+        largest_bytes: bytes of the largest whole state; a rank has one whole state at a time.
     """
 
     def __init__(self, group: Group, types: Mapping[str, TensorType]) -> None:
         self._group, self._share, self.types = group, Share(group.rank, group.size), types
         self.is_first = group.rank == 0
+        self.largest_bytes = max(type.nbytes for type in types.values())
 
     def type(self, name: str) -> TensorType:
         """Return the type of this rank's piece of a state."""

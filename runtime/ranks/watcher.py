@@ -16,10 +16,12 @@ from types import FrameType
 from typing import Final
 
 from runtime.errors import ProcessLost
+from runtime.ranks.clock import WaitingClock
 from runtime.runs.interrupts import ENDINGS
 
 _JOINED: Final = b"j"
 _DONE: Final = b"d"
+_TICK_SECONDS: Final = 0.5  # of one wait, so that the clock notices pauses
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG of Linux
 
 
@@ -84,8 +86,10 @@ class _Forward:
 
 def _watch(child: int, reader: int, say: Callable[[str], object], seconds: float) -> int:
     """Return the exit code for a child that has ended."""
-    words = b""
-    if select.select([reader], [], [], seconds)[0]:
+    words, clock = b"", WaitingClock()
+    while not select.select([reader], [], [], min(seconds, _TICK_SECONDS))[0] and clock.seconds() < seconds:
+        pass
+    if select.select([reader], [], [], 0)[0]:
         words = os.read(reader, 1)
     else:
         say(f"the process did not join the others within {seconds:g} seconds")

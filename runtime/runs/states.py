@@ -216,6 +216,8 @@ def new_states(program: pb.ProgramDesc, folder: Path, memory: MemoryLimit, piece
     """Return the states of a program, not yet initialised; raise ResourceLimit if they do not fit."""
     types = _own_types({state.name: type_of(state) for state in held(program)}, pieces)
     memory.take(sum(type.nbytes for type in types.values()), "the states")
+    if pieces is not None:
+        memory.take(pieces.largest_bytes, "one whole state, which checkpoints and hashes need,")
     try:
         return States(program, folder, memory, pieces)
     except MemoryError:

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from subjects.cluster import with_a_lost_worker
 from subjects.commands import fields
 from subjects.commands import run_runtime as run
 from subjects.small_programs import save
@@ -298,32 +299,10 @@ def test_what_cannot_be_merged_is_refused(folder, capsys):
     )
 
 
-CLUSTER = """
-import os, signal, sys, threading, time
-from distributed import LocalCluster
-from runtime.__main__ import main
-
-if __name__ == "__main__":
-    address = dict(host="127.0.0.1", dashboard_address=None)
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, **address) as cluster:
-        victim = next(iter(cluster.workers.values())).pid
-
-        def lose() -> None:
-            time.sleep(1.0)
-            os.kill(victim, signal.SIGKILL)
-
-        threading.Thread(target=lose, daemon=True).start()
-        place = ["--scheduler", cluster.scheduler_address]
-        code = main(["sweep", "p.pb", "--set", "rate=1e-3,1e-2,0.05,0.1", *place, "-q"])
-    sys.exit(code)
-"""
-
-
 def test_a_cluster_makes_all_runs_though_a_worker_is_lost(folder, capsys):
     pytest.importorskip("distributed", reason="Dask is an extra")
     _, here, _ = run(capsys, "sweep", "p.pb", "--set", "rate=1e-3,1e-2,0.05,0.1", "-q", "--threads", 1)
-    Path("cluster.py").write_text(CLUSTER)
-    done = subprocess.run([sys.executable, "cluster.py"], capture_output=True, text=True, timeout=120)
+    done = with_a_lost_worker(1.0, ["sweep", "p.pb", "--set", "rate=1e-3,1e-2,0.05,0.1", "-q"], Path())
     assert done.returncode == 0, done.stderr
     out = done.stdout.splitlines()
     assert [line.split()[:3] for line in out[:5]] == [line.split()[:3] for line in here[:5]]

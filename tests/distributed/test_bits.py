@@ -9,30 +9,15 @@ import numpy as np
 import pytest
 
 pytest.importorskip("mpi4py", reason="mpi4py is an extra")
-from subjects.ranks import alone, job, mpich, save_network
+from subjects.ranks import ENGINES, LAUNCHER, alone, job, run_of, starts_jobs
 
-LAUNCHER = mpich()
-pytestmark = pytest.mark.skipif(LAUNCHER is None, reason="there is no mpiexec: pip install mpich")
-ENGINES = ("reference", "native")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a program and its rows."""
-    folder = tmp_path_factory.mktemp("ranks")
-    save_network(folder)
-    return folder
+pytestmark = starts_jobs
 
 
 @pytest.fixture(scope="module")
 def wanted(folder: Path) -> dict[str, str]:
     """The hash of the states after one process, by engine."""
     return {engine: alone(run_of(engine), folder).field("state_sha256") for engine in ENGINES}
-
-
-def run_of(engine: str, *more: str) -> list[str]:
-    """Return the words of a run."""
-    return ["execute", "net.pb", "-q", "--threads", "1", "--engine", engine, *more]
 
 
 def by_ranks(count: int, folder: Path, engine: str, *more: str):

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from subjects.cluster import with_a_lost_worker
 from subjects.commands import run_runtime
-from subjects.ranks import save_network
+from subjects.ranks import ENGINES, LAUNCHER, save_network
 
 from runtime.commands.parts.cluster import checked, compute_part
 from runtime.errors import ExecutionError
 
-ENGINES = ("reference", "native")
 PREDICT = ("net.pb", "--entry", "predict", "--split", "train", "-q")
 
 
@@ -50,32 +50,11 @@ def test_parts_joined_are_the_prediction_of_one_process(parts, engine, folder, c
     assert b"".join(found) == whole
 
 
-CLUSTER = """
-import os, signal, sys, threading, time
-from distributed import LocalCluster
-from runtime.__main__ import main
-
-if __name__ == "__main__":
-    address = dict(host="127.0.0.1", dashboard_address=None)
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, **address) as cluster:
-        victim = next(iter(cluster.workers.values())).pid
-
-        def lose() -> None:
-            time.sleep(0.5)
-            os.kill(victim, signal.SIGKILL)
-
-        threading.Thread(target=lose, daemon=True).start()
-        code = main([*sys.argv[1:], "--scheduler", cluster.scheduler_address])
-    sys.exit(code)
-"""
-
-
 def test_a_cluster_predicts_the_bits_of_one_process_though_a_worker_is_lost(folder, capsys):
     pytest.importorskip("distributed", reason="Dask is an extra")
     whole = predicted(capsys, "whole")
-    Path("cluster.py").write_text(CLUSTER)
     words = ["execute", *PREDICT, "--fetch", "probabilities=@joined.npy"]
-    done = subprocess.run([sys.executable, "cluster.py", *words], capture_output=True, text=True, timeout=120)
+    done = with_a_lost_worker(0.5, words, folder)
     assert done.returncode == 0, done.stderr
     assert np.load("joined.npy").tobytes() == whole
     assert done.stdout.startswith("OK entry=predict steps=4 ")
@@ -117,12 +96,9 @@ def test_parts_that_make_no_sense_are_refused(words, sentence, folder, capsys):
 
 
 def _library() -> dict[str, str]:
-    from subjects.ranks import mpich
-
-    launcher = mpich()
-    if launcher is None:
+    if LAUNCHER is None:
         pytest.skip("there is no MPI library")
-    return launcher.environment
+    return LAUNCHER.environment
 
 
 def test_entries_with_results_for_all_rows_are_refused(folder, capsys):

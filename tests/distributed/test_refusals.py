@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from subjects.ranks import job, mpich, save_network
+from subjects.ranks import LAUNCHER, job, save_network, starts_jobs
 
 from compiler import Program, ops, sgd
 from prograd_proto import ProgramError
@@ -16,9 +16,6 @@ from runtime.errors import UsageError
 from runtime.ranks.deal import dealt
 from runtime.ranks.join import launched, number_by_launcher, require_alone, without_launcher
 from runtime.target import TARGET
-
-LAUNCHER = mpich()
-starts_jobs = pytest.mark.skipif(LAUNCHER is None, reason="there is no mpiexec: pip install mpich")
 
 
 @pytest.fixture(scope="module")
@@ -63,17 +60,6 @@ def test_more_processes_than_shards_are_refused_by_one_sentence(folder):
         "runtime: rank 0 of 3: a step of the entry 'train' has 2 shards, and there are 3 processes; "
         "compile the program with at least as many, as in compile(batch=..., shards=3)"
     ]
-
-
-@starts_jobs
-def test_options_for_one_process_are_refused(folder):
-    words = ["execute", "net.pb", "--mpi", "--entry", "predict", "--data", "new.csv", "--out", "p.csv"]
-    ended = job(2, words, folder, LAUNCHER)
-    assert ended.code == 2
-    assert (
-        "runtime: rank 0 of 2: --out for the table new.csv belongs to a run of one process; leave --mpi out\n"
-        in ended.err
-    )
 
 
 @starts_jobs

@@ -1,27 +1,14 @@
 """The views of a run of several processes: its exchanges in `show`, `plan` and `profile`, with their bytes."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from subjects.commands import run_compiler
-from subjects.ranks import job, mpich, save_network
+from subjects.ranks import LAUNCHER, job, starts_jobs
 
 from compiler import Program, adam, ops
 from prograd import layers
 from runtime.ranks.deal import dealt
 from runtime.ranks.exchanges import exchanges
-
-LAUNCHER = mpich()
-starts_jobs = pytest.mark.skipif(LAUNCHER is None, reason="there is no mpiexec: pip install mpich")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a program of eight shards, and its rows."""
-    folder = tmp_path_factory.mktemp("views")
-    save_network(folder)
-    return folder
 
 
 def trained(program):

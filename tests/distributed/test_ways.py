@@ -6,15 +6,13 @@ from functools import cache
 import numpy as np
 import pytest
 from subjects.commands import run_runtime
-from subjects.ranks import alone, combined, combined_rows, job, mpich
+from subjects.ranks import ENGINES, LAUNCHER, alone, combined, combined_rows, job, starts_jobs
 
 import runtime
 from compiler.planning.plan_program import plan_program
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import save
 
-LAUNCHER = mpich()
-ENGINES = ("reference", "native")
 STEPS = 3
 
 
@@ -49,7 +47,7 @@ def test_loops_frozen_parameters_averages_and_budgets_keep_the_results_of_shards
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.skipif(LAUNCHER is None, reason="there is no mpiexec: pip install mpich")
+@starts_jobs
 def test_processes_spill_and_compute_loops_with_the_bits_of_one(engine, tmp_path):
     save(spilled(), tmp_path / "spilled.pb")
     for name, array in combined_rows().items():

@@ -4,35 +4,23 @@ import os
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("mpi4py", reason="mpi4py is an extra")
 from subjects import cut_optimizers
-from subjects.ranks import alone, job, mpich, save_network
+from subjects.ranks import ENGINES, LAUNCHER, alone, job, run_of, save_network, starts_jobs
 
-from compiler import Program, ops, sgd
+from compiler import Program, adam, ops, sgd
 from compiler.train.trust_ratios import adafactor, lamb
 from prograd import layers
 from prograd_proto import ProgramError
+from runtime.errors import ResourceLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.ranks.deal import dealt
-
-LAUNCHER = mpich()
-starts_jobs = pytest.mark.skipif(LAUNCHER is None, reason="there is no mpiexec: pip install mpich")
-ENGINES = ("reference", "native")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a program of eight shards, and its rows."""
-    folder = tmp_path_factory.mktemp("zero")
-    save_network(folder)
-    return folder
-
-
-def run_of(engine: str, *more: str) -> list[str]:
-    """Return the words of a run."""
-    return ["execute", "net.pb", "-q", "--threads", "1", "--engine", engine, *more]
+from runtime.ranks.pieces import pieces_of
+from runtime.runs.states import new_states
 
 
 @starts_jobs
@@ -100,6 +88,21 @@ def test_reproducers_of_cut_states_are_refused(folder):
     assert ended.code == 2
     sentence = "runtime: rank 0 of 2: --reproduce keeps whole states, and --zero cuts them; leave one of them out\n"
     assert sentence in ended.err
+
+
+def test_a_whole_state_counts_for_the_limit_of_memory():
+    program = program_with(adam(1e-2))
+    two = SimpleNamespace(rank=0, size=2, cuts_states=True)
+    pieces = pieces_of(program, dealt(program, 0, 2, cuts_states=True), two)
+    memory = MemoryLimit()
+    states = new_states(program, Path(), memory, pieces)
+    assert memory.taken == states.nbytes + 4 * 64 * 32
+    with pytest.raises(ResourceLimit) as caught:
+        new_states(program, Path(), MemoryLimit(memory.taken - 1), pieces)
+    assert str(caught.value) == (
+        f"with one whole state, which checkpoints and hashes need, the run needs {memory.taken} bytes, "
+        f"the limit is {memory.taken - 1}"
+    )
 
 
 def program_with(optimizer):

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 from compiler import Program, Value, adam, global_norm, metrics, ops
 from prograd import layers
 
 ROWS, WIDTH = 172, 64
 SECONDS = 300
+ENGINES = ("reference", "native")
 
 
 class Launcher(NamedTuple):
@@ -51,6 +53,16 @@ def mpich() -> Launcher | None:
         command = shutil.which("mpiexec")
         return None if command is None else Launcher([command], {})
     return Launcher([str(found["mpiexec.hydra"])], {"MPI4PY_LIBMPI": str(found["libmpi.so.12"])})
+
+
+LAUNCHER = mpich()
+
+starts_jobs = pytest.mark.skipif(LAUNCHER is None, reason="there is no mpiexec: pip install mpich")
+
+
+def run_of(engine: str, *more: str) -> list[str]:
+    """Return the words of a run of the network that `save_network` saves."""
+    return ["execute", "net.pb", "-q", "--threads", "1", "--engine", engine, *more]
 
 
 def job(

@@ -17,6 +17,7 @@ import numpy as np
 from prograd_proto.spelling import closest
 from runtime.commands.tables.fields import Field, fields_of
 from runtime.commands.tables.writers import WRITERS
+from runtime.dtypes import Array
 from runtime.errors import DataError, UsageError
 from runtime.files.output import write_output
 from runtime.rows.encoding.encoding import Encoding
@@ -68,18 +69,18 @@ def predict_to_file(run: Run, entry: str, asked: Asked, *, force: bool, between:
     no file then.
     """
     count = 0
+    of = _of_rows if asked.table is None else _of_table
 
     def write(stream: BinaryIO) -> None:
         nonlocal count
         with closing(WRITERS[asked.out.suffix.lower()](stream)) as writer:
-            of = _of_rows if asked.table is None else _of_table
             for fields in of(run, entry, asked, between):
                 writer.write(fields)
                 count += len(fields[0].values)
 
     group = run.session.group
     if group is not None and group.rank:
-        return sum(len(fields[0].values) for fields in _of_rows(run, entry, asked, between))
+        return sum(len(fields[0].values) for fields in of(run, entry, asked, between))
     write_output(asked.out, write, force=force)
     return count
 
@@ -103,9 +104,16 @@ def _of_table(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[
                 named = named._replace(values=named.values[rows.lead :])
         except DataError as error:
             raise DataError(f"{path}: {error}") from None
-        arrays = run.predict(feeds, entry=entry, raw=False)
+        arrays = _predicted(run, entry, feeds, between)
         yield fields_of(named, answers, arrays)
         done += len(piece) - (rows.lead if done else 0)
+
+
+def _predicted(run: Run, entry: str, feeds: Mapping[str, object], between: Between) -> Mapping[str, Array]:
+    """Return the fetches for the rows of a piece; the ranks of a run share its steps."""
+    if run.session.group is None:
+        return run.predict(feeds, entry=entry, raw=False)
+    return run_over(run.session, entry, run.session.rows(entry, feeds), between=between).arrays
 
 
 def _named(piece: Piece, asked: str | None, ids: str | None, done: int) -> Field:
