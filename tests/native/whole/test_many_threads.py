@@ -45,6 +45,16 @@ OPERANDS = {
         (2, 20, 20, 48),
         (3, 3, 1, 48),
     ),
+    "a gradient of a depthwise filter": (
+        partial(OPS["conv2d_filter_gradient"], shape=(3, 3, 1, 64), padding=(1, 1), groups=64),
+        (16, 16, 16, 64),
+        (16, 16, 16, 64),
+    ),
+    "a gradient of a depthwise filter with strides": (
+        partial(OPS["conv2d_filter_gradient"], shape=(3, 3, 1, 96), stride=(2, 2), padding=(1, 1), groups=96),
+        (16, 17, 17, 96),
+        (16, 9, 9, 96),
+    ),
     "a gradient of a filter, of few sums": (
         partial(OPS["conv2d_filter_gradient"], shape=(3, 3, 64, 64), padding=(1, 1)),
         (16, 16, 16, 64),
@@ -54,6 +64,16 @@ OPERANDS = {
         partial(OPS["conv2d_filter_gradient"], shape=(3, 3, 256, 128), padding=(1, 1)),
         (8, 4, 4, 256),
         (8, 4, 4, 128),
+    ),
+    "a gradient of a 1x1 filter with one panel": (
+        partial(OPS["conv2d_filter_gradient"], shape=(1, 1, 144, 24)),
+        (32, 16, 16, 144),
+        (32, 16, 16, 24),
+    ),
+    "a gradient of a 1x1 filter with one panel and strides": (
+        partial(OPS["conv2d_filter_gradient"], shape=(1, 1, 96, 32), stride=(2, 2)),
+        (32, 32, 32, 96),
+        (32, 16, 16, 32),
     ),
     "a gradient of a 1x1 filter": (
         partial(OPS["conv2d_filter_gradient"], shape=(1, 1, 64, 160)),

@@ -38,6 +38,17 @@ def onward(source: Value | ComputedOperand, pixels: Index, channels: int) -> Val
     return source.onward(pixels) if isinstance(source, ComputedOperand) else source + pixels * channels
 
 
+def from_channel(source: Value | ComputedOperand, channel: Index) -> Value | ComputedOperand:
+    """Return the source whose first channel is this one."""
+    if not isinstance(source, ComputedOperand):
+        return source + channel
+
+    def read(row: Index, column: Index, lanes: int, count: int) -> Value:
+        return source.read(row, column + channel, lanes, count)
+
+    return source._replace(read=read, streams=[operand + channel for operand in source.streams])
+
+
 class Extent(Protocol):
     """One axis of an image under a window."""
 
@@ -138,7 +149,8 @@ def bordered(
 def _pixels(f: Function, border: Border, source: Value | ComputedOperand, to: Value, count: int, vector: Type) -> None:
     if isinstance(source, ComputedOperand):
         for i in f.range(0, count):
-            write_computed(f, source.onward(i), to + i * border.pixel, border.channels, vector)
+            place = to + i * border.pixel
+            write_computed(f, source.onward(i), place, border.channels, vector, between=border.between)
         return
     if border.between == border.pixel == border.channels:
         copied(f, source, to, count * border.channels, vector)
@@ -147,13 +159,22 @@ def _pixels(f: Function, border: Border, source: Value | ComputedOperand, to: Va
         copied(f, source + i * border.between, to + i * border.pixel, border.channels, vector)
 
 
-def write_computed(f: Function, source: ComputedOperand, to: Value, count: int, vector: Type, first: Index = 0) -> None:
-    """Compute and write `count` channels of a pixel, from the first one on."""
+def write_computed(
+    f: Function,
+    source: ComputedOperand,
+    to: Value,
+    count: int,
+    vector: Type,
+    first: Index = 0,
+    between: int | None = None,
+) -> None:
+    """Compute and write `count` channels of a pixel, from the first one on; pixels are `between` elements apart."""
+    between = count if between is None else between
     whole = count // vector.lanes * vector.lanes
     for i in f.range(0, whole, vector.lanes):
         for operand in source.streams:
             ahead = PREFETCH_BYTES * 8 // vector.bits
-            f.prefetch(operand + (source.first * count + first + i), ahead)
+            f.prefetch(operand + (source.first * between + first + i), ahead)
         f.store(source.read(source.first, first + i, vector.lanes, vector.lanes), to, i)
     if tail := count - whole:
         f.store(source.read(source.first, first + whole, vector.lanes, tail), to, whole, tail)

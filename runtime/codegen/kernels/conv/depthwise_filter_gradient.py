@@ -1,6 +1,7 @@
 """The gradient of a depthwise filter: the sums of every tap stay in registers for a block of pixels.
 
-A work item is a part of all images; its sums are added to those of other parts at the end, in order.
+A work item is a part of all images; its sums are added to those of other parts at the end, in order. For many threads
+it is a range of the channels of such a part: no channel reads another one, and parts, which set bits, stay as they are.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from typing import Final
 from runtime.codegen.costs import DEPTHWISE_TAP_CYCLES
 from runtime.codegen.ir import Index, Type, Value
 from runtime.codegen.ir.words import minimum
-from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
+from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, from_channel, onward
 from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.depthwise import vectors
-from runtime.codegen.kernels.conv.filter_plan import FilterAxis
+from runtime.codegen.kernels.conv.filter_plan import FilterAxis, equal_ranges
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import zeros
 from runtime.codegen.kernels.partial_sums import reduction_step
@@ -42,7 +43,16 @@ class DepthwiseFilterGradient:
         self.height = min(max(BLOCK_PIXELS // columns.pixels, 1), rows.pixels)
         self.blocks = images * -(-rows.pixels // self.height)
         self.parts = min(WANTED_ITEMS, self.blocks)
-        self.border = Border.around(rows, columns, self.height, channels, channels)
+        self.ranges = self._ranges(target)
+        self.own_channels = channels // self.ranges
+        around = Border.around(rows, columns, self.height, self.own_channels, self.own_channels)
+        self.border = around._replace(between=channels)
+
+    def _ranges(self, target: Target) -> int:
+        """Return the number of equal ranges of channels, whole vectors each, that give every thread a work item."""
+        if not target.has_many_threads:
+            return 1
+        return equal_ranges(self.channels, self.lanes, target.wanted_items(WANTED_ITEMS) // self.parts)
 
     @property
     def cycles(self) -> float:
@@ -55,20 +65,26 @@ class DepthwiseFilterGradient:
         item = self.element.bits // 8
         join = reduction_step(self.element, self.lanes, self.size, self.parts)
         own_images = batch_parts(self.parts, self.images, 0, 1)
-        steps = (KernelStep(self.part, self.parts, self.cycles, batch_parts=own_images), join)
+        steps = (KernelStep(self.part, self.parts * self.ranges, self.cycles, batch_parts=own_images), join)
         return KernelSteps(steps, (self.parts * self.size * item,), (self.border.size * item,))
 
     def part(self, context: KernelContext, start: Value, stop: Value) -> None:
-        """Write the sums; work items are parts of all blocks of pixels."""
+        """Write the sums; work items are parts of all blocks of pixels, or ranges of channels of these parts."""
         f = context.f
         for item in f.range(start, stop):
-            to = context.shared_scratch(0, self.element) + item * self.size
-            zeros(f, to, self.size, self.vector)
-            first, end = part_of(f, self.blocks, item, self.parts)
+            part, channel = f.index(item), f.index(0)
+            if self.ranges > 1:
+                part, channel = part // self.ranges, part % self.ranges * self.own_channels
+            to = context.shared_scratch(0, self.element) + part * self.size + channel
+            for tap in range(len(self.taps) if self.ranges > 1 else 1):
+                size = self.own_channels if self.ranges > 1 else self.size
+                zeros(f, to + tap * self.channels, size, self.vector)
+            first, end = part_of(f, self.blocks, part, self.parts)
             for number in f.range(first, end):
-                self._block(context, f.index(number), to)
+                self._block(context, f.index(number), to, channel)
 
-    def _block(self, context: KernelContext, number: Value, to: Value) -> None:
+    def _block(self, context: KernelContext, number: Value, to: Value, channel: Value) -> None:
+        """Add the sums of a block of pixels, from this channel on."""
         f, border, rows = context.f, self.border, self.rows
         dy = context.inputs[1]
         assert dy is not None, "the gradient of the result is there"
@@ -78,12 +94,14 @@ class DepthwiseFilterGradient:
         if rows.pixels % self.height:
             count = minimum(rows.pixels - first, self.height)
         begin = onward(first_operand(context), image * (border.rows * border.columns), self.channels)
+        if self.ranges > 1:
+            begin = from_channel(begin, channel)
         height = (count - self.height) * rows.stride + border.height
         at = bordered(
             f, border, begin, context.thread_scratch(0, self.element), 1, first * rows.stride, height, self.vector
         )
-        gradient = dy + (image * rows.pixels + first) * (self.columns.pixels * self.channels)
-        for c, tail in vectors(f, self.channels, self.lanes):
+        gradient = dy + (image * rows.pixels + first) * (self.columns.pixels * self.channels) + channel
+        for c, tail in vectors(f, self.own_channels, self.lanes):
             for start in range(0, len(self.taps), self.most):
                 taps = self.taps[start : start + self.most]
                 sums = self._sums(context, at, gradient + c, c, tail, count, taps)

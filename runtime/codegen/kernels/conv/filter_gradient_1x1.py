@@ -13,9 +13,9 @@ from typing import Final
 from runtime.codegen.costs import multiply_add_cycles
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.words import minimum
-from runtime.codegen.kernels.conv.borders import first_operand, onward, write_computed
+from runtime.codegen.kernels.conv.borders import first_operand, from_channel, onward, write_computed
 from runtime.codegen.kernels.conv.correlation import part_of
-from runtime.codegen.kernels.conv.filter_plan import BLOCK_PIXELS, FilterGradient
+from runtime.codegen.kernels.conv.filter_plan import BLOCK_PIXELS, FilterGradient, equal_ranges
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.matmul.plan import shares
@@ -39,7 +39,9 @@ class FilterGradient1x1:
         self.lines, self.height, self.blocks = _blocks(shape)
         self.parts = min(WANTED_ITEMS, self.blocks)
         self.ranges = min(max(target.wanted_items(WANTED_ITEMS) // self.parts, 1), self.shape.across)
-        self.tiles = sum(many for _, many in shares(self.shape.deep, self.shape.most))
+        self.deep_ranges = self._deep_ranges()
+        self.own_deep = self.shape.deep // self.deep_ranges
+        self.tiles = sum(many for _, many in shares(self.own_deep, self.shape.most))
         self.panel = self.height * self.columns * self.shape.width
         self.cycles: float = shape.places * self.shape.cycles
 
@@ -60,27 +62,44 @@ class FilterGradient1x1:
         own = self.height * self.columns * shape.pixel * item, self.panel * shape.across * item
         is_whole = self.lines % self.height == 0
         own_images = batch_parts(gcd(self.parts, self.blocks), shape.images, 0, 1) if is_whole else None
-        sums = KernelStep(self.part, self.parts * self.ranges, cost, batch_parts=own_images)
+        items = self.parts * self.ranges * self.deep_ranges
+        sums = KernelStep(self.part, items, cost, batch_parts=own_images)
         return KernelSteps((sums, join), (self.parts * shape.size * item,), own)
 
+    def _deep_ranges(self) -> int:
+        """Return the number of equal ranges of input channels, whole vectors each, if panels are too few."""
+        if not self.target.has_many_threads:
+            return 1
+        wanted = self.target.wanted_items(WANTED_ITEMS) // (self.parts * self.ranges)
+        return equal_ranges(self.shape.deep, self.shape.lanes, wanted)
+
     def part(self, context: KernelContext, start: Value, stop: Value) -> None:
-        """Write the sums; work items are ranges of panels in parts of all blocks. All ranges copy the same pixels."""
+        """Write the sums; work items are ranges of panels, or of input channels, in parts of all blocks.
+
+        All ranges of panels copy the same pixels of the input, and all ranges of channels those of the gradient.
+        """
         f, shape = context.f, self.shape
         for item in f.range(start, stop):
-            part, of_part = f.index(item) // self.ranges, f.index(item) % self.ranges
+            number, deep = f.index(item), f.index(0)
+            if self.deep_ranges > 1:
+                number, deep = number // self.deep_ranges, number % self.deep_ranges * self.own_deep
+            part, of_part = number // self.ranges, number % self.ranges
             panels = part_of(f, shape.across, of_part, self.ranges) if self.ranges > 1 else (0, shape.across)
             to = context.shared_scratch(0, shape.element) + part * shape.size
             first, end = part_of(f, self.blocks, part, self.parts)
             for number in f.range(first, end):
                 line = f.index(number) * self.height
                 count = self.height if self.lines % self.height == 0 else minimum(self.lines - line, self.height)
-                self._copy(context, line, count, panels)
+                self._copy(context, line, count, panels, deep)
                 for panel in f.range(*panels):
                     for columns in by_size(f, shape.wide, shape.width, f.index(panel)):
-                        self._panel(context, f.index(panel), columns, line, count, to, f.index(number).equal(first))
+                        is_first = f.index(number).equal(first)
+                        self._panel(context, f.index(panel), columns, line, count, to, is_first, deep)
 
-    def _copy(self, context: KernelContext, first: Value, count: Index, range_of: tuple[Index, Index]) -> None:
-        """Copy lines of pixels of the input, and a range of panels of those of the gradient."""
+    def _copy(
+        self, context: KernelContext, first: Value, count: Index, range_of: tuple[Index, Index], deep: Value
+    ) -> None:
+        """Copy lines of pixels of the input, from a channel on, and a range of panels of those of the gradient."""
         f, shape, x, dy = context.f, self.shape, first_operand(context), context.inputs[1]
         assert dy is not None, "the gradient of the result is there"
         pixels, panels = context.thread_scratch(0, shape.element), context.thread_scratch(1, shape.element)
@@ -92,10 +111,12 @@ class FilterGradient1x1:
                 position = f.index(i) * self.columns + column
                 pixel, to = row * columns.source + f.index(column) * columns.stride, pixels + position * shape.pixel
                 at = onward(x, pixel, shape.deep)
+                if self.deep_ranges > 1:
+                    at, to = from_channel(at, deep), to + deep
                 if isinstance(at, ComputedOperand):
-                    write_computed(f, at, to, shape.deep, self.vector)
+                    write_computed(f, at, to, self.own_deep, self.vector, between=shape.deep)
                 else:
-                    copied(f, at, to, shape.deep, self.vector)
+                    copied(f, at, to, self.own_deep, self.vector)
                 at = dy + (line * self.columns + column) * shape.wide
                 for panel in f.range(*range_of):
                     to = panels + (f.index(panel) * self.panel + position * shape.width)
@@ -103,8 +124,17 @@ class FilterGradient1x1:
                         copied(f, at + f.index(panel) * shape.width, to, many, self.vector)
 
     def _panel(
-        self, context: KernelContext, panel: Value, columns: int, line: Value, count: Index, to: Value, is_first: Value
+        self,
+        context: KernelContext,
+        panel: Value,
+        columns: int,
+        line: Value,
+        count: Index,
+        to: Value,
+        is_first: Value,
+        deep: Value,
     ) -> None:
+        """Add the sums of a panel over a block of pixels, for the input channels from `deep` on."""
         f, shape = context.f, self.shape
         pixels, right = (
             context.thread_scratch(0, shape.element),
@@ -112,8 +142,9 @@ class FilterGradient1x1:
         )
         depth = [DepthLoop(f.index(count) * self.columns, shape.pixel, shape.width)]
         start, before = 0, panel * self.tiles
-        for size, many in shares(shape.deep, shape.most):
-            for c in f.range(start, start + size * many, size):
+        for size, many in shares(self.own_deep, shape.most):
+            for own in f.range(start, start + size * many, size):
+                c = f.index(own) + deep if self.deep_ranges > 1 else own
                 pixel = to + (f.index(c) * shape.wide + panel * shape.width)
                 ahead = self._ahead(context, line, before + (f.index(c) - start) // size)
                 sums = tile(f, pixels + c, [*range(size)], right, columns, self.vector, depth, ahead)

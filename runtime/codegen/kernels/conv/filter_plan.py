@@ -51,6 +51,13 @@ class FilterAxis(NamedTuple):
         return (pixels - 1) * self.stride + (self.window - 1) * self.dilation + 1
 
 
+def equal_ranges(channels: int, lanes: int, wanted: int) -> int:
+    """Return the number of equal ranges of whole vectors of channels: about `wanted`, 1 if there are none."""
+    vectors, rest = divmod(channels, lanes)
+    counts = [count for count in range(1, max(2 * wanted, 2)) if not rest and vectors % count == 0]
+    return next((count for count in counts if count >= wanted), max(counts, default=1))
+
+
 @dataclass(frozen=True)
 class FilterGradient:
     """The gradient of a filter: its sizes and its partition.
