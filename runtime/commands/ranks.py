@@ -52,6 +52,9 @@ RUN_OPTIONS: Final = (
 SECONDS_BEHIND: Final = 0.3
 """Seconds that other ranks wait before they report an error, because rank 0 often reports the same one."""
 
+FORWARDING_SECONDS: Final = 0.2
+"""Seconds between an error's sentence and the end of the job: launchers drop what they have not forwarded by then."""
+
 _READ_BYTES: Final = 1 << 20
 _OUT_OF_TIME: Final = 1
 _SIGNALS: Final = 2
@@ -158,4 +161,6 @@ def _failed(options: argparse.Namespace, group: Group, error: BaseException) -> 
     options.say(f"{group}: {error_sentence(error, code)}" if group.size > 1 else error_sentence(error, code))
     if group.size == 1:
         return code
+    sys.stderr.flush()
+    time.sleep(FORWARDING_SECONDS)
     group.abort(code or 70)

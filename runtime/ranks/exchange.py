@@ -157,6 +157,9 @@ def _packed(layout: Layout, parts: Sequence[Sequence[Array]], sent: Array, bound
         return sent
     if count == len(parts) == 1:
         return parts[0][0].reshape(-1)
+    if count == 1:  # the ranges follow each other, so this is one tensor after another
+        np.concatenate([tensor[0].reshape(-1) for tensor in parts], out=sent[: layout.elements])
+        return sent
     for number in range(count):
         start = 0
         for tensor in parts:
