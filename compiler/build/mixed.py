@@ -44,21 +44,25 @@ def _patterns(option: str, given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str):
         raise CompileError(f"mixed: {option}={given!r} is no list of patterns; write {option}=[{given!r}]")
     for pattern in given:
+        if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+            raise CompileError(f"mixed: {option}={given!r} has {pattern!r}, which is no text; patterns are names")
         if not pattern or "," in pattern:
             raise CompileError(f"mixed: {option}={pattern!r} is no pattern of a name; write one item for each pattern")
     return tuple(given)
 
 
 def with_mixed(passes: PassTable, request: Mixed | str | None) -> PassTable:
-    """Return the table whose pass `mixed_precision` does what is asked for."""
+    """Return the table whose pass `mixed_precision` does what is asked for, beside options that it has already."""
     if request is None:
         return passes
     if isinstance(request, str):
         request = mixed(request)
-    if not isinstance(request, Mixed):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
-        raise CompileError(f'mixed={request!r}: give "bfloat16" or prograd.mixed("bfloat16", keep=[…])')
+    if not isinstance(request, Mixed) or not request.dtype:  # pyright: ignore[reportUnnecessaryIsInstance]: as above
+        shown = getattr(request, "dtype", request)
+        raise CompileError(f'mixed={shown!r}: give "bfloat16" or prograd.mixed("bfloat16", keep=[…])')
     return passes.with_settings({"mixed_precision": _settings(request)})
 
 
 def _settings(request: Mixed) -> dict[str, str]:
-    return {"dtype": request.dtype, "keep": ",".join(request.keep), "lower": ",".join(request.lower)}
+    patterns = {"keep": request.keep, "lower": request.lower}
+    return {"dtype": request.dtype, **{name: ",".join(given) for name, given in patterns.items() if given}}

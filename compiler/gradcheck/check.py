@@ -27,6 +27,7 @@ from compiler.gradcheck.feeds import seeded_feeds
 from compiler.gradcheck.losses import Checked, trained_parameters
 from compiler.gradcheck.wide import ENTRY, in_float64, with_fetches
 from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import NUMBERS
 from prograd_proto.files import copy_of
 from runtime.runs.run import Run
 
@@ -35,6 +36,17 @@ STEPS: Final = (2e-3, 5e-4, 5e-5, 5e-6)
 
 EPSILON: Final = 2.0**-52
 """Relative rounding of a loss in float64."""
+
+SINGLE_ROUNDING: Final = 1e-3
+"""Largest relative difference of gradients in float32 from those in float64."""
+
+HALF_ROUNDING: Final = 0.25
+"""The same where tensors are rounded to 16 bits; random networks with mixed precision have up to 0.16.
+
+A rounded number may change a decision of `relu` or `max_pool2d`.
+"""
+
+HALVES: Final = (NUMBERS["bfloat16"], NUMBERS["float16"])
 
 MAX_FROZEN: Final = 8
 """Number of frozen parameters that a report names."""
@@ -73,7 +85,7 @@ def gradcheck(
     sizes: Mapping[str, int],
     elements: int = 8,
     tolerance: float = 1e-6,
-    rounding: float = 1e-3,
+    rounding: float | None = None,
     seed: int = 0,
     feeds: Mapping[str, Any] | None = None,
     engine: Any = None,
@@ -86,13 +98,16 @@ def gradcheck(
         sizes: sizes of the symbols.
         elements: elements of each parameter that are compared, chosen by the seed.
         tolerance: largest relative difference of numeric and analytic gradients in float64.
-        rounding: largest relative difference of the program's own gradients and those in float64.
+        rounding: largest relative difference of the program's own gradients and those in float64; `SINGLE_ROUNDING`
+            unless given, or `HALF_ROUNDING` for an entry that rounds to 16 bits.
         seed: seed of the feeds and of the chosen elements.
         feeds: arrays in place of seeded ones.
         engine: the engine that computes the program's own gradients.
     """
     [own] = [each for each in run.program.entries if each.name == entry]
     block = run.program.blocks[own.source_block]
+    if rounding is None:
+        rounding = HALF_ROUNDING if any(tensor.dtype in HALVES for tensor in block.tensors) else SINGLE_ROUNDING
     checked = trained_parameters(run.program, block)
     given = seeded_feeds(block, sizes, seed, feeds)
     names = list(dict.fromkeys([*(c.loss for c in checked), *(c.gradient for c in checked)]))

@@ -63,6 +63,9 @@ def mixed_precision(program: BlockAnalyses, *, dtype: str = "", keep: str = "", 
         lower: patterns of names, likewise, of results that are rounded although an operand is not.
     """
     if not dtype:
+        for option, patterns in (("keep", keep), ("lower", lower)):
+            if patterns:
+                raise CompileError(f"mixed: {option}={patterns!r} needs mixed precision; give {DTYPE!r} as mixed too")
         return
     if dtype != DTYPE:
         raise CompileError(f"mixed={dtype!r}: operands can be rounded to {DTYPE} only; write mixed={DTYPE!r}")

@@ -58,6 +58,16 @@ def test_the_gradients_of_a_program_are_checked(net: str, capsys: pytest.Capture
         assert last_line(capsys) == "OK parameters=4 elements=12 wrong=0"
 
 
+def test_the_gradients_of_a_program_with_mixed_precision_are_checked(net: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["compile", net, "--mixed", "bfloat16", "-o", "mixed.pb"]) == 0
+    capsys.readouterr()
+    for engine in ("reference", "native"):
+        assert main(["gradcheck", "mixed.pb", "--engine", engine, "--elements", "3"]) == 0
+        assert last_line(capsys) == "OK parameters=4 elements=12 wrong=0"
+    assert main(["gradcheck", "mixed.pb", "--elements", "3", "--rounding", "1e-3"]) == 1
+    assert last_line(capsys).startswith("WRONG parameters=4 elements=12 wrong=")
+
+
 def test_a_wrong_gradient_is_found(net: str, capsys: pytest.CaptureFixture[str]):
     program = load(net)
     block = program.blocks[program.entries[0].source_block]

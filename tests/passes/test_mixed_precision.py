@@ -112,6 +112,8 @@ def test_two_tensors_are_compared_as_they_are() -> None:
     [
         ("float16", "mixed='float16': operands can be rounded to bfloat16 only; write mixed='bfloat16'"),
         (3, 'mixed=3: give "bfloat16" or prograd.mixed("bfloat16", keep=[…])'),
+        ("", 'mixed=\'\': give "bfloat16" or prograd.mixed("bfloat16", keep=[…])'),
+        (prograd.mixed("", keep=["w"]), 'mixed=\'\': give "bfloat16" or prograd.mixed("bfloat16", keep=[…])'),
     ],
 )
 def test_other_requests_are_refused(mixed: object, message: str) -> None:
@@ -131,6 +133,8 @@ def test_patterns_are_a_list_of_names() -> None:
         prograd.mixed("bfloat16", keep="w")
     with pytest.raises(CompileError, match="mixed: keep='a,b' is no pattern of a name; write one item for each"):
         prograd.mixed("bfloat16", keep=["a,b"])
+    with pytest.raises(CompileError, match=r"mixed: keep=\[5\] has 5, which is no text; patterns are names"):
+        prograd.mixed("bfloat16", keep=[5])  # pyright: ignore[reportArgumentType]: that is the test
 
 
 def test_the_command_rounds_a_program_that_exists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,6 +145,24 @@ def test_the_command_rounds_a_program_that_exists(tmp_path: Path, capsys: pytest
     code, _, err = run_compiler(capsys, "compile", tmp_path / "net.pb", "--mixed", "int8")
     assert code != 0
     assert "mixed='int8': operands can be rounded to bfloat16 only; write mixed='bfloat16'" in err
+
+
+def test_the_command_takes_patterns_beside_the_dtype(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net().compile(batch=32).save(tmp_path / "net.pb")
+    parameter = next(iter(net().compile(batch=32).desc.states)).name
+    for option in ("keep", "lower"):
+        asked = f"mixed_precision.{option}"
+        mixed = prograd.mixed("bfloat16", keep=["*"]) if option == "keep" else prograd.mixed("bfloat16", lower=["*"])
+        command = ["compile", tmp_path / "net.pb", "--option"]
+        code, out, _ = run_compiler(capsys, *command, f"{asked}=*", "--mixed", "bfloat16")
+        assert code == 0
+        assert net().compile(batch=32, mixed=mixed).sha256 in out
+        code, _, err = run_compiler(capsys, *command, f"{asked}=haed.*", "--mixed", "bfloat16")
+        assert code != 0
+        assert err.endswith(f"mixed: {option}='haed.*' matches no tensor; `compiler show` prints their names\n")
+        code, _, err = run_compiler(capsys, *command, f"{asked}={parameter}")
+        assert code != 0
+        assert err.endswith(f"mixed: {option}={parameter!r} needs mixed precision; give 'bfloat16' as mixed too\n")
 
 
 def test_products_of_few_columns_of_a_float32_input_stay_float32() -> None:

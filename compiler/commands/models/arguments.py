@@ -81,8 +81,9 @@ def add_gradcheck(verbs: Any) -> None:
         " default 1e-6",
     )  # fmt: skip
     verb.add_argument(
-        "--rounding", type=float, default=1e-3, metavar="X",
-        help="largest difference of the program's gradients from those in float64; default 1e-3",
+        "--rounding", type=float, metavar="X",
+        help="largest difference of the program's gradients from those in float64;"
+        " default 1e-3, or 0.25 for a program that rounds to 16 bits",
     )  # fmt: skip
     _add_sizes(verb, "--bind", "SYMBOL=SIZE", "another size of a symbol, as in batch=4")
     _add_feeds(verb)
