@@ -43,7 +43,7 @@ def _made(block: pb.BlockDesc) -> set[str]:
 
 
 def _widen(block: pb.BlockDesc) -> None:
-    """Make the tensors float32, and the casts that made them casts to it."""
+    """Make the tensors float32, and remove the casts from and to them."""
     made = _made(block)
     for tensor in block.tensors:
         if tensor.name in made:
@@ -54,3 +54,23 @@ def _widen(block: pb.BlockDesc) -> None:
         for attribute in op.attributes:
             if attribute.name == "dtype":
                 attribute.CopyFrom(attribute_message("dtype", "dtype", "float32"))
+    _remove_casts(block)
+
+
+def _remove_casts(block: pb.BlockDesc) -> None:
+    """Let readers of a cast from float32 to float32 read its operand, but for results of the block."""
+    dtypes = {tensor.name: tensor.dtype for tensor in block.tensors}
+    kept = {*block.results, *(each.tensor for each in (*block.updates, *block.fetches))}
+    replaced: dict[str, str] = {}
+    ops = list(block.ops)
+    del block.ops[:]
+    for op in ops:
+        op.inputs[:] = [replaced.get(name, name) for name in op.inputs]
+        is_same = op.type == "cast" and dtypes[op.inputs[0]] == dtypes[op.outputs[0]] == FLOAT32
+        if is_same and op.outputs[0] not in kept:
+            replaced[op.outputs[0]] = op.inputs[0]
+        else:
+            block.ops.append(op)
+    tensors = [tensor for tensor in block.tensors if tensor.name not in replaced]
+    del block.tensors[:]
+    block.tensors.extend(tensors)
