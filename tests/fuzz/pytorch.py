@@ -184,7 +184,7 @@ class Side:
         mask = torch.from_numpy(tape.arrays["mask"])
         x = self._operands(step)[0]
         if op.type == "alpha_dropout" and not step.attributes.get("linear", False):
-            rate, c = step.attributes["rate"], -1.7580993408473766
+            rate, c = step.attributes["ratio"], -1.7580993408473766
             a = ((1 - rate) * (1 + rate * c * c)) ** -0.5
             return [x * mask + ((mask == 0).to(x.dtype) * (c * a) - a * c * rate)]
         return [x * mask]

@@ -134,7 +134,7 @@ KERNELS = {
     "matmul": set(),
     "moves": {"matmul"},
     "conv": {"matmul"},
-    "attention": {"matmul"},
+    "attention": {"matmul", "moves"},
     "recurrent": {"matmul"},
     "partial_sums": {"matmul"},
 }

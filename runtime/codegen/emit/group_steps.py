@@ -65,6 +65,9 @@ def _custom(target: Target, kernel: GroupKernel, node: Node, rule: CustomKernel)
     inputs = [kernel.types[name] if name else None for name in node.inputs]
     outputs = [kernel.types[name] for name in node.outputs]
     if not kernel.group.prologue:
+        if rule.strided is not None:
+            layouts = [kernel.layout(name) if name else None for name in node.inputs]
+            return rule.strided.plan(target, inputs, outputs, node.attributes, layouts)
         return rule.plan(target, inputs, outputs, node.attributes)
     assert rule.plan_with_prologue is not None, f"{node.op.type} makes no operand"
     steps = rule.plan_with_prologue(target, [type for type in inputs if type], outputs, node.attributes)

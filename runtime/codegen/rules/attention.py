@@ -1,9 +1,49 @@
-"""Attention and its gradient."""
+"""Attention and its gradient, which read operands and write results by strides."""
 
 from __future__ import annotations
 
-from runtime.codegen.kernels.attention import backward, forward
-from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-RULES["scaled_dot_product_attention"] = CustomKernel(forward, FLOAT_DTYPES | {"bool"})
-RULES["attention_gradient"] = CustomKernel(backward, FLOAT_DTYPES | {"bool"})
+from prograd_proto import TensorType
+from runtime.codegen.kernels.attention import ResultPlace, backward, can_read, forward
+from runtime.codegen.kernels.moves import Layout
+from runtime.codegen.kernels.steps import KernelSteps
+from runtime.codegen.machine import Target
+from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel, StridedPlan
+
+PLANS: Final = {"scaled_dot_product_attention": forward, "attention_gradient": backward}
+"""The plan of each operator; its last operand is the mask."""
+
+OPERANDS: Final = {"scaled_dot_product_attention": 3, "attention_gradient": 4}
+"""Number of the operands of each operator before the mask."""
+
+
+def attention_rule(operator: str, places: Sequence[ResultPlace] = (), joined: Sequence[str] = ()) -> CustomKernel:
+    """Return the lowering rule of an operator that writes its results at `places`.
+
+    `joined` are the ops that would move them there.
+    """
+    plan, operands = PLANS[operator], OPERANDS[operator]
+
+    def strided(
+        target: Target,
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType],
+        attributes: Mapping[str, Any],
+        layouts: Sequence[Layout | None],
+    ) -> KernelSteps:
+        given = [layout for layout in layouts[:operands] if layout is not None]
+        return plan(target, inputs, outputs, attributes, given, places)
+
+    return CustomKernel(
+        plan,
+        FLOAT_DTYPES | {"bool"},
+        strided=StridedPlan(lambda number, layout: number < operands and can_read(layout), strided),
+        variant=" ".join(f"{place.number}+{place.offset}@{place.layout.strides}" for place in places),
+        joined=tuple(joined),
+    )
+
+
+for _operator in PLANS:
+    RULES[_operator] = attention_rule(_operator)

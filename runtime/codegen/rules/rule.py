@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from prograd_proto import TensorType
 from runtime.codegen.ir import BOOL, DTYPES, Index, Type, Value
+from runtime.codegen.kernels.moves import Layout
 from runtime.codegen.kernels.reduction import Reducer
 from runtime.codegen.kernels.steps import KernelContext, KernelSteps
 from runtime.codegen.machine import Target
@@ -132,6 +133,28 @@ class PlanSteps(Protocol):
         ...
 
 
+class StridedPlan(NamedTuple):
+    """The plan of a kernel that reads operands and writes results by strides, so that no op has to copy them.
+
+    Attributes:
+        can_read: function from the number of an operand and its layout; returns True if the kernel can read it in
+            place.
+        plan: like that of the rule, with the layouts of all operands, None for absent ones.
+    """
+
+    can_read: Callable[[int, Layout], bool]
+    plan: Callable[
+        [
+            Target,
+            Sequence[TensorType | None],
+            Sequence[TensorType],
+            Mapping[str, Any],
+            Sequence[Layout | None],
+        ],
+        KernelSteps,
+    ]
+
+
 class RowSelection(NamedTuple):
     """The rows that a kernel such as `gather` selects, for a product that reads them in place instead of a copy.
 
@@ -161,6 +184,7 @@ class CustomKernel:
         overwrites_first: True if the result may lie in the memory of the first operand: work items read rows of it that
             they write themselves, before they write them.
         is_random: True if the kernel reads the number of the op's random stream, as `KernelContext.stream`.
+        strided: the plan for operands of other layouts; None if the kernel reads contiguous operands only.
         variant: name of the variant, if a pass replaced the rule of the op.
         joined: descriptions of ops that the kernel computes in addition, or of parts of the op that it leaves out, as
             `compiler show` prints them.
@@ -178,6 +202,7 @@ class CustomKernel:
     row_selection: RowSelection | None = None
     overwrites_first: bool = False
     is_random: bool = False
+    strided: StridedPlan | None = None
     variant: str = ""
     joined: tuple[str, ...] = ()
 

@@ -43,6 +43,18 @@ def perceptron() -> pb.BlockDesc:
     return bound_block(program.compile(batch=128).desc)
 
 
+def heads() -> pb.BlockDesc:
+    """A perceptron of sequences with attention, whose heads are split from the result of one product."""
+    program = Program("heads")
+    x = program.input("x", "float32", ("batch", 8, 64))
+    parts = ops.split(x @ program.parameter("w0", (64, 192)), axis=2, sizes=(64, 64, 64))
+    q, k, v = (ops.transpose(ops.reshape(part, shape=("batch", 8, 4, 16)), axis=(0, 2, 1, 3)) for part in parts)
+    y = ops.transpose(ops.scaled_dot_product_attention(q, k, v), axis=(0, 2, 1, 3))
+    y = ops.tanh(ops.reshape(y, shape=("batch", 8, 64)) @ program.parameter("w1", (64, 64)))
+    program.minimize(ops.mean(ops.square(ops.softmax(y) - x)), adam(0.1))
+    return bound_block(program.compile(batch=128).desc)
+
+
 def without(name: str) -> tuple[Pass, ...]:
     return tuple(each for each in PASSES if each.name != name)
 
@@ -95,7 +107,7 @@ def lines_after_each_pass(block: LoweredBlock) -> Iterator[tuple[str, LoweredBlo
 
 @pytest.mark.parametrize("is_instrumented", [False, True])
 def test_no_pass_edits_the_states_before_it(is_instrumented: bool):
-    states = list(lines_after_each_pass(lowered_block(perceptron(), is_instrumented=is_instrumented)))
+    states = list(lines_after_each_pass(lowered_block(heads(), is_instrumented=is_instrumented)))
     assert len({tuple(lines) for _, _, lines in states}) > len(states) / 2
     for name, snapshot, lines in states:
         assert list(explained(snapshot)) == lines, name

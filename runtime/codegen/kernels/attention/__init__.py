@@ -1,6 +1,7 @@
 """Attention: a work item computes the weights of one block of queries at a time, in scratch of its thread.
 
 heads     the layout of operands, and the division of queries into blocks
+rows      operands and results in memory, as rows by image and head
 panels    keys or values transposed, as the tile reads them
 products  products of a block with the keys that it sees
 seen      the number of keys that a block sees, up to the first keys that its mask hides
@@ -11,3 +12,5 @@ backward  gradients, with the weights recomputed
 
 from runtime.codegen.kernels.attention.backward import backward as backward
 from runtime.codegen.kernels.attention.forward import forward as forward
+from runtime.codegen.kernels.attention.rows import ResultPlace as ResultPlace
+from runtime.codegen.kernels.attention.rows import can_read as can_read

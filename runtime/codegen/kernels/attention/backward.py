@@ -10,21 +10,38 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from prograd_proto import TensorType
-from runtime.codegen.ir import Index, Value
+from runtime.codegen.costs import PARTIAL_SUM_CYCLES
+from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import across, maximum, minimum, where
 from runtime.codegen.kernels.attention.heads import Block, Heads, blocks_of, heads_of
 from runtime.codegen.kernels.attention.panels import panels_of, write_panels
 from runtime.codegen.kernels.attention.products import by_keys, computed, of_keys, over_keys
+from runtime.codegen.kernels.attention.rows import (
+    MemoryLayout,
+    ResultPlace,
+    ahead_of,
+    contiguous,
+    copy_rows,
+    own_places,
+    packed,
+    packed_rows,
+    rows_of,
+)
 from runtime.codegen.kernels.attention.seen import are_finite, seen_keys
 from runtime.codegen.kernels.attention.weights import ROWS_TOGETHER, write_weights
+from runtime.codegen.kernels.copies import zeros
 from runtime.codegen.kernels.matmul import Matrix
+from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.kernels.nest import along
-from runtime.codegen.kernels.partial_sums import reduction_step
+from runtime.codegen.kernels.partial_sums import ELEMENTS_PER_ITEM, reduction_step
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 
 KEYS, VALUES, WEIGHTS, GRADIENTS, QUERY_NUMBERS = range(5)
 """Scratch of the thread: panels of keys and of values, weights, their gradients, and a number for each query."""
+
+PACKED_KEYS, PACKED_QUERIES, PACKED_GRADIENTS, KEY_SUMS, VALUE_SUMS = range(5, 10)
+"""More of it, where rows have gaps: keys, queries and gradients of results, and gradients of keys and of values."""
 
 WANTED_ITEMS: Final = 8
 """Number of work items that gives every thread a share."""
@@ -34,19 +51,35 @@ FORWARD_PRODUCTS, GRADIENT_PRODUCTS = 2, 5
 
 
 def backward(
-    target: Target, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+    target: Target,
+    inputs: Sequence[TensorType | None],
+    outputs: Sequence[TensorType],
+    attributes: Mapping[str, Any],
+    layouts: Sequence[Layout] = (),
+    places: Sequence[ResultPlace] = (),
 ) -> KernelSteps:
-    """Return the kernel steps of the gradient."""
+    """Return the kernel steps of the gradient.
+
+    Args:
+        target: the target of the code.
+        inputs: types of queries, keys, values, the gradient of the result and, if there is one, the mask.
+        outputs: types of the results.
+        attributes: attributes by name.
+        layouts: layouts of the operands before the mask; they are contiguous if none are given.
+        places: the positions of the three results; they are tensors of their own if none are given.
+    """
     *operands, mask = inputs
-    q, k, v, _ = (x for x in operands if x is not None)
+    q, k, v, dy = (x for x in operands if x is not None)
     heads = heads_of(target, q, k, v, mask, attributes["causal"], attributes["scale"])
+    shapes = [x.static_shape for x in (q, k, v)]
+    memory = MemoryLayout(layouts or contiguous([q, k, v, dy]), places or own_places(shapes))
 
     batches = heads.of_group * -(-heads.blocks // heads.together)
     groups = heads.images * heads.groups
     parts = min(batches, -(-WANTED_ITEMS // groups)) if groups < WANTED_ITEMS else 1
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
-        f, gradients = context.f, _Gradients(context, heads, parts)
+        f, gradients = context.f, _Gradients(context, heads, memory, parts)
         for item in f.range(start, stop):
             part, group = f.index(item) // groups, f.index(item) % groups
             gradients.begin_group(group, f.index(item))
@@ -54,26 +87,36 @@ def backward(
                 number = batch % (batches // heads.of_group) * heads.together if heads.blocks > heads.together else 0
                 head = group * heads.of_group + batch // (batches // heads.of_group)
                 gradients.write(group, head, number, f.index(item))
+            gradients.end_group(group)
 
     weights = heads.together * heads.rows * heads.row
-    sizes = (panels_of(heads, heads.depth), panels_of(heads, heads.width), weights, weights, heads.rows)
+    queries = heads.together * heads.rows
+    of_q, of_k, _, of_dy = memory.has_gaps
+    copies = of_k * heads.keys * heads.depth, of_q * queries * heads.depth, of_dy * queries * heads.width
+    sums = [heads.keys * x.layout.shape[3] * (x.has_gaps and parts == 1) for x in memory.results[1:]]
+    sizes = (panels_of(heads, heads.depth), panels_of(heads, heads.width), weights, weights, heads.rows, *copies, *sums)
     own = tuple(size * heads.item for size in sizes)
     kernel_step = KernelStep(write, groups * parts, heads.cycles * GRADIENT_PRODUCTS / FORWARD_PRODUCTS)
     if parts == 1:
         return KernelSteps((kernel_step,), thread_scratch=own)
     results = [groups * heads.keys * size for size in (heads.depth, heads.width)]
-    joins = [reduction_step(heads.element, heads.lanes, size, parts, i, 1 + i) for i, size in enumerate(results)]
+    joins = [_sum_of_parts(heads, place, parts, i) for i, place in enumerate(memory.results[1:])]
     return KernelSteps((kernel_step, *joins), tuple(parts * size * heads.item for size in results), own)
 
 
 class _Gradients:
-    def __init__(self, context: KernelContext, heads: Heads, parts: int) -> None:
+    def __init__(self, context: KernelContext, heads: Heads, memory: MemoryLayout, parts: int) -> None:
         self.context, self.heads, self.f = context, heads, context.f
         *operands, self.mask = context.inputs
-        self.q, self.k, self.v, self.dy = (x for x in operands if x is not None)
-        self.dq, self.dk, self.dv = context.outputs
+        self.q, self.k, self.v, self.dy = memory.operands_of(operands)
+        self.dq, *self.results = memory.results_of(context.outputs)
         if parts > 1:
-            self.dk, self.dv = (context.shared_scratch(i, heads.element) for i in range(2))
+            layouts = enumerate(_layouts_of_parts(heads, parts))
+            self.results = [rows_of(context.shared_scratch(i, heads.element), x) for i, x in layouts]
+        scratch = zip(self.results, (KEY_SUMS, VALUE_SUMS), strict=True)
+        self.sums = [
+            x.one_head(context.thread_scratch(number, heads.element)) if x.has_gaps else x for x, number in scratch
+        ]
         own = [context.thread_scratch(i, heads.element) for i in range(QUERY_NUMBERS + 1)]
         self.keys, self.values, self.weights, self.gradients, self.line = own
         self.finite, self.word, self.most = self.f.local(), self.f.local(), self.f.local()
@@ -81,58 +124,70 @@ class _Gradients:
     def begin_group(self, group: Value, item: Value) -> None:
         """Begin a head of keys and values: pack both, and set this item's sums of their gradients to 0."""
         f, heads = self.f, self.heads
-        of_keys, of_values = heads.keys * heads.depth, heads.keys * heads.width
-        write_panels(self.context, heads, self.k + group * of_keys, heads.depth, self.keys)
-        write_panels(self.context, heads, self.v + group * of_values, heads.width, self.values)
-        for to, size in ((self.dk + item * of_keys, of_keys), (self.dv + item * of_values, of_values)):
-            _clear(self.context, heads, to, size)
+        k, v = self.k.of(group), self.v.of(group)
+        k = packed_rows(self.context, self.k, k, heads.keys, PACKED_KEYS)
+        write_panels(self.context, heads, k, heads.depth, self.keys)
+        write_panels(self.context, heads, v, heads.width, self.values)
+        for to in self.sums:
+            zeros(f, to.of(item).at, heads.keys * to.size, heads.element.of(heads.lanes))
         if heads.leaves_out:
-            rows = heads.of_group * heads.queries
-            parts = [(self.k + group * of_keys, of_keys), (self.v + group * of_values, of_values)]
-            parts += [(x + group * rows * n, rows * n) for x, n in ((self.q, heads.depth), (self.dy, heads.width))]
-            f.store(where(are_finite(f, heads, parts), f.index(1), 0), self.finite)
+            finite = are_finite(f, heads, [(x, heads.keys, size) for x, size in ((k, heads.depth), (v, heads.width))])
+            f.store(where(finite, f.index(1), 0), self.finite)
+            for head in f.range(group * heads.of_group, (group + 1) * heads.of_group):
+                parts = [(x.of(f.index(head)), heads.queries, x.size) for x in (self.q, self.dy)]
+                f.store(where(are_finite(f, heads, parts), f.load(self.finite), 0), self.finite)
+
+    def end_group(self, group: Value) -> None:
+        """End a head of keys and values: write its gradients, if they were summed apart from them."""
+        for sums, result in zip(self.sums, self.results, strict=True):
+            if sums is not result:
+                copy_rows(self.f, sums.of(group), result.of(group), self.heads.keys, result.size)
 
     def write(self, group: Value, head: Value, number: Index, item: Value) -> None:
         """Add the contributions of some blocks of queries, from a numbered one on, to all gradients."""
         f, heads = self.f, self.heads
         first = number * heads.rows
+        stop: Index = heads.queries
+        if heads.blocks > heads.together:
+            stop = minimum(heads.queries - f.index(first), heads.together * heads.rows)
+        q, dy = (
+            packed_rows(self.context, x, x.of(head).moved(first, 0), stop, scratch)
+            for x, scratch in ((self.q, PACKED_QUERIES), (self.dy, PACKED_GRADIENTS))
+        )
         f.store(f.index(0), self.most)
         for i in f.range(0, heads.together):
             at = f.index(number) + i
             with f.when(at < heads.blocks):
                 for block in blocks_of(self.context, heads, head, at):
-                    self._block(group, head, block, block.first - first)
-        stop: Index = heads.queries
-        if heads.blocks > heads.together:
-            stop = minimum(heads.queries - f.index(first), heads.together * heads.rows)
-        query = head * heads.queries + first
-        k, v = item * (heads.keys * heads.depth), item * (heads.keys * heads.width)
+                    self._block(group, head, block, block.first - first, q, dy)
+        dk, dv = (x.of(item) for x in self.sums)
         for key in f.range(0, f.load(self.most) if heads.leaves_out else heads.keys, heads.panel):
             start: Index = 0
             if heads.leaves_out and heads.causal:
                 start = maximum(f.index(key) - first, 0) // heads.rows * heads.rows
                 start = where(f.load(self.finite).equal(1), start, 0)
             for left, right, size, to in (
-                (self.weights, self.dy + query * heads.width, heads.width, self.dv + v),
-                (self.gradients, self.q + query * heads.depth, heads.depth, self.dk + k),
+                (self.weights, dy, heads.width, dv),
+                (self.gradients, q, heads.depth, dk),
             ):
                 of_keys(self.context, heads, left, right, size, start, stop, key, to)
 
-    def _block(self, group: Value, head: Value, block: Block, row: Index) -> None:
+    def _block(self, group: Value, head: Value, block: Block, row: Index, q: Matrix, dy: Matrix) -> None:
         """Compute the weights of a block and their gradients, from `row` on, and the gradients of its queries."""
         f, heads = self.f, self.heads
-        query = head * heads.queries + block.first
         seen = seen_keys(self.context, heads, block, self.mask, self.finite, self.word)
         p, dp = (x + row * heads.row for x in (self.weights, self.gradients))
-        q, dy, dq = self.q + query * heads.depth, self.dy + query * heads.width, self.dq + query * heads.depth
-        write_weights(self.context, heads, block, q, self.keys, self.mask, seen, p, self.line)
-        by_keys(self.context, heads, block.rows, Matrix(dy, heads.width), self.values, seen, dp)
+        q, dy, dq = q.moved(row, 0), dy.moved(row, 0), self.dq.of(head).moved(block.first, 0)
+        keys = packed(self.context, self.k, self.k.of(group), PACKED_KEYS)
+        tensors = [self.q, self.k, self.v, self.dy, self.dq, *self.results]
+        ahead = ahead_of(tensors, head, heads.of_group)
+        write_weights(self.context, heads, block, q, self.keys, self.mask, seen, p, self.line, ahead)
+        by_keys(self.context, heads, block.rows, dy, heads.width, self.values, seen, dp)
         self._of_scores(p, dp, block.rows, computed(heads, seen, heads.wide))
 
         def stored(x: Value, i: Index, j: Index, count: int) -> None:
-            f.store(x, dq + (i * heads.depth + j), 0, count)
+            f.store(x, dq.moved(i, j).at, 0, count)
 
-        keys = Matrix(self.k + group * (heads.keys * heads.depth), heads.depth)
         over_keys(self.context, heads, block.rows, Matrix(dp, heads.row), keys, heads.depth, seen, stored)
         if heads.leaves_out:
             f.store(maximum(f.load(self.most), computed(heads, seen, heads.keys)), self.most)
@@ -169,8 +224,42 @@ class _Gradients:
                     f.store(zero, x, at + j)
 
 
-def _clear(context: KernelContext, heads: Heads, to: Value, size: int) -> None:
-    def zero(i: Index, lanes: int, count: int) -> None:
-        context.f.store(context.f.constant(heads.element.of(lanes), 0), to, i, count if lanes else None)
+def _layouts_of_parts(heads: Heads, parts: int) -> list[Layout]:
+    """Return the layouts of the sums of parts, of gradients of keys and of values: heads of all parts, in order."""
+    shapes = [(parts, heads.images * heads.groups, heads.keys, size) for size in (heads.depth, heads.width)]
+    return [Layout(shape, row_major(shape)) for shape in shapes]
 
-    along(context.f, size, heads.lanes, zero)
+
+def _sum_of_parts(heads: Heads, place: ResultPlace, parts: int, number: int) -> KernelStep:
+    """Return the step that adds the sums of all parts, in order: those of keys or of values, by number."""
+    layout = _layouts_of_parts(heads, parts)[number]
+    _, groups, keys, size = layout.shape
+    if not place.offset and place.layout.is_plain:
+        return reduction_step(heads.element, heads.lanes, groups * keys * size, parts, number, place.number)
+    together = max(ELEMENTS_PER_ITEM // size, 1)
+    items_of_group = -(-keys // together)
+
+    def add(context: KernelContext, start: Value, stop: Value) -> None:
+        f = context.f
+        partial = rows_of(context.shared_scratch(number, heads.element), layout)
+        result = rows_of(context.outputs[place.number] + place.offset, place.layout)
+        for item in f.range(start, stop):
+            group, first = f.index(item) // items_of_group, f.index(item) % items_of_group * together
+            sources = [partial.of(group + part * groups) for part in range(parts)]
+            for i in f.range(first, minimum(first + together, keys)):
+                _add_rows(f, [x.moved(i, 0).at for x in sources], result.of(group).moved(i, 0).at, size, heads.lanes)
+
+    return KernelStep(add, groups * items_of_group, groups * keys * size * parts * PARTIAL_SUM_CYCLES)
+
+
+def _add_rows(f: Function, sources: Sequence[Value], to: Value, size: int, lanes: int) -> None:
+    """Write the sums of contiguous elements, in the order of the sources."""
+
+    def add(i: Index, lanes: int, count: int) -> None:
+        tail = count if lanes else None
+        total, *others = (f.load(source, i, lanes, tail) for source in sources)
+        for x in others:
+            total = total + x
+        f.store(total, to, i, tail)
+
+    along(f, size, lanes, add)

@@ -14,7 +14,7 @@ def panels_of(heads: Heads, depth: int) -> int:
     return -(-heads.keys // heads.panel) * heads.panel * depth
 
 
-def write_panels(context: KernelContext, heads: Heads, source: Value, depth: int, to: Value) -> None:
-    """Transpose all keys of a head into panels."""
+def write_panels(context: KernelContext, heads: Heads, source: Matrix, depth: int, to: Value) -> None:
+    """Transpose all keys of a head, with `depth` elements each, into panels."""
     vector = heads.element.of(heads.lanes)
-    packed_right(context.f, Matrix(source, 1, depth), to, depth, heads.keys, heads.panel, depth, vector)
+    packed_right(context.f, Matrix(source.at, 1, source.row), to, depth, heads.keys, heads.panel, depth, vector)

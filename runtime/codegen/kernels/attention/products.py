@@ -24,6 +24,7 @@ def by_keys(
     heads: Heads,
     rows: int,
     left: Matrix,
+    depth: int,
     panels: Value,
     seen: Index,
     to: Value,
@@ -39,8 +40,8 @@ def by_keys(
     whole = heads.keys // panel * panel
 
     def columns(j: Index, count: int) -> None:
-        right = Matrix(panels + j * left.row, panel)
-        _columns(f, heads, rows, left, right, count, to + j, scale, beyond)
+        right = Matrix(panels + j * depth, panel)
+        _columns(f, heads, rows, left, depth, right, count, to + j, scale, beyond)
 
     for j in f.range(0, whole if isinstance(seen, int) else minimum(seen, whole), panel):
         columns(j, panel)
@@ -58,6 +59,7 @@ def _columns(
     heads: Heads,
     rows: int,
     left: Matrix,
+    depth: int,
     right: Matrix,
     count: int,
     to: Value,
@@ -65,7 +67,7 @@ def _columns(
     beyond: float,
 ) -> None:
     """Write the columns of one panel, which has `count` keys."""
-    lanes, depth = heads.lanes, left.row
+    lanes = heads.lanes
     for i, size in in_tiles(f, rows, tile_shape(heads.target, lanes, rows, heads.keys)[0]):
         sums = _tile(heads, f, left.moved(i, 0), right, size, -(-count // lanes) * lanes, depth, depth)
         for r, row in enumerate(sums):
@@ -93,26 +95,24 @@ def of_keys(
     context: KernelContext,
     heads: Heads,
     left: Value,
-    right: Value,
+    right: Matrix,
     width: int,
     start: Index,
     stop: Index,
     key: Index,
-    to: Value,
+    to: Matrix,
 ) -> None:
     """Add to the rows of a panel of keys the products of the weights and the rows of queries from `start` to `stop`."""
     f, row = context.f, heads.row
 
     def add(count: int) -> None:
         def epilogue(x: Value, i: Index, j: Index, tail: int) -> None:
-            at = to + ((key + i) * width + j)
+            at = to.moved(key + i, j).at
             f.store(f.load(at, 0, heads.lanes, tail) + x, at, 0, tail)
 
         weights = Matrix(left + (start * row + key), 1, row)
         most = heads.together * heads.rows
-        _product(
-            context, heads, count, width, weights, Matrix(right + start * width, width), stop - start, most, epilogue
-        )
+        _product(context, heads, count, width, weights, right.moved(start, 0), stop - start, most, epilogue)
 
     whole = heads.keys // heads.panel * heads.panel
     if isinstance(key, int):

@@ -6,25 +6,40 @@ weight of 0, but 0 times infinity or NaN is NaN. Therefore a head with such elem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from runtime.codegen.ir import UINT8, Function, Index, Value
-from runtime.codegen.ir.words import any_lane, minimum, where
+from runtime.codegen.ir.words import across, any_lane, minimum, where
 from runtime.codegen.kernels.attention.heads import Block, Heads
+from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.nest import offset_of
-from runtime.codegen.kernels.reduction import SUM, along_row
+from runtime.codegen.kernels.reduction import PARALLEL_CHAINS, SUM, along_row, by_pairs, in_lanes
 from runtime.codegen.kernels.steps import KernelContext
 
 
-def are_finite(f: Function, heads: Heads, parts: Sequence[tuple[Value, int]]) -> Value:
-    """Return True, as a scalar, if all elements of these parts, each an address and a count, are finite."""
+def are_finite(f: Function, heads: Heads, parts: Sequence[tuple[Matrix, int, int]]) -> Value:
+    """Return True, as a scalar, if all elements are finite of these parts: a matrix, its rows and its columns."""
     lanes, total = heads.lanes, f.constant(heads.element, 0)
-    for at, count in parts:
+    vector = heads.element.of(lanes)
 
-        def zeros(i: Index, tail: int | None, at: Value = at) -> list[Value]:
-            return [f.load(at, i, lanes, tail) * 0.0]
+    def zeros(at: Value) -> Callable[[Index, int | None], list[Value]]:
+        return lambda i, tail: [f.load(at, i, lanes, tail) * 0.0]
 
-        total += along_row(f, count, zeros, [SUM], [heads.element.of(lanes)])[0]
+    for matrix, rows, columns in parts:
+        if matrix.row == columns:
+            total += along_row(f, rows * columns, zeros(matrix.at), [SUM], [vector])[0]
+            continue
+        whole = rows // PARALLEL_CHAINS * PARALLEL_CHAINS
+        chains = [f.constant(vector, 0)] * PARALLEL_CHAINS
+        for start, stop, together in ((0, whole, PARALLEL_CHAINS), (whole, rows, 1)):
+            loop = f.loop(start, stop, together, chains[:together])
+            for i, sums in loop:
+                reads = [zeros(matrix.moved(i + row, 0).at) for row in range(together)]
+                loop.carry(
+                    [x + in_lanes(f, columns, read, [SUM], [vector])[0] for x, read in zip(sums, reads, strict=True)]
+                )
+            chains[:together] = loop.results
+        total += across(by_pairs(chains, SUM), lambda a, b: a + b)
     return total.equal(0)
 
 

@@ -6,6 +6,7 @@ Parallel rows hide the latency of one row. What is stored is exp(score - maximum
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import Final
 
@@ -14,6 +15,7 @@ from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.ir.words import across, convert, maximum, minimum, where
 from runtime.codegen.kernels.attention.heads import Block, Heads
 from runtime.codegen.kernels.attention.products import by_keys, computed
+from runtime.codegen.kernels.attention.rows import AheadRows
 from runtime.codegen.kernels.indices import index_dtype
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.nest import offset_of
@@ -34,19 +36,24 @@ def write_weights(
     context: KernelContext,
     heads: Heads,
     block: Block,
-    q: Value,
+    q: Matrix,
     panels: Value,
     mask: Value | None,
     seen: Index,
     to: Value,
     line: Value,
+    ahead: Sequence[AheadRows] = (),
 ) -> None:
-    """Write the powers of a block and the factors of its queries; `q` is the address of its first query."""
+    """Write the powers of a block and the factors of its queries; `q` begins at its first query.
+
+    While it does, rows of the next head are prefetched: those of `ahead` that have the numbers of the queries.
+    """
     f = context.f
-    queries = Matrix(q, heads.depth)
-    by_keys(context, heads, block.rows, queries, panels, seen, to, scale=heads.scale, beyond=-inf)
+    by_keys(context, heads, block.rows, q, heads.depth, panels, seen, to, scale=heads.scale, beyond=-inf)
     softmax = _Softmax(context, heads, block, mask, computed(heads, seen, heads.wide))
     for i in f.range(0, block.rows // ROWS_TOGETHER * ROWS_TOGETHER, ROWS_TOGETHER):
+        for rows in ahead:
+            rows.prefetch(f.index(block.first) + i, ROWS_TOGETHER)
         softmax.rows(to, line, i, ROWS_TOGETHER)
     if rest := block.rows % ROWS_TOGETHER:
         softmax.rows(to, line, block.rows - rest, rest)

@@ -2,6 +2,7 @@
 
 read             ops become nodes; constants and decompositions are resolved
 order_additions  the order in which each product adds
+join_attention   let attention write its results where transposes and concatenations would move them
 resolve_views    remove ops that only pick elements, where readers can do it by strides
 join_layers      join recurrent layers with the ops around them
 fuse             form groups of nodes that one loop nest computes

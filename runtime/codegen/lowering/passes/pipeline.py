@@ -11,6 +11,7 @@ from typing import Final
 from runtime.codegen.lowering.passes.chunk import chunk
 from runtime.codegen.lowering.passes.delay_updates import delay_updates
 from runtime.codegen.lowering.passes.fuse import fuse
+from runtime.codegen.lowering.passes.join_attention import join_attention
 from runtime.codegen.lowering.passes.join_layers import join_layers
 from runtime.codegen.lowering.passes.merge_bottlenecks import merge_bottlenecks
 from runtime.codegen.lowering.passes.order_additions import order_additions
@@ -37,10 +38,24 @@ PASSES: Final = PassTable(
             establishes={"additions": "the program alone determines the order in which each product adds"},
         ),
         Pass(
+            join_attention,
+            requires={
+                "nodes": "the pass recognises attention by its lowering rule",
+                "additions": "removing a copy changes the strides of an operand, and this must change no bit",
+            },
+            establishes={"heads": "attention writes heads where the ops that only move them would put them"},
+            invalidates={
+                "views": "a transpose that remains a copy may be removed, and its result is then no view",
+                "groups": "the pass removes nodes",
+            },
+            applies_to="ordinary steps",
+        ),
+        Pass(
             resolve_views,
             requires={
                 "nodes": "the lowering rule of a reader decides which strides it can read",
                 "additions": "removing a copy changes the strides of an operand, and this must change no bit",
+                "heads": "a result that only a transpose reads must not become a view that a copy reads",
             },
             establishes={"views": "an op that only picks elements is removed where its readers can do this"},
             invalidates={"groups": "the pass removes nodes"},

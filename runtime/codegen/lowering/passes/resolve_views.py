@@ -6,8 +6,8 @@
    Otherwise it stays, and copies from the view that is its operand.
 
 A reader along the last axis needs contiguous elements there, 16 bytes of them for each reader but at most a cache line:
-gathering them costs more than a copy. A product takes operands with contiguous elements along either axis. NumPy
-kernels and custom kernels take contiguous tensors.
+gathering them costs more than a copy. A product takes operands with contiguous elements along either axis. Attention
+takes heads whose rows are contiguous. NumPy kernels and other custom kernels take contiguous tensors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runtime.codegen.kernels.nest import nest
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.codegen.lowering.view import View
-from runtime.codegen.rules import Pointwise, Product, Reduction
+from runtime.codegen.rules import CustomKernel, Pointwise, Product, Reduction
 from runtime.codegen.rules.rule import Factors
 from runtime.codegen.rules.shape import MOVES, VIEW_OPS
 
@@ -120,6 +120,8 @@ class _Views:
             return _has_contiguous_runs(
                 layout, types[name].static_shape, least // ITEM_BYTES[types[node.inputs[position]].dtype]
             )
+        if isinstance(node.rule, CustomKernel) and node.rule.strided is not None:
+            return node.rule.strided.can_read(position, layout)
         return False
 
 

@@ -9,6 +9,7 @@ moments    parts of updates that keep running means
 single     functions of float32, made of those that NumPy has for vector registers
 state_product products of a recurrent layer's states and weights, of bfloat16 too
 sums       sums and running sums whose error does not grow with their length
+time_steps the time steps of recurrent layers, and masks that leave steps out
 windows    windows that slide over images: number of output positions, and the input under each tap
 """
 

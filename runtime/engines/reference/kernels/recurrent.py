@@ -9,8 +9,18 @@ from typing import Any
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.state_product import StateProduct, product_types, state_product
+from runtime.engines.reference.kernels.time_steps import (
+    drop,
+    hidden,
+    keep,
+    not_in,
+    one_step,
+    require_states,
+    state_before,
+    states,
+    steps,
+)
 from runtime.engines.reference.kernels.windows import BUFFER
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.row_rules import Operands, RowRule, each_operand, has_rows
@@ -318,18 +328,6 @@ def lstm_layer_gradient(
             keep(kept_cell, hides, t, cell)
 
 
-def steps(x: Array, reverse: bool) -> list[tuple[int, int | None]]:
-    """Return the time steps in order, each with the previous one."""
-    order = [*range(x.shape[1])][:: -1 if reverse else 1]
-    return list(zip(order, [None, *order[:-1]], strict=True))
-
-
-def state_before(h: Array, h0: Array, t: int, reverse: bool) -> Array:
-    """Return the state that a time step starts from."""
-    before = t + 1 if reverse else t - 1
-    return h[:, before] if 0 <= before < h.shape[1] else h0
-
-
 def gru_gates(x: Array, product: StateProduct, bias: Array, old: Array, out: Array) -> None:
     """Compute the reset and update gates, then the contribution of the old state before its reset."""
     two = 2 * old.shape[1]
@@ -363,49 +361,3 @@ def times_logistic_slope(x: Array, y: Array, part: Array) -> None:
     np.subtract(1, y, part)
     np.multiply(part, y, part)
     np.multiply(x, part, x)
-
-
-def hidden(mask: TensorType | None) -> list[TensorType]:
-    """Return scratch for the inverse of a mask."""
-    return [] if mask is None else [mask]
-
-
-def not_in(mask: Array | None, hides: list[Array]) -> list[Array]:
-    """Return the inverse of the mask, if there is one."""
-    if mask is not None:
-        np.logical_not(mask, hides[0])
-    return hides
-
-
-def keep(old: Array, hides: list[Array], t: int, new: Array) -> None:
-    """Restore the old state where the time step is masked out."""
-    for hide in hides:
-        np.copyto(new, old, where=hide[:, t : t + 1])
-
-
-def drop(hides: list[Array], t: int, dx: Array) -> None:
-    """Set the gradient to 0 where the time step is masked out."""
-    for hide in hides:
-        np.copyto(dx, 0, where=hide[:, t : t + 1])
-
-
-def one_step(x: TensorType) -> TensorType:
-    return TensorType(x.dtype, (x.shape[0], x.shape[2]))
-
-
-def states(x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None, gates: int) -> TensorType:
-    """Return the type of the states after each time step."""
-    weights = ("float32", "bfloat16") if x.dtype == "float32" else (x.dtype,)
-    fits = x.dtype == h0.dtype and x.dtype in FLOATS and r.dtype in weights
-    require(fits, f"x is {x}, r {r}, h0 {h0}; they need one float dtype, or r bfloat16 and the others float32")
-    require(x.rank == 3 and h0.rank == 2 and x.static_shape[1] > 0, f"x is {x}, h0 {h0}")
-    n, count, wide = x.static_shape
-    units = h0.static_shape[1]
-    require(h0.shape == (n, units) and r.shape == (units, wide) and wide == gates * units, f"x is {x}, r {r}, h0 {h0}")
-    require(mask is None or mask == TensorType("bool", (n, count)), f"mask is {mask}, x is {x}")
-    return TensorType(x.dtype, (n, count, units))
-
-
-def require_states(type: TensorType, *given: TensorType) -> None:
-    for one in given:
-        require(one == type, f"states or their gradients are {one}, not {type}")
