@@ -56,12 +56,14 @@ class PhaseChain(NamedTuple):
     Attributes:
         links: the groups, which are neighbours.
         leads: for each group, the number of its kernel steps before its row tiles.
+        prepared: for each group, the tensors that these steps read.
         tiles: number of row tiles that threads take one by one.
         is_large: True if the groups stay together, even where they take more memory than in phases of their own.
     """
 
     links: list[int]
     leads: list[int]
+    prepared: list[frozenset[str]]
     tiles: int
     is_large: bool
 
@@ -111,6 +113,7 @@ def _split(
     """Return the phases if none may have several groups that take more bytes than the limit."""
     chain_of = {i: number for number, chain in enumerate(chains) for i in chain.links}
     leads = {i: lead for chain in chains for i, lead in zip(chain.links, chain.leads, strict=True)}
+    prepared = {i: names for chain in chains for i, names in zip(chain.links, chain.prepared, strict=True)}
     chain_of_root: dict[str, int] = {}  # by root, the chain whose row tiles compute it
     tensor_of = {state: tensor for tensor, state in block.state_of.items()}
     last_phase: dict[str, int] = {}  # by root, the last phase of the group that computes it
@@ -120,11 +123,16 @@ def _split(
     here = count = 0
 
     def needs_of(i: int) -> list[int]:
-        """Return the phases before which a group cannot begin."""
+        """Return the phases before which a group cannot begin.
+
+        Steps before the row tiles read only what they prepare, so the row tiles alone wait for all other operands.
+        """
         group, length, chain = groups[i], steps[i], chain_of.get(i, -1)
         written = [tensor_of[in_state[name]] for name in group.outputs if in_state.get(name) in tensor_of]
         needs = [
-            last_phase[name] + (chain < 0 or chain_of_root.get(name) != chain)
+            last_phase[name]
+            + (chain < 0 or chain_of_root.get(name) != chain)
+            - (0 if name in prepared.get(i, ()) else leads.get(i, 0))
             for name in group.reads
             if name in last_phase
         ]
@@ -137,8 +145,8 @@ def _split(
             last.append(here - 1)
             continue
         lead = max(leads.get(j, 0) for j in together)
-        needs = [need + lead - leads.get(j, 0) for j in together for need in needs_of(j)]
-        start = max([here, *(need - lead for need in needs), count if groups[i].is_host else 0])
+        needs = [need + leads.get(j, 0) - lead for j in together for need in needs_of(j)]
+        start = max([here, *needs, count if groups[i].is_host else 0])
         if start > here or not i:
             live.begin(i, start, last)
         while start < count and live.with_groups(together) > limit:

@@ -65,3 +65,18 @@ def test_a_step_that_was_planned_for_a_budget_keeps_within_it():
     for threads in (1, 2):
         step = lowered(bound.block, (), this_machine(), threads, bound.plan.arena_bytes)
         assert step.memory.arena_bytes <= bound.plan.arena_bytes < whole * 0.7
+
+
+def test_filters_that_the_step_computes_are_packed_in_a_later_phase():
+    program = prograd.Program("filters", seed=0)
+    x, filters = program.input("x", "float32", (2, 7500, 128)), program.parameter("filters", (128, 128, 3))
+    rows = ops.concat(x[:, :4], x, x[:, -4:], axis=1)  # 7 MiB
+    weights = ops.reshape(ops.transpose(filters, axis=(2, 1, 0)), shape=(1, 3, 128, 128))
+    program.outputs(y=ops.conv(ops.reshape(rows, shape=(2, 1, 7508, 128)), weights, dilation=(1, 4)))
+    [bound] = prograd.Run(program.compile()).session.bindings("predict")
+    step = lowered(bound.block, (), this_machine(), threads=2, memory_budget=1 << 30)
+    kinds = {group.nodes[0].op.type: i for i, group in enumerate(step.groups)}
+    convolution = kinds["conv2d"]
+    assert step.steps[convolution].tiled == 1  # row tiles follow a step that packs the filters
+    assert step.phases.first[convolution] > step.phases.last[kinds["transpose"]]
+    assert step.phases.last[convolution] > step.phases.last[kinds["concat"]]

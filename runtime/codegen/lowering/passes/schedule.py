@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.in_place import updates_in_place
 from runtime.codegen.lowering.kernel_plans import KernelPlans
 from runtime.codegen.lowering.lowered_block import LoweredBlock
+from runtime.codegen.lowering.nodes import Nodes
 from runtime.codegen.lowering.phases import NEGLIGIBLE_BYTES, PhaseChain, phases_of
 from runtime.codegen.lowering.tiled_chains import TiledChain, chained_order, tiled_chains
 from runtime.codegen.rules import KernelSteps
@@ -27,15 +29,25 @@ def schedule(block: LoweredBlock) -> LoweredBlock:
         return plain
     order = chained_order(len(block.groups), chains)
     position = {i: index for index, i in enumerate(order)}
-    chained = _in_phases(_reordered(block, order), [_moved(chain, position, block.steps) for chain in chains])
+    chained = _in_phases(_reordered(block, order), [_moved(chain, position, block) for chain in chains])
     limit = max(plain.phases.peak_bytes, NEGLIGIBLE_BYTES, block.options.memory_budget or 0)
     return KernelPlans(chained).planned(chained) if chained.phases.peak_bytes <= limit else plain
 
 
-def _moved(chain: TiledChain, position: Mapping[int, int], steps: Sequence[KernelSteps]) -> PhaseChain:
+def _moved(chain: TiledChain, position: Mapping[int, int], block: LoweredBlock) -> PhaseChain:
     """Return a chain of groups that have these positions now."""
-    leads = [steps[i].tiled or 0 for i in chain.links]
-    return PhaseChain([position[i] for i in chain.links], leads, chain.tiles, chain.is_large)
+    leads = [block.steps[i].tiled or 0 for i in chain.links]
+    prepared = [_prepared(block.nodes, block.groups[i], block.steps[i]) for i in chain.links]
+    return PhaseChain([position[i] for i in chain.links], leads, prepared, chain.tiles, chain.is_large)
+
+
+def _prepared(nodes: Nodes, group: Group, steps: KernelSteps) -> frozenset[str]:
+    """Return the roots of the tensors that steps before the row tiles read; all operands, if one is not the op's."""
+    inputs = group.nodes[0].inputs
+    numbers = {n for step in steps.steps[: steps.tiled] if step.prepack for n in step.prepack.reads}
+    if group.prologue or any(n >= len(inputs) for n in numbers):
+        return frozenset(group.reads)
+    return frozenset(nodes.root.get(inputs[n], inputs[n]) for n in numbers)
 
 
 def _scratch(block: LoweredBlock) -> list[list[int]]:
