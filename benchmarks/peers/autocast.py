@@ -17,6 +17,11 @@ import runtime
 
 ROWS, CLASSES, LAST, RATE = 32, 10, 50, 0.1
 
+PATTERN = 0.15
+"""Size of the pattern of a class beside noise of 1: the losses of the last steps are neither near 0 nor near those of
+chance.
+"""
+
 
 def perceptron():
     """Return an MLP with layer norms, and the shape of a row."""
@@ -52,9 +57,17 @@ NETWORKS = {"perceptron": perceptron, "convolutions": convolutions, "transformer
 
 
 def rows(shape):
-    """Return rows whose classes a linear function decides, so that losses fall."""
+    """Return rows whose losses fall: classes are a linear function of vectors, or a pattern in images and sequences.
+
+    The patterns repeat along the axes over which the networks take means.
+    """
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2048, *shape), dtype="f4")
+    if len(shape) > 1:
+        y = rng.integers(0, CLASSES, len(x))
+        patterns = rng.standard_normal((CLASSES, 3, 4, 4) if len(shape) == 3 else (CLASSES, 1, 32), dtype="f4")
+        repeats = (1, 1, 4, 4) if len(shape) == 3 else (1, shape[0], 1)
+        return x + PATTERN * np.tile(patterns, repeats)[y], y.astype("i8")
     y = (x.reshape(len(x), -1) @ rng.standard_normal((x[0].size, CLASSES), dtype="f4")).argmax(1)
     return x, y.astype("i8")
 

@@ -53,14 +53,18 @@ def _patterns(option: str, given: Sequence[str]) -> tuple[str, ...]:
 
 def with_mixed(passes: PassTable, request: Mixed | str | None) -> PassTable:
     """Return the table whose pass `mixed_precision` does what is asked for, beside options that it has already."""
+    require_mixed(request)
     if request is None:
         return passes
-    if isinstance(request, str):
-        request = mixed(request)
-    if not isinstance(request, Mixed) or not request.dtype:  # pyright: ignore[reportUnnecessaryIsInstance]: as above
-        shown = getattr(request, "dtype", request)
-        raise CompileError(f'mixed={shown!r}: give "bfloat16" or prograd.mixed("bfloat16", keep=[…])')
-    return passes.with_settings({"mixed_precision": _settings(request)})
+    given = mixed(request) if isinstance(request, str) else request
+    return passes.with_settings({"mixed_precision": _settings(given)})
+
+
+def require_mixed(request: Mixed | str | None) -> None:
+    """Raise CompileError for a request that is neither the name of a dtype nor a `Mixed` with one."""
+    dtype = getattr(request, "dtype", request)
+    if request is not None and not (isinstance(dtype, str) and dtype):
+        raise CompileError(f'mixed={dtype!r}: give "bfloat16" or prograd.mixed("bfloat16", keep=[…])')
 
 
 def _settings(request: Mixed) -> dict[str, str]:

@@ -93,6 +93,7 @@ class Program(metaclass=Renaming):
         self.run_desc: pb.RunDesc | None = None
         self.arrays: dict[str, dict[str, Any]] = {}  # by path and key: initial values that `save` writes beside it
         self.outputs_of_module: list[str] = []  # names of an imported module's results
+        self.mixed_of_import: Mixed | str | None = None  # mixed precision that the import was asked for
         self.notes_of_import: list[str] = []  # what the exporter of an imported file did to its weights
         self.tensors_of_file: list[Any] = []  # weights of an imported file: name, shape, trained, reason
         self.texts_of_model: dict[str, str] = {}  # what an imported model says of itself, by key
@@ -625,7 +626,7 @@ class Program(metaclass=Renaming):
         """
         if not isinstance(passes, PassTable):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise CompileError(f"compile: {passes!r} is given without the symbol that it binds; write batch={passes!r}")
-        passes = with_mixed(passes, mixed)
+        passes = with_mixed(passes, self.mixed_of_import if mixed is None else mixed)
         with no_garbage_collection():
             program = self._assembled()
             if shards is not None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from compiler.build.mixed import Mixed, require_mixed
 from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.onnx import quantised, ties
@@ -36,6 +37,7 @@ def from_onnx(
     tie: bool = False,
     untie: bool = False,
     fake_quantize: bool = False,
+    mixed: Mixed | str | None = None,
     explain: Literal[False] = False,
 ) -> Program: ...
 
@@ -53,6 +55,7 @@ def from_onnx(
     tie: bool = False,
     untie: bool = False,
     fake_quantize: bool = False,
+    mixed: Mixed | str | None = None,
     explain: Literal[True],
 ) -> Table: ...
 
@@ -69,6 +72,7 @@ def from_onnx(
     tie: bool = False,
     untie: bool = False,
     fake_quantize: bool = False,
+    mixed: Mixed | str | None = None,
     explain: bool = False,
 ) -> Program | Table:
     """Return a program that computes what an ONNX file computes, with its weights as initial values.
@@ -93,10 +97,12 @@ def from_onnx(
         fake_quantize: round weights and activations of quantised files as the file does, and let gradients pass these
             roundings unchanged, within the limits of the dtype; without it, stored weights are floats, and a rounding
             of activations has no gradient.
+        mixed: mixed precision of `program.compile` where that is given no other: "bfloat16" or `prograd.mixed(…)`.
         explain: return the table of what cannot be imported, and no program.
 
     Raises CompileError for a file that is not well formed, or with operators that prograd lacks: all of them at once.
     """
+    require_mixed(mixed)
     onnx = package()
     if isinstance(source, onnx.ModelProto):
         model, path, folder = checked(source, "the model"), "the model", None
@@ -117,6 +123,7 @@ def from_onnx(
     quantised.in_floats(onnx, model.graph, tensors)
     title = name or re.sub(r"\W", "_", Path(path).stem if folder is not None else model.graph.name) or "model"
     program = Program(title, seed=seed)
+    program.mixed_of_import = mixed
     imported = Import(program, model, tensors, inputs or {}, dims or {}, constants or {}, max_rows or {}, fake_quantize)
     results = imported.outputs()
     if explain:

@@ -9,6 +9,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any, Literal, overload
 
+from compiler.build.mixed import Mixed, require_mixed
 from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.report import Problem, Table, told
@@ -36,6 +37,7 @@ def from_torch(
     scheduler: Any = None,
     name: str | None = None,
     seed: int = 0,
+    mixed: Mixed | str | None = None,
     explain: Literal[False] = False,
 ) -> Program: ...
 
@@ -53,6 +55,7 @@ def from_torch(
     scheduler: Any = None,
     name: str | None = None,
     seed: int = 0,
+    mixed: Mixed | str | None = None,
     explain: Literal[True],
 ) -> Table: ...
 
@@ -69,6 +72,7 @@ def from_torch(
     scheduler: Any = None,
     name: str | None = None,
     seed: int = 0,
+    mixed: Mixed | str | None = None,
     explain: bool = False,
 ) -> Program | Table:
     """Return a program that computes what a module of PyTorch computes, with its parameters as initial values.
@@ -90,11 +94,13 @@ def from_torch(
         scheduler: a scheduler of torch.optim.lr_scheduler for that optimizer, which is stepped after every step.
         name: name of the program, by default that of the module's class.
         seed: seed of the program.
+        mixed: mixed precision of `program.compile` where that is given no other: "bfloat16" or `prograd.mixed(…)`.
         explain: return the table of what cannot be imported, and no program.
 
     Raises CompileError for a module that torch.export cannot export, or with operators that prograd lacks: all of them
     with their places.
     """
+    require_mixed(mixed)
     torch = _torch()
     if layout not in ("torch", "prograd"):
         raise CompileError(f"from_torch: layout={layout!r} is neither 'torch' nor 'prograd'")
@@ -108,6 +114,7 @@ def from_torch(
     else:
         raise CompileError(f"from_torch: {module!r} is neither a torch.nn.Module nor an exported program")
     program = Program(name or type(module).__name__.lower(), seed=seed)
+    program.mixed_of_import = mixed
     imported = Import(program, graph, names, aliases(owner), chosen, layout)
     results = imported.outputs()
     if explain:
