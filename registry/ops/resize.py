@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import builtins
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import chain, product
 from math import ceil as round_up
 from math import floor as round_down
-from math import prod
+from math import inf, prod
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
@@ -20,6 +20,7 @@ from registry.errors import require
 from registry.ops.activation import hard_tanh
 from registry.ops.arrange import unsqueeze
 from registry.ops.copy import cast
+from registry.ops.einsum import einsum
 from registry.ops.fill import constant
 from registry.ops.index import gather
 from registry.ops.pointwise import abs, clip, greater, logical_and, where
@@ -35,15 +36,15 @@ from registry.windows import require_image
 Taps = list[tuple[list[int], list[float]]]
 """For each tap, the element that every result reads and its weight."""
 
-COORDINATES: dict[str, Callable[[int, int, int], Fraction]] = {
-    "half_pixel": lambda i, old, new: Fraction((2 * i + 1) * old, 2 * new) - Fraction(1, 2),
-    "pytorch_half_pixel": lambda i, old, new: (
-        Fraction((2 * i + 1) * old, 2 * new) - Fraction(1, 2) if new > 1 else Fraction(0)
+COORDINATES: dict[str, Callable[[int, int, int, Fraction], Fraction]] = {
+    "half_pixel": lambda i, old, new, step: (i + Fraction(1, 2)) * step - Fraction(1, 2),
+    "pytorch_half_pixel": lambda i, old, new, step: (
+        (i + Fraction(1, 2)) * step - Fraction(1, 2) if new > 1 else Fraction(0)
     ),
-    "align_corners": lambda i, old, new: Fraction(i * (old - 1), new - 1) if new > 1 else Fraction(0),
-    "asymmetric": lambda i, old, new: Fraction(i * old, new),
+    "align_corners": lambda i, old, new, step: Fraction(i * (old - 1), new - 1) if new > 1 else Fraction(0),
+    "asymmetric": lambda i, old, new, step: i * step,
 }
-"""Functions from (element i, extents new and old) to the position among the old elements, by ONNX's names."""
+"""Functions from (element i, extents old and new, old elements for each new one) to positions, by ONNX's names."""
 
 NEAREST: dict[str, Callable[[Fraction], int]] = {
     "round_prefer_floor": lambda at: round_up(at - Fraction(1, 2)),
@@ -64,25 +65,38 @@ def resize(
     coordinates: str = "half_pixel",
     nearest_mode: str = "round_prefer_floor",
     cubic_coefficient: float = -0.75,
+    factors: Sequence[float] = (),
+    antialias: bool = False,
 ) -> Value:
     """Return x resampled to size[i] elements along axis[i]: nearest, linear or cubic.
 
     `axis` defaults to all but batch and channels, which are first and last. Beyond an end the outermost element
     repeats. `coordinates` and `nearest_mode` have ONNX's names (coordinate_transformation_mode). PyTorch's "nearest" is
     asymmetric with floor, its "nearest-exact" is half_pixel with round_prefer_ceil, and the others are half_pixel or
-    align_corners. There is no antialiasing when a tensor shrinks.
+    align_corners. New elements are 1 / factors[i] old ones apart, by default the quotient of the extents.
+
+    With `antialias`, the kernel of a tensor that shrinks grows by the same factor, and weights beyond the ends are left
+    out, as in PyTorch and Pillow, whose cubic coefficient is -0.5.
     """
     require_float(x)
     size, axes = as_tuple(size), as_tuple(axis) or tuple(builtins.range(1, x.rank - 1))
     require(len(size) == len(axes), f"size has {len(size)} numbers for {len(axes)} axes")
     known = coordinates in COORDINATES and nearest_mode in NEAREST and mode in ("nearest", "linear", "cubic")
     require(known, f"mode={mode!r}, coordinates={coordinates!r}, nearest_mode={nearest_mode!r} are not all known")
-    for each, new in zip(axes, size, strict=True):
+    require(not factors or len(factors) == len(axes), f"there are {len(factors)} factors for {len(axes)} axes")
+    require(builtins.all(0 < factor < inf for factor in factors), f"factors={tuple(factors)} are not all positive")
+    is_smooth = antialias and mode in ("linear", "cubic") and coordinates.endswith("half_pixel")
+    require(is_smooth or not antialias, f"antialias needs linear or cubic at half_pixel, not {mode} at {coordinates}")
+    for i, (each, new) in enumerate(zip(axes, size, strict=True)):
         each = normal_axis(each, x.rank)
         old = size_known(x.shape[each], "a resized extent")
         require(old > 0 and new > 0, f"axis {each} has {old} elements and would have {new}; both must be positive")
-        places = [COORDINATES[coordinates](i, old, new) for i in builtins.range(new)]
-        x = _weighted(x, each, _taps(places, old, mode, nearest_mode, cubic_coefficient))
+        step = 1 / Fraction(factors[i]) if factors else Fraction(old, new)
+        places = [COORDINATES[coordinates](k, old, new, step) for k in builtins.range(new)]
+        if antialias:
+            x = _smoothed(x, each, [_smooth_row(at, old, max(step, 1), mode, cubic_coefficient) for at in places])
+        else:
+            x = _weighted(x, each, _taps(places, old, mode, nearest_mode, cubic_coefficient))
     return x
 
 
@@ -168,6 +182,21 @@ def _cubic(d: float, a: float) -> float:
     if d <= 1:
         return ((a + 2) * d - (a + 3)) * d * d + 1
     return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+
+
+def _smooth_row(at: Fraction, old: int, stretch: Fraction | int, mode: str, a: float) -> list[float]:
+    """Return the weights of `old` elements in a result at a position, whose sum is 1, by the stretched kernel."""
+    reach = 1 if mode == "linear" else 2
+    far = [float(builtins.abs(i - at) / stretch) for i in builtins.range(old)]
+    row = [(1 - d if mode == "linear" else _cubic(d, a)) if d < reach else 0.0 for d in far]
+    return [weight / sum(row) for weight in row]
+
+
+def _smoothed(x: Value, axis: int, rows: list[list[float]]) -> Value:
+    """Return the products of a matrix with an axis of x."""
+    matrix = reshape(_vector(x, x.dtype, [*chain(*rows)]), shape=(len(rows), len(rows[0])))
+    letters = "abcdefgh"[: x.rank]
+    return einsum(f"{letters},z{letters[axis]}->{letters.replace(letters[axis], 'z')}", x, matrix)
 
 
 def _weighted(x: Value, axis: int, taps: Taps) -> Value:

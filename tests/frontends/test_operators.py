@@ -151,6 +151,15 @@ IMAGES: dict[str, Function] = {
         + F.interpolate(x, size=12, mode="bilinear", align_corners=True)
     ),
     "cubic": lambda x: F.interpolate(x, size=(9, 5), mode="bicubic"),
+    "factors": lambda x: (
+        sum(F.interpolate(x, scale_factor=0.7, mode=mode) for mode in ("nearest", "nearest-exact", "bilinear"))
+        + F.interpolate(x, scale_factor=(0.8, 0.75), mode="bicubic")
+        + F.interpolate(x, scale_factor=(0.8, 0.75), mode="bilinear", recompute_scale_factor=True)
+    ),
+    "antialias": lambda x: (
+        F.interpolate(x, size=(3, 9), mode="bilinear", antialias=True)
+        + F.interpolate(x, scale_factor=(0.5, 1.6), mode="bicubic", antialias=True)
+    ),
     "groups": lambda x: F.group_norm(x, 2) + F.instance_norm(x) + F.layer_norm(x, (6, 6)),
     "windows": lambda x: F.unfold(x, 3, padding=1, stride=2),
     "channels": lambda x: x * x.mean((2, 3), keepdim=True) + x.permute(0, 2, 3, 1).softmax(-1).permute(0, 3, 1, 2),

@@ -1,6 +1,7 @@
 """Resizing and sampling of images against loops over their places."""
 
 import math
+import re
 from itertools import product
 
 import numpy as np
@@ -75,6 +76,63 @@ def test_shrinking_takes_the_pixel_under_each_new_center():
     x = np.arange(7.0).reshape(1, 7, 1)
     y = evaluate(lambda x: ops.resize(x, size=(3,), nearest_mode="floor"), x)
     np.testing.assert_array_equal(y.reshape(-1), [0, 3, 5])  # at 0.67, 3 and 5.33
+
+
+def smooth_row_of(old, at, mode, stretch):
+    """Return the weight of each of `old` elements by a kernel that is stretched, with -0.5 for the cubic."""
+    row = np.zeros(old)
+    for pixel in range(old):
+        d = abs(at - pixel) / stretch
+        cubic = (1.5 * d**3 - 2.5 * d**2 + 1) if d <= 1 else -0.5 * (d**3 - 5 * d**2 + 8 * d - 4)
+        row[pixel] = max(0, 1 - d) if mode == "linear" else cubic if d < 2 else 0
+    return row / row.sum()
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize(
+    ("shape", "size", "factors"),
+    [((2, 9, 4, 2), (3, 7), ()), ((1, 7, 5, 1), (2, 1), (0.3, 0.37)), ((2, 11, 3), (8,), (0.8,))],
+)
+def test_antialiasing_weighs_as_many_elements_as_a_result_stands_for(mode, shape, size, factors):
+    x = RNG.normal(size=shape)
+    expected = x
+    for axis, (old, new) in enumerate(zip(shape[1:-1], size, strict=True), 1):
+        step = 1 / factors[axis - 1] if factors else old / new
+        rows = np.array([smooth_row_of(old, (i + 0.5) * step - 0.5, mode, max(step, 1)) for i in range(new)])
+        expected = np.moveaxis(np.tensordot(expected, rows, (axis, 1)), -1, axis)
+
+    more = dict(mode=mode, factors=factors, antialias=True, cubic_coefficient=-0.5)
+    np.testing.assert_allclose(evaluate(lambda x: ops.resize(x, size=size, **more), x), expected, atol=1e-12)
+    block = Block()
+    v = define(block, "x", shape)
+    y = ops.resize(v, size=size, **more)
+    check_orders(y * y, [v], {"x": x}, 2)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_factors_place_the_elements(mode):
+    x = RNG.normal(size=(1, 5, 2))
+    rows = np.array([row_of(5, (i + 0.5) / 1.5 - 0.5, mode) for i in range(7)])
+    found = evaluate(lambda x: ops.resize(x, size=(7,), mode=mode, factors=(1.5,)), x)
+    np.testing.assert_allclose(found, np.einsum("ij,njc->nic", rows, x), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (dict(factors=(2.0, 2.0)), "there are 2 factors for 1 axes"),
+        (dict(factors=(0.0,)), "factors=(0.0,) are not all positive"),
+        (dict(antialias=True), "antialias needs linear or cubic at half_pixel, not nearest at half_pixel"),
+        (
+            dict(antialias=True, mode="linear", coordinates="align_corners"),
+            "antialias needs linear or cubic at half_pixel, not linear at align_corners",
+        ),
+    ],
+)
+def test_factors_and_antialiasing_are_checked(more, message):
+    x = Block().define("x", TensorType("float64", (1, 4, 2)))
+    with pytest.raises(OpError, match=re.escape(message)):
+        ops.resize(x, size=(3,), **more)
 
 
 def test_upsampling_repeats_pixels():

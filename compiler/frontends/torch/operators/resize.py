@@ -7,19 +7,32 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged
 from compiler.frontends.channels import first, last
 from compiler.frontends.torch.operators.call import Call, Mapping
 from registry import ops
 
 
-def _resized(mode: str, coordinates: str, nearest_mode: str = "floor") -> Mapping:
+def _resized(mode: str, coordinates: str, nearest_mode: str = "floor", *, antialias: bool = False) -> Mapping:
     def mapped(call: Call, x: Arranged, size: Any, *rest: Any) -> Arranged:
-        """Return images of the result's size; `align_corners` stands before the factors."""
+        """Return images of the result's size; behind `align_corners` there are factors, in a list or as numbers."""
         corners = bool(rest) and isinstance(rest[0], bool) and rest[0]
-        sizes = tuple(extent.number for extent in call.shape[2:])
-        kind = "align_corners" if corners else coordinates
-        return first(ops.resize(last(x), size=sizes, mode=mode, coordinates=kind, nearest_mode=nearest_mode))
+        if corners and antialias:
+            raise CompileError("antialias with align_corners is not imported")
+        given = [f for part in rest if not isinstance(part, bool) for f in (part if isinstance(part, list) else [part])]
+        return first(
+            ops.resize(
+                last(x),
+                size=tuple(extent.number for extent in call.shape[2:]),
+                mode=mode,
+                coordinates="align_corners" if corners else coordinates,
+                nearest_mode=nearest_mode,
+                cubic_coefficient=-0.5 if antialias else -0.75,
+                factors=tuple(map(float, given)) if given and None not in given else (),
+                antialias=antialias,
+            )
+        )
 
     return mapped
 
@@ -37,5 +50,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
         "upsample_bilinear2d": _resized("linear", "half_pixel"),
         "upsample_trilinear3d": _resized("linear", "half_pixel"),
         "upsample_bicubic2d": _resized("cubic", "half_pixel"),
+        "_upsample_bilinear2d_aa": _resized("linear", "half_pixel", antialias=True),
+        "_upsample_bicubic2d_aa": _resized("cubic", "half_pixel", antialias=True),
     }.items()
 }
