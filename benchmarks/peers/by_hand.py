@@ -70,7 +70,52 @@ def vit_b_16(program: Program, image: Value, classes: int) -> Value:
     return layers.dense(layers.layer_norm(x, "norm", epsilon=1e-6)[:, 0], "head", classes)
 
 
+def mobilenet_v3_small(program: Program, image: Value, classes: int) -> Value:
+    """Return the logits of images with channels first."""
+    x = ops.transpose(image, axis=(0, 2, 3, 1))
+    x = ops.hard_swish(_small(x, "stem", 16, window=3, stride=2))
+    for number, block in enumerate(MOBILENET):
+        x = _bottleneck(x, f"block{number}", *block)
+    x = ops.mean(ops.hard_swish(_small(x, "last", 576)), axis=(1, 2))
+    return layers.dense(ops.hard_swish(layers.dense(x, "wide", 1024)), "head", classes)
+
+
+MOBILENET = [
+    (3, 16, 16, True, False, 2),
+    (3, 72, 24, False, False, 2),
+    (3, 88, 24, False, False, 1),
+    (5, 96, 40, True, True, 2),
+    (5, 240, 40, True, True, 1),
+    (5, 240, 40, True, True, 1),
+    (5, 120, 48, True, True, 1),
+    (5, 144, 48, True, True, 1),
+    (5, 288, 96, True, True, 2),
+    (5, 576, 96, True, True, 1),
+    (5, 576, 96, True, True, 1),
+]
+"""The blocks of MobileNetV3-Small: window, hidden and final channels, excitation, hard_swish, stride. Howard, 2019."""
+
+
+def _bottleneck(x: Value, name: str, window: int, hidden: int, size: int, excited: bool, swish: bool, stride: int):
+    before = x.shape[-1]
+    act = ops.hard_swish if swish else ops.relu
+    y = act(_small(x, f"{name}.expand", hidden)) if hidden != before else x
+    y = act(_small(y, f"{name}.depth", hidden, window=window, stride=stride, groups=hidden))
+    if excited:
+        squeezed = max(8, (hidden // 4 + 4) // 8 * 8)
+        gate = ops.relu(layers.conv(ops.mean(y, axis=(1, 2), keepdims=True), f"{name}.squeeze", squeezed, window=1))
+        y = y * ops.hard_sigmoid(layers.conv(gate, f"{name}.excite", hidden, window=1))
+    y = _small(y, f"{name}.project", size)
+    return x + y if stride == 1 and before == size else y
+
+
+def _small(x: Value, name: str, width: int, *, window: int = 1, stride: int = 1, groups: int = 1) -> Value:
+    y = layers.conv(x, name, width, window=window, stride=stride, groups=groups, bias=False)
+    return layers.batch_norm(y, f"{name}.norm", momentum=0.99, epsilon=1e-3)
+
+
 BY_HAND: dict[str, Callable[[Program, Value, int], Value]] = {
+    "mobilenet_v3_small": mobilenet_v3_small,
     "resnet18": resnet18,
     "vit_b_16": vit_b_16,
     "bert": bert,

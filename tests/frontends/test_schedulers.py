@@ -141,3 +141,14 @@ def test_a_scheduler_needs_its_optimizer():
     with pytest.raises(CompileError) as raised:
         from_torch(module, {"x": x}, scheduler=of_torch.StepLR(optimizer_of(module), 3))
     assert str(raised.value) == "from_torch: scheduler= changes the rate of optimizer=; give both"
+
+
+def test_a_scheduler_that_is_not_given_is_not_ignored():
+    module, x = Sums(), torch.ones(1, dtype=torch.float64)
+    optimizer = optimizer_of(module)
+    of_torch.LinearLR(optimizer, 0.01)
+    with pytest.raises(CompileError) as raised:
+        from_torch(module, {"x": x}, optimizer=optimizer)
+    assert str(raised.value) == (
+        "optimizer: a scheduler changes its rates; give scheduler= too, or a new optimizer for constant rates"
+    )

@@ -3,6 +3,7 @@
 from_torch      the function that users call
 import_module   an exported graph as a program: placeholders, outputs and updates of buffers
 export          torch.export in training mode, and what torch itself lacks or cannot export
+alpha_dropout   alpha dropout, which evaluation leaves out
 experts         mixtures of experts of transformers
 graph           the walk over the nodes
 no_gradient     regions of torch.no_grad

@@ -9,10 +9,12 @@ import inspect
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from typing import Any
 
 from compiler.errors import CompileError
+from compiler.frontends.torch.alpha_dropout import kept_in_evaluation
 from compiler.frontends.torch.experts import all_experts
 from compiler.frontends.torch.no_gradient import keep_regions
 from compiler.frontends.torch.operators import OPERATORS
@@ -40,7 +42,13 @@ def exported(torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mappin
     module.train()
     functions = set[type]()
     try:
-        with warnings.catch_warnings(), _without_logs(), all_experts(torch, module), noted_functions(torch, functions):
+        with (
+            warnings.catch_warnings(),
+            _without_logs(),
+            all_experts(torch, module),
+            kept_in_evaluation(torch),
+            noted_functions(torch, functions),
+        ):
             warnings.simplefilter("ignore")
             graph = torch.export.export(module, args, keywords, dynamic_shapes=shapes)
             graph = decomposed(torch, graph)
@@ -55,11 +63,12 @@ def exported(torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mappin
 
 @contextmanager
 def _without_logs() -> Iterator[None]:
-    """Keep PyTorch from logging tracebacks of errors that it raises as well."""
+    """Keep PyTorch from logging tracebacks, and from printing graphs, of errors that it raises as well."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        yield
+        with redirect_stderr(StringIO()):
+            yield
     finally:
         logging.disable(before)
 

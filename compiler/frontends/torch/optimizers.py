@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from compiler.build.program import Program
@@ -15,7 +16,7 @@ from compiler.train import optimizers
 from compiler.train.backward import reached_by_gradient
 from compiler.train.optimizers import Optimizer
 from compiler.train.schedules import Rate
-from registry import Value
+from registry import Value, ops
 
 
 def minimize_by(program: Program, loss: Value, optimizer: Any, names: Mapping[int, str], scheduler: Any = None) -> None:
@@ -33,6 +34,10 @@ def minimize_by(program: Program, loss: Value, optimizer: Any, names: Mapping[in
     """
     if scheduler is not None and getattr(scheduler, "optimizer", optimizer) is not optimizer:
         raise CompileError("scheduler: it changes the rates of another optimizer than optimizer=")
+    if scheduler is None and any("initial_lr" in group for group in optimizer.param_groups):
+        raise CompileError(
+            "optimizer: a scheduler changes its rates; give scheduler= too, or a new optimizer for constant rates"
+        )
     made = [
         (group, _optimizer(optimizer, group, float(group["lr"]) if scheduler is None else schedule_of(scheduler, i)))
         for i, group in enumerate(optimizer.param_groups)
@@ -58,18 +63,38 @@ def _optimizer(optimizer: Any, group: Mapping[str, Any], rate: Rate) -> Optimize
         raise CompileError(f"optimizer={name} {ELSEWHERE[name]}")
     if name not in OPTIMIZERS:
         raise CompileError(f"optimizer={name} is none of {', '.join(OPTIMIZERS)}; use program.minimize")
-    refused = [word for word in ("maximize", "dampening") if group.get(word)]
-    if refused:
-        raise CompileError(f"optimizer: {name} with {refused[0]}={group[refused[0]]} is not imported")
-    return OPTIMIZERS[name](group, rate=rate, decay=float(group.get("weight_decay", 0.0)))
+    made = OPTIMIZERS[name](group, rate=rate, decay=float(group.get("weight_decay", 0.0)))
+    return _maximizing(made) if group.get("maximize") else made
+
+
+def _maximizing(optimizer: Optimizer) -> Optimizer:
+    """Return an optimizer that follows the gradient upwards; decay still shrinks the parameters."""
+
+    def update(w: Value, dw: Value, *more: Any, **attributes: Any) -> Any:
+        return optimizer.update(w, -dw, *more, **attributes)
+
+    return replace(optimizer, update=update)
 
 
 def _sgd(group: Mapping[str, Any], **both: Any) -> Optimizer:
     if not group["momentum"]:
         return optimizers.sgd(both["rate"], decay=both["decay"])
-    return optimizers.momentum(
+    made = optimizers.momentum(
         both["rate"], momentum=group["momentum"], nesterov=group["nesterov"], decay=both["decay"]
     )
+    return _dampened(made, float(group["dampening"])) if group["dampening"] else made
+
+
+def _dampened(optimizer: Optimizer, dampening: float) -> Optimizer:
+    """Return descent with a velocity that takes 1 - dampening of each gradient but the first, which it takes whole."""
+
+    def update(
+        w: Value, dw: Value, velocity: Value, rate: Value, step: Value, *, decay: float, **attributes: Any
+    ) -> Any:
+        share = 1.0 - dampening * ops.cast(step > 0, dtype=w.dtype)
+        return ops.momentum(w, share * (dw + decay * w), velocity, rate, **attributes)
+
+    return replace(optimizer, update=update, needs_step=True)
 
 
 def _adam(function: Any, *flags: str) -> Callable[..., Optimizer]:

@@ -19,6 +19,7 @@ recurrent   LSTM, GRU and plain recurrent layers
 reduce      reductions, running sums, sorting
 resize      resampling of images
 shape       views, permutations, slices, pieces, padding
+write       writes into parts of tensors
 """
 
 from __future__ import annotations
@@ -42,12 +43,13 @@ from compiler.frontends.torch.operators import (
     reduce,
     resize,
     shape,
+    write,
 )
 from compiler.frontends.torch.operators.call import Mapping
 
 FAMILIES: Final = (
     activation, attention, control, conv, criteria, fill, index, linalg, norm, pointwise, pool, random, recurrent,
-    reduce, resize, shape,
+    reduce, resize, shape, write,
 )  # fmt: skip
 
 OPERATORS: Final[dict[str, Mapping]] = {

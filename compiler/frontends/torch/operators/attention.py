@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from compiler.frontends.arranged import Arranged, arranged, expanded, ordered, plain, viewed
+from compiler.frontends.arranged import Arranged, arranged, expanded, ordered, plain, unsqueezed, viewed
 from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import ONE, Extent, product
 from compiler.frontends.torch.constants import Constant
@@ -44,7 +44,7 @@ def _attention(
     assert more is not None
     four = [viewed(x, (rows, more.times(x.shape[-3] if x.rank > 3 else ONE), *x.shape[-2:])) for x in (q, k, v)]
     if isinstance(mask, Arranged):
-        mask = mask if mask.dtype == "bool" else cast_to(mask, call.dtype)
+        mask = _with_heads(mask if mask.dtype == "bool" else cast_to(mask, call.dtype), q, batch)
         if more != ONE:
             mask = _over_heads(mask, rows, more, heads)
     given = None if mask is None else ordered(mask, range(mask.rank), broadcast=False)
@@ -53,6 +53,17 @@ def _attention(
     if rate:
         y = ops.when_training(_dropped([one, two, three], given, rate, is_causal, scale), ops.stop_gradient(y))
     return viewed(arranged(y), call.shape)
+
+
+def _with_heads(mask: Arranged, q: Arranged, batch: Extent) -> Arranged:
+    """Return a mask with one axis of a batch; of queries without heads, with an axis of heads."""
+    if q.rank == 3 and mask.rank == 3:
+        return unsqueezed(mask, 1)
+    if mask.rank <= 4:
+        return mask
+    lead = q.shape[:-3]
+    mask = expanded(mask, (*lead, *mask.shape[-3:]))
+    return viewed(mask, (batch, *mask.shape[-3:]))
 
 
 def _over_heads(mask: Arranged, rows: Extent, more: Extent, heads: Extent) -> Arranged:

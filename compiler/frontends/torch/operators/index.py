@@ -30,7 +30,10 @@ from prograd_proto.dtypes import INTEGERS
 from registry import Value, ops
 
 
-def _embedding(call: Call, table: Arranged, indices: Arranged, padding: int = -1, *rest: Any) -> Arranged:
+def _embedding(
+    call: Call, table: Arranged, indices: Arranged, padding: int = -1, by_frequency: bool = False, *rest: Any
+) -> Arranged:
+    _require_no_frequencies(by_frequency)
     number = None if padding < 0 else padding
     return expanded(
         Arranged(
@@ -40,6 +43,11 @@ def _embedding(call: Call, table: Arranged, indices: Arranged, padding: int = -1
         ),
         call.shape,
     )
+
+
+def _require_no_frequencies(by_frequency: bool) -> None:
+    if by_frequency:
+        raise CompileError("scale_grad_by_freq=True divides gradients by counts of codes, which no operator does")
 
 
 def _positive(indices: Arranged, x: Arranged, axis: int) -> Arranged:
@@ -202,6 +210,10 @@ def _index_put(call: Call, x: Arranged, indices: Sequence[Any], values: Arranged
     return transposed(y, [order.index(axis) for axis in range(x.rank)])
 
 
+def _index_copy(call: Call, x: Arranged, dim: int, index: Arranged | Constant, source: Arranged) -> Arranged:
+    return _index_put(call, x, [None] * axis_of(dim, x.rank) + [index], source)
+
+
 def _whole(index: Arranged, shape: Sequence[Extent]) -> Value:
     return plain(expanded(index, shape))
 
@@ -226,17 +238,20 @@ def _updates(values: Arranged, used: Sequence[int], count: int) -> Value:
 
 def _embedding_bag(
     call: Call,
-    table: Arranged,
-    indices: Arranged,
+    table: Arranged | Constant,
+    indices: Arranged | Constant,
     offsets: Arranged | Constant,
     by_frequency: bool = False,
     mode: int = 0,
     sparse: bool = False,
-    weights: Arranged | None = None,
+    weights: Arranged | Constant | None = None,
     includes_last: bool = False,
     padding: int = -1,
 ) -> tuple[Arranged, None, None, None]:
     """Return sums, means or maxima of bags of equal lengths, as rows of two axes have them."""
+    _require_no_frequencies(by_frequency)
+    table, indices = (x.tensor(call.block) if isinstance(x, Constant) else x for x in (table, indices))
+    weights = weights.tensor(call.block) if isinstance(weights, Constant) else weights
     size = _bag_size(offsets, includes_last)
     bags = None if size is None else indices.shape[0].over(Extent(size))
     if bags is None or size is None:
@@ -275,6 +290,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.scatter.value": _scatter("set"),
     "aten.scatter_add.default": _scatter("add"),
     "aten.index_put.default": _index_put,
+    "aten.index_copy.default": _index_copy,
     "aten._embedding_bag.default": _embedding_bag,
     "aten._embedding_bag_forward_only.default": _embedding_bag,
     "aten.bucketize.Tensor": on_plain(lambda call, x, edges, **more: _bucketized(x, edges, **more)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from compiler.errors import CompileError
 from compiler.frontends.arranged import (
     Arranged,
     arranged,
@@ -165,6 +166,10 @@ def _instance_norm(
     epsilon: float,
     *rest: Any,
 ) -> Arranged:
+    if mean is not None:
+        raise CompileError(
+            "torch.export loses the running statistics of InstanceNorm; make it with track_running_stats=False"
+        )
     given = [None if w is None else ordered(w, (0,)) for w in (scale, bias)]
     return first(ops.instance_norm(last(x), *given, epsilon=epsilon))
 

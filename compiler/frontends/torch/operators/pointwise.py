@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, Final
 
-from compiler.frontends.arranged import Arranged, pointwise
+from compiler.frontends.arranged import Arranged, arranged, pointwise
 from compiler.frontends.elements import cast_to
 from compiler.frontends.torch.operators.call import (
     Call,
@@ -21,7 +23,7 @@ from compiler.frontends.torch.operators.call import (
     unary,
 )
 from prograd_proto.dtypes import FLOATS
-from registry import ops
+from registry import Value, ops
 
 
 def _scaled(x: Operand, alpha: float, dtype: str) -> Operand:
@@ -81,6 +83,8 @@ def _product(xs: list[Any]) -> Any:
 
 def _where(call: Call, condition: Arranged, a: Operand, b: Operand) -> Arranged:
     x, y = promoted((a, b), call.dtype)
+    if not isinstance(x, Arranged) and not isinstance(y, Arranged):
+        x = arranged(ops.full.on(call.block)(shape=(), value=x, dtype=call.dtype))
     return pointwise(ops.where, cast_to(condition, "bool"), x, y)
 
 
@@ -131,6 +135,21 @@ def _maximum(call: Call, a: Operand, b: Operand) -> Arranged:
     return pointwise(ops.maximum, *promoted((a, b), common_dtype(a, b)))
 
 
+def _of_numbers(is_first: Callable[[Value, Value], Value]) -> Mapping:
+    """Return the mapping of a choice between two tensors, in which a number wins over NaN."""
+
+    def chosen(a: Value, b: Value) -> Value:
+        return ops.where(ops.logical_or(is_first(a, b), ops.isnan(b)), a, b)
+
+    return lambda call, a, b: pointwise(chosen, *promoted((a, b), call.dtype))
+
+
+def _logit(call: Call, x: Arranged, epsilon: float | None = None) -> Arranged:
+    x = cast_to(x, call.dtype)
+    x = x if epsilon is None else pointwise(lambda v: ops.clip(v, epsilon, 1.0 - epsilon), x)
+    return pointwise(lambda v: ops.log(v / (1.0 - v)), x)
+
+
 def _both(name: str, mapping: Mapping, forms: str = "Tensor Scalar") -> dict[str, Mapping]:
     return {f"aten.{name}.{form}": mapping for form in forms.split()}
 
@@ -155,6 +174,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.minimum.default": binary(ops.minimum),
     "aten.max.other": binary(ops.maximum),
     "aten.min.other": binary(ops.minimum),
+    "aten.fmax.default": _of_numbers(ops.greater_equal),
+    "aten.fmin.default": _of_numbers(ops.less_equal),
     "aten.atan2.default": binary(ops.atan2),
     "aten.logical_and.default": logical(ops.logical_and),
     "aten.logical_or.default": logical(ops.logical_or),
@@ -218,6 +239,10 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.trunc.default": _rounded(ops.trunc),
     "aten.isnan.default": unary(ops.isnan),
     "aten.isinf.default": unary(ops.isinf),
+    "aten.isfinite.default": unary(ops.isfinite),
+    "aten.isposinf.default": unary(lambda v: ops.equal(v, math.inf)),
+    "aten.isneginf.default": unary(lambda v: ops.equal(v, -math.inf)),
+    "aten.logit.default": _logit,
     "aten.clone.default": _copy,
     "aten.alias.default": _copy,
     "aten.contiguous.default": _copy,

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from compiler.frontends.arranged import Arranged, arranged, pointwise, viewed
+from compiler.frontends.arranged import Arranged, arranged, pointwise, viewed, with_broadcast
 from compiler.frontends.extents import factored
 from compiler.frontends.torch.operators.call import Call, Mapping
 from registry import Value, ops
 
 
 def _dropout(call: Call, x: Arranged, rate: float, train: bool = True) -> Arranged:
-    return pointwise(lambda v: ops.dropout(v, ratio=rate), x) if train and rate else x
+    """Return x with elements left out, each by a draw of its own, also where x is broadcast."""
+    if not train or not rate:
+        return x
+    return pointwise(lambda v: ops.dropout(v, ratio=rate), with_broadcast(x, range(x.rank)))
 
 
 def _native_dropout(call: Call, x: Arranged, rate: float, train: bool = True) -> tuple[Arranged, None]:

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, ordered, permuted, plain
 from compiler.frontends.torch.operators.call import Call, Mapping
 from registry import Value, ops
 
 
-def _weights(given: Sequence[Arranged], has_biases: bool, layers: int) -> list[Value]:
+def _weights(given: Sequence[Arranged], has_biases: bool, gates: int) -> list[Value]:
     """Return input weights, state weights and biases, [c, gates * h] and [gates * h], of each layer and direction."""
+    if given[1].shape[1].number * gates != given[1].shape[0].number:
+        raise CompileError("proj_size projects the states of an LSTM, which no operator does; leave it out")
     made: list[Value] = []
     step = 4 if has_biases else 2
     for start in range(0, len(given), step):
@@ -28,7 +31,7 @@ def _weights(given: Sequence[Arranged], has_biases: bool, layers: int) -> list[V
     return made
 
 
-def _recurrent(function: Any, states: int) -> Mapping:
+def _recurrent(function: Any, states: int, gates: int) -> Mapping:
     def mapped(
         call: Call,
         x: Arranged,
@@ -46,7 +49,7 @@ def _recurrent(function: Any, states: int) -> Mapping:
         sequence = ordered(x, (0, 1, 2) if batch_first else (1, 0, 2))
         made = function(
             sequence,
-            *_weights(weights, has_biases, layers),
+            *_weights(weights, has_biases, gates),
             **{name: plain(state) for name, state in zip(names, given, strict=True)},
             bidirectional=bidirectional,
             dropout=rate if train else 0.0,
@@ -58,7 +61,7 @@ def _recurrent(function: Any, states: int) -> Mapping:
 
 
 OPERATORS: Final[dict[str, Mapping]] = {
-    "aten.lstm.input": _recurrent(ops.lstm, 2),
-    "aten.gru.input": _recurrent(ops.gru, 1),
-    "aten.rnn_tanh.input": _recurrent(ops.rnn, 1),
+    "aten.lstm.input": _recurrent(ops.lstm, 2, 4),
+    "aten.gru.input": _recurrent(ops.gru, 1, 3),
+    "aten.rnn_tanh.input": _recurrent(ops.rnn, 1, 1),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from compiler.errors import CompileError
-from compiler.frontends.arranged import Arranged, like, single, squeezed, viewed
+from compiler.frontends.arranged import Arranged, like, pointwise, single, squeezed, viewed
 from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import product
 from compiler.frontends.pieces import sliced
@@ -37,10 +37,14 @@ def _truth(function: Any) -> Mapping:
     return mapped
 
 
-def _extreme(values: Any, positions: Any) -> Mapping:
+def _extreme(positions: Any) -> Mapping:
     def mapped(call: Call, x: Arranged, dim: int, keepdim: bool = False) -> tuple[Arranged, Arranged]:
-        best = reduced(lambda v, axes: values(v, axis=axes, keepdims=True), x, dim, keepdim)
-        return best, _position(positions)(call, x, dim, keepdim)
+        """Return the first extreme and its position; the gradient is that of the element at the position."""
+        x, _ = single(x, [axis_of(dim, x.rank)])
+        at = reduced(lambda v, axes: ops.unsqueeze(positions(v, axis=axes[0]), axis=axes), x, dim, True)
+        best = reduced(lambda v, axes: ops.take_along_axis(v, at.value, axis=axes[0]), x, dim, True)
+        axis = [axis_of(dim, x.rank)]
+        return (best, at) if keepdim else (squeezed(best, axis), squeezed(at, axis))
 
     return mapped
 
@@ -69,6 +73,15 @@ def _variance(function: Any) -> Mapping:
 def _variance_and_mean(call: Call, x: Arranged, dims: Any = None, **more: Any) -> tuple[Arranged, Arranged]:
     mean = _of(ops.mean)(call, x, dims, more.get("keepdim", False))
     return _variance(ops.variance)(call, x, dims, **more), mean
+
+
+def _deviation_and_mean(call: Call, x: Arranged, dims: Any = None, **more: Any) -> tuple[Arranged, Arranged]:
+    mean = _of(ops.mean)(call, x, dims, more.get("keepdim", False))
+    return _variance(ops.standard_deviation)(call, x, dims, **more), mean
+
+
+def _nansum(call: Call, x: Arranged, dims: Any = None, keepdim: bool = False, **more: Any) -> Arranged:
+    return _sum(call, pointwise(lambda v: ops.where(ops.isnan(v), 0.0, v), x), dims, keepdim)
 
 
 def _scan(function: Any) -> Mapping:
@@ -120,8 +133,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.amin.default": _of(ops.min),
     "aten.max.default": _of(ops.max),
     "aten.min.default": _of(ops.min),
-    "aten.max.dim": _extreme(ops.max, ops.argmax),
-    "aten.min.dim": _extreme(ops.min, ops.argmin),
+    "aten.max.dim": _extreme(ops.argmax),
+    "aten.min.dim": _extreme(ops.argmin),
     "aten.argmax.default": _position(ops.argmax),
     "aten.argmin.default": _position(ops.argmin),
     "aten.prod.default": _of(ops.prod),
@@ -135,6 +148,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.var.correction": _variance(ops.variance),
     "aten.std.correction": _variance(ops.standard_deviation),
     "aten.var_mean.correction": _variance_and_mean,
+    "aten.std_mean.correction": _deviation_and_mean,
+    "aten.nansum.default": _nansum,
     "aten.cumsum.default": _scan(ops.cumsum),
     "aten.cumprod.default": _scan(ops.cumprod),
     "aten.sort.default": _sorted,

@@ -92,7 +92,8 @@ def _unbind(call: Call, x: Arranged, dim: int = 0) -> tuple[Arranged, ...]:
     return tuple(squeezed(piece, [axis]) for piece in split(x, [1] * x.shape[axis].number, axis))
 
 
-def _cat(call: Call, xs: Sequence[Arranged], dim: int = 0) -> Arranged:
+def cat(call: Call, xs: Sequence[Arranged], dim: int = 0) -> Arranged:
+    """Return tensors one after the other along an axis of the model."""
     xs = [x for x in xs if x.rank == len(call.shape) or x.shape != (Extent(0),)]
     axis = axis_of(dim, len(call.shape))
     xs = [x for x in promoted(xs, call.dtype) if isinstance(x, Arranged)]
@@ -120,7 +121,7 @@ def _order(x: Arranged) -> list[int]:
 
 def _stack(call: Call, xs: Sequence[Arranged], dim: int = 0) -> Arranged:
     axis = axis_of(dim, len(call.shape))
-    return _cat(call, [unsqueezed(x, axis) for x in xs], axis)
+    return cat(call, [unsqueezed(x, axis) for x in xs], axis)
 
 
 def _widths(x: Arranged, numbers: Sequence[int]) -> list[tuple[int, int]]:
@@ -192,33 +193,6 @@ def _triangle(name: str) -> Mapping:
     return on_plain(lambda call, x, offset=0: getattr(ops, name)(x, offset=offset))
 
 
-def _slice_scatter(
-    call: Call, x: Arranged, y: Arranged, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Arranged:
-    axis = axis_of(dim, x.rank)
-    if y.shape == x.shape:
-        return y
-    first, last, step = slice(start, end, step).indices(x.shape[axis].number)
-    if step != 1:
-        raise CompileError(f"slice_scatter with a step of {step} is not imported")
-    parts = [sliced(x, axis, 0, first)] if first else []
-    parts.append(y)
-    parts += [sliced(x, axis, last, x.shape[axis].number)] if last < x.shape[axis].number else []
-    return _cat(call, parts, axis)
-
-
-def _select_scatter(call: Call, x: Arranged, y: Arranged, dim: int, index: int) -> Arranged:
-    axis = axis_of(dim, x.rank)
-    at = index % x.shape[axis].number
-    return _slice_scatter(call, x, unsqueezed(y, axis), axis, at, at + 1)
-
-
-def _copy_into(call: Call, x: Arranged, y: Arranged, *rest: Any) -> Arranged:
-    [made] = promoted((y,), x.dtype)
-    assert isinstance(made, Arranged)
-    return expanded(made, x.shape)
-
-
 def _pixel_shuffle(call: Call, x: Arranged, factor: int) -> Arranged:
     n, c, h, w = x.shape
     f = Extent(factor)
@@ -260,7 +234,7 @@ def _unfold(call: Call, x: Arranged, dim: int, size: int, step: int) -> Arranged
     axis = axis_of(dim, x.rank)
     count = call.shape[axis].number
     taps = [unsqueezed(sliced(x, axis, i, i + step * (count - 1) + 1, step), x.rank) for i in range(size)]
-    return _cat(call, taps, x.rank)
+    return cat(call, taps, x.rank)
 
 
 def _meshgrid(call: Call, xs: Sequence[Arranged], indexing: str = "ij") -> tuple[Arranged, ...]:
@@ -273,6 +247,12 @@ def _meshgrid(call: Call, xs: Sequence[Arranged], indexing: str = "ij") -> tuple
             x = unsqueezed(x, x.rank)
         made.append(expanded(x, result.shape))
     return tuple(made)
+
+
+def _diag(call: Call, x: Arranged, offset: int = 0) -> Arranged:
+    if x.rank != 2:
+        raise CompileError("diag of a vector is not imported; use torch.eye(n) * x")
+    return _diagonal(call, x, offset)
 
 
 OPERATORS: Final[dict[str, Mapping]] = {
@@ -313,8 +293,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.tensor_split.sections": _split,
     "aten.unsafe_chunk.default": _split,
     "aten.unbind.int": _unbind,
-    "aten.cat.default": _cat,
-    "aten.concat.default": _cat,
+    "aten.cat.default": cat,
+    "aten.concat.default": cat,
     "aten.stack.default": _stack,
     "aten.constant_pad_nd.default": _pad,
     "aten.pad.default": _pad,
@@ -329,13 +309,14 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.repeat_interleave.self_int": _repeat_interleave,
     "aten.tril.default": _triangle("tril"),
     "aten.triu.default": _triangle("triu"),
-    "aten.slice_scatter.default": _slice_scatter,
-    "aten.select_scatter.default": _select_scatter,
-    "aten.copy.default": _copy_into,
     "aten.pixel_shuffle.default": _pixel_shuffle,
     "aten.pixel_unshuffle.default": _pixel_unshuffle,
     "aten.channel_shuffle.default": _channel_shuffle,
     "aten.diagonal.default": _diagonal,
+    "aten.diag.default": _diag,
+    "aten.broadcast_tensors.default": lambda call, xs: tuple(
+        expanded(x, result.shape) for x, result in zip(xs, call.results, strict=True)
+    ),
     "aten.unfold.default": _unfold,
     "aten.meshgrid.indexing": _meshgrid,
     "aten.meshgrid.default": _meshgrid,

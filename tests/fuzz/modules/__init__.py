@@ -1,0 +1,7 @@
+"""Random modules of PyTorch, imported, and judged by PyTorch itself: outputs, gradients, statistics, and three steps.
+
+draw     random modules, as lines of code that users write
+pieces   the lines by rank of the tensor that they take
+judge    the comparison of an import with its module, by both engines
+__main__ a campaign: `PYTHONPATH=tests python -m fuzz.modules --count 100 --start 0`
+"""
