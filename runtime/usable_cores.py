@@ -44,7 +44,7 @@ def default_threads() -> DefaultThreads:
 
 def usable_cores(root: Path = ROOT) -> int:
     """Return the number of cores that this process may use; `root` is the folder that has `sys` and `proc`."""
-    allowed = _affinity()
+    allowed = allowed_cpus()
     quota = cpu_quota(root)
     cores = physical_cores(allowed, root)
     return max(min(len(allowed), cores, cores if quota is None else int(quota)), 1)
@@ -71,7 +71,8 @@ def cpu_quota(root: Path = ROOT) -> float | None:
     return min(quotas, default=None)
 
 
-def _affinity() -> set[int]:
+def allowed_cpus() -> set[int]:
+    """Return the logical CPUs that this process may use."""
     found = getattr(os, "sched_getaffinity", None)  # exists on Linux
     return set(range(os.cpu_count() or 1)) if found is None else found(0)
 
@@ -117,6 +118,11 @@ def _quota(folder: Path, version: int) -> float | None:
     if len(words) != 2 or not all(word.isdecimal() and int(word) for word in words):
         return None  # "max", or -1 of version 1
     return int(words[0]) / int(words[1])
+
+
+def cpus_in(path: Path) -> set[int]:
+    """Return the logical CPUs that a file lists, as `0-3,8`; none if it cannot be read."""
+    return _cpus(_text(path))
 
 
 def _cpus(text: str) -> set[int]:

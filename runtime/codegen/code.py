@@ -278,6 +278,12 @@ class NativeCode:
         """Return the names of the tensors at a base."""
         return [self.tensor_names[row] for row in np.flatnonzero(self.tensors[:, 1] == base).tolist()]
 
+    def arena_tensors(self) -> list[tuple[int, int]]:
+        """Return the offset and the size of each tensor in the arena."""
+        sizes = np.array([type.nbytes for type in self.types], np.int64)
+        rows = self.tensors[self.tensors[:, 1] == ARENA]
+        return [(offset, size) for offset, size in zip(rows[:, 2].tolist(), sizes[rows[:, 0]].tolist(), strict=True)]
+
     def words_at(self, base: int) -> Array:
         """Return the positions of the words that lead to a base."""
         return np.flatnonzero(self.words[:, 0] == base)

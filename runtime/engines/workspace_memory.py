@@ -5,6 +5,7 @@ Programs that move values out of memory and back also get a file beside the aren
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -39,15 +40,17 @@ class WorkspaceMemory:
         """The bytes of the file; of all files if a later executor needed a larger one."""
         return sum(map(len, self._files))
 
-    def arena(self, nbytes: int) -> Array:
+    def arena(self, nbytes: int, tensors: Sequence[tuple[int, int]] = ()) -> Array:
         """Return at least `nbytes` aligned bytes, the same ones each time: the first executor is usually the largest.
+
+        `tensors` are the offsets and sizes of its tensors.
 
         Raises ResourceLimit if they do not fit into the limit.
         """
         if not self._arenas or len(self._arenas[-1]) < nbytes:
             self._memory.take(nbytes, "the arena")
             self.arena_bytes += nbytes
-            self._arenas.append(aligned_bytes(nbytes))
+            self._arenas.append(aligned_bytes(nbytes, tensors))
         return self._arenas[-1]
 
     def copies(self, nbytes: int) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,16 +15,19 @@ LARGE_BYTES: Final = 4 << 20
 """Size in bytes from which NumPy asks the system for large pages."""
 
 
-def aligned_bytes(nbytes: int) -> Array:
+def aligned_bytes(nbytes: int, tensors: Sequence[tuple[int, int]] = ()) -> Array:
     """Return a zeroed uint8 array of `nbytes` bytes whose first byte lies at a multiple of 64.
 
-    Zeros make the bytes of a first step independent of what the memory held before.
+    Zeros make the bytes of a first step independent of what the memory held before. `tensors` are the offsets and sizes
+    of what will lie there, see `memory_nodes`.
     """
     raw = np.zeros(nbytes + ALIGNMENT, np.uint8)
     if nbytes >= LARGE_BYTES:
         from runtime.memory.first_touch import touch  # only small programs skip it: the import costs start-up time
+        from runtime.memory.memory_nodes import place
 
-        touch(raw)
+        if not place(raw, tensors or [(0, nbytes)]):
+            touch(raw)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + nbytes]
 

@@ -200,7 +200,7 @@ class NativeWorkspace:
         options, memory = self._options, self._memory
         step = self._code(bound, fetch)
         code = step.compiled()  # before there is an arena, because the compiler needs memory, too
-        arena, file = _arena_and_file(memory, step)
+        arena, file = _arena_and_file(memory, step, code[0].arena_tensors())
         nbytes = step.footprint.packed
         shared = self._prepacked(bound, fetch, states, nbytes) if nbytes else None
         packed = None if shared is None else shared.memory
@@ -234,8 +234,10 @@ class NativeWorkspace:
         self._helpers.close()
 
 
-def _arena_and_file(memory: WorkspaceMemory, step: StepCode) -> tuple[Array, Array | None]:
+def _arena_and_file(
+    memory: WorkspaceMemory, step: StepCode, tensors: Sequence[tuple[int, int]] = ()
+) -> tuple[Array, Array | None]:
     """Return the memory of a step's temporaries, and that of its file if it has one."""
     own = step.footprint
     file = memory.file(own.file) if own.file else None
-    return memory.arena(own.arena), file
+    return memory.arena(own.arena, tensors), file

@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import os
 from _thread import allocate_lock, start_new_thread
+from collections.abc import Sequence
 from threading import Event
 from typing import Final
 from weakref import WeakSet
 
 from runtime.engines.native.driver import Driver
+from runtime.memory.memory_nodes import Node, nodes_from_here, stay_on_node
 
 
 class Helpers:
     """A number of threads, which start when they are first needed."""
 
     def __init__(self, count: int) -> None:
-        self._helpers = [_Helper(number + 1) for number in range(count)]
+        self._helpers = [_Helper(number + 1, count + 1) for number in range(count)]
         self._driver: Driver | None = None
         self._stays = False
         _ALL.add(self)
@@ -104,8 +106,9 @@ class _Helper:
         called: True while a driver is at work.
     """
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    def __init__(self, number: int, threads: int) -> None:
+        self._number, self._threads = number, threads
+        self._nodes: Sequence[Node] = ()
         self.reset()
 
     def reset(self) -> None:
@@ -121,6 +124,7 @@ class _Helper:
         self._driver, self.called = driver, True
         if not self._runs:
             self._is_closed = False
+            self._nodes = nodes_from_here()
             start_new_thread(self._run, ())
         if self._sleeps:
             self._waken()
@@ -146,6 +150,7 @@ class _Helper:
             self._ended.clear()
             self._runs = True
         if not self._is_closed:
+            stay_on_node(self._number, self._threads, self._nodes)
             self._work()
         self._runs = False
         self._ended.set()

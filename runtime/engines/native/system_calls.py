@@ -12,6 +12,7 @@ import numpy as np
 
 from runtime.codegen.board import MASK_BYTES
 from runtime.dtypes import Array
+from runtime.memory.memory_nodes import memory_nodes
 from runtime.usable_cores import siblings
 
 MASK_WORDS: Final = MASK_BYTES // 8
@@ -41,7 +42,7 @@ def get_cpu() -> int:
 
 
 def other_cores() -> Array | None:
-    """Return, for each CPU, a mask of those that this process may use and that are not on the same core.
+    """Return, for each CPU, a mask of those that this process may use on other cores, of its memory node if possible.
 
     The words of the table are the number of masks, words without meaning up to the size of a mask, and the masks. There
     is no table if the process has one core only.
@@ -59,7 +60,9 @@ def _other_cores(allowed: frozenset[int]) -> Array | None:
     masks = np.zeros((count + 1, MASK_WORDS), np.uint64)
     masks[0, 0] = count
     for cpu in allowed:
-        others = allowed - siblings(cpu)
+        core = siblings(cpu)
+        near = next((node for node in memory_nodes() if cpu in node), allowed) & allowed
+        others = near - core or allowed - core
         if not others:
             return None
         for other in others:

@@ -243,6 +243,10 @@ def test_masks_of_other_cores(monkeypatch: pytest.MonkeyPatch):
     assert found[70] == {0, 1, 2, 65}
     assert not any(found[cpu] for cpu in range(71) if cpu not in {0, 1, 2, 65, 70})
     assert system_calls._other_cores.__wrapped__(frozenset({6, 7})) is None
+    monkeypatch.setattr(system_calls, "memory_nodes", lambda: [frozenset({0, 1, 2, 3}), frozenset({8, 9})])
+    masks = system_calls._other_cores.__wrapped__(frozenset({0, 1, 2, 3, 8, 9}))
+    assert masks is not None
+    assert [int(masks[cpu + 1, 0]) for cpu in (0, 2, 8)] == [0b1100, 0b0011, 0b1111]
     assert system_calls._other_cores.__wrapped__(frozenset({0, 5000})) is None
 
 
