@@ -79,11 +79,11 @@ def table(problems: Sequence[Problem]) -> list[tuple[str, str, int, str, str]]:
 
 def told(problems: Sequence[Problem], verb: str = "imported", at: str = "first in") -> str:
     """Return one sentence for each operator that cannot be imported, or `verb`; `at` stands before the place."""
-    rows = table(problems)
+    rows, cures = table(problems), {(each.operator, each.reason): each.remedy for each in problems}
     count = f"{len(rows)} operator{'s' if len(rows) != 1 else ''}"
     lines = [
         f"{operator}, used {uses} time{'s' if uses != 1 else ''}, {at} {module or 'the module'}"
-        f"{f' at {line}' if line else ''}: {reason}"
+        f"{f' at {line}' if line else ''}: {reason}{f' ({cures[operator, reason]})' if cures[operator, reason] else ''}"
         for operator, reason, uses, module, line in rows
     ]
     return f"{count} cannot be {verb}: " + "; ".join(lines)

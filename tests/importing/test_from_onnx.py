@@ -183,9 +183,31 @@ def test_all_that_is_in_the_way_is_told_at_once():
     ]
     with pytest.raises(prograd.CompileError) as told:
         prograd.from_onnx(model(nodes, {"x": (32, 64)}, ["a", "b"], {}))
+    cure = "(draw numbers in the program, by ops.uniform or ops.normal, or feed them)"
     assert str(told.value) == (
-        "from_onnx: 2 operators cannot be imported: Multinomial, used 1 time, first in draw: has no counterpart; "
-        "RandomNormalLike, used 1 time, first in noise: has no counterpart"
+        f"from_onnx: 2 operators cannot be imported: Multinomial, used 1 time, first in draw: has no counterpart {cure}"
+        f"; RandomNormalLike, used 1 time, first in noise: has no counterpart {cure}"
+    )
+
+
+def test_sizes_without_a_name_are_bound_by_the_names_of_their_symbols():
+    made = model([helper.make_node("Relu", ["x"], ["y"])], {"x": (32, 64)}, ["y"], {})
+    for dim in made.graph.input[0].type.tensor_type.shape.dim:
+        dim.dim_param = "?"
+    program = prograd.from_onnx(made, dims={"x_1": 64})
+    assert (program["y"].shape, list(program.symbols)) == (("x_0", 64), ["x_0"])
+    with pytest.raises(prograd.CompileError) as told:
+        prograd.from_onnx(made, dims={"rows": 3})
+    assert str(told.value) == "the model has no dimension 'rows'; its dimensions are x_0, x_1"
+
+
+def test_an_opset_of_a_domain_that_no_domain_has_is_refused():
+    made = model([helper.make_node("Relu", ["x"], ["y"])], {"x": (32, 64)}, ["y"], {})
+    made.opset_import.append(helper.make_opsetid("local", 2**63 - 1))
+    with pytest.raises(prograd.CompileError) as told:
+        prograd.from_onnx(made)
+    assert str(told.value) == (
+        "the model: the file has version 9223372036854775807 of the domain 'local', which no domain has"
     )
 
 

@@ -91,6 +91,7 @@ def test_the_table_of_names_says_what_is_trained_and_why(
             ["-o", "a.pb", "--loss", "squared_error", "--optimizer", "adam:1", "--train", "tail.*"],
             "--train tail.*: no parameter has such a name; they are body.w, head.w",
         ),
+        (["-o", "a.pb", "--lora", "tail.*:r=2"], "compiler: --lora tail.*:r=2: no parameter matches 'tail.*'"),
         (["-o", "a.pb", "--input", "x"], "--input x: write NAME=[SHAPE], as in image=[batch,3,224,224]"),
         (["-o", "a.pb", "--constant", "x=a"], "--constant x=a: write NAME=VALUES, as in shape=1,64"),
     ],

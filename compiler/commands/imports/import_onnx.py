@@ -20,6 +20,9 @@ from registry import Value, ops
 from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 
+MAX_NAMES = 8
+"""Largest number of names that an error lists."""
+
 LOSSES = {
     "softmax_cross_entropy": (ops.softmax_cross_entropy, "int64"),
     "binary_cross_entropy_with_logits": (ops.binary_cross_entropy_with_logits, "float32"),
@@ -103,11 +106,17 @@ def _freeze_others(program: Program, patterns: list[str]) -> None:
         return
     for pattern in patterns:
         if not fnmatch.filter(parameters, pattern):
-            raise UsageError(f"--train {pattern}: no parameter has such a name; they are {', '.join(parameters)}")
+            raise UsageError(f"--train {pattern}: no parameter has such a name; {_known(parameters)}")
     chosen = {name for pattern in patterns for name in fnmatch.filter(parameters, pattern)}
     others = [name for name in parameters if name not in chosen]
     if others:
         program.freeze(*others)
+
+
+def _known(parameters: list[str]) -> str:
+    """Return a few names of parameters, and how to see them all."""
+    shown = ", ".join(parameters[:MAX_NAMES])
+    return f"they are {shown}" if len(parameters) <= MAX_NAMES else f"they are {shown} ...; --names lists all"
 
 
 def _loss(program: Program, name: str) -> Value:

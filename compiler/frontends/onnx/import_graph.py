@@ -39,6 +39,17 @@ class Tensor(NamedTuple):
     reason: str
 
 
+def _is_sized(dim: Any) -> bool:
+    """Return True for a dimension whose size the file has."""
+    return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
+
+
+def _dimension(name: str, axis: int, dim: Any) -> str:
+    """Return the name of a dimension without a size; one that the file does not name is of the input and the axis."""
+    is_named = re.search(r"[^\W_]", dim.dim_param)  # exporters write ? for sizes that have no name
+    return dim.dim_param if is_named else plain_dimension(f"{name}_{axis}")
+
+
 class Import:
     """One import.
 
@@ -128,9 +139,13 @@ class Import:
                 raise CompileError(f"from_onnx: max_rows={{{name!r}: {count!r}}} is no number of rows; give at least 1")
 
     def _declared(self) -> list[str]:
+        """Return the names of the dimensions without a size: those of the file, or made of the input and the axis."""
         return list(
             dict.fromkeys(
-                dim.dim_param for each in self.fed for dim in each.type.tensor_type.shape.dim if dim.dim_param
+                _dimension(each.name, axis, dim)
+                for each in self.fed
+                for axis, dim in enumerate(each.type.tensor_type.shape.dim)
+                if not _is_sized(dim)
             )
         )
 
@@ -153,12 +168,10 @@ class Import:
 
     def _extent(self, name: str, axis: int, dim: Any) -> int | str:
         """Return an extent of an input as the file has it, or as a dimension was bound."""
-        if dim.HasField("dim_value") and dim.dim_value >= 0:
+        if _is_sized(dim):
             return dim.dim_value
-        if dim.dim_param in self.dims:
-            return self.dims[dim.dim_param]
-        is_named = re.search(r"[^\W_]", dim.dim_param)  # exporters write ? for sizes that have no name
-        return plain_dimension(dim.dim_param if is_named else f"{name}_{axis}")
+        own = _dimension(name, axis, dim)
+        return self.dims[own] if own in self.dims else plain_dimension(own)
 
     def _input(self, each: Any) -> None:
         dtype = self.walk.dtype_of(each.type) or "float32"

@@ -19,7 +19,10 @@ NO_COUNTERPART: Final = (
 REASONS: Final = (
     (r"elements of (float|int|uint)\w+, which prograd has not", "export the model with float32 or int64"),
     (r"quantised to \w+", "quantise to 8 or 16 bits, or export floats"),
-    (r"is the symbol '.*'; here it must be a number", "give sizes by --input 'NAME=[SHAPE]', or --dim NAME=SIZE"),
+    (
+        r"is the symbol '.*'; here it must be a number|; bind ",
+        "give sizes by --input 'NAME=[SHAPE]', or --dim NAME=SIZE",
+    ),
     (r"strings", "compute with strings before the model, and feed numbers"),
     (r"sequence|optional", "export tensors in place of sequences and optionals"),
     (r"do not fit the operator", "check the file by onnx.checker.check_model(model, full_check=True)"),
@@ -27,7 +30,7 @@ REASONS: Final = (
 )
 """Patterns of other reasons, and what to do."""
 
-TOLD: Final = r"--constant|--max-rows|--dim|bind|export|give |convert"
+TOLD: Final = r"--constant|--max-rows|--dim|export|give |convert"
 """Words of reasons that say themselves what to do."""
 
 
