@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -56,8 +57,8 @@ def require_alike(group: Group, facts: Mapping[str, object]) -> None:
 
 
 def _short(value: object) -> str:
-    text = str(value)
-    return f"{text[:12]}…" if len(text) == 64 and " " not in text else text
+    """Return a value as text, with 12 digits of each hash."""
+    return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1…", str(value))
 
 
 def _remedy(name: str) -> str:

@@ -124,7 +124,7 @@ def drawn(seed: int) -> Training:
         ("program.freeze('*out.b')", 0.15),
     )
     end += [line for line, chance in more if rng.random() < chance]
-    batch = shards * each
+    batch = int(shards * each)
     smaller = int(rng.integers(1, batch)) if rng.random() < 0.5 else batch
     mixed = pick("bfloat16", "float16") if dtype == "float32" and rng.random() < 0.15 else None
     sizes = [batch, smaller] if smaller < batch else [batch]
@@ -156,6 +156,7 @@ def fed(training: Training, step: int, program: Any) -> dict[str, np.ndarray]:
             given["label"] = rng.integers(-1 if "ignored" in str(training) else 0, 5, count)
         elif parameter.feed == "mask":
             given["mask"] = (rng.random(count) < 0.6).astype(dtype)
+            given["mask"][0] = 1  # a mean over no row is 0 in shards, and NaN without them
         else:
             x = rng.standard_normal(extents).astype(dtype)
             if training.odd:
