@@ -160,6 +160,11 @@ IMAGES: dict[str, Function] = {
         F.interpolate(x, size=(3, 9), mode="bilinear", antialias=True)
         + F.interpolate(x, scale_factor=(0.5, 1.6), mode="bicubic", antialias=True)
     ),
+    "samples": lambda x: (
+        F.grid_sample(x, (grid := torch.tanh(x[:, :2].permute(0, 2, 3, 1))), align_corners=False)
+        + F.grid_sample(x, 1.4 * grid, mode="bicubic", padding_mode="reflection", align_corners=True)
+    ),
+    "numbers of rows": lambda x: x / x.shape[0] + x.shape[0] * x,
     "groups": lambda x: F.group_norm(x, 2) + F.instance_norm(x) + F.layer_norm(x, (6, 6)),
     "windows": lambda x: F.unfold(x, 3, padding=1, stride=2),
     "channels": lambda x: x * x.mean((2, 3), keepdim=True) + x.permute(0, 2, 3, 1).softmax(-1).permute(0, 3, 1, 2),

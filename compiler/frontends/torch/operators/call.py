@@ -13,7 +13,7 @@ from compiler.frontends.arranged import Arranged, arranged, plain, pointwise
 from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import Extent
 from prograd_proto.dtypes import FLOATS, DTypeName
-from registry import Block, Value
+from registry import Block, Value, ops
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,16 @@ def logical(function: Callable[..., Value]) -> Mapping:
 
 
 def promoted(operands: Sequence[Operand], dtype: str) -> list[Operand]:
-    """Return the operands in a dtype; numbers adopt it by themselves."""
-    return [cast_to(x, dtype) if isinstance(x, Arranged) else _number(x, dtype) for x in operands]
+    """Return the operands in a dtype; numbers adopt it by themselves, and extents of symbols become tensors."""
+    blocks = [x.value.block for x in operands if isinstance(x, Arranged)]
+    known = [_counted(blocks[0], x, dtype) if isinstance(x, Extent) and blocks else x for x in operands]
+    return [cast_to(x, dtype) if isinstance(x, Arranged) else _number(x, dtype) for x in known]
+
+
+def _counted(block: Block, extent: Extent, dtype: str) -> Arranged:
+    """Return an extent as a tensor of rank 0."""
+    count = ops.size.on(block)(shape=(extent.number, *extent.symbols), dtype=dtype)  # pyright: ignore[reportArgumentType]: a dtype
+    return arranged(count)
 
 
 def _number(x: float, dtype: str) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from compiler.errors import CompileError
-from compiler.frontends.arranged import Arranged
+from compiler.frontends.arranged import Arranged, plain
 from compiler.frontends.channels import first, last
 from compiler.frontends.torch.operators.call import Call, Mapping
 from registry import ops
@@ -37,10 +37,24 @@ def _resized(mode: str, coordinates: str, nearest_mode: str = "floor", *, antial
     return mapped
 
 
+def _sampled(call: Call, x: Arranged, grid: Arranged, mode: int, padding: int, align_corners: bool) -> Arranged:
+    y = ops.grid_sample(
+        last(x),
+        plain(grid),
+        mode=("linear", "nearest", "cubic")[mode],
+        padding_mode=("zeros", "border", "reflection")[padding],
+        align_corners=align_corners,
+    )
+    return first(y)
+
+
 _NEAREST = _resized("nearest", "asymmetric")
 _EXACT = _resized("nearest", "half_pixel", "round_prefer_ceil")
 
 OPERATORS: Final[dict[str, Mapping]] = {
+    "aten.grid_sampler_2d.default": _sampled,
+    "aten.grid_sampler_3d.default": _sampled,
+} | {
     f"aten.{name}.{form}": mapping
     for form in ("vec", "default")
     for name, mapping in {
