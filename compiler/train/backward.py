@@ -7,6 +7,7 @@
 3. Reverse walk over those ops with a map from each tensor to the contributions to its gradient. Seeds are
    contributions like any other, so a target may depend on another or be named twice. An op's output gradients
    are its outputs' contributions, added up in the order in which they came; its rule appends the gradient ops.
+   Contributions of slices that together cover one axis, and do not overlap, are concatenated instead.
 4. Gradient ops get the line of the op they differentiate, and a stage: GRADIENT if they serve a parameter,
    DERIVATIVE if they serve only activations. Ops of an earlier differentiation that the targets depend on
    become FORWARD.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
@@ -131,6 +133,34 @@ def _names(values: Sequence[Value | None]) -> tuple[str, ...]:
     return tuple("" if value is None else value.name for value in values)
 
 
+class _SliceGradient(NamedTuple):
+    """The gradient of a range of one axis, which `unslice` surrounds with zeros: its name, the axis and the range."""
+
+    name: str
+    axis: int
+    start: int
+    stop: int
+
+
+def _slice_gradient(desc: pb.OpDesc) -> _SliceGradient | None:
+    """Return the range whose gradient an op surrounds with zeros, if it is an `unslice` along one axis."""
+    if desc.type != "unslice":
+        return None
+    lists = {attribute.name: list(attribute.ints_value.values) for attribute in desc.attributes}
+    axes, starts, stops = (lists[name] for name in ("axes", "starts", "stops"))
+    if len(axes) != 1 or lists["strides"] != [1]:
+        return None
+    return _SliceGradient(desc.inputs[0], axes[0], starts[0], stops[0])
+
+
+def _cover(slices: Sequence[_SliceGradient], shape: Sequence[int | str]) -> bool:
+    """Return True if ranges of one axis of a tensor cover it, and none overlap."""
+    ordered = sorted(slices, key=lambda piece: piece.start)
+    ends = [0, *(piece.stop for piece in ordered)]
+    is_one_axis = len({piece.axis for piece in slices}) == 1
+    return is_one_axis and [piece.start for piece in ordered] == ends[:-1] and shape[slices[0].axis] == ends[-1]
+
+
 @dataclass
 class _Walk:
     """The reverse walk: the contributions so far to the gradient of each tensor."""
@@ -138,6 +168,7 @@ class _Walk:
     block: Block
     varies: set[str]
     contributions: dict[str, list[Value]] = field(default_factory=dict[str, list[Value]])
+    slices: dict[str, _SliceGradient] = field(default_factory=dict[str, "_SliceGradient"])
 
     def seed(self, target: Value, seed: Value | None) -> None:
         if seed is None:
@@ -156,6 +187,9 @@ class _Walk:
             grads = differentiate(self.block, desc, output_grads)
         pairs = list(zip(desc.inputs[:], grads, strict=True))
         served = {g.name for name, g in pairs if g is not None and self.trains(name)}
+        for new in self.block.desc.ops[first:]:
+            if (found := _slice_gradient(new)) is not None:
+                self.slices[new.outputs[0]] = found
         for new in reversed(self.block.desc.ops[first:]):
             if not served.isdisjoint(new.outputs[:]) and new.type != "constant":
                 new.stage = pb.STAGE_GRADIENT
@@ -179,6 +213,10 @@ class _Walk:
     def _sum(self, name: str, parts: list[Value]) -> Value:
         stage = pb.STAGE_GRADIENT if self.trains(name) else pb.STAGE_DERIVATIVE
         with self.block.on_behalf_of(stage=stage):
+            slices = [self.slices[part.name] for part in parts if part.name in self.slices]
+            if len(slices) == len(parts) and _cover(slices, parts[0].shape):
+                pieces = [self.block.value(piece.name) for piece in sorted(slices, key=lambda piece: piece.start)]
+                return ops.concat(*pieces, axis=slices[0].axis)
             value = parts[0]
             for part in parts[1:]:
                 value = ops.add(value, part)

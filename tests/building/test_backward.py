@@ -187,6 +187,40 @@ def test_broadcast_operands_get_sums():
     assert [v.tolist() for v in values_of([given(da), given(db)], feeds)] == [[[7], [7]], [7, 7, 7]]
 
 
+@pytest.mark.parametrize(
+    ("ranges", "joined"),
+    [
+        ([(0, 2), (2, 5), (5, 6)], True),
+        ([(5, 6), (0, 2), (2, 5)], True),  # in another order
+        ([(0, 2), (1, 6)], False),  # they overlap
+        ([(0, 3), (4, 6)], False),  # one column is in none
+        ([(0, 3), (3, 5)], False),
+        ([(0, 6), (0, 6)], False),
+        ([(0, 3), (3, 6), (0, 3)], False),  # one is read twice
+    ],
+)
+@pytest.mark.parametrize("is_read_whole", [False, True])
+def test_gradients_of_slices_that_cover_an_axis_are_concatenated(
+    ranges: list[tuple[int, int]], joined: bool, is_read_whole: bool
+):
+    x = define(Block(), "x", (2, 6))
+    numbers, wanted = rng().normal(size=(2, 6)), np.zeros((2, 6))
+    targets = [ops.exp(x[:, start:stop]) * (i + 1.5) for i, (start, stop) in enumerate(ranges)]
+    for i, (start, stop) in enumerate(ranges):
+        wanted[:, start:stop] += np.exp(numbers[:, start:stop]) * (i + 1.5)
+    if is_read_whole:
+        targets, wanted = [*targets, x * 3.0], wanted + 3
+    [dx] = gradients(targets, [x])
+    np.testing.assert_allclose(value_of(given(dx), {"x": numbers}), wanted, rtol=1e-14)
+    assert ("concat" in {desc.type for desc in x.block.desc.ops}) == (joined and not is_read_whole)
+
+
+def test_gradients_of_slices_along_two_axes_are_added():
+    x = define(Block(), "x", (4, 4))
+    [dx] = gradients([x[:2], x[:, 2:] * 2.0], [x])
+    assert value_of(given(dx), {"x": np.ones((4, 4))}).tolist() == [[1, 1, 3, 3]] * 2 + [[0, 0, 2, 2]] * 2
+
+
 # Unused outputs
 
 
