@@ -2,7 +2,7 @@
 
 use_inference_forms  outside training, ops take their inference form
 eliminate_dead_ops   drop ops whose results nothing reads
-mixed_precision      round the operands of products to bfloat16, if it is asked for
+mixed_precision/     round the operands of products to bfloat16, if it is asked for
 bind_dimensions      make a static block of every binding
 leave_frozen         drop ops that only train frozen parameters
 split_batch          compute the batch of a training step shard by shard, and add what the shards have in common

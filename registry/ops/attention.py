@@ -8,6 +8,7 @@ from prograd_proto.tensor_types import Shape
 from registry.composite import gradients_of
 from registry.errors import require
 from registry.op import op
+from registry.ops.copy import as_factor, cast
 from registry.ops.diagonals import tril
 from registry.ops.fill import full
 from registry.ops.linalg import matmul
@@ -15,11 +16,13 @@ from registry.ops.norm import softmax
 from registry.ops.pointwise import where
 from registry.ops.reduce import broadcast_to
 from registry.ops.shape import reshape
-from registry.shapes import broadcast_shapes, require_equal_dtypes, require_float, show_shape, size_known
+from registry.shapes import broadcast_shapes, factor_sum_dtype, show_shape, size_known
+from registry.traits import lowered
 from registry.value import Value
 
 
-@op
+@lowered("q", "k", "v")
+@op(halves=True)
 def scaled_dot_product_attention(
     q: Value, k: Value, v: Value, mask: Value | None = None, *, causal: bool = False, scale: float = 0.0
 ) -> TensorType:
@@ -29,9 +32,10 @@ def scaled_dot_product_attention(
     bool `mask` says which keys a query attends to; a float mask is added to the scores. It broadcasts to [n, h, l, s].
     With `causal`, query i attends to the keys 0 ... i. A query that attends to no key gets zeros. `scale` 0 stands for
     1 / sqrt(d). The gradient recomputes the l * s weights instead of keeping them, which costs one of five products;
-    memory grows with l + s. Vaswani et al., 2017.
+    memory grows with l + s. The result of bfloat16 operands is float32; weights are rounded as a factor of v. Vaswani
+    et al., 2017.
     """
-    y = TensorType(q.dtype, (*q.shape[:-1], _attended(q, k, v, mask)))
+    y = TensorType(factor_sum_dtype(q, k, v), (*q.shape[:-1], _attended(q, k, v, mask)))
     require(scale != 0 or q.shape[-1] != 0, "queries of the size 0 have no scale of their own; give scale")
     return y
 
@@ -52,17 +56,19 @@ def scaled_dot_product_attention_gradient(
             return [_steps(q, k, v, mask, causal, scale)]
 
         [dmask] = gradients_of(masked, [mask], [dy])
-    return *attention_gradient(q, k, v, dy, mask, causal=causal, scale=scale), dmask
+    return *attention_gradient(q, k, v, as_factor(dy, q), mask, causal=causal, scale=scale), dmask
 
 
-@op("dq", "dk", "dv")
+@lowered("q", "k", "v", "dy")
+@op("dq", "dk", "dv", halves=True)
 def attention_gradient(
     q: Value, k: Value, v: Value, dy: Value, mask: Value | None = None, *, causal: bool = False, scale: float = 1.0
 ) -> tuple[TensorType, TensorType, TensorType]:
     """Return the gradients of scaled_dot_product_attention with respect to q, k and v; `scale` is not 0."""
     shape = (*q.shape[:-1], _attended(q, k, v, mask))
     require(dy.type == TensorType(q.dtype, shape), f"dy is {dy.type}, not {TensorType(q.dtype, shape)}")
-    return q.type, k.type, v.type
+    dq, dk, dv = (TensorType(factor_sum_dtype(q, k, v), x.shape) for x in (q, k, v))
+    return dq, dk, dv
 
 
 @attention_gradient.gradient
@@ -85,7 +91,7 @@ def attention_gradient_gradient(
         def attend(q: Value, k: Value, v: Value) -> list[Value]:
             return [_steps(q, k, v, mine, causal, scale)]
 
-        grads = gradients_of(attend, [q, k, v], [dy])
+        grads = gradients_of(attend, [q, k, v], [_widened(dy)])
         return [grad for grad in grads if grad is not None]
 
     added = [mask] if mask is not None and mask.dtype in FLOATS else []
@@ -113,14 +119,18 @@ def _steps(q: Value, k: Value, v: Value, mask: Value | None, causal: bool, scale
     weights = softmax(scores)
     for part in seen:
         weights = where(part, weights, 0.0)
-    return reshape(matmul(weights, v), shape=(n, heads, length, v.shape[-1]))
+    return reshape(matmul(as_factor(weights, v), v), shape=(n, heads, length, v.shape[-1]))
+
+
+def _widened(x: Value) -> Value:
+    """Return x in the dtype of sums of products."""
+    return cast(x, dtype="float32") if x.dtype == "bfloat16" else x
 
 
 def _attended(q: Value, k: Value, v: Value, mask: Value | None) -> int | str:
     """Return the size of a value; raise OpError unless the operands fit."""
     require(q.rank == k.rank == v.rank == 4, "queries, keys and values have four axes each: [n, heads, length, size]")
-    require_equal_dtypes(q.type, k.type, v.type)
-    require_float(q)
+    dtype = factor_sum_dtype(q, k, v)
     require(
         q.shape[0] == k.shape[0] and k.shape[:3] == v.shape[:3], "k or v has not the batch, heads or length it must"
     )
@@ -128,7 +138,7 @@ def _attended(q: Value, k: Value, v: Value, mask: Value | None) -> int | str:
     _grouped(q.shape[1], k.shape[1])
     shape = (*q.shape[:3], k.shape[2])
     if mask is not None:
-        require(mask.dtype in ("bool", q.dtype), f"mask is {mask.dtype}, not bool or {q.dtype}")
+        require(mask.dtype in ("bool", dtype), f"mask is {mask.dtype}, not bool or {dtype}")
         fits = mask.rank <= 4 and broadcast_shapes(mask.shape, shape) == shape
         require(fits, f"mask {show_shape(mask.shape)} does not broadcast to {show_shape(shape)}")
     return v.shape[3]

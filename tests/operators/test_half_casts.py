@@ -190,7 +190,7 @@ MOVERS = """
 
 FACTORS = """
     matmul outer_sum conv2d conv2d_input_gradient conv2d_filter_gradient rnn_layer rnn_layer_gradient gru_layer
-    gru_layer_gradient lstm_layer lstm_layer_gradient
+    gru_layer_gradient lstm_layer lstm_layer_gradient scaled_dot_product_attention attention_gradient
 """
 """Operators that multiply bfloat16 numbers and add in float32."""
 

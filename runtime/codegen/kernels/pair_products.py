@@ -37,6 +37,9 @@ LEAST_NORMAL: Final = 2.0**-126
 TINY_SCALE: Final = 2.0**32
 """Factor that makes sums near the least normal number so large that all their digits are normal."""
 
+VECTORS_PER_ITERATION: Final = 4
+"""Vectors of words that one iteration copies."""
+
 PAIR: Final = Type("bfloat16", 16)
 
 Factor = tuple[Value, ...]
@@ -47,8 +50,22 @@ def factor(words: Value) -> Factor:
     """Return pairs as a factor of `added`."""
     if words.function.target.has_pair_products:
         return (words,)
-    whole = bits(words, UINT32)
-    return bits(whole & 0xFFFF0000, FLOAT32), bits(whole << 16, FLOAT32)
+    return second_elements(words), first_elements(words)
+
+
+def first_elements(words: Value) -> Value:
+    """Return the first elements of pairs as float32."""
+    return bits(bits(words, UINT32) << 16, FLOAT32)
+
+
+def second_elements(words: Value) -> Value:
+    """Return the second elements of pairs as float32."""
+    return bits(bits(words, UINT32) & 0xFFFF0000, FLOAT32)
+
+
+def hidden_address(at: Value) -> Value:
+    """Return an address that LLVM does not know to be this one."""
+    return at.function.emit(f'call ptr asm "", "=r,0"(ptr {at.text})', at.type)
 
 
 def added(x: Factor, y: Factor, total: Value) -> Value:
@@ -67,6 +84,29 @@ def _added_by_instruction(x: Value, y: Value, total: Value) -> Value:
     f.module.declare(f"declare {vector} @{name}({vector}, {pairs}, {pairs})")
     a, b = (f.emit(f"bitcast {v.type} {v.text} to {pairs}", PAIR.of(2 * lanes)).text for v in (x, y))
     return f.emit(f"call {vector} @{name}({vector} {total.text}, {pairs} {a}, {pairs} {b})", vector)
+
+
+def paired(first: Value, second: Value, mask: Value | None = None) -> Value:
+    """Return words with these elements of bfloat16; `mask`, if given, is applied to the words of the second ones."""
+    f, whole = first.function, UINT32.of(first.type.lanes)
+    low, high = (f.emit(f"zext {x.type} {x.text} to {whole}", whole) for x in (first, second))
+    high = high << 16
+    if mask is not None:
+        high = high & (f.splat(mask, whole.lanes) if whole.lanes else mask)
+    return f.emit(f"bitcast {whole} {(low | high).text} to {WORD.of(whole.lanes)}", WORD.of(whole.lanes))
+
+
+def copied_pairs(f: Function, first: Value, second: Value, to: Value, count: int, vector: Type) -> None:
+    """Write `count` words with the elements of bfloat16 at two addresses."""
+    whole = count // vector.lanes * vector.lanes
+    many = whole // (vector.lanes * VECTORS_PER_ITERATION) * vector.lanes * VECTORS_PER_ITERATION
+    for start, stop, abreast in ((0, many, VECTORS_PER_ITERATION), (many, whole, 1)):
+        for i in f.range(start, stop, abreast * vector.lanes):
+            for j in range(0, abreast * vector.lanes, vector.lanes):
+                f.store(paired(f.load(first, i + j, vector.lanes), f.load(second, i + j, vector.lanes)), to, i + j)
+    if tail := count - whole:
+        low, high = (f.load(at, whole, vector.lanes, tail) for at in (first, second))
+        f.store(paired(low, high), to, whole, tail)
 
 
 def added_without_mode(x: Factor, y: Factor, total: Value) -> Value:

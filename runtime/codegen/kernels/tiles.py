@@ -15,11 +15,23 @@ from typing import Final, NamedTuple
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
 from runtime.codegen.kernels.matrix_tiles import tile_of_pairs
-from runtime.codegen.kernels.pair_products import added, added_without_mode, factor, flushed
+from runtime.codegen.kernels.pair_products import (
+    added,
+    added_without_mode,
+    factor,
+    first_elements,
+    flushed,
+    hidden_address,
+    second_elements,
+)
 from runtime.codegen.machine import CACHE_LINE_BYTES
 
 UNROLLED_DEPTH_STEPS: Final = 4
 """Steps of the innermost depth loop that are written out in its body."""
+
+
+MIN_REGISTERS_FOR_PAIRS: Final = 32
+"""Least number of registers for the sums of a tile and both elements of the pairs of a step."""
 
 
 class DepthLoop(NamedTuple):
@@ -123,7 +135,9 @@ class _Step(NamedTuple):
         f = self.f
         left, far_left = _moved(left, along.left, u)
         right, far_right = _moved(right, along.right, u)
-        line = [f.load(right, far_right + vector.first, self.lanes, vector.tail) for vector in self.vectors]
+        if self.of_pairs and f.target.registers < MIN_REGISTERS_FOR_PAIRS and not self.without_mode:
+            return self._added_by_halves(sums, left + far_left, right + far_right)
+        line = self._line(right, far_right)
         out: list[Value] = []
         if self.of_pairs:
             words, add = [factor(y) for y in line], added_without_mode if self.without_mode else added
@@ -135,6 +149,26 @@ class _Step(NamedTuple):
             x = f.splat(f.load(left, row + far_left), self.lanes)
             out += [f.fma(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
         return out
+
+    def _line(self, right: Value, far: int) -> list[Value]:
+        """Load the vectors of a row of the right operand."""
+        return [self.f.load(right, far + vector.first, self.lanes, vector.tail) for vector in self.vectors]
+
+    def _added_by_halves(self, sums: list[Value], left: Value, right: Value) -> list[Value]:
+        """Return the sums after a pair: all products of second elements, then all of first ones.
+
+        Each half loads its words itself, from addresses that LLVM takes for different ones: words, or elements, of both
+        halves would not stay in registers beside the sums.
+        """
+        f, across = self.f, len(self.vectors)
+        for half in (second_elements, first_elements):
+            line = [half(y) for y in self._line(right, 0)]
+            out: list[Value] = []
+            for row in self.rows:
+                x = half(f.splat(f.load(left, row), self.lanes))
+                out += [f.fma(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + across], strict=True)]
+            sums, left, right = out, hidden_address(left), hidden_address(right)
+        return sums
 
 
 def _moved(at: Value, step: Index, u: int) -> tuple[Value, int]:

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from prograd_proto import TensorType
-from runtime.codegen.kernels.attention import ResultPlace, backward, can_read, forward
+from runtime.codegen.kernels.attention import (
+    ResultPlace,
+    backward,
+    can_read,
+    forward,
+    pair_backward,
+    pair_forward,
+)
 from runtime.codegen.kernels.moves import Layout
 from runtime.codegen.kernels.steps import KernelSteps
 from runtime.codegen.machine import Target
@@ -47,3 +54,9 @@ def attention_rule(operator: str, places: Sequence[ResultPlace] = (), joined: Se
 
 for _operator in PLANS:
     RULES[_operator] = attention_rule(_operator)
+
+PAIR_DTYPES: Final = frozenset({"bfloat16", "float32", "bool"})
+"""Dtypes of operands of bfloat16 and of their masks."""
+
+RULES["scaled_dot_product_attention of bfloat16"] = CustomKernel(pair_forward, PAIR_DTYPES)
+RULES["attention_gradient of bfloat16"] = CustomKernel(pair_backward, PAIR_DTYPES)

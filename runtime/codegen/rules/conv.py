@@ -8,7 +8,13 @@ from typing import Any, Final
 from prograd_proto import TensorType
 from runtime.codegen.ir import DTYPES, FLOAT32, Type
 from runtime.codegen.kernels.conv.axes import backward_axis, forward_axis
-from runtime.codegen.kernels.conv.bfloat16 import DirectOfPairs, bfloat16_variant, with_widened_operands
+from runtime.codegen.kernels.conv.bfloat16 import (
+    DirectOfPairs,
+    FilterGradientOfPairs,
+    bfloat16_filter_variant,
+    bfloat16_variant,
+    with_widened_operands,
+)
 from runtime.codegen.kernels.conv.correlation import correlation_steps
 from runtime.codegen.kernels.conv.depthwise import Depthwise
 from runtime.codegen.kernels.conv.filter_gradient_1x1 import FilterGradient1x1
@@ -85,8 +91,11 @@ def filter_gradient(
 ) -> KernelSteps:
     """Return the steps of the gradient of the filter."""
     x, dy = (_there(type) for type in inputs)
-    steps = filter_gradient_variant(target, filter_gradient_of(target, x, dy, outputs[0], attributes)).steps()
-    return with_widened_operands(steps) if x.dtype == "bfloat16" else steps
+    shape = filter_gradient_of(target, x, dy, outputs[0], attributes)
+    if x.dtype != "bfloat16":
+        return filter_gradient_variant(target, shape).steps()
+    found = bfloat16_filter_variant(target, shape)
+    return found.steps() if isinstance(found, FilterGradientOfPairs) else with_widened_operands(found.steps())
 
 
 def filter_gradient_with_prologue(
@@ -94,13 +103,16 @@ def filter_gradient_with_prologue(
 ) -> KernelSteps | None:
     """Return the steps of a filter's gradient that computes the image while it copies it; None if it cannot."""
     shape = filter_gradient_of(target, inputs[0], inputs[1], outputs[0], attributes)
-    found = filter_gradient_variant(target, shape)
+    is_narrow = inputs[0].dtype == "bfloat16"
+    found = (bfloat16_filter_variant if is_narrow else filter_gradient_variant)(target, shape)
     takes_prologue = isinstance(found, FilterGradient1x1) or (
         isinstance(found, OneChannelFilterGradient) and shape.wide == 1
     )
+    if isinstance(found, FilterGradientOfPairs):
+        return found.steps() if found.takes_prologue else None
     if not takes_prologue:
         return None
-    return with_widened_operands(found.steps()) if inputs[0].dtype == "bfloat16" else found.steps()
+    return with_widened_operands(found.steps()) if is_narrow else found.steps()
 
 
 def filter_gradient_of(

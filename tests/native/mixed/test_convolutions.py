@@ -24,6 +24,13 @@ CASES = [
     ((2, 9, 9, 12), (3, 3, 6, 10), {"padding": 1, "groups": 2}),
     ((2, 6, 6, 40), (3, 3, 20, 24), {"groups": 2, "dilation": 2}),
     ((3, 12, 12, 1), (5, 5, 1, 6), {"padding": 2}),
+    ((32, 16, 16, 64), (3, 3, 64, 64), {"padding": 1}),
+    ((32, 12, 12, 48), (3, 3, 48, 96), {"stride": 2, "padding": 1}),
+    ((4, 20, 20, 32), (3, 3, 32, 40), {"padding": 1}),
+    ((3, 13, 13, 16), (3, 3, 16, 24), {"stride": 2, "padding": 1}),
+    ((8, 24, 24, 8), (5, 5, 8, 12), {"padding": 2}),
+    ((16, 8, 8, 128), (1, 1, 128, 64), {"stride": 2}),
+    ((16, 28, 28, 32), (1, 1, 32, 96), {}),
 ]
 
 
@@ -58,11 +65,57 @@ def test_results_are_those_of_float32_convolutions(tmp_path: Path, case: Any, en
         assert np.abs(y - exact).max() <= 2e-6 * np.abs(exact).max()
 
 
-@pytest.mark.skipif("avx512_bf16" not in instruction_sets(), reason="this machine has no instruction for pairs")
+SETS = [name for name in ("avx512_bf16", "avx512", "avx2") if name in instruction_sets()]
+
+
+@pytest.mark.skipif(len(SETS) < 2, reason="this machine has one instruction set")
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_bits_do_not_depend_on_the_instruction_for_pairs(tmp_path: Path, case: Any) -> None:
-    with_it, without = (results(tmp_path, "bfloat16", case, f"native.{name}") for name in ("avx512_bf16", "avx512"))
-    assert all(np.array_equal(a.view("u4"), b.view("u4")) for a, b in zip(with_it, without, strict=True))
+def test_bits_do_not_depend_on_the_instruction_set(tmp_path: Path, case: Any) -> None:
+    first, *others = (results(tmp_path, "bfloat16", case, f"native.{name}") for name in SETS)
+    for other in others:
+        assert all(np.array_equal(a.view("u4"), b.view("u4")) for a, b in zip(first, other, strict=True))
+
+
+def filter_gradient(path: Path, engine: str, x: Array, dy: Array) -> Array:
+    """Return the gradient of a 3 x 3 filter for images of 8 x 8."""
+    program = Program("filters", seed=1)
+    fed = {"x": program.input("x", "bfloat16", x.shape), "dy": program.input("dy", "bfloat16", dy.shape)}
+    window = (3, 3, x.shape[3], dy.shape[3])
+    program.outputs(dw=ops.conv2d_filter_gradient(fed["x"], fed["dy"], shape=window, padding=1))
+    program.compile().save(path / "p.pb", force=True)
+    return np.asarray(prograd.load(path / "p.pb", engine=engine).predict({"x": x, "dy": dy})["dw"])
+
+
+ENGINES = ["reference", "native", *(f"native.{name}" for name in SETS)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_gradients_of_filters_count_denormal_numbers_as_0(tmp_path: Path, engine: str) -> None:
+    x, dy = numbers(0, (4, 8, 8, 32)), numbers(1, (4, 8, 8, 64))
+    x[..., 3], dy[..., 5] = 2.0**-130, 2.0**-127
+    found = filter_gradient(tmp_path, engine, x, dy)
+    is_zero = np.zeros(found.shape, bool)
+    is_zero[:, :, 3] = is_zero[..., 5] = True
+    assert np.array_equal(found == 0, is_zero)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_gradients_of_filters_count_denormal_sums_as_0(tmp_path: Path, engine: str) -> None:
+    x, dy = np.zeros((2, 8, 8, 32), "f4"), np.zeros((2, 8, 8, 64), "f4")
+    x[1, 4, 4, :], dy[1, 4, 4, :] = 2.0**-64, 2.0**-63
+    assert not filter_gradient(tmp_path, engine, x, dy).any()
+    dy[1, 4, 4, :] = 2.0**-62
+    assert (filter_gradient(tmp_path, engine, x, dy)[1, 1] == 2.0**-126).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan])
+def test_gradients_of_filters_pass_numbers_on_that_are_not_finite(tmp_path: Path, engine: str, odd: float) -> None:
+    x, dy = np.abs(numbers(0, (4, 8, 8, 32))), np.abs(numbers(1, (4, 8, 8, 64)))
+    x[3, 4, 4, 7] = odd
+    found = filter_gradient(tmp_path, engine, x, dy)
+    assert np.array_equal(found[:, :, 7], np.full((3, 3, 64), odd, "f4"), equal_nan=True)
+    assert np.isfinite(found).sum() == found.size - found[:, :, 7].size
 
 
 @pytest.mark.parametrize("engine", ["reference", "native"])

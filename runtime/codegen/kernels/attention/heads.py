@@ -8,11 +8,11 @@ from typing import Final
 
 from prograd_proto import TensorType
 from runtime.codegen.costs import SCORE_CYCLES, VECTOR_MULTIPLY_ADD_CYCLES
-from runtime.codegen.ir import DTYPES, Index, Type, Value
-from runtime.codegen.kernels.matmul.plan import tile_shape
+from runtime.codegen.ir import DTYPES, FLOAT32, Index, Type, Value
+from runtime.codegen.kernels.matmul.plan import tile_costs, tile_shape
 from runtime.codegen.kernels.nest import Strides, row_major
 from runtime.codegen.kernels.steps import KernelContext
-from runtime.codegen.machine import NOMINAL_L2_BYTES, Target
+from runtime.codegen.machine import NOMINAL_L2_BYTES, NOMINAL_LANES, Target
 
 BLOCK_QUERIES: Final = 32
 """Queries of a block: its weights stay in the first-level cache, and a causal mask leaves out keys that no query sees.
@@ -44,6 +44,7 @@ class Heads:
         scale: factor of the scores.
         causal: True if a query sees no later key.
         mask: dtype of the mask, if there is one, and its strides along images, heads, queries and keys.
+        of_pairs: True if products are of pairs of bfloat16; sums and weights are float32.
     """
 
     target: Target
@@ -59,6 +60,7 @@ class Heads:
     scale: float
     causal: bool
     mask: tuple[str, Strides] | None
+    of_pairs: bool = False
 
     @property
     def lanes(self) -> int:
@@ -89,12 +91,31 @@ class Heads:
     @property
     def panel(self) -> int:
         """Keys of a tile of scores."""
-        return min(tile_shape(self.target, self.lanes, self.rows, self.keys)[1] * self.lanes, self.wide)
+        return min(self.score_tile[1] * self.lanes, self.wide)
+
+    @property
+    def score_tile(self) -> tuple[int, int]:
+        """Rows and vectors of a tile of scores; of pairs, it has whole nominal vectors."""
+        if not self.of_pairs:
+            return tile_shape(self.target, self.lanes, self.rows, self.keys)
+        costs = tile_costs(self.target, self.lanes, self.rows, self.keys)
+        whole = [shape for shape in costs if shape[1] * self.lanes % NOMINAL_LANES == 0]
+        return min(whole, key=lambda shape: costs[shape]) if whole else (2, NOMINAL_LANES // self.lanes)
+
+    @property
+    def nominal_vectors(self) -> int:
+        """Vectors that are as long as one of `sum_lanes`, in which rows of weights are added."""
+        return self.sum_lanes // self.lanes
+
+    @property
+    def sum_lanes(self) -> int:
+        """Lanes in which rows of weights are added: of pairs, the same on all targets."""
+        return NOMINAL_LANES if self.of_pairs else self.lanes
 
     @property
     def wide(self) -> int:
         """Keys, rounded up to whole vectors."""
-        return -(-self.keys // self.lanes) * self.lanes
+        return -(-self.keys // self.sum_lanes) * self.sum_lanes
 
     @property
     def row(self) -> int:
@@ -116,7 +137,8 @@ class Heads:
     def cycles(self) -> float:
         """Cycles of the scores, their softmax, and the product with the values, for all heads."""
         scores = self.images * self.heads * self.queries * self.keys * (CAUSAL_SHARE if self.causal else 1)
-        return scores * ((self.depth + self.width) / self.lanes * VECTOR_MULTIPLY_ADD_CYCLES + SCORE_CYCLES)
+        lanes = self.lanes * (2 if self.of_pairs else 1)
+        return scores * ((self.depth + self.width) / lanes * VECTOR_MULTIPLY_ADD_CYCLES + SCORE_CYCLES)
 
 
 def heads_of(
@@ -128,11 +150,14 @@ def heads_of(
     seen = None
     if mask is not None:
         seen = mask.dtype, row_major(mask.static_shape, (images, heads, queries, keys))
-    element = DTYPES[q.dtype]
+    of_pairs = q.dtype == "bfloat16"
+    element = FLOAT32 if of_pairs else DTYPES[q.dtype]
     most = max(min(BLOCK_QUERIES, NOMINAL_L2_BYTES // 4 // (keys * element.bits // 8)), MIN_BLOCK_QUERIES)
     rows = -(-queries // -(-queries // most))
     width = v.static_shape[3]
-    return Heads(target, element, images, heads, groups, queries, keys, depth, width, rows, scale, causal, seen)
+    return Heads(
+        target, element, images, heads, groups, queries, keys, depth, width, rows, scale, causal, seen, of_pairs
+    )
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from typing import Final
 
 from runtime.codegen import math
 from runtime.codegen.ir import DTYPES, Index, Value
+from runtime.codegen.ir.halves import narrowed
+from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import across, convert, maximum, minimum, where
 from runtime.codegen.kernels.attention.heads import Block, Heads
 from runtime.codegen.kernels.attention.products import by_keys, computed
@@ -50,7 +52,7 @@ def write_weights(
     """
     f = context.f
     by_keys(context, heads, block.rows, q, heads.depth, panels, seen, to, scale=heads.scale, beyond=-inf)
-    softmax = _Softmax(context, heads, block, mask, computed(heads, seen, heads.wide))
+    softmax = Softmax(context, heads, block, mask, computed(heads, seen, heads.wide))
     for i in f.range(0, block.rows // ROWS_TOGETHER * ROWS_TOGETHER, ROWS_TOGETHER):
         for rows in ahead:
             rows.prefetch(f.index(block.first) + i, ROWS_TOGETHER)
@@ -59,10 +61,46 @@ def write_weights(
         softmax.rows(to, line, block.rows - rest, rest)
 
 
-class _Softmax:
-    def __init__(self, context: KernelContext, heads: Heads, block: Block, mask: Value | None, columns: Index) -> None:
+def in_order(heads: Heads, sums: Sequence[Value]) -> list[Value]:
+    """Return the sums of rows from vectors of sums in lanes, in the order of one vector of `Heads.sum_lanes`."""
+    results: list[Value] = []
+    for i in range(0, len(sums), heads.nominal_vectors):
+        parts = list(sums[i : i + heads.nominal_vectors])
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [a + b for a, b in zip(parts[:half], parts[half:], strict=True)]
+        results.append(across(parts[0], lambda a, b: a + b))
+    return results
+
+
+class Softmax:
+    """The softmax of the rows of a block: scores become powers, and factors are written.
+
+    Attributes:
+        rounds: True if powers are rounded to bfloat16 and written to the first half of their row.
+    """
+
+    def __init__(
+        self,
+        context: KernelContext,
+        heads: Heads,
+        block: Block,
+        mask: Value | None,
+        columns: Index,
+        *,
+        rounds: bool = False,
+    ) -> None:
+        self.rounds = rounds
         self.f, self.heads, self.block, self.mask, self.columns = context.f, heads, block, mask, columns
         self.vector, self.bits = heads.element.of(heads.lanes), heads.element.bits
+
+    def all_rows(self, weights: Value, line: Value) -> None:
+        """Turn the scores of all rows into powers."""
+        whole = self.block.rows // ROWS_TOGETHER * ROWS_TOGETHER
+        for i in self.f.range(0, whole, ROWS_TOGETHER):
+            self.rows(weights, line, i, ROWS_TOGETHER)
+        if rest := self.block.rows % ROWS_TOGETHER:
+            self.rows(weights, line, whole, rest)
 
     def rows(self, weights: Value, line: Value, first: Index, count: int) -> None:
         """Turn `count` rows of scores into powers."""
@@ -76,14 +114,18 @@ class _Softmax:
                     f.store(x, row, j)
             largest.carry([_larger(x, m) for x, m in zip(scores, most, strict=True)])
         most = [f.splat(across(x, _larger), heads.lanes) for x in largest.results]
-        sums = f.loop(0, self.columns, heads.lanes, [f.constant(self.vector, 0)] * count)
+        sums = f.loop(0, self.columns, heads.sum_lanes, [f.constant(self.vector, 0)] * (count * heads.nominal_vectors))
         for j, totals in sums:
-            powers = [self._power(f.load(row, j, heads.lanes), most[i], first + i, j) for i, row in enumerate(rows)]
-            for x, row in zip(powers, rows, strict=True):
-                f.store(x, row, j)
+            indices = [(i, j + v * heads.lanes) for i in numbers for v in range(heads.nominal_vectors)]
+            powers = [self._power(f.load(rows[i], at, heads.lanes), most[i], first + i, at) for i, at in indices]
+            for (i, at), x in zip(indices, powers, strict=True):
+                if self.rounds:
+                    f.store(narrowed(x, BFLOAT16), f.cast(rows[i], BFLOAT16), at)
+                else:
+                    f.store(x, rows[i], at)
             sums.carry([x + total for x, total in zip(powers, totals, strict=True)])
-        for i, total in enumerate(sums.results):
-            f.store(1 / maximum(across(total, lambda a, b: a + b), SMALLEST_NORMAL[self.bits]), line, first + i)
+        for i, total in enumerate(in_order(heads, sums.results)):
+            f.store(1 / maximum(total, SMALLEST_NORMAL[self.bits]), line, first + i)
 
     def _power(self, x: Value, most: Value, i: Index, j: Index) -> Value:
         scores = x if self.mask is not None else self._seen(x, i, j)
@@ -102,7 +144,7 @@ class _Softmax:
         at = self.mask + offset_of([self.block.image, self.block.head, query, j], steps)
         if not steps[-1]:
             seen = f.splat(f.load(at), lanes)
-        elif self.heads.keys % lanes == 0:
+        elif self.heads.keys % self.heads.sum_lanes == 0:
             seen = f.load(at, 0, lanes)
         else:
             seen = f.load(at, 0, lanes, self._count(j))

@@ -1,25 +1,36 @@
 """Convolutions of bfloat16 images and filters with float32 sums.
 
-A direct convolution may read pairs of channels as words, see `kernels.pair_products`. All other variants compute with
-float32: every load of an operand widens it. The cheapest is taken, by the prices of a machine with the instruction for
-pairs, so that the choice and its bits do not depend on the instruction.
+A direct convolution may read pairs of channels as words, see `kernels.pair_products`, and the gradient of a filter
+pairs of images. All other variants compute with float32: every load of an operand widens it. The cheapest is taken, by
+the prices of a machine with the instruction for pairs and vectors of 16 lanes, so that the choice and its bits do not
+depend on the instruction set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from runtime.codegen.costs import PACKED_ELEMENT_CYCLES
 from runtime.codegen.ir import FLOAT32, Index, Value
 from runtime.codegen.ir.halves import widened
 from runtime.codegen.ir.types import WIDENED_BFLOAT16
 from runtime.codegen.ir.words import bits, shuffle
 from runtime.codegen.kernels.conv.correlation import correlation_steps
+from runtime.codegen.kernels.conv.filter_gradient import filter_steps
+from runtime.codegen.kernels.conv.filter_gradient_1x1 import FilterGradient1x1
+from runtime.codegen.kernels.conv.filter_plan import NOMINAL_TARGET, FilterGradient
 from runtime.codegen.kernels.conv.plan import ConvShape, direct_cycles, plan_convolution
-from runtime.codegen.kernels.conv.variants import Variant, convolution_variant
-from runtime.codegen.kernels.matmul.matrix import paired
-from runtime.codegen.kernels.pair_products import WORD
+from runtime.codegen.kernels.conv.variants import (
+    CONVOLUTIONS,
+    FILTER_GRADIENTS,
+    Variant,
+    convolution_variant,
+    filter_gradient_variant,
+)
+from runtime.codegen.kernels.pair_products import WORD, paired
 from runtime.codegen.kernels.steps import ComputedOperand, KernelContext, KernelStep, KernelSteps, Write
-from runtime.codegen.machine import Target
+from runtime.codegen.machine import NOMINAL_LANES, Target
 
 
 class DirectOfPairs:
@@ -50,11 +61,51 @@ class DirectOfPairs:
 
 def bfloat16_variant(target: Target, shape: ConvShape) -> DirectOfPairs | Variant:
     """Return the cheapest variant of a convolution of bfloat16, or of the gradient of its input."""
-    single = convolution_variant(target, FLOAT32, shape)
-    if not DirectOfPairs.applies(shape):
-        return single
-    paired = DirectOfPairs(target, shape)
-    return paired if paired.cycles < single.cycles else single
+    single = convolution_variant(NOMINAL_TARGET, FLOAT32, shape)
+    if DirectOfPairs.applies(shape) and DirectOfPairs(NOMINAL_TARGET, shape).cycles < single.cycles:
+        return DirectOfPairs(target, shape)
+    kind = next(kind for kind in CONVOLUTIONS if isinstance(single, kind))
+    return kind(target, FLOAT32, shape)
+
+
+class FilterGradientOfPairs:
+    """The gradient of a filter whose depth is pairs of images, or pairs of lines under a 1x1 filter."""
+
+    def __init__(self, target: Target, shape: FilterGradient) -> None:
+        self.target, self.shape = target, replace(shape, of_pairs=True, has_nominal_order=True)
+        self.alone: FilterGradient1x1 | None = None
+        if FilterGradient1x1.applies(target, self.shape):
+            self.alone = FilterGradient1x1(target, self.shape)
+            self.cycles = self.alone.cycles
+            return
+        self.shape = replace(self.shape, images=shape.images // 2)
+        copied = shape.images * shape.rows.source * shape.columns.source * shape.groups * shape.deep
+        self.cycles: float = self.shape.places * self.shape.planned(target).cycles + copied * PACKED_ELEMENT_CYCLES / 2
+
+    @staticmethod
+    def applies(shape: FilterGradient) -> bool:
+        """Return True for an even number of images, unless a group has one channel."""
+        return shape.images % 2 == 0 and not (shape.groups > 1 and shape.deep == 1)
+
+    @property
+    def takes_prologue(self) -> bool:
+        """True if the image may be computed where it is copied."""
+        return self.alone is not None
+
+    def steps(self) -> KernelSteps:
+        """Return the kernel steps of a gradient of words."""
+        return self.alone.steps() if self.alone is not None else filter_steps(self.target, self.shape)
+
+
+def bfloat16_filter_variant(target: Target, shape: FilterGradient) -> FilterGradientOfPairs | Variant:
+    """Return the cheapest variant of a filter's gradient."""
+    shape = replace(shape, has_nominal_order=True)
+    nominal = replace(shape, lanes=NOMINAL_LANES)
+    single = filter_gradient_variant(NOMINAL_TARGET, nominal)
+    if FilterGradientOfPairs.applies(shape) and FilterGradientOfPairs(NOMINAL_TARGET, nominal).cycles < single.cycles:
+        return FilterGradientOfPairs(target, shape)
+    kind = next(kind for kind in FILTER_GRADIENTS if isinstance(single, kind))
+    return kind(target, shape)
 
 
 def with_words(steps: KernelSteps) -> KernelSteps:

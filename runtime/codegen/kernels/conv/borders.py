@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels.copies import copied, zeros
+from runtime.codegen.kernels.pair_products import paired
 from runtime.codegen.kernels.steps import ComputedOperand, KernelContext
 from runtime.codegen.machine import PREFETCH_BYTES
 
@@ -167,14 +168,25 @@ def write_computed(
     vector: Type,
     first: Index = 0,
     between: int | None = None,
+    other: ComputedOperand | None = None,
 ) -> None:
-    """Compute and write `count` channels of a pixel, from the first one on; pixels are `between` elements apart."""
+    """Compute and write `count` channels of a pixel, from the first one on; pixels are `between` elements apart.
+
+    With `other`, an operand that begins at another pixel, write words with pairs of bfloat16 of both pixels.
+    """
     between = count if between is None else between
     whole = count // vector.lanes * vector.lanes
+
+    def write(i: Index, tail: int) -> None:
+        x = source.read(source.first, first + i, vector.lanes, tail)
+        if other is not None:
+            x = paired(x, other.read(other.first, first + i, vector.lanes, tail))
+        f.store(x, to, i, tail)
+
     for i in f.range(0, whole, vector.lanes):
         for operand in source.streams:
             ahead = PREFETCH_BYTES * 8 // vector.bits
             f.prefetch(operand + (source.first * between + first + i), ahead)
-        f.store(source.read(source.first, first + i, vector.lanes, vector.lanes), to, i)
+        write(i, vector.lanes)
     if tail := count - whole:
-        f.store(source.read(source.first, first + whole, vector.lanes, tail), to, whole, tail)
+        write(whole, tail)

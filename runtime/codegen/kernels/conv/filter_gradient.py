@@ -20,6 +20,7 @@ from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.matmul import in_shares, in_tiles
+from runtime.codegen.kernels.pair_products import copied_pairs
 from runtime.codegen.kernels.partial_sums import reduction_step
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import DepthLoop, by_size, choice, lines, tile
@@ -34,13 +35,14 @@ def filter_steps(target: Target, shape: FilterGradient) -> KernelSteps:
     cost = multiply_add_cycles(target, shape.lanes, steps)
     kernel_steps: list[KernelStep] = []
     shared = [shape.parts * shape.size * item if shape.parts > 1 else 64]
-    if shape.together > 1:
-        size = shape.images * shape.rows.source * shape.columns.source
-        kernel_steps.append(KernelStep(emission.copy, shape.images, size * shape.pixel * PACKED_ELEMENT_CYCLES))
-        shared.append(size * shape.pixel * item)
+    if shape.copies:
+        pixel = shape.pixel if shape.together > 1 else shape.groups * shape.deep
+        size = shape.images * shape.rows.source * shape.columns.source * pixel
+        kernel_steps.append(KernelStep(emission.copy, shape.images, size * PACKED_ELEMENT_CYCLES))
+        shared.append(size * item)
     images, rows = shape.block
     whole = gcd(shape.parts, shape.images // images) if shape.images % images == 0 else 1
-    own_images = batch_parts(whole, shape.images, 0, 1)
+    own_images = batch_parts(whole, shape.images * (2 if shape.of_pairs else 1), 0, 1)
     kernel_steps += [KernelStep(emission.parts, shape.parts * shape.panels, cost, batch_parts=own_images)]
     if shape.parts > 1:
         kernel_steps.append(reduction_step(shape.element, shape.lanes, shape.size, shape.parts))
@@ -66,16 +68,29 @@ class _Emission:
         self.shape, self.vector = shape, shape.element.of(shape.lanes)
 
     def copy(self, context: KernelContext, start: Value, stop: Value) -> None:
-        """Copy the images; work items are images."""
+        """Copy the images; work items are images, or pairs of them."""
         f, shape, source = context.f, self.shape, context.inputs[0]
         assert source is not None, "the input is there"
         pixels, channels = shape.rows.source * shape.columns.source, shape.groups * shape.deep
+        copies = context.shared_scratch(1, shape.element)
         for item in f.range(start, stop):
+            if shape.together == 1:
+                to = copies + item * (pixels * channels)
+                self._copied(f, source, f.index(item), pixels * channels, 0, to, pixels * channels)
+                continue
             first, image = f.index(item) // shape.together, f.index(item) % shape.together
-            to = context.shared_scratch(1, shape.element) + (first * (pixels * shape.together) + image) * shape.pixel
+            to = copies + (first * (pixels * shape.together) + image) * shape.pixel
             for pixel in f.range(0, pixels):
-                at = source + (f.index(item) * pixels + pixel) * channels
-                copied(f, at, to + pixel * (shape.together * shape.pixel), channels, self.vector)
+                there = to + pixel * (shape.together * shape.pixel)
+                self._copied(f, source, f.index(item), pixels * channels, pixel * channels, there, channels)
+
+    def _copied(self, f: Function, source: Value, image: Value, size: int, first: Index, to: Value, count: int) -> None:
+        """Copy `count` elements of an image of this size, or of a pair of images, from the first one on."""
+        if self.shape.of_pairs:
+            at = source + (image * (2 * size) + first)
+            copied_pairs(f, at, at + size, to, count, self.vector)
+            return
+        copied(f, source + (image * size + first), to, count, self.vector)
 
     def parts(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the sums; work items are panels in parts of all pixels."""
@@ -95,7 +110,7 @@ class _Emission:
                     self._tiles(context, seen, group, to, columns, f.index(number).equal(first))
 
     def _block(self, context: KernelContext, number: Value, group: Value, j: Value, columns: int) -> _Block:
-        f, shape, (images, rows) = context.f, self.shape, self.shape.block
+        shape, (images, rows) = self.shape, self.shape.block
         down = -(-shape.rows.pixels // rows)
         first, row = number // down * images, number % down * rows
         count = images if shape.images % images == 0 else minimum(shape.images - first, images)
@@ -103,19 +118,38 @@ class _Emission:
         channels, dy = shape.groups * shape.wide, context.inputs[1]
         assert dy is not None, "the gradient of the result is there"
         pixels = shape.columns.pixels
-        at = dy + ((first * shape.rows.pixels + row) * (pixels * channels) + group * shape.wide + j * shape.width)
+        size, begin = shape.rows.pixels * pixels * channels, group * shape.wide + j * shape.width
         if not shape.packs:
+            at = dy + (first * size + row * (pixels * channels) + begin)
             return _Block(first, count, row, height, at, channels)
-        to = context.thread_scratch(0, shape.element)
-        if shape.together > 1:
-            for image in f.range(0, images):
-                for pixel in f.range(0, f.index(height) * pixels):
-                    begin = at + (image * shape.rows.pixels * pixels + pixel) * channels
-                    copied(f, begin, to + (pixel * images + image) * shape.width, columns, self.vector)
-        else:
-            for pixel in f.range(0, f.index(count) * height * pixels):  # a block of several images has whole images
-                copied(f, at + pixel * channels, to + pixel * shape.width, columns, self.vector)
-        return _Block(first, count, row, height, to, shape.width)
+        at = dy, size, row * (pixels * channels) + begin
+        return _Block(
+            first, count, row, height, self._packed(context, at, (first, count), height, columns), shape.width
+        )
+
+    def _packed(
+        self,
+        context: KernelContext,
+        at: tuple[Value, int, Value],
+        images: tuple[Value, Index],
+        rows: Index,
+        columns: int,
+    ) -> Value:
+        """Copy a panel of a block; `at` has the gradient, the size of an image, and its first element of the panel."""
+        f, shape, to = context.f, self.shape, context.thread_scratch(0, self.shape.element)
+        (dy, size, begin), (first, count), channels = at, images, shape.groups * shape.wide
+        together, pixels = shape.block[0], f.index(rows) * shape.columns.pixels
+        if not shape.copies:
+            for pixel in f.range(0, count * pixels):  # a block of several images has whole images
+                there = dy + (first * size + begin) + pixel * channels
+                copied(f, there, to + pixel * shape.width, columns, self.vector)
+            return to
+        for image in f.range(0, count):
+            for pixel in f.range(0, pixels):
+                position = pixel * together + image if shape.together > 1 else image * pixels + pixel
+                there, element = to + position * shape.width, begin + pixel * channels
+                self._copied(f, dy, first + image, size, element, there, columns)
+        return to
 
     def _tiles(
         self, context: KernelContext, seen: _Block, group: Value, to: Value, columns: int, is_first: Value
@@ -126,13 +160,18 @@ class _Emission:
             pixel = to + first * row
             for i in range(len(offsets)):
                 f.prefetch(pixel, i * row)
-            sums = lines(tile(f, left, offsets, panel, columns, self.vector, depth), len(offsets))
+            sums = lines(self._tile(f, left, offsets, panel, columns, depth), len(offsets))
             with f.when(is_first):
                 for at, tail, x in self._places(sums, columns):
                     f.store(x, pixel, at, tail)
             with f.when(~is_first):
                 for at, tail, x in self._places(sums, columns):
                     f.store(f.load(pixel, at, shape.lanes, tail) + x, pixel, at, tail)
+
+    def _tile(
+        self, f: Function, left: Value, offsets: list[int], panel: Value, columns: int, depth: list[DepthLoop]
+    ) -> list[Value]:
+        return tile(f, left, offsets, panel, columns, self.vector, depth, of_pairs=self.shape.of_pairs)
 
     def _places(self, sums: list[list[Value]], columns: int) -> Iterator[tuple[int, int, Value]]:
         """Yield, for each vector of a tile: its offset from the first, the lanes that count, and its value."""
@@ -171,10 +210,16 @@ class _Emission:
             left = at.at + f.index(i) * (rows.dilation * at.row) + group * shape.deep
             yield left, offsets, f.index(i) * line, seen.panel, depth
 
+    def _images(self, context: KernelContext) -> Value:
+        """Return the address of the images, or of their copy."""
+        if self.shape.copies:
+            return context.shared_scratch(1, self.shape.element)
+        assert context.inputs[0] is not None, "the input is there"
+        return context.inputs[0]
+
     def _seen(self, context: KernelContext, seen: _Block) -> Images:
         """Return the padded part of the input that a block of pixels sees."""
-        shape, border, source = self.shape, self.shape.border, context.inputs[0]
-        assert source is not None, "the input is there"
+        shape, border, source = self.shape, self.shape.border, self._images(context)
         row = border.columns * border.between
         begin = source + seen.first * (border.rows * row)
         first = seen.row * shape.rows.stride
@@ -187,15 +232,14 @@ class _Emission:
     def _by_taps(
         self, context: KernelContext, seen: _Block, group: Value
     ) -> Iterator[tuple[Value, list[int], Index, Value, list[DepthLoop]]]:
-        f, shape, source = context.f, self.shape, context.inputs[0]
-        assert source is not None, "the input is there"
+        f, shape, source = context.f, self.shape, self._images(context)
         rows, columns, channels = shape.rows, shape.columns, shape.groups * shape.deep
         line = columns.source * channels
         at = Images(source + group * shape.deep, rows.source * line, line, channels)
         if shape.together > 1:
             pixel = shape.together * shape.pixel
             line = columns.source * pixel
-            at = Images(context.shared_scratch(1, shape.element) + group * shape.deep, shape.pixel, line, pixel)
+            at = Images(source + group * shape.deep, shape.pixel, line, pixel)
         for i in f.range(0, rows.window):
             top, height = inside_of(f, rows, i, seen.row, seen.rows)
             for j in f.range(0, columns.window):

@@ -7,11 +7,12 @@ the next. The sums of parts are added at the end, in order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd
 from typing import Final
 
 from runtime.codegen.costs import multiply_add_cycles
-from runtime.codegen.ir import Index, Value
+from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.conv.borders import first_operand, from_channel, onward, write_computed
 from runtime.codegen.kernels.conv.correlation import part_of
@@ -19,21 +20,26 @@ from runtime.codegen.kernels.conv.filter_plan import BLOCK_PIXELS, FilterGradien
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.matmul.plan import shares
+from runtime.codegen.kernels.pair_products import copied_pairs
 from runtime.codegen.kernels.partial_sums import reduction_step
 from runtime.codegen.kernels.steps import ComputedOperand, KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, lines, prefetching, tile
-from runtime.codegen.machine import Target
+from runtime.codegen.machine import NOMINAL_LANES, Target
 
 MIN_BLOCKS: Final = 2 * WANTED_ITEMS
 """Least number of blocks; with fewer, work items are panels of the filter."""
 
 
 class FilterGradient1x1:
-    """The loops, for 1x1 filters in one group."""
+    """The loops, for 1x1 filters in one group.
+
+    With pairs of bfloat16, a pair has the same column of two neighbouring lines, and `lines` counts pairs of lines.
+    """
 
     def __init__(self, target: Target, shape: FilterGradient) -> None:
         self.target = target
         self.shape = shape.planned(target)
+        self.together = 2 if shape.of_pairs else 1
         self.vector = shape.element.of(shape.lanes)
         self.columns = shape.columns.pixels
         self.lines, self.height, self.blocks = _blocks(shape)
@@ -43,15 +49,16 @@ class FilterGradient1x1:
         self.own_deep = self.shape.deep // self.deep_ranges
         self.tiles = sum(many for _, many in shares(self.own_deep, self.shape.most))
         self.panel = self.height * self.columns * self.shape.width
-        self.cycles: float = shape.places * self.shape.cycles
+        self.cycles: float = shape.places // self.together * self.shape.cycles
 
     @staticmethod
     def applies(target: Target, shape: FilterGradient) -> bool:
         """Return True for 1x1 filters in one group, with enough output pixels for all work items."""
         del target
+        least = NOMINAL_LANES if shape.has_nominal_order else shape.lanes
         alone = all(side.window == 1 and side.before == 0 for side in (shape.rows, shape.columns))
         inside = all((side.pixels - 1) * side.stride < side.source for side in (shape.rows, shape.columns))
-        return alone and inside and shape.groups == 1 and shape.deep >= shape.lanes and _blocks(shape)[2] >= MIN_BLOCKS
+        return alone and inside and shape.groups == 1 and shape.deep >= least and _blocks(shape)[2] >= MIN_BLOCKS
 
     def steps(self) -> KernelSteps:
         """Return the kernel steps: the sums of parts, and their addition."""
@@ -105,23 +112,37 @@ class FilterGradient1x1:
         pixels, panels = context.thread_scratch(0, shape.element), context.thread_scratch(1, shape.element)
         rows, columns = shape.rows, shape.columns
         for i in f.range(0, count):
-            line = first + i
-            row = line // rows.pixels * rows.source + line % rows.pixels * rows.stride
+            lines = [(first + i) * self.together + k for k in range(self.together)]
+            starts = [line // rows.pixels * rows.source + line % rows.pixels * rows.stride for line in lines]
             for column in f.range(0, self.columns):
                 position = f.index(i) * self.columns + column
-                pixel, to = row * columns.source + f.index(column) * columns.stride, pixels + position * shape.pixel
-                at = onward(x, pixel, shape.deep)
+                inside, to = f.index(column) * columns.stride, pixels + position * shape.pixel
+                sources = [onward(x, start * columns.source + inside, shape.deep) for start in starts]
                 if self.deep_ranges > 1:
-                    at, to = from_channel(at, deep), to + deep
-                if isinstance(at, ComputedOperand):
-                    write_computed(f, at, to, self.own_deep, self.vector, between=shape.deep)
-                else:
-                    copied(f, at, to, self.own_deep, self.vector)
-                at = dy + (line * self.columns + column) * shape.wide
+                    sources, to = [from_channel(source, deep) for source in sources], to + deep
+                self._copy_pixel(f, sources, to, self.own_deep, shape.deep)
+                gradients = [dy + (line * self.columns + column) * shape.wide for line in lines]
                 for panel in f.range(*range_of):
                     to = panels + (f.index(panel) * self.panel + position * shape.width)
                     for many in by_size(f, shape.wide, shape.width, f.index(panel)):
-                        copied(f, at + f.index(panel) * shape.width, to, many, self.vector)
+                        sources = [at + f.index(panel) * shape.width for at in gradients]
+                        self._copy_pixel(f, sources, to, many, shape.wide)
+
+    def _copy_pixel(
+        self, f: Function, sources: Sequence[Value | ComputedOperand], to: Value, count: int, between: int
+    ) -> None:
+        """Copy elements of a pixel, or of a pair of pixels; compute them if they are not in memory.
+
+        Pixels are `between` elements apart.
+        """
+        first, second = sources[0], sources[-1]
+        if isinstance(first, ComputedOperand):
+            other = second if isinstance(second, ComputedOperand) and self.shape.of_pairs else None
+            write_computed(f, first, to, count, self.vector, between=between, other=other)
+        elif self.shape.of_pairs and isinstance(second, Value):
+            copied_pairs(f, first, second, to, count, self.vector)
+        else:
+            copied(f, first, to, count, self.vector)
 
     def _panel(
         self,
@@ -147,7 +168,9 @@ class FilterGradient1x1:
                 c = f.index(own) + deep if self.deep_ranges > 1 else own
                 pixel = to + (f.index(c) * shape.wide + panel * shape.width)
                 ahead = self._ahead(context, line, before + (f.index(c) - start) // size)
-                sums = tile(f, pixels + c, [*range(size)], right, columns, self.vector, depth, ahead)
+                sums = tile(
+                    f, pixels + c, [*range(size)], right, columns, self.vector, depth, ahead, of_pairs=shape.of_pairs
+                )
                 self._add(pixel, lines(sums, size), columns, is_first)
             start, before = start + size * many, before + many
 
@@ -155,13 +178,13 @@ class FilterGradient1x1:
         """Return prefetches of the next block, the share of a numbered tile."""
         shape, (x, dy) = self.shape, context.inputs
         assert dy is not None, "the gradient of the result is there"
-        next_place = (line + self.height) * self.columns
+        next_place = (line + self.height) * (self.columns * self.together)
         of_x = context.computed_operand.operands if context.computed_operand else [x] if x else []
         if shape.rows.stride * shape.columns.stride > 1:
             of_x = []
         asked: list[Prefetch] = []
         for operand, channels in (*((of, shape.deep) for of in of_x), (dy, shape.wide)):
-            step = -(-channels // (self.tiles * shape.across))
+            step = -(-channels * self.together // (self.tiles * shape.across))
             share = number * (step * self.height * self.columns)
             asked.append(prefetching(context.f, operand + next_place * channels + share, step))
         return asked
@@ -182,7 +205,7 @@ class FilterGradient1x1:
 
 
 def _blocks(shape: FilterGradient) -> tuple[int, int, int]:
-    """Return the lines of all images, the lines of a block, and the number of blocks."""
-    lines = shape.images * shape.rows.pixels
+    """Return the lines of all images, or pairs of them, the lines of a block, and the number of blocks."""
+    lines = shape.images * shape.rows.pixels // (2 if shape.of_pairs else 1)
     height = min(max(BLOCK_PIXELS // shape.columns.pixels, 1), lines)
     return lines, height, -(-lines // height)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -10,7 +11,7 @@ from runtime.codegen.ir import Type
 from runtime.codegen.kernels.conv.borders import Border
 from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES, WANTED_ITEMS
 from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS, shares
-from runtime.codegen.machine import Target
+from runtime.codegen.machine import NOMINAL_LANES, Target, target
 
 BLOCK_PIXELS: Final = 256
 """Pixels in a block."""
@@ -24,6 +25,9 @@ MAX_BLOCK_IMAGES: Final = 32
 
 MAX_SHORT_LINE_PIXELS: Final = 16
 """Pixels of a line up to which it is short."""
+
+NOMINAL_TARGET: Final = target("avx512_bf16")
+"""The target whose tiles and prices set the order of additions of bfloat16 on all targets."""
 
 MIN_PACKED_FILTER_ROWS: Final = 256
 """Least rows of the filter for which a copy of the gradient is read often enough to cost little."""
@@ -73,6 +77,9 @@ class FilterGradient:
         vectors: vectors of a tile.
         most: upper bound on the rows of a tile.
         is_merged: True if a tile has rows of several taps.
+        of_pairs: True if elements are pairs of bfloat16 of two images, and `images` counts pairs of images.
+        has_nominal_order: True if sums have the same bits on all targets, as those of bfloat16 have.
+        nominal_panels: panels of the tile for nominal lanes, which set the number of parts in this order.
     """
 
     element: Type
@@ -86,13 +93,25 @@ class FilterGradient:
     vectors: int = 1
     most: int = 1
     is_merged: bool = False
+    of_pairs: bool = False
+    has_nominal_order: bool = False
+    nominal_panels: int = 0
 
     def planned(self, target: Target) -> FilterGradient:
-        """Return this gradient with the tile that takes the fewest cycles."""
+        """Return this gradient with the tile that takes the fewest cycles.
+
+        Parts and blocks of the nominal order follow from the tile of a nominal target.
+        """
+        if not self.has_nominal_order:
+            return self._best(target, (False, True))
+        nominal = replace(self, lanes=NOMINAL_LANES)._best(NOMINAL_TARGET, (False, True))
+        return replace(self._best(target, (nominal.is_merged,)), nominal_panels=nominal.panels)
+
+    def _best(self, target: Target, merged: Sequence[bool]) -> FilterGradient:
         ways = [
             replace(self, vectors=vectors, most=most, is_merged=is_merged)
             for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items()
-            for is_merged in (False, True)
+            for is_merged in merged
         ]
         return min((way for way in ways if way.is_merged <= way.may_merge), key=lambda way: way.cycles)
 
@@ -142,7 +161,8 @@ class FilterGradient:
     def may_merge(self) -> bool:
         """True if a tile may have rows of several taps: whole rows of the filter, or a part of one row."""
         in_parts = self.groups == self.columns.dilation == 1
-        return self.deep < MAX_MERGED_CHANNELS and self.columns.window > 1 and (in_parts or self.line <= self.most)
+        fits = in_parts or (self.line <= self.most and not self.has_nominal_order)
+        return self.deep < MAX_MERGED_CHANNELS and self.columns.window > 1 and fits
 
     @property
     def tiles(self) -> list[tuple[int, int]]:
@@ -165,7 +185,8 @@ class FilterGradient:
         """Images and output rows in a block."""
         together = self.together
         if together > 1:
-            return together, min(max(2 * BLOCK_PIXELS // (together * self.columns.pixels), 1), self.rows.pixels)
+            most = BLOCK_PIXELS if self.of_pairs else 2 * BLOCK_PIXELS
+            return together, min(max(most // (together * self.columns.pixels), 1), self.rows.pixels)
         return self.whole_lines
 
     @property
@@ -184,12 +205,13 @@ class FilterGradient:
         """
         if self.is_merged or self.columns.pixels > MAX_SHORT_LINE_PIXELS or self.repetitions == 1:
             return 1
-        return max(count for count in range(1, MAX_BLOCK_IMAGES + 1) if self.images % count == 0)
+        most = min(MAX_BLOCK_IMAGES, BLOCK_PIXELS // self.columns.pixels) if self.of_pairs else MAX_BLOCK_IMAGES
+        return max(count for count in range(1, most + 1) if self.images % count == 0)
 
     @property
     def packs(self) -> bool:
         """True if a panel of the gradient is copied for each block of pixels."""
-        if self.together > 1:
+        if self.together > 1 or self.of_pairs:
             return True
         rows, row = self.repetitions * sum(size * count for size, count in self.tiles), self.groups * self.wide
         return self.panels > 1 and (
@@ -202,6 +224,11 @@ class FilterGradient:
         return self.groups * self.deep + self.lanes
 
     @property
+    def copies(self) -> bool:
+        """True if the images are copied first, since they are interleaved pixel by pixel or as pairs."""
+        return self.together > 1 or self.of_pairs
+
+    @property
     def blocks(self) -> int:
         """Number of blocks."""
         images, rows = self.block
@@ -210,7 +237,7 @@ class FilterGradient:
     @property
     def parts(self) -> int:
         """Number of parts of all blocks; their sums are added at the end."""
-        return min(-(-WANTED_ITEMS // self.panels), self.blocks)
+        return min(-(-WANTED_ITEMS // (self.nominal_panels or self.panels)), self.blocks)
 
     @property
     def is_bordered(self) -> bool:

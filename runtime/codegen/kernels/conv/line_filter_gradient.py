@@ -179,8 +179,10 @@ class LineFilterGradient:
             for j in range(shape.columns.window):
                 sums = context.shared_scratch(0, shape.element) + f.index(item) * self.line
                 far = (shape.columns.window - 1 - j) * shape.wide
-                total = f.load(sums, far, shape.lanes, shape.wide)
-                for part in range(1, self.parts):
-                    total = total + f.load(sums, part * self.depth * self.line + far, shape.lanes, shape.wide)
                 at = ((tap * shape.columns.window + j) * shape.deep + channel) * shape.wide
-                f.store(total, context.outputs[0] + at, 0, shape.wide)
+                for c in range(0, shape.wide, shape.lanes):
+                    tail = min(shape.wide - c, shape.lanes)
+                    total = f.load(sums, far + c, shape.lanes, tail)
+                    for part in range(1, self.parts):
+                        total = total + f.load(sums, part * self.depth * self.line + far + c, shape.lanes, tail)
+                    f.store(total, context.outputs[0] + at, c, tail)

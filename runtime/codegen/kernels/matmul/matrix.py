@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from runtime.codegen.ir import UINT32, Index, Value
 from runtime.codegen.ir.words import bits, shuffle, where
-from runtime.codegen.kernels.pair_products import WORD
+from runtime.codegen.kernels.pair_products import WORD, paired
 from runtime.codegen.kernels.steps import ComputedOperand
 
 
@@ -158,16 +158,6 @@ class PairedMatrix:
             return at.function.load(at.function.cast(at, WORD), 0, lanes)
         x, y = read(0), read(lanes)
         return bits(shuffle(x, y, range(2 * lanes)), WORD)
-
-
-def paired(first: Value, second: Value, mask: Value | None = None) -> Value:
-    """Return words with these elements of bfloat16; `mask`, if given, is applied to the words of the second ones."""
-    f, whole = first.function, UINT32.of(first.type.lanes)
-    low, high = (f.emit(f"zext {x.type} {x.text} to {whole}", whole) for x in (first, second))
-    high = high << 16
-    if mask is not None:
-        high = high & (f.splat(mask, whole.lanes) if whole.lanes else mask)
-    return f.emit(f"bitcast {whole} {(low | high).text} to {WORD.of(whole.lanes)}", WORD.of(whole.lanes))
 
 
 def words(source: Matrix) -> Matrix:

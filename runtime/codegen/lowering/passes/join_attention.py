@@ -32,6 +32,7 @@ def join_attention(block: LoweredBlock) -> LoweredBlock:
 def with_attention(block: Nodes) -> Nodes:
     """Return the block where attention writes the results of the ops that only move its own."""
     positions = [i for i, node in enumerate(block.nodes) if node.op.type in PLANS and node.rule is not None]
+    positions = [i for i in positions if block.types[block.nodes[i].inputs[0]].dtype != "bfloat16"]
     return _Attention(block).result(positions) if positions else block
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
+from runtime.engines.reference.kernels.factors import all_widened, wide_type, widened_types
+from runtime.engines.reference.kernels.state_product import round_to_bfloat16
 from runtime.engines.reference.kernels.windows import chunks, images_at_once
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.row_rules import Operands, has_rows, pointwise
@@ -21,8 +23,9 @@ Block = tuple[slice, slice, slice]
 def scaled_dot_product_attention_rule(
     q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None = None, *, causal: bool, scale: float
 ) -> Types:
+    wide, (q, k, v) = widened_types(q, k, v), map(wide_type, (q, k, v))
     y, block = attended(q, k, v, mask)
-    return types(y, scratch=weight_scratch(q, k.static_shape[2], block, mask, causal))
+    return types(y, scratch=[*wide, *weight_scratch(q, k.static_shape[2], block, mask, causal)])
 
 
 def attention_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
@@ -36,7 +39,7 @@ def attention_operations(q: TensorType, k: TensorType, v: TensorType) -> int:
     return 2 * n * h * length * k.static_shape[2] * (d + v.static_shape[3])
 
 
-@kernel(scaled_dot_product_attention_rule, rows=attention_rows, operations=attention_operations)
+@kernel(scaled_dot_product_attention_rule, halves=True, rows=attention_rows, operations=attention_operations)
 def scaled_dot_product_attention(
     q: Array,
     k: Array,
@@ -46,14 +49,21 @@ def scaled_dot_product_attention(
     causal: bool,
     scale: float,
     out: Array,
-    scratch: list[Array],
+    scratch: Sequence[Array],
 ) -> None:
+    is_narrow = q.dtype == np.uint16
+    (q, k, v), scratch = all_widened((q, k, v), scratch)
     queries, results = by_group(q, k), by_group(out, k)
     sees = None if mask is None else seen_by_group(mask, queries, k)
     for images, heads, rows in blocks(queries, k):
         keys, values = k[images, heads, None], v[images, heads, None]
-        weights = weights_of(queries, keys, sees, (images, heads, rows), causal, scale, scratch)
-        np.matmul(weights, values, results[images, heads, :, rows])
+        weights, line = powers_of(queries, keys, sees, (images, heads, rows), causal, scale, scratch)
+        result = results[images, heads, :, rows]
+        if is_narrow:
+            np.matmul(round_to_bfloat16(weights, weights), values, result)
+            np.divide(result, line, result)
+        else:
+            np.matmul(np.divide(weights, line, weights), values, result)
 
 
 def attention_gradient_rule(
@@ -66,6 +76,8 @@ def attention_gradient_rule(
     causal: bool,
     scale: float,
 ) -> Types:
+    require(dy.dtype == q.dtype, f"dy is {dy} and q is {q}; they need one float dtype")
+    wide, (q, k, v, dy) = widened_types(q, k, v, dy), map(wide_type, (q, k, v, dy))
     y, block = attended(q, k, v, mask)
     require(dy == y, f"dy is {dy}, not {y}")
     part = (*block[:2], k.static_shape[2], max(k.static_shape[3], v.static_shape[3]))
@@ -75,6 +87,7 @@ def attention_gradient_rule(
         k,
         v,
         scratch=[
+            *wide,
             *weight_scratch(q, k.static_shape[2], block, mask, causal),
             of_weights,
             TensorType(q.dtype, (prod(part),)),
@@ -87,7 +100,7 @@ def attention_gradient_operations(q: TensorType, k: TensorType, v: TensorType) -
     return 2 * n * h * length * k.static_shape[2] * (3 * d + 2 * v.static_shape[3])
 
 
-@kernel(attention_gradient_rule, operations=attention_gradient_operations)
+@kernel(attention_gradient_rule, halves=True, operations=attention_gradient_operations)
 def attention_gradient(
     q: Array,
     k: Array,
@@ -98,10 +111,12 @@ def attention_gradient(
     causal: bool,
     scale: float,
     out: list[Array],
-    scratch: list[Array],
+    scratch: Sequence[Array],
 ) -> None:
     """Compute the gradients; that of the scores is p * (dp - sum(p * dp)) for weights p and their gradient dp."""
     dq, dk, dv = out
+    is_narrow = q.dtype == np.uint16
+    (q, k, v, dy), scratch = all_widened((q, k, v, dy), scratch)
     *scratch, flat, part = scratch
     dk.fill(0)
     dv.fill(0)
@@ -109,8 +124,8 @@ def attention_gradient(
     sees = None if mask is None else seen_by_group(mask, queries, k)
     for images, heads, rows in blocks(queries, k):
         keys, values = k[images, heads, None], v[images, heads, None]
-        p = weights_of(queries, keys, sees, (images, heads, rows), causal, scale, scratch)
-        add_products(p, shares[images, heads, :, rows], part, dv[images, heads])
+        p, line = powers_of(queries, keys, sees, (images, heads, rows), causal, scale, scratch)
+        np.divide(p, line, p)
         dp = flat[: p.size].reshape(p.shape)
         np.matmul(shares[images, heads, :, rows], values.swapaxes(-1, -2), dp)
         total = scratch[1][: p.size // p.shape[-1]].reshape(*p.shape[:-1], 1)
@@ -118,14 +133,21 @@ def attention_gradient(
         np.subtract(dp, total, dp)
         np.multiply(dp, p, dp)
         np.multiply(dp, scale, dp)
+        if is_narrow:
+            round_to_bfloat16(p, p)
+            round_to_bfloat16(dp, dp)
+        add_products(p, shares[images, heads, :, rows], part, dv[images, heads])
         np.matmul(dp, keys, results[images, heads, :, rows])
         add_products(dp, queries[images, heads, :, rows], part, dk[images, heads])
 
 
-def weights_of(
-    queries: Array, keys: Array, sees: Array | None, block: Block, causal: bool, scale: float, scratch: list[Array]
-) -> Array:
-    """Return the weights [images, heads, heads of a group, rows, keys] of a block, in the first scratch array."""
+def powers_of(
+    queries: Array, keys: Array, sees: Array | None, block: Block, causal: bool, scale: float, scratch: Sequence[Array]
+) -> tuple[Array, Array]:
+    """Return the powers [images, heads, heads of a group, rows, keys] of a block, and the sums of their rows.
+
+    Both are in the first two scratch arrays; the weights are their quotients.
+    """
     images, heads, rows = block
     q = queries[images, heads, :, rows]
     shape = (*q.shape[:-1], keys.shape[-2])
@@ -146,8 +168,7 @@ def weights_of(
     np.exp(weights, weights)
     np.add.reduce(weights, axis=-1, out=line, keepdims=True)
     np.maximum(line, np.finfo(weights.dtype).tiny, out=line)  # for a query that sees no key
-    np.divide(weights, line, weights)
-    return weights
+    return weights, line
 
 
 def later_keys(line: Array, length: int, row: int, shape: Numbers) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 import runtime.engines.reference.kernels.depthwise as depthwise
 from prograd_proto import TensorType
 from prograd_proto.tensor_types import Shape
-from runtime.engines.reference.kernels.factors import in_sum_dtype, is_factor, wide_type, widened_types
+from runtime.engines.reference.kernels.factors import flush, in_sum_dtype, is_factor, wide_type, widened_types
 from runtime.engines.reference.kernels.windows import BUFFER, chunks, images_at_once, taps, window_counts
 from runtime.kernel import Array, Types, kernel, require, types
 from runtime.row_rules import first_operand
@@ -113,6 +113,7 @@ def conv2d_filter_gradient(
     out: Array,
     scratch: Sequence[Array] = (),
 ) -> None:
+    is_narrow = x.dtype == np.uint16
     x, dy, scratch = in_sum_dtype(x, dy, scratch)
     if depthwise.is_depthwise(shape, groups):
         part, ones, sums = scratch
@@ -132,6 +133,8 @@ def conv2d_filter_gradient(
         target = parts[0] if parts else out
     if not len(x):
         out.fill(0)
+    if is_narrow:
+        flush(out)
 
 
 def conv2d_input_gradient_rule(

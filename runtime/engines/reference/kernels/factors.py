@@ -65,6 +65,13 @@ def in_sum_dtype(a: Array, b: Array, scratch: Sequence[Array]) -> tuple[Array, A
     return widened(a, scratch[0]), widened(b, scratch[1]), scratch[2:]
 
 
+def all_widened(factors: Sequence[Array], scratch: Sequence[Array]) -> tuple[list[Array], Sequence[Array]]:
+    """Return factors of bfloat16 as float32, and the scratch that is left; others as they are, with all scratch."""
+    if factors[0].dtype != np.uint16:
+        return list(factors), scratch
+    return [widened(x, out) for x, out in zip(factors, scratch, strict=False)], scratch[len(factors) :]
+
+
 def blockwise_matmul(a: Array, b: Array, out: Array, part: Sequence[Array]) -> None:
     """Write the product of widened factors; `part` is scratch like `out`, if the depth exceeds a block."""
     np.matmul(a[..., :BLOCK_DEPTH], b[..., :BLOCK_DEPTH, :], out)

@@ -58,11 +58,15 @@ class StateProduct:
 
 
 def round_to_bfloat16(x: Array, out: Array) -> Array:
-    """Write the nearest bfloat16 numbers as float32, ties to even; those below the least normal one become 0."""
+    """Write the nearest bfloat16 numbers as float32, ties to even; those below the least normal one become 0.
+
+    The result may be written over x.
+    """
+    is_nan = np.isnan(x)
     np.copyto(out, x)
     bits = out.view(np.uint32)
     np.add(bits, ((bits >> 16) & 1) + np.uint32(0x7FFF), bits)
     np.bitwise_and(bits, np.uint32(0xFFFF0000), bits)
-    np.copyto(out, np.float32(np.nan), where=np.isnan(x))
+    np.copyto(out, np.float32(np.nan), where=is_nan)
     flush(out)
     return out

@@ -1,47 +1,20 @@
-"""Pass: compute products with bfloat16 operands, and keep activations in bfloat16.
-
-1. Lower: the operators with the trait `lowered`, products of matrices and convolutions with their gradients, read
-   bfloat16 copies of their operands and add in float32.
-2. Follow: a result is narrow if it comes from bfloat16 numbers. These are results of lowered ops, of pointwise ops and
-   of ops with the trait `follows`, such as norms and pooling, whose large operands are narrow, and of ops that only
-   move narrow elements. A narrow tensor that has to be in memory is rounded once, by the op that makes it, and all ops
-   read the rounded one. It is a tensor that a lowered op reads, or that goes from the forward to the backward pass, or
-   a product that no single pointwise op takes in registers. Pointwise ops compute in float32 between a widening load
-   and a rounding store.
-3. Keep: all other ops stay float32: losses, softmax, reductions and statistics, updates and the states, which are the
-   masters. Results that they make are not narrow. If the backward pass reads such a tensor, or a sum of it and a narrow
-   one, by ops that follow, they read a rounded copy, and forward ops read the tensor.
-   A forward product with fewer than `MIN_COLUMNS` columns of a result, whose large operands are float32, stays float32
-   as well: rounding the operands takes longer than the product gains.
-4. A forward op that `keep` matches, by the name of an operand or of a result, stays as it is, and so do its gradient
-   ops and the ops that help to differentiate these. Results of an op that `lower` matches are narrow.
-5. Gradients of states are not narrow, nor is what a model makes after its last product, such as logits and losses.
-   Tensors that are compared with one another are read as they are: two rounded tensors may be equal where the tensors
-   are not, and a gradient would count twice.
-6. A copy of a state is made for each reader, and the op that widens a copy is appended for each reader, so that neither
-   lives from the forward to the backward pass; `merge_identical` merges those that cost no memory.
-
-The lists are those of automatic mixed precision: Micikevicius et al., "Mixed precision training", 2018.
-"""
+"""The rewriting of a block: which operands are rounded, and which results are narrow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
-from math import prod
 from typing import Final
 
-from compiler.errors import CompileError
 from compiler.passes.eliminate_dead_ops import order_tensors
+from compiler.passes.mixed_precision.facts import BlockFacts
 from compiler.passes.new_tensors import add_tensor, tensor_names
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
-from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
+from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.tensor_types import tensor_desc
 from registry.op import find_op
 from registry.table import CONTROL
-from runtime.step.arithmetic import is_pointwise
 
 DTYPE: Final = "bfloat16"
 """The only dtype that operands are rounded to."""
@@ -49,42 +22,8 @@ DTYPE: Final = "bfloat16"
 MIN_COLUMNS: Final = 32
 """Least number of columns of the result of a product whose operands are rounded for it alone: two vectors."""
 
-BACKWARD: Final = (pb.STAGE_GRADIENT, pb.STAGE_DERIVATIVE)
-"""Stages of the ops of the backward pass."""
 
-
-def mixed_precision(program: BlockAnalyses, *, dtype: str = "", keep: str = "", lower: str = "") -> None:
-    """Compute products with bfloat16 operands, and keep activations in bfloat16; off unless `dtype` is given.
-
-    Args:
-        program: its source blocks, and those inside their ops, are edited.
-        dtype: bfloat16, or nothing for a program as it was built.
-        keep: patterns of names, with commas between them, of tensors whose ops stay float32, such as head.*
-        lower: patterns of names, likewise, of results that are rounded although an operand is not.
-    """
-    if not dtype:
-        for option, patterns in (("keep", keep), ("lower", lower)):
-            if patterns:
-                raise CompileError(f"mixed: {option}={patterns!r} needs mixed precision; give {DTYPE!r} as mixed too")
-        return
-    if dtype != DTYPE:
-        raise CompileError(f"mixed={dtype!r}: operands can be rounded to {DTYPE} only; write mixed={DTYPE!r}")
-    names = {name for number in range(len(program)) for name in program[number].names}
-    found = {"keep": _patterns("keep", keep, names), "lower": _patterns("lower", lower, names)}
-    for number in range(len(program)):
-        _Lowering(program[number], found["keep"], found["lower"]).rewrite()
-
-
-def _patterns(option: str, text: str, names: set[str]) -> list[str]:
-    """Return the patterns of an option; raise CompileError if one matches no tensor."""
-    patterns = [pattern for pattern in text.split(",") if pattern]
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise CompileError(f"mixed: {option}={pattern!r} matches no tensor; `compiler show` prints their names")
-    return patterns
-
-
-class _Lowering:
+class Lowering(BlockFacts):
     """The rewriting of a block.
 
     Attributes:
@@ -100,26 +39,11 @@ class _Lowering:
     """
 
     def __init__(self, block: BlockAnalysis, keep: Sequence[str], lower: Sequence[str]) -> None:
-        self.block, self.keep, self.lower = block, keep, lower
-        self.types: dict[str, TensorType] = dict(block.types)
+        super().__init__(block)
+        self.keep, self.lower = keep, lower
         self.taken = tensor_names(block.desc)
         self.next_id = 1 + max(block.ids, default=0)
-        self.states, self.ends = set(block.state_of), set(block.ends)
-        self.forward = {
-            name for i, outputs in enumerate(block.outputs) if self._is_forward(i) for name in outputs if name
-        }
-        self.constants: set[str] = set()
-        for i, inputs in enumerate(block.inputs):
-            if not any(inputs) or (self._is_move(i) and self.constants.issuperset(filter(None, inputs))):
-                self.constants.update(block.outputs[i])
-        self.readers: dict[str, list[tuple[int, int]]] = {}
-        for i, inputs in enumerate(block.inputs):
-            for j, name in enumerate(inputs):
-                self.readers.setdefault(name, []).append((i, j))
         self.kept = self._kept()
-        self.compared = {name for i in range(len(block.ops)) if self._compares(i) for name in block.inputs[i] if name}
-        self.gradients = self._gradients_of_states()
-        self.feeding = self._feeding()
         self.narrow: set[str] = set()
         self.fresh: set[str] = set()
         self.rounded: dict[str, str] = {}
@@ -150,24 +74,12 @@ class _Lowering:
         block.forget()
         order_tensors(block)
 
-    # Facts about the block as it is.
-
-    def _is_forward(self, i: int) -> bool:
-        return self.block.ops[i].stage == pb.STAGE_FORWARD
+    # Operators that stay float32.
 
     def _kept(self) -> set[int]:
         """Return the positions of the ops that `keep` matches, and of those that help to differentiate them."""
         ops = enumerate(self.block.ops)
         return self._with_gradients({i for i, op in ops if not op.gradient_of and self._matches(op, self.keep)})
-
-    def _with_gradients(self, found: set[int]) -> set[int]:
-        """Return the positions of these ops, and of those that help to differentiate them."""
-        ids = {self.block.ops[i].id for i in found}
-        for i, op in enumerate(self.block.ops):
-            if op.gradient_of in ids:
-                found.add(i)
-                ids.add(op.id)
-        return found
 
     def _is_small(self, i: int) -> bool:
         """Return True if a forward product has few columns, and operands that would be rounded for it alone."""
@@ -178,53 +90,6 @@ class _Lowering:
         large = [name for name in self.block.inputs[i] if name and name not in states and self._is(name, "float32")]
         is_narrow = any(name in self.narrow or name in self.rounded for name in large)
         return isinstance(columns, int) and columns < MIN_COLUMNS and bool(large) and not is_narrow
-
-    def _matches(self, op: pb.OpDesc, patterns: Sequence[str]) -> bool:
-        return any(fnmatchcase(name, pattern) for name in (*op.inputs, *op.outputs) for pattern in patterns)
-
-    def _compares(self, i: int) -> bool:
-        """Return True if an op compares two tensors."""
-        op = self.block.ops[i]
-        if op.type in CONTROL or not op.outputs or self.types[op.outputs[0]].dtype != "bool":
-            return False
-        return sum(name not in self.constants for name in op.inputs if name) > 1
-
-    def _gradients_of_states(self) -> set[str]:
-        """Return the tensors that updates read, and those that these are computed from, element by element."""
-        block = self.block
-        found = {name for i, op in enumerate(block.ops) if op.stage == pb.STAGE_UPDATE for name in block.inputs[i]}
-        found |= self.ends
-        for i in reversed(range(len(block.ops))):
-            if found.isdisjoint(block.outputs[i]) or not (self._is_pointwise(i) or self._is_move(i)):
-                continue
-            size = self._size(block.outputs[i][0])
-            found.update(name for name in block.inputs[i] if name and self._size(name) == size)
-        return found
-
-    def _feeding(self) -> set[str]:
-        """Return the forward tensors from which the forward pass comes to a product; the rest is heads and losses."""
-        found: set[str] = set()
-        for i in reversed(range(len(self.block.ops))):
-            if self._is_forward(i) and (self._is_product(i) or not found.isdisjoint(self.block.outputs[i])):
-                found.update(self.block.inputs[i])
-        return found
-
-    def _is_pointwise(self, i: int) -> bool:
-        return is_pointwise(self.block.op_types[i]) and self.block.op_types[i] != "cast"
-
-    def _is_move(self, i: int) -> bool:
-        """Return True if an op only moves elements of its operands."""
-        type = self.block.op_types[i]
-        if type in CONTROL or is_pointwise(type):
-            return False
-        definition = find_op(type)
-        return definition.halves and not definition.traits.lowered and bool(self.block.inputs[i])
-
-    def _size(self, name: str) -> tuple[int, tuple[str, ...]]:
-        """Return the number of elements of a tensor: the known part, and the symbols."""
-        shape = self.types[name].shape
-        symbols = tuple(sorted(extent for extent in shape if isinstance(extent, str)))
-        return prod(extent for extent in shape if isinstance(extent, int)), symbols
 
     # Operands.
 
@@ -239,27 +104,6 @@ class _Lowering:
         if name in self.replaced or (name in self.rounded and self._follows(i, j) and self._goes_back(i, name)):
             return self._widened(name, op)
         return name
-
-    def _is_lowered(self, i: int, j: int) -> bool:
-        if self.block.op_types[i] in CONTROL:
-            return False
-        definition = find_op(self.block.op_types[i])
-        names = definition.signature.inputs
-        return j < len(names) and names[j] in definition.traits.lowered
-
-    def _has_loop(self, i: int) -> bool:
-        """Return True if an op rounds the first operand of its products itself, step by step."""
-        if self.block.op_types[i] in CONTROL:
-            return False
-        definition = find_op(self.block.op_types[i])
-        return bool(definition.traits.lowered) and definition.signature.inputs[0] not in definition.traits.lowered
-
-    def _is_for_loop(self, i: int) -> bool:
-        """Return True if an op is such an op, or only moves elements for it."""
-        if self._has_loop(i) or not self._is_move(i):
-            return self._has_loop(i)
-        readers = [reader for name in self.block.outputs[i] for reader, _ in self.readers.get(name, [])]
-        return bool(readers) and all(self._is_for_loop(reader) for reader in readers)
 
     def _weights_of_loop(self, name: str, op: pb.OpDesc) -> str:
         """Return the copy of a state that a recurrent layer and its gradient read."""
@@ -278,10 +122,6 @@ class _Lowering:
         names = definition.signature.inputs
         return self._is_pointwise(i) or (j < len(names) and names[j] in definition.traits.follows)
 
-    def _goes_back(self, i: int, name: str) -> bool:
-        """Return True if an op of the backward pass reads a tensor of the forward pass."""
-        return self.block.ops[i].stage in BACKWARD and name in self.forward
-
     # Results.
 
     def _note(self, i: int, op: pb.OpDesc) -> None:
@@ -290,19 +130,22 @@ class _Lowering:
             self.wide.update(op.outputs)
             self.narrow.update(op.outputs)
             return
-        if not self._may_be_narrow(i, op):
+        if i in self.kept or op.type in CONTROL or op.type == "cast":
             return
-        name = op.outputs[0]
+        has_products_only = self._is_product(i) and not self._has_loop(i)
+        for name in op.outputs if has_products_only else op.outputs[:1]:
+            self._note_result(i, name, op)
+
+    def _note_result(self, i: int, name: str, op: pb.OpDesc) -> None:
+        if not self._may_be_narrow(i, name):
+            return
         if self._makes_narrow(i, op) and name not in self.gradients and name not in self.compared:
             self._note_narrow(i, name, op)
         elif self._goes_back_rounded(name):
             self._copy(name, op)
 
-    def _may_be_narrow(self, i: int, op: pb.OpDesc) -> bool:
-        """Return True for a matrix of float32 that no kept op makes, and from which the forward pass goes on."""
-        if i in self.kept or op.type in CONTROL or not op.outputs or op.type == "cast":
-            return False
-        name = op.outputs[0]
+    def _may_be_narrow(self, i: int, name: str) -> bool:
+        """Return True for a matrix of float32 from which the forward pass goes on."""
         if not self._is(name, "float32") or len(self.types[name].shape) < 2 or name in self.states:
             return False
         return name in self.feeding or not self._is_forward(i)
@@ -317,9 +160,6 @@ class _Lowering:
             self._copy(name, op)
             self.replaced.add(name)
             self.fresh.discard(name)
-
-    def _is_product(self, i: int) -> bool:
-        return self.block.op_types[i] not in CONTROL and bool(find_op(self.block.op_types[i]).traits.lowered)
 
     def _makes_narrow(self, i: int, op: pb.OpDesc) -> bool:
         """Return True if the first result of an op comes from bfloat16 numbers."""
@@ -350,14 +190,6 @@ class _Lowering:
         if name not in self.fresh or (len(readers) == 1 and self._is_taken(name, readers[0][0])):
             return False
         return any(self._follows(i, j) or self._is_move(i) for i, j in readers)
-
-    def _is_taken(self, name: str, reader: int) -> bool:
-        """Return True if a pointwise op may take a tensor in registers: it is its last large operand that is made."""
-        if not self._is_pointwise(reader):
-            return False
-        others = [x for x in self.block.inputs[reader] if x and x != name and self._size(x) == self._size(name)]
-        makers = self.block.use_def.makers
-        return all(makers.get(other, -1) < makers[name] for other in others)
 
     def _goes_back_rounded(self, name: str) -> bool:
         """Return True if the backward pass reads a float32 tensor of the forward pass by ops that follow alone."""
@@ -426,6 +258,3 @@ class _Lowering:
         )
         self.next_id += 1
         return made
-
-    def _is(self, name: str, dtype: str) -> bool:
-        return bool(name) and self.types[name].dtype == dtype
