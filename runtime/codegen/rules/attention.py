@@ -43,10 +43,13 @@ def attention_rule(operator: str, places: Sequence[ResultPlace] = (), joined: Se
         given = [layout for layout in layouts[:operands] if layout is not None]
         return plan(target, inputs, outputs, attributes, given, places)
 
+    def reads(number: int, layout: Layout) -> bool:
+        return number < operands and can_read(layout)
+
     return CustomKernel(
         plan,
         FLOAT_DTYPES | {"bool"},
-        strided=StridedPlan(lambda number, layout: number < operands and can_read(layout), strided),
+        strided=StridedPlan(reads, strided),
         variant=" ".join(f"{place.number}+{place.offset}@{place.layout.strides}" for place in places),
         joined=tuple(joined),
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from runtime.codegen.kernels.attention import ResultPlace, can_read
 from runtime.codegen.kernels.moves import Layout, row_major
@@ -113,9 +113,9 @@ class _Attention:
         shapes = [self.block.types[x].static_shape for x in node.inputs]
         steps, offset = result.layout.strides, result.offset
         if node.op.type == "transpose":
-            axes = node.attributes["axes"]
+            axes = cast("tuple[int, ...]", node.attributes["axes"])
             strides = tuple(steps[axes.index(axis)] for axis in range(len(axes)))
         else:
-            axis = node.attributes["axis"]
+            axis = cast("int", node.attributes["axis"])
             strides, offset = steps, offset + sum(shape[axis] for shape in shapes[:number]) * steps[axis]
         return offset, Layout(shapes[number], strides).reshaped(self.block.types[name].static_shape)
