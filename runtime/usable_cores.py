@@ -34,7 +34,7 @@ def why_too_many(threads: int) -> str | None:
 
 
 class DefaultThreads(int):
-    """The number of threads of a run that nobody gave: an upper bound, below which an engine may stay."""
+    """The default bound on the number of threads of a run. An engine may use fewer."""
 
 
 def default_threads() -> DefaultThreads:

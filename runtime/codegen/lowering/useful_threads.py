@@ -1,4 +1,4 @@
-"""The number of threads that a step uses where nobody gave one: the least that is about as fast as any.
+"""The default number of threads of a step: the least that is about as fast as any.
 
 A phase on T threads takes at least as long as its longest chunk, and as the chunks of the thread that has most of them.
 A barrier takes longer with every thread. So steps of few or short chunks are fastest on a few threads.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from runtime.codegen.rules import KernelSteps
 
 BARRIER_CHUNKS: Final = 5
-"""Length of a barrier in times of taking a chunk, beside one such time for each thread."""
+"""Time of a barrier as a multiple of the time to take a chunk; each thread adds one such time."""
 
 MAX_SLOWDOWN: Final = 1.02
 """Upper bound on the slowdown by fewer threads, which leave cores to other work."""

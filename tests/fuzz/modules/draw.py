@@ -15,7 +15,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from fuzz.modules.pieces import ANY, BY_RANK, PAIRS, POINTWISE, Piece
 
 NAMES: Final[dict[str, Any]] = {"torch": torch, "nn": nn, "F": F, "weight_norm": weight_norm}
-"""What the lines of a module may name."""
+"""Names that the lines of a module may use."""
 
 EXAMPLES: Final = {"rows": (6,), "series": (4, 6), "images": (4, 5, 6)}
 """The extents of the input behind the batch."""

@@ -33,7 +33,7 @@ OPTIMIZERS: Final[list[Callable[[Any], torch.optim.Optimizer]]] = [
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found: "agrees", "refused" with the reason, or the first difference."""
+    """Verdict: "agrees", "refused" with the reason, or the first difference."""
 
     kind: str
     told: str = ""
