@@ -10,6 +10,7 @@ from runtime.codegen.emit.group_steps import steps_of
 from runtime.codegen.lowering.lowered_block import HostScratch, LoweredBlock, LoweringOptions, unlowered
 from runtime.codegen.lowering.passes.pipeline import PASSES
 from runtime.codegen.machine import Target
+from runtime.codegen.rules import CustomKernel
 
 
 def lowered(
@@ -34,7 +35,8 @@ def lowered(
         threads: number of threads that compute.
         is_instrumented: True for a step that only checks: each op is a group of its own, in the order of the block; all
             results are stored and no state changes, so that the ordinary step can run afterwards.
-        memory_budget: bytes that a step of several threads may take, if it can do with them; None for no limit.
+        memory_budget: bytes that a step of several threads may take, if it can do with them; None for no limit. If
+            custom kernels with strides exceed it, they read and write contiguous tensors instead where that takes less.
         prepacks: True if values derived from states alone are computed by `CompiledStep.prepack`, before the first step
             and after every change of the states.
         blocks: the blocks of the program, which ops with blocks refer to by number.
@@ -49,4 +51,13 @@ def lowered(
         memory_budget,
         prepacks,
     )
-    return PASSES.applied(unlowered(desc, pinned, options, blocks))
+    block = PASSES.applied(unlowered(desc, pinned, options, blocks))
+    if memory_budget is None or block.memory.arena_bytes <= memory_budget or not _has_strided_kernels(block):
+        return block
+    contiguous = PASSES.applied(unlowered(desc, pinned, options._replace(has_strided_kernels=False), blocks))
+    return min(block, contiguous, key=lambda one: one.memory.arena_bytes)
+
+
+def _has_strided_kernels(block: LoweredBlock) -> bool:
+    rules = (node.rule for node in block.nodes.nodes)
+    return any(isinstance(rule, CustomKernel) and rule.strided is not None for rule in rules)

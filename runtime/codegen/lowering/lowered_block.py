@@ -45,6 +45,8 @@ class LoweringOptions(NamedTuple):
         memory_budget: bytes that a step of several threads may take if it can do with less than it would take without
             a limit; None for no limit.
         prepacks: True if values derived from states alone are computed when states change, and not in each step.
+        has_strided_kernels: True if custom kernels may read and write tensors with gaps between their rows. Their
+            threads then need more scratch.
     """
 
     target: Target
@@ -55,6 +57,7 @@ class LoweringOptions(NamedTuple):
     is_instrumented: bool = False
     memory_budget: int | None = None
     prepacks: bool = False
+    has_strided_kernels: bool = True
 
 
 class KernelPlan(NamedTuple):

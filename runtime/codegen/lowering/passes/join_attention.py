@@ -26,6 +26,8 @@ JOINED_OPS = ("transpose", "concat")
 
 def join_attention(block: LoweredBlock) -> LoweredBlock:
     """Let attention write its results where transposes and concatenations would move them."""
+    if not block.options.has_strided_kernels:
+        return block
     return block._replace(nodes=with_attention(block.nodes))
 
 

@@ -34,17 +34,17 @@ Each reader pays the cost of the gaps that a copy would pay once; a whole cache 
 
 def resolve_views(block: LoweredBlock) -> LoweredBlock:
     """Remove ops that only pick elements, where every reader can read the operand by strides and an offset."""
-    return block._replace(nodes=with_views(block.nodes))
+    return block._replace(nodes=with_views(block.nodes, block.options.has_strided_kernels))
 
 
-def with_views(block: Nodes) -> Nodes:
+def with_views(block: Nodes, has_strided_kernels: bool = True) -> Nodes:
     """Return the block without the ops that no reader needs."""
-    return _Views(block).result()
+    return _Views(block, has_strided_kernels).result()
 
 
 class _Views:
-    def __init__(self, block: Nodes) -> None:
-        self.block = block
+    def __init__(self, block: Nodes, has_strided_kernels: bool) -> None:
+        self.block, self.has_strided_kernels = block, has_strided_kernels
         self.found: dict[str, View] = {}
         self.views: dict[str, list[str]] = {}
         for name, root in block.root.items():
@@ -120,7 +120,7 @@ class _Views:
             return _has_contiguous_runs(
                 layout, types[name].static_shape, least // ITEM_BYTES[types[node.inputs[position]].dtype]
             )
-        if isinstance(node.rule, CustomKernel) and node.rule.strided is not None:
+        if isinstance(node.rule, CustomKernel) and node.rule.strided is not None and self.has_strided_kernels:
             return node.rule.strided.can_read(position, layout)
         return False
 
