@@ -138,9 +138,8 @@ class GuardedEngine(NativeEngine):
 
     def workspace(self) -> GuardedWorkspace:
         """Return a workspace on guarded memory."""
-        return GuardedWorkspace(
-            self._program, self._options, self._relaid, self._relaid_unfused, self._guarded_packed, self._guards
-        )
+        ways = self._relaid, self._relaid_unfused, self._guarded_packed, self._threads_of
+        return GuardedWorkspace(self._program, self._options, ways, self._guards)
 
     def _relaid(self, bound: BoundEntry, fetch: Sequence[str]) -> GuardedStep:
         options = step_options(bound, self._options.threads)._replace(pinned=tuple(fetch))
@@ -173,9 +172,9 @@ class GuardedWorkspace(NativeWorkspace):
     """A workspace on guarded memory."""
 
     def __init__(
-        self, program: pb.ProgramDesc, options: EngineOptions, lower: Any, unfused: Any, packed: Any, guards: Guards
+        self, program: pb.ProgramDesc, options: EngineOptions, ways: tuple[Any, Any, Any, Any], guards: Guards
     ) -> None:
-        super().__init__(program, options, lower, unfused, packed)
+        super().__init__(program, options, *ways)
         self._guarded = self._memory = GuardedMemory(options, guards)
         self._guarded_beside = self._beside = GuardedMemory(options, guards)
 
@@ -202,7 +201,7 @@ class GuardedMemory(WorkspaceMemory):
         super().__init__(options.memory, options.spill)
         self._guards = guards
 
-    def arena(self, nbytes: int) -> Array:
+    def arena(self, nbytes: int, tensors: Sequence[tuple[int, int]] = ()) -> Array:
         """Return a new region for the arena of `layout`."""
         return self._guards.region([*self.layout.arena.values()])
 

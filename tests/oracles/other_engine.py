@@ -29,7 +29,7 @@ class OtherEngine:
     name, math, instructions = "other", "exact", ""
 
     def __init__(self, program: pb.ProgramDesc, options: EngineOptions) -> None:
-        self.program, self.options = program, options
+        self.program, self.options, self.threads = program, options, options.threads
 
     def needs(self, bound: BoundEntry) -> Footprint:
         return Footprint(sum(type_of(tensor).nbytes for tensor in bound.block.tensors))
