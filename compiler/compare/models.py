@@ -17,7 +17,7 @@ from compiler.build.well_formed import well_formed
 from compiler.errors import CompileError
 from compiler.frontends.onnx.dtypes import dtype_name
 from compiler.frontends.onnx.reading import Tensors, package, read
-from compiler.frontends.onnx.texts import plain_name
+from compiler.frontends.onnx.texts import dimension_name, plain_dimension, plain_name
 from compiler.gradcheck.feeds import seeded_feeds
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of
@@ -135,7 +135,7 @@ class OnnxModel:
         for each in self.inputs:
             type = each.type.tensor_type
             dtype = dtype_name(package(), type.elem_type)
-            shape = [d.dim_value or self.sizes.get(d.dim_param, 1) for d in type.shape.dim]
+            shape = [self._extent(each.name, axis, dim) for axis, dim in enumerate(type.shape.dim)]
             is_drawn = (
                 dtype.startswith(("float", "int", "uint", "bool")) and np.prod(shape, dtype=float) <= MAX_ELEMENTS
             )
@@ -151,6 +151,13 @@ class OnnxModel:
             else:
                 made[each.name] = rng.integers(0, 2, shape).astype(dtype)
         return made
+
+    def _extent(self, name: str, axis: int, dim: Any) -> int:
+        """Return the size of a dimension: the file's, or one given under its name or under the import's name for it."""
+        if dim.dim_value > 0:
+            return dim.dim_value
+        own = dimension_name(name, axis, dim)
+        return self.sizes.get(own, self.sizes.get(plain_dimension(own), 1))
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Return the results."""

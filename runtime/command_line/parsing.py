@@ -102,6 +102,9 @@ def parsed(made: tuple[argparse.ArgumentParser, Any], arguments: Sequence[str]) 
     verb = next((word for word in arguments if not word.startswith("-")), None)
     if verb is not None and verb not in verbs.choices:
         longer = [word for word in verbs.choices if word.startswith(f"{verb} ")]
+        if longer and any(word in ("-h", "--help") for word in arguments):
+            put("\n".join(verbs.choices[word].format_help() for word in longer).rstrip("\n"))
+            parser.exit()
         hint = (
             _usual(verb, verbs.choices) or closest(verb, verbs.choices) or f"; the verbs are {', '.join(verbs.choices)}"
         )

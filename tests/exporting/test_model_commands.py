@@ -52,6 +52,17 @@ def test_an_export_of_trained_weights_has_the_numbers_of_the_program(net: str, c
     assert last_line(capsys).startswith("OK results=1 relative=")
 
 
+def test_two_files_with_sizes_without_a_name_are_compared(net: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["export", net, "-o", "net.onnx"]) == 0
+    model = onnx.load("net.onnx")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1  # as PaddlePaddle writes it
+    onnx.save(model, "paddle.onnx")
+    for words in ([], ["--dim", "x_0=32"]):
+        assert main(["compare", "paddle.onnx", "net.onnx", *words]) == 0
+        rows = capsys.readouterr().out
+        assert f"logits  [{32 if words else 1}, 10]" in rows
+
+
 def test_the_gradients_of_a_program_are_checked(net: str, capsys: pytest.CaptureFixture[str]):
     for engine in ("reference", "native"):
         assert main(["gradcheck", net, "--engine", engine, "--elements", "3"]) == 0

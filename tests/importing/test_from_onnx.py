@@ -190,6 +190,34 @@ def test_all_that_is_in_the_way_is_told_at_once():
     )
 
 
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_pairs_of_indices_count_the_rows_of_a_symbol(engine: Any):
+    nodes = [
+        helper.make_node("Shape", ["x"], ["batch"], start=0, end=1),
+        helper.make_node("Squeeze", ["batch"], ["n"]),
+        helper.make_node("Range", ["zero", "n", "one"], ["rows"]),
+        helper.make_node("Reshape", ["rows", "upright"], ["row"]),
+        helper.make_node("Expand", ["row", "both"], ["wide"]),
+        helper.make_node("Reshape", ["wide", "three_axes"], ["i"]),
+        helper.make_node("Reshape", ["columns", "flat_columns"], ["column"]),
+        helper.make_node("Concat", ["batch", "eight", "one_axis"], ["full"], axis=0),
+        helper.make_node("Expand", ["column", "full"], ["j"]),
+        helper.make_node("Concat", ["i", "j"], ["pairs"], axis=-1),
+        helper.make_node("GatherND", ["x", "pairs"], ["y"]),
+    ]
+    columns = np.array([5, 0, 63, 7, 7, 2, 31, 8])
+    weights = {
+        "zero": np.array(0), "one": np.array(1), "upright": np.array([-1, 1]), "both": np.array([1, 8]),
+        "eight": np.array([8]), "one_axis": np.array([1]), "three_axes": np.array([-1, 8, 1]), "columns": columns,
+        "flat_columns": np.array([1, 8, 1]),
+    }  # fmt: skip
+    program = prograd.from_onnx(model(nodes, {"x": ("batch", 64)}, ["y"], weights))
+    assert program["y"].shape == ("batch", 8)
+    for rows in (1, 3, 32):
+        x = drawn(rows, 64)
+        np.testing.assert_array_equal(predicted(program, engine, {"batch": rows}, x=x)["y"], x[:, columns])
+
+
 def test_sizes_without_a_name_are_bound_by_the_names_of_their_symbols():
     made = model([helper.make_node("Relu", ["x"], ["y"])], {"x": (32, 64)}, ["y"], {})
     for dim in made.graph.input[0].type.tensor_type.shape.dim:

@@ -57,6 +57,71 @@ def test_the_suffix_says_which_format_a_file_has(net: dict[str, np.ndarray], cap
         )
 
 
+def test_help_of_import_shows_the_options_of_both_formats(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["import", "--help"])
+    told = capsys.readouterr()
+    assert (ended.value.code, told.err) == (0, "")
+    assert "usage: compiler import onnx" in told.out
+    assert "usage: compiler import torch" in told.out
+
+
+HEADS = {
+    "softmax": [("Softmax", ["logits"], "y", {"axis": -1})],
+    "written softmax": [
+        ("Exp", ["logits"], "e", {}),
+        ("ReduceSum", ["e", "axes"], "s", {"keepdims": 1}),
+        ("Div", ["e", "s"], "y", {}),
+    ],
+    "softmax and reshape": [("Softmax", ["logits"], "p", {"axis": 1}), ("Reshape", ["p", "shape"], "y", {})],
+    "sigmoid": [("Sigmoid", ["logits"], "y", {})],
+    "softmax over rows": [("Softmax", ["logits"], "y", {"axis": 0})],
+    "other sum": [
+        ("Exp", ["logits"], "e", {}),
+        ("ReduceSum", ["e", "axis_of_rows"], "s", {"keepdims": 1}),
+        ("Div", ["e", "s"], "y", {}),
+    ],
+}
+
+
+def end_in(head: str) -> None:
+    """Append nodes to net.onnx, and make `y` its result."""
+    model = onnx.load("net.onnx")
+    make = onnx.helper
+    model.graph.node.extend(make.make_node(kind, ins, [out], **more) for kind, ins, out, more in HEADS[head])
+    numbers = {"axes": [1], "shape": [-1, 5], "axis_of_rows": [0]}
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(np.array(n), name) for name, n in numbers.items())
+    del model.graph.output[:]
+    model.graph.output.append(make.make_tensor_value_info("y", 1, None))
+    onnx.save(model, "net.onnx")
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("head", HEADS)
+def test_a_loss_of_logits_is_of_those_before_a_softmax_or_a_sigmoid(
+    net: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str], head: str, engine: str
+):
+    end_in(head)
+    loss = "binary_cross_entropy_with_logits" if head == "sigmoid" else "softmax_cross_entropy"
+    words = ["--loss", loss, "--optimizer", "sgd:1e-2", "--batch", "32"]
+    assert main(["import", "onnx", "net.onnx", *words, "-o", "tune.pb"]) == 0
+    is_found = head not in ("softmax over rows", "other sum")
+    noted = f"note: {loss.split('_')[0] if head != 'sigmoid' else head} makes 'y', so the loss is of the logits before"
+    assert (noted in capsys.readouterr().err) == is_found
+    rng = np.random.default_rng(1)
+    x, labels = rng.normal(size=(32, 64)).astype(np.float32), rng.integers(0, 5, 32)
+    z = (np.tanh(x @ net["body.w"]) @ net["head.w"]).astype(np.float64)
+    if head == "sigmoid":
+        target = rng.integers(0, 2, (32, 5)).astype(np.float32)
+        wanted = np.mean(np.log1p(np.exp(z)) - target * z)
+    else:
+        target = labels
+        z = z if is_found else np.exp(z) / np.exp(z).sum(0)
+        wanted = np.mean(np.log(np.exp(z).sum(1)) - z[np.arange(32), labels])
+    run = prograd.load("tune.pb", engine=engine)
+    np.testing.assert_allclose(float(run.step({"x": x, "target": target})["loss"]), wanted, rtol=1e-5)
+
+
 def test_only_matching_parameters_are_trained(net: dict[str, np.ndarray]):
     words = ["--loss", "softmax_cross_entropy", "--train", "head.*", "--optimizer", "adam:1e-2", "--batch", "32"]
     assert main(["import", "onnx", "net.onnx", *words, "-o", "tune.pb"]) == 0

@@ -10,6 +10,7 @@ from typing import Any
 from compiler.aligned_text import columns
 from compiler.build.program import Program
 from compiler.commands.chosen_entry import sizes_given
+from compiler.commands.imports.logits_behind import logits_behind
 from compiler.commands.models.lora_words import add_adapters
 from compiler.commands.notes import note
 from compiler.errors import UsageError
@@ -30,6 +31,9 @@ LOSSES = {
     "absolute_error": (ops.absolute_error, "float32"),
 }
 """Losses that compare the first result with an input `target`, and the dtype of that input."""
+
+NORMALISED_BY = {"softmax_cross_entropy": "softmax", "binary_cross_entropy_with_logits": "sigmoid"}
+"""The op that each loss of logits contains."""
 
 
 def import_onnx(options: argparse.Namespace) -> int | None:
@@ -97,7 +101,7 @@ def _append_training(program: Program, options: argparse.Namespace) -> None:
         program.thaw(*options.train)
     elif not options.lora:
         _freeze_others(program, options.train)
-    program.minimize(_loss(program, options.loss), _optimizer(options.optimizer))
+    program.minimize(_loss(program, options.loss, options), _optimizer(options.optimizer))
 
 
 def _freeze_others(program: Program, patterns: list[str]) -> None:
@@ -119,12 +123,17 @@ def _known(parameters: list[str]) -> str:
     return f"they are {shown}" if len(parameters) <= MAX_NAMES else f"they are {shown} ...; --names lists all"
 
 
-def _loss(program: Program, name: str) -> Value:
+def _loss(program: Program, name: str, options: argparse.Namespace) -> Value:
     if name not in LOSSES:
         raise UsageError(f"--loss {name}: it is one of {', '.join(LOSSES)}")
     result = program[program.outputs_of_module[0]]
     function: Any
     function, dtype = LOSSES[name]
+    if name in NORMALISED_BY:
+        logits = logits_behind(program, result, NORMALISED_BY[name])
+        if logits is not None:
+            note(options, f"note: {NORMALISED_BY[name]} makes {result.name!r}, so the loss is of the logits before it")
+            result = logits
     shape = result.shape[:-1] if dtype == "int64" else result.shape
     return function(result, program.input("target", dtype, shape))  # pyright: ignore[reportArgumentType]: a dtype
 

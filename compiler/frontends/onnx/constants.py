@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.errors import CompileError
-from compiler.frontends.arranged import Arranged, arranged, expanded, viewed
+from compiler.frontends.arranged import Arranged, arranged, expanded, ordered, viewed
 from compiler.frontends.extents import Extent, factored
 from prograd_proto.dtypes import DTypeName
 from registry import Block, Value, ops
@@ -32,6 +32,9 @@ CARRIED: Final[Mapping[str, DTypeName]] = {
     **dict.fromkeys(("float16", "bfloat16"), "float32"),
 }
 """The dtype that computes for each dtype of ONNX."""
+
+MAX_COLUMNS: Final = 8
+"""Largest number of columns of a constant that are stated one by one; tuples of indices have as many as axes."""
 
 Store = Callable[[Any], Value]
 """A function that puts an array of NumPy into the program."""
@@ -131,6 +134,8 @@ class Constant:
             return self._size(block, cut)
         if all(_is_range(each) for each in cut):
             return self._counted(block, cut[0], shape)
+        if 1 < cut[0].shape[-1] <= MAX_COLUMNS and not shape[-1].symbols:
+            return self._columns(block, shape[-1].number)
         raise CompileError(
             f"a constant depends on the symbols {', '.join(self.symbols.names)} in a way that no program can state; "
             "bind them to numbers"
@@ -152,6 +157,14 @@ class Constant:
         dtype = CARRIED[self.dtype]
         y = ops.size.on(block)(shape=(extent.number, *shape), dtype=dtype)
         return expanded(arranged(ops.reshape(y, shape=(1,) * self.rank)), self.shape)
+
+    def _columns(self, block: Block, count: int) -> Arranged:
+        """Return a constant whose columns along the last axis can be stated one by one, such as pairs of indices."""
+        columns = [
+            Constant(tuple(trial[..., i : i + 1] for trial in self.trials), self.symbols, self.store).tensor(block)
+            for i in range(count)
+        ]
+        return arranged(ops.concat(*(ordered(each, range(self.rank)) for each in columns), axis=self.rank - 1))
 
     def _counted(self, block: Block, trial: Any, shape: Sequence[Extent]) -> Arranged:
         """Return first, first + step ... along the axis of a symbol."""

@@ -18,7 +18,7 @@ from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.onnx.constants import CARRIED, Constant, Symbols, carried
 from compiler.frontends.onnx.node import MISSING
 from compiler.frontends.onnx.reading import Tensors
-from compiler.frontends.onnx.texts import plain_dimension, plain_name
+from compiler.frontends.onnx.texts import dimension_name, plain_dimension, plain_name
 from compiler.frontends.onnx.walk import Walk
 from compiler.frontends.onnx.weights import Roles
 from compiler.frontends.report import Problem
@@ -42,12 +42,6 @@ class Tensor(NamedTuple):
 def _is_sized(dim: Any) -> bool:
     """Return True for a dimension whose size the file has."""
     return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
-
-
-def _dimension(name: str, axis: int, dim: Any) -> str:
-    """Return the name of a dimension without a size; one that the file does not name is of the input and the axis."""
-    is_named = re.search(r"[^\W_]", dim.dim_param)  # exporters write ? for sizes that have no name
-    return dim.dim_param if is_named else plain_dimension(f"{name}_{axis}")
 
 
 class Import:
@@ -142,7 +136,7 @@ class Import:
         """Return the names of the dimensions without a size: those of the file, or made of the input and the axis."""
         return list(
             dict.fromkeys(
-                _dimension(each.name, axis, dim)
+                dimension_name(each.name, axis, dim)
                 for each in self.fed
                 for axis, dim in enumerate(each.type.tensor_type.shape.dim)
                 if not _is_sized(dim)
@@ -170,7 +164,7 @@ class Import:
         """Return an extent of an input as the file has it, or as a dimension was bound."""
         if _is_sized(dim):
             return dim.dim_value
-        own = _dimension(name, axis, dim)
+        own = dimension_name(name, axis, dim)
         return self.dims[own] if own in self.dims else plain_dimension(own)
 
     def _input(self, each: Any) -> None:

@@ -23,6 +23,12 @@ def plain_dimension(name: str) -> str:
     return f"size_{word}" if word[:1].isdigit() else word
 
 
+def dimension_name(name: str, axis: int, dim: Any) -> str:
+    """Return the name of a dimension without a size; one that the file does not name is of the input and the axis."""
+    is_named = re.search(r"[^\W_]", dim.dim_param)  # exporters write ? for sizes that have no name
+    return dim.dim_param if is_named else plain_dimension(f"{name}_{axis}")
+
+
 def texts_of_model(model: Any) -> dict[str, str]:
     """Return the texts of a model by key.
 
