@@ -1,6 +1,7 @@
 """The command `compiler import onnx`."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_help_of_import_shows_the_options_of_both_formats(capsys: pytest.Capture
     assert "usage: compiler import torch" in told.out
 
 
-HEADS = {
+HEADS: dict[str, list[tuple[str, list[str], str, dict[str, int]]]] = {
     "softmax": [("Softmax", ["logits"], "y", {"axis": -1})],
     "written softmax": [
         ("Exp", ["logits"], "e", {}),
@@ -110,14 +111,15 @@ def test_a_loss_of_logits_is_of_those_before_a_softmax_or_a_sigmoid(
     assert (noted in capsys.readouterr().err) == is_found
     rng = np.random.default_rng(1)
     x, labels = rng.normal(size=(32, 64)).astype(np.float32), rng.integers(0, 5, 32)
-    z = (np.tanh(x @ net["body.w"]) @ net["head.w"]).astype(np.float64)
+    untyped: Any = np
+    z = untyped.asarray(np.tanh(x @ net["body.w"]) @ net["head.w"], dtype=np.float64)
     if head == "sigmoid":
         target = rng.integers(0, 2, (32, 5)).astype(np.float32)
-        wanted = np.mean(np.log1p(np.exp(z)) - target * z)
+        wanted = untyped.mean(untyped.log1p(untyped.exp(z)) - target * z)
     else:
         target = labels
-        z = z if is_found else np.exp(z) / np.exp(z).sum(0)
-        wanted = np.mean(np.log(np.exp(z).sum(1)) - z[np.arange(32), labels])
+        z = z if is_found else untyped.exp(z) / untyped.exp(z).sum(0)
+        wanted = untyped.mean(untyped.log(untyped.exp(z).sum(1)) - z[np.arange(32), labels])
     run = prograd.load("tune.pb", engine=engine)
     np.testing.assert_allclose(float(run.step({"x": x, "target": target})["loss"]), wanted, rtol=1e-5)
 
