@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import re
 import sys
+import zipfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from compiler.commands.models.lora_words import add_adapters
 from compiler.commands.notes import note
 from compiler.errors import CompileError, UsageError
 from compiler.frontends.torch import from_torch
+from compiler.frontends.torch.messages import first_line, without_messages
 from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 
@@ -31,7 +32,7 @@ def import_torch(options: argparse.Namespace) -> int | None:
         table = from_torch(source, inputs, symbols=symbols, layout=options.layout, explain=True)
         put(str(table))
         return 1 if table.rows else None
-    program = from_torch(source, inputs, symbols=symbols, layout=options.layout)
+    program = from_torch(source, inputs, symbols=symbols, layout=options.layout, name=_name(options.output))
     add_adapters(program, options.lora)
     sizes = dict.fromkeys(program.symbols, 1) | sizes_given(options.bind)
     compiled = program.compile(mixed=options.mixed, **sizes)
@@ -48,37 +49,84 @@ def _source(options: argparse.Namespace) -> tuple[Any, dict[str, Any] | None, di
     if options.source.endswith(".pt2"):
         if options.input:
             raise UsageError("import torch: a .pt2 file has its own inputs; leave out --input")
-        note(options, f"note: PyTorch reads {options.source}, and such a file may run code")
-        return _loaded(options.source), None, {}
-    name, _, function = options.source.partition(":")
-    if not function:
-        raise UsageError(f"import torch: {options.source!r} is neither module:function nor a .pt2 file")
+        return _loaded(options), None, {}
+    found = re.fullmatch(r"(\w+(?:\.\w+)*):(\w+)", options.source)
+    if found is None:
+        raise UsageError(
+            f"import torch: {options.source!r} is neither module:function nor a .pt2 file; write mypackage.nets:make "
+            "for the function make of mypackage/nets.py"
+        )
     if not options.input:
         raise UsageError("import torch: --input names the inputs of the module, as in image=float32[batch,3,224,224]")
     inputs, symbols = _examples(options.input)
     note(options, f"note: {options.source} is imported and called, which runs its code")
+    return _called(options.source, found[1], found[2]), inputs, symbols
+
+
+def _name(output: str) -> str | None:
+    """Return the program's name, that of its file: programs in one folder have files of weights of their own."""
+    return re.sub(r"\W", "_", Path(output).stem) or None
+
+
+def _called(source: str, name: str, function: str) -> Any:
+    """Return what a function of a module makes; raise CompileError for whatever its code raises."""
     sys.path.insert(0, "")
     try:
-        return getattr(import_module(name), function)(), inputs, symbols
+        module = import_module(name)
+        if not hasattr(module, function):
+            raise CompileError(f"{source}: the module {name} has no function {function!r}")
+        return getattr(module, function)()
+    except CompileError:
+        raise
+    except SystemExit as error:
+        raise CompileError(f"{source}: its code calls sys.exit, and makes no module") from error
     except Exception as error:  # what a stranger's function raises
-        raise CompileError(f"{options.source}: {type(error).__name__}: {error}") from error
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+            raise CompileError(
+                f"{source}: there is no module {error.name} in this folder or among the installed packages"
+            ) from error
+        raise CompileError(f"{source}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove("")
 
 
-def _loaded(path: str) -> Any:
+def _loaded(options: argparse.Namespace) -> Any:
     """Return an exported program; raise CompileError for a file that PyTorch cannot read."""
-    torch = _torch()
-    if not Path(path).is_file():
-        raise CompileError(f"{path}: no such file")
-    logging.disable(logging.CRITICAL)  # PyTorch logs the traceback of a damaged file
+    torch, path = _torch(), options.source
+    _require_archive(path)
+    note(options, f"note: PyTorch reads {path}, and such a file may run code")
     try:
-        return torch.export.load(path)
+        with without_messages():
+            return torch.export.load(path)
     except Exception as error:  # PyTorch raises many classes for a damaged file
-        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise CompileError(f"{path}: PyTorch cannot read this file: {reason}") from error
-    finally:
-        logging.disable(logging.NOTSET)
+        reason = first_line(error)
+        if isinstance(error, TypeError | LookupError | AttributeError) or "warnings above" in reason:
+            reason = "it lacks parts that torch.export.save writes"
+        raise CompileError(
+            f"{path}: PyTorch {torch.__version__} cannot read this file: {reason}; write it again by torch.export.save"
+        ) from error
+
+
+def _require_archive(path: str) -> None:
+    """Raise CompileError for a file that torch.export.save did not write, or that is not whole."""
+    file = Path(path)
+    if file.is_dir():
+        raise CompileError(f"{path}: this is a folder; name a file of torch.export.save")
+    if not file.is_file():
+        raise CompileError(f"{path}: no such file")
+    size = file.stat().st_size
+    if not size:
+        raise CompileError(f"{path}: the file is empty; write it again by torch.export.save")
+    try:
+        with zipfile.ZipFile(file) as archive:
+            unpacked = sum(part.file_size for part in archive.infolist())
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, UnicodeError) as error:
+        raise CompileError(f"{path}: the file is cut, or it is no file of torch.export.save; write it again") from error
+    if unpacked > size:
+        raise CompileError(
+            f"{path}: its parts unpack to {unpacked} bytes, more than the file has, and torch.export.save compresses "
+            "nothing; write it again"
+        )
 
 
 def _examples(given: list[str]) -> tuple[dict[str, Any], dict[str, dict[int, str]]]:

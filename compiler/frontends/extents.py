@@ -38,6 +38,15 @@ class Extent(NamedTuple):
             )
         return self.symbols[0] if self.symbols else self.number
 
+    def known(self) -> int:
+        """Return the number of elements; raise CompileError if it depends on a symbol."""
+        if self.symbols:
+            raise CompileError(
+                f"an axis with {self} elements must have a number here; import the module without the symbol "
+                f"{self.symbols[-1]!r}"
+            )
+        return self.number
+
     def times(self, other: Extent) -> Extent:
         """Return the product of two extents."""
         return Extent(self.number * other.number, tuple(sorted((*self.symbols, *other.symbols))))

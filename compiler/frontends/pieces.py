@@ -54,7 +54,7 @@ def pad(x: Arranged, widths: Sequence[tuple[int, int]], value: float) -> Arrange
     """Return x with elements of `value` before and after each axis of the model; negative widths cut."""
     for axis, (before, after) in enumerate(widths):
         if before < 0 or after < 0:
-            x = sliced(x, axis, max(0, -before), x.shape[axis].number - max(0, -after))
+            x = sliced(x, axis, max(0, -before), x.shape[axis].known() - max(0, -after))
     wide = [axis for axis, (before, after) in enumerate(widths) if before > 0 or after > 0]
     if not wide:
         return x

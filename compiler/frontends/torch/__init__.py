@@ -6,6 +6,7 @@ export          torch.export in training mode, and what torch itself lacks or ca
 alpha_dropout   alpha dropout, which evaluation leaves out
 experts         mixtures of experts of transformers
 graph           the walk over the nodes
+messages        what PyTorch prints, and sentences of its errors
 no_gradient     regions of torch.no_grad
 own_gradients   functions that define their gradients themselves
 operators       the operators of ATen in terms of prograd's

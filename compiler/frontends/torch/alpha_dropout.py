@@ -1,7 +1,7 @@
-"""Alpha dropout, whose trace in training does not tell what evaluation computes: there the input passes as it is.
+"""Alpha dropout in a form that evaluation can leave out, which the operators of its trace in training do not allow.
 
-The draw of a dropout of ones says all: it is 0 for an element that is left out, 1 outside training, and larger
-otherwise. Klambauer et al., 2017.
+It is computed from a dropout of ones: the result is 0 for an element that is left out, 1 outside training, and larger
+than 1 for a kept element. Klambauer et al., 2017.
 """
 
 # pyright: basic

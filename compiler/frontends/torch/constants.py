@@ -78,11 +78,11 @@ class Constant:
             return "causal"
         return ""
 
-    def counted_from_front(self, size: int) -> Constant:
+    def counted_from_front(self, size: Extent) -> Constant:
         """Return indices that may be negative as indices that count from the front."""
         if all(bool((trial >= 0).all()) for trial in self.trials):
             return self
-        return replace(self, trials=tuple(trial + (trial < 0) * size for trial in self.trials))
+        return replace(self, trials=tuple(trial + (trial < 0) * size.known() for trial in self.trials))
 
     def _factored(self) -> Constant:
         """Return the constant with an axis of 2 * batch elements, say, as two axes."""

@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
-from io import StringIO
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compiler.errors import CompileError
 from compiler.frontends.torch.alpha_dropout import kept_in_evaluation
 from compiler.frontends.torch.experts import all_experts
+from compiler.frontends.torch.messages import reason_of, without_messages
 from compiler.frontends.torch.no_gradient import keep_regions
 from compiler.frontends.torch.operators import OPERATORS
 from compiler.frontends.torch.own_gradients import noted_functions, require_no_own_gradients
@@ -43,34 +41,20 @@ def exported(torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mappin
     functions = set[type]()
     try:
         with (
-            warnings.catch_warnings(),
-            _without_logs(),
+            without_messages(),
             all_experts(torch, module),
             kept_in_evaluation(torch),
             noted_functions(torch, functions),
         ):
-            warnings.simplefilter("ignore")
             graph = torch.export.export(module, args, keywords, dynamic_shapes=shapes)
             graph = decomposed(torch, graph)
     except Exception as error:  # what torch raises here is of many classes
-        raise CompileError(f"torch.export cannot export {type(module).__name__}: {_first_line(error)}") from error
+        raise CompileError(f"torch.export cannot export {type(module).__name__}: {reason_of(error)}") from error
     finally:
         for name, child in module.named_modules():
             child.training = was_training[name]
     require_no_own_gradients(functions)
     return graph
-
-
-@contextmanager
-def _without_logs() -> Iterator[None]:
-    """Keep PyTorch from logging tracebacks, and from printing graphs, of errors that it raises as well."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with redirect_stderr(StringIO()):
-            yield
-    finally:
-        logging.disable(before)
 
 
 def decomposed(torch: Any, graph: Any) -> Any:
@@ -149,8 +133,3 @@ def _like_arguments(module: Any, values: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(values)
     first = kinds.index("VAR_POSITIONAL")
     return (*values[:first], tuple(values[first:]))
-
-
-def _first_line(error: Exception) -> str:
-    lines: Sequence[str] = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

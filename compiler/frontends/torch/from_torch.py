@@ -16,6 +16,7 @@ from compiler.frontends.report import Problem, Table, told
 from compiler.frontends.torch.export import decomposed, exported
 from compiler.frontends.torch.import_module import Import, Layout
 from compiler.frontends.torch.losses import append_loss
+from compiler.frontends.torch.messages import first_line
 from compiler.frontends.torch.optimizers import minimize_by
 from compiler.frontends.torch.states import aliases
 from registry import Value
@@ -206,7 +207,7 @@ def _exported_already(
     try:
         graph = decomposed(torch, graph)
     except Exception as error:  # what torch raises here is of many classes
-        raise CompileError(f"from_torch: the exported program cannot be read: {error}") from error
+        raise CompileError(f"from_torch: the exported program cannot be read: {first_line(error)}") from error
     signature = graph.graph_signature
     fed = [spec.arg.name for spec in signature.input_specs if spec.kind.name == "USER_INPUT"]
     values = {node.name: node.meta.get("val") for node in graph.graph.nodes if node.op == "placeholder"}

@@ -16,6 +16,9 @@ from compiler.errors import CompileError
 EQUAL: Final = {"transformers.models.bloom.modeling_bloom.GeLUFunction"}
 """Functions that are accepted, because the gradient that they define is that of their forward pass."""
 
+OF_CONTROL_FLOW: Final = "torch._higher_order_ops."
+"""Modules of PyTorch whose functions compute torch.cond, scan and others, which the graph keeps whole."""
+
 
 @contextmanager
 def noted_functions(torch: Any, found: set[type]) -> Iterator[None]:
@@ -27,7 +30,7 @@ def noted_functions(torch: Any, found: set[type]) -> Iterator[None]:
 
     def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
         tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor)]
-        is_equal = f"{cls.__module__}.{cls.__qualname__}" in EQUAL
+        is_equal = cls.__module__.startswith(OF_CONTROL_FLOW) or f"{cls.__module__}.{cls.__qualname__}" in EQUAL
         if torch.is_grad_enabled() and any(x.requires_grad for x in tensors) and not is_equal:
             found.add(cls)
         return before.__get__(None, cls)(*args, **kwargs)

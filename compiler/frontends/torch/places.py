@@ -14,7 +14,8 @@ from compiler.frontends.report import source_line as line_of_trace
 def problem_of(operator: str, node: Any, reason: str) -> Problem:
     """Return the problem of a node."""
     path, line = source_line(node)
-    return Problem(operator, reason, module_path(node), f"{path.rpartition('/')[2]}:{line}" if path else "")
+    place = f"{path.rpartition('/')[2]}:{line}" if path else ""
+    return Problem(operator, reason.removeprefix(f"{place}: "), module_path(node), place)
 
 
 def module_path(node: Any) -> str:

@@ -36,7 +36,7 @@ def _prelu(call: Call, x: Arranged, slope: Arranged) -> Arranged:
 
 def _glu(call: Call, x: Arranged, dim: int = -1) -> Arranged:
     axis = axis_of(dim, x.rank)
-    half = x.shape[axis].number // 2
+    half = x.shape[axis].known() // 2
     a, b = split(x, [half, half], axis)
     return pointwise(lambda p, q: p * ops.sigmoid(q), a, b)
 

@@ -58,7 +58,7 @@ def _positive(indices: Arranged, x: Arranged, axis: int) -> Arranged:
 
 def _checked(call: Call, index: Arranged | Constant, x: Arranged, axis: int) -> Arranged:
     if isinstance(index, Constant):
-        return index.counted_from_front(x.shape[axis].number).tensor(call.block)
+        return index.counted_from_front(x.shape[axis]).tensor(call.block)
     if index.dtype not in INTEGERS:
         raise CompileError("an index of truth values makes a tensor whose size depends on data")
     return index if x.shape[axis].symbols else _positive(index, x, axis)
@@ -148,7 +148,7 @@ def _gather(call: Call, x: Arranged, dim: int, indices: Arranged, **more: Any) -
     ):
         for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)):
             if i != axis and a != b:
-                cut = sliced(cut, i, 0, b.number)
+                cut = sliced(cut, i, 0, b.known())
     return _along_axis(
         lambda place, *values: ops.take_along_axis(*values, axis=place), indices.shape, axis, cut, indices
     )

@@ -11,6 +11,7 @@ from typing import Any, Final
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, squeezed, unsqueezed
 from compiler.frontends.channels import first, last
+from compiler.frontends.extents import Extent
 from compiler.frontends.torch.operators.call import Call, Mapping
 from compiler.frontends.torch.operators.conv import numbers
 from registry import Value, ops
@@ -85,7 +86,8 @@ def _avg_pool(axes: int) -> Mapping:
 def _adaptive(function: Any, axes: int) -> Mapping:
     def mapped(call: Call, x: Arranged, size: int | Sequence[int | None]) -> Arranged:
         asked = [size] * axes if isinstance(size, int) else list(size)
-        asked = [x.shape[x.rank - axes + i].number if n is None else n for i, n in enumerate(asked)]
+        sizes = [x.shape[x.rank - axes + i] if n is None else n for i, n in enumerate(asked)]
+        asked = [n.known() if isinstance(n, Extent) else n for n in sizes]
         if all(n == 1 for n in asked):
             name = "max" if function is ops.adaptive_max_pool else "mean"
             return _batched(x, axes, lambda v: getattr(ops, name)(v, axis=tuple(range(1, v.rank - 1)), keepdims=True))

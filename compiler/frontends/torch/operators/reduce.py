@@ -120,7 +120,7 @@ def _median(call: Call, x: Arranged, dim: int | None = None, keepdim: bool = Fal
     size = x.shape[axis_of(dim or 0, x.rank)]
     if size.symbols:
         raise CompileError(f"the median of {size} elements needs a number; import without that symbol")
-    pair = _kth(call, x, (size.number + 1) // 2, dim or 0, keepdim)
+    pair = _kth(call, x, (size.known() + 1) // 2, dim or 0, keepdim)
     return pair[0] if dim is None else pair
 
 

@@ -24,7 +24,7 @@ def _resized(mode: str, coordinates: str, nearest_mode: str = "floor", *, antial
         return first(
             ops.resize(
                 last(x),
-                size=tuple(extent.number for extent in call.shape[2:]),
+                size=tuple(extent.known() for extent in call.shape[2:]),
                 mode=mode,
                 coordinates="align_corners" if corners else coordinates,
                 nearest_mode=nearest_mode,

@@ -89,7 +89,7 @@ def _split(call: Call, x: Arranged, sizes: Any = None, dim: int = 0, **more: Any
 
 def _unbind(call: Call, x: Arranged, dim: int = 0) -> tuple[Arranged, ...]:
     axis = axis_of(dim, x.rank)
-    return tuple(squeezed(piece, [axis]) for piece in split(x, [1] * x.shape[axis].number, axis))
+    return tuple(squeezed(piece, [axis]) for piece in split(x, [1] * x.shape[axis].known(), axis))
 
 
 def cat(call: Call, xs: Sequence[Arranged], dim: int = 0) -> Arranged:
@@ -158,7 +158,7 @@ def _roll(call: Call, x: Arranged, shifts: Sequence[int], dims: Sequence[int] = 
 def _count(x: Arranged) -> int:
     made = 1
     for extent in x.shape:
-        made *= extent.number
+        made *= extent.known()
     return made
 
 
@@ -205,7 +205,7 @@ def _pixel_shuffle(call: Call, x: Arranged, factor: int) -> Arranged:
 def _pixel_unshuffle(call: Call, x: Arranged, factor: int) -> Arranged:
     n, c, h, w = x.shape
     f = Extent(factor)
-    x = viewed(x, (n, c, Extent(h.number // factor), f, Extent(w.number // factor), f))
+    x = viewed(x, (n, c, Extent(h.known() // factor), f, Extent(w.known() // factor), f))
     return viewed(permuted(x, (0, 1, 3, 5, 2, 4)), call.shape)
 
 
@@ -232,7 +232,7 @@ def _diagonal(call: Call, x: Arranged, offset: int = 0, dim1: int = 0, dim2: int
 def _unfold(call: Call, x: Arranged, dim: int, size: int, step: int) -> Arranged:
     """Return the windows along an axis, with a new last axis within each."""
     axis = axis_of(dim, x.rank)
-    count = call.shape[axis].number
+    count = call.shape[axis].known()
     taps = [unsqueezed(sliced(x, axis, i, i + step * (count - 1) + 1, step), x.rank) for i in range(size)]
     return cat(call, taps, x.rank)
 

@@ -25,7 +25,7 @@ def _slice_scatter(
     axis = axis_of(dim, x.rank)
     if y.shape == x.shape:
         return y
-    first, last, step = slice(start, end, step).indices(x.shape[axis].number)
+    first, last, step = slice(start, end, step).indices(x.shape[axis].known())
     positions = range(first, last, step)
     if not positions:
         return x
@@ -33,13 +33,13 @@ def _slice_scatter(
         return _interleaved(call, x, y, axis, positions)
     parts = [sliced(x, axis, 0, first)] if first else []
     parts.append(y)
-    parts += [sliced(x, axis, last, x.shape[axis].number)] if last < x.shape[axis].number else []
+    parts += [sliced(x, axis, last, x.shape[axis].known())] if last < x.shape[axis].known() else []
     return cat(call, parts, axis)
 
 
 def _interleaved(call: Call, x: Arranged, y: Arranged, axis: int, positions: range) -> Arranged:
     """Return x with the elements of y at positions along an axis of the model."""
-    every = range(x.shape[axis].number)
+    every = range(x.shape[axis].known())
     y, [place] = single(y, [axis])
     nearest = [min(max(i - positions.start, 0) // positions.step, len(positions) - 1) for i in every]
     wide = Arranged(ops.gather(y.value, _constant(call, "int64", nearest), axis=place), y.axes, x.shape)
@@ -55,7 +55,7 @@ def _constant(call: Call, dtype: DTypeName, numbers: Sequence[int]) -> Value:
 
 def _select_scatter(call: Call, x: Arranged, y: Arranged, dim: int, index: int) -> Arranged:
     axis = axis_of(dim, x.rank)
-    at = index % x.shape[axis].number
+    at = index % x.shape[axis].known()
     return _slice_scatter(call, x, unsqueezed(y, axis), axis, at, at + 1)
 
 

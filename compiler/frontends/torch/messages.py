@@ -1,0 +1,82 @@
+"""Messages of PyTorch: what it prints and logs beside the errors that it raises, and the sentences of these errors."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here.
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+from io import TextIOBase
+from pathlib import Path
+from typing import Any
+
+DATA_DEPENDENT = "data-dependent expression"
+"""Words of each error about Python code that needs an element of a tensor."""
+
+
+class _WithoutTorch(TextIOBase):
+    """A text stream that leaves out what functions of PyTorch print, and passes on what others print."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text, unless a module of PyTorch calls."""
+        caller = str(sys._getframe(1).f_globals.get("__name__", ""))
+        if caller.partition(".")[0] != "torch":
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
+
+
+@contextmanager
+def without_messages() -> Iterator[None]:
+    """Keep PyTorch from warning, from logging tracebacks, and from printing graphs, of errors that it raises as well.
+
+    Text that the user's own code prints to standard error appears.
+    """
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stderr(_WithoutTorch(sys.stderr)):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text that is not blank, or the name of its class."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the reason why torch.export failed, with the line of the user's source that it had reached."""
+    reason = first_line(error)
+    if DATA_DEPENDENT in reason:
+        reason = "its Python code needs an element of a tensor, as in `if x.sum() > 0`; use torch.where or torch.cond"
+    place = _place(error)
+    return f"{reason} (at {place})" if place else reason
+
+
+def _place(error: BaseException) -> str:
+    """Return file and line of the innermost call outside PyTorch and prograd; "" if there is none."""
+    torchs = str(Path(str(sys.modules["torch"].__file__)).parent)
+    ours = str(Path(__file__).parents[2])
+    chain: list[BaseException] = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+        chain.append(cause)
+    for each in chain:
+        for frame in reversed(traceback.extract_tb(each.__traceback__)):
+            if not frame.filename.startswith((torchs, ours, "<")):
+                return f"{Path(frame.filename).name}:{frame.lineno}"
+    return ""
