@@ -200,8 +200,10 @@ def _collecting(node: Node, body: Any, goes: Value, limit: Value, carries: list[
     bounds = [node.walk.rows[name] for name in collected if name in node.walk.rows]
     if not bounds:
         name = next((name for name in collected if name), "NAME")
+        is_counted = node.has(0) and isinstance(node.operands[0], Arranged)
+        known = "it has to be known while importing: give it by --constant NAME=VALUE, or " if is_counted else ""
         raise CompileError(
-            f"the number of its trips is data, and it collects a row of each; bound the trips by "
+            f"the number of its trips is data, and it collects a row of each; {known}bound the trips by "
             f"max_rows={{{name!r}: N}}, or --max-rows {name}=N, which ends the loop after N trips"
         )
 

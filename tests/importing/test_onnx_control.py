@@ -135,6 +135,21 @@ def test_a_loop_on_data_that_collects_needs_a_bound():
     )
 
 
+def test_a_loop_whose_counted_trips_are_data_may_get_their_number_or_a_bound():
+    source = counted(3, False)
+    del source.graph.initializer[[each.name for each in source.graph.initializer].index("trips")]
+    source.graph.input.append(value("trips", 7, ()))
+    with pytest.raises(prograd.CompileError) as caught:
+        prograd.from_onnx(source)
+    assert str(caught.value).endswith(
+        "the number of its trips is data, and it collects a row of each; it has to be known while importing: give it "
+        "by --constant NAME=VALUE, or bound the trips by max_rows={'y': N}, or --max-rows y=N, which ends the loop "
+        "after N trips"
+    )
+    assert prograd.from_onnx(source, constants={"trips": 3})["y"].shape == (3, 64)
+    assert prograd.from_onnx(source, max_rows={"y": 5})["y"].shape == (5, 64)
+
+
 def scanning(shape: tuple[Any, ...], ways: Any, outs: Any, axis: int = 0) -> Any:
     """Return a scan of a recurrent cell over an axis of x, whose rows are collected along axis 1."""
     nodes = [

@@ -26,7 +26,7 @@ REASONS: Final = (
     (r"strings", "compute with strings before the model, and feed numbers"),
     (r"sequence|optional", "export tensors in place of sequences and optionals"),
     (r"do not fit the operator", "check the file by onnx.checker.check_model(model, full_check=True)"),
-    (r"stay a loop|number of trips|a loop without trips", "give the loop a known number of trips, or unroll it first"),
+    (r"stay a loop|number of trips", "give the loop a known number of trips, or unroll it first"),
 )
 """Patterns of other reasons, and what to do."""
 
