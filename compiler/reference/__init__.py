@@ -157,7 +157,10 @@ def _dtype_words(rule: DtypeRule, rules: Sequence[DtypeRule]) -> str:
         return f"{other}, or {_either(rule.among)} beside {_listed([d for d in DTYPES if d in rule.beside], 'and')}"
     if not rule.unlike:
         return f"{_either(rule.among)} or {other}"
-    return f"{other}, but {_either(rule.among)} for {_listed([d for d in DTYPES if d in rule.unlike], 'and')}"
+    without = _listed([d for d in DTYPES if d in rule.unlike], "and")
+    if rule.instead:
+        return f"{_either(rule.among)} or {other}, but {_either(rule.among | rule.instead)} for {without}"
+    return f"{other}, but {_either(rule.among)} for {without}"
 
 
 def _either(dtypes: Collection[str]) -> str:

@@ -36,7 +36,8 @@ class DtypeRule:
         among: dtypes that it may have; whatever the others are, if it is like none.
         like: the position of an earlier item whose dtype it has too, None if there is none.
         beside: dtypes of that earlier item beside which it may have one of `among`.
-        unlike: those of them that it cannot have; it then has one of `among`.
+        unlike: those of them that it cannot have; it then has one of `among` or of `instead`.
+        instead: further dtypes that it may have beside one of `unlike`.
     """
 
     name: str
@@ -44,12 +45,15 @@ class DtypeRule:
     like: int | None = None
     beside: frozenset[str] = frozenset()
     unlike: frozenset[str] = frozenset()
+    instead: frozenset[str] = frozenset()
 
     def accepts(self, dtype: str, before: Dtypes) -> bool:
         """Return True if the item may have that dtype, after those."""
         if self.like is None:
             return dtype in self.among
         other = before[self.like]
+        if other in self.unlike:
+            return dtype in self.among or dtype in self.instead
         return dtype == other or (dtype in self.among and other in self.beside)
 
 
@@ -148,8 +152,10 @@ def _rule(name: str, place: int, accepted: list[Dtypes]) -> DtypeRule:
             apart = [dtypes for dtypes in accepted if dtypes[place] != dtypes[other]]
             own, beside = (frozenset(dtypes[i] for dtypes in apart) for i in (place, other))
             same = frozenset(dtypes[place] for dtypes in accepted if dtypes[place] == dtypes[other])
-            rules.append(DtypeRule(name, own, other, beside, beside - same))
-    return min(rules, key=lambda rule: len(rule.among))
+            unlike = beside - same
+            usual = frozenset(dtypes[place] for dtypes in apart if dtypes[other] not in unlike) or own
+            rules.append(DtypeRule(name, usual, other, beside, unlike, own - usual))
+    return min(rules, key=lambda rule: len(rule.among | rule.instead))
 
 
 def _starts(count: int) -> Iterator[Dtypes]:

@@ -79,7 +79,8 @@ def test_dtypes_are_told_in_the_reference():
         "*Types*: `xs` any, all alike; `y` as `xs`.",  # concat
         "*Types*: `condition` bool; `a` any; `b`, `y` as `a`.",  # where
         "*Types*: `x` any but float16 and bfloat16; `y` as `x`, but int64 for int32, bool and uint8.",  # sum
-        "*Types*: `q` float32 or float64; `k`, `v`, `y` as `q`; `mask` bool or as `q`.",  # attention
+        "*Types*: `q` float32, float64 or bfloat16; `k`, `v` as `q`; "
+        "`mask` bool or as `q`, but float32 or bool for bfloat16; `y` as `q`, but float32 for bfloat16.",  # attention
         "*Types*: `a` float32, float64, int32, int64 or uint8; `b`, `y` as `a`.",  # add
     ):
         assert line in page

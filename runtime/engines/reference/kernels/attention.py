@@ -23,6 +23,7 @@ Block = tuple[slice, slice, slice]
 def scaled_dot_product_attention_rule(
     q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None = None, *, causal: bool, scale: float
 ) -> Types:
+    require(q.dtype == k.dtype == v.dtype, f"q is {q}, k {k}, v {v}; they need one float dtype")
     wide, (q, k, v) = widened_types(q, k, v), map(wide_type, (q, k, v))
     y, block = attended(q, k, v, mask)
     return types(y, scratch=[*wide, *weight_scratch(q, k.static_shape[2], block, mask, causal)])
@@ -76,7 +77,8 @@ def attention_gradient_rule(
     causal: bool,
     scale: float,
 ) -> Types:
-    require(dy.dtype == q.dtype, f"dy is {dy} and q is {q}; they need one float dtype")
+    one = q.dtype == k.dtype == v.dtype == dy.dtype
+    require(one, f"q is {q}, k {k}, v {v}, dy {dy}; they need one float dtype")
     wide, (q, k, v, dy) = widened_types(q, k, v, dy), map(wide_type, (q, k, v, dy))
     y, block = attended(q, k, v, mask)
     require(dy == y, f"dy is {dy}, not {y}")
@@ -128,9 +130,8 @@ def attention_gradient(
         np.divide(p, line, p)
         dp = flat[: p.size].reshape(p.shape)
         np.matmul(shares[images, heads, :, rows], values.swapaxes(-1, -2), dp)
-        total = scratch[1][: p.size // p.shape[-1]].reshape(*p.shape[:-1], 1)
-        np.matmul(p[..., None, :], dp[..., :, None], total[..., None])
-        np.subtract(dp, total, dp)
+        np.matmul(p[..., None, :], dp[..., :, None], line[..., None])
+        np.subtract(dp, line, dp)
         np.multiply(dp, p, dp)
         np.multiply(dp, scale, dp)
         if is_narrow:
@@ -139,6 +140,7 @@ def attention_gradient(
         add_products(p, shares[images, heads, :, rows], part, dv[images, heads])
         np.matmul(dp, keys, results[images, heads, :, rows])
         add_products(dp, queries[images, heads, :, rows], part, dk[images, heads])
+        del p, line, dp  # the next block makes its own views
 
 
 def powers_of(
@@ -235,7 +237,7 @@ def seen_by_group(mask: Array, queries: Array, k: Array) -> Array:
 
 def attended(q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None) -> tuple[TensorType, Numbers]:
     """Return the type of the result, and the shape of a block of weights."""
-    require(q.dtype == k.dtype == v.dtype and q.dtype in FLOATS, f"q is {q}, k {k}, v {v}; they need one float dtype")
+    require(q.dtype in FLOATS, f"q is {q}, k {k}, v {v}; they need one float dtype")
     require(q.rank == k.rank == v.rank == 4, f"q is {q}, k {k}, v {v}; they need four axes each")
     n, heads, length, depth = q.static_shape
     groups, size = k.static_shape[1:3]
