@@ -10,7 +10,7 @@ from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.types import WIDENED_BFLOAT16
 from runtime.codegen.ir.words import first, minimum, where
 from runtime.codegen.kernels.attention.heads import Heads
-from runtime.codegen.kernels.attention.products import Epilogue, computed
+from runtime.codegen.kernels.attention.products import Epilogue, computed, in_panel
 from runtime.codegen.kernels.matmul import Matrix, PairedMatrix, in_blocks, in_tiles, words
 from runtime.codegen.kernels.matmul.packing import packed_left, packed_right
 from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, tile_shape
@@ -154,18 +154,7 @@ class PairProducts:
             moved = panels + start * width_of(heads, size)
             self._product(count, size, weights, moved, most, stop - start, epilogue)
 
-        whole = heads.keys // heads.panel * heads.panel
-        if isinstance(key, int):
-            add(min(heads.panel, heads.keys - key))
-            return
-        if whole == heads.keys:
-            add(heads.panel)
-            return
-        is_whole = key < whole
-        with f.when(is_whole):
-            add(heads.panel)
-        with f.when(~is_whole):
-            add(heads.keys - whole)
+        in_panel(f, heads, key, add)
 
     def _product(
         self, m: int, n: int, left: Matrix, panels: Value, most: int, depth: Index, epilogue: Epilogue

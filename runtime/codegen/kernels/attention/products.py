@@ -114,6 +114,11 @@ def of_keys(
         most = heads.together * heads.rows
         _product(context, heads, count, width, weights, right.moved(start, 0), stop - start, most, epilogue)
 
+    in_panel(f, heads, key, add)
+
+
+def in_panel(f: Function, heads: Heads, key: Index, add: Callable[[int], None]) -> None:
+    """Call `add` with the number of keys of the panel whose first key is `key`; the last panel may have fewer."""
     whole = heads.keys // heads.panel * heads.panel
     if isinstance(key, int):
         add(min(heads.panel, heads.keys - key))
