@@ -22,7 +22,7 @@ from runtime.dtypes import Array
 from runtime.usable_cores import ROOT, allowed_cpus, cpus_in
 
 MIN_TENSOR_BYTES: Final = 256 << 10
-"""Size of a tensor from which its parts are placed by themselves; smaller ones lie where their memory is placed."""
+"""Least size in bytes of a tensor whose parts are placed on nodes one by one."""
 
 PAGE_BYTES: Final = 4096
 

@@ -19,7 +19,7 @@ from runtime.engines.native.cpu import instruction_sets
 
 HERE = instruction_sets()
 CHOSEN = [name for name in HERE if name != "amx"]
-"""Sets that are chosen by themselves on a machine that has no better ones."""
+"""Instruction sets that the engine chooses by default on a machine without better ones."""
 
 ELSEWHERE = next(name for name in INSTRUCTION_SETS if name not in HERE)
 

@@ -86,7 +86,7 @@ def logical(function: Callable[..., Value]) -> Mapping:
 
 
 def promoted(operands: Sequence[Operand], dtype: str) -> list[Operand]:
-    """Return the operands in a dtype; numbers adopt it by themselves, and extents of symbols become tensors."""
+    """Return the operands in a dtype. Numbers stay as they are, and extents of symbols become tensors."""
     blocks = [x.value.block for x in operands if isinstance(x, Arranged)]
     known = [_counted(blocks[0], x, dtype) if isinstance(x, Extent) and blocks else x for x in operands]
     return [cast_to(x, dtype) if isinstance(x, Arranged) else _number(x, dtype) for x in known]
