@@ -8,7 +8,7 @@ from typing import Any
 from prograd_proto import TensorType
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.words import where
-from runtime.codegen.kernels.attention.heads import Block, Heads, blocks_of, heads_of
+from runtime.codegen.kernels.attention.heads import Block, Heads, heads_of, over_blocks
 from runtime.codegen.kernels.attention.panels import panels_of, write_panels
 from runtime.codegen.kernels.attention.products import over_keys
 from runtime.codegen.kernels.attention.rows import (
@@ -55,15 +55,8 @@ def forward(
     memory = MemoryLayout(layouts or contiguous([q, k, v]), places or own_places([(*q.static_shape[:3], heads.width)]))
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
-        f, results = context.f, _Results(context, heads, memory)
-        for item in f.range(start, stop):
-            item = f.index(item)
-            head, number = item // heads.blocks, item % heads.blocks
-            is_new = number.equal(0) if heads.of_group == 1 else (item % (heads.blocks * heads.of_group)).equal(0)
-            with f.when(is_new | item.equal(start)):
-                results.begin_group(head // heads.of_group)
-            for block in blocks_of(context, heads, head, number):
-                results.write(head, block)
+        results = _Results(context, heads, memory)
+        over_blocks(context, heads, start, stop, results.begin_group, results.write)
 
     has_gaps = memory.has_gaps
     copies = has_gaps[2] * heads.keys * heads.width, has_gaps[0] * heads.rows * heads.depth

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Final
 
@@ -174,6 +174,35 @@ class Block:
     head: Value
     first: Index
     rows: int
+
+
+def over_blocks(
+    context: KernelContext,
+    heads: Heads,
+    start: Value,
+    stop: Value,
+    begin_group: Callable[[Value], None],
+    write: Callable[[Value, Block], None],
+) -> None:
+    """Write the blocks from `start` to `stop`, counted through all heads; begin each group of heads before its first.
+
+    Args:
+        context: the arguments of the kernel step.
+        heads: the sizes.
+        start: number of the first block.
+        stop: number of the block after the last one.
+        begin_group: function that packs the keys and values of a numbered group.
+        write: function that writes the results of a block of a numbered head.
+    """
+    f = context.f
+    for item in f.range(start, stop):
+        item = f.index(item)
+        head, number = item // heads.blocks, item % heads.blocks
+        is_new = number.equal(0) if heads.of_group == 1 else (item % (heads.blocks * heads.of_group)).equal(0)
+        with f.when(is_new | item.equal(start)):
+            begin_group(head // heads.of_group)
+        for block in blocks_of(context, heads, head, number):
+            write(head, block)
 
 
 def blocks_of(context: KernelContext, heads: Heads, head: Value, number: Value) -> Generator[Block]:

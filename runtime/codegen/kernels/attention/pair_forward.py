@@ -9,7 +9,7 @@ from typing import Any
 from prograd_proto import TensorType
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.words import where
-from runtime.codegen.kernels.attention.heads import Block, Heads, blocks_of, heads_of
+from runtime.codegen.kernels.attention.heads import Block, Heads, heads_of, over_blocks
 from runtime.codegen.kernels.attention.pairs import PairProducts, packed_size, pairs_of, panels_of_keys, panels_of_rows
 from runtime.codegen.kernels.attention.products import computed
 from runtime.codegen.kernels.attention.seen import seen_keys
@@ -31,15 +31,8 @@ def pair_forward(
     heads = heads_of(target, q, k, v, mask, attributes["causal"], attributes["scale"])
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
-        f, results = context.f, _Results(context, heads)
-        for item in f.range(start, stop):
-            item = f.index(item)
-            head, number = item // heads.blocks, item % heads.blocks
-            is_new = number.equal(0) if heads.of_group == 1 else (item % (heads.blocks * heads.of_group)).equal(0)
-            with f.when(is_new | item.equal(start)):
-                results.begin_group(head // heads.of_group)
-            for block in blocks_of(context, heads, head, number):
-                results.write(head, block)
+        results = _Results(context, heads)
+        over_blocks(context, heads, start, stop, results.begin_group, results.write)
 
     sizes = (
         panels_of_keys(heads, heads.depth),
