@@ -9,6 +9,7 @@ import numpy as np
 
 from prograd_proto import TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
+from runtime.dtypes import array_type, numpy_dtype
 from runtime.engines.reference.kernels import KERNELS
 
 RUBBISH = 0xAA
@@ -25,12 +26,12 @@ def interpret(
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     arrays = dict(feeds)
     for name, array in arrays.items():
-        assert types[name] == TensorType(array.dtype.name, array.shape), name
+        assert types[name] == array_type(array), name
     for op in block.ops:
         inputs = [arrays[name] if name else None for name in op.inputs]
         outputs = control(op, inputs, rubbish, bodies) if op.blocks else compute(op, inputs, rubbish)
         for name, array in zip(op.outputs, outputs, strict=True):
-            assert types[name] == TensorType(array.dtype.name, array.shape), f"{op.type}: {name}"
+            assert types[name] == array_type(array), f"{op.type}: {name}"
             arrays[name] = array
     return arrays
 
@@ -89,7 +90,7 @@ def compute(op: pb.OpDesc, inputs: list[np.ndarray | None], rubbish: int | None 
     kernel = KERNELS[op.type]
     attributes = attributes_of(op)
     before = [None if x is None else x.tobytes() for x in inputs]
-    made = kernel.rule(*(None if x is None else TensorType(x.dtype.name, x.shape) for x in inputs), **attributes)
+    made = kernel.rule(*(None if x is None else array_type(x) for x in inputs), **attributes)
     outputs = [unwritten(type, rubbish) for type in made.outputs]
     scratch = [unwritten(type, rubbish) for type in made.scratch]
     with np.errstate(all="ignore"):
@@ -100,7 +101,7 @@ def compute(op: pb.OpDesc, inputs: list[np.ndarray | None], rubbish: int | None 
 
 def unwritten(type: TensorType, rubbish: int | None = None) -> np.ndarray:
     """An array of rubbish."""
-    array = np.empty(type.static_shape, type.dtype)
+    array = np.empty(type.static_shape, numpy_dtype(type.dtype))
     array.reshape(-1).view(np.uint8).fill(RUBBISH if rubbish is None else rubbish)
     if rubbish is None and array.dtype.kind == "f":
         array.fill(np.nan)

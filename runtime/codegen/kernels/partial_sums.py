@@ -6,7 +6,7 @@ from typing import Final
 
 from runtime.codegen.costs import PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import Type, Value
-from runtime.codegen.ir.words import minimum
+from runtime.codegen.ir.words import convert, minimum
 from runtime.codegen.kernels.matmul.packing import pieces
 from runtime.codegen.kernels.steps import KernelContext, KernelStep
 
@@ -15,17 +15,21 @@ ELEMENTS_PER_ITEM: Final = 2048
 
 
 def reduction_step(element: Type, lanes: int, size: int, parts: int, number: int = 0, output: int = 0) -> KernelStep:
-    """Return the step that adds `parts` partial sums of `size` elements, from a shared scratch, into a result."""
+    """Return the step that adds `parts` partial sums of `size` elements, from a shared scratch, into a result.
+
+    Sums are converted to the type of the result.
+    """
 
     def join(context: KernelContext, start: Value, stop: Value) -> None:
         f = context.f
         partial, result = context.shared_scratch(number, element), context.outputs[output]
+        assert result.type.element is not None, "results have addresses"
         for item in f.range(start, stop):
             first = f.index(item) * ELEMENTS_PER_ITEM
             for i, many in pieces(f, minimum(size - first, ELEMENTS_PER_ITEM), lanes):
                 total = f.load(partial, first + i, many)
                 for part in range(1, parts):
                     total = total + f.load(partial + part * size, first + i, many)
-                f.store(total, result, first + i)
+                f.store(convert(total, result.type.element), result, first + i)
 
     return KernelStep(join, -(-size // ELEMENTS_PER_ITEM), size * parts * PARTIAL_SUM_CYCLES)

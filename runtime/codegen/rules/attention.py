@@ -22,16 +22,27 @@ from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel, Stride
 PLANS: Final = {"scaled_dot_product_attention": forward, "attention_gradient": backward}
 """The plan of each operator; its last operand is the mask."""
 
+PAIR_PLANS: Final = {"scaled_dot_product_attention": pair_forward, "attention_gradient": pair_backward}
+"""The plan of each operator for operands of bfloat16."""
+
+PAIR_DTYPES: Final = frozenset({"bfloat16", "float32", "bool"})
+"""Dtypes of operands of bfloat16 and of their masks."""
+
+JOINED_OPS: Final = {False: ("transpose", "concat"), True: ("transpose", "concat", "cast")}
+"""Ops whose result attention can write, False for float32 and True for bfloat16; a cast is one to bfloat16."""
+
 OPERANDS: Final = {"scaled_dot_product_attention": 3, "attention_gradient": 4}
 """Number of the operands of each operator before the mask."""
 
 
-def attention_rule(operator: str, places: Sequence[ResultPlace] = (), joined: Sequence[str] = ()) -> CustomKernel:
+def attention_rule(
+    operator: str, places: Sequence[ResultPlace] = (), joined: Sequence[str] = (), *, of_pairs: bool = False
+) -> CustomKernel:
     """Return the lowering rule of an operator that writes its results at `places`.
 
-    `joined` are the ops that would move them there.
+    `joined` are the ops that would move or round them there; `of_pairs` is True for operands of bfloat16.
     """
-    plan, operands = PLANS[operator], OPERANDS[operator]
+    plan, operands = (PAIR_PLANS if of_pairs else PLANS)[operator], OPERANDS[operator]
 
     def strided(
         target: Target,
@@ -48,7 +59,7 @@ def attention_rule(operator: str, places: Sequence[ResultPlace] = (), joined: Se
 
     return CustomKernel(
         plan,
-        FLOAT_DTYPES | {"bool"},
+        PAIR_DTYPES if of_pairs else FLOAT_DTYPES | {"bool"},
         strided=StridedPlan(reads, strided),
         variant=" ".join(f"{place.number}+{place.offset}@{place.layout.strides}" for place in places),
         joined=tuple(joined),
@@ -57,9 +68,4 @@ def attention_rule(operator: str, places: Sequence[ResultPlace] = (), joined: Se
 
 for _operator in PLANS:
     RULES[_operator] = attention_rule(_operator)
-
-PAIR_DTYPES: Final = frozenset({"bfloat16", "float32", "bool"})
-"""Dtypes of operands of bfloat16 and of their masks."""
-
-RULES["scaled_dot_product_attention of bfloat16"] = CustomKernel(pair_forward, PAIR_DTYPES)
-RULES["attention_gradient of bfloat16"] = CustomKernel(pair_backward, PAIR_DTYPES)
+    RULES[f"{_operator} of bfloat16"] = attention_rule(_operator, of_pairs=True)

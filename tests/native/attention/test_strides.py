@@ -38,43 +38,68 @@ CASES = {
     "one query": Case(2, 1, 4, 16),
     "one element": Case(2, 20, 8, 1, causal=False),
     "float64": Case(dtype="float64", split="axis"),
+    "bfloat16": Case(2, 128, 8, 32, dtype="bfloat16"),
+    "bfloat16, an axis of three": Case(split="axis", dtype="bfloat16"),
+    "bfloat16, three products": Case(split="products", causal=False, dtype="bfloat16"),
+    "bfloat16, an odd number of elements": Case(2, 40, 8, 7, dtype="bfloat16"),
+    "bfloat16, several batches of queries": Case(1, 150, 9, 16, dtype="bfloat16"),
+    "bfloat16, few heads, whose queries are shared by threads": Case(1, 70, 2, 8, dtype="bfloat16"),
+    "bfloat16, few heads of three products": Case(1, 70, 2, 8, split="products", dtype="bfloat16"),
+    "bfloat16, one head": Case(2, 20, 1, 16, dtype="bfloat16"),
+    "bfloat16, one query": Case(2, 1, 4, 16, dtype="bfloat16"),
+    "bfloat16, one element": Case(2, 20, 8, 1, causal=False, dtype="bfloat16"),
 }
+
+
+def narrow(case: Case, x: Value) -> Value:
+    return OPS["cast"](x, dtype="bfloat16") if case.dtype == "bfloat16" else x
+
+
+def wide(case: Case, x: Value) -> Value:
+    return OPS["cast"](x, dtype="float32") if case.dtype == "bfloat16" else x
+
+
+def split(case: Case, x: Value) -> list[Value]:
+    w = case.heads * case.size
+    if case.split == "products":
+        return [narrow(case, part) for part in (OPS["add"](x, OPS["neg"](x)), OPS["neg"](x), OPS["exp"](x))]
+    x = narrow(case, x)
+    if case.split == "columns":
+        return [*OPS["split"](x, axis=2, sizes=(w, w, w))]
+    x = OPS["reshape"](x, shape=(case.images, case.length, 3, w))
+    return [OPS["slice"](x, axis=(2,), starts=(i,), stops=(i + 1,), strides=(1,)) for i in range(3)]
 
 
 def attention(case: Case, *, apart: bool = False, mask: bool = False):
     """Heads split from a product, attention, its gradient, and the gradient of that product.
 
-    With `apart`, all tensors between them are results, so that each needs memory of its own.
+    With `apart`, all tensors between them are results, so that each needs memory of its own. Heads of bfloat16 are
+    rounded before they are split, and results before they are turned.
     """
     n, length, h, d = case[:4]
     w = h * d
-
-    def split(x: Value) -> list[Value]:
-        if case.split == "columns":
-            return [*OPS["split"](x, axis=2, sizes=(w, w, w))]
-        if case.split == "axis":
-            x = OPS["reshape"](x, shape=(n, length, 3, w))
-            return [OPS["slice"](x, axis=(2,), starts=(i,), stops=(i + 1,), strides=(1,)) for i in range(3)]
-        return [OPS["add"](x, OPS["neg"](x)), OPS["neg"](x), OPS["exp"](x)]
 
     def heads(x: Value) -> Value:
         return OPS["transpose"](OPS["reshape"](x, shape=(n, length, h, d)), axis=(0, 2, 1, 3))
 
     def write(x: Value, dy: Value, hidden: Value | None = None) -> Any:
-        parts = split(x)
-        operands = [heads(part) for part in parts]
+        operands = [heads(part) for part in split(case, x)]
         y = OPS["scaled_dot_product_attention"](*operands, hidden, causal=case.causal, scale=0.3)
-        y_turned = OPS["transpose"](y, axis=(0, 2, 1, 3))
-        dy_heads = heads(dy)
-        back = [*OPS["attention_gradient"](*operands, dy_heads, hidden, causal=case.causal, scale=0.3)]
+        rounded_y = narrow(case, y)
+        y_turned = OPS["transpose"](rounded_y, axis=(0, 2, 1, 3))
+        dy_heads = heads(narrow(case, dy))
+        gradients = [*OPS["attention_gradient"](*operands, dy_heads, hidden, causal=case.causal, scale=0.3)]
+        back = [narrow(case, each) for each in gradients]
         turned = [OPS["transpose"](each, axis=(0, 2, 1, 3)) for each in back]
         flat = [OPS["reshape"](each, shape=(n, length, w)) for each in turned]
         if case.split == "columns":
             flat = [OPS["concat"](*flat, axis=2)]
         if case.split == "axis":
             flat = [OPS["concat"](*(OPS["reshape"](each, shape=(n, length, 1, w)) for each in flat), axis=2)]
-        found = [OPS["neg"](each) for each in (y_turned, *flat)]
-        return [*found, *operands, dy_heads, y, *back, *turned] if apart else found
+        found = [OPS["neg"](wide(case, each)) for each in (y_turned, *flat)]
+        if not apart:
+            return found
+        return list(dict.fromkeys([*found, *operands, dy_heads, y, rounded_y, *gradients, *back, *turned]))
 
     return write
 
@@ -82,11 +107,17 @@ def attention(case: Case, *, apart: bool = False, mask: bool = False):
 def given(case: Case) -> list[np.ndarray]:
     rng, width = np.random.default_rng(3), case.heads * case.size
     joined = width if case.split == "products" else 3 * width
-    return [rng.normal(size=(case.images, case.length, each)).astype(case.dtype) for each in (joined, width)]
+    dtype = "float32" if case.dtype == "bfloat16" else case.dtype
+    return [rng.normal(size=(case.images, case.length, each)).astype(dtype) for each in (joined, width)]
 
 
 def names(made: Made, target: Target) -> set[str]:
     return {node.op.type for group in lowered(made.desc, (), target).groups for node in group.nodes}
+
+
+def _casts(case: Case) -> int:
+    """Count the casts that no other op takes: those of operands, unless products make them."""
+    return (1 if case.split == "products" else 2) * (case.dtype == "bfloat16")
 
 
 COPIES = {"transpose", "concat", "split", "slice"}
@@ -97,6 +128,7 @@ def test_heads_are_read_and_gradients_written_in_place_with_the_bits_of_copies(n
     case, target = CASES[name], this_machine()
     together, apart = (Made(attention(case, apart=each), given(case)) for each in (False, True))
     assert names(together, target).isdisjoint(COPIES)
+    assert [group for group in together.groups(target) if group == "cast"] == ["cast"] * _casts(case)
     assert {"transpose"} <= names(apart, target) or 1 in (case.length, case.heads)
     wanted = [x.tobytes() for x in apart.native(target)]
     for threads in (1, 2):
@@ -110,10 +142,19 @@ def test_heads_are_read_by_strides_on_every_instruction_set(target: Target):
     check(attention(case), given(case), replace(target, l2_bytes=1 << 15))
 
 
+@every_target
+def test_heads_of_bfloat16_are_read_by_strides_on_every_instruction_set(target: Target):
+    for case in (CASES["bfloat16"], CASES["bfloat16, an odd number of elements"]):
+        together, apart = (Made(attention(case, apart=each), given(case)) for each in (False, True))
+        found = [x.tobytes() for x in together.native(target)]
+        assert found == [x.tobytes() for x in apart.native(target)][: len(found)]
+
+
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 @pytest.mark.parametrize("part", [0, 1, 2])
-def test_a_number_that_is_not_finite_is_found_in_rows_with_gaps(number: float, part: int):
-    case = Case(2, 100, 4, 12)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_number_that_is_not_finite_is_found_in_rows_with_gaps(number: float, part: int, dtype: str):
+    case = Case(2, 100, 4, 12, dtype=dtype)
     x, dy = given(case)
     x[0, 90, part * 48 + 17] = number
     mask = np.arange(100) < np.array([37, 100])[:, None, None, None]
@@ -121,7 +162,10 @@ def test_a_number_that_is_not_finite_is_found_in_rows_with_gaps(number: float, p
         together, apart = (Made(attention(case, apart=each), operands) for each in (False, True))
         found = [y.tobytes() for y in together.native(this_machine())]
         assert found == [y.tobytes() for y in apart.native(this_machine())][: len(found)]
-        check(attention(case), operands, this_machine())
+        if dtype == "float32":
+            check(attention(case), operands, this_machine())
+        for got, wanted in zip(together.native(this_machine()), together.wanted, strict=True):
+            assert (np.isnan(got) == np.isnan(wanted)).all()
 
 
 def test_groups_of_heads_are_read_by_strides():

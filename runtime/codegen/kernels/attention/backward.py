@@ -12,13 +12,14 @@ from typing import Any, Final
 from prograd_proto import TensorType
 from runtime.codegen.costs import PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import Function, Index, Value
-from runtime.codegen.ir.words import across, maximum, minimum, where
+from runtime.codegen.ir.words import across, convert, maximum, minimum, where
 from runtime.codegen.kernels.attention.heads import Block, Heads, blocks_of, heads_of
 from runtime.codegen.kernels.attention.panels import panels_of, write_panels
 from runtime.codegen.kernels.attention.products import by_keys, computed, of_keys, over_keys
 from runtime.codegen.kernels.attention.rows import (
     MemoryLayout,
     ResultPlace,
+    Rows,
     ahead_of,
     contiguous,
     copy_rows,
@@ -100,7 +101,7 @@ def backward(
     if parts == 1:
         return KernelSteps((kernel_step,), thread_scratch=own)
     results = [groups * heads.keys * size for size in (heads.depth, heads.width)]
-    joins = [_sum_of_parts(heads, place, parts, i) for i, place in enumerate(memory.results[1:])]
+    joins = [sum_of_parts(heads, place, parts, i) for i, place in enumerate(memory.results[1:])]
     return KernelSteps((kernel_step, *joins), tuple(parts * size * heads.item for size in results), own)
 
 
@@ -111,12 +112,9 @@ class _Gradients:
         self.q, self.k, self.v, self.dy = memory.operands_of(operands)
         self.dq, *self.results = memory.results_of(context.outputs)
         if parts > 1:
-            layouts = enumerate(_layouts_of_parts(heads, parts))
+            layouts = enumerate(layouts_of_parts(heads, parts))
             self.results = [rows_of(context.shared_scratch(i, heads.element), x) for i, x in layouts]
-        scratch = zip(self.results, (KEY_SUMS, VALUE_SUMS), strict=True)
-        self.sums = [
-            x.one_head(context.thread_scratch(number, heads.element)) if x.has_gaps else x for x, number in scratch
-        ]
+        self.sums = sums_of(context, heads, self.results, (KEY_SUMS, VALUE_SUMS))
         own = [context.thread_scratch(i, heads.element) for i in range(QUERY_NUMBERS + 1)]
         self.keys, self.values, self.weights, self.gradients, self.line = own
         self.finite, self.word, self.most = self.f.local(), self.f.local(), self.f.local()
@@ -139,9 +137,7 @@ class _Gradients:
 
     def end_group(self, group: Value) -> None:
         """End a head of keys and values: write its gradients, if they were summed apart from them."""
-        for sums, result in zip(self.sums, self.results, strict=True):
-            if sums is not result:
-                copy_rows(self.f, sums.of(group), result.of(group), self.heads.keys, result.size)
+        copy_sums(self.f, self.sums, self.results, group)
 
     def write(self, group: Value, head: Value, number: Index, item: Value) -> None:
         """Add the contributions of some blocks of queries, from a numbered one on, to all gradients."""
@@ -224,15 +220,33 @@ class _Gradients:
                     f.store(zero, x, at + j)
 
 
-def _layouts_of_parts(heads: Heads, parts: int) -> list[Layout]:
+def sums_of(context: KernelContext, heads: Heads, results: Sequence[Rows], numbers: Sequence[int]) -> list[Rows]:
+    """Return the rows in which gradients are summed: results, or one head in scratch of the thread, by number.
+
+    Results with gaps between their rows, or of another type than the sums, are written when a head is complete.
+    """
+    return [
+        x.one_head(context.thread_scratch(number, heads.element)) if x.has_gaps or x.element != heads.element else x
+        for x, number in zip(results, numbers, strict=True)
+    ]
+
+
+def copy_sums(f: Function, sums: Sequence[Rows], results: Sequence[Rows], head: Value) -> None:
+    """Write the results of a head that were summed apart from them."""
+    for source, result in zip(sums, results, strict=True):
+        if source is not result:
+            copy_rows(f, source.of(head), result.of(head), result.shape[2], result.size)
+
+
+def layouts_of_parts(heads: Heads, parts: int) -> list[Layout]:
     """Return the layouts of the sums of parts, of gradients of keys and of values: heads of all parts, in order."""
     shapes = [(parts, heads.images * heads.groups, heads.keys, size) for size in (heads.depth, heads.width)]
     return [Layout(shape, row_major(shape)) for shape in shapes]
 
 
-def _sum_of_parts(heads: Heads, place: ResultPlace, parts: int, number: int) -> KernelStep:
+def sum_of_parts(heads: Heads, place: ResultPlace, parts: int, number: int) -> KernelStep:
     """Return the step that adds the sums of all parts, in order: those of keys or of values, by number."""
-    layout = _layouts_of_parts(heads, parts)[number]
+    layout = layouts_of_parts(heads, parts)[number]
     _, groups, keys, size = layout.shape
     if not place.offset and place.layout.is_plain:
         return reduction_step(heads.element, heads.lanes, groups * keys * size, parts, number, place.number)
@@ -253,13 +267,15 @@ def _sum_of_parts(heads: Heads, place: ResultPlace, parts: int, number: int) -> 
 
 
 def _add_rows(f: Function, sources: Sequence[Value], to: Value, size: int, lanes: int) -> None:
-    """Write the sums of contiguous elements, in the order of the sources."""
+    """Write the sums of contiguous elements, in the order of the sources, converted to the type of the result."""
+    element = to.type.element
+    assert element is not None, "the address is a pointer"
 
     def add(i: Index, lanes: int, count: int) -> None:
         tail = count if lanes else None
         total, *others = (f.load(source, i, lanes, tail) for source in sources)
         for x in others:
             total = total + x
-        f.store(total, to, i, tail)
+        f.store(convert(total, element), to, i, tail)
 
     along(f, size, lanes, add)

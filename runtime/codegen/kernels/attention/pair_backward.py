@@ -15,7 +15,15 @@ from runtime.codegen.ir import UINT32, Index, Value
 from runtime.codegen.ir.halves import narrowed
 from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import maximum, minimum, where
-from runtime.codegen.kernels.attention.backward import FORWARD_PRODUCTS, GRADIENT_PRODUCTS, WANTED_ITEMS
+from runtime.codegen.kernels.attention.backward import (
+    FORWARD_PRODUCTS,
+    GRADIENT_PRODUCTS,
+    WANTED_ITEMS,
+    copy_sums,
+    layouts_of_parts,
+    sum_of_parts,
+    sums_of,
+)
 from runtime.codegen.kernels.attention.heads import Block, Heads, blocks_of, heads_of
 from runtime.codegen.kernels.attention.pairs import (
     PairProducts,
@@ -23,42 +31,56 @@ from runtime.codegen.kernels.attention.pairs import (
     pairs_of,
     panels_of_keys,
     panels_of_rows,
+    store_as,
 )
 from runtime.codegen.kernels.attention.products import computed
+from runtime.codegen.kernels.attention.rows import MemoryLayout, ResultPlace, ahead_of, contiguous, own_places, rows_of
 from runtime.codegen.kernels.attention.seen import seen_keys
 from runtime.codegen.kernels.attention.weights import ROWS_TOGETHER, Softmax, in_order
 from runtime.codegen.kernels.copies import zeros
 from runtime.codegen.kernels.matmul import Matrix
+from runtime.codegen.kernels.moves import Layout
 from runtime.codegen.kernels.pair_products import paired
-from runtime.codegen.kernels.partial_sums import reduction_step
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 
 OWN: Final = 12
 """Number of scratch memories of a thread; `_Gradients` names them."""
 
+KEY_SUMS, VALUE_SUMS = OWN, OWN + 1
+"""More of it, if results have gaps or are bfloat16: gradients of keys and of values."""
+
 
 def pair_backward(
-    target: Target, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+    target: Target,
+    inputs: Sequence[TensorType | None],
+    outputs: Sequence[TensorType],
+    attributes: Mapping[str, Any],
+    layouts: Sequence[Layout] = (),
+    places: Sequence[ResultPlace] = (),
 ) -> KernelSteps:
-    """Return the kernel steps of the gradient."""
+    """Return the kernel steps of the gradient; the arguments are those of `backward`. Results may be bfloat16."""
     *operands, mask = inputs
-    q, k, v, _ = (x for x in operands if x is not None)
+    q, k, v, dy = (x for x in operands if x is not None)
     heads = heads_of(target, q, k, v, mask, attributes["causal"], attributes["scale"])
+    shapes = [x.static_shape for x in (q, k, v)]
+    memory = MemoryLayout(layouts or contiguous([q, k, v, dy]), places or own_places(shapes))
     batches = heads.of_group * -(-heads.blocks // heads.together)
     groups = heads.images * heads.groups
     parts = min(batches, -(-WANTED_ITEMS // groups)) if groups < WANTED_ITEMS else 1
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
-        f, gradients = context.f, _Gradients(context, heads, parts)
+        f, gradients = context.f, _Gradients(context, heads, memory, parts)
         for item in f.range(start, stop):
             part, group = f.index(item) // groups, f.index(item) % groups
             gradients.begin_group(group, f.index(item))
             for batch in f.range(part * batches // parts, (part + 1) * batches // parts):
                 number = batch % (batches // heads.of_group) * heads.together if heads.blocks > heads.together else 0
                 head = group * heads.of_group + batch // (batches // heads.of_group)
-                gradients.write(group, head, number, f.index(item))
+                gradients.write(head, number, f.index(item))
+            gradients.end_group(group)
 
+    sums = memory.results[1:]
     pairs, depth, width = heads.together * pairs_of(heads.rows), heads.depth, heads.width
     own = (
         *(panels_of_keys(heads, size) for size in (depth, width)),
@@ -67,15 +89,25 @@ def pair_backward(
         *[pairs * heads.row] * 2,
         *(panels_of_rows(heads, pairs, size) for size in (depth, width)),
         heads.rows,
-        *(packed_size(heads.rows, size) for size in (depth, width)),
+        packed_size(heads.rows, depth, memory.has_gaps[0]),
+        packed_size(heads.rows, width, memory.has_gaps[3]),
+        *(
+            heads.keys * size * _sums_apart(place, outputs, parts)
+            for place, size in zip(sums, (depth, width), strict=True)
+        ),
     )
     thread_scratch = tuple(size * heads.item for size in own)
     kernel_step = KernelStep(write, groups * parts, heads.cycles * GRADIENT_PRODUCTS / FORWARD_PRODUCTS)
     if parts == 1:
         return KernelSteps((kernel_step,), thread_scratch=thread_scratch)
     results = [groups * heads.keys * size for size in (depth, width)]
-    joins = [reduction_step(heads.element, heads.lanes, size, parts, i, 1 + i) for i, size in enumerate(results)]
+    joins = [sum_of_parts(heads, place, parts, i) for i, place in enumerate(sums)]
     return KernelSteps((kernel_step, *joins), tuple(parts * size * heads.item for size in results), thread_scratch)
+
+
+def _sums_apart(place: ResultPlace, outputs: Sequence[TensorType], parts: int) -> bool:
+    """Return True if a gradient is summed in scratch of the thread: see `sums_of`."""
+    return parts == 1 and (place.has_gaps or outputs[place.number].dtype == "bfloat16")
 
 
 class _Gradients:
@@ -91,13 +123,15 @@ class _Gradients:
         queries, shares: packed queries and their gradients, if their rows do not have whole pairs.
     """
 
-    def __init__(self, context: KernelContext, heads: Heads, parts: int) -> None:
+    def __init__(self, context: KernelContext, heads: Heads, memory: MemoryLayout, parts: int) -> None:
         self.context, self.heads, self.f = context, heads, context.f
         *operands, self.mask = context.inputs
-        self.q, self.k, self.v, self.dy = (x for x in operands if x is not None)
-        self.dq, self.dk, self.dv = context.outputs
+        self.q, self.k, self.v, self.dy = memory.operands_of(operands)
+        self.dq, *self.results = memory.results_of(context.outputs)
         if parts > 1:
-            self.dk, self.dv = (context.shared_scratch(i, heads.element) for i in range(2))
+            layouts = enumerate(layouts_of_parts(heads, parts))
+            self.results = [rows_of(context.shared_scratch(i, heads.element), x) for i, x in layouts]
+        self.sums = sums_of(context, heads, self.results, (KEY_SUMS, VALUE_SUMS))
         self.products = PairProducts(context, heads)
         own = [context.thread_scratch(i, heads.element) for i in range(OWN)]
         self.keys, self.values, self.key_rows, self.weights, self.gradients = own[:5]
@@ -107,22 +141,24 @@ class _Gradients:
     def begin_group(self, group: Value, item: Value) -> None:
         """Begin a head of keys and values: pack both, and set this item's sums of their gradients to 0."""
         f, heads, products = self.f, self.heads, self.products
-        of_keys, of_values = heads.keys * heads.depth, heads.keys * heads.width
-        k, v = self.k + group * of_keys, self.v + group * of_values
-        products.key_panels(Matrix(k, heads.depth), heads.depth, self.keys)
-        products.key_panels(Matrix(v, heads.width), heads.width, self.values)
-        room = pairs_of(heads.keys)
-        products.row_panels(Matrix(k, heads.depth), heads.keys, heads.depth, self.key_rows, room)
-        for to, size in ((self.dk + item * of_keys, of_keys), (self.dv + item * of_values, of_values)):
-            zeros(f, to, size, products.vector)
+        k, v = self.k.of(group), self.v.of(group)
+        products.key_panels(k, heads.depth, self.keys)
+        products.key_panels(v, heads.width, self.values)
+        products.row_panels(k, heads.keys, heads.depth, self.key_rows, pairs_of(heads.keys))
+        for to in self.sums:
+            zeros(f, to.of(item).at, heads.keys * to.size, products.vector)
         if heads.leaves_out:
-            rows = heads.of_group * heads.queries
-            finite = products.is_finite(k, of_keys) & products.is_finite(v, of_values)
-            for x, size in ((self.q, heads.depth), (self.dy, heads.width)):
-                finite = finite & products.is_finite(x + group * rows * size, rows * size)
+            finite = products.are_finite([(k, heads.keys, heads.depth), (v, heads.keys, heads.width)])
             f.store(where(finite, f.index(1), 0), self.finite)
+            for head in f.range(group * heads.of_group, (group + 1) * heads.of_group):
+                finite = products.are_finite([(x.of(f.index(head)), heads.queries, x.size) for x in (self.q, self.dy)])
+                f.store(where(finite, f.load(self.finite), 0), self.finite)
 
-    def write(self, group: Value, head: Value, number: Index, item: Value) -> None:
+    def end_group(self, group: Value) -> None:
+        """End a head of keys and values: write its gradients, if they were summed apart from them."""
+        copy_sums(self.f, self.sums, self.results, group)
+
+    def write(self, head: Value, number: Index, item: Value) -> None:
         """Add the contributions of some blocks of queries, from a numbered one on, to all gradients."""
         f, heads, half = self.f, self.heads, self.products.half
         f.store(f.index(0), self.most)
@@ -136,39 +172,38 @@ class _Gradients:
             blocks = minimum(heads.blocks - f.index(number), heads.together)
         is_last = f.index(number) + blocks >= heads.blocks
         stop = f.index(blocks) * half - where(is_last, f.index(half - pairs_of(heads.last)), 0)
-        k, v = item * (heads.keys * heads.depth), item * (heads.keys * heads.width)
+        dk, dv = (x.of(item) for x in self.sums)
         for key in f.range(0, f.load(self.most) if heads.leaves_out else heads.keys, heads.panel):
             start: Index = 0
             if heads.leaves_out and heads.causal:
                 start = maximum(f.index(key) - number * heads.rows, 0) // heads.rows * half
                 start = where(f.load(self.finite).equal(1), start, 0)
             for left, right, size, to in (
-                (self.of_weights, self.dy_rows, heads.width, self.dv + v),
-                (self.of_scores, self.query_rows, heads.depth, self.dk + k),
+                (self.of_weights, self.dy_rows, heads.width, dv),
+                (self.of_scores, self.query_rows, heads.depth, dk),
             ):
                 self.products.of_keys(left, right, size, start, stop, key, to)
 
     def _block(self, head: Value, block: Block, pair: Value) -> None:
         """Compute the weights of a block, gradients of scores and of queries; its pairs of queries begin at `pair`."""
         f, heads, products, rows = self.f, self.heads, self.products, block.rows
-        query = head * heads.queries + block.first
         seen = seen_keys(self.context, heads, block, self.mask, self.finite, self.word)
-        q = Matrix(self.q + query * heads.depth, heads.depth)
-        dy = Matrix(self.dy + query * heads.width, heads.width)
+        q, dy, dq = (x.of(head).moved(block.first, 0) for x in (self.q, self.dy, self.dq))
         room = heads.together * products.half
         for source, size, to in ((q, heads.depth, self.query_rows), (dy, heads.width, self.dy_rows)):
             products.row_panels(source, rows, size, to, room, pair)
         left = products.left_rows(q, rows, heads.depth, self.queries)
         products.by_keys(rows, left, self.keys, heads.depth, seen, self.weights, scale=heads.scale, beyond=-inf)
         columns = computed(heads, seen, heads.wide)
-        Softmax(self.context, heads, block, self.mask, columns).all_rows(self.weights, self.line)
+        tensors = [self.q, self.k, self.v, self.dy, self.dq, *self.results]
+        ahead = ahead_of(tensors, head, heads.of_group)
+        Softmax(self.context, heads, block, self.mask, columns).all_rows(self.weights, self.line, ahead)
         left = products.left_rows(dy, rows, heads.width, self.shares)
         products.by_keys(rows, left, self.values, heads.width, seen, self.gradients)
         self._of_scores(rows, columns, pair)
-        dq = self.dq + query * heads.depth
 
         def stored(x: Value, i: Index, j: Index, count: int) -> None:
-            f.store(x, dq + (i * heads.depth + j), 0, count)
+            store_as(x, dq.moved(i, j).at, count)
 
         products.over_keys(rows, Matrix(self.gradients, heads.row), self.key_rows, heads.depth, seen, stored)
         if heads.leaves_out:

@@ -6,16 +6,19 @@ keys, or pairs of queries of a block; the last one of an odd number is paired wi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.types import WIDENED_BFLOAT16
-from runtime.codegen.ir.words import first, minimum, where
+from runtime.codegen.ir.words import convert, first, minimum, where
 from runtime.codegen.kernels.attention.heads import Heads
 from runtime.codegen.kernels.attention.products import Epilogue, computed, in_panel
+from runtime.codegen.kernels.attention.rows import copy_rows
+from runtime.codegen.kernels.attention.seen import are_finite
 from runtime.codegen.kernels.matmul import Matrix, PairedMatrix, in_blocks, in_tiles, words
 from runtime.codegen.kernels.matmul.packing import packed_left, packed_right
 from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, tile_shape
 from runtime.codegen.kernels.matmul.tile import Sums, tile
-from runtime.codegen.kernels.reduction import SUM, along_row
 from runtime.codegen.kernels.steps import KernelContext
 
 
@@ -44,9 +47,15 @@ def panels_of_keys(heads: Heads, size: int) -> int:
     return -(-heads.keys // heads.panel) * heads.panel * pairs_of(size)
 
 
-def packed_size(count: int, size: int) -> int:
-    """Return the words of copies of `count` rows of `size` elements; rows of whole pairs are not copied."""
-    return count * pairs_of(size) if size % 2 else 16
+def packed_size(count: int, size: int, has_gaps: bool) -> int:
+    """Return the words of copies of `count` rows of `size` elements; contiguous rows of whole pairs are not copied."""
+    return count * pairs_of(size) if size % 2 or has_gaps else 16
+
+
+def store_as(x: Value, to: Value, tail: int) -> None:
+    """Store the first `tail` lanes of a vector, rounded if the elements at the address are bfloat16."""
+    assert to.type.element is not None, "the address is a pointer"
+    to.function.store(convert(x, to.type.element), to, 0, tail)
 
 
 class PairProducts:
@@ -78,10 +87,17 @@ class PairProducts:
         packed_right(self.f, right, to + pair * width, pairs_of(count), size, width, room, self.vector)
 
     def left_rows(self, source: Matrix, count: int, size: int, to: Value) -> Matrix:
-        """Return `count` rows of `size` elements as words, with pairs of elements: as they are, or packed."""
-        if size % 2 == 0:
+        """Return `count` rows of `size` elements as words, with pairs of elements: as they are, or packed.
+
+        Tiles read rows many times, and rows with gaps fall into few cache sets and many pages.
+        """
+        if size % 2 == 0 and source.row == size:
             return words(source)
         depth = pairs_of(size)
+        if size % 2 == 0 and source.row % 2 == 0:
+            copy = Matrix(to, depth)
+            copy_rows(self.f, words(source), copy, count, depth)
+            return copy
         paired = PairedMatrix(source, is_left=True, depth=size)
         return packed_left(self.f, paired, to, count, depth, (depth, 0), self.vector)
 
@@ -137,17 +153,17 @@ class PairProducts:
         most = pairs_of(self.heads.keys)
         self._product(rows, size, left, panels, most, depth, epilogue)
 
-    def of_keys(self, left: Value, panels: Value, size: int, start: Index, stop: Index, key: Index, to: Value) -> None:
+    def of_keys(self, left: Value, panels: Value, size: int, start: Index, stop: Index, key: Index, to: Matrix) -> None:
         """Add to the rows of a panel of keys the products of weights and rows of queries, from pair `start` to `stop`.
 
-        `to` is the address of the row of the first key.
+        `to` begins at the row of the first key.
         """
         f, heads = self.f, self.heads
         most = heads.together * self.half
 
         def add(count: int) -> None:
             def epilogue(x: Value, i: Index, j: Index, tail: int) -> None:
-                at = to + ((key + i) * size + j)
+                at = to.moved(key + i, j).at
                 f.store(f.load(at, 0, heads.lanes, tail) + x, at, 0, tail)
 
             weights = Matrix(left + (start * heads.row + key), 1, heads.row)
@@ -185,11 +201,7 @@ class PairProducts:
             loop.carry([x + y for x, y in zip(totals, (x for row in sums for x in row), strict=True)])
         return [loop.results[r * across : (r + 1) * across] for r in range(rows)]
 
-    def is_finite(self, at: Value, count: int) -> Value:
-        """Return True, as a scalar, if `count` elements of bfloat16 are finite."""
-        f, source = self.f, self.f.cast(at, WIDENED_BFLOAT16)
-
-        def zeros(i: Index, tail: int | None) -> list[Value]:
-            return [f.load(source, i, self.heads.lanes, tail) * 0.0]
-
-        return along_row(f, count, zeros, [SUM], [self.vector])[0].equal(0)
+    def are_finite(self, parts: Sequence[tuple[Matrix, int, int]]) -> Value:
+        """Return True, as a scalar, if all elements are finite of these parts: a matrix, its rows and its columns."""
+        read = [(Matrix(self.f.cast(x.at, WIDENED_BFLOAT16), x.row), rows, columns) for x, rows, columns in parts]
+        return are_finite(self.f, self.heads, read)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from prograd_proto import TensorType
 from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir.words import convert
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.kernels.nest import along
@@ -179,14 +180,15 @@ def packed_rows(context: KernelContext, tensor: Rows, rows: Matrix, count: Index
 
 
 def copy_rows(f: Function, source: Matrix, to: Matrix, count: Index, size: int) -> None:
-    """Copy `count` rows of `size` elements."""
-    element = source.at.type.element
+    """Copy `count` rows of `size` elements, which are converted to the type of the destination."""
+    element, wanted = source.at.type.element, to.at.type.element
     assert element is not None, "the address is a pointer"
+    assert wanted is not None, "the address is a pointer"
 
     def copy(source: Value, to: Value) -> None:
         def move(j: Index, lanes: int, count: int) -> None:
             tail = count if lanes else None
-            f.store(f.load(source, j, lanes, tail), to, j, tail)
+            f.store(convert(f.load(source, j, lanes, tail), wanted), to, j, tail)
 
         along(f, size, f.target.lanes(element.bits), move)
 

@@ -50,15 +50,8 @@ def write_weights(
 
     While it does, rows of the next head are prefetched: those of `ahead` that have the numbers of the queries.
     """
-    f = context.f
     by_keys(context, heads, block.rows, q, heads.depth, panels, seen, to, scale=heads.scale, beyond=-inf)
-    softmax = Softmax(context, heads, block, mask, computed(heads, seen, heads.wide))
-    for i in f.range(0, block.rows // ROWS_TOGETHER * ROWS_TOGETHER, ROWS_TOGETHER):
-        for rows in ahead:
-            rows.prefetch(f.index(block.first) + i, ROWS_TOGETHER)
-        softmax.rows(to, line, i, ROWS_TOGETHER)
-    if rest := block.rows % ROWS_TOGETHER:
-        softmax.rows(to, line, block.rows - rest, rest)
+    Softmax(context, heads, block, mask, computed(heads, seen, heads.wide)).all_rows(to, line, ahead)
 
 
 def in_order(heads: Heads, sums: Sequence[Value]) -> list[Value]:
@@ -94,10 +87,12 @@ class Softmax:
         self.f, self.heads, self.block, self.mask, self.columns = context.f, heads, block, mask, columns
         self.vector, self.bits = heads.element.of(heads.lanes), heads.element.bits
 
-    def all_rows(self, weights: Value, line: Value) -> None:
-        """Turn the scores of all rows into powers."""
+    def all_rows(self, weights: Value, line: Value, ahead: Sequence[AheadRows] = ()) -> None:
+        """Turn the scores of all rows into powers, and prefetch the rows of `ahead` that have their numbers."""
         whole = self.block.rows // ROWS_TOGETHER * ROWS_TOGETHER
         for i in self.f.range(0, whole, ROWS_TOGETHER):
+            for rows in ahead:
+                rows.prefetch(self.f.index(self.block.first) + i, ROWS_TOGETHER)
             self.rows(weights, line, i, ROWS_TOGETHER)
         if rest := self.block.rows % ROWS_TOGETHER:
             self.rows(weights, line, whole, rest)

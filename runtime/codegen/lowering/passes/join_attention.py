@@ -1,8 +1,9 @@
-"""Attention writes its results where transposes and concatenations would move them.
+"""Attention writes its results where transposes and concatenations would move them, and as casts would round them.
 
 A result of attention is a tensor of heads. Usually its only reader is a transpose that puts the heads of a position
 next to each other, and the gradients of queries, keys and values are often concatenated for the product that made all
-three. If all parts of such a concatenation are gradients of one op, the op writes them into the parts.
+three. If all parts of such a concatenation are gradients of one op, the op writes them into the parts. Attention of
+bfloat16 also rounds a result that only a cast to bfloat16 reads.
 
 A result stays a tensor of its own if another op or the end of the block reads it.
 """
@@ -18,10 +19,7 @@ from runtime.codegen.kernels.attention import ResultPlace, can_read
 from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Node, Nodes
-from runtime.codegen.rules.attention import PLANS, attention_rule
-
-JOINED_OPS = ("transpose", "concat")
-"""Operators whose result attention can write."""
+from runtime.codegen.rules.attention import JOINED_OPS, PLANS, attention_rule
 
 
 def join_attention(block: LoweredBlock) -> LoweredBlock:
@@ -34,7 +32,6 @@ def join_attention(block: LoweredBlock) -> LoweredBlock:
 def with_attention(block: Nodes) -> Nodes:
     """Return the block where attention writes the results of the ops that only move its own."""
     positions = [i for i, node in enumerate(block.nodes) if node.op.type in PLANS and node.rule is not None]
-    positions = [i for i in positions if block.types[block.nodes[i].inputs[0]].dtype != "bfloat16"]
     return _Attention(block).result(positions) if positions else block
 
 
@@ -76,17 +73,22 @@ class _Attention:
     def _joined(self, node: Node, targets: Sequence[_Target], moves: Sequence[Node]) -> Node:
         outputs = [*dict.fromkeys(target.name for target in targets)]
         places = [ResultPlace(outputs.index(each.name), each.offset, each.layout) for each in targets]
-        rule = attention_rule(node.op.type, places, [move.op.type for move in moves])
+        rule = attention_rule(node.op.type, places, [move.op.type for move in moves], of_pairs=self._is_of_pairs(node))
         return node._replace(rule=rule, outputs=tuple(outputs))
 
     def _targets(self, node: Node) -> list[_Target]:
         """Return the tensors that an op writes instead of its results."""
-        found = [self._target(name, JOINED_OPS) for name in node.outputs]
+        joined = JOINED_OPS[self._is_of_pairs(node)]
+        found = [self._target(name, joined) for name in node.outputs]
         parts = Counter(move for target in found for move in target.moves)
         nodes = self.block.nodes
         if all(count == len(nodes[move].inputs) for move, count in parts.items() if nodes[move].op.type == "concat"):
             return found
-        return [self._target(name, ("transpose",)) for name in node.outputs]
+        alone = [name for name in joined if name != "concat"]
+        return [self._target(name, alone) for name in node.outputs]
+
+    def _is_of_pairs(self, node: Node) -> bool:
+        return self.block.types[node.inputs[0]].dtype == "bfloat16"
 
     def _target(self, name: str, operators: Sequence[str]) -> _Target:
         """Return the tensor to which ops of these operators alone move a tensor; the tensor itself if none do."""
@@ -99,6 +101,8 @@ class _Attention:
         if node.op.type not in operators or node.rule is None:
             return own
         [result] = node.outputs
+        if node.op.type == "cast" and self.block.types[result].dtype != "bfloat16":
+            return own
         for further in (self._target(result, operators), self._own(result)):
             offset, layout = self._operand(name, node, further)
             if layout is not None and can_read(layout):
@@ -114,7 +118,9 @@ class _Attention:
         number = [self.block.root.get(x, x) for x in node.inputs].index(name)
         shapes = [self.block.types[x].static_shape for x in node.inputs]
         steps, offset = result.layout.strides, result.offset
-        if node.op.type == "transpose":
+        if node.op.type == "cast":
+            strides = steps
+        elif node.op.type == "transpose":
             axes = cast("tuple[int, ...]", node.attributes["axes"])
             strides = tuple(steps[axes.index(axis)] for axis in range(len(axes)))
         else:
