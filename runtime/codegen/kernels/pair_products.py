@@ -12,12 +12,12 @@ tile during which the flag was set is computed again, without the mode.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from runtime.codegen.ir import FLOAT32, UINT32, Function, Type, Value
 from runtime.codegen.ir.types import INT32, UINT64
-from runtime.codegen.ir.words import absolute, bits, copysign, fma, where
+from runtime.codegen.ir.words import absolute, any_lane, bits, copysign, fma, where
 
 WORD: Final = FLOAT32
 """The type of a pair in memory and in registers: 32 bits, which are no number."""
@@ -41,6 +41,11 @@ VECTORS_PER_ITERATION: Final = 4
 """Vectors of words that one iteration copies."""
 
 PAIR: Final = Type("bfloat16", 16)
+
+UINT16: Final = Type("unsigned", 16)
+
+EXPONENT: Final = 0x7F80
+"""Bits of the exponent of a bfloat16; all are set if it is infinite or NaN."""
 
 Factor = tuple[Value, ...]
 """Pairs as a factor: words, or the second elements and the first ones as float32."""
@@ -107,6 +112,26 @@ def copied_pairs(f: Function, first: Value, second: Value, to: Value, count: int
     if tail := count - whole:
         low, high = (f.load(at, whole, vector.lanes, tail) for at in (first, second))
         f.store(paired(low, high), to, whole, tail)
+
+
+def largest_exponents(f: Function, at: Value, depth: int, columns: int, width: int, lanes: int) -> Value:
+    """Return a vector of words with the largest exponents of bfloat16 in rows of words, `width` from row to row."""
+    halves = UINT16.of(2 * lanes)
+    loop = f.loop(0, depth, 1, [f.constant(halves, 0)])
+    for p, [most] in loop:
+        for j in range(0, columns, lanes):
+            exponents = bits(f.load(at, p * width + j, lanes), UINT16) & EXPONENT
+            most = f.intrinsic("umax", halves, most, exponents)
+        loop.carry([most])
+    return bits(loop.results[0], WORD)
+
+
+def are_finite_exponents(noted: Sequence[Value]) -> Value:
+    """Return True, as a scalar, if no exponent of bfloat16 in vectors of `largest_exponents` is that of infinity."""
+    most, f = bits(noted[0], UINT16), noted[0].function
+    for words in noted[1:]:
+        most = f.intrinsic("umax", most.type, most, bits(words, UINT16))
+    return ~any_lane(most.equal(EXPONENT))
 
 
 def added_without_mode(x: Factor, y: Factor, total: Value) -> Value:

@@ -31,6 +31,12 @@ CASES = [
     ((8, 24, 24, 8), (5, 5, 8, 12), {"padding": 2}),
     ((16, 8, 8, 128), (1, 1, 128, 64), {"stride": 2}),
     ((16, 28, 28, 32), (1, 1, 32, 96), {}),
+    ((33, 7, 7, 32), (3, 3, 32, 40), {"padding": 1}),
+    ((32, 4, 4, 256), (3, 3, 256, 256), {"padding": 1}),
+    ((14, 4, 4, 160), (3, 3, 160, 320), {"padding": 1, "stride": 2}),
+    ((10, 9, 9, 30), (5, 5, 30, 20), {"padding": 2, "stride": 2}),
+    ((8, 3, 5, 64), (5, 7, 64, 32), {"padding": (3, 4, 3, 2)}),
+    ((16, 5, 5, 32), (3, 3, 32, 32), {"padding": 2}),
 ]
 
 
@@ -74,6 +80,43 @@ def test_bits_do_not_depend_on_the_instruction_set(tmp_path: Path, case: Any) ->
     first, *others = (results(tmp_path, "bfloat16", case, f"native.{name}") for name in SETS)
     for other in others:
         assert all(np.array_equal(a.view("u4"), b.view("u4")) for a, b in zip(first, other, strict=True))
+
+
+@pytest.mark.parametrize("engine", ["reference", *(f"native.{name}" for name in SETS)])
+@pytest.mark.parametrize("images", [2, 12])
+@pytest.mark.parametrize("odd", [np.inf, np.nan])
+def test_taps_that_are_not_finite_reach_the_zeros_around_images(
+    tmp_path: Path, engine: str, images: int, odd: float
+) -> None:
+    """Whether a convolution leaves out taps outside of images, or multiplies zeros, is not to be seen."""
+    program = Program("taps", seed=1)
+    x, w = program.input("x", "bfloat16", (images, 6, 6, 32)), program.input("w", "bfloat16", (3, 3, 32, 48))
+    program.outputs(y=ops.conv2d(x, w, padding=1))
+    program.compile().save(tmp_path / "p.pb", force=True)
+    feeds = {"x": np.ones((images, 6, 6, 32), "f4"), "w": np.ones((3, 3, 32, 48), "f4")}
+    feeds["w"][0, 1, 3, 5] = odd
+    y = np.asarray(prograd.load(tmp_path / "p.pb", engine=engine).predict(feeds)["y"])
+    assert np.isnan(y[:, 0, :, 5]).all()
+    assert np.array_equal(y[:, 1:, :, 5], np.full((images, 5, 6), odd, "f4"), equal_nan=True)
+    assert np.isfinite(np.delete(y, 5, axis=3)).all()
+
+
+@pytest.mark.parametrize("threads", [2, 16])
+def test_bits_do_not_depend_on_the_number_of_threads(tmp_path: Path, threads: int) -> None:
+    program = Program("threads", seed=1)
+    x = program.input("x", "bfloat16", (33, 7, 7, 64))
+    for i, window in enumerate([(3, 3, 64, 96), (3, 3, 96, 320), (3, 3, 320, 320)]):
+        w = program.parameter(f"w{i}", window, prograd.normal(0.0, 0.05), dtype="bfloat16")
+        x = ops.cast(ops.conv2d(x, w, padding=1), dtype="bfloat16")
+    program.outputs(y=ops.cast(x, dtype="float32"))
+    program.compile().save(tmp_path / "p.pb", force=True)
+    feeds = {"x": numbers(0, (33, 7, 7, 64))}
+    found = [
+        np.asarray(prograd.load(tmp_path / "p.pb", engine="native", threads=n).predict(feeds)["y"])
+        for n in (1, threads)
+    ]
+    assert np.array_equal(found[0].view("u4"), found[1].view("u4"))
+    assert np.isfinite(found[0]).all()
 
 
 def filter_gradient(path: Path, engine: str, x: Array, dy: Array) -> Array:

@@ -65,6 +65,14 @@ class Axis(NamedTuple):
         return (pixels - 1) * self.step + max(p.start + max(p.taps - 1, 0) * self.apart + 1 for p in self.phases)
 
     @property
+    def taps_inside(self) -> list[range]:
+        """The taps of every position that are inside of the source, if successive taps are next to each other."""
+        starts = [
+            (phase, phase.start + p * self.step - self.before) for phase in self.phases for p in range(phase.pixels)
+        ]
+        return [range(max(-start, 0), max(min(self.source - start, phase.taps), 0)) for phase, start in starts]
+
+    @property
     def is_bordered(self) -> bool:
         """True if the source must be padded, or its first elements left out."""
         return self.before != 0 or self.span(self.pixels) > self.source

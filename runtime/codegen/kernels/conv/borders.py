@@ -83,6 +83,7 @@ class Border(NamedTuple):
         channels: number of channels that are copied.
         between: stride of pixels of the image, in elements.
         pixel: stride of pixels of the copy.
+        gap: elements between copies.
     """
 
     rows: int
@@ -94,6 +95,7 @@ class Border(NamedTuple):
     channels: int
     between: int
     pixel: int
+    gap: int = 0
 
     @staticmethod
     def around(rows: Extent, columns: Extent, most_rows: int, channels: int, pixel: int) -> Border:
@@ -112,8 +114,8 @@ class Border(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Elements of a copy."""
-        return self.height * self.width * self.pixel
+        """Elements of a copy, and of the gap behind it."""
+        return self.height * self.width * self.pixel + self.gap
 
 
 def bordered(

@@ -6,20 +6,22 @@ panel of the filter. If the filter is larger than the images, a work item is one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, multiply_add_cycles
 from runtime.codegen.ir import Function, Index, Type, Value
-from runtime.codegen.ir.words import minimum
-from runtime.codegen.kernels.conv.axes import AxisPhase
+from runtime.codegen.ir.words import maximum, minimum, where
+from runtime.codegen.kernels.conv.axes import Axis, AxisPhase
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
-from runtime.codegen.kernels.conv.plan import ConvPlan, ConvShape
+from runtime.codegen.kernels.conv.plan import ConvPlan, ConvShape, ConvTile
 from runtime.codegen.kernels.matmul import Matrix, Operand, PairedMatrix
 from runtime.codegen.kernels.matmul.packing import packed_right
+from runtime.codegen.kernels.matmul.plan import shares
+from runtime.codegen.kernels.pair_products import are_finite_exponents, largest_exponents
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack, batch_parts
 from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, choice, lines, prefetching, starts, tile
-from runtime.codegen.machine import Target
+from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 
 class Region(NamedTuple):
@@ -71,12 +73,20 @@ class Correlation:
         self.across = -(-shape.wide // plan.width)
         self.panels = shape.groups * self.across
         self.has_own_copy = plan.packs if plan.by_panels else plan.copies
-        self.panel_size = shape.taps * shape.deep * plan.width
+        self.filter_size = shape.taps * shape.deep * plan.width
+        self.panel_size = self.filter_size + shape.taps * plan.lanes * plan.omits_border
         self.total_size = plan.block.images * plan.block.rows * plan.block.columns * plan.width
         self.most_images = -(-shape.images // plan.images)
         self.most_rows = -(-shape.rows.pixels // plan.rows)
         channels = shape.groups * shape.deep
         self.border = Border.around(shape.rows, shape.columns, self.most_rows, channels, plan.pixel)
+        if plan.omits_border:
+            self.border = self.border._replace(gap=self._gap(self.border.size))
+
+    def _gap(self, size: int) -> int:
+        """Return the elements between images of this size, whose pixels then begin in different cache sets."""
+        line = CACHE_LINE_BYTES * 8 // self.element.bits
+        return -size % line + line * (-(-size // line) % 2 == 0)
 
     # Copies.
 
@@ -104,6 +114,17 @@ class Correlation:
 
         for columns in by_size(f, shape.wide, width, j):
             packed_right(f, matrix, to, shape.deep, columns, width, shape.deep, self.vector)
+            if self.plan.omits_border:
+                largest = largest_exponents(f, to, shape.deep, columns, width, self.plan.lanes)
+                f.store(largest, panel_at + (self.filter_size + tap * self.plan.lanes))
+
+    def is_finite(self, packed: Matrix) -> Value | None:
+        """Return True, as a scalar, if a panel is finite, so that taps may be left out; None if none are."""
+        if not self.plan.omits_border:
+            return None
+        f, lanes = packed.at.function, self.plan.lanes
+        noted = [f.load(packed.at + self.filter_size, tap * lanes, lanes) for tap in range(self.shape.taps)]
+        return are_finite_exponents(noted)
 
     def _filter(self, context: KernelContext, group: Index, tap: Index) -> Operand:
         """Return the matrix of a tap of the filter, depth by output channels."""
@@ -152,11 +173,12 @@ class Correlation:
         f, shape, plan = context.f, self.shape, self.plan
         group, j = panel // self.across, panel % self.across
         packed = self._packed(context, panel)
+        finite = self.is_finite(packed)
 
         for columns in by_size(f, shape.wide, plan.width, j):
             for r in f.range(0, len(shape.rows.phases)):
                 for c in f.range(0, len(shape.columns.phases)):
-                    _Tiles(self, context, at, region, packed, group, j * plan.width, columns, (r, c)).write()
+                    _Tiles(self, context, at, region, packed, finite, group, j * plan.width, columns, (r, c)).write()
 
     def _packed(self, context: KernelContext, panel: Value) -> Matrix:
         f, plan, size = context.f, self.plan, self.panel_size
@@ -193,6 +215,7 @@ class _Tiles:
         at: Images,
         region: Region,
         packed: Matrix,
+        finite: Value | None,
         group: Value,
         channel: Value,
         columns: int,
@@ -206,6 +229,7 @@ class _Tiles:
             region,
             packed,
         )
+        self.finite = finite
         self.shape, self.plan, self.columns = convolution.shape, convolution.plan, columns
         self.rows = _chosen(context.f, convolution.shape.rows.phases, phase[0])
         self.across = _chosen(context.f, convolution.shape.columns.phases, phase[1])
@@ -216,19 +240,38 @@ class _Tiles:
         """Write all tiles; the last tile of a line overlaps the one before, so that all are equally large."""
         f, block, (first, stop) = self.f, self.plan.block, self.region.rows
         height = minimum(f.index(stop), self.rows.pixels) - first if self.plan.rows > 1 else self.rows.pixels
-        for n in starts(f, self.region.images[1] - self.region.images[0], block.images):
+        for n, images in self._images():
+            tile = block._replace(images=images)
             for r in starts(f, height, block.rows):
                 for c in starts(f, self.across.pixels, block.columns):
-                    self._tile(n, r, c)
+                    self._tile(n, r, c, tile)
 
-    def _tile(self, n: Index, r: Index, c: Index) -> None:
-        f, at, block = self.f, self.at, self.plan.block
+    def _images(self) -> Iterator[tuple[Index, int]]:
+        """Yield the first image and the number of images of tiles."""
+        f, block, (first, stop) = self.f, self.plan.block, self.region.images
+        if not self.plan.omits_border:
+            for n in starts(f, stop - first, block.images):
+                yield n, block.images
+            return
+        sizes, n = shares(self.shape.images, block.images), 0
+        if isinstance(first, Value):  # a work item has one tile
+            for size, _ in sizes:
+                with f.when((stop - first).equal(size)):
+                    yield 0, size
+            return
+        for size, tiles in sizes:
+            for i in f.range(n, n + size * tiles, size):
+                yield i, size
+            n += size * tiles
+
+    def _tile(self, n: Index, r: Index, c: Index, block: ConvTile) -> None:
+        f, at = self.f, self.at
         rows, columns = self.shape.rows, self.shape.columns
         left = self.left + f.index(n) * at.image + (self.rows.start + f.index(r) * rows.step) * at.row
         left = left + (self.across.start + f.index(c) * columns.step) * at.pixel
         pixels = [(i, j, k) for i in range(block.images) for j in range(block.rows) for k in range(block.columns)]
         offsets = [i * at.image + j * rows.step * at.row + k * columns.step * at.pixel for i, j, k in pixels]
-        sums = self._sums(left, offsets)
+        sums = self._sums(left, offsets, r, c)
         height, width = (sum(phase.pixels for phase in axis.phases) for axis in (rows, columns))
         image, row = n + self.region.images[0], self.rows.first + (r + self.region.rows[0]) * rows.every
         pixel = (image * height + row) * width + self.across.first + c * columns.every
@@ -251,11 +294,19 @@ class _Tiles:
         for far, c, tail, x in vectors:
             self.f.store(x, result, far * channels + c, tail)
 
-    def _sums(self, left: Value, offsets: list[int]) -> list[Value]:
+    def _sums(self, left: Value, offsets: list[int], r: Index, c: Index) -> list[Value]:
         """Return the sums of a tile: each block of the depth is a chain, and the chains are added in order."""
         f, vector = self.f, self.convolution.vector
         right = self.packed.at + (self.rows.filters * self.shape.window[1] + self.across.filters) * self._tap
         loops, cut = self._depth()
+        if self.finite is not None:
+            for i, (phase, axis, position) in enumerate(
+                ((self.rows, self.shape.rows, r + self.region.rows[0]), (self.across, self.shape.columns, c))
+            ):
+                first, stop = _taps_inside(f, phase, axis, position)
+                first, stop = where(self.finite, first, f.index(0)), where(self.finite, stop, f.index(phase.taps))
+                left, right = left + first * loops[i].left, right + first * loops[i].right
+                loops[i] = loops[i]._replace(iterations=stop - first)
         if not cut:
             ahead, of_pairs = self._ahead(left, offsets), self.shape.of_pairs
             return tile(f, left, offsets, right, self.columns, vector, loops, ahead, of_pairs=of_pairs)
@@ -306,10 +357,22 @@ class _Tiles:
             parts = DepthLoop(pieces, size, size * self.packed.row)
             return [rows, columns, parts, DepthLoop(size, 1, self.packed.row)], 3
         channels = DepthLoop(shape.deep, 1, self.packed.row)
-        goes_on = columns.left == shape.deep and self.across.onward == 1 and isinstance(columns.iterations, int)
+        goes_on = (
+            not self.plan.omits_border
+            and columns.left == shape.deep
+            and self.across.onward == 1
+            and isinstance(columns.iterations, int)
+        )
         if goes_on and not by_columns and isinstance(columns.iterations, int):
             return [rows, DepthLoop(columns.iterations * shape.deep, 1, self.packed.row)], int(by_rows)
         return [rows, columns, channels], by_rows + by_columns
+
+
+def _taps_inside(f: Function, phase: _RuntimePhase, axis: Axis, position: Index) -> tuple[Value, Value]:
+    """Return the first tap at a position that is inside of the source, and the one after the last."""
+    start = phase.start + f.index(position) * axis.step - axis.before
+    first = maximum(0 - start, 0)
+    return first, maximum(minimum(axis.source - start, phase.taps), first)
 
 
 def part_of(f: Function, total: int, number: Index, parts: int) -> tuple[Index, Index]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from math import prod
 from typing import Final, NamedTuple
 
 from runtime.codegen.costs import (
@@ -19,8 +20,8 @@ from runtime.codegen.costs import (
     tile_step_cycles,
 )
 from runtime.codegen.kernels.conv.axes import Axis
-from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS
-from runtime.codegen.machine import NOMINAL_L1_BYTES, NOMINAL_L2_BYTES, Target
+from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS, shares
+from runtime.codegen.machine import NOMINAL_L1_BYTES, NOMINAL_L2_BYTES, NOMINAL_LANES, Target, target
 
 MAX_CHAIN_DEPTH: Final = 640
 """Upper bound on a chain of multiply-adds; a chain is a row of the filter, one of its taps, or a part of its channels.
@@ -32,6 +33,12 @@ MIN_SPLIT_CHANNELS: Final = 64
 
 PIXELS_PER_ITEM: Final = 128
 """Output pixels of a work item for which reading the filter once costs little."""
+
+MIN_TILE_IMAGES: Final = 8
+"""Least number of images of a tile of images: fewer make too few multiply-adds with each vector of a panel."""
+
+NOMINAL_PAIRS: Final = target("avx512_bf16")
+"""The target whose prices decide whether a convolution of pairs goes over images."""
 
 WANTED_ITEMS: Final = 8
 """Number of work items that gives each of few threads a share; `Target.wanted_items` returns that for many."""
@@ -118,6 +125,7 @@ class ConvPlan(NamedTuple):
         packs: True if the filter is copied.
         pixel: stride of pixels of the copy, in elements.
         splits: numbers of blocks of the depth, by rows of the filter, its columns, and its channels.
+        omits_border: True if a tile is one output position of several images, and taps outside of them are left out.
     """
 
     block: ConvTile
@@ -130,6 +138,7 @@ class ConvPlan(NamedTuple):
     packs: bool
     pixel: int
     splits: tuple[bool, bool, int]
+    omits_border: bool = False
 
     @property
     def width(self) -> int:
@@ -139,6 +148,8 @@ class ConvPlan(NamedTuple):
 
 def plan_convolution(target: Target, bits: int, shape: ConvShape, is_source_computed: bool = False) -> ConvPlan:
     """Return the partition of a convolution; `is_source_computed` states that copying its source computes it."""
+    if omits_border(shape):
+        return _plan_of_images(target, bits, shape)
     lanes, item = target.lanes(bits), bits // 8
     channels = shape.groups * shape.deep
     conflicts = channels * item % CONFLICT_STRIDE_BYTES == 0
@@ -158,7 +169,7 @@ def plan_convolution(target: Target, bits: int, shape: ConvShape, is_source_comp
     nominal_parts = _parts(shape, image if copies else 0, NOMINAL_L2_BYTES, WANTED_ITEMS)
     nominal = _block(target, lanes, shape, one_row=nominal_parts > 1 and whole > PIXELS_PER_ITEM)
     nominal_panels = shape.groups * -(-shape.wide // (nominal.vectors * lanes))
-    by_panels = shape.filters > 2 * shape.source and nominal_panels >= WANTED_ITEMS // 2
+    by_panels = _has_large_filter(shape) and nominal_panels >= WANTED_ITEMS // 2
     tiles = shape.images * whole // max(block.images * block.rows * block.columns, 1)
     few = (by_panels and tiles <= MAX_TILES_PER_UNPACKED_PANEL) or (
         shape.taps == 1 and tiles <= MAX_TILES_PER_UNPACKED_1X1_PANEL
@@ -176,6 +187,61 @@ def plan_convolution(target: Target, bits: int, shape: ConvShape, is_source_comp
         pixel,
         _splits(shape),
     )
+
+
+def _has_large_filter(shape: ConvShape) -> bool:
+    """Return True if the filter is larger than the images, so that a thread should keep its panels."""
+    return shape.filters > 2 * shape.source
+
+
+def omits_border(shape: ConvShape) -> bool:
+    """Return True if a convolution of pairs goes over images instead of lines of pixels.
+
+    All pixels of a tile then see the same taps, and those outside of the image are left out. It pays if borders or
+    incomplete tiles take more multiply-adds than the images of the last tile. The choice decides about the sign of 0
+    and about NaN, so it depends on the shape alone.
+    """
+    if not shape.of_pairs or shape.groups > 1 or shape.taps == 1 or shape.images < MIN_TILE_IMAGES:
+        return False
+    axes = shape.rows, shape.columns
+    if any(axis.apart != 1 for axis in axes) or not any(axis.is_bordered for axis in axes):
+        return False
+    nominal = NOMINAL_PAIRS
+    lines = min(_costs(nominal, NOMINAL_LANES, shape, 0, one_row=False).values()) * shape.taps
+    seen = prod(sum(map(len, axis.taps_inside)) for axis in axes)
+    images = min(_costs_of_images(nominal, NOMINAL_LANES, shape).values()) * seen
+    return images < lines
+
+
+def _costs_of_images(target: Target, lanes: int, shape: ConvShape) -> dict[ConvTile, float]:
+    """Return the cycles of a step of the depth at one output position, by tiles of images."""
+    costs: dict[ConvTile, float] = {}
+    for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items():
+        fewest = -(-shape.images // most)
+        for parts in (fewest, fewest + 1):
+            sizes = shares(shape.images, -(-shape.images // parts))
+            step = sum(tiles * tile_step_cycles(size, vectors) for size, tiles in sizes)
+            costs[ConvTile(sizes[0][0], 1, 1, vectors)] = step * -(-shape.wide // (vectors * lanes))
+    return costs
+
+
+def _plan_of_images(target: Target, bits: int, shape: ConvShape) -> ConvPlan:
+    """Return the partition of a convolution whose tiles are one output position of several images."""
+    lanes, item = target.lanes(bits), bits // 8
+    costs = _costs_of_images(target, lanes, shape)
+    block = min(costs, key=lambda block: (costs[block], shape.images % block.images))
+    parts = -(-shape.images // block.images)
+    image = shape.rows.span(shape.rows.pixels) * shape.columns.span(shape.columns.pixels) * shape.deep * item
+    wanted = target.wanted_items(WANTED_ITEMS)
+    rows = max(-(-image * block.images // (target.l2_bytes // 2)), -(-wanted // parts))
+    rows = min(rows, shape.rows.fewest)
+    panels = -(-shape.wide // (block.vectors * lanes))
+    wanted *= ITEMS_PER_THREAD if target.has_many_threads else 1
+    by_panels = _has_large_filter(shape) and panels >= WANTED_ITEMS // 2
+    columns = panels if by_panels else min(panels, max(-(-wanted // (parts * rows)), 1))
+    images, rows = (1, 1) if by_panels else (parts, rows)
+    splits = _splits(shape)
+    return ConvPlan(block, lanes, images, rows, columns, by_panels, True, True, shape.deep, splits, omits_border=True)
 
 
 def _parts(shape: ConvShape, image_bytes: int, l2_bytes: int, wanted: int) -> int:
