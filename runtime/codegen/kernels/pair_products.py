@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from runtime.codegen.ir import FLOAT32, UINT32, Function, Type, Value
-from runtime.codegen.ir.types import INT32, UINT64
-from runtime.codegen.ir.words import absolute, any_lane, bits, copysign, fma, where
+from runtime.codegen.ir.types import BFLOAT16, INT32, UINT64
+from runtime.codegen.ir.words import absolute, any_lane, bits, convert, copysign, fma, where
 
 WORD: Final = FLOAT32
 """The type of a pair in memory and in registers: 32 bits, which are no number."""
@@ -99,6 +99,17 @@ def paired(first: Value, second: Value, mask: Value | None = None) -> Value:
     if mask is not None:
         high = high & (f.splat(mask, whole.lanes) if whole.lanes else mask)
     return f.emit(f"bitcast {whole} {(low | high).text} to {WORD.of(whole.lanes)}", WORD.of(whole.lanes))
+
+
+def rounded(x: Value) -> Value:
+    """Return float32 rounded to bfloat16, for elements of pairs: numbers that products count as 0 may become 0."""
+    f, lanes = x.function, x.type.lanes
+    if not f.target.has_pair_products or 32 * lanes < 128:
+        return convert(x, BFLOAT16)
+    name = f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * lanes}"
+    f.module.declare(f"declare <{lanes} x bfloat> @{name}({x.type})")
+    found = f.emit(f"call <{lanes} x bfloat> @{name}({x.type} {x.text})", PAIR.of(lanes))
+    return f.emit(f"bitcast <{lanes} x bfloat> {found.text} to {BFLOAT16.of(lanes)}", BFLOAT16.of(lanes))
 
 
 def copied_pairs(f: Function, first: Value, second: Value, to: Value, count: int, vector: Type) -> None:

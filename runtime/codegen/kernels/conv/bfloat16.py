@@ -28,6 +28,7 @@ from runtime.codegen.kernels.conv.variants import (
     convolution_variant,
     filter_gradient_variant,
 )
+from runtime.codegen.kernels.conv.winograd.convolution import Winograd
 from runtime.codegen.kernels.pair_products import WORD, paired
 from runtime.codegen.kernels.steps import ComputedOperand, KernelContext, KernelStep, KernelSteps, Write
 from runtime.codegen.machine import NOMINAL_LANES, Target
@@ -59,10 +60,25 @@ class DirectOfPairs:
         return with_words(correlation_steps(self.target, WORD, self.shape, plan))
 
 
+def of_pairs(target: Target, shape: ConvShape) -> Winograd | None:
+    """Return Winograd's form with pairs of channels; None if it cannot compute the convolution."""
+    if shape.deep % 2 or not Winograd.applies(target, FLOAT32, shape):
+        return None
+    return Winograd(target, WORD, shape._replace(deep=shape.deep // 2, of_pairs=True))
+
+
 def bfloat16_variant(target: Target, shape: ConvShape) -> DirectOfPairs | Variant:
     """Return the cheapest variant of a convolution of bfloat16, or of the gradient of its input."""
     single = convolution_variant(NOMINAL_TARGET, FLOAT32, shape)
-    if DirectOfPairs.applies(shape) and DirectOfPairs(NOMINAL_TARGET, shape).cycles < single.cycles:
+    least = single.cycles
+    if DirectOfPairs.applies(shape):
+        least = min(least, DirectOfPairs(NOMINAL_TARGET, shape).cycles)
+    transformed = of_pairs(NOMINAL_TARGET, shape)
+    if transformed is not None and transformed.cycles < least:
+        found = of_pairs(target, shape)
+        assert found is not None, "it applies to all targets"
+        return found
+    if least < single.cycles:
         return DirectOfPairs(target, shape)
     kind = next(kind for kind in CONVOLUTIONS if isinstance(single, kind))
     return kind(target, FLOAT32, shape)

@@ -130,7 +130,7 @@ class Correlation:
         """Return the matrix of a tap of the filter, depth by output channels."""
         f, shape, w = context.f, self.shape, context.inputs[1]
         assert w is not None, "a convolution has a filter"
-        deep = shape.deep * (2 if shape.of_pairs else 1)
+        deep = shape.channels
         of_tap = f.index(tap) * (shape.groups * deep * shape.wide)
         if shape.is_filter_transposed:
             matrix = Matrix(w + (of_tap + group * deep), 1, shape.groups * deep)

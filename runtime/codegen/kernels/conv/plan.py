@@ -83,6 +83,11 @@ class ConvShape(NamedTuple):
     of_pairs: bool = False
 
     @property
+    def channels(self) -> int:
+        """Source channels of a group."""
+        return self.deep * (2 if self.of_pairs else 1)
+
+    @property
     def taps(self) -> int:
         """Taps of the filter."""
         return self.window[0] * self.window[1]

@@ -4,12 +4,15 @@ It takes 4 multiply-adds for an output pixel and a pair of channels, instead of 
 a part of the panels of channels. It transforms the pixels of its tiles to 16 positions, multiplies the tiles by the
 panel at each position, and transforms back while the sums are in the caches. Panels of a block with results that are
 not finite are computed again, pixel by pixel.
+
+Operands of bfloat16 may be multiplied as pairs of channels. Transformed pixels and filters are rounded to bfloat16 then.
 """
 
 from __future__ import annotations
 
 from runtime.codegen.costs import WINOGRAD_PENALTY
 from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import any_lane, is_nan, where
 from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.plan import ConvShape, packed_filter_cycles
@@ -29,7 +32,8 @@ class Winograd:
     def __init__(self, target: Target, element: Type, shape: ConvShape) -> None:
         self.element, self.shape, self.plan = element, shape, plan_winograd(target, element.bits, shape)
         self.vector = element.of(self.plan.lanes)
-        self.filters, self.again = TransformedFilters(element, self.plan), NonFiniteTiles(element, self.plan)
+        self.filters = TransformedFilters(element, self.plan)
+        self.again = NonFiniteTiles(element, self.plan.of_channels)
 
     @staticmethod
     def applies(target: Target, element: Type, shape: ConvShape) -> bool:
@@ -76,6 +80,7 @@ class Winograd:
     def _transform(self, context: KernelContext, to: Value, first: Index, tiles: tuple[Index, Index]) -> None:
         source = context.inputs[0]
         assert source is not None, "a convolution has a source"
+        to = context.f.cast(to, BFLOAT16) if self.shape.of_pairs else to
         transform_pixels(context.f, self.plan.tiling, self.plan.laid, source, to, first, tiles)
 
     # Computation.
@@ -123,7 +128,8 @@ class Winograd:
             for t in starts(f, count, plan.rows):
                 left = at + (f.index(position) * plan.position + f.index(t) * plan.tile)
                 asks = [self._asking(f, right + deep * plan.width, t)] if not plan.is_near else []
-                found = tile(f, left, rows, right, columns, self.vector, [DepthLoop(deep, 1, plan.width)], asks)
+                depth, of_pairs = [DepthLoop(deep, 1, plan.width)], self.shape.of_pairs
+                found = tile(f, left, rows, right, columns, self.vector, depth, asks, of_pairs=of_pairs)
                 to = sums + (f.index(position) * plan.sums + f.index(t) * plan.width)
                 for i, line in enumerate(lines(found, len(rows))):
                     for v, x in enumerate(line):

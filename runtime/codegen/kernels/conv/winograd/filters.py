@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.codegen.ir import Type, Value
+from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.kernels.conv.winograd.plan import WinogradPlan
-from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS, TILE_PIXELS, of_taps
+from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS, of_taps
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
+from runtime.codegen.kernels.pair_products import paired, rounded
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, Prepack
 from runtime.codegen.kernels.tiles import by_size
 
@@ -51,38 +53,45 @@ class TransformedFilters:
         """Transform with vectors of result channels."""
         f, plan, w = context.f, self.plan, context.inputs[1]
         assert w is not None, "a convolution has a filter"
-        line = w + (first * plan.shape.wide + panel * plan.width)
+        each, wide = plan.shape.of_pairs + 1, plan.shape.wide
+        line = w + (first * (each * wide) + panel * plan.width)
         to = context.shared_scratch(0, self.element) + (panel * plan.panel + first * plan.width)
         for d in f.range(0, rows):
             for v in range(0, columns, plan.lanes):
-                at, tail = line + (f.index(d) * plan.shape.wide + v), min(plan.lanes, columns - v)
-                self._transformed(at, tail, to + (f.index(d) * plan.width + v), self._step)
+                at, tail = line + (f.index(d) * (each * wide) + v), min(plan.lanes, columns - v)
+                found = self._transformed(at, tail)
+                if plan.shape.of_pairs:
+                    second = self._transformed(at + wide, tail)
+                    found = [paired(rounded(x), rounded(y)) for x, y in zip(found, second, strict=True)]
+                for position, x in enumerate(found):
+                    f.store(x, to + (f.index(d) * plan.width + v), position * self._step)
 
     def _transposed(self, context: KernelContext, panel: Value, first: Value, columns: int, rows: int) -> None:
         """Transform with vectors of source channels, and transpose the results."""
         f, plan, w = context.f, self.plan, context.inputs[1]
         assert w is not None, "a convolution has a filter"
         memory_budget, size = context.thread_scratch(0, self.element), plan.width * self.rows
+        each = plan.shape.of_pairs + 1
+        own = f.cast(memory_budget, BFLOAT16) if plan.shape.of_pairs else memory_budget
         for c in f.range(0, columns):
-            line = w + ((panel * plan.width + c) * plan.shape.deep + first)
-            for v in range(0, rows, plan.lanes):
-                self._transformed(
-                    line + v, min(plan.lanes, rows - v), memory_budget + (f.index(c) * self.rows + v), size
-                )
+            line = w + ((panel * plan.width + c) * plan.shape.channels + first * each)
+            for v in range(0, rows * each, plan.lanes):
+                tail = min(plan.lanes, rows * each - v)
+                for position, x in enumerate(self._transformed(line + v, tail)):
+                    y = rounded(x) if plan.shape.of_pairs else x
+                    f.store(y, own + (f.index(c) * (self.rows * each) + v), position * (size * each))
         to = context.shared_scratch(0, self.element) + (panel * plan.panel + first * plan.width)
         for position in f.range(0, POSITIONS):
             matrix = Matrix(memory_budget + f.index(position) * size, 1, self.rows)
             packed_right(f, matrix, to + f.index(position) * self._step, rows, columns, plan.width, rows, self.vector)
 
-    def _transformed(self, line: Value, count: int, to: Value, step: int) -> None:
-        """Transform a vector of `count` channels of every tap; `step` is the stride of the positions."""
+    def _transformed(self, line: Value, count: int) -> list[Value]:
+        """Return the positions of a vector of `count` channels of every tap."""
         f, plan = line.function, self.plan
         taps = [
             [f.load(line, self._tap(i, j), plan.lanes, count) for j in range(FILTER_TAPS)] for i in range(FILTER_TAPS)
         ]
-        for i, row in enumerate(of_taps(taps)):
-            for j, x in enumerate(row):
-                f.store(x, to, (i * TILE_PIXELS + j) * step)
+        return [x for row in of_taps(taps) for x in row]
 
     @property
     def _step(self) -> int:
@@ -93,4 +102,4 @@ class TransformedFilters:
         """Return the offset of the tap that is multiplied with the pixel in row `i` and column `j` of a window."""
         rows, columns = self.plan.shape.rows.phases[0], self.plan.shape.columns.phases[0]
         tap = (rows.filters + i * rows.onward) * FILTER_TAPS + columns.filters + j * columns.onward
-        return tap * self.plan.shape.deep * self.plan.shape.wide
+        return tap * self.plan.shape.channels * self.plan.shape.wide

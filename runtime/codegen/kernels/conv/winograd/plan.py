@@ -122,8 +122,15 @@ class WinogradPlan:
 
     @property
     def laid(self) -> TransformedLayout:
-        """The layout of transformed pixels."""
-        return TransformedLayout(self.shape.deep, self.lanes, self.tile, self.position, self.shape.deep)
+        """The layout of transformed pixels, counted in pixels: two of them have the place of a pair."""
+        each, channels = self.shape.of_pairs + 1, self.shape.channels
+        tile, position = self.tile * each, self.position * each
+        return TransformedLayout(channels, self.lanes, tile, position, channels, self.shape.of_pairs)
+
+    @property
+    def of_channels(self) -> WinogradPlan:
+        """The same partition of a convolution that computes with single channels."""
+        return replace(self, shape=self.shape._replace(deep=self.shape.channels, of_pairs=False))
 
     @property
     def block(self) -> int:
@@ -161,12 +168,12 @@ class WinogradPlan:
         each = (
             CACHED_FILTER_TRANSFORM_CYCLES if self.is_near else UNCACHED_FILTER_TRANSFORM_CYCLES
         ) + TRANSPOSED_FILTER_CYCLES * self.shape.is_filter_transposed
-        return self.shape.deep * -(-self.shape.wide // self.lanes) * each
+        return self.shape.channels * -(-self.shape.wide // self.lanes) * each
 
     @property
     def of_pixels(self) -> float:
         """The cycles of the transform of pixels."""
-        return self.tiles * -(-self.shape.deep // self.lanes) * PIXEL_TRANSFORM_CYCLES
+        return self.tiles * -(-self.shape.channels // self.lanes) * PIXEL_TRANSFORM_CYCLES
 
 
 def plan_winograd(target: Target, bits: int, shape: ConvShape) -> WinogradPlan:
@@ -189,7 +196,7 @@ def is_taken(bits: int, shape: ConvShape) -> bool:
     return (
         bits == 32
         and shape.groups == 1
-        and shape.deep <= MAX_CHAIN_DEPTH
+        and shape.channels <= MAX_CHAIN_DEPTH
         and _goes_on(shape.rows)
         and _goes_on(shape.columns)
     )

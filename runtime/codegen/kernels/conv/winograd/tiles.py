@@ -9,6 +9,7 @@ from typing import NamedTuple
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import where
 from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_OUTPUTS, TILE_PIXELS, of_pixels
+from runtime.codegen.kernels.pair_products import rounded
 
 
 class ImageAxis(NamedTuple):
@@ -98,6 +99,7 @@ class TransformedLayout(NamedTuple):
         position: stride of positions.
         contiguous_channels: number of channels that are contiguous, a multiple of all lanes; the next ones follow after
             all positions.
+        is_rounded: True if transformed pixels are rounded to bfloat16.
     """
 
     channels: int
@@ -105,6 +107,7 @@ class TransformedLayout(NamedTuple):
     tile: int
     position: int
     contiguous_channels: int
+    is_rounded: bool = False
 
     @property
     def size(self) -> int:
@@ -134,7 +137,8 @@ def transform_pixels(
             seen = [[f.load(pixel, c, laid.lanes, tail) for pixel in line] for line in addresses]
             for i, line in enumerate(of_pixels(seen)):
                 for j, x in enumerate(line):
-                    f.store(x, at + position, (i * TILE_PIXELS + j) * laid.position, tail)
+                    y = rounded(x) if laid.is_rounded else x
+                    f.store(y, at + position, (i * TILE_PIXELS + j) * laid.position, tail)
 
 
 def vectors_of(f: Function, channels: int, lanes: int) -> Iterator[tuple[Index, int]]:
