@@ -29,6 +29,7 @@ from runtime.codegen.kernels.conv.variants import (
     filter_gradient_variant,
 )
 from runtime.codegen.kernels.conv.winograd.convolution import Winograd
+from runtime.codegen.kernels.conv.winograd.filter_gradient import WinogradFilterGradient
 from runtime.codegen.kernels.pair_products import WORD, paired
 from runtime.codegen.kernels.steps import ComputedOperand, KernelContext, KernelStep, KernelSteps, Write
 from runtime.codegen.machine import NOMINAL_LANES, Target
@@ -113,11 +114,24 @@ class FilterGradientOfPairs:
         return self.alone.steps() if self.alone is not None else filter_steps(self.target, self.shape)
 
 
+def filters_of_pairs(target: Target, shape: FilterGradient) -> WinogradFilterGradient | None:
+    """Return Winograd's form of a filter's gradient with pairs of images; None if it cannot compute the gradient."""
+    shape = replace(shape, images=shape.images // 2, of_pairs=True)
+    return WinogradFilterGradient(target, shape) if WinogradFilterGradient.applies(target, shape) else None
+
+
 def bfloat16_filter_variant(target: Target, shape: FilterGradient) -> FilterGradientOfPairs | Variant:
     """Return the cheapest variant of a filter's gradient."""
     shape = replace(shape, has_nominal_order=True)
     nominal = replace(shape, lanes=NOMINAL_LANES)
     single = filter_gradient_variant(NOMINAL_TARGET, nominal)
+    if FilterGradientOfPairs.applies(shape):
+        transformed = filters_of_pairs(NOMINAL_TARGET, nominal)
+        least = min(single.cycles, FilterGradientOfPairs(NOMINAL_TARGET, nominal).cycles)
+        if transformed is not None and transformed.cycles < least:
+            found = filters_of_pairs(target, shape)
+            assert found is not None, "it applies to all targets"
+            return found
     if FilterGradientOfPairs.applies(shape) and FilterGradientOfPairs(NOMINAL_TARGET, nominal).cycles < single.cycles:
         return FilterGradientOfPairs(target, shape)
     kind = next(kind for kind in FILTER_GRADIENTS if isinstance(single, kind))

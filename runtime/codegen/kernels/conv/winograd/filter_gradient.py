@@ -2,9 +2,14 @@
 
 At each of 16 positions, the transformed pixels of all tiles are multiplied by the transformed gradients of their output
 pixels and summed over tiles; the sums become the gradient. Results that are not finite are computed again, tap by tap.
+
+Operands of bfloat16 may be multiplied as pairs of images: the same tile of two neighbouring images. Transformed pixels
+and gradients are rounded to bfloat16 then.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from runtime.codegen.costs import WINOGRAD_PENALTY
 from runtime.codegen.ir import Function, Index, Value
@@ -28,6 +33,7 @@ from runtime.codegen.kernels.conv.winograd.transforms import (
     of_products,
 )
 from runtime.codegen.kernels.matmul import in_shares
+from runtime.codegen.kernels.pair_products import paired, rounded
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
@@ -40,13 +46,18 @@ class WinogradFilterGradient:
         self.shape, self.plan = shape, planned_filters(target, shape)
         self._nominal = planned_filters(target.nominal, shape)
         self.element, self.vector = shape.element, shape.element.of(shape.lanes)
-        self.again = NonFiniteChannels(target, shape)
+        self.again = NonFiniteChannels(target, replace(shape, images=self._images, of_pairs=False))
 
     @staticmethod
     def applies(target: Target, shape: FilterGradient) -> bool:
         """Return True for 3 x 3 windows that move pixel by pixel over float32 images of one group."""
         del target
         return are_taken(shape)
+
+    @property
+    def _images(self) -> int:
+        """The number of images."""
+        return self.shape.images * (self.shape.of_pairs + 1)
 
     @property
     def cycles(self) -> float:
@@ -59,7 +70,7 @@ class WinogradFilterGradient:
         cost = plan.cycles
         pixels, gradients = plan.laid.size * item, plan.gradients * item
         if plan.is_near:
-            own_images = batch_parts(plan.parts, self.shape.images, 0, 1)
+            own_images = batch_parts(plan.parts, self._images, 0, 1)
             add = KernelStep(self.add, plan.parts * plan.ranges, cost, batch_parts=own_images)
             join = KernelStep(self.join, min(WANTED_ITEMS, self.shape.deep), cost / 16)
             return KernelSteps((add, join), (plan.parts * self._sums * item,), (pixels, gradients))
@@ -188,20 +199,28 @@ class WinogradFilterGradient:
         transform_pixels(f, plan.tiling, plan.laid, x, pixels, first, tiles)
         nothing = zeros_of(f, dy, shape.wide)
         for t in f.range(*tiles):
-            found: list[list[Value]] = [[nothing] * TILE_OUTPUTS for _ in range(TILE_OUTPUTS)]
-            for i, j, pixel, exists in plan.tiling.outputs(plan.tiling.at(f.index(first) + t)):
-                at = dy + pixel * shape.wide
-                found[i][j] = at if exists is None else where(exists, at, nothing)
+            own = plan.tiling.at(f.index(first) + t)
+            images = [own, own._replace(image=own.image + 1)] if shape.of_pairs else [own]
+            found: list[list[list[Value]]] = []
+            for tile_of_image in images:
+                found.append([[nothing] * TILE_OUTPUTS for _ in range(TILE_OUTPUTS)])
+                for i, j, pixel, exists in plan.tiling.outputs(tile_of_image):
+                    at = dy + pixel * shape.wide
+                    found[-1][i][j] = at if exists is None else where(exists, at, nothing)
             for panel in f.range(*panels):
                 for columns in by_size(f, shape.wide, plan.width, f.index(panel)):
                     to = gradients + (f.index(panel) * (POSITIONS * plan.gradient) + f.index(t) * plan.width)
                     begin = f.index(panel) * plan.width
                     for v in range(0, columns, shape.lanes):
                         tail = min(shape.lanes, columns - v)
-                        positions = [[f.load(at + begin, v, shape.lanes, tail) for at in line] for line in found]
-                        for i, line in enumerate(of_gradients(positions)):
-                            for j, x in enumerate(line):
-                                f.store(x, to, (i * TILE_PIXELS + j) * plan.gradient + v)
+                        vectors: list[list[Value]] = []
+                        for each in found:
+                            positions = [[f.load(at + begin, v, shape.lanes, tail) for at in line] for line in each]
+                            vectors.append([x for line in of_gradients(positions) for x in line])
+                        if shape.of_pairs:
+                            vectors = [[paired(rounded(x), rounded(y)) for x, y in zip(*vectors, strict=True)]]
+                        for number, x in enumerate(vectors[0]):
+                            f.store(x, to, number * plan.gradient + v)
 
     def _multiply(
         self,
@@ -225,7 +244,9 @@ class WinogradFilterGradient:
             for c, size in in_shares(f, plan.tiles_of_rows):
                 at = to + (f.index(p) * position + f.index(c) * row)
                 asks = [] if plan.is_near else [self._asking(f, right + plan.gradient, c)]
-                found = lines(tile(f, left + c, [*range(size)], right, columns, self.vector, depth, asks), size)
+                of_pairs = self.shape.of_pairs
+                sums = tile(f, left + c, [*range(size)], right, columns, self.vector, depth, asks, of_pairs=of_pairs)
+                found = lines(sums, size)
                 positions = [
                     (i * row + v * lanes, min(lanes, columns - v * lanes), x)
                     for i, line in enumerate(found)

@@ -88,7 +88,7 @@ class FilterPlan:
         rows, columns = (
             ImageAxis(side.source, side.before, side.pixels) for side in (self.shape.rows, self.shape.columns)
         )
-        return Tiling(self.shape.images, rows, columns)
+        return Tiling(self.shape.images, rows, columns, self.shape.of_pairs)
 
     @property
     def is_near(self) -> bool:
@@ -138,7 +138,8 @@ class FilterPlan:
         """The layout of transformed pixels: those of the channels of a work item are contiguous."""
         line = CACHE_LINE_BYTES // self.item
         tile = self.channels + (line if self.channels * self.item % CONFLICT_STRIDE_BYTES == 0 else 0)
-        return TransformedLayout(self.shape.deep, self.shape.lanes, tile, self.most * tile + line, self.channels)
+        channels, position = self.shape.deep, self.most * tile + line
+        return TransformedLayout(channels, self.shape.lanes, tile, position, self.channels, self.shape.of_pairs)
 
     @property
     def gradient(self) -> int:
@@ -169,7 +170,8 @@ class FilterPlan:
     def of_tiles(self) -> float:
         """The cycles of the transforms of pixels and gradients."""
         vectors = [-(-channels // self.shape.lanes) for channels in (self.shape.deep, self.shape.wide)]
-        return self.tiling.tiles * (vectors[0] * PIXEL_TRANSFORM_CYCLES + vectors[1] * OUTPUT_TRANSFORM_CYCLES)
+        tiles = self.tiling.tiles * (self.shape.of_pairs + 1)
+        return tiles * (vectors[0] * PIXEL_TRANSFORM_CYCLES + vectors[1] * OUTPUT_TRANSFORM_CYCLES)
 
 
 def planned_filters(target: Target, shape: FilterGradient) -> FilterPlan:
@@ -218,7 +220,8 @@ def _up(number: int, multiple: int) -> int:
 def are_taken(shape: FilterGradient) -> bool:
     """Return True if Winograd's filtering can compute a gradient, and there is a partition of it."""
     plain = shape.element.bits == 32 and shape.groups == 1 and _goes_on(shape.rows) and _goes_on(shape.columns)
-    tiles = shape.images * -(-shape.rows.pixels // 2) * -(-shape.columns.pixels // 2)
+    images = shape.images * (shape.of_pairs + 1)
+    tiles = images * -(-shape.rows.pixels // 2) * -(-shape.columns.pixels // 2)
     near = POSITIONS * shape.deep * shape.wide * shape.element.bits // 8 <= MAX_CACHED_FILTER_BYTES
     return plain and (near or (tiles <= MAX_PRETRANSFORMED_TILES and shape.deep % ITEM_CHANNEL_MULTIPLE == 0))
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import where
 from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_OUTPUTS, TILE_PIXELS, of_pixels
-from runtime.codegen.kernels.pair_products import rounded
+from runtime.codegen.kernels.pair_products import paired, rounded
 
 
 class ImageAxis(NamedTuple):
@@ -26,11 +26,18 @@ class ImageAxis(NamedTuple):
 
 
 class Tiling(NamedTuple):
-    """All tiles: those of an image row by row, and images one after the other."""
+    """All tiles: those of an image row by row, and images one after the other.
+
+    Attributes:
+        images: number of images, or of pairs of images.
+        rows, columns: axes of an image.
+        of_pairs: True if a tile is the same one of two neighbouring images; addresses are those of the first one.
+    """
 
     images: int
     rows: ImageAxis
     columns: ImageAxis
+    of_pairs: bool = False
 
     @property
     def tiles(self) -> int:
@@ -43,6 +50,7 @@ class Tiling(NamedTuple):
             number // (self.rows.tiles * self.columns.tiles),
             number % (self.rows.tiles * self.columns.tiles),
         )
+        image = image * 2 if self.of_pairs else image
         return Tile(image, within // self.columns.tiles * TILE_OUTPUTS, within % self.columns.tiles * TILE_OUTPUTS)
 
     def corner(self, at: Tile) -> tuple[Value, Value]:
@@ -124,9 +132,12 @@ def transform_pixels(
     first: Index,
     tiles: tuple[Index, Index],
 ) -> None:
-    """Write the positions of a range of tiles of the block that begins with tile `first`."""
+    """Write the positions of a range of tiles of the block that begins with tile `first`; those of pairs as words."""
     for t in f.range(*tiles):
-        addresses = tiling.pixels(f, source, laid.channels, tiling.at(f.index(first) + t))
+        tile = tiling.at(f.index(first) + t)
+        addresses = [tiling.pixels(f, source, laid.channels, tile)]
+        if tiling.of_pairs:
+            addresses.append(tiling.pixels(f, source, laid.channels, tile._replace(image=tile.image + 1)))
         at = to + f.index(t) * laid.tile
         for c, tail in vectors_of(f, laid.channels, laid.lanes):
             position = (
@@ -134,11 +145,12 @@ def transform_pixels(
                 if laid.contiguous_channels == laid.channels
                 else c % laid.contiguous_channels + c // laid.contiguous_channels * (POSITIONS * laid.position)
             )
-            seen = [[f.load(pixel, c, laid.lanes, tail) for pixel in line] for line in addresses]
-            for i, line in enumerate(of_pixels(seen)):
-                for j, x in enumerate(line):
-                    y = rounded(x) if laid.is_rounded else x
-                    f.store(y, at + position, (i * TILE_PIXELS + j) * laid.position, tail)
+            found: list[list[Value]] = []
+            for each in addresses:
+                lines = of_pixels([[f.load(pixel, c, laid.lanes, tail) for pixel in line] for line in each])
+                found.append([rounded(x) if laid.is_rounded else x for line in lines for x in line])
+            for number, x in enumerate(map(paired, *found) if tiling.of_pairs else found[0]):
+                f.store(x, at + position, number * laid.position, tail)
 
 
 def vectors_of(f: Function, channels: int, lanes: int) -> Iterator[tuple[Index, int]]:
