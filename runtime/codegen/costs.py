@@ -211,6 +211,9 @@ MAX_WIDE_TILE_SLOWDOWN: Final = 1.1
 WINOGRAD_PENALTY: Final = 1.1
 """Slowdown of Winograd's method by its passes over scratch memory, which its parts do not show."""
 
+WINOGRAD_OF_PAIRS_PENALTY: Final = 0.9
+"""The same for pairs of bfloat16, relative to a direct convolution of pairs, whose price leaves out more."""
+
 STEPS_PER_TILE: Final = 4
 """Steps of the depth that take as long as clearing the sums of a tile and storing them."""
 

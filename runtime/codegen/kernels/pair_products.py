@@ -112,6 +112,11 @@ def rounded(x: Value) -> Value:
     return f.emit(f"bitcast <{lanes} x bfloat> {found.text} to {BFLOAT16.of(lanes)}", BFLOAT16.of(lanes))
 
 
+def in_pairs(first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
+    """Return the words of float32 vectors, rounded to bfloat16."""
+    return [paired(rounded(x), rounded(y)) for x, y in zip(first, second, strict=True)]
+
+
 def copied_pairs(f: Function, first: Value, second: Value, to: Value, count: int, vector: Type) -> None:
     """Write `count` words with the elements of bfloat16 at two addresses."""
     whole = count // vector.lanes * vector.lanes

@@ -1,18 +1,19 @@
 """Convolutions of bfloat16 images and filters with float32 sums.
 
-A direct convolution may read pairs of channels as words, see `kernels.pair_products`, and the gradient of a filter
-pairs of images. All other variants compute with float32: every load of an operand widens it. The cheapest is taken, by
-the prices of a machine with the instruction for pairs and vectors of 16 lanes, so that the choice and its bits do not
-depend on the instruction set.
+A convolution may read pairs of channels as words, see `kernels.pair_products`, and the gradient of a filter pairs of
+images, both directly and in Winograd's form. All other variants compute with float32: every load of an operand widens
+it. The cheapest is taken, by the prices of a machine with the instruction for pairs and vectors of 16 lanes, so that
+the choice and its bits do not depend on the instruction set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from runtime.codegen.costs import PACKED_ELEMENT_CYCLES
-from runtime.codegen.ir import FLOAT32, Index, Value
+from runtime.codegen.ir import FLOAT32, Index, Type, Value
 from runtime.codegen.ir.halves import widened
 from runtime.codegen.ir.types import WIDENED_BFLOAT16
 from runtime.codegen.ir.words import bits, shuffle
@@ -25,8 +26,6 @@ from runtime.codegen.kernels.conv.variants import (
     CONVOLUTIONS,
     FILTER_GRADIENTS,
     Variant,
-    convolution_variant,
-    filter_gradient_variant,
 )
 from runtime.codegen.kernels.conv.winograd.convolution import Winograd
 from runtime.codegen.kernels.conv.winograd.filter_gradient import WinogradFilterGradient
@@ -43,11 +42,6 @@ class DirectOfPairs:
         self.shape = shape._replace(deep=shape.deep // 2, of_pairs=True)
         self.cycles: float = direct_cycles(target, WORD.bits, self.shape)
 
-    @staticmethod
-    def applies(shape: ConvShape) -> bool:
-        """Return True if a group has an even number of channels."""
-        return shape.deep % 2 == 0
-
     def steps(self) -> KernelSteps:
         """Return the steps of a convolution of words."""
         plan = plan_convolution(self.target, WORD.bits, self.shape)
@@ -61,27 +55,22 @@ class DirectOfPairs:
         return with_words(correlation_steps(self.target, WORD, self.shape, plan))
 
 
-def of_pairs(target: Target, shape: ConvShape) -> Winograd | None:
-    """Return Winograd's form with pairs of channels; None if it cannot compute the convolution."""
-    if shape.deep % 2 or not Winograd.applies(target, FLOAT32, shape):
-        return None
+def winograd_of_pairs(target: Target, shape: ConvShape) -> Winograd:
+    """Return Winograd's form with pairs of channels."""
     return Winograd(target, WORD, shape._replace(deep=shape.deep // 2, of_pairs=True))
 
 
 def bfloat16_variant(target: Target, shape: ConvShape) -> DirectOfPairs | Variant:
     """Return the cheapest variant of a convolution of bfloat16, or of the gradient of its input."""
-    single = convolution_variant(NOMINAL_TARGET, FLOAT32, shape)
-    least = single.cycles
-    if DirectOfPairs.applies(shape):
-        least = min(least, DirectOfPairs(NOMINAL_TARGET, shape).cycles)
-    transformed = of_pairs(NOMINAL_TARGET, shape)
-    if transformed is not None and transformed.cycles < least:
-        found = of_pairs(target, shape)
-        assert found is not None, "it applies to all targets"
-        return found
-    if least < single.cycles:
-        return DirectOfPairs(target, shape)
-    kind = next(kind for kind in CONVOLUTIONS if isinstance(single, kind))
+    kinds = [kind for kind in CONVOLUTIONS if kind.applies(NOMINAL_TARGET, FLOAT32, shape)]
+    ways: list[Callable[[Target], DirectOfPairs | Variant]] = [partial(_single, kind, shape) for kind in kinds]
+    if shape.deep % 2 == 0:
+        ways.append(partial(DirectOfPairs, shape=shape))
+        ways += [partial(winograd_of_pairs, shape=shape)] * (Winograd in kinds)
+    return min(ways, key=lambda way: way(NOMINAL_TARGET).cycles)(target)
+
+
+def _single(kind: Callable[[Target, Type, ConvShape], Variant], shape: ConvShape, target: Target) -> Variant:
     return kind(target, FLOAT32, shape)
 
 
@@ -114,28 +103,21 @@ class FilterGradientOfPairs:
         return self.alone.steps() if self.alone is not None else filter_steps(self.target, self.shape)
 
 
-def filters_of_pairs(target: Target, shape: FilterGradient) -> WinogradFilterGradient | None:
-    """Return Winograd's form of a filter's gradient with pairs of images; None if it cannot compute the gradient."""
-    shape = replace(shape, images=shape.images // 2, of_pairs=True)
-    return WinogradFilterGradient(target, shape) if WinogradFilterGradient.applies(target, shape) else None
+def winograd_filters_of_pairs(target: Target, shape: FilterGradient) -> WinogradFilterGradient:
+    """Return Winograd's form of a filter's gradient with pairs of images."""
+    return WinogradFilterGradient(target, replace(shape, images=shape.images // 2, of_pairs=True))
 
 
 def bfloat16_filter_variant(target: Target, shape: FilterGradient) -> FilterGradientOfPairs | Variant:
     """Return the cheapest variant of a filter's gradient."""
     shape = replace(shape, has_nominal_order=True)
     nominal = replace(shape, lanes=NOMINAL_LANES)
-    single = filter_gradient_variant(NOMINAL_TARGET, nominal)
+    kinds = [kind for kind in FILTER_GRADIENTS if kind.applies(NOMINAL_TARGET, nominal)]
+    ways: list[Callable[[Target, FilterGradient], FilterGradientOfPairs | Variant]] = [*kinds]
     if FilterGradientOfPairs.applies(shape):
-        transformed = filters_of_pairs(NOMINAL_TARGET, nominal)
-        least = min(single.cycles, FilterGradientOfPairs(NOMINAL_TARGET, nominal).cycles)
-        if transformed is not None and transformed.cycles < least:
-            found = filters_of_pairs(target, shape)
-            assert found is not None, "it applies to all targets"
-            return found
-    if FilterGradientOfPairs.applies(shape) and FilterGradientOfPairs(NOMINAL_TARGET, nominal).cycles < single.cycles:
-        return FilterGradientOfPairs(target, shape)
-    kind = next(kind for kind in FILTER_GRADIENTS if isinstance(single, kind))
-    return kind(target, shape)
+        ways.append(FilterGradientOfPairs)
+        ways += [winograd_filters_of_pairs] * (WinogradFilterGradient in kinds)
+    return min(ways, key=lambda way: way(NOMINAL_TARGET, nominal).cycles)(target, shape)
 
 
 def with_words(steps: KernelSteps) -> KernelSteps:

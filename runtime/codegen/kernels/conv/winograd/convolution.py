@@ -5,12 +5,12 @@ a part of the panels of channels. It transforms the pixels of its tiles to 16 po
 panel at each position, and transforms back while the sums are in the caches. Panels of a block with results that are
 not finite are computed again, pixel by pixel.
 
-Operands of bfloat16 may be multiplied as pairs of channels. Transformed pixels and filters are rounded to bfloat16 then.
+Operands of bfloat16 may be multiplied as pairs of channels: transformed pixels and filters are rounded to bfloat16.
 """
 
 from __future__ import annotations
 
-from runtime.codegen.costs import WINOGRAD_PENALTY
+from runtime.codegen.costs import WINOGRAD_OF_PAIRS_PENALTY, WINOGRAD_PENALTY
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import any_lane, is_nan, where
@@ -44,7 +44,8 @@ class Winograd:
     @property
     def cycles(self) -> float:
         """Cycles of all steps, and of reading the filter, which the prices of other variants contain too."""
-        return self.plan.cycles * WINOGRAD_PENALTY + packed_filter_cycles(self.element.bits, self.shape)
+        penalty = WINOGRAD_OF_PAIRS_PENALTY if self.shape.of_pairs else WINOGRAD_PENALTY
+        return self.plan.cycles * penalty + packed_filter_cycles(self.element.bits, self.shape)
 
     def steps(self) -> KernelSteps:
         """Return the kernel steps: transform filters, then pixels if several work items read them, then compute."""

@@ -23,7 +23,7 @@ from runtime.codegen.kernels.conv.winograd.gradient_plan import (
     planned_filters,
 )
 from runtime.codegen.kernels.conv.winograd.non_finite_filters import NonFiniteChannels
-from runtime.codegen.kernels.conv.winograd.tiles import transform_pixels, vectors_of, zeros_of
+from runtime.codegen.kernels.conv.winograd.tiles import Tile, transform_pixels, vectors_of, zeros_of
 from runtime.codegen.kernels.conv.winograd.transforms import (
     FILTER_TAPS,
     POSITIONS,
@@ -33,7 +33,7 @@ from runtime.codegen.kernels.conv.winograd.transforms import (
     of_products,
 )
 from runtime.codegen.kernels.matmul import in_shares
-from runtime.codegen.kernels.pair_products import paired, rounded
+from runtime.codegen.kernels.pair_products import in_pairs
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
@@ -197,30 +197,29 @@ class WinogradFilterGradient:
         assert x is not None, "the input is there"
         assert dy is not None, "the gradient of the result is there"
         transform_pixels(f, plan.tiling, plan.laid, x, pixels, first, tiles)
-        nothing = zeros_of(f, dy, shape.wide)
         for t in f.range(*tiles):
-            own = plan.tiling.at(f.index(first) + t)
-            images = [own, own._replace(image=own.image + 1)] if shape.of_pairs else [own]
-            found: list[list[list[Value]]] = []
-            for tile_of_image in images:
-                found.append([[nothing] * TILE_OUTPUTS for _ in range(TILE_OUTPUTS)])
-                for i, j, pixel, exists in plan.tiling.outputs(tile_of_image):
-                    at = dy + pixel * shape.wide
-                    found[-1][i][j] = at if exists is None else where(exists, at, nothing)
+            images = self._outputs(f, dy, plan.tiling.at(f.index(first) + t))
             for panel in f.range(*panels):
                 for columns in by_size(f, shape.wide, plan.width, f.index(panel)):
                     to = gradients + (f.index(panel) * (POSITIONS * plan.gradient) + f.index(t) * plan.width)
                     begin = f.index(panel) * plan.width
                     for v in range(0, columns, shape.lanes):
                         tail = min(shape.lanes, columns - v)
-                        vectors: list[list[Value]] = []
-                        for each in found:
-                            positions = [[f.load(at + begin, v, shape.lanes, tail) for at in line] for line in each]
-                            vectors.append([x for line in of_gradients(positions) for x in line])
-                        if shape.of_pairs:
-                            vectors = [[paired(rounded(x), rounded(y)) for x, y in zip(*vectors, strict=True)]]
-                        for number, x in enumerate(vectors[0]):
+                        found = [_transformed(f, outputs, begin, v, shape.lanes, tail) for outputs in images]
+                        for number, x in enumerate(in_pairs(*found) if shape.of_pairs else found[0]):
                             f.store(x, to, number * plan.gradient + v)
+
+    def _outputs(self, f: Function, dy: Value, own: Tile) -> list[list[list[Value]]]:
+        """Return the addresses of the gradients of a tile's output pixels; for pairs, those of both images."""
+        nothing, wide = zeros_of(f, dy, self.shape.wide), self.shape.wide
+        images: list[list[list[Value]]] = []
+        for of_image in self.plan.tiling.images_of(own):
+            found = [[nothing] * TILE_OUTPUTS for _ in range(TILE_OUTPUTS)]
+            for i, j, pixel, exists in self.plan.tiling.outputs(of_image):
+                at = dy + pixel * wide
+                found[i][j] = at if exists is None else where(exists, at, nothing)
+            images.append(found)
+        return images
 
     def _multiply(
         self,
@@ -286,3 +285,9 @@ class WinogradFilterGradient:
                 seen = f.fma(x, zero, seen)  # 0 times infinity or NaN is NaN
                 f.store(x, context.outputs[0] + pixel, (i * FILTER_TAPS + j) * shape.deep * shape.wide, tail)
         return ~any_lane(is_nan(seen))
+
+
+def _transformed(f: Function, outputs: list[list[Value]], begin: Value, v: int, lanes: int, tail: int) -> list[Value]:
+    """Return the positions of a vector of channels of these output pixels."""
+    found = of_gradients([[f.load(at + begin, v, lanes, tail) for at in line] for line in outputs])
+    return [x for line in found for x in line]

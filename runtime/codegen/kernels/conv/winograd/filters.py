@@ -10,7 +10,7 @@ from runtime.codegen.kernels.conv.winograd.plan import WinogradPlan
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS, of_taps
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
-from runtime.codegen.kernels.pair_products import paired, rounded
+from runtime.codegen.kernels.pair_products import in_pairs, rounded
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, Prepack
 from runtime.codegen.kernels.tiles import by_size
 
@@ -61,8 +61,7 @@ class TransformedFilters:
                 at, tail = line + (f.index(d) * (each * wide) + v), min(plan.lanes, columns - v)
                 found = self._transformed(at, tail)
                 if plan.shape.of_pairs:
-                    second = self._transformed(at + wide, tail)
-                    found = [paired(rounded(x), rounded(y)) for x, y in zip(found, second, strict=True)]
+                    found = in_pairs(found, self._transformed(at + wide, tail))
                 for position, x in enumerate(found):
                     f.store(x, to + (f.index(d) * plan.width + v), position * self._step)
 

@@ -139,7 +139,7 @@ class FilterPlan:
         line = CACHE_LINE_BYTES // self.item
         tile = self.channels + (line if self.channels * self.item % CONFLICT_STRIDE_BYTES == 0 else 0)
         channels, position = self.shape.deep, self.most * tile + line
-        return TransformedLayout(channels, self.shape.lanes, tile, position, self.channels, self.shape.of_pairs)
+        return TransformedLayout(channels, self.shape.lanes, tile, position, self.channels)
 
     @property
     def gradient(self) -> int:

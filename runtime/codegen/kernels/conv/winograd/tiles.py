@@ -9,7 +9,7 @@ from typing import NamedTuple
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import where
 from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_OUTPUTS, TILE_PIXELS, of_pixels
-from runtime.codegen.kernels.pair_products import paired, rounded
+from runtime.codegen.kernels.pair_products import in_pairs, rounded
 
 
 class ImageAxis(NamedTuple):
@@ -52,6 +52,10 @@ class Tiling(NamedTuple):
         )
         image = image * 2 if self.of_pairs else image
         return Tile(image, within // self.columns.tiles * TILE_OUTPUTS, within % self.columns.tiles * TILE_OUTPUTS)
+
+    def images_of(self, at: Tile) -> list[Tile]:
+        """Return the tile, or both of a pair."""
+        return [at, at._replace(image=at.image + 1)] if self.of_pairs else [at]
 
     def corner(self, at: Tile) -> tuple[Value, Value]:
         """Return row and column of the source at which the pixels of a tile begin."""
@@ -134,10 +138,8 @@ def transform_pixels(
 ) -> None:
     """Write the positions of a range of tiles of the block that begins with tile `first`; those of pairs as words."""
     for t in f.range(*tiles):
-        tile = tiling.at(f.index(first) + t)
-        addresses = [tiling.pixels(f, source, laid.channels, tile)]
-        if tiling.of_pairs:
-            addresses.append(tiling.pixels(f, source, laid.channels, tile._replace(image=tile.image + 1)))
+        own = tiling.images_of(tiling.at(f.index(first) + t))
+        images = [tiling.pixels(f, source, laid.channels, tile) for tile in own]
         at = to + f.index(t) * laid.tile
         for c, tail in vectors_of(f, laid.channels, laid.lanes):
             position = (
@@ -146,11 +148,13 @@ def transform_pixels(
                 else c % laid.contiguous_channels + c // laid.contiguous_channels * (POSITIONS * laid.position)
             )
             found: list[list[Value]] = []
-            for each in addresses:
-                lines = of_pixels([[f.load(pixel, c, laid.lanes, tail) for pixel in line] for line in each])
-                found.append([rounded(x) if laid.is_rounded else x for line in lines for x in line])
-            for number, x in enumerate(map(paired, *found) if tiling.of_pairs else found[0]):
-                f.store(x, at + position, number * laid.position, tail)
+            for addresses in images:
+                seen = [[f.load(pixel, c, laid.lanes, tail) for pixel in line] for line in addresses]
+                found.append([x for line in of_pixels(seen) for x in line])
+            stored = in_pairs(*found) if tiling.of_pairs else found[0]
+            for number, x in enumerate(stored):
+                y = rounded(x) if laid.is_rounded else x
+                f.store(y, at + position, number * laid.position, tail)
 
 
 def vectors_of(f: Function, channels: int, lanes: int) -> Iterator[tuple[Index, int]]:
