@@ -36,11 +36,13 @@ from registry import OPS, Block, Value  # noqa: E402 - likewise
 from runtime.codegen import costs, ir  # noqa: E402 - likewise
 from runtime.codegen.emit import large_products  # noqa: E402 - likewise
 from runtime.codegen.ir import FLOAT32, INT64, Function, Module, pointer  # noqa: E402 - likewise
-from runtime.codegen.kernels.conv import variants  # noqa: E402 - likewise
+from runtime.codegen.kernels.conv import bfloat16, variants  # noqa: E402 - likewise
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient  # noqa: E402 - likewise
+from runtime.codegen.kernels.conv.plan import packed_filter_cycles  # noqa: E402 - likewise
 from runtime.codegen.kernels.matmul import plan as matmul_plan  # noqa: E402 - likewise
 from runtime.codegen.kernels.matmul.plan import tile_cycles  # noqa: E402 - likewise
 from runtime.codegen.lowering.instructions import instructions  # noqa: E402 - likewise
+from runtime.codegen.rules import conv as conv_rules  # noqa: E402 - likewise
 from runtime.codegen.rules.conv import shape_of  # noqa: E402 - likewise
 from runtime.engines.native import jit, step_code  # noqa: E402 - likewise
 from runtime.engines.native.cpu import this_machine  # noqa: E402 - likewise
@@ -676,6 +678,26 @@ def winograd_penalty() -> float:
     plan, products = winograd_plan(32, 16, 128, 128)
     transforms = plan.of_filters + plan.of_pixels + plan.tiles * 128 / LANES * costs.OUTPUT_TRANSFORM_CYCLES
     return convolution(variants.Winograd, 32, 16, 128, 128, 3).cycles() / (products + transforms)
+
+
+@measures("WINOGRAD_OF_PAIRS_PENALTY")
+def winograd_of_pairs_penalty() -> float:
+    """A convolution of pairs, 128 to 128 channels, against a direct one: the ratio of times beside that of prices."""
+    x, w, y = (32, 16, 16, 128), (3, 3, 128, 128), (32, 16, 16, 128)
+    attributes = {**CONV, "padding": (1,) * 4}
+    shape = shape_of(*(TensorType("bfloat16", shape) for shape in (x, w, y)), attributes)
+    direct = bfloat16.DirectOfPairs(HERE, shape)
+    plan = bfloat16.winograd_of_pairs(HERE, shape).plan
+
+    def write(a: Value, b: Value) -> Value:
+        return OPS["conv2d"](*(OPS["cast"](each, dtype="bfloat16") for each in (a, b)), **attributes)
+
+    cycles: list[float] = []
+    for found in (bfloat16.winograd_of_pairs(HERE, shape), direct):
+        with forced(conv_rules, "bfloat16_variant", lambda *_, found=found: found):
+            cycles.append(Step(write, floats(*x), floats(*w)).cycles(-1))
+    prices = plan.cycles - plan.of_filters, direct.cycles - packed_filter_cycles(32, direct.shape)
+    return cycles[0] / cycles[1] * prices[1] / prices[0]
 
 
 def joined_gradient(images: int) -> tuple[int, float]:
