@@ -16,8 +16,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Final
 
 import numpy as np
@@ -51,6 +52,12 @@ HALVES: Final = (NUMBERS["bfloat16"], NUMBERS["float16"])
 MAX_FROZEN: Final = 8
 """Number of frozen parameters that a report names."""
 
+ROUNDING_ALONE: Final = 2.0**-40
+"""A gradient is rounding alone if it is smaller than this, relative to the largest gradient of all parameters.
+
+The bias of the keys of attention is an example: softmax ignores it, so sums that cancel are left of its gradient.
+"""
+
 MAX_ROUNDINGS: Final = 200
 """Roundings of the loss that a quotient may be off by, as a loss is a sum of many terms."""
 
@@ -64,7 +71,8 @@ class Row:
         shape: its shape.
         checked: elements that were compared.
         kinks: elements left out, because the loss has a kink within the smallest distance.
-        difference: largest difference of numeric and analytic gradient in float64, relative to the largest gradient.
+        difference: largest difference of numeric and analytic gradient in float64, relative to the largest gradient
+            of the parameter; of all parameters, if its own is rounding alone.
         rounding: the same of the gradient of the program as it is and of the one in float64.
         agrees: True if both are within the tolerances.
     """
@@ -120,10 +128,21 @@ def gradcheck(
     itself = _Step(narrow, sizes, run, names, engine)
     analytic, rounded = exact(given), itself(given)
     rng = np.random.default_rng((seed, 1))
+    scales = _scales([analytic[each.gradient] for each in checked])
     return [
-        _row(each, losses, given, analytic[each.gradient], rounded[each.gradient], elements, tolerance, rounding, rng)
-        for each in checked
-    ]
+        _row(
+            each, losses, given, analytic[each.gradient], rounded[each.gradient], scale, elements, tolerance, rounding,
+            rng,
+        )
+        for each, scale in zip(checked, scales, strict=True)
+    ]  # fmt: skip
+
+
+def _scales(gradients: Sequence[Any]) -> list[float]:
+    """Return the sizes that differences of these gradients are relative to."""
+    sizes = [float(np.max(np.abs(gradient), initial=0.0)) for gradient in gradients]
+    largest = max((size for size in sizes if isfinite(size)), default=0.0)
+    return [(size if size > largest * ROUNDING_ALONE else largest) or 1.0 for size in sizes]
 
 
 class _Step:
@@ -156,13 +175,11 @@ class _Step:
 
 
 def _row(
-    checked: Checked, step: _Step, feeds: Mapping[str, Any], analytic: Any, rounded: Any, elements: int,
-    tolerance: float, rounding: float, rng: Any,
+    checked: Checked, step: _Step, feeds: Mapping[str, Any], analytic: Any, rounded: Any, scale: float,
+    elements: int, tolerance: float, rounding: float, rng: Any,
 ) -> Row:  # fmt: skip
     size = analytic.size
     chosen = rng.choice(size, min(elements, size), replace=False) if size else []
-    largest = float(np.max(np.abs(analytic), initial=0.0))
-    scale = largest or 1.0
     worst, kinks = 0.0, 0
     for place in chosen:
         numeric = _numeric(checked, step, feeds, int(place), tolerance * scale)

@@ -96,6 +96,22 @@ def test_a_wrong_gradient_is_found(net: str, capsys: pytest.CaptureFixture[str])
     assert told.splitlines()[-1] == "WRONG parameters=4 elements=12 wrong=1"
 
 
+def test_a_gradient_that_is_zero_but_for_rounding_is_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    program = Program("attention", seed=3)
+    x, y = program.input("x", "float32", ("batch", 1, 16, 64)), program.input("y", "float32", ("batch", 1, 16, 64))
+    queries, keys, values = (layers.dense(x, name, 64) for name in ("queries", "keys", "values"))
+    program.minimize(ops.squared_error(ops.scaled_dot_product_attention(queries, keys, values), y), sgd(0.1))
+    program.compile(batch=32).save("attention.pb")
+    for engine in ("reference", "native"):
+        assert main(["gradcheck", "attention.pb", "--engine", engine, "--elements", "3"]) == 0
+        told = capsys.readouterr().out
+        assert "keys.b" in told  # softmax does not depend on it
+        assert told.splitlines()[-1] == "OK parameters=6 elements=18 wrong=0"
+
+
 def test_frozen_parameters_are_named(net: str, capsys: pytest.CaptureFixture[str]):
     assert main(["freeze", net, "--states", "hidden.*", "-o", "frozen.pb"]) == 0
     capsys.readouterr()
