@@ -57,10 +57,12 @@ def forwards(gates: int, how: ForwardOptions | None = None, features: int = 0) -
         outputs: Sequence[TensorType],
         attributes: Mapping[str, Any],
     ) -> KernelSteps:
-        layer = layer_of(target, gates, outputs[0], attributes["reverse"], features, _is_of_pairs(inputs))
+        states = TensorType(_dtype(inputs, outputs[0]), outputs[0].static_shape)
+        layer = layer_of(target, gates, states, attributes["reverse"], features, _is_of_pairs(inputs))
         return Forward(layer, how).steps()
 
-    return CustomKernel(plan, DTYPES_TAKEN, variant=f"{how} {features}" if how else "", joined=_joined(how, features))
+    variant, rounds = f"{how} {features}" if how else "", how is None or not how.last
+    return CustomKernel(plan, DTYPES_TAKEN, variant=variant, rounds_results=rounds, joined=_joined(how, features))
 
 
 def backwards(gates: int, how: BackwardOptions | None = None) -> CustomKernel:
@@ -73,11 +75,18 @@ def backwards(gates: int, how: BackwardOptions | None = None) -> CustomKernel:
         attributes: Mapping[str, Any],
     ) -> KernelSteps:
         rows, times, wide = outputs[0].static_shape
-        states = TensorType(outputs[0].dtype, (rows, times, wide // gates))
+        states = TensorType(_dtype(inputs, outputs[0]), (rows, times, wide // gates))
         layer = layer_of(target, gates, states, attributes["reverse"], of_pairs=_is_of_pairs(inputs))
         return Backward(layer, how).steps()
 
-    return CustomKernel(plan, DTYPES_TAKEN, variant=f"{how}" if how else "", joined=_joined(how))
+    rounds = gates == 1 or (how is not None and how.kept)  # otherwise gates wait where their gradients will be
+    variant = f"{how}" if how else ""
+    return CustomKernel(plan, DTYPES_TAKEN, variant=variant, rounds_results=rounds, joined=_joined(how))
+
+
+def _dtype(inputs: Sequence[TensorType | None], result: TensorType) -> str:
+    """Return the dtype in which a layer computes; its results may be rounded."""
+    return "float32" if _is_of_pairs(inputs) else result.dtype
 
 
 def _is_of_pairs(inputs: Sequence[TensorType | None]) -> bool:

@@ -186,6 +186,7 @@ class CustomKernel:
         is_random: True if the kernel reads the number of the op's random stream, as `KernelContext.stream`.
         strided: the plan for operands of other layouts; None if the kernel reads contiguous operands only.
         variant: name of the variant, if a pass replaced the rule of the op.
+        rounds_results: True if the kernel rounds results whose type is bfloat16, where the operator has float32.
         joined: descriptions of ops that the kernel computes in addition, or of parts of the op that it leaves out, as
             `compiler show` prints them.
     """
@@ -204,6 +205,7 @@ class CustomKernel:
     is_random: bool = False
     strided: StridedPlan | None = None
     variant: str = ""
+    rounds_results: bool = False
     joined: tuple[str, ...] = ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,47 @@ def test_a_mixed_step_joins_the_layer_with_its_features_and_gradient(
     _, shown, _ = run_compiler(capsys, "show", tmp_path / "p.pb", "--engine", "native")
     assert "the input projection" in shown
     assert "kept gates" in shown
+    assert (
+        len(re.findall(r"lstm_layer_gradient with [^\n]*, cast\b|gru_layer_gradient with [^\n]*, cast, cast\b", shown))
+        == 1
+    )
+
+
+@pytest.mark.parametrize("engine", [f"native.{each}" for each in SETS])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
+def test_results_that_a_layer_rounds_itself_have_the_bits_of_casts(
+    tmp_path: Path, engine: str, name: str, masked: bool
+) -> None:
+    """A step that fetches what the casts read keeps the casts."""
+    program = Program("sequences", seed=1)
+    x, gates = program.input("x", "float32", (16, 6, 40)), GATES[f"{name}_layer"]
+    mask = [program.input("mask", "bool", (16, 6))] if masked else []
+    weights = [
+        program.parameter(key, shape, prograd.normal(0.0, 0.2))
+        for key, shape in {"w": (40, gates * 72), "r": (72, gates * 72), "bias": (gates * 72,)}.items()
+    ]
+    zero = program.parameter("first", (16, 72), prograd.zeros())
+    before = x @ weights[0] if name == "gru" else x @ weights[0] + weights[2]
+    between = [weights[2]] if name == "gru" else []
+    states = [zero, zero] if name == "lstm" else [zero]
+    made = getattr(ops, f"{name}_layer")(before, weights[1], *between, *states, *mask)
+    h = made[0] if name == "lstm" else made
+    out = h @ program.parameter("out", (72, 48), prograd.normal(0.0, 0.2))
+    program.minimize(ops.mean(ops.square(out - 1.0)), prograd.sgd(0.5))
+    compiled = program.compile(mixed="bfloat16")
+    compiled.save(tmp_path / "p.pb", force=True)
+    entry = next(entry for entry in compiled.desc.entries if entry.name == "train")
+    block = compiled.desc.blocks[entry.bindings[0].block]
+    fetch = [x for op in block.ops if f"{name}_layer" in op.type for x in op.outputs]
+    feeds = {"x": numbers(0, (16, 6, 40)), **({"mask": np.arange(96).reshape(16, 6) % 5 > 0} if masked else {})}
+    digests: list[str] = []
+    for fetched in ((), fetch):
+        run = prograd.load(tmp_path / "p.pb", engine=engine)
+        for _ in range(3):
+            run.step(feeds, fetch=fetched)
+        digests.append(run.state_sha256)
+    assert digests[0] == digests[1]
 
 
 def test_weights_of_bfloat16_need_states_of_float32() -> None:

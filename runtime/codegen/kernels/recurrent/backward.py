@@ -25,7 +25,17 @@ from runtime.codegen.kernels.matmul import Matrix, PairedMatrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.recurrent import biases, cells
 from runtime.codegen.kernels.recurrent.forward import read
-from runtime.codegen.kernels.recurrent.layer import OPERANDS, Layer, StatePosition, address, hides, kept, pad, rounded
+from runtime.codegen.kernels.recurrent.layer import (
+    OPERANDS,
+    Layer,
+    StatePosition,
+    address,
+    hides,
+    kept,
+    pad,
+    rounded,
+    store_result,
+)
 from runtime.codegen.kernels.recurrent.recomputed_gates import RecomputedGates, gate_at
 from runtime.codegen.kernels.recurrent.state_product import MAX_CHAIN_DEPTH, packed, product, states_in_blocks
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
@@ -387,23 +397,26 @@ class Backward:
         zero = f.constant(layer.vector, 0)
         for gate, (dx, da) in enumerate(zip(back.x, back.product, strict=True)):
             shown = [x if hidden is None else where(hidden, zero, x) for x in (dx, da)]
-            f.store(shown[0], context.outputs[0] + result, gate * layer.states, at.tail)
+            narrow = rounded(shown[1]) if layer.of_pairs else None
+            store_result(
+                shown[0], context.outputs[0] + result, gate * layer.states, at.tail, narrow if dx is da else None
+            )
             if layer.gates == 3:
-                f.store(shown[1], context.outputs[1] + result, gate * layer.states, at.tail)
+                store_result(shown[1], context.outputs[1] + result, gate * layer.states, at.tail, narrow)
             f.store(shown[1], to, gate * index.states, at.tail)
-            if layer.of_pairs:
-                self._store_pairs(context, at, shown[1], gate, index)
+            if narrow is not None:
+                self._store_pairs(context, at, narrow, gate, index)
             if gate == 2 and biases.needs_new(layer, self.how.sums):
                 f.store(shown[0], to, biases.NEW_GATE_BLOCK * index.states, at.tail)
 
     def _store_pairs(
-        self, context: KernelContext, at: StatePosition, gradient: Value, gate: int, index: StatePart
+        self, context: KernelContext, at: StatePosition, narrow: Value, gate: int, index: StatePart
     ) -> None:
-        """Write a vector of gradients of a gate as elements of the product's left operand."""
+        """Write a vector of rounded gradients of a gate as elements of the product's left operand."""
         f, layer = context.f, self.layer
         row = context.thread_scratch(PAIRS, layer.element) + at.row * self._left_apart(index.states)
         to = f.cast(row + gate * layer.words(index.states), BFLOAT16)
-        f.store(rounded(gradient), to + index.column, 0, at.tail)
+        f.store(narrow, to + index.column, 0, at.tail)
 
     def _transposed(self, context: KernelContext, part: Value) -> Value:
         return context.shared_scratch(TRANSPOSED, self.layer.element) + part * (

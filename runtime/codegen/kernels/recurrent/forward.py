@@ -25,6 +25,7 @@ from runtime.codegen.kernels.recurrent.layer import (
     pad,
     rounded,
     rounded_row,
+    store_result,
 )
 from runtime.codegen.kernels.recurrent.state_product import (
     Weights,
@@ -223,13 +224,14 @@ class Forward:
         hidden = hides(context, self.mask, layer, at.row, at.time)
         state = state if hidden is None else where(hidden, old, state)
         index = (at.row * layer.times + at.time) * layer.states + at.first
+        narrow = rounded(state) if layer.of_pairs else None
         if not self.how.last:
-            f.store(state, context.outputs[0] + index, 0, at.tail)
+            store_result(state, context.outputs[0] + index, 0, at.tail, narrow)
         f.store(state, after + at.row * layer.states_apart + at.first, 0, at.tail)
-        if layer.of_pairs:
+        if narrow is not None:
             time = at.time if not layer.reverse else layer.times - 1 - at.time
             left = f.cast(self._left(context, time + 1) + at.row * layer.apart, BFLOAT16)
-            f.store(rounded(state), left + at.first, 0, at.tail)
+            f.store(narrow, left + at.first, 0, at.tail)
 
     def _keep(self, context: KernelContext, at: StatePosition, values: list[Value], first: int = 0) -> None:
         if self.how.keeps:

@@ -225,6 +225,13 @@ def rounded(x: Value) -> Value:
     return convert(x, BFLOAT16)
 
 
+def store_result(x: Value, to: Value, at: Index, tail: int, narrow: Value | None = None) -> None:
+    """Store the first `tail` lanes of a vector of a result: `narrow`, the rounded one, if the result is bfloat16."""
+    if to.type.element == BFLOAT16:
+        x = narrow or rounded(x)
+    x.function.store(x, to, at, tail)
+
+
 def rounded_row(f: Function, source: Value, to: Value, count: int, vector: Type) -> None:
     """Write elements of float32 as pairs of bfloat16; an element without a neighbour is paired with 0."""
     to = f.cast(to, BFLOAT16)

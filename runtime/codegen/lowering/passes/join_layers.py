@@ -9,7 +9,8 @@
    states. For few rows it does not, because it reads all weights in every step. The order of additions is that of the
    product before the layer, so no bit depends on this choice.
 4. If only the last step of a layer is read, it writes no other.
-5. Nodes that nothing reads then are left out.
+5. If its weights are bfloat16, a layer rounds states that only a cast reads, and its gradient those of preactivations.
+6. Nodes that nothing reads then are left out.
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ class _Layers:
         for i in layers:
             if not self.nodes[i].op.type.endswith("_gradient"):
                 self._layer(i)
+        for i in layers:
+            self._round(i)
         new = {name: name for name in self.types.keys() - self.block.types.keys()}
         block = replace(self.block, nodes=[*self.nodes.values()], types=self.types, root=self.block.root | new)
         return _renamed(block, self.same) if self.same else block
@@ -247,6 +250,28 @@ class _Layers:
             return False
         depth = x.static_shape[2] + wide // gates
         return depth * wide * DTYPES[x.dtype].bits // 8 <= NOMINAL_L2_BYTES * MAX_CACHE_SHARE_OF_WEIGHTS
+
+    # Both.
+
+    def _round(self, i: int) -> None:
+        """Let a layer or a gradient write results in bfloat16 that nothing but a cast to bfloat16 reads."""
+        node, gates, rule = self.nodes[i], _gates(self.nodes[i]), self.nodes[i].rule
+        assert isinstance(rule, CustomKernel), "layers have kernels of their own"
+        numbers = range(OPERANDS[gates].state) if node.op.type.endswith("_gradient") else range(1)
+        if not node.inputs[1] or self.types[node.inputs[1]].dtype != "bfloat16" or not rule.rounds_results:
+            return
+        outputs = list(node.outputs)
+        for number in numbers:
+            readers = [] if outputs[number] in self.block.ends else self._readers(outputs[number])
+            casts = [self.nodes[j] for j in readers]
+            if len(casts) != 1 or casts[0].op.type != "cast" or casts[0].inputs != (outputs[number],):
+                continue
+            if casts[0].attributes["dtype"] == "bfloat16":
+                [outputs[number]] = casts[0].outputs
+                self.maker[outputs[number]] = i
+                del self.nodes[readers[0]]
+                rule = replace(rule, joined=(*rule.joined, "cast"))
+        self.nodes[i] = node._replace(rule=rule, outputs=tuple(outputs))
 
     # The block.
 
