@@ -14,7 +14,7 @@ from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.lowering.passes.pipeline import PASSES
-from runtime.codegen.rules import CustomKernel, KernelStep, Pointwise, Product, Reduction
+from runtime.codegen.rules import CustomKernel, KernelStep, Moment, Pointwise, Product, Reduction
 from runtime.errors import UsageError
 from runtime.placement.alignment import aligned
 
@@ -25,6 +25,7 @@ KINDS: Final[dict[type, str]] = {
     Pointwise: "pointwise",
     Product: "product",
     Reduction: "reduction",
+    Moment: "reduction",
     CustomKernel: "custom kernel",
 }
 """The names of the kinds of lowering rules."""
@@ -134,9 +135,9 @@ def _chunks(block: LoweredBlock, i: int) -> str:
     steps = block.steps[i].steps if block.chunks and block.threads > 1 else ()
     if not steps:
         return ""
-    chains = zip(block.phases.tiled_chains, block.phases.tiles, strict=True)
-    others, tiles = next(((len(chain) - 1, tiles) for chain, tiles in chains if i in chain), (0, 1))
-    of_chain = f" in {tiles} chunks with those of {_counted(others, 'other group')}" if others else ""
+    chains = zip(block.phases.tiled_chains, block.phases.runs, strict=True)
+    others, runs = next(((len(chain) - 1, runs) for chain, runs in chains if i in chain), (0, 1))
+    of_chain = f" in {runs} chunks with those of {_counted(others, 'other group')}" if others else ""
     rest = [step for j, step in enumerate(steps) if j != block.steps[i].tiled] if others else steps
     count = sum(len(item_ranges(kernel_step, block.threads)) for kernel_step in rest)
     return of_chain + (f"{' and' * bool(others)} in {_counted(count, 'chunk')}" if rest else "")

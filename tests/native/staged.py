@@ -78,7 +78,8 @@ def staged(
     table = np.array([a.ctypes.data for a in [*operands, *scratch, words, words[1:]]], np.int64)
     for stage, name in zip(stages.steps, source.functions[0], strict=True):
         function = code.function(name, 4)
-        for unit in reversed(range(stage.first, stage.first + stage.work_items)):
-            function(table.ctypes.data, unit, unit + 1, unit % threads)
+        for run in reversed(range(0, stage.work_items, stage.in_order)):
+            for unit in range(stage.first + run, stage.first + run + stage.in_order):
+                function(table.ctypes.data, unit, unit + 1, run % threads)
     assert not words.any(), "nothing is to be refused"
     return [arrays[name] for name in op.outputs]

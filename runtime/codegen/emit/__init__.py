@@ -16,6 +16,7 @@ row_tiles   work items that are rows of a batch, and the rows that they read
 matrix_vector groups whose product has one column
 large_products products that copy their right operand first, once for all threads
 reductions  groups that end with reductions
+moments     groups that end with the mean and the variance of each channel
 rows        groups that process rows and use reductions of these rows
 row_passes  the passes over a row, and the nodes of each
 code        all functions as one object

@@ -8,6 +8,7 @@ from runtime.codegen.emit.bottlenecks import bottleneck_steps
 from runtime.codegen.emit.conv_epilogue import with_epilogue
 from runtime.codegen.emit.elements import element_steps
 from runtime.codegen.emit.matrix_vector import column_steps
+from runtime.codegen.emit.moments import has_moments, moment_steps
 from runtime.codegen.emit.producer import with_prologue
 from runtime.codegen.emit.products import product_steps
 from runtime.codegen.emit.reductions import reduction_steps
@@ -79,6 +80,8 @@ def _kind(kernel: GroupKernel) -> Callable[[Target, GroupKernel], KernelSteps]:
     group = kernel.group
     if group.product:
         return column_steps if kernel.additions is Additions.LANES else product_steps
+    if has_moments(kernel):
+        return moment_steps
     if group.is_rows:
         return row_steps
     return reduction_steps if group.is_reduced else element_steps

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.costs import ELEMENT_CYCLES, MIN_PREFETCHED_BYTES, PARTIAL_SUM_CYCLES
 from runtime.codegen.emit.body import body_of, counted
-from runtime.codegen.emit.row_tiles import row_tiles_of_indices
+from runtime.codegen.emit.row_tiles import IMAGE_AXES, row_tiles_of_indices
 from runtime.codegen.ir import DTYPES, Function, Index, Type, Value
 from runtime.codegen.ir.words import across, convert
 from runtime.codegen.kernels.nest import Nest, Pieces, Strides, nest, offset_of, piece, pieces_of, unravelled
@@ -49,6 +49,9 @@ MIN_PART_ELEMENTS: Final = 1 << 13
 
 WANTED_ITEMS: Final = 32
 """Number of work items that gives every thread a share."""
+
+MIN_IMAGE_ELEMENTS: Final = 1 << 19
+"""Least number of elements of a batch whose parts are whole images: a chain may pass them on one by one."""
 
 
 class ReductionShape(NamedTuple):
@@ -86,14 +89,25 @@ class ReductionShape(NamedTuple):
 def reduction_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     """Return one kernel step, or two if parts have to be reduced."""
     shape = shape_of(target, kernel)
+    rooms = [of.accumulator.bits // 8 for of in reductions_of(kernel, shape)]
+    return steps_of_reductions(kernel, shape, Reductions, rooms)
+
+
+def steps_of_reductions(
+    kernel: GroupKernel, shape: ReductionShape, reductions_in: type[Reductions], part_bytes: Sequence[int]
+) -> KernelSteps:
+    """Return one kernel step, or two, by the class that writes both.
+
+    `part_bytes` has the bytes of each number that a part keeps for every result.
+    """
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
-        reductions = _Reductions(context, kernel, shape)
+        reductions = reductions_in(context, kernel, shape)
         for item in context.f.range(start, stop):
             reductions.item(item)
 
     def join(context: KernelContext, start: Value, stop: Value) -> None:
-        reductions = _Reductions(context, kernel, shape)
+        reductions = reductions_in(context, kernel, shape)
         for item in context.f.range(start, stop):
             reductions.reduced_parts(item)
 
@@ -101,7 +115,7 @@ def reduction_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     steps = (KernelStep(write, prod(shape.work_items), cost, row_tiles=_row_tiles(kernel, shape)),)
     if shape.parts.pieces == 1:
         return KernelSteps(steps)
-    rooms = [shape.parts.pieces * shape.results * of.accumulator.bits // 8 for of in reductions_of(kernel, shape)]
+    rooms = [shape.parts.pieces * shape.results * item for item in part_bytes]
     vectors = -(-shape.results // shape.lanes)
     return KernelSteps(
         (*steps, KernelStep(join, vectors, shape.results * shape.parts.pieces * PARTIAL_SUM_CYCLES)), tuple(rooms)
@@ -146,7 +160,10 @@ def shape_of(target: Target, kernel: GroupKernel) -> ReductionShape:
             _parallel_chains(_columns(last, lanes).size // lanes),
         )
     parts = Pieces(1, 1, 1)
-    if len(reduced) > 0:
+    if columns and (images := _parts_of_images(domain, axes)):
+        rows = prod(extents[axis] for axis in reduced[0])
+        parts = pieces_of(rows, rows // images)
+    elif len(reduced) > 0:
         multiple = 1 if columns or len(reduced) > 1 else PARALLEL_CHAINS * lanes
         parts = _parts(prod(extents[axis] for axis in reduced[0]), prod(extents), items, multiple)
     return ReductionShape(reductions, loops, kept, reduced, abreast, lanes, results, columns, parts)
@@ -220,6 +237,14 @@ def _parts(extent: int, elements: int, items: int, multiple: int) -> Pieces:
     return pieces_of(extent, size)
 
 
+def _parts_of_images(domain: Sequence[int], axes: frozenset[int]) -> int:
+    """Return the number of equal parts of the images of a large batch whose channels are kept; 0 for other shapes."""
+    if len(domain) != IMAGE_AXES or axes != {0, 1, 2} or prod(domain) < MIN_IMAGE_ELEMENTS:
+        return 0
+    parts = max(n for n in range(1, WANTED_ITEMS + 1) if domain[0] % n == 0)
+    return parts if parts >= WANTED_ITEMS // 2 else 0
+
+
 def _even(total: int, most: int) -> int:
     """Return the size of shares of at most `most`, as equal as possible."""
     return -(-total // -(-total // most))
@@ -246,7 +271,9 @@ def reduction_of(kernel: GroupKernel, node: Node) -> EmittedReduction:
     )
 
 
-class _Reductions:
+class Reductions:
+    """The code of a group's reductions."""
+
     def __init__(self, context: KernelContext, kernel: GroupKernel, shape: ReductionShape) -> None:
         self.f, self.context, self.shape = context.f, context, shape
         self.reductions = reductions_of(kernel, shape)

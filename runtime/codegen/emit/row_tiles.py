@@ -32,11 +32,14 @@ def row_tiles_of_indices(
     return row_tiles(kernel, count, kernel.group.domain[0], [*others, *own])
 
 
-def row_tiles(kernel: GroupKernel, count: int, rows: int, reads: Iterable[str]) -> RowTiles | None:
-    """Return `count` equal row tiles that read their own rows of these tensors; None if there is one tile."""
+def row_tiles(kernel: GroupKernel, count: int, rows: int, reads: Iterable[str], runs: int = 0) -> RowTiles | None:
+    """Return `count` equal row tiles that read their own rows of these tensors; None if there is one tile.
+
+    One thread computes each of `runs` equal ranges of them in order; 0 for tiles in any order.
+    """
     names = set(reads)
     indices = frozenset(i for i, name in enumerate(kernel.table) if name in names)
-    return RowTiles(count, rows, indices) if count > 1 and indices else None
+    return RowTiles(count, rows, indices, runs or count) if count > 1 and indices else None
 
 
 def row_tiles_of_images(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
@@ -56,7 +59,7 @@ def row_tiles_of_images(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
         for node in (*kernel.group.prologue, *epilogue):
             (operands if isinstance(node.rule, Pointwise) else whole).update(node.inputs)
         images = [x for x in kernel.table if x in operands - whole and _has_images(kernel, x, parts.images)]
-        return step._replace(row_tiles=row_tiles(kernel, parts.parts, parts.images, images))
+        return step._replace(row_tiles=row_tiles(kernel, parts.parts, parts.images, images, parts.runs))
 
     return steps._replace(steps=tuple(map(tiled, steps.steps)))
 

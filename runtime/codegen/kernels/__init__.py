@@ -5,6 +5,7 @@ nest        loops over a domain, and the strides of operands along it
 indices     indices of elements in a result
 registers   elements in registers and in memory
 reduction   reductions along rows and down columns, in a fixed tree
+moments     sums and squared deviations down rows, in one pass
 pair_products sums of products of pairs of bfloat16, by an instruction or by two multiply-adds
 matrix_tiles such sums by the tiles of AMX
 tiles       the micro-kernel: a tile of a result in registers, along a depth of several loops

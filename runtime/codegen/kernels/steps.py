@@ -92,11 +92,13 @@ class RowTiles(NamedTuple):
         parts: number of row tiles; each may consist of several work items.
         rows: rows of all tiles together: the first axis of the tensors that they read and write.
         reads: positions in the group's table of tensors of which a tile reads its own rows only.
+        runs: number of equal ranges of row tiles, each of which one thread computes in order.
     """
 
     parts: int
     rows: int
     reads: frozenset[int]
+    runs: int
 
 
 class BatchParts(NamedTuple):
@@ -106,20 +108,24 @@ class BatchParts(NamedTuple):
         parts: number of parts; each may consist of several work items.
         images: images of all parts together: the first axis of the operands and of the result.
         reads: the op's operands, by number, of which a part reads its own images only.
+        runs: number of equal ranges of parts, each of which one thread computes in order.
     """
 
     parts: int
     images: int
     reads: frozenset[int]
+    runs: int
 
 
-def batch_parts(parts: int, images: int, *reads: int) -> BatchParts | None:
+def batch_parts(parts: int, images: int, *reads: int, in_order: int = 1) -> BatchParts | None:
     """Return as many equal parts of the images as the work items of a step allow, which are `parts` equal parts.
 
-    `reads` are the operands of which a part reads its own images only. Return None if there is one part.
+    `reads` are the operands of which a part reads its own images only. One thread computes `in_order` successive parts
+    in order. Return None if there is one part.
     """
     together = gcd(parts, images)
-    return BatchParts(together, images, frozenset(reads)) if together > 1 else None
+    runs = gcd(parts // in_order, together)
+    return BatchParts(together, images, frozenset(reads), runs) if together > 1 else None
 
 
 class Prepack(NamedTuple):
@@ -151,6 +157,8 @@ class KernelStep(NamedTuple):
         prepack: operands and scratch, if it only prepares whole operands for the other steps.
         prefers_ranges: True if successive work items take less time than the same number of others, so that each thread
             should get one range of them.
+        in_order: number of successive work items that one thread computes in order, because they add to the same sums;
+            it divides `work_items`.
     """
 
     write: Write
@@ -161,6 +169,7 @@ class KernelStep(NamedTuple):
     batch_parts: BatchParts | None = None
     prepack: Prepack | None = None
     prefers_ranges: bool = False
+    in_order: int = 1
 
 
 class KernelSteps(NamedTuple):

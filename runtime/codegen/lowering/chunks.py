@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain as joined
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:  # an engine that binds compiled code shares rows by this file
 CHUNKS_PER_THREAD: Final = 4
 """Number of chunks for each thread, so that a late thread finds some left."""
 
-NO_CHAIN: Final[tuple[list[int], int, bool]] = ([], 1, False)
+NO_CHAIN: Final[tuple[list[int], int, int, bool]] = ([], 1, 1, False)
 
 Kind = TypeVar("Kind")
 
@@ -36,18 +37,18 @@ Chunk = tuple[ItemRange, ...]
 def chunks_of(kernel_steps: Sequence[KernelSteps], phases: Phases, threads: int) -> list[list[Chunk]]:
     """Return the chunks of every phase, in the order in which threads take them."""
     found: list[list[tuple[list[Chunk], float]]] = [[] for _ in range(phases.count)]
-    chains = zip(phases.tiled_chains, phases.tiles, phases.backwards, strict=True)
+    chains = zip(phases.tiled_chains, phases.tiles, phases.runs, phases.backwards, strict=True)
     chain_of = {i: chain for chain in chains for i in chain[0]}
     for i, steps in enumerate(kernel_steps):
         for j, kernel_step in enumerate(steps.steps):
-            chain, tiles, backwards = chain_of.get(i, NO_CHAIN) if j == steps.tiled else NO_CHAIN
+            chain, tiles, runs, backwards = chain_of.get(i, NO_CHAIN) if j == steps.tiled else NO_CHAIN
             if not chain:
                 number = len(steps.prepacked) + j
                 chunks: list[Chunk] = [(ItemRange(i, number, *items),) for items in item_ranges(kernel_step, threads)]
                 found[phases.first[i] + j].append((chunks, kernel_step.cost))
             elif i == chain[0]:
                 cost = sum(tiled_step(kernel_steps[link]).cost for link in chain)
-                tiled = tiled_chunks(kernel_steps, chain, tiles)
+                tiled = tiled_chunks(kernel_steps, chain, tiles, runs)
                 found[phases.first[i] + j].append((_backwards(tiled, threads) if backwards else tiled, cost))
     return [in_order(_merge_tiny(phase)) for phase in found]
 
@@ -66,10 +67,13 @@ def _merge_tiny(steps: Sequence[tuple[list[Chunk], float]]) -> list[tuple[list[C
     return [*others, ([together], sum(cost for _, cost in tiny))] if tiny else others
 
 
-def tiled_chunks(steps: Sequence[KernelSteps], chain: Sequence[int], tiles: int) -> list[Chunk]:
-    """Return a chain of groups as a chunk for each tile: its share of the work items of each group."""
+def tiled_chunks(steps: Sequence[KernelSteps], chain: Sequence[int], tiles: int, runs: int) -> list[Chunk]:
+    """Return a chain of groups as a chunk for each run of tiles: for each tile, its share of each group's work items.
+
+    Tiles of a run are computed in order: some groups add to the sums of the tile before.
+    """
     tiled = {i: tiled_step(steps[i]) for i in chain}
-    return [
+    of_tile = [
         tuple(
             ItemRange(
                 i,
@@ -81,6 +85,8 @@ def tiled_chunks(steps: Sequence[KernelSteps], chain: Sequence[int], tiles: int)
         )
         for n in range(tiles)
     ]
+    each = tiles // runs
+    return [tuple(joined.from_iterable(of_tile[n : n + each])) for n in range(0, tiles, each)]
 
 
 def tiled_step(steps: KernelSteps) -> KernelStep:
@@ -92,10 +98,9 @@ def tiled_step(steps: KernelSteps) -> KernelStep:
 def item_ranges(kernel_step: KernelStep, threads: int) -> list[tuple[int, int]]:
     """Return the work items of a kernel step in ranges of nearly equal size."""
     cost = min(kernel_step.cost, threads * MIN_CHUNK_CYCLES) if kernel_step.prefers_ranges else kernel_step.cost
-    return [
-        (kernel_step.first + start, kernel_step.first + stop)
-        for start, stop in split_items(kernel_step.work_items, cost, threads)
-    ]
+    each, first = kernel_step.in_order, kernel_step.first
+    ranges = split_items(kernel_step.work_items // each, cost, threads)
+    return [(first + start * each, first + stop * each) for start, stop in ranges]
 
 
 def in_order(steps: Sequence[tuple[list[Kind], float]]) -> list[Kind]:

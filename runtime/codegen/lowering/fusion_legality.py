@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final, cast
 
 from runtime.codegen.lowering.nodes import Node, Nodes
-from runtime.codegen.rules import Pointwise, Reduction, register_type
+from runtime.codegen.rules import Moment, Pointwise, Reduction, register_type
 
 if TYPE_CHECKING:
     from runtime.codegen.lowering.groups import Group
@@ -115,8 +115,17 @@ def _can_follow_reduction(group: Group, node: Node, rule: Pointwise, domain: tup
 def _can_reduce(group: Group, node: Node, domain: tuple[int, ...], block: Nodes) -> bool:
     if group.domain != domain or group.product or node.inputs[0] in group.row_values:
         return False
+    if not group.is_reduced:
+        return True
     alike = group.reduced_axes == axes_of(node, len(domain)) and _widths([node, *group.nodes], block) == 1
-    return alike or not group.is_reduced
+    return alike and _are_of_one_pass([node, *group.nodes])
+
+
+def _are_of_one_pass(nodes: Sequence[Node]) -> bool:
+    """Return True if reductions are no moments, or all are moments of one tensor."""
+    reductions = [node for node in nodes if isinstance(node.rule, Reduction)]
+    moments = [node.inputs[0] for node in reductions if isinstance(node.rule, Moment)]
+    return not moments or (len(moments) == len(reductions) and len(set(moments)) == 1)
 
 
 def is_long(node: Node) -> bool:
@@ -135,7 +144,11 @@ def can_fuse(a: Group, b: Group, block: Nodes) -> bool:
     alike = (
         not a.is_reduced
         or not b.is_reduced
-        or (a.reduced_axes == b.reduced_axes and _widths([*a.nodes, *b.nodes], block) == 1)
+        or (
+            a.reduced_axes == b.reduced_axes
+            and _widths([*a.nodes, *b.nodes], block) == 1
+            and _are_of_one_pass([*a.nodes, *b.nodes])
+        )
     )
     return a.domain == b.domain and alike
 

@@ -35,7 +35,8 @@ class Phases:
         count: number of phases.
         tiled_chains: groups in one phase, each of which continues with the row tiles of those before it: see
             `lowering.tiled_chains`.
-        tiles: for each chain, the number of tiles that threads take one by one.
+        tiles: for each chain, the number of its tiles.
+        runs: for each chain, the number of equal ranges of tiles that threads take one by one.
         backwards: for each chain, True if threads take the last tiles first. Chains of large tensors alternate, so that
             a chain begins with the tiles that are in a cache.
         peak_bytes: upper bound on the live bytes, as far as it is known before placement.
@@ -46,6 +47,7 @@ class Phases:
     count: int
     tiled_chains: list[list[int]]
     tiles: list[int]
+    runs: list[int]
     backwards: list[bool]
     peak_bytes: int
 
@@ -57,7 +59,8 @@ class PhaseChain(NamedTuple):
         links: the groups, which are neighbours.
         leads: for each group, the number of its kernel steps before its row tiles.
         prepared: for each group, the tensors that these steps read.
-        tiles: number of row tiles that threads take one by one.
+        tiles: number of row tiles.
+        runs: number of equal ranges of row tiles that threads take one by one.
         is_large: True if the groups stay together, even where they take more memory than in phases of their own.
     """
 
@@ -65,10 +68,11 @@ class PhaseChain(NamedTuple):
     leads: list[int]
     prepared: list[frozenset[str]]
     tiles: int
+    runs: int
     is_large: bool
 
 
-NO_PHASES: Final = Phases([], [], 0, [], [], [], 0)
+NO_PHASES: Final = Phases([], [], 0, [], [], [], [], 0)
 
 
 def phases_of(
@@ -173,10 +177,13 @@ def _moving_together(count: int, chains: Sequence[PhaseChain]) -> list[list[int]
     return [[*chain_of.get(i, [i])] for i in range(count) if i not in others]
 
 
-def _together(chains: Sequence[PhaseChain], first: Sequence[int]) -> tuple[list[list[int]], list[int], list[bool]]:
-    """Return the chains, split into parts that are in one phase, with the tiles of each and their direction."""
+def _together(
+    chains: Sequence[PhaseChain], first: Sequence[int]
+) -> tuple[list[list[int]], list[int], list[int], list[bool]]:
+    """Return the chains, split into parts that are in one phase, with the tiles of each, their runs and direction."""
     parts: list[list[int]] = []
     tiles: list[int] = []
+    runs: list[int] = []
     backwards: list[bool] = []
     is_odd = False
     for chain in chains:
@@ -187,8 +194,9 @@ def _together(chains: Sequence[PhaseChain], first: Sequence[int]) -> tuple[list[
             if len(part) > 1 or chain.is_large:
                 parts.append(part)
                 tiles.append(chain.tiles)
+                runs.append(chain.runs)
                 backwards.append(chain.is_large and not is_odd)
-    return parts, tiles, backwards
+    return parts, tiles, runs, backwards
 
 
 class _LiveBytes:

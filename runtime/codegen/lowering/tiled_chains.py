@@ -41,13 +41,16 @@ class TiledChain(NamedTuple):
     Attributes:
         links: the groups of the chain.
         moved_before: groups between them that may move before the chain.
-        tiles: number of row tiles that threads take one by one.
+        tiles: number of row tiles.
+        runs: number of equal ranges of row tiles that threads take one by one, because some groups add to the sums of
+            the tile before.
         is_large: True if the groups pass on large tensors, tile by tile.
     """
 
     links: list[int]
     moved_before: list[int]
     tiles: int
+    runs: int
     is_large: bool
 
 
@@ -80,22 +83,25 @@ class _Growth(NamedTuple):
 
     Attributes:
         tiles: number of its row tiles.
-        threads: number of threads, each of which gets as many of them.
+        runs: number of equal ranges of them that one thread computes in order.
+        threads: number of threads, each of which gets as many runs.
         cycles: upper bound on the cycles of the row tiles of a group.
         min_bytes: least size of the largest tensor that a group reads from the chain; 0 if each thread has one tile.
     """
 
     tiles: int
+    runs: int
     threads: int
     cycles: float
     min_bytes: int
 
-    def tiles_with(self, row_tiles: RowTiles) -> int | None:
-        """Return the number of tiles of a chain with these row tiles; None if threads cannot share them evenly."""
-        together = gcd(self.tiles, row_tiles.parts, row_tiles.rows)
-        if together % self.threads or together == 1 or (not self.min_bytes and together != self.tiles):
+    def with_tiles(self, row_tiles: RowTiles) -> _Growth | None:
+        """Return the limits of a chain with these row tiles too; None if threads cannot share them evenly."""
+        tiles = gcd(self.tiles, row_tiles.parts, row_tiles.rows)
+        runs = gcd(self.runs, row_tiles.runs, tiles)
+        if runs % self.threads or tiles == 1 or (not self.min_bytes and tiles != self.tiles):
             return None
-        return together
+        return self._replace(tiles=tiles, runs=runs)
 
 
 class _Search:
@@ -111,7 +117,7 @@ class _Search:
         """Return the chain of a group with a tile for each thread, if several threads compute it in little time."""
         if self._threads == 1 or self._steps[first].tiled != 0:
             return None
-        return self._chain_from(first, taken, _Growth(self._threads, self._threads, MAX_CHAIN_CYCLES, 0))
+        return self._chain_from(first, taken, _Growth(self._threads, self._threads, self._threads, MAX_CHAIN_CYCLES, 0))
 
     def large_chain_from(self, first: int, taken: set[int]) -> TiledChain | None:
         """Return the chain of a group whose groups pass on large tensors, tile by tile."""
@@ -123,12 +129,13 @@ class _Search:
             tiles //= 2
         if tiles > MAX_TILES:
             return None
-        return self._chain_from(first, taken, _Growth(tiles, self._threads, inf, MIN_TILED_BYTES))
+        return self._chain_from(first, taken, _Growth(tiles, tiles, self._threads, inf, MIN_TILED_BYTES))
 
     def _chain_from(self, first: int, taken: set[int], growth: _Growth) -> TiledChain | None:
         """Return the chain of the group at this position and those that continue with its row tiles, if there are."""
         row_tiles = self._row_tiles_of(first)
-        if row_tiles is None or growth.tiles_with(row_tiles) is None:
+        begun = row_tiles and growth.with_tiles(row_tiles)
+        if row_tiles is None or begun is None:
             return None
         chain, before = [first], list[int]()
         is_tiled: dict[
@@ -136,7 +143,7 @@ class _Search:
         ] = {}  # by root, True if row tiles compute it; otherwise it is complete after this phase
         read = set[str]()  # by groups between
         self._note_outputs(first, is_tiled)
-        growth = growth._replace(cycles=growth.cycles - self._cycles(first))
+        growth = begun._replace(cycles=begun.cycles - self._cycles(first))
         for i in range(first + 1, len(self._groups)):
             group = self._groups[i]
             if group.is_host or i - first - len(chain) >= MAX_GROUPS_BETWEEN:
@@ -157,7 +164,7 @@ class _Search:
                 read |= group.reads
         if len(chain) < 2 and not (growth.min_bytes and self._is_large(first)):
             return None
-        return TiledChain(chain, self._wanted(chain, before), growth.tiles, bool(growth.min_bytes))
+        return TiledChain(chain, self._wanted(chain, before), growth.tiles, growth.runs, bool(growth.min_bytes))
 
     def _is_large(self, i: int) -> bool:
         """Return True if a group reads or writes a tensor of which a part stays in the last-level cache."""
@@ -189,12 +196,12 @@ class _Search:
             return None
         if row_tiles is None or not self._goes_on(i, row_tiles, rows, is_tiled, read):
             return None
-        tiles, passed = growth.tiles_with(row_tiles), self._passed_bytes(i, is_tiled)
-        if tiles is None or passed < growth.min_bytes or self._cycles(i) >= growth.cycles:
+        grown, passed = growth.with_tiles(row_tiles), self._passed_bytes(i, is_tiled)
+        if grown is None or passed < growth.min_bytes or self._cycles(i) >= growth.cycles:
             return None
-        if growth.min_bytes and (passed > tiles * MAX_TILE_BYTES or self._reads_to_prepare(i, is_tiled)):
+        if growth.min_bytes and (passed > grown.tiles * MAX_TILE_BYTES or self._reads_to_prepare(i, is_tiled)):
             return None
-        return growth._replace(tiles=tiles, cycles=growth.cycles - self._cycles(i))
+        return grown._replace(cycles=growth.cycles - self._cycles(i))
 
     def _passed_bytes(self, i: int, is_tiled: Mapping[str, bool]) -> int:
         """Return the size of the largest tensor that a group reads from the chain."""

@@ -90,6 +90,7 @@ from runtime.codegen.rules.decomposition import SymbolicTensor as SymbolicTensor
 from runtime.codegen.rules.rule import RULES as RULES
 from runtime.codegen.rules.rule import CustomKernel as CustomKernel
 from runtime.codegen.rules.rule import Decomposition as Decomposition
+from runtime.codegen.rules.rule import Moment as Moment
 from runtime.codegen.rules.rule import Pointwise as Pointwise
 from runtime.codegen.rules.rule import Product as Product
 from runtime.codegen.rules.rule import Reduction as Reduction

@@ -20,6 +20,7 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto.dtypes import DTypeName
 from runtime.codegen.ir import Value
+from runtime.codegen.rules.reductions import MEAN_OF_BATCH, VARIANCE_OF_BATCH
 from runtime.codegen.rules.rule import COMPUTED_DTYPES, RULES, Expression, Pointwise, Reduction
 
 
@@ -92,14 +93,25 @@ class DecompositionBuilder:
         """Reduce along axes by the reduction operator of this name."""
         rule = RULES[name]
         assert isinstance(rule, Reduction), f"{name} joins nothing"
+        return self._reduced(name, rule, (x,), axes, keepdims=keepdims)
+
+    def _reduced(
+        self, name: str, rule: Reduction, operands: tuple[SymbolicTensor, ...], axes: Sequence[int], *, keepdims: bool
+    ) -> SymbolicTensor:
+        x = operands[0]
         gone = {axis % x.type.rank for axis in axes}
         shape = tuple(1 if i in gone else n for i, n in enumerate(x.type.static_shape) if keepdims or i not in gone)
         attributes = {"axes": tuple(sorted(gone)), "keepdims": keepdims}
-        return self._made_by(name, rule, (x,), TensorType(x.type.dtype, shape), attributes)
+        return self._made_by(name, rule, operands, TensorType(x.type.dtype, shape), attributes)
 
     def mean(self, x: SymbolicTensor, axes: Sequence[int], *, keepdims: bool = True) -> SymbolicTensor:
         """Return the mean along axes."""
         return self.reduce("mean", x, axes, keepdims=keepdims)
+
+    def moments(self, x: SymbolicTensor, axes: Sequence[int]) -> tuple[SymbolicTensor, SymbolicTensor]:
+        """Return the mean and the variance along the first axes, which one pass computes."""
+        mean = self._reduced("batch_mean", MEAN_OF_BATCH, (x,), axes, keepdims=False)
+        return mean, self._reduced("batch_variance", VARIANCE_OF_BATCH, (x, mean), axes, keepdims=False)
 
     def view(self, x: SymbolicTensor, shape: Sequence[int]) -> SymbolicTensor:
         """Return the same elements in another shape."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from runtime.codegen import math
 from runtime.codegen.ir import Value
 from runtime.codegen.ir.words import sqrt
@@ -34,10 +36,13 @@ def batch_norm(
     momentum: float,
     epsilon: float,
 ) -> tuple[SymbolicTensor, ...]:
-    """Normalise by statistics of two passes; a third pass may be fused with later ops."""
+    """Normalise by statistics of one pass, or of two with one channel; another pass may be fused with later ops."""
     axes = range(x.type.rank - 1)
-    mean = c.mean(x, axes, keepdims=False)
-    variance = c.mean(c.elementwise(square_of_difference, x, mean), axes, keepdims=False)
+    if x.type.static_shape[-1] > 1 and prod(x.type.static_shape[:-1]) > 1:
+        mean, variance = c.moments(x, axes)
+    else:
+        mean = c.mean(x, axes, keepdims=False)
+        variance = c.mean(c.elementwise(square_of_difference, x, mean), axes, keepdims=False)
     root = c.elementwise(inverse_root, variance, epsilon=epsilon)
     y = c.elementwise(normalised, x, mean, root, scale, bias)
     new_mean = c.elementwise(blended, running_mean, mean, momentum=momentum)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from runtime.codegen.ir import INT64, Type, Value
 from runtime.codegen.kernels.reduction import ALL as EVERY
 from runtime.codegen.kernels.reduction import ANY, LARGEST, PRODUCT, SMALLEST, SUM
-from runtime.codegen.rules.rule import COMPUTED_DTYPES, FLOAT_DTYPES, RULES, Reduction
+from runtime.codegen.rules.rule import COMPUTED_DTYPES, FLOAT_DTYPES, RULES, Moment, Reduction
 
 
 def wide_if_whole(element: Type) -> Type:
@@ -17,6 +17,10 @@ def mean_of(total: Value, count: int) -> Value:
     """Return the mean from a sum."""
     return total / float(count)
 
+
+MEAN_OF_BATCH = Moment(SUM, FLOAT_DTYPES)
+VARIANCE_OF_BATCH = Moment(SUM, FLOAT_DTYPES, is_variance=True)
+"""Moments that one pass computes; see `kernels.moments`."""
 
 TRUTHS = frozenset({"bool"})
 

@@ -119,6 +119,20 @@ class Reduction:
     accumulator_type: Callable[[Type], Type] = as_read
 
 
+@dataclass(frozen=True)
+class Moment(Reduction):
+    """The mean or the variance of the elements along the first axes, both of which one pass computes.
+
+    The first operand has the elements. The second operand of a variance is their mean, for the order of nodes alone.
+    A group has moments of one tensor, or no moments.
+
+    Attributes:
+        is_variance: True for the variance, divided by the number of elements.
+    """
+
+    is_variance: bool = False
+
+
 class PlanSteps(Protocol):
     """A function that plans the kernel steps of an op."""
 

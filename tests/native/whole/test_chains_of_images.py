@@ -125,19 +125,33 @@ def test_threads_begin_a_chain_with_the_tiles_that_they_took_last(threads: int) 
     """One thread takes tiles from the start of the list, two threads from both ends of it."""
     step = lowered_for(network(32, 16, 64), threads)
     is_backwards: list[bool] = []
-    for chain, tiles in zip(step.phases.tiled_chains, step.phases.tiles, strict=True):
-        if tiles == threads:
+    for chain, runs in zip(step.phases.tiled_chains, step.phases.runs, strict=True):
+        if runs == threads:
             continue  # a chain of small groups
         number = len(step.steps[chain[0]].prepacked) + (step.steps[chain[0]].tiled or 0)
         taken = [ranges[0] for phase in step.chunks for ranges in phase]
         starts = [each.start for each in taken if (each.group, each.step) == (chain[0], number)]
-        half = tiles // threads
-        turned = [x for first in range(0, tiles, half) for x in reversed(sorted(starts)[first : first + half])]
-        assert len(starts) == tiles
+        half = runs // threads
+        turned = [x for first in range(0, runs, half) for x in reversed(sorted(starts)[first : first + half])]
+        assert len(starts) == runs
         assert starts in (sorted(starts), turned)
         is_backwards.append(starts == turned)
     assert len(is_backwards) > 5
     assert all(one != other for one, other in pairwise(is_backwards))
+
+
+def test_a_chain_goes_on_image_by_image_where_gradients_of_filters_add_to_sums_of_four_images() -> None:
+    step = lowered_for(network(32, 16, 64), 2)
+    chains = list(zip(step.phases.tiled_chains, step.phases.tiles, step.phases.runs, strict=True))
+    found = [each for each in chains if any("filter_gradient" in step.groups[i].name for i in each[0])]
+    assert found
+    for chain, tiles, runs in found:
+        [chunk, *_] = [ranges for phase in step.chunks for ranges in phase if ranges[0].group == chain[0]]
+        assert [each.group for each in chunk] == chain * (tiles // runs)
+        for i in chain:
+            own = [each for each in chunk if each.group == i]
+            assert all(one.stop == other.start for one, other in pairwise(own))
+    assert any((tiles, runs) == (32, 8) for _, tiles, runs in found)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

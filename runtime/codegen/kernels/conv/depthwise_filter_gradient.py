@@ -44,6 +44,7 @@ class DepthwiseFilterGradient:
         self.blocks = images * -(-rows.pixels // self.height)
         self.parts = min(WANTED_ITEMS, self.blocks)
         self.ranges = self._ranges(target)
+        self.in_order = self.blocks // self.parts if self.blocks % self.parts == 0 and self.ranges == 1 else 1
         self.own_channels = channels // self.ranges
         around = Border.around(rows, columns, self.height, self.own_channels, self.own_channels)
         self.border = around._replace(between=channels)
@@ -64,13 +65,21 @@ class DepthwiseFilterGradient:
         """Return the kernel steps: the sums of parts, and their addition."""
         item = self.element.bits // 8
         join = reduction_step(self.element, self.lanes, self.size, self.parts)
-        own_images = batch_parts(self.parts, self.images, 0, 1)
-        steps = (KernelStep(self.part, self.parts * self.ranges, self.cycles, batch_parts=own_images), join)
+        items, in_order = self.parts * self.ranges * self.in_order, self.in_order
+        own_images = batch_parts(self.parts * in_order, self.images, 0, 1, in_order=in_order)
+        steps = (KernelStep(self.part, items, self.cycles, batch_parts=own_images, in_order=in_order), join)
         return KernelSteps(steps, (self.parts * self.size * item,), (self.border.size * item,))
 
     def part(self, context: KernelContext, start: Value, stop: Value) -> None:
-        """Write the sums; work items are parts of all blocks of pixels, or ranges of channels of these parts."""
+        """Write the sums; work items are blocks of pixels in order, or ranges of channels of parts of all blocks."""
         f = context.f
+        if self.in_order > 1:
+            for item in f.range(start, stop):
+                to = context.shared_scratch(0, self.element) + f.index(item) // self.in_order * self.size
+                with f.when((f.index(item) % self.in_order).equal(0)):
+                    zeros(f, to, self.size, self.vector)
+                self._block(context, f.index(item), to, f.index(0))
+            return
         for item in f.range(start, stop):
             part, channel = f.index(item), f.index(0)
             if self.ranges > 1:

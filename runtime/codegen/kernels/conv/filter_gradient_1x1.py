@@ -47,6 +47,8 @@ class FilterGradient1x1:
         self.ranges = min(max(target.wanted_items(WANTED_ITEMS) // self.parts, 1), self.shape.across)
         self.deep_ranges = self._deep_ranges()
         self.own_deep = self.shape.deep // self.deep_ranges
+        is_even = self.blocks % self.parts == 0 and self.ranges == self.deep_ranges == 1
+        self.in_order = self.blocks // self.parts if is_even else 1
         self.tiles = sum(many for _, many in shares(self.own_deep, self.shape.most))
         self.panel = self.height * self.columns * self.shape.width
         self.cycles: float = shape.places // self.together * self.shape.cycles
@@ -68,9 +70,10 @@ class FilterGradient1x1:
         join = reduction_step(shape.element, shape.lanes, shape.size, self.parts)
         own = self.height * self.columns * shape.pixel * item, self.panel * shape.across * item
         is_whole = self.lines % self.height == 0
-        own_images = batch_parts(gcd(self.parts, self.blocks), shape.images, 0, 1) if is_whole else None
-        items = self.parts * self.ranges * self.deep_ranges
-        sums = KernelStep(self.part, items, cost, batch_parts=own_images)
+        items, in_order = self.parts * self.ranges * self.deep_ranges * self.in_order, self.in_order
+        ranges = gcd(self.parts, self.blocks) * in_order
+        own_images = batch_parts(ranges, shape.images, 0, 1, in_order=in_order) if is_whole else None
+        sums = KernelStep(self.part, items, cost, batch_parts=own_images, in_order=in_order)
         return KernelSteps((sums, join), (self.parts * shape.size * item,), own)
 
     def _deep_ranges(self) -> int:
@@ -81,11 +84,18 @@ class FilterGradient1x1:
         return equal_ranges(self.shape.deep, self.shape.lanes, wanted)
 
     def part(self, context: KernelContext, start: Value, stop: Value) -> None:
-        """Write the sums; work items are ranges of panels, or of input channels, in parts of all blocks.
+        """Write the sums; work items are blocks in order, or ranges of panels or input channels in parts of all blocks.
 
         All ranges of panels copy the same pixels of the input, and all ranges of channels those of the gradient.
         """
         f, shape = context.f, self.shape
+        if self.in_order > 1:
+            for item in f.range(start, stop):
+                number = f.index(item)
+                to = context.shared_scratch(0, shape.element) + number // self.in_order * shape.size
+                is_first = (number % self.in_order).equal(0)
+                self._block(context, number, to, is_first, (0, shape.across), f.index(0))
+            return
         for item in f.range(start, stop):
             number, deep = f.index(item), f.index(0)
             if self.deep_ranges > 1:
@@ -95,13 +105,25 @@ class FilterGradient1x1:
             to = context.shared_scratch(0, shape.element) + part * shape.size
             first, end = part_of(f, self.blocks, part, self.parts)
             for number in f.range(first, end):
-                line = f.index(number) * self.height
-                count = self.height if self.lines % self.height == 0 else minimum(self.lines - line, self.height)
-                self._copy(context, line, count, panels, deep)
-                for panel in f.range(*panels):
-                    for columns in by_size(f, shape.wide, shape.width, f.index(panel)):
-                        is_first = f.index(number).equal(first)
-                        self._panel(context, f.index(panel), columns, line, count, to, is_first, deep)
+                self._block(context, f.index(number), to, f.index(number).equal(first), panels, deep)
+
+    def _block(
+        self,
+        context: KernelContext,
+        number: Value,
+        to: Value,
+        is_first: Value,
+        panels: tuple[Index, Index],
+        deep: Value,
+    ) -> None:
+        """Add the sums of a block of pixels, or store them if it is the first block of a part."""
+        f, shape = context.f, self.shape
+        line = number * self.height
+        count = self.height if self.lines % self.height == 0 else minimum(self.lines - line, self.height)
+        self._copy(context, line, count, panels, deep)
+        for panel in f.range(*panels):
+            for columns in by_size(f, shape.wide, shape.width, f.index(panel)):
+                self._panel(context, f.index(panel), columns, line, count, to, is_first, deep)
 
     def _copy(
         self, context: KernelContext, first: Value, count: Index, range_of: tuple[Index, Index], deep: Value

@@ -38,7 +38,7 @@ def _moved(chain: TiledChain, position: Mapping[int, int], block: LoweredBlock) 
     """Return a chain of groups that have these positions now."""
     leads = [block.steps[i].tiled or 0 for i in chain.links]
     prepared = [_prepared(block.nodes, block.groups[i], block.steps[i]) for i in chain.links]
-    return PhaseChain([position[i] for i in chain.links], leads, prepared, chain.tiles, chain.is_large)
+    return PhaseChain([position[i] for i in chain.links], leads, prepared, chain.tiles, chain.runs, chain.is_large)
 
 
 def _prepared(nodes: Nodes, group: Group, steps: KernelSteps) -> frozenset[str]:
