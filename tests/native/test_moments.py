@@ -8,7 +8,8 @@ from native.made import Made
 from registry import OPS
 from runtime.engines.native.cpu import this_machine
 
-SHAPES = [(2, 3), (17, 5), (9, 37), (1000, 16), (16 * 64 * 3 + 5, 70), (3, 5, 7, 33), (40, 9, 11, 130), (31, 24, 24, 32)]
+ROWS = [(2, 3), (17, 5), (9, 37), (1000, 16), (16 * 64 * 3 + 5, 70)]
+SHAPES = [*ROWS, (3, 5, 7, 33), (40, 9, 11, 130), (31, 24, 24, 32)]
 IMAGES = (32, 16, 16, 64)
 """A shape whose parts are whole images."""
 

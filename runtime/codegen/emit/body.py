@@ -128,7 +128,7 @@ class Body:
         values = dict(computed or {})
         for node, known in zip(self.nodes, self.known, strict=True):
             operands = [
-                self._operand(name, steps, index, lanes, count, values) if name else None for name in node.inputs
+                self.operand(name, steps, index, lanes, count, values) if name else None for name in node.inputs
             ]
             assert isinstance(node.rule, Pointwise), f"{node.op.type} is not computed element by element"
             names = {**known, **self._places(node, steps, index, lanes)}
@@ -161,15 +161,17 @@ class Body:
         assert steps[-1] == 1, f"{name} is read with gaps"
         return self._as_read(self.f.load(position, 0, lanes, count), name)
 
-    def _operand(
+    def operand(
         self,
         name: str,
         steps: Mapping[str, Sequence[int]],
         index: Sequence[Index],
         lanes: int,
         count: int,
-        values: dict[str, Value],
+        values: dict[str, Value] | None = None,
     ) -> Value:
+        """Return an operand at a position, from `values` if it is there, which also keeps what is read."""
+        values = {} if values is None else values
         if name in self.singles:
             return self._spread(self.singles[name], lanes)
         if name not in values:

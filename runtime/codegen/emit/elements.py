@@ -22,6 +22,15 @@ VECTORS_PER_ITEM: Final = 16
 WANTED_ITEMS: Final = 32
 """Number of work items that gives every thread a share."""
 
+ROW_AXES: Final = 2
+"""Axes of rows and columns."""
+
+ROWS_TOGETHER: Final = 4
+"""Rows that are computed together, so that an operand of columns is read once for all of them."""
+
+MAX_UNROLLED_NODES: Final = 24
+"""Upper bound on the nodes of a group whose rows are computed together; the code is written once for each row."""
+
 
 def element_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     """Return one kernel step, whose work items are ranges of the line, or positions of the other axes."""
@@ -31,6 +40,8 @@ def element_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     cost = prod(domain) * (2 + len(kernel.group.nodes)) * ELEMENT_CYCLES
     if len(loops.extents) < 2:
         return _of_one_axis(target, kernel, loops, cost)
+    if of_columns := _of_columns(kernel, loops):
+        return _of_rows(kernel, loops, of_columns, cost)
     count = leading(loops.extents[:-1], WANTED_ITEMS)
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
@@ -53,6 +64,41 @@ def element_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     return KernelSteps((KernelStep(write, items, cost, row_tiles=row_tiles_of_indices(kernel, items)),))
 
 
+def _of_rows(kernel: GroupKernel, loops: Nest, of_columns: list[str], cost: float) -> KernelSteps:
+    """Return the kernel step for a domain of rows and columns: a few rows at a time, then the others one by one."""
+
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f, body = context.f, body_of(context, kernel, kernel.group.nodes)
+        streams = _streams(kernel, loops)
+
+        def rows(first: Index, together: int) -> None:
+            def vectors(i: Index, lanes: int, valid: int) -> None:
+                kept = {name: body.operand(name, loops.strides, [first, i], lanes, valid) for name in of_columns}
+                for row in range(together):
+                    at = [first + row, i]
+                    _prefetch(context, kernel, loops, streams, at)
+                    body.at(loops.strides, at, lanes, valid, kept)
+
+            along(f, loops.extents[-1], body.lanes, vectors)
+
+        whole = start + (stop - start) // ROWS_TOGETHER * ROWS_TOGETHER
+        for row in f.range(start, whole, ROWS_TOGETHER):
+            rows(row, ROWS_TOGETHER)
+        for row in f.range(whole, stop):
+            rows(row, 1)
+
+    items = loops.extents[0]
+    return KernelSteps((KernelStep(write, items, cost, row_tiles=row_tiles_of_indices(kernel, items)),))
+
+
+def _of_columns(kernel: GroupKernel, loops: Nest) -> list[str]:
+    """Return the operands with one element for each column of a domain of two axes, if reading them once saves time."""
+    if len(loops.extents) != ROW_AXES or len(kernel.group.nodes) > MAX_UNROLLED_NODES:
+        return []
+    names = dict.fromkeys(name for node in kernel.group.nodes for name in node.inputs if name in loops.strides)
+    return [name for name in names if loops.strides[name] == (0, 1) and name not in kernel.stored]
+
+
 def _streams(kernel: GroupKernel, loops: Nest) -> list[str]:
     """Return the operands that come from far and are read in the order of memory."""
     return [
@@ -69,7 +115,7 @@ def _prefetch(context: KernelContext, kernel: GroupKernel, loops: Nest, names: l
     """Prefetch what is read `PREFETCH_BYTES` after this position: the hardware prefetches not as far."""
     for name in names:
         ahead = PREFETCH_BYTES // ITEM_BYTES[kernel.types[name].dtype]
-        context.f.prefetch(context.addresses[name] + offset_of(at, loops.strides[name]), ahead)
+        context.f.prefetch(context.addresses[name] + offset_of(at, loops.strides[name]), ahead, 2)
 
 
 def _of_one_axis(target: Target, kernel: GroupKernel, loops: Nest, cost: float) -> KernelSteps:

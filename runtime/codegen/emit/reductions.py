@@ -239,7 +239,7 @@ def _parts(extent: int, elements: int, items: int, multiple: int) -> Pieces:
 
 def _parts_of_images(domain: Sequence[int], axes: frozenset[int]) -> int:
     """Return the number of equal parts of the images of a large batch whose channels are kept; 0 for other shapes."""
-    if len(domain) != IMAGE_AXES or axes != {0, 1, 2} or prod(domain) < MIN_IMAGE_ELEMENTS:
+    if len(domain) != IMAGE_AXES or axes != frozenset({0, 1, 2}) or prod(domain) < MIN_IMAGE_ELEMENTS:
         return 0
     parts = max(n for n in range(1, WANTED_ITEMS + 1) if domain[0] % n == 0)
     return parts if parts >= WANTED_ITEMS // 2 else 0
@@ -295,6 +295,7 @@ class Reductions:
             and kernel.types[name].nbytes >= MIN_PREFETCHED_BYTES
         ]
         self.steps = {name: (int(prod(kernel.types[name].static_shape) > 1),) for name in names if name}
+        self.of_columns: dict[int, dict[str, Value]] = {}
 
     def item(self, item: Index) -> None:
         """Compute a work item: a range of results, of all elements or of a part of them."""
@@ -327,6 +328,7 @@ class Reductions:
         shape = self.shape
         indices = dict(zip(shape.kept, [*kept, column] if shape.columns else kept, strict=True))
         vectors = list(range(0, columns, shape.lanes))
+        self._load_columns(indices, vectors, columns)
         totals = self._over(shape.reduced, indices, first, size, vectors, columns)
         steps = shape.loops.strides[self.reductions[0].node.outputs[0]]
         result = offset_of([indices.get(axis, 0) for axis in range(len(steps))], steps)
@@ -341,6 +343,22 @@ class Reductions:
             for number, (total, of) in enumerate(zip(found, self.reductions, strict=True)):
                 to = self.context.shared_scratch(number, of.accumulator) + part * shape.results
                 self.f.store(total, to + (result + i), 0, count if total.type.lanes else None)
+
+    def _load_columns(self, at: Mapping[int, Index], vectors: Sequence[int], columns: int) -> None:
+        """Read operands with one element for each column, before the loops over rows."""
+        shape, body = self.shape, self.body
+        last = len(shape.loops.extents) - 1
+        read = dict.fromkeys(name for node in body.nodes for name in node.inputs if name in body.places)
+        names = [name for name in read if name not in body.stored and name not in body.singles]
+        kept = [name for name in names if shape.columns and not any(shape.loops.strides[name][:-1])]
+        index = [at.get(axis, 0) for axis in range(last)]
+        self.of_columns = {
+            i: {
+                name: self._operand(name, {}, [*index, at.get(last, 0) + i], min(shape.lanes, columns - i))
+                for name in kept
+            }
+            for i in vectors
+        }
 
     def _finish(self, totals: Sequence[Value], at: Index, count: int) -> None:
         """Finish contiguous results of each reduction, and compute the nodes after them."""
@@ -415,7 +433,7 @@ class Reductions:
         for name in self.far:
             position = self.context.addresses[name] + offset_of(index, self.shape.loops.strides[name])
             for column in range(0, columns, CACHE_LINE_BYTES // max(DTYPES[self.body.types[name].dtype].bits // 8, 1)):
-                self.f.prefetch(position, column)
+                self.f.prefetch(position, column, 2)
 
     def _along(self, block: Sequence[int], at: Mapping[int, Index], first: Index, size: int) -> list[Value]:
         """Reduce vectors of the row as four parallel chains; lanes are reduced last."""
@@ -438,7 +456,7 @@ class Reductions:
             index = [at.get(axis, 0) for axis in range(len(shape.loops.extents))]
             index[-1] = index[-1] + i
             count = min(shape.lanes, columns - i)
-            values = self.body.at(shape.loops.strides, index, shape.lanes, count)
+            values = self.body.at(shape.loops.strides, index, shape.lanes, count, self.of_columns.get(i))
             found += [
                 convert(self._operand(of.node.inputs[0], values, index, count), of.accumulator)
                 for of in self.reductions

@@ -188,7 +188,7 @@ def write_computed(
     for i in f.range(0, whole, vector.lanes):
         for operand in source.streams:
             ahead = PREFETCH_BYTES * 8 // vector.bits
-            f.prefetch(operand + (source.first * between + first + i), ahead)
+            f.prefetch(operand + (source.first * between + first + i), ahead, 2)
         write(i, vector.lanes)
     if tail := count - whole:
         write(whole, tail)
