@@ -3,7 +3,8 @@
 There are six instruction sets instead of a list of CPUs: code for one is the same on every machine that has it, and so
 are its bits. LLVM gets exactly these features, so it never emits an instruction that was not checked for. The sizes of
 this CPU's caches decide how operands are blocked, which changes the time and no bit. A decision that sets the order of
-additions reads `NOMINAL_L1_BYTES` and `NOMINAL_L2_BYTES` instead, which are the same everywhere.
+additions reads `Target.nominal`, `NOMINAL_L1_BYTES` and `NOMINAL_L2_BYTES` instead: these are the same for all
+instruction sets with a fused multiply-add, so their bits are too.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ They are the same on every machine, so that bits are too: other values give othe
 """
 
 NOMINAL_LANES: Final = 16
-"""Assumed lanes of a vector, for decisions that set the order of additions on every instruction set."""
+"""Assumed lanes of a vector of 32-bit elements, for decisions that set the order of additions on all instruction sets,
+also on those without a fused multiply-add."""
 
 
 THREAD_CLASSES: Final = (2, 4, 8, 16, 32, 64)
@@ -89,8 +91,13 @@ class Target:
 
     @property
     def nominal(self) -> Target:
-        """The target that partitions work among few threads: the same for any number, for decisions that set bits."""
-        return self.for_threads(1)
+        """The target for decisions that set bits: the same for any number of threads and all sets with an FMA."""
+        return NOMINAL_TARGET if self.fma else self.for_threads(1)
+
+    @property
+    def vectors_per_nominal(self) -> int:
+        """Number of vector registers that hold as many elements as one of the nominal target."""
+        return self.nominal.vector_bytes // self.vector_bytes
 
 
 V3: Final = "+avx,+avx2,+f16c,+fma"
@@ -187,3 +194,7 @@ def target(name: str, system: str = sys.platform) -> Target:
         found.has_pair_products,
         found.has_matrix_tiles,
     )
+
+
+NOMINAL_TARGET: Final = target("avx512_bf16")
+"""The target whose lanes, tiles and prices set the order of additions on all targets with a fused multiply-add."""

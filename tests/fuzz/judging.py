@@ -108,6 +108,10 @@ def fails_again(recipe: Recipe, like: Verdict) -> bool:
         from fuzz import native
 
         return native.fails_again(building, like)
+    if like.judge.startswith("instruction sets"):
+        from fuzz import instruction_sets
+
+        return instruction_sets.fails_again(building, like)
     chosen = [v for v in VARIANTS if v.name == like.judge] or (VARIANTS[:1] if like.judge == "compile" else [])
     judges = [like.judge] if like.judge in ("differences", "torch", "symbol") else []
     for seed in range(4 if chosen else 1):

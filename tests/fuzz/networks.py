@@ -153,12 +153,12 @@ def _bias(rng: np.random.Generator) -> str:
     return ", bias=False" if rng.random() < 0.3 else ""
 
 
-def compiled(network: Network) -> Compiled:
+def compiled(network: Network, mixed: str | None = None) -> Compiled:
     """Raises what a line raises, or compiling."""
     names = {**WORDS, "layers": prograd.layers}
     for line in (*network.start, *network.body, *network.end):
         exec(line, names)
-    made = names["program"].compile()
+    made = names["program"].compile(mixed=mixed)
     if network.budget < 1:
         arena = max(binding.plan.arena_bytes for entry in made.desc.entries for binding in entry.bindings)
         with suppress(LimitError):  # it needs that much

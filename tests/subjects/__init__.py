@@ -11,6 +11,7 @@ spilling            programs that move tensors to the file beside the arena and 
 odd_numbers         operators with NaN, infinities, zeros and denormals, by both engines
 odd_networks        random programs with much to simplify
 random_programs     strategies for programs: any message of the schema
+random_networks     random networks at nearly ordinary sizes, as training programs
 random_training     strategies for training programs
 families            every family of operators at ordinary sizes, as training programs
 ways                ways to compile and run a program that change no bit

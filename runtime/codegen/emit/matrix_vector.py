@@ -22,7 +22,7 @@ from runtime.codegen.ir.words import lane, shuffle
 from runtime.codegen.kernels.matmul import Matrix, Operand
 from runtime.codegen.kernels.matmul.shape import ProductShape
 from runtime.codegen.kernels.nest import unravelled
-from runtime.codegen.kernels.reduction import SUM, in_lanes
+from runtime.codegen.kernels.reduction import SUM, by_pairs, in_lanes
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps
@@ -74,21 +74,21 @@ class _Column:
         assert isinstance(right, Matrix), "only the left operand is computed"
         right = replace(right, row=1)  # or it has but one row
         rows = [self._row(left.moved(i, 0), right) for i in range(count)]
-        x = transposed_sum(rows + [self.f.constant(self.type, 0)] * (self.lanes - count))
+        missing = [self.f.constant(self.type, 0)] * (self.lanes - count)
+        x = by_pairs([transposed_sum([*part, *missing]) for part in zip(*rows, strict=True)], SUM)
         if self.goes_on:
             self.body.at(self.steps, [*at, row], self.lanes, count, {self.result: x})
             return
         for i in range(count):
             self.body.at(self.steps, [*at, row + i], 0, 1, {self.result: lane(x, i)})
 
-    def _row(self, left: Operand, right: Matrix) -> Value:
-        """Return the products of a row, reduced to one vector."""
+    def _row(self, left: Operand, right: Matrix) -> list[Value]:
+        """Return the products of a row, reduced to the parts of one nominal vector."""
 
         def products(k: Index, tail: int | None) -> list[Value]:
             return [left.along_row(0, k, self.lanes, tail) * right.along_column(k, 0, self.lanes, tail)]
 
-        [sums] = in_lanes(self.f, self.shape.k, products, [SUM], [self.type])
-        return sums
+        return in_lanes(self.f, self.shape.k, products, [SUM], [self.type])
 
 
 def transposed_sum(vectors: Sequence[Value]) -> Value:

@@ -5,9 +5,10 @@ reduced axis is split into parts, and a work item reduces the elements of a part
 in order. If the last axis is reduced, a vector holds as many partial results as it has lanes; if it is kept, every lane
 has a result of its own. Nodes of the shape of the results are computed with each result at once.
 
-All this follows from the shape of the operand, the axes and the width of a vector. The other nodes of the group have no
-influence on the order of additions: neighbouring reduced axes are one block, whatever the layouts of those nodes'
-operands are, and the last axis, if it is reduced, is a block of its own.
+All this follows from the shape of the operand, the axes and the lanes of a nominal vector, which lies in several
+registers if they are narrower: its parts. The other nodes of the group have no influence on the order of additions:
+neighbouring reduced axes are one block, whatever the layouts of those nodes' operands are, and the last axis, if it is
+reduced, is a block of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from runtime.codegen.emit.row_tiles import IMAGE_AXES, row_tiles_of_indices
 from runtime.codegen.ir import DTYPES, Function, Index, Type, Value
 from runtime.codegen.ir.words import across, convert
 from runtime.codegen.kernels.nest import Nest, Pieces, Strides, nest, offset_of, piece, pieces_of, unravelled
-from runtime.codegen.kernels.reduction import Reducer, by_pairs, down_rows, in_lanes
+from runtime.codegen.kernels.reduction import Reducer, by_pairs, down_rows, in_lanes, whole_vectors
 from runtime.codegen.lowering.fusion_legality import axes_of
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Node
@@ -40,6 +41,9 @@ from runtime.codegen.rules import (
 
 PARALLEL_CHAINS: Final = 4
 """Number of parallel chains: vectors of results, or rows."""
+
+ACCUMULATOR_SHARE: Final = 2
+"""Chains down columns take at most this fraction of the registers, if a nominal vector lies in several of them."""
 
 PREFETCH_ROWS: Final = 16
 """Distance of prefetches in rows; reading a part of each row does not trigger the hardware prefetcher."""
@@ -64,6 +68,7 @@ class ReductionShape(NamedTuple):
         reduced: blocks of neighbouring reduced axes; one index counts through a block.
         parallel_chains: number of parallel chains, if the last axis is kept.
         lanes: lanes of the reduced vectors, for accumulators that fill a register.
+        vector_parts: number of vectors of a nominal vector.
         results: results of a reduction.
         columns: pieces of the last axis, if it is kept, of one or a few vectors.
         parts: parts of the first reduced axis.
@@ -75,6 +80,7 @@ class ReductionShape(NamedTuple):
     reduced: tuple[tuple[int, ...], ...]
     parallel_chains: int
     lanes: int
+    vector_parts: int
     results: int
     columns: Pieces | None
     parts: Pieces
@@ -150,23 +156,26 @@ def shape_of(target: Target, kernel: GroupKernel) -> ReductionShape:
     kept = tuple(axis for axis in range(len(extents)) if loops.strides[result][axis])
     reduced = blocks_of(range(len(extents)), kept)
     lanes = target.lanes(max(reduction_of(kernel, node).accumulator.bits for node in reductions))
+    vector_parts = target.vectors_per_nominal
+    nominal = lanes * vector_parts
     results, columns = prod(extents[axis] for axis in kept), None
     items, abreast = results, 1
     if kept and kept[-1] == len(extents) - 1:
-        columns = _columns(extents[-1], lanes)
         last = last_kept(domain, axes)  # regardless of its axes in the loops
-        items, abreast = (
-            results // last * _columns(last, lanes).pieces,
-            _parallel_chains(_columns(last, lanes).size // lanes),
-        )
+        of_last = _columns(last, nominal, PARALLEL_CHAINS)
+        items, abreast = results // last * of_last.pieces, _parallel_chains(of_last.size // nominal)
+        most = PARALLEL_CHAINS
+        if vector_parts > 1:
+            most = max(target.registers // ACCUMULATOR_SHARE // (abreast * len(reductions)), 1)
+        columns = _columns(extents[-1], lanes, most)
     parts = Pieces(1, 1, 1)
     if columns and (images := _parts_of_images(domain, axes)):
         rows = prod(extents[axis] for axis in reduced[0])
         parts = pieces_of(rows, rows // images)
     elif len(reduced) > 0:
-        multiple = 1 if columns or len(reduced) > 1 else PARALLEL_CHAINS * lanes
+        multiple = 1 if columns or len(reduced) > 1 else PARALLEL_CHAINS * nominal
         parts = _parts(prod(extents[axis] for axis in reduced[0]), prod(extents), items, multiple)
-    return ReductionShape(reductions, loops, kept, reduced, abreast, lanes, results, columns, parts)
+    return ReductionShape(reductions, loops, kept, reduced, abreast, lanes, vector_parts, results, columns, parts)
 
 
 def last_alone(domain: Sequence[int], axes: frozenset[int]) -> dict[str, Strides]:
@@ -195,9 +204,9 @@ def blocks_of(axes: Iterable[int], kept: Collection[int]) -> tuple[tuple[int, ..
     return tuple(blocks)
 
 
-def _columns(extent: int, lanes: int) -> Pieces:
-    """Return the pieces of the last axis, a few vectors each."""
-    return pieces_of(extent, _even(-(-extent // lanes), PARALLEL_CHAINS) * lanes)
+def _columns(extent: int, lanes: int, most: int) -> Pieces:
+    """Return the pieces of the last axis, at most `most` vectors each."""
+    return pieces_of(extent, _even(-(-extent // lanes), most) * lanes)
 
 
 def _parallel_chains(vectors: int) -> int:
@@ -336,6 +345,7 @@ class Reductions:
             count = min(shape.lanes, columns - i)
             found = totals[k * len(self.reductions) : (k + 1) * len(self.reductions)]
             if not shape.columns:
+                found = whole_vectors(totals, [of.rule.reducer for of in self.reductions])
                 found = [across(x, of.rule.reducer.combine) for x, of in zip(found, self.reductions, strict=True)]
             if shape.parts.pieces == 1:
                 self._finish(found, result + i, count)
@@ -390,7 +400,8 @@ class Reductions:
             extent = prod(self.shape.loops.extents[axis] for axis in inner[0])
             return self._over(inner, self._at(at, block, first + i), 0, extent, vectors, columns)
 
-        return down_rows(self.f, size, read, *self._ways(len(vectors)))
+        count = len(vectors) if self.shape.columns else self.shape.vector_parts
+        return down_rows(self.f, size, read, *self._ways(count))
 
     def _at(self, at: Mapping[int, Index], block: Sequence[int], index: Index) -> Mapping[int, Index]:
         """Return the index of every axis, with those of a block at a position of it."""

@@ -1,7 +1,8 @@
 """Groups that process rows: a row is read, reduced, combined with its reductions and written while it is in the caches.
 
 The values of a row of a few vectors stay in registers between passes. A longer row is read again, and scratch of the
-thread keeps values that are expensive to recompute.
+thread keeps values that are expensive to recompute. The vectors of a row that fits into the registers of the nominal
+target are reduced in pairs, those of a longer one in chains.
 """
 
 from __future__ import annotations
@@ -16,14 +17,25 @@ from runtime.codegen.emit.reductions import EmittedReduction, blocks_of, kept_st
 from runtime.codegen.emit.row_passes import Pass, passes_of
 from runtime.codegen.emit.row_tiles import row_tiles_of_indices
 from runtime.codegen.ir import DTYPES, UINT8, Index, Type, Value
-from runtime.codegen.ir.words import across, convert, first, where
+from runtime.codegen.ir.words import across, convert
 from runtime.codegen.kernels.nest import Nest, nest, offset_of, row_major, unravelled
-from runtime.codegen.kernels.reduction import Reducer, by_pairs, down_rows, in_lanes
+from runtime.codegen.kernels.reduction import (
+    Reducer,
+    by_vectors,
+    counted_lanes,
+    down_rows,
+    in_lanes,
+    tails_of,
+    whole_vectors,
+)
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps, Reduction, in_memory, in_register
 from runtime.placement.alignment import aligned
+
+Read = Callable[[Index, int | None], list[Value]]
+"""Returns the vectors that begin at an element, one for each reduction; with a tail, only the first lanes count."""
 
 MAX_ELEMENT_BYTES: Final = 8
 """Bytes of the widest element."""
@@ -39,6 +51,8 @@ class RowShape(NamedTuple):
         loops: loops over the domain.
         rows, columns: its axes.
         lanes: lanes of vectors, for accumulators that fill a register.
+        vector_parts: number of vectors of a nominal vector.
+        is_short: True if the vectors of a row are reduced in pairs.
         unrolled: True if a row stays in registers.
         passes: passes over a row.
     """
@@ -47,6 +61,8 @@ class RowShape(NamedTuple):
     rows: tuple[int, ...]
     columns: tuple[int, ...]
     lanes: int
+    vector_parts: int
+    is_short: bool
     unrolled: bool
     passes: list[Pass]
 
@@ -87,9 +103,13 @@ def shape_of(target: Target, kernel: GroupKernel) -> RowShape:
     columns = tuple(axis for axis in range(len(loops.extents)) if axis not in rows)
     reductions = (node for node in group.nodes if isinstance(node.rule, Reduction))
     lanes = target.lanes(max(reduction_of(kernel, node).accumulator.bits for node in reductions))
-    vectors = -(-loops.extents[-1] // lanes)
-    unrolled = len(columns) == 1 and vectors <= target.registers // REGISTER_SHARE_OF_ROW
-    return RowShape(loops, rows, columns, lanes, unrolled, passes_of(target, kernel, kernel.stored, again=not unrolled))
+    parts = target.vectors_per_nominal
+    is_short, unrolled = (
+        len(columns) == 1 and -(-loops.extents[-1] // own) <= registers // REGISTER_SHARE_OF_ROW
+        for own, registers in ((lanes * parts, target.nominal.registers), (lanes, target.registers))
+    )
+    passes = passes_of(target, kernel, kernel.stored, again=not unrolled)
+    return RowShape(loops, rows, columns, lanes, parts, is_short, unrolled, passes)
 
 
 class _Rows:
@@ -123,6 +143,7 @@ class _Rows:
                 totals = self._unrolled(number, position, wide, vectors, reduced)
             else:
                 totals = self._over(number, position, wide, reduced)
+            totals = whole_vectors(totals, [of.rule.reducer for of in reduced])
             for of, total in zip(reduced, totals, strict=True):
                 self._finish(of, across(total, of.rule.reducer.combine), position, of_row)
             index = [position.get(axis, 0) for axis in range(len(self.shape.loops.extents))]
@@ -149,16 +170,22 @@ class _Rows:
         reduced: Sequence[EmittedReduction],
     ) -> list[Value]:
         """Return the reductions of a pass over a row in registers."""
-        shape, links = self.shape, list[list[Value]]()
-        extent = shape.loops.extents[-1]
-        for i in range(0, extent, shape.lanes):
-            count = min(shape.lanes, extent - i)
-            values = self._values(number, index, [i], count, {**vectors.get(i, {}), **wide})
-            vectors[i] = values
-            links.append(
-                [self._filled(of, x, count) for of, x in zip(reduced, self._operands(reduced, values), strict=True)]
-            )
-        return [by_pairs([link[k] for link in links], of.rule.reducer) for k, of in enumerate(reduced)]
+
+        def read(i: Index, tail: int | None) -> list[Value]:
+            assert isinstance(i, int), "the vectors of a short row are numbered"
+            count = self.shape.lanes if tail is None else tail
+            vectors[i] = self._values(number, index, [i], count, {**vectors.get(i, {}), **wide})
+            return self._operands(reduced, vectors[i])
+
+        return self._in_pairs(self.shape.loops.extents[-1], read, [of.rule.reducer for of in reduced])
+
+    def _in_pairs(self, extent: int, read: Read, reducers: list[Reducer]) -> list[Value]:
+        """Return the reductions of a short row, whose vectors are reduced in pairs."""
+        links: list[list[Value]] = []
+        for v, count in enumerate(tails_of(extent, self.shape.lanes)):
+            found = read(v * self.shape.lanes, None if count == self.shape.lanes else count)
+            links.append([counted_lanes(x, count, reducer) for x, reducer in zip(found, reducers, strict=True)])
+        return by_vectors(links, reducers, self.shape.vector_parts)
 
     def _over(
         self, number: int, index: Mapping[int, Index], wide: Mapping[str, Value], reduced: Sequence[EmittedReduction]
@@ -186,14 +213,15 @@ class _Rows:
             def read(i: Index) -> list[Value]:
                 return over(blocks[1:], [*at, *unravelled(self.f, i, extents)])
 
-            return down_rows(self.f, prod(extents), read, reducers, types)
+            parts = self.shape.vector_parts
+            return down_rows(self.f, prod(extents), read, reducers * parts, types * parts)
 
         return over(outer, [])
 
-    def _line(
-        self, extent: int, read: Callable[[Index, int | None], list[Value]], reducers: list[Reducer], types: list[Type]
-    ) -> list[Value]:
+    def _line(self, extent: int, read: Read, reducers: list[Reducer], types: list[Type]) -> list[Value]:
         """Return the reductions along the last axis, in vectors; without reductions, only compute."""
+        if reducers and self.shape.is_short:
+            return self._in_pairs(extent, read, reducers)
         if reducers:
             return in_lanes(self.f, extent, read, reducers, types)
         whole = extent // self.shape.lanes * self.shape.lanes
@@ -230,7 +258,3 @@ class _Rows:
 
     def _operands(self, reduced: Sequence[EmittedReduction], values: Mapping[str, Value]) -> list[Value]:
         return [convert(values[of.node.inputs[0]], of.accumulator) for of in reduced]
-
-    def _filled(self, of: EmittedReduction, x: Value, count: int) -> Value:
-        """Return a vector with the identity in lanes that do not count."""
-        return x if count == self.shape.lanes else where(first(x, count), x, of.rule.reducer.identity(x.type))

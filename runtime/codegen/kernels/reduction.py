@@ -1,8 +1,11 @@
-"""Reductions in a tree that depends on the number of elements and the width of vectors alone.
+"""Reductions in a tree that depends on the number of elements and the width of nominal vectors alone.
 
-Successive vectors of a row are reduced into four chains in turn. A chain has at most 64 links: its value is then
-reduced into the chain above, and it begins anew, as does that one after 64 links. Therefore a sum of a million elements
-loses hardly more digits than a sum of a hundred. In the end, chains are reduced in pairs, and lanes by halves.
+Successive nominal vectors of a row are reduced into four chains in turn. A chain has at most 64 links: its value is
+then reduced into the chain above, and it begins anew, as does that one after 64 links. Therefore a sum of a million
+elements loses hardly more digits than a sum of a hundred. In the end, chains are reduced in pairs, and lanes by halves.
+
+A nominal vector fills a register of `Target.nominal`. On a target with narrower registers it lies in several of them,
+its parts, so that the tree is the same.
 """
 
 from __future__ import annotations
@@ -56,12 +59,14 @@ Read = Callable[[Index, int | None], Sequence[Value]]
 
 def along_row(f: Function, count: int, read: Read, reducers: Sequence[Reducer], types: Sequence[Type]) -> list[Value]:
     """Return the reduction of a row's elements, a scalar for each reducer; the identity if there are none."""
-    vectors = in_lanes(f, count, read, reducers, types)
+    vectors = whole_vectors(in_lanes(f, count, read, reducers, types), reducers)
     return [across(x, reducer.combine) for x, reducer in zip(vectors, reducers, strict=True)]
 
 
 def in_lanes(f: Function, count: int, read: Read, reducers: Sequence[Reducer], types: Sequence[Type]) -> list[Value]:
-    """Return the reductions of the elements of a row, by reducer, without reducing the lanes of the vectors.
+    """Return the reductions of the elements of a row without reducing the lanes of the nominal vectors.
+
+    The result has all reducers for the first part of a nominal vector, then all for the second, and so on.
 
     Args:
         f: the function under construction.
@@ -70,22 +75,64 @@ def in_lanes(f: Function, count: int, read: Read, reducers: Sequence[Reducer], t
         reducers: one for each vector.
         types: types of these vectors, which have the same number of lanes.
     """
-    lanes = types[0].lanes
-    vectors, tail = divmod(count, lanes)
-    rounds, rest = divmod(vectors, PARALLEL_CHAINS)
+    lanes, width, parts = types[0].lanes, len(reducers), f.target.vectors_per_nominal
+    rounds, rest = divmod(count, PARALLEL_CHAINS * parts * lanes)
+    vectors = PARALLEL_CHAINS * parts
 
     def round_of_chains(i: Index) -> list[Value]:
-        return [x for c in range(PARALLEL_CHAINS) for x in read(i * (PARALLEL_CHAINS * lanes) + c * lanes, None)]
+        return [x for v in range(vectors) for x in read(i * (vectors * lanes) + v * lanes, None)]
 
-    chains = down_rows(f, rounds, round_of_chains, [*reducers] * PARALLEL_CHAINS, [*types] * PARALLEL_CHAINS)
-    starts = [(rounds * PARALLEL_CHAINS + c) * lanes for c in range(rest)] + ([vectors * lanes] if tail else [])
-    for c, start in enumerate(starts):
-        short = tail if start == vectors * lanes else None
-        for j, (x, reducer) in enumerate(zip(read(start, short), reducers, strict=True), c * len(reducers)):
+    chains = down_rows(f, rounds, round_of_chains, [*reducers] * vectors, [*types] * vectors)
+    for v, short in enumerate(tails_of(rest, lanes)):
+        links = read(rounds * (vectors * lanes) + v * lanes, None if short == lanes else short)
+        for j, (x, reducer) in enumerate(zip(links, reducers, strict=True), v * width):
             x = x if x.type.lanes else f.splat(x, lanes)  # a known number of rank 0 has no lanes
-            x = x if short is None else where(first(x, short), x, reducer.identity(x.type))
-            chains[j] = reducer.combine(chains[j], x)
-    return [by_pairs(chains[j :: len(reducers)], reducer) for j, reducer in enumerate(reducers)]
+            chains[j] = reducer.combine(chains[j], counted_lanes(x, short, reducer))
+    links = [chains[v * width : (v + 1) * width] for v in range(vectors)]
+    return by_vectors(links, reducers, parts)
+
+
+def tails_of(count: int, lanes: int) -> list[int]:
+    """Return the number of elements in each vector of a row."""
+    whole, tail = divmod(count, lanes)
+    return [lanes] * whole + [tail] * (tail > 0)
+
+
+def counted_lanes(x: Value, count: int, reducer: Reducer) -> Value:
+    """Return a vector with the identity in the lanes after the first `count`."""
+    return x if count == x.type.lanes else where(first(x, count), x, reducer.identity(x.type))
+
+
+def by_vectors(links: Sequence[Sequence[Value]], reducers: Sequence[Reducer], parts: int) -> list[Value]:
+    """Reduce nominal vectors to one, in pairs: for each of their parts in turn, a vector for each reducer.
+
+    Args:
+        links: the vectors of a row, a value for each reducer.
+        reducers: the reducers.
+        parts: number of vectors of a nominal vector; missing parts of the last one count as the identity.
+    """
+    found: list[Value] = []
+    for part in range(parts):
+        for j, reducer in enumerate(reducers):
+            chains = [link[j] for link in links[part::parts]]
+            if len(chains) < -(-len(links) // parts):
+                like = links[0][j]
+                chains.append(like.function.constant(like.type, reducer.identity(like.type)))
+            found.append(by_pairs(chains, reducer))
+    return found
+
+
+def whole_vectors(vectors: Sequence[Value], reducers: Sequence[Reducer]) -> list[Value]:
+    """Reduce the parts of nominal vectors to one part, by halves, for each reducer."""
+    return [by_halves(vectors[j :: len(reducers)], reducer) for j, reducer in enumerate(reducers)]
+
+
+def by_halves(parts: Sequence[Value], reducer: Reducer) -> Value:
+    """Reduce the parts of a nominal vector to one, in the order of `across`: the first half of them with the second."""
+    while len(parts) > 1:
+        half = len(parts) // 2
+        parts = [reducer.combine(a, b) for a, b in zip(parts[:half], parts[half:], strict=True)]
+    return parts[0]
 
 
 def down_rows(

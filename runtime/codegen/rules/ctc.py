@@ -63,7 +63,7 @@ def _steps(target: Target, inputs: Types, blank: int, order: Sequence[int], row:
     assert x is not None, "there are logarithms"
     assert labels is not None, "there are labels"
     element, rows = DTYPES[x.dtype], x.static_shape[0]
-    lanes = target.lanes(element.bits)
+    lanes = target.nominal.lanes(element.bits)  # narrower registers hold parts of these vectors
     sizes = (*x.static_shape[1:], labels.static_shape[1])
     wide = -(-(2 * sizes[2] + 1) // lanes) * lanes
 

@@ -12,7 +12,7 @@ from runtime.codegen.kernels.recurrent.backward import Backward, BackwardOptions
 from runtime.codegen.kernels.recurrent.forward import Forward, ForwardOptions
 from runtime.codegen.kernels.recurrent.layer import Layer
 from runtime.codegen.kernels.steps import KernelSteps
-from runtime.codegen.machine import NOMINAL_L2_BYTES, Target
+from runtime.codegen.machine import NOMINAL_L2_BYTES, NOMINAL_LANES, Target
 from runtime.codegen.rules.rule import RULES, CustomKernel
 
 GATES = {"rnn_layer": 1, "gru_layer": 3, "lstm_layer": 4}
@@ -40,7 +40,10 @@ def layer_of(
     element = DTYPES[states.dtype]
     lanes = target.lanes(element.bits)
     cycles = multiply_add_cycles(target, lanes, 1)
-    layer = Layer(element, rows, times, size, gates, reverse, lanes, cycles, 0, features, of_pairs, target.threads)
+    nominal_lanes = NOMINAL_LANES if of_pairs else target.nominal.lanes(element.bits)
+    layer = Layer(
+        element, rows, times, size, gates, reverse, lanes, nominal_lanes, cycles, 0, features, of_pairs, target.threads
+    )
     chains = target.registers // 2
     is_near = size * layer.wide * layer.item <= NOMINAL_L2_BYTES * MAX_CACHE_SHARE_OF_WEIGHTS
     reads_much = chains // rows * lanes * layer.item >= MIN_ROW_BYTES_READ

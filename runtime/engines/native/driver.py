@@ -148,7 +148,7 @@ class Driver:
 
 def driver_code(target: Target) -> Loaded:
     """Return the functions of the driver, which are the same for all programs and numbers of threads."""
-    return _driver_code(target.nominal)
+    return _driver_code(target.for_threads(1))
 
 
 @cache

@@ -37,6 +37,8 @@ CASES = [
     ((10, 9, 9, 30), (5, 5, 30, 20), {"padding": 2, "stride": 2}),
     ((8, 3, 5, 64), (5, 7, 64, 32), {"padding": (3, 4, 3, 2)}),
     ((16, 5, 5, 32), (3, 3, 32, 32), {"padding": 2}),
+    ((4, 10, 10, 40), (3, 3, 1, 80), {"padding": 1, "groups": 40}),
+    ((3, 9, 9, 5), (3, 3, 1, 15), {"groups": 5, "stride": 2}),
 ]
 
 OF_WINOGRAD = [case for case in CASES if case[1][:2] == (3, 3) and case[0][3] >= 16 and case[2] == {"padding": 1}]
@@ -182,4 +184,22 @@ def test_casts_around_a_convolution_change_no_bit(tmp_path: Path, engine: str) -
         program.compile().save(tmp_path / "p.pb", force=True)
         feeds = {"x": numbers(0, (4, 12, 12, 32)), "w": numbers(1, (3, 3, 32, 32))}
         found.append(np.asarray(prograd.load(tmp_path / "p.pb", engine=engine).predict(feeds)["z"]))
+    assert np.array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_of_inputs_are_rounded_where_they_are_computed(tmp_path: Path, case: Any) -> None:
+    """A cast and a factor of each channel behind a gradient are computed with it, unless the gradient is fetched."""
+    shape, window, attributes = case
+    found: list[Array] = []
+    for is_fetched in (False, True):
+        program = Program("rounded", seed=1)
+        w, scale = program.input("w", "bfloat16", window), program.input("scale", "float32", shape[-1:])
+        y = ops.conv2d(program.input("x", "bfloat16", shape), w, **attributes)
+        dy = program.input("dy", "bfloat16", y.shape)
+        dx = ops.conv2d_input_gradient(dy, w, shape=shape, **attributes)
+        program.outputs(rounded=ops.cast(dx * scale, dtype="bfloat16"), **({"dx": dx} if is_fetched else {}))
+        program.compile().save(tmp_path / "p.pb", force=True)
+        feeds = {"w": numbers(1, window), "dy": numbers(2, y.shape), "scale": numbers(3, shape[-1:])}
+        found.append(np.asarray(prograd.load(tmp_path / "p.pb", engine="native").predict(feeds)["rounded"]))
     assert np.array_equal(found[0], found[1])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native.mixed.random_networks import network
+from subjects.random_networks import network
 
 onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native.mixed.random_networks import network
+from subjects.random_networks import network
 
 import prograd
 from prograd import Program, ops, sgd

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from native.mixed import test_convolutions as convolutions
 from native.mixed.contract import multiply_add, multiply_by_tiles
-from native.mixed.random_networks import network
 from native.mixed.test_contract import KINDS, SHAPES, numbers
 from native.mixed.test_products import CASES, exact, product, result
 from native.mixed.test_products import numbers as ordinary
+from subjects.random_networks import network
 
 import prograd
 from prograd import Program, ops

@@ -178,7 +178,8 @@ def test_numbers_of_threads_share_the_code_of_their_class():
     assert [here.for_threads(count).threads for count in (1, 2, 3, 4, 5, 16, 17, 64, 1000)] == [
         *(2, 2, 4, 4, 8, 16, 32, 64, 64)
     ]
-    assert here.for_threads(32).nominal == here
+    assert here.for_threads(32).nominal == target("avx512_bf16")
+    assert target("sse2").for_threads(32).nominal == target("sse2")
     assert [here.for_threads(count).wanted_items(8) for count in (1, 8, 32)] == [8, 8, 32]
 
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 from prograd_proto import TensorType
 from runtime.codegen.costs import PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import Function, Index, Value
-from runtime.codegen.ir.words import across, convert, maximum, minimum, where
+from runtime.codegen.ir.words import convert, maximum, minimum, where
 from runtime.codegen.kernels.attention.heads import Block, Heads, blocks_of, heads_of
 from runtime.codegen.kernels.attention.panels import panels_of, write_panels
-from runtime.codegen.kernels.attention.products import by_keys, computed, of_keys, over_keys
+from runtime.codegen.kernels.attention.products import by_keys, computed, first_of_panel, of_keys, over_keys
 from runtime.codegen.kernels.attention.rows import (
     MemoryLayout,
     ResultPlace,
@@ -29,7 +29,7 @@ from runtime.codegen.kernels.attention.rows import (
     rows_of,
 )
 from runtime.codegen.kernels.attention.seen import are_finite, seen_keys
-from runtime.codegen.kernels.attention.weights import ROWS_TOGETHER, write_weights
+from runtime.codegen.kernels.attention.weights import ROWS_TOGETHER, in_order, sums_of_products, write_weights
 from runtime.codegen.kernels.copies import zeros
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.moves import Layout, row_major
@@ -160,7 +160,7 @@ class _Gradients:
         for key in f.range(0, f.load(self.most) if heads.leaves_out else heads.keys, heads.panel):
             start: Index = 0
             if heads.leaves_out and heads.causal:
-                start = maximum(f.index(key) - first, 0) // heads.rows * heads.rows
+                start = maximum(f.index(first_of_panel(heads, key)) - first, 0) // heads.rows * heads.rows
                 start = where(f.load(self.finite).equal(1), start, 0)
             for left, right, size, to in (
                 (self.weights, dy, heads.width, dv),
@@ -199,15 +199,9 @@ class _Gradients:
     def _of_rows(self, p: Value, dp: Value, first: Index, count: int, columns: Index) -> None:
         f, heads, lanes = self.f, self.heads, self.heads.lanes
         indices = [(first + i) * heads.row for i in range(count)]
-        sums = f.loop(0, columns, lanes, [f.constant(heads.element.of(lanes), 0)] * count)
-        for j, totals in sums:
-            products = [(f.load(p, at + j, lanes), f.load(dp, at + j, lanes)) for at in indices]
-            sums.carry([f.fma(x, dx, total) for (x, dx), total in zip(products, totals, strict=True)])
+        totals = in_order(heads, sums_of_products(f, heads, p, dp, indices, columns))
         factors = [f.load(self.line, first + i) for i in range(count)]
-        shares = [
-            f.splat(across(total, lambda a, b: a + b) * factor, lanes)
-            for total, factor in zip(sums.results, factors, strict=True)
-        ]
+        shares = [f.splat(total * factor, lanes) for total, factor in zip(totals, factors, strict=True)]
         for j in f.range(0, columns, lanes):
             for at, factor, share in zip(indices, factors, shares, strict=True):
                 weight = f.load(p, at + j, lanes) * factor

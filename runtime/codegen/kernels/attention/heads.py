@@ -12,7 +12,7 @@ from runtime.codegen.ir import DTYPES, FLOAT32, Index, Type, Value
 from runtime.codegen.kernels.matmul.plan import tile_costs, tile_shape
 from runtime.codegen.kernels.nest import Strides, row_major
 from runtime.codegen.kernels.steps import KernelContext
-from runtime.codegen.machine import NOMINAL_L2_BYTES, NOMINAL_LANES, Target
+from runtime.codegen.machine import NOMINAL_L2_BYTES, NOMINAL_TARGET, Target
 
 BLOCK_QUERIES: Final = 32
 """Queries of a block: its weights stay in the first-level cache, and a causal mask leaves out keys that no query sees.
@@ -85,7 +85,8 @@ class Heads:
     @property
     def together(self) -> int:
         """Blocks whose weights a gradient keeps at once."""
-        most = min(NOMINAL_L2_BYTES // 4 // (self.row * self.item), MAX_GRADIENT_QUERIES) // self.rows
+        row = self.wide + self.sum_lanes
+        most = min(NOMINAL_L2_BYTES // 4 // (row * self.item), MAX_GRADIENT_QUERIES) // self.rows
         return min(max(most, 1), self.blocks)
 
     @property
@@ -95,12 +96,24 @@ class Heads:
 
     @property
     def score_tile(self) -> tuple[int, int]:
-        """Rows and vectors of a tile of scores; of pairs, it has whole nominal vectors."""
-        if not self.of_pairs:
-            return tile_shape(self.target, self.lanes, self.rows, self.keys)
+        """Rows and vectors of a tile of scores, whose keys divide a nominal panel.
+
+        Of pairs, it has whole nominal vectors.
+        """
         costs = tile_costs(self.target, self.lanes, self.rows, self.keys)
-        whole = [shape for shape in costs if shape[1] * self.lanes % NOMINAL_LANES == 0]
-        return min(whole, key=lambda shape: costs[shape]) if whole else (2, NOMINAL_LANES // self.lanes)
+        width, multiple = self._nominal_width, self.sum_lanes if self.of_pairs else self.lanes
+        whole = [shape for shape in costs if width % (keys := shape[1] * self.lanes) == 0 and keys % multiple == 0]
+        return min(whole, key=lambda shape: costs[shape]) if whole else (2, self.nominal_vectors)
+
+    @property
+    def nominal_panel(self) -> int:
+        """Keys that a block leaves out together: those of a tile of scores on the nominal target."""
+        return min(self._nominal_width, self.wide)
+
+    @property
+    def _nominal_width(self) -> int:
+        nominal = NOMINAL_TARGET if self.of_pairs else self.target.nominal
+        return tile_shape(nominal, self.sum_lanes, self.rows, self.keys)[1] * self.sum_lanes
 
     @property
     def nominal_vectors(self) -> int:
@@ -109,8 +122,9 @@ class Heads:
 
     @property
     def sum_lanes(self) -> int:
-        """Lanes in which rows of weights are added: of pairs, the same on all targets."""
-        return NOMINAL_LANES if self.of_pairs else self.lanes
+        """Lanes in which rows of weights are added: those of a nominal vector."""
+        nominal = NOMINAL_TARGET if self.of_pairs else self.target.nominal
+        return nominal.lanes(self.element.bits)
 
     @property
     def wide(self) -> int:
@@ -131,7 +145,7 @@ class Heads:
     def leaves_out(self) -> bool:
         """True if a block may see fewer keys than there are."""
         hides = self.causal or (self.mask is not None and self.mask[0] == "bool" and self.mask[1][-1] > 0)
-        return hides and self.keys > self.panel
+        return hides and self.keys > self.nominal_panel
 
     @property
     def cycles(self) -> float:

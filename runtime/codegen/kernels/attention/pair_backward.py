@@ -33,10 +33,10 @@ from runtime.codegen.kernels.attention.pairs import (
     panels_of_rows,
     store_as,
 )
-from runtime.codegen.kernels.attention.products import computed
+from runtime.codegen.kernels.attention.products import computed, first_of_panel
 from runtime.codegen.kernels.attention.rows import MemoryLayout, ResultPlace, ahead_of, contiguous, own_places, rows_of
 from runtime.codegen.kernels.attention.seen import seen_keys
-from runtime.codegen.kernels.attention.weights import ROWS_TOGETHER, Softmax, in_order
+from runtime.codegen.kernels.attention.weights import ROWS_TOGETHER, Softmax, in_order, sums_of_products
 from runtime.codegen.kernels.copies import zeros
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.moves import Layout
@@ -176,7 +176,8 @@ class _Gradients:
         for key in f.range(0, f.load(self.most) if heads.leaves_out else heads.keys, heads.panel):
             start: Index = 0
             if heads.leaves_out and heads.causal:
-                start = maximum(f.index(key) - number * heads.rows, 0) // heads.rows * half
+                first = f.index(first_of_panel(heads, key)) - number * heads.rows
+                start = maximum(first, 0) // heads.rows * half
                 start = where(f.load(self.finite).equal(1), start, 0)
             for left, right, size, to in (
                 (self.of_weights, self.dy_rows, heads.width, dv),
@@ -221,7 +222,7 @@ class _Gradients:
         f, heads, lanes = self.f, self.heads, self.heads.lanes
         indices = [(first + i) * heads.row for i in range(count)]
         factors = [f.load(self.line, first + i) for i in range(count)]
-        totals = self._totals(indices, columns)
+        totals = in_order(heads, sums_of_products(f, heads, self.weights, self.gradients, indices, columns))
         shares = [f.splat(total * factor, lanes) for total, factor in zip(totals, factors, strict=True)]
         pairs = [(pair + (f.index(first) // 2 + i)) * heads.row for i in range(pairs_of(count))]
         for j in f.range(0, columns, lanes):
@@ -239,17 +240,6 @@ class _Gradients:
         if heads.leaves_out:
             for to in (self.of_weights, self.of_scores):
                 self._clear([to + at for at in pairs], columns)
-
-    def _totals(self, indices: Sequence[Index], columns: Index) -> list[Value]:
-        """Return the sums of products of weights and their gradients, by row."""
-        f, heads, lanes, vectors = self.f, self.heads, self.heads.lanes, self.heads.nominal_vectors
-        nothing = [f.constant(self.products.vector, 0)] * (len(indices) * vectors)
-        sums = f.loop(0, columns, heads.sum_lanes, nothing)
-        for j, totals in sums:
-            places = [at + j + v * lanes for at in indices for v in range(vectors)]
-            products = [(f.load(self.weights, at, lanes), f.load(self.gradients, at, lanes)) for at in places]
-            sums.carry([f.fma(x, dx, total) for (x, dx), total in zip(products, totals, strict=True)])
-        return in_order(heads, sums.results)
 
     def _clear(self, rows: Sequence[Value], columns: Index) -> None:
         """Write zeros to rows of pairs, for the keys from `columns` on."""

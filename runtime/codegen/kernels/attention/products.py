@@ -34,10 +34,14 @@ def by_keys(
 ) -> None:
     """Write scores, the products of queries with panels of keys; or gradients of weights, those of dy with values.
 
-    Whole panels are computed, and so some keys that nothing sees; lanes beyond the last key become `beyond`.
+    Whole panels are computed, and so some keys that nothing sees; lanes beyond the last key become `beyond`, up to the
+    end of a nominal vector.
     """
     f, panel = context.f, heads.panel
     whole = heads.keys // panel * panel
+    for j in range(-(-heads.keys // heads.lanes) * heads.lanes, heads.wide, heads.lanes):
+        for i in f.range(0, rows):
+            f.store(f.constant(heads.element.of(heads.lanes), beyond), to, f.index(i) * heads.row + j)
 
     def columns(j: Index, count: int) -> None:
         right = Matrix(panels + j * depth, panel)
@@ -68,7 +72,7 @@ def _columns(
 ) -> None:
     """Write the columns of one panel, which has `count` keys."""
     lanes = heads.lanes
-    for i, size in in_tiles(f, rows, tile_shape(heads.target, lanes, rows, heads.keys)[0]):
+    for i, size in in_tiles(f, rows, heads.score_tile[0]):
         sums = _tile(heads, f, left.moved(i, 0), right, size, -(-count // lanes) * lanes, depth, depth)
         for r, row in enumerate(sums):
             for c, one in enumerate(row):
@@ -134,10 +138,15 @@ def in_panel(f: Function, heads: Heads, key: Index, add: Callable[[int], None]) 
 
 
 def computed(heads: Heads, seen: Index, most: int) -> Index:
-    """Return the number of keys of the panels that are computed, at most `most`."""
+    """Return the number of keys of the nominal panels that are computed, at most `most`."""
     if isinstance(seen, int):
         return most
-    return minimum((seen + (heads.panel - 1)) // heads.panel * heads.panel, most)
+    return minimum((seen + (heads.nominal_panel - 1)) // heads.nominal_panel * heads.nominal_panel, most)
+
+
+def first_of_panel(heads: Heads, key: Index) -> Index:
+    """Return the first key of the nominal panel of this one, which is the first of a panel."""
+    return key if heads.panel == heads.nominal_panel else key // heads.nominal_panel * heads.nominal_panel
 
 
 def _product(

@@ -13,7 +13,7 @@ from runtime.codegen.ir.words import across, any_lane, minimum, where
 from runtime.codegen.kernels.attention.heads import Block, Heads
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.nest import offset_of
-from runtime.codegen.kernels.reduction import PARALLEL_CHAINS, SUM, along_row, by_pairs, in_lanes
+from runtime.codegen.kernels.reduction import PARALLEL_CHAINS, SUM, along_row, by_pairs, in_lanes, whole_vectors
 from runtime.codegen.kernels.steps import KernelContext
 
 
@@ -35,9 +35,8 @@ def are_finite(f: Function, heads: Heads, parts: Sequence[tuple[Matrix, int, int
             loop = f.loop(start, stop, together, chains[:together])
             for i, sums in loop:
                 reads = [zeros(matrix.moved(i + row, 0).at) for row in range(together)]
-                loop.carry(
-                    [x + in_lanes(f, columns, read, [SUM], [vector])[0] for x, read in zip(sums, reads, strict=True)]
-                )
+                found = [whole_vectors(in_lanes(f, columns, read, [SUM], [vector]), [SUM])[0] for read in reads]
+                loop.carry([x + one for x, one in zip(sums, found, strict=True)])
             chains[:together] = loop.results
         total += across(by_pairs(chains, SUM), lambda a, b: a + b)
     return total.equal(0)
@@ -46,7 +45,7 @@ def are_finite(f: Function, heads: Heads, parts: Sequence[tuple[Matrix, int, int
 def seen_keys(
     context: KernelContext, heads: Heads, block: Block, mask: Value | None, finite: Value, word: Value
 ) -> Index:
-    """Return the number of keys before the first one that no query of the block sees; at least 1.
+    """Return the number of keys before the first one that no query of the block sees, in whole nominal panels.
 
     Args:
         context: the arguments of the kernel step.
@@ -64,25 +63,32 @@ def seen_keys(
         last = minimum(f.index(block.first) + block.rows, keys)
     f.store(where(may, last, keys), word)
     if mask is None or heads.mask is None or heads.mask[0] != "bool" or not heads.mask[1][-1]:
-        return f.load(word)
+        return _in_whole_panels(heads, f.load(word))
     first = mask + offset_of([block.image, block.head, block.first, 0], heads.mask[1])
     with f.when(may), f.forever() as looking:
-        start = (f.load(word) - 1) // heads.panel * heads.panel
+        start = (f.load(word) - 1) // heads.nominal_panel * heads.nominal_panel
         looking.end_if(start.equal(0))
         looking.end_if(_is_seen(f, heads, block.rows, f.cast(first, UINT8), start))
         f.store(start, word)
-    return f.load(word)
+    return _in_whole_panels(heads, f.load(word))
+
+
+def _in_whole_panels(heads: Heads, seen: Value) -> Value:
+    """Return the number of keys up to the end of a nominal panel; panels of the target itself need no rounding."""
+    if heads.panel == heads.nominal_panel:
+        return seen
+    return minimum((seen + (heads.nominal_panel - 1)) // heads.nominal_panel * heads.nominal_panel, heads.keys)
 
 
 def _is_seen(f: Function, heads: Heads, rows: int, mask: Value, start: Value) -> Value:
-    """Return True, as a scalar, if a row sees a key of the panel that begins at `start`."""
+    """Return True, as a scalar, if a row sees a key of the nominal panel that begins at `start`."""
     assert heads.mask is not None, "there is a mask to look at"
     lanes, row = heads.lanes, heads.mask[1][2]
     loop = f.loop(0, rows if row else 1, 1, [f.constant(UINT8.of(lanes), 0)])
     for i, [any_seen] in loop:
-        for j in range(0, heads.panel, lanes):
+        for j in range(0, heads.nominal_panel, lanes):
             left = heads.keys - start - j
-            count = None if heads.keys % heads.panel == 0 else minimum(left, lanes)
+            count = None if heads.keys % heads.nominal_panel == 0 else minimum(left, lanes)
             any_seen = any_seen | f.load(mask, i * row + start + j, lanes, count)
         loop.carry([any_seen])
     return any_lane(loop.results[0].not_equal(0))

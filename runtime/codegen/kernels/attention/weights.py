@@ -11,7 +11,7 @@ from math import inf
 from typing import Final
 
 from runtime.codegen import math
-from runtime.codegen.ir import DTYPES, Index, Value
+from runtime.codegen.ir import DTYPES, Function, Index, Value
 from runtime.codegen.ir.halves import narrowed
 from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import across, convert, maximum, minimum, where
@@ -21,6 +21,7 @@ from runtime.codegen.kernels.attention.rows import AheadRows
 from runtime.codegen.kernels.indices import index_dtype
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.nest import offset_of
+from runtime.codegen.kernels.reduction import SUM, by_halves
 from runtime.codegen.kernels.registers import in_register
 from runtime.codegen.kernels.steps import KernelContext
 
@@ -56,14 +57,31 @@ def write_weights(
 
 def in_order(heads: Heads, sums: Sequence[Value]) -> list[Value]:
     """Return the sums of rows from vectors of sums in lanes, in the order of one vector of `Heads.sum_lanes`."""
-    results: list[Value] = []
-    for i in range(0, len(sums), heads.nominal_vectors):
-        parts = list(sums[i : i + heads.nominal_vectors])
-        while len(parts) > 1:
-            half = len(parts) // 2
-            parts = [a + b for a, b in zip(parts[:half], parts[half:], strict=True)]
-        results.append(across(parts[0], lambda a, b: a + b))
-    return results
+    vectors = (sums[i : i + heads.nominal_vectors] for i in range(0, len(sums), heads.nominal_vectors))
+    return [across(by_halves(parts, SUM), SUM.combine) for parts in vectors]
+
+
+def sums_of_products(
+    f: Function, heads: Heads, left: Value, right: Value, indices: Sequence[Index], columns: Index
+) -> list[Value]:
+    """Return the sums of products of the elements of rows, in lanes: for each row, the vectors of a nominal vector.
+
+    Args:
+        f: the function under construction.
+        heads: the sizes.
+        left: address of weights.
+        right: address of their gradients.
+        indices: offsets of the rows in both.
+        columns: number of elements of a row.
+    """
+    lanes, vectors = heads.lanes, heads.nominal_vectors
+    nothing = [f.constant(heads.element.of(lanes), 0)] * (len(indices) * vectors)
+    sums = f.loop(0, columns, heads.sum_lanes, nothing)
+    for j, totals in sums:
+        places = [at + j + v * lanes for at in indices for v in range(vectors)]
+        products = [(f.load(left, at, lanes), f.load(right, at, lanes)) for at in places]
+        sums.carry([f.fma(x, dx, total) for (x, dx), total in zip(products, totals, strict=True)])
+    return sums.results
 
 
 class Softmax:

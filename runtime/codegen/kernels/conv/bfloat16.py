@@ -20,7 +20,7 @@ from runtime.codegen.ir.words import bits, shuffle
 from runtime.codegen.kernels.conv.correlation import correlation_steps
 from runtime.codegen.kernels.conv.filter_gradient import filter_steps
 from runtime.codegen.kernels.conv.filter_gradient_1x1 import FilterGradient1x1
-from runtime.codegen.kernels.conv.filter_plan import NOMINAL_TARGET, FilterGradient
+from runtime.codegen.kernels.conv.filter_plan import FilterGradient
 from runtime.codegen.kernels.conv.plan import ConvShape, direct_cycles, plan_convolution
 from runtime.codegen.kernels.conv.variants import (
     CONVOLUTIONS,
@@ -31,7 +31,7 @@ from runtime.codegen.kernels.conv.winograd.convolution import Winograd
 from runtime.codegen.kernels.conv.winograd.filter_gradient import WinogradFilterGradient
 from runtime.codegen.kernels.pair_products import WORD, paired
 from runtime.codegen.kernels.steps import ComputedOperand, KernelContext, KernelStep, KernelSteps, Write
-from runtime.codegen.machine import NOMINAL_LANES, Target
+from runtime.codegen.machine import NOMINAL_TARGET, Target
 
 
 class DirectOfPairs:
@@ -78,7 +78,7 @@ class FilterGradientOfPairs:
     """The gradient of a filter whose depth is pairs of images, or pairs of lines under a 1x1 filter."""
 
     def __init__(self, target: Target, shape: FilterGradient) -> None:
-        self.target, self.shape = target, replace(shape, of_pairs=True, has_nominal_order=True)
+        self.target, self.shape = target, replace(shape, of_pairs=True, of_bfloat16=True)
         self.alone: FilterGradient1x1 | None = None
         if FilterGradient1x1.applies(target, self.shape):
             self.alone = FilterGradient1x1(target, self.shape)
@@ -110,8 +110,8 @@ def winograd_filters_of_pairs(target: Target, shape: FilterGradient) -> Winograd
 
 def bfloat16_filter_variant(target: Target, shape: FilterGradient) -> FilterGradientOfPairs | Variant:
     """Return the cheapest variant of a filter's gradient."""
-    shape = replace(shape, has_nominal_order=True)
-    nominal = replace(shape, lanes=NOMINAL_LANES)
+    shape = replace(shape, of_bfloat16=True)
+    nominal = shape.on(NOMINAL_TARGET)
     kinds = [kind for kind in FILTER_GRADIENTS if kind.applies(NOMINAL_TARGET, nominal)]
     ways: list[Callable[[Target, FilterGradient], FilterGradientOfPairs | Variant]] = [*kinds]
     if FilterGradientOfPairs.applies(shape):

@@ -46,23 +46,29 @@ def with_repeated_channels(steps: KernelSteps, element: Type, lanes: int, source
     return steps._replace(steps=(first, *after), shared_scratch=(*steps.shared_scratch, size))
 
 
-def with_summed_channels(steps: KernelSteps, element: Type, lanes: int, size: int, times: int) -> KernelSteps:
-    """Return kernel steps whose result has `size` elements, each the sum of `times` neighbours, in order."""
-    scratch = len(steps.shared_scratch)
+def with_summed_channels(
+    steps: KernelSteps, element: Type, lanes: int, pixels: int, channels: int, times: int
+) -> KernelSteps:
+    """Return kernel steps whose result has pixels of channels, each the sum of `times` neighbours, in order."""
+    scratch, size = len(steps.shared_scratch), pixels * channels
+    items = -(-size // ELEMENTS_PER_ITEM)
 
     def add(context: KernelContext, start: Value, stop: Value) -> None:
-        f, parts = context.f, context.shared_scratch(scratch, element)
-        for i, many in _elements(f, start, stop, size, lanes):
-            xs = [f.load(parts, i * times + k * max(many, 1), many) for k in range(times)]
-            total = _every(xs, 0)
-            for first in range(1, times):
-                total = total + _every(xs, first)
-            f.store(total, context.outputs[0], i)
+        f, parts, finish = context.f, context.shared_scratch(scratch, element), context.finish
+        if finish is None:
+            for i, many in _elements(f, start, stop, size, lanes):
+                f.store(_summed(parts, i, many, times), context.outputs[0], i)
+            return
+        for item in f.range(start, stop):
+            for pixel in f.range(f.index(item) * pixels // items, (f.index(item) + 1) * pixels // items):
+                for channel, many in pieces(f, channels, lanes):
+                    total = _summed(parts, f.index(pixel) * channels + channel, many, times)
+                    finish(total, pixel, channel, max(many, 1))
 
     def seen(context: KernelContext) -> KernelContext:
-        return context._replace(outputs=[context.shared_scratch(scratch, element)])
+        return context._replace(outputs=[context.shared_scratch(scratch, element)], finish=None)
 
-    last = KernelStep(add, -(-size // ELEMENTS_PER_ITEM), size * times * PARTIAL_SUM_CYCLES)
+    last = KernelStep(add, items, size * times * PARTIAL_SUM_CYCLES)
     before = [_with(kernel_step, seen) for kernel_step in steps.steps]
     return steps._replace(
         steps=(*before, last), shared_scratch=(*steps.shared_scratch, size * times * element.bits // 8)
@@ -75,6 +81,15 @@ def _elements(f: Function, start: Value, stop: Value, size: int, lanes: int) -> 
         first = f.index(item) * ELEMENTS_PER_ITEM
         for i, many in pieces(f, minimum(size - first, ELEMENTS_PER_ITEM), lanes):
             yield first + i, many
+
+
+def _summed(parts: Value, i: Value, many: int, times: int) -> Value:
+    """Return sums of `times` neighbours: a vector of `many` sums from number `i` on, or one sum without lanes."""
+    xs = [parts.function.load(parts, i * times + k * max(many, 1), many) for k in range(times)]
+    total = _every(xs, 0)
+    for first in range(1, times):
+        total = total + _every(xs, first)
+    return total
 
 
 def _every(xs: Sequence[Value], first: int) -> Value:

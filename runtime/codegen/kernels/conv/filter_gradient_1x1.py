@@ -56,8 +56,7 @@ class FilterGradient1x1:
     @staticmethod
     def applies(target: Target, shape: FilterGradient) -> bool:
         """Return True for 1x1 filters in one group, with enough output pixels for all work items."""
-        del target
-        least = NOMINAL_LANES if shape.has_nominal_order else shape.lanes
+        least = NOMINAL_LANES if shape.of_bfloat16 else target.nominal.lanes(shape.element.bits)
         alone = all(side.window == 1 and side.before == 0 for side in (shape.rows, shape.columns))
         inside = all((side.pixels - 1) * side.stride < side.source for side in (shape.rows, shape.columns))
         return alone and inside and shape.groups == 1 and shape.deep >= least and _blocks(shape)[2] >= MIN_BLOCKS

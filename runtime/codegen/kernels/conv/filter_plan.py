@@ -11,7 +11,7 @@ from runtime.codegen.ir import Type
 from runtime.codegen.kernels.conv.borders import Border
 from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES, WANTED_ITEMS
 from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS, shares
-from runtime.codegen.machine import NOMINAL_LANES, Target, target
+from runtime.codegen.machine import NOMINAL_TARGET, Target
 
 BLOCK_PIXELS: Final = 256
 """Pixels in a block."""
@@ -25,9 +25,6 @@ MAX_BLOCK_IMAGES: Final = 32
 
 MAX_SHORT_LINE_PIXELS: Final = 16
 """Pixels of a line up to which it is short."""
-
-NOMINAL_TARGET: Final = target("avx512_bf16")
-"""The target whose tiles and prices set the order of additions of bfloat16 on all targets."""
 
 MIN_PACKED_FILTER_ROWS: Final = 256
 """Least rows of the filter for which a copy of the gradient is read often enough to cost little."""
@@ -78,8 +75,9 @@ class FilterGradient:
         most: upper bound on the rows of a tile.
         is_merged: True if a tile has rows of several taps.
         of_pairs: True if elements are pairs of bfloat16 of two images, and `images` counts pairs of images.
-        has_nominal_order: True if sums have the same bits on all targets, as those of bfloat16 have.
-        nominal_panels: panels of the tile for nominal lanes, which set the number of parts in this order.
+        of_bfloat16: True if operands are bfloat16: the order of additions is that of `NOMINAL_TARGET` on all targets,
+            and tiles have rows of several taps only in parts.
+        nominal_panels: panels of the tile for the nominal target, which set the number of parts.
     """
 
     element: Type
@@ -94,26 +92,35 @@ class FilterGradient:
     most: int = 1
     is_merged: bool = False
     of_pairs: bool = False
-    has_nominal_order: bool = False
+    of_bfloat16: bool = False
     nominal_panels: int = 0
+
+    def on(self, target: Target) -> FilterGradient:
+        """Return this gradient with the lanes of another target."""
+        return replace(self, lanes=target.lanes(self.element.bits))
 
     def planned(self, target: Target) -> FilterGradient:
         """Return this gradient with the tile that takes the fewest cycles.
 
-        Parts and blocks of the nominal order follow from the tile of a nominal target.
+        Parts and blocks follow from the tile of the nominal target.
         """
-        if not self.has_nominal_order:
-            return self._best(target, (False, True))
-        nominal = replace(self, lanes=NOMINAL_LANES)._best(NOMINAL_TARGET, (False, True))
+        order = NOMINAL_TARGET if self.of_bfloat16 else target.nominal
+        nominal = self.on(order)._best(order, (False, True))
         return replace(self._best(target, (nominal.is_merged,)), nominal_panels=nominal.panels)
 
     def _best(self, target: Target, merged: Sequence[bool]) -> FilterGradient:
+        """Return the cheapest tile; a row of the filter that only fits the nominal registers is a tile of one vector.
+
+        Such rows are short, so that its sums hardly leave the registers.
+        """
         ways = [
             replace(self, vectors=vectors, most=most, is_merged=is_merged)
             for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items()
             for is_merged in merged
         ]
-        return min((way for way in ways if way.is_merged <= way.may_merge), key=lambda way: way.cycles)
+        ways = [way for way in ways if way.is_merged <= way.may_merge]
+        ways = ways or [replace(self, vectors=1, most=self.line, is_merged=True)]
+        return min(ways, key=lambda way: way.cycles)
 
     @property
     def places(self) -> int:
@@ -161,7 +168,7 @@ class FilterGradient:
     def may_merge(self) -> bool:
         """True if a tile may have rows of several taps: whole rows of the filter, or a part of one row."""
         in_parts = self.groups == self.columns.dilation == 1
-        fits = in_parts or (self.line <= self.most and not self.has_nominal_order)
+        fits = in_parts or (self.line <= self.most and not self.of_bfloat16)
         return self.deep < MAX_MERGED_CHANNELS and self.columns.window > 1 and fits
 
     @property

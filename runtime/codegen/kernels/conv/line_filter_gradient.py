@@ -57,11 +57,8 @@ class LineFilterGradient:
     @staticmethod
     def applies(target: Target, shape: FilterGradient) -> bool:
         """Return True for windows that move pixel by pixel, and results of fewer channels than a vector has."""
-        del target
-        columns = shape.columns
-        return (
-            shape.groups == columns.stride == columns.dilation == 1 and columns.window > 1 and shape.wide < shape.lanes
-        )
+        columns, lanes = shape.columns, target.nominal.lanes(shape.element.bits)
+        return shape.groups == columns.stride == columns.dilation == 1 and columns.window > 1 and shape.wide < lanes
 
     def steps(self) -> KernelSteps:
         """Return the kernel steps: the sums of parts, and their addition."""

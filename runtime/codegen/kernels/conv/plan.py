@@ -1,7 +1,7 @@
 """The partition of a convolution: tiles of pixels and channels, work items that threads share, and copies.
 
 Bits depend on the split of the depth, and on whether a work item is a panel for all images, because such a convolution
-may have other loops (`streamed`). Both follow from shapes and the instruction set. The sizes of this CPU's caches
+may have other loops (`streamed`). Both follow from shapes and the nominal target. The sizes of this CPU's caches
 decide only the number of rows of an image that a work item copies.
 """
 
@@ -21,7 +21,7 @@ from runtime.codegen.costs import (
 )
 from runtime.codegen.kernels.conv.axes import Axis
 from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS, shares
-from runtime.codegen.machine import NOMINAL_L1_BYTES, NOMINAL_L2_BYTES, NOMINAL_LANES, Target, target
+from runtime.codegen.machine import NOMINAL_L1_BYTES, NOMINAL_L2_BYTES, NOMINAL_LANES, NOMINAL_TARGET, Target
 
 MAX_CHAIN_DEPTH: Final = 640
 """Upper bound on a chain of multiply-adds; a chain is a row of the filter, one of its taps, or a part of its channels.
@@ -36,9 +36,6 @@ PIXELS_PER_ITEM: Final = 128
 
 MIN_TILE_IMAGES: Final = 8
 """Least number of images of a tile of images: fewer make too few multiply-adds with each vector of a panel."""
-
-NOMINAL_PAIRS: Final = target("avx512_bf16")
-"""The target whose prices decide whether a convolution of pairs goes over images."""
 
 WANTED_ITEMS: Final = 8
 """Number of work items that gives each of few threads a share; `Target.wanted_items` returns that for many."""
@@ -172,8 +169,9 @@ def plan_convolution(target: Target, bits: int, shape: ConvShape, is_source_comp
     width = block.vectors * lanes
     panels = shape.groups * -(-shape.wide // width)
     nominal_parts = _parts(shape, image if copies else 0, NOMINAL_L2_BYTES, WANTED_ITEMS)
-    nominal = _block(target, lanes, shape, one_row=nominal_parts > 1 and whole > PIXELS_PER_ITEM)
-    nominal_panels = shape.groups * -(-shape.wide // (nominal.vectors * lanes))
+    nominal_lanes = target.nominal.lanes(bits)
+    nominal = _block(target.nominal, nominal_lanes, shape, one_row=nominal_parts > 1 and whole > PIXELS_PER_ITEM)
+    nominal_panels = shape.groups * -(-shape.wide // (nominal.vectors * nominal_lanes))
     by_panels = _has_large_filter(shape) and nominal_panels >= WANTED_ITEMS // 2
     tiles = shape.images * whole // max(block.images * block.rows * block.columns, 1)
     few = (by_panels and tiles <= MAX_TILES_PER_UNPACKED_PANEL) or (
@@ -211,7 +209,7 @@ def omits_border(shape: ConvShape) -> bool:
     axes = shape.rows, shape.columns
     if any(axis.apart != 1 for axis in axes) or not any(axis.is_bordered for axis in axes):
         return False
-    nominal = NOMINAL_PAIRS
+    nominal = NOMINAL_TARGET
     lines = min(_costs(nominal, NOMINAL_LANES, shape, 0, one_row=False).values()) * shape.taps
     seen = prod(sum(map(len, axis.taps_inside)) for axis in axes)
     images = min(_costs_of_images(nominal, NOMINAL_LANES, shape).values()) * seen

@@ -2,7 +2,7 @@
 
 A variant says to which shapes it applies and how many cycles it takes for them, by the parameters of
 `runtime.codegen.costs`. Variants add in different orders, so the choice sets bits: it depends on the shape and the
-instruction set only, never on the sizes of this CPU's caches. Of variants with equal cycles, the first is taken.
+nominal target only, never on the sizes of this CPU's caches. Of variants with equal cycles, the first is taken.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class OneChannelGroups:
         if self.times == 1:
             return steps
         if shape.is_filter_transposed:
-            return with_summed_channels(steps, self.element, self.lanes, self.results * shape.groups, self.times)
+            return with_summed_channels(steps, self.element, self.lanes, self.results, shape.groups, self.times)
         return with_repeated_channels(steps, self.element, self.lanes, (0, shape.source), self.times)
 
 
@@ -151,12 +151,14 @@ FILTER_GRADIENTS: Final = (
 
 
 def convolution_variant(target: Target, element: Type, shape: ConvShape) -> Variant:
-    """Return the cheapest variant of a convolution, or of the gradient of its input."""
-    found = [variant(target, element, shape) for variant in CONVOLUTIONS if variant.applies(target, element, shape)]
-    return min(found, key=lambda variant: variant.cycles)
+    """Return the variant of a convolution, or of the gradient of its input, that is cheapest on the nominal target."""
+    nominal = target.nominal
+    kinds = [kind for kind in CONVOLUTIONS if kind.applies(nominal, element, shape)]
+    return min(kinds, key=lambda kind: kind(nominal, element, shape).cycles)(target, element, shape)
 
 
 def filter_gradient_variant(target: Target, shape: FilterGradient) -> Variant:
-    """Return the cheapest variant of the gradient of a filter."""
-    found = [variant(target, shape) for variant in FILTER_GRADIENTS if variant.applies(target, shape)]
-    return min(found, key=lambda variant: variant.cycles)
+    """Return the variant of the gradient of a filter that is cheapest on the nominal target."""
+    nominal, of_nominal = target.nominal, shape.on(target.nominal)
+    kinds = [kind for kind in FILTER_GRADIENTS if kind.applies(nominal, of_nominal)]
+    return min(kinds, key=lambda kind: kind(nominal, of_nominal).cycles)(target, shape)

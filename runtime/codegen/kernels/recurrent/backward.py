@@ -40,7 +40,6 @@ from runtime.codegen.kernels.recurrent.recomputed_gates import RecomputedGates, 
 from runtime.codegen.kernels.recurrent.state_product import MAX_CHAIN_DEPTH, packed, product, states_in_blocks
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import by_size
-from runtime.codegen.machine import NOMINAL_LANES
 from runtime.codegen.math import tanh
 
 TRANSPOSED, SUMS, STATE, CELL, OPERANDS_OF_PARTS = 2, 3, 4, 5, 6
@@ -91,7 +90,7 @@ class Backward:
         self.vectors = min(2, layer.vectors)
         self.width = self.vectors * layer.lanes
         self.panels = -(-layer.states // self.width)
-        lanes = NOMINAL_LANES if layer.of_pairs else layer.lanes  # the bits of pairs are the same for all targets
+        lanes = layer.nominal_lanes
         most = max(MAX_CHAIN_DEPTH // (layer.gates * lanes), 1)
         self.part = min(-(-layer.states // lanes // WANTED_STATE_PARTS), most) * lanes
         self.parts = -(-layer.states // self.part)

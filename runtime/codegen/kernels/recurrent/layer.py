@@ -74,6 +74,7 @@ class Layer(NamedTuple):
         gates: number of vectors of preactivations for each vector of states.
         reverse: True if the last step is computed first.
         lanes: lanes of a vector.
+        nominal_lanes: lanes of a nominal vector; the gradient splits the states into parts of whole nominal vectors.
         multiply_add_cycles: cycles of a multiply-add of one element.
         chains: number of parallel chains of multiply-adds, if weights are read in place; 0 if they are copied.
         features: number of features that the layer multiplies by weights besides its states; 0 if that is done before
@@ -89,6 +90,7 @@ class Layer(NamedTuple):
     gates: int
     reverse: bool
     lanes: int
+    nominal_lanes: int
     multiply_add_cycles: float
     chains: int
     features: int = 0

@@ -2,8 +2,8 @@
 
 It takes 4 multiply-adds for an output pixel and a pair of channels, instead of 9. A work item has a block of tiles and
 a part of the panels of channels. It transforms the pixels of its tiles to 16 positions, multiplies the tiles by the
-panel at each position, and transforms back while the sums are in the caches. Panels of a block with results that are
-not finite are computed again, pixel by pixel.
+panel at each position, and transforms back while the sums are in the caches. Nominal panels of a block with results
+that are not finite are computed again, pixel by pixel.
 
 Operands of bfloat16 may be multiplied as pairs of channels: transformed pixels and filters are rounded to bfloat16.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from runtime.codegen.costs import WINOGRAD_OF_PAIRS_PENALTY, WINOGRAD_PENALTY
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.types import BFLOAT16
-from runtime.codegen.ir.words import any_lane, is_nan, where
+from runtime.codegen.ir.words import any_lane, is_nan, minimum, where
 from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.plan import ConvShape, packed_filter_cycles
 from runtime.codegen.kernels.conv.winograd.filters import TransformedFilters
@@ -93,7 +93,7 @@ class Winograd:
         for item in f.range(start, stop):
             block = f.index(item) // plan.parts
             first, last = part_of(f, plan.tiles, block, plan.blocks)
-            panels = part_of(f, plan.panels, f.index(item) % plan.parts, plan.parts)
+            panels = self._panels(f, f.index(item) % plan.parts)
             count = plan.most if plan.most == plan.few else last - first
             if plan.parts == 1:
                 at = context.thread_scratch(0, self.element)
@@ -111,10 +111,21 @@ class Winograd:
                     with f.when((f.load(bad) & self._noted(context, panel)).not_equal(0)):
                         self.again.write(context, first, last, f.index(panel))
 
+    def _panels(self, f: Function, part: Value) -> tuple[Index, Index]:
+        """Return the panels of a part, which has whole nominal panels."""
+        plan = self.plan
+        if plan.parts == 1 or plan.panels_per_nominal == 1:
+            return part_of(f, plan.panels, part, plan.parts)
+        first, stop = part_of(f, plan.nominal_panels, part, plan.parts)
+        return first * plan.panels_per_nominal, minimum(f.index(stop) * plan.panels_per_nominal, plan.panels)
+
     def _noted(self, context: KernelContext, panel: Index) -> Value:
-        """Return the bit of a panel in the word of those that are not finite; with many panels, that of all."""
-        f = context.f
-        return f.index(1) << f.index(panel) if self.plan.panels <= MAX_NOTED_PANELS else f.index(1)
+        """Return the bit of a nominal panel in the word of those that are not finite; with many, that of all."""
+        f, plan = context.f, self.plan
+        if plan.nominal_panels > MAX_NOTED_PANELS:
+            return f.index(1)
+        number = f.index(panel)
+        return f.index(1) << (number // plan.panels_per_nominal if plan.panels_per_nominal > 1 else number)
 
     def _multiply(self, context: KernelContext, at: Value, panel: Value, columns: int, count: Index) -> None:
         """Compute the products at all positions with a panel."""

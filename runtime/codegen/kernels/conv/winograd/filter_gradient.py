@@ -44,7 +44,7 @@ class WinogradFilterGradient:
 
     def __init__(self, target: Target, shape: FilterGradient) -> None:
         self.shape, self.plan = shape, planned_filters(target, shape)
-        self._nominal = planned_filters(target.nominal, shape)
+        self._nominal = planned_filters(target.nominal, shape.on(target.nominal))
         self.element, self.vector = shape.element, shape.element.of(shape.lanes)
         self.again = NonFiniteChannels(target, replace(shape, images=self._images, of_pairs=False))
 
@@ -61,7 +61,7 @@ class WinogradFilterGradient:
 
     @property
     def cycles(self) -> float:
-        """Cycles of all steps for few threads: this price chooses a variant, and so sets bits."""
+        """Cycles of all steps on the nominal target: this price chooses a variant, and so sets bits."""
         return self._nominal.cycles * WINOGRAD_PENALTY
 
     def steps(self) -> KernelSteps:

@@ -1,8 +1,8 @@
 """The partition and the cost of Winograd's filtering: tiles of 2 x 2 output pixels in blocks, panels, and work items.
 
 The choice of this algorithm depends on no size of a cache, and neither does any bit of finite results. If a block has a
-NaN or Inf in a panel, this panel of the block is computed again as a whole. So the partition into blocks and panels
-does set bits then, and depends on no number of threads.
+NaN or Inf in a panel of the nominal target, this panel of the block is computed again as a whole. So the partition into
+blocks and nominal panels does set bits then, and depends on no number of threads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from runtime.codegen.kernels.conv.axes import Axis
 from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES, MAX_CHAIN_DEPTH, WANTED_ITEMS, ConvShape
 from runtime.codegen.kernels.conv.winograd.tiles import ImageAxis, Tiling, TransformedLayout
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS
-from runtime.codegen.kernels.matmul.plan import tile_cycles, tile_shape
+from runtime.codegen.kernels.matmul.plan import tile_costs, tile_shape
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 BLOCK_PIXEL_BYTES: Final = 768 << 10
@@ -53,6 +53,7 @@ class WinogradPlan:
         blocks: number of blocks of tiles, each of which is transformed and multiplied together.
         rows: number of tiles that are multiplied at once.
         width: channels of a panel.
+        panels_per_nominal: number of panels that are as wide as one of the nominal target.
         steps: cycles of all products of a block at one position, for each source channel.
         wanted: number of work items that gives every thread a share.
     """
@@ -63,6 +64,7 @@ class WinogradPlan:
     blocks: int
     rows: int
     width: int
+    panels_per_nominal: int
     steps: float
     wanted: int = WANTED_ITEMS
 
@@ -96,10 +98,15 @@ class WinogradPlan:
         return -(-self.shape.wide // self.width)
 
     @property
+    def nominal_panels(self) -> int:
+        """Panels of the nominal target."""
+        return -(-self.panels // self.panels_per_nominal)
+
+    @property
     def parts(self) -> int:
-        """Number of parts of the panels; a work item has one part, for one block."""
-        wanted = self.wanted if self.panels <= MAX_NOTED_PANELS else WANTED_ITEMS
-        return 1 if self.is_near else min(-(-wanted // self.blocks), self.panels)
+        """Number of parts of the nominal panels; a work item has one part, for one block."""
+        wanted = self.wanted if self.nominal_panels <= MAX_NOTED_PANELS else WANTED_ITEMS
+        return 1 if self.is_near else min(-(-wanted // self.blocks), self.nominal_panels)
 
     @property
     def is_near(self) -> bool:
@@ -179,16 +186,27 @@ class WinogradPlan:
 def plan_winograd(target: Target, bits: int, shape: ConvShape) -> WinogradPlan:
     """Return the partition of a convolution of elements of `bits` bits."""
     lanes, item = target.lanes(bits), bits // 8
-    one = WinogradPlan(shape, lanes, item, 1, 1, lanes, 0, target.wanted_items(WANTED_ITEMS))
+    one = WinogradPlan(shape, lanes, item, 1, 1, lanes, 1, 0, target.wanted_items(WANTED_ITEMS))
     blocks = -(-one.tiles // max(BLOCK_PIXEL_BYTES // (POSITIONS * shape.deep * item), MIN_BLOCK_TILES))
     if blocks > WANTED_ITEMS:
         blocks = min(-(-blocks // WANTED_ITEMS) * WANTED_ITEMS, one.tiles)
     elif one.is_near:
         blocks = min(WANTED_ITEMS, max(one.tiles // MIN_SHARED_BLOCK_TILES, 1))
     few = one.tiles // blocks
-    rows, vectors = tile_shape(target, lanes, few, shape.wide)
-    steps = tile_cycles(target, lanes, few, shape.wide)
-    return replace(one, blocks=blocks, rows=rows, width=vectors * lanes, steps=steps)
+    nominal_lanes = target.nominal.lanes(bits)
+    nominal_width = tile_shape(target.nominal, nominal_lanes, few, shape.wide)[1] * nominal_lanes
+    costs = tile_costs(target, lanes, few, shape.wide)
+    tiles = [tile for tile in costs if nominal_width % (tile[1] * lanes) == 0]
+    rows, vectors = min(tiles, key=lambda tile: costs[tile])
+    width = vectors * lanes
+    return replace(
+        one,
+        blocks=blocks,
+        rows=rows,
+        width=width,
+        panels_per_nominal=nominal_width // width,
+        steps=costs[rows, vectors],
+    )
 
 
 def is_taken(bits: int, shape: ConvShape) -> bool:

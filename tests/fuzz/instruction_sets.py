@@ -1,0 +1,133 @@
+"""Random training programs on several instruction sets: python tests/fuzz/instruction_sets.py --count 1000 --jobs 2.
+
+Those with a fused multiply-add give the same bits, in float32 and with mixed precision. A third of the programs are of
+all operators, a third are networks of layers of odd sizes, and a third networks of ordinary ones. Some have feeds with
+NaN, infinities and denormal numbers, which NaN stands for whatever its sign and payload.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import numpy as np
+from subjects import random_networks
+
+from compiler import CompileError, OpError
+from fuzz import campaign, engines, judging, networks
+from fuzz.building import Building
+from fuzz.campaign import Trial
+from fuzz.engines import Results
+from fuzz.generate import generated
+from fuzz.variants import bits
+from fuzz.verdict import Verdict
+from prograd_proto import program_pb2 as pb
+from runtime.codegen.machine import target
+from runtime.engines.native.cpu import instruction_sets
+
+SETS = [name for name in instruction_sets() if target(name).fma and name != "amx"]
+"""The instruction sets of this machine that give the same bits; `amx` has its own for products of bfloat16."""
+
+JUDGE = "instruction sets"
+"""Prefix of the names of this judge's findings."""
+
+MIXED = {JUDGE: None, f"{JUDGE}, mixed": "bfloat16"}
+"""The names of this judge, and the precision with which each compiles."""
+
+ODD_NUMBERS = (np.nan, np.inf, -np.inf, 1e-40, -1e-42, 3e38, -0.0)
+"""Numbers that some feeds contain."""
+
+
+def tried(seed: int) -> Trial:
+    """Try one program with and without mixed precision."""
+    trial = Trial(seed)
+    if seed % 3 == 0:
+        try:
+            building = generated(seed, wide=True).building
+        except Exception as error:
+            trial.note([judging.raised("build", error)])
+            return trial
+        trial.recipe = building.recipe
+        trial.note([of_building(building, name) for name in MIXED])
+        return trial
+    for name, mixed in MIXED.items():
+        if seed % 3 == 1:
+            program, feeds = random_networks.network(seed)
+            desc = program.compile(batch=random_networks.ROWS, mixed=mixed).desc
+        else:
+            network = networks.drawn(seed)
+            try:
+                desc, feeds = networks.compiled(network, mixed).desc, networks.fed(network)
+            except (OpError, CompileError) as error:
+                trial.note(
+                    [Verdict("skipped", name, "bits", f"{type(error).__name__}: {str(error).split(':')[0][:60]}")]
+                )
+                continue
+        trial.note([compared(desc, with_odd_numbers(feeds, seed), name)])
+    return trial
+
+
+def with_odd_numbers(feeds: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """Return feeds of which every fourth seed's have a few numbers that are not finite, or denormal."""
+    rng, found = np.random.default_rng((seed, 9)), dict(feeds)
+    for name, array in feeds.items():
+        if seed % 4 == 0 and array.dtype.kind == "f" and array.size:
+            found[name] = array.copy()
+            count = min(int(rng.integers(1, 4)), array.size)
+            found[name].flat[rng.choice(array.size, count, replace=False)] = rng.choice(ODD_NUMBERS, count)
+    return found
+
+
+def of_building(building: Building, name: str) -> Verdict:
+    """Compare the instruction sets on a program that a recipe builds."""
+    try:
+        desc = building.program.compile(mixed=MIXED[name], **building.recipe.sizes).desc
+    except CompileError:
+        return Verdict("skipped", name, "bits", "refused while compiling")
+    return compared(desc, building.recipe.feeds, name)
+
+
+def compared(program: pb.ProgramDesc, feeds: Mapping[str, np.ndarray], name: str) -> Verdict:
+    """Run every entry on every instruction set."""
+    try:
+        for entry in program.entries:
+            steps = engines.STEPS if entry.name == "train" else 1
+            first, *others = SETS
+            wanted = engines.stepped(program, entry.name, feeds, steps, f"native.{first}")
+            for number, other in enumerate(others):
+                found = engines.stepped(program, entry.name, feeds, steps, f"native.{other}", 1 + number % 2)
+                if what := differing(wanted, found):
+                    return Verdict("differs", name, f"{entry.name}, {what}", f"{first} and {other}")
+    except Exception as error:
+        return judging.raised(name, error)
+    return Verdict("agreed", name, "bits")
+
+
+def differing(wanted: Results, found: Results) -> str:
+    """Return the step and the name of a result with other bits, or nothing."""
+    for number, (mine, theirs) in enumerate(zip(found, wanted, strict=True)):
+        for name, array in theirs.items():
+            if bits(mine[name]) != bits(array):
+                return f"{'state' if number == len(wanted) - 1 else f'step {number}'}: {name}"
+    return ""
+
+
+def fails_again(building: Building, like: Verdict) -> bool:
+    """Return True if it fails in the same way."""
+    found = of_building(building, like.judge)
+    return (found.word, found.judge) == (like.word, like.judge) and (found.word != "raised" or found.what == like.what)
+
+
+def main() -> None:
+    parser = campaign.options(__doc__ or "")
+    campaign.quiet()
+    os.environ["PROGRAD_CACHE"] = ""  # code is compiled anew: a campaign would fill the folder
+    raise SystemExit(bool(campaign.run(tried, parser.parse_args())))
+
+
+if __name__ == "__main__":
+    main()
