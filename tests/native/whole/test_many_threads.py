@@ -75,6 +75,16 @@ OPERANDS = {
         (32, 32, 32, 96),
         (32, 16, 16, 32),
     ),
+    "a gradient of a 1x1 filter of few pixels": (
+        partial(OPS["conv2d_filter_gradient"], shape=(1, 1, 96, 384)),
+        (32, 8, 8, 96),
+        (32, 8, 8, 384),
+    ),
+    "a gradient of a 1x1 filter of few pixels and odd ranges": (
+        partial(OPS["conv2d_filter_gradient"], shape=(1, 1, 150, 200)),
+        (9, 5, 7, 150),
+        (9, 5, 7, 200),
+    ),
     "a gradient of a 1x1 filter": (
         partial(OPS["conv2d_filter_gradient"], shape=(1, 1, 64, 160)),
         (32, 16, 16, 64),

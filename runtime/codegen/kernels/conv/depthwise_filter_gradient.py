@@ -24,6 +24,9 @@ from runtime.codegen.machine import Target
 BLOCK_PIXELS: Final = 256
 """Pixels of a block, whose sums are one chain."""
 
+MAX_PARTS: Final = 32
+"""Upper bound on the parts of all blocks, so that chains of images on many threads have a part for each image."""
+
 TAPS_IN_REGISTERS: Final = {32: 16, 16: 9}
 """Number of sums that stay in registers, by number of registers."""
 
@@ -42,7 +45,8 @@ class DepthwiseFilterGradient:
         self.size = len(self.taps) * channels
         self.height = min(max(BLOCK_PIXELS // columns.pixels, 1), rows.pixels)
         self.blocks = images * -(-rows.pixels // self.height)
-        self.parts = min(WANTED_ITEMS, self.blocks)
+        most = images * rows.pixels * columns.pixels // BLOCK_PIXELS
+        self.parts = min(max(WANTED_ITEMS, min(most, MAX_PARTS)), self.blocks)
         self.ranges = self._ranges(target)
         self.in_order = self.blocks // self.parts if self.blocks % self.parts == 0 and self.ranges == 1 else 1
         self.own_channels = channels // self.ranges
@@ -53,7 +57,7 @@ class DepthwiseFilterGradient:
         """Return the number of equal ranges of channels, whole vectors each, that give every thread a work item."""
         if not target.has_many_threads:
             return 1
-        return equal_ranges(self.channels, self.lanes, target.wanted_items(WANTED_ITEMS) // self.parts)
+        return equal_ranges(self.channels, self.lanes, max(target.wanted_items(WANTED_ITEMS) // self.parts, 1))
 
     @property
     def cycles(self) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import gcd
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, multiply_add_cycles
 from runtime.codegen.ir import Function, Index, Value
@@ -20,17 +20,24 @@ from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.matmul import in_shares, in_tiles
+from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.pair_products import copied_pairs
 from runtime.codegen.kernels.partial_sums import reduction_step
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import DepthLoop, by_size, choice, lines, tile
 from runtime.codegen.machine import Target
 
+MAX_DEEP_RANGES: Final = 8
+"""Upper bound on the ranges of input channels, each of which copies the gradient of its panel."""
+
+MIN_RANGE_CHANNELS: Final = 24
+"""Least number of input channels of a range, so that a copy is read often enough to cost little."""
+
 
 def filter_steps(target: Target, shape: FilterGradient) -> KernelSteps:
     """Return the kernel steps, whose operands are the input and the gradient of the result."""
-    emission, item = _Emission(shape.planned(target)), shape.element.bits // 8
-    shape = emission.shape
+    shape, item = shape.planned(target), shape.element.bits // 8
+    emission = _Emission(shape, _deep_ranges(target, shape))
     steps = shape.size // shape.groups * shape.images * shape.rows.pixels * shape.columns.pixels
     cost = multiply_add_cycles(target, shape.lanes, steps)
     kernel_steps: list[KernelStep] = []
@@ -43,13 +50,26 @@ def filter_steps(target: Target, shape: FilterGradient) -> KernelSteps:
     images, rows = shape.block
     whole = gcd(shape.parts, shape.images // images) if shape.images % images == 0 else 1
     own_images = batch_parts(whole, shape.images * (2 if shape.of_pairs else 1), 0, 1)
-    kernel_steps += [KernelStep(emission.parts, shape.parts * shape.panels, cost, batch_parts=own_images)]
+    items = shape.parts * shape.panels * emission.deep_ranges
+    kernel_steps += [KernelStep(emission.parts, items, cost, batch_parts=own_images)]
     if shape.parts > 1:
         kernel_steps.append(reduction_step(shape.element, shape.lanes, shape.size, shape.parts))
     own = [images * rows * shape.columns.pixels * shape.width * item if shape.packs else 64]
     if shape.is_merged and shape.is_bordered:
         own.append(images * shape.border.size * item)
     return KernelSteps(tuple(kernel_steps), tuple(shared), tuple(own))
+
+
+def _deep_ranges(target: Target, shape: FilterGradient) -> int:
+    """Return the number of equal ranges of input channels by which many threads share a panel of a 1x1 filter.
+
+    Of those with at least `MIN_RANGE_CHANNELS` channels, it is the one with which threads end first.
+    """
+    if not target.has_many_threads or shape.is_merged or shape.repetitions > 1:
+        return 1
+    items = shape.parts * shape.panels
+    counts = [n for n in range(1, MAX_DEEP_RANGES + 1) if shape.deep % n == 0 and shape.deep // n >= MIN_RANGE_CHANNELS]
+    return min(counts, key=lambda n: -(-items * n // target.threads) / n, default=1)
 
 
 class _Block(NamedTuple):
@@ -64,8 +84,8 @@ class _Block(NamedTuple):
 
 
 class _Emission:
-    def __init__(self, shape: FilterGradient) -> None:
-        self.shape, self.vector = shape, shape.element.of(shape.lanes)
+    def __init__(self, shape: FilterGradient, deep_ranges: int) -> None:
+        self.shape, self.vector, self.deep_ranges = shape, shape.element.of(shape.lanes), deep_ranges
 
     def copy(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Copy the images; work items are images, or pairs of them."""
@@ -93,10 +113,13 @@ class _Emission:
         copied(f, source + (image * size + first), to, count, self.vector)
 
     def parts(self, context: KernelContext, start: Value, stop: Value) -> None:
-        """Write the sums; work items are panels in parts of all pixels."""
+        """Write the sums; work items are panels, or ranges of their input channels, in parts of all pixels."""
         f, shape = context.f, self.shape
         for item in f.range(start, stop):
-            part, panel = f.index(item) // shape.panels, f.index(item) % shape.panels
+            number, deep = f.index(item), f.index(0)
+            if self.deep_ranges > 1:
+                number, deep = number // self.deep_ranges, number % self.deep_ranges * (shape.deep // self.deep_ranges)
+            part, panel = number // shape.panels, number % shape.panels
             group, j = panel // shape.across, panel % shape.across
             to = (
                 context.outputs[0] if shape.parts == 1 else context.shared_scratch(0, shape.element) + part * shape.size
@@ -107,7 +130,7 @@ class _Emission:
             for columns in by_size(f, shape.wide, shape.width, j):
                 for number in f.range(first, end):
                     seen = self._block(context, f.index(number), group, j, columns)
-                    self._tiles(context, seen, group, to, columns, f.index(number).equal(first))
+                    self._tiles(context, seen, (group, deep), to, columns, f.index(number).equal(first))
 
     def _block(self, context: KernelContext, number: Value, group: Value, j: Value, columns: int) -> _Block:
         shape, (images, rows) = self.shape, self.shape.block
@@ -152,11 +175,18 @@ class _Emission:
         return to
 
     def _tiles(
-        self, context: KernelContext, seen: _Block, group: Value, to: Value, columns: int, is_first: Value
+        self,
+        context: KernelContext,
+        seen: _Block,
+        channels: tuple[Value, Value],
+        to: Value,
+        columns: int,
+        is_first: Value,
     ) -> None:
+        """Add a panel of a block to its sums; `channels` are the group, and the first input channel of a range."""
         f, shape = context.f, self.shape
         row = shape.groups * shape.wide
-        for left, offsets, first, panel, depth in self._rows(context, seen, group):
+        for left, offsets, first, panel, depth in self._rows(context, seen, channels):
             pixel = to + first * row
             for i in range(len(offsets)):
                 f.prefetch(pixel, i * row)
@@ -182,10 +212,11 @@ class _Emission:
                 yield i * shape.groups * shape.wide + at, min(shape.lanes, columns - at), x
 
     def _rows(
-        self, context: KernelContext, seen: _Block, group: Value
+        self, context: KernelContext, seen: _Block, channels: tuple[Value, Value]
     ) -> Iterator[tuple[Value, list[int], Index, Value, list[DepthLoop]]]:
         """Yield, for each tile: address and offsets of its rows, its first row of the filter, panel, depth."""
-        return self._merged(context, seen, group) if self.shape.is_merged else self._by_taps(context, seen, group)
+        group, deep = channels
+        return self._merged(context, seen, group) if self.shape.is_merged else self._by_taps(context, seen, group, deep)
 
     def _merged(
         self, context: KernelContext, seen: _Block, group: Value
@@ -230,7 +261,7 @@ class _Emission:
         return bordered(context.f, border, begin, to, seen.images, first, height, self.vector)
 
     def _by_taps(
-        self, context: KernelContext, seen: _Block, group: Value
+        self, context: KernelContext, seen: _Block, group: Value, deep: Value
     ) -> Iterator[tuple[Value, list[int], Index, Value, list[DepthLoop]]]:
         f, shape, source = context.f, self.shape, self._images(context)
         rows, columns, channels = shape.rows, shape.columns, shape.groups * shape.deep
@@ -250,7 +281,9 @@ class _Emission:
                 panel = seen.panel + (f.index(top - seen.row) * columns.pixels + left) * (seen.line * shape.together)
                 depth = self._depth(seen, at, height, width)
                 tap = (i * columns.window + j) * shape.deep
-                for c, size in in_shares(f, shape.tiles):
+                if self.deep_ranges > 1:
+                    begin, tap = begin + deep, tap + deep
+                for c, size in in_shares(f, shares(shape.deep // self.deep_ranges, shape.most)):
                     yield begin + c, [*range(size)], tap + c, panel, depth
 
     def _depth(self, seen: _Block, at: Images, rows: Index, columns: Index) -> list[DepthLoop]:
