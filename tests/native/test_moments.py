@@ -119,7 +119,7 @@ def test_any_number_of_threads_gives_the_same_bits(shape):
 
 
 @pytest.mark.parametrize("target", [other for other in OTHERS if other.fma], ids=lambda t: t.name)
-@pytest.mark.parametrize("shape", [(1000, 16), IMAGES], ids=str)
+@pytest.mark.parametrize("shape", [(1000, 16), (9001, 48), IMAGES], ids=str)
 def test_every_width_of_vectors_gives_the_same_bits(target, shape):
     x = numbers(shape, 3, 2)
     found = [moments(x, target=each) for each in (BEST, target)]

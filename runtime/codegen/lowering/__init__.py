@@ -7,6 +7,7 @@ view             the offset and strides of a tensor that is part of another one
 control          blocks inside ops of control flow: arguments and results outside of them
 decompositions   the ops that replace an op by its decomposition
 groups           nodes that one loop nest computes
+clamped_masks    masks of clamped values, which need no clamp
 fusion_legality  which nodes may be computed in one loop nest
 producers        which nodes may compute an operand where a product or convolution packs it
 instructions     the number of instructions of a pointwise node

@@ -25,6 +25,7 @@ from runtime.codegen.costs import (
     STORED_VECTOR_CYCLES,
     WRITTEN_BYTE_CYCLES,
 )
+from runtime.codegen.lowering.clamped_masks import with_unclamped_masks
 from runtime.codegen.lowering.fusion_legality import MAX_GROUP_NODES, can_follow_convolution
 from runtime.codegen.lowering.group_kernel import GroupKernel, kernel_of
 from runtime.codegen.lowering.groups import Group
@@ -113,6 +114,8 @@ class _Recomputation:
 
     def result(self) -> tuple[Nodes, list[Group]]:
         """Return the block, and all groups that still compute something."""
+        for group in self.groups:
+            group.nodes[:] = with_unclamped_masks(group.nodes, self.block.constants)
         self.forget_unread()
         return replace(self.block, types=self.types, root=self.root), [g for g in self.groups if g.nodes]
 
