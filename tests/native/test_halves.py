@@ -67,6 +67,19 @@ def test_numbers_are_rounded_once_to_the_nearest_even_one(target, kind):
 
 
 @every_target
+@both_kinds
+def test_an_odd_number_is_rounded_among_ordinary_ones(target, kind):
+    """An instruction for whole vectors does not round some numbers as casts do."""
+    odd = np.array(
+        [1, 0x8001, 0x7FFF, 0x8000, 0x7FFFFF, 0x807F8000, 0x7F800001, 0xFFA12345, 0x7FC00000, 0x7F7FFFFF], "u4"
+    )
+    rows = np.random.default_rng(4).normal(size=(16 * len(odd), 16)).astype("f4")
+    rows.view("u4")[np.arange(len(rows)), np.arange(len(rows)) % 16] = np.repeat(odd, 16)
+    rows[:, 5][rows[:, 5] > 0] = 0.0
+    check(target, "cast", rows, dtype=kind)
+
+
+@every_target
 @pytest.mark.parametrize("dtype", sorted(ITEM_BYTES))
 def test_what_only_moves_elements_takes_them_as_they_are(target, dtype):
     rng, kind = np.random.default_rng(1), numpy_dtype(dtype)

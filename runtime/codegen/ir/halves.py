@@ -14,6 +14,12 @@ from runtime.codegen.ir.value import Value
 HALF: Final = Type("float", 16)
 """The type of a float16 in LLVM's instructions."""
 
+INSTRUCTION_LANES: Final = 16
+"""Lanes of a vector that `vcvtneps2bf16` rounds."""
+
+NAN_OR_DENORMAL: Final = 0x01 | 0x20 | 0x80
+"""The classes of `vfpclassps`: quiet NaN, denormal, signaling NaN."""
+
 BIAS_DIFFERENCE: Final = 127 - 15
 """The difference of the exponent biases of float32 and float16."""
 
@@ -57,6 +63,35 @@ def _rounded_to_odd(x: Value) -> Value:
 
 
 def _to_bfloat16(x: Value, kind: Type) -> Value:
+    if "+avx512bf16" in x.function.target.features and x.type.lanes == INSTRUCTION_LANES:
+        return _to_bfloat16_by_instruction(x, kind)
+    return _to_bfloat16_by_integers(x, kind)
+
+
+def _to_bfloat16_by_instruction(x: Value, kind: Type) -> Value:
+    """Return a vector rounded by one instruction.
+
+    The instruction counts denormal numbers as 0 and keeps the payload of a NaN, so vectors with such numbers are
+    rounded by integers instead.
+    """
+    f, to = x.function, kind.of(x.type.lanes)
+    convert, classify = "llvm.x86.avx512bf16.cvtneps2bf16.512", "llvm.x86.avx512.fpclass.ps.512"
+    f.module.declare(f"declare <16 x bfloat> @{convert}(<16 x float>)")
+    f.module.declare(f"declare <16 x i1> @{classify}(<16 x float>, i32)")
+    near = f.emit(f"call <16 x bfloat> @{convert}({x.type} {x.text})", to)
+    near = f.emit(f"bitcast <16 x bfloat> {near.text} to {to}", to)
+    odd = f.emit(f"call <16 x i1> @{classify}({x.type} {x.text}, i32 {NAN_OR_DENORMAL})", to)
+    odd = f.emit(f"bitcast <16 x i1> {odd.text} to i16", Type("unsigned", 16)).not_equal(0)
+    before, again, after = f.block, f.label(), f.label()
+    f.line(f"br i1 {odd.text}, label %{again}, label %{after}")
+    f.begin(again)
+    exact = _to_bfloat16_by_integers(x, kind)
+    f.line(f"br label %{after}")
+    f.begin(after)
+    return f.emit(f"phi {to} [ {near.text}, %{before} ], [ {exact.text}, %{again} ]", to)
+
+
+def _to_bfloat16_by_integers(x: Value, kind: Type) -> Value:
     whole = _as(x, UINT32)
     rounded = (
         whole + (((whole >> 16) & 1) + 0x7FFF)
