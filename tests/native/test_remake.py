@@ -218,3 +218,50 @@ def test_an_operand_that_a_filter_is_made_of_too_or_that_is_read_otherwise_is_st
     assert large(Made(twice, [image, image])) == ["relu"]
     check(twice, [image, image], this_machine(), near=1e-4)
     check(turned, [image, numbers(1, 1, 24, 37)], this_machine(), near=1e-4)
+
+
+@every_target
+@pytest.mark.parametrize(
+    ("activation", "comparison", "bound", "is_needed"),
+    [
+        ("relu6", "greater", 0.0, False),
+        ("relu6", "less", 6.0, False),
+        ("relu6", "greater", 5.5, False),
+        ("relu6", "greater", 6.0, True),
+        ("relu6", "greater", -1.0, True),
+        ("relu6", "less", 0.0, True),
+        ("relu6", "less", 7.0, True),
+        ("relu", "greater", 0.0, False),
+        ("relu", "less", 2.0, False),
+        ("relu", "less", 0.0, True),
+        ("relu", "greater", -0.5, True),
+        ("relu6", "less_equal", 6.0, True),
+    ],
+)
+def test_a_mask_of_a_clamped_value_is_that_of_its_operand(target, activation, comparison, bound, is_needed):
+    """The activation is computed only if the mask of its operand would be another one."""
+
+    def write(x, dy, mean):
+        mask = OPS[comparison](OPS[activation](OPS["sub"](x, mean)), bound)
+        return OPS["where"](mask, dy, OPS["mul"](dy, dy))
+
+    x = numbers(9, 37)
+    odd = [
+        np.nan,
+        np.inf,
+        -np.inf,
+        0.0,
+        -0.0,
+        6.0,
+        np.nextafter(np.float32(6), np.float32(9)),
+        1e-45,
+        -1e-45,
+        7.0,
+        -0.5,
+    ]
+    x[0, : len(odd)] = odd
+    operands = [x, numbers(9, 37, seed=1), np.zeros(37, "f4")]
+    made = Made(write, operands)
+    [found], [wanted] = made.native(target), made.wanted
+    assert found.tobytes() == wanted.tobytes()
+    assert (activation in made.groups(target)[0].split("+")) == is_needed
