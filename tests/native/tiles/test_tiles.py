@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native.mixed import test_attention as attention
 from native.mixed import test_convolutions as convolutions
 from native.mixed.contract import multiply_add, multiply_by_tiles
 from native.mixed.test_contract import KINDS, SHAPES, numbers
@@ -84,6 +85,15 @@ def test_convolutions_are_those_of_float32(tmp_path: Path, products: Count, case
     tolerance = convolutions.ROUNDED_TRANSFORMS if case in convolutions.OF_WINOGRAD else 2e-6
     for y, x in zip(convolutions.results(tmp_path, "bfloat16", case, "native.amx"), wanted, strict=True):
         assert np.abs(y - x).max() <= tolerance * np.abs(x).max()
+
+
+@pytest.mark.parametrize("case", attention.CASES, ids=str)
+def test_attention_and_its_gradients_are_those_by_hand(tmp_path: Path, products: Count, case: Any) -> None:
+    feeds, before = attention.fed(case), products()
+    found = attention.results(tmp_path, case, "native.amx", feeds)
+    assert products() > before or before < 0
+    for name, wanted in attention.by_hand(case, feeds).items():
+        assert np.abs(found[name] - wanted).max() <= 5e-4 * np.abs(wanted).max()
 
 
 def trained(path: Path, engine: str, threads: int = 1) -> dict[str, Array]:
