@@ -89,11 +89,14 @@ def test_convolutions_are_those_of_float32(tmp_path: Path, products: Count, case
 
 @pytest.mark.parametrize("case", attention.CASES, ids=str)
 def test_attention_and_its_gradients_are_those_by_hand(tmp_path: Path, products: Count, case: Any) -> None:
+    """Scores are added in another order, so that a few weights nearly halfway are rounded to the other number."""
     feeds, before = attention.fed(case), products()
     found = attention.results(tmp_path, case, "native.amx", feeds)
     assert products() > before or before < 0
     for name, wanted in attention.by_hand(case, feeds).items():
-        assert np.abs(found[name] - wanted).max() <= 5e-4 * np.abs(wanted).max()
+        differences = np.abs(found[name] - wanted) / np.abs(wanted).max()
+        assert differences.max() <= 1e-3
+        assert np.median(differences) <= 5e-6
 
 
 def trained(path: Path, engine: str, threads: int = 1) -> dict[str, Array]:
