@@ -22,10 +22,10 @@ from prograd_proto import TensorType
 from registry import OPS, Block
 from runtime.codegen.ir import FLOAT32, INT64, Module, pointer
 from runtime.codegen.ir.words import fma
-from runtime.engines.native import jit
+from runtime.engines.native import jit, step_code
 from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.helpers import Helpers
-from runtime.engines.native.step import bind_compiled, lowered
+from runtime.engines.native.step import bind_code
 from runtime.memory.aligned import aligned_array, aligned_bytes
 
 Call = Callable[[], None]
@@ -115,15 +115,16 @@ def chain(operands: list[np.ndarray], result: np.ndarray, threads: int) -> Call:
     for value in values:
         block.desc.parameters.add(tensor=value.name, state=value.name)
     block.desc.updates.add(tensor=total.name, state="result")
-    step = lowered(block.desc, (), this_machine(), threads)
+    step = step_code.lowered(block.desc, this_machine(), step_code.StepOptions((), threads))
     assert len(step.groups) == 1, "a chain is one group"
     states = {value.name: x for value, x in zip(values, operands, strict=True)} | {"result": result}
-    compiled = bind_compiled(step, states, aligned_bytes(max(step.memory.arena_bytes, 64)))
+    code, loaded = step_code.compiled_step(step)
+    compiled = bind_code(code, loaded, block.desc, states, aligned_bytes(max(step.memory.arena_bytes, 64)))
     helpers = Helpers(threads - 1)
 
     def run() -> None:
-        helpers.called(compiled.driver)
-        compiled()
+        with helpers.helping(compiled.driver):
+            compiled()
 
     return run
 
