@@ -30,7 +30,7 @@ rm -rf "$folder/site" "$folder/wheel"
 # shellcheck disable=SC2086
 "${HOST_PYTHON:-python3}" -m pip install -q --target "$folder/site" --only-binary=:all: $platforms \
     --python-version "${python#python}" --implementation cp \
-    "$(ls "$folder"/wheel/prograd-*.whl)[native]" pytest hypothesis mpmath ml_dtypes pillow
+    "$(ls "$folder"/wheel/prograd-*.whl)[native]" pytest pytest-xdist hypothesis mpmath ml_dtypes pillow
 echo 'import os, sys; sys.executable = os.environ["EMULATED_PYTHON"]  # so that tests start emulated processes' \
     >"$folder/site/sitecustomize.py"
 cat >"$folder/python" <<END

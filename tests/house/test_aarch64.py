@@ -1,6 +1,9 @@
 """The group that runs under emulated aarch64, with a script in the place of the emulated Python."""
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +33,19 @@ def test_examples_pass_where_their_states_are_as_expected(
     assert run.examples(python(tmp_path, LINE + "b" * 64), 60, update=False) == count
     assert run.examples(python(tmp_path, LINE + "a" * 64, 70), 60, update=False) == count
     assert run.examples(python(tmp_path, LINE.replace("neon", "avx2") + "a" * 64), 60, update=False) == count
+
+
+@pytest.mark.parametrize("example", ["linear_regression", "digits_mlp"])
+@pytest.mark.parametrize("instructions", ["avx512", "avx2"])
+def test_examples_have_the_states_of_neon_on_x86(tmp_path: Path, example: str, instructions: str):
+    if instructions not in pytest.importorskip("runtime.engines.native.cpu").instruction_sets():
+        pytest.skip(f"the CPU has no {instructions}")
+    for file in (run.ROOT / "examples").iterdir():
+        if file.suffix in (".pb", ".safetensors"):
+            shutil.copy(file, tmp_path)
+    command = [sys.executable, "-m", "runtime", "execute", f"{example}.pb", "--engine", f"native.{instructions}"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert said.rpartition("state_sha256=")[2].strip() == json.loads(run.EXPECTED.read_text())[example]
 
 
 def test_tests_that_fail_or_end_otherwise_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
