@@ -96,7 +96,7 @@ def test_bits_do_not_depend_on_the_instruction_set(tmp_path: Path, case: Any) ->
 def test_taps_that_are_not_finite_reach_the_zeros_around_images(
     tmp_path: Path, engine: str, images: int, odd: float
 ) -> None:
-    """Whether a convolution leaves out taps outside of images, or multiplies zeros, is not to be seen."""
+    """A convolution that leaves out taps outside of images has the results of one that multiplies zeros."""
     program = Program("taps", seed=1)
     x, w = program.input("x", "bfloat16", (images, 6, 6, 32)), program.input("w", "bfloat16", (3, 3, 32, 48))
     program.outputs(y=ops.conv2d(x, w, padding=1))
