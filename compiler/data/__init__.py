@@ -7,6 +7,7 @@ tables   NumPy's files as arrays
 images   folders of images
 texts    lines of text, and windows of bytes
 fit      the encoding of a column: kind, vocabulary, mean, replacement of missing values
+scales   the mean and the deviation of training rows
 series   windows of consecutive rows of a table
 splits   rows of a split: at random, by classes, by time, by group
 write    arrays to a file, whatever their order in memory

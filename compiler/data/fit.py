@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.data.options import PackOptions
+from compiler.data.scales import scale_of
 from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.errors import DataError
@@ -142,10 +143,15 @@ def _dates(name: str, raw: Array, training: Array, options: PackOptions, parts: 
     if name not in options.names["standardise"]:
         return column
     found = features(days, parts, origin)
-    means, deviations = found.mean(axis=0), found.std(axis=0)
-    scaled = [part in NUMBERS for part in parts for _ in range(width_of((part,)))]
-    means, deviations = np.where(scaled, means, 0.0), np.where(scaled & (deviations > 0), deviations, 1.0)
-    return replace(column, means=tuple(means.tolist()), deviations=tuple(deviations.tolist()))
+    names = [part for part in parts for _ in range(width_of((part,)))]
+    scales = [
+        scale_of(f"{name}.{part}", found[:, number], remedy="leave this part of the date out")
+        if part in NUMBERS
+        else (0.0, 1.0)
+        for number, part in enumerate(names)
+    ]
+    means, deviations = zip(*scales, strict=True)
+    return replace(column, means=means, deviations=deviations)
 
 
 def is_number(raw: Array) -> bool:
@@ -179,7 +185,8 @@ def _list(name: str, rows: list[list[Any]], training: Array, options: PackOption
     known = elements_of(name, trained, whole=False)
     if not len(known):
         raise DataError(f"{name!r} has no element in the training rows, so there is no mean of them")
-    return Column(name, "number", listed=True, mean=float(np.mean(known)), deviation=float(np.std(known)) or 1.0)
+    mean, deviation = scale_of(name, known)
+    return Column(name, "number", listed=True, mean=mean, deviation=deviation)
 
 
 def _is_number(text: str) -> bool:
@@ -222,7 +229,7 @@ def _classes(
 ) -> Column:
     texts = texts_of(raw)
     there = [text for text in texts.tolist() if text]
-    found = sorted(set(there), key=int) if _are_whole(there) else sorted(set(there))
+    found = sorted(set(there), key=lambda text: (int(text), text)) if _are_whole(there) else sorted(set(there))
     values: list[str] = list(levels) if levels and set(there) <= set(levels) else found
     if not asked and not levels and len(values) > max(_MANY, len(raw) // 2):
         classes, text = _option("class", name), as_asked(f"--text {name}=100", f"text={{{name!r}: 100}}")
@@ -265,16 +272,8 @@ def _numbers(
         return Column(name, "whole" if whole else "number", fill=fill, transform=transform, quantiles=quantiles)
     with original_rows(training, lines=False):
         trained = transformed(name, trained, transform, quantiles)
-    deviation = float(np.std(trained)) if len(trained) else 0.0
-    return Column(
-        name,
-        "number",
-        fill=fill,
-        mean=float(np.mean(trained)),
-        deviation=deviation or 1.0,
-        transform=transform,
-        quantiles=quantiles,
-    )
+    mean, deviation = scale_of(name, trained)
+    return Column(name, "number", fill=fill, mean=mean, deviation=deviation, transform=transform, quantiles=quantiles)
 
 
 def _say_rounded(name: str, numbers: Array, row_name: Callable[[int], str]) -> None:
