@@ -57,13 +57,15 @@ def read_images(folder: Path, options: PackOptions, like: Images | None = None) 
 
 
 def _paths(folder: Path) -> list[Path]:
-    """Return the images of a folder in the order of their paths.
+    """Return the images of a folder in the order of their paths, without hidden files and folders.
 
     Raises DataError for a link that leads out of the folder, a link to a folder, or an image that is no regular file.
     """
     root = folder.resolve()
     found: list[Path] = []
     for path in sorted(folder.rglob("*")):
+        if any(part.startswith(".") for part in path.relative_to(folder).parts):
+            continue
         is_image = path.suffix.lower() in _SUFFIXES and not path.is_dir()
         if path.is_symlink() and (is_image or path.is_dir() or not path.exists()):
             _require_inside(folder, root, path)

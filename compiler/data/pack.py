@@ -334,8 +334,9 @@ def _values(source: Source, options: PackOptions) -> Array | None:
 
 
 def _members(name: str, patterns: Sequence[str], columns: Mapping[str, Column]) -> tuple[str, ...]:
-    meant = Names(patterns)
-    found = tuple(c for c, column in columns.items() if column.is_joinable and c in meant)
+    """Return the columns to join, in the order of the names and patterns; in that of the table within a pattern."""
+    joinable = [column.name for column in columns.values() if column.is_joinable]
+    found = dict.fromkeys(c for pattern in map(Names, zip(patterns)) for c in joinable if c in pattern)
     if not found:
         raise UsageError(f"join {name}: none of these columns is of numbers")
-    return found
+    return tuple(found)

@@ -35,8 +35,9 @@ def append_averages(desc: pb.BlockDesc, averages: Mapping[str, Average]) -> None
     block = Block(desc)
     new = {update.state: update.tensor for update in desc.updates}
     tensors = {p.state: p.tensor for p in desc.parameters if p.WhichOneof("source") == "state"}
+    periods = [average.every for average in averages.values()]
     with block.on_behalf_of(stage=pb.STAGE_UPDATE):
-        due = {every: _due(block, tensors, every) for every in {average.every for average in averages.values()}}
+        due = {every: _due(block, tensors, every) for every in dict.fromkeys(periods)}
         for name, average in averages.items():
             old = block.value(tensors[average.state])
             change = (widened(block.value(new.get(name, tensors[name]))) - old) * (1.0 - average.decay)

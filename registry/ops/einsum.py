@@ -89,7 +89,7 @@ def _parsed(equation: str, xs: Sequence[Value]) -> tuple[list[Labels], Labels]:
     dots = tuple(f"...{i}" for i in range(more, 0, -1))
     if not arrow:
         return labels, (*dots, *sorted(letter for letter in {*left} - {*",."} if left.count(letter) == 1))
-    for letter in {*right} - {*"."}:
+    for letter in dict.fromkeys(right.replace(".", "")):
         require(right.count(letter) == 1, f"the output of {equation!r} has the letter {letter!r} twice")
         require(letter in left, f"the output of {equation!r} has the letter {letter!r}, which no term has")
     require(not more or "..." in right, f"the terms of {equation!r} have axes for ..., which its output lacks")

@@ -35,7 +35,7 @@ def ragged_rows(bound: BoundEntry, given: Mapping[str, object], keys: Mapping[st
             columns[feed.name] = derived(keys[feed.name], column, feed)
     check_names(bound, {**given, **columns})
     whole: dict[str, Array] = {}
-    for name in bound.feeds.keys() - columns.keys():
+    for name in [name for name in bound.feeds if name not in columns]:
         array = checked_array(bound, bound.feeds[name], given[name])
         (columns if bound.feeds[name].by_row else whole)[name] = array
     return Rows(columns, whole, Span(0, common_length(columns, "feed", bound.rows)))

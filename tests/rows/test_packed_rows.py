@@ -636,3 +636,12 @@ def test_what_is_shown_is_a_file_of_rows(here, capsys):
     assert compiler_main(["data", "show", "people.csv"]) == 2
     wanted = "people.csv: files of rows are called *.safetensors or *.npz; compiler data pack makes the first"
     assert capsys.readouterr().err == f"compiler: {wanted}\n"
+
+
+def test_joined_columns_have_the_order_of_the_request(here):
+    table = {"age": [20, 21], "height": [150, 151], "h2": [5, 6], "y": ["a", "b"]}
+    prograd.data.pack(table, "t.safetensors", join={"x": ["height", "age"]})
+    assert load_file("t.safetensors")["x"].tolist() == [[150, 20], [151, 21]]
+    assert prograd.data.encode(table, "t.safetensors")["x"].tolist() == [[150, 20], [151, 21]]
+    prograd.data.pack(table, "u.safetensors", join={"x": ["h2", "h*", "age"]})
+    assert load_file("u.safetensors")["x"].tolist() == [[5, 150, 20], [6, 151, 21]]

@@ -59,7 +59,8 @@ class _Epilogue:
         [self.result] = convolution.outputs
         domain = kernel.types[self.result].static_shape
         self.body = body_of(context, kernel, nodes, stored, convolution.outputs)
-        names = {name for node in nodes for name in (*node.inputs, *node.outputs) if name} | {self.result}
+        read = (name for node in nodes for name in (*node.inputs, *node.outputs) if name)
+        names = dict.fromkeys([*read, self.result])
         self.steps: dict[str, Strides] = {
             name: (domain[-1] if kernel.types[name].static_shape == domain else 0, 1) for name in names
         }

@@ -33,7 +33,7 @@ class _Epilogue:
         channels = kernel.group.domain[-1]
         self.steps: dict[str, Strides] = {
             name: (channels if kernel.types[name].static_shape == kernel.group.domain else 0, 1)
-            for name in {*kernel.table, *kernel.stored}
+            for name in dict.fromkeys([*kernel.table, *kernel.stored])
         }
 
     def vector(self, x: Value, index: Index, channel: Index, count: int) -> None:
