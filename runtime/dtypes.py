@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -47,3 +48,20 @@ def count_nonfinite(array: Array) -> int:
 def is_float(array: Array) -> bool:
     """Return True if the array may hold NaN."""
     return array.dtype.kind == "f" or array.dtype == BFLOAT16
+
+
+_PIECE: Final = 1 << 16
+"""Elements of bfloat16 that are looked at together."""
+
+
+def extreme(array: Array) -> float:
+    """Return NaN if a float array has NaN, else Inf if it has an infinity, else 0; allocate nothing of its size."""
+    if not array.size:
+        return 0.0
+    if array.dtype == BFLOAT16:
+        bits = array.reshape(-1).view(np.uint16)
+        largest = max(int((bits[at : at + _PIECE] & 0x7FFF).max()) for at in range(0, len(bits), _PIECE))
+        return math.nan if largest > 0x7F80 else math.inf if largest == 0x7F80 else 0.0
+    with np.errstate(all="ignore"):
+        ends = float(array.min()), float(array.max())  # either is NaN if there is one
+    return math.nan if any(map(math.isnan, ends)) else math.inf if any(map(math.isinf, ends)) else 0.0

@@ -35,11 +35,13 @@ class NonFinite(ExecutionError):
 
     Attributes:
         step: the step and its inputs, if every output was checked (`check_nan`).
+        is_restored: True if the run has the states of its best evaluation again.
     """
 
-    def __init__(self, text: str, step: FailedStep | None = None) -> None:
+    def __init__(self, text: str, step: FailedStep | None = None, *, is_restored: bool = False) -> None:
         super().__init__(text)
         self.step = step
+        self.is_restored = is_restored
 
 
 class OutOfRange(ExecutionError):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import math
+import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -14,6 +15,7 @@ from typing import Any, Final, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -24,6 +26,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.spelling import closest
 from runtime import Run
 from runtime.dtypes import Array
+from runtime.errors import NonFinite
 from runtime.runs.standing import Standing
 from runtime.runs.watching.callbacks import EarlyStopping
 
@@ -190,14 +193,20 @@ class Estimator(BaseEstimator):
                 )
             )
         with no_messages(verbose=self.verbose):
-            result = run.train(
-                data=feeds,
-                epochs=epochs,
-                shuffle=self.shuffle,
-                callbacks=callbacks,
-                progress=bool(self.verbose),
-                **options,
-            )
+            try:
+                result = run.train(
+                    data=feeds,
+                    epochs=epochs,
+                    shuffle=self.shuffle,
+                    callbacks=callbacks,
+                    progress=bool(self.verbose),
+                    **options,
+                )
+            except NonFinite as error:
+                result = run.result
+                if not error.is_restored or result is None:
+                    raise
+                warnings.warn(f"fit: {error}", ConvergenceWarning, stacklevel=4)
         self.history_ = dict(result.history)
         self.loss_curve_ = self.loss_curve_ + result.history["loss"]
         self.loss_ = self.loss_curve_[-1]
@@ -214,6 +223,7 @@ class Estimator(BaseEstimator):
         array = next(iter(found.values()))
         if array.shape[:1] != filled.shape[:1]:
             raise ValueError(f"program: its entry 'predict' gives {list(array.shape)}, and not a result for each row")
+        _require_numbers(array[: len(rows)])
         return array[: len(rows)]
 
     def _require_parameters(self) -> None:
@@ -243,6 +253,16 @@ def _require(name: str, value: object, kind: type, least: float, *, above: bool 
         what = "a whole number" if kind is Integral else "a number"
         raise ValueError(
             f"{name}={value!r} is not {what} {'above' if above else 'from'} {least:g}{'' if above else ' on'}"
+        )
+
+
+def _require_numbers(results: Array) -> None:
+    """Raise ValueError if a row of results has NaN, which is no class and no score."""
+    missing = np.isnan(results).reshape(len(results), -1).any(axis=1)
+    if missing.any():
+        raise ValueError(
+            f"predict: {int(missing.sum())} of {len(results)} rows have the result NaN, the first is row "
+            f"{int(missing.argmax())}; scale the columns, or train with a lower learning_rate_init"
         )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -23,7 +23,7 @@ from runtime.commands.reports.reproduce import reproducing
 from runtime.commands.reports.trace import TraceFile
 from runtime.commands.settings import setting_fields
 from runtime.dtypes import Array
-from runtime.errors import OutOfTime, UsageError
+from runtime.errors import NonFinite, OutOfTime, UsageError
 from runtime.files.output import require_form
 from runtime.memory.limit import MemoryLimit, peak_rss
 from runtime.ranks.join import require_alone
@@ -135,18 +135,40 @@ def perform(options: argparse.Namespace) -> Performed:
             if options.out:
                 arrays, fields = _write_table(options, run, entry, table, feeds, columns, names, between)
             elif is_training:
-                arrays, fields = _train(options, run, entry, feeds, names, between, overtime, handler, stack)
+                with _saving_the_best(options, run):
+                    arrays, fields = _train(options, run, entry, feeds, names, between, overtime, handler, stack)
             else:
                 arrays, fields = _run_over(options, run, entry, feeds, names, between)
         if trace is not None:
             trace.write(force=options.force)
+        given = decoded(run, columns, arrays)
     if not options.out and _is_first(run):
-        give(wanted, decoded(run, columns, arrays), force=options.force, classes=lambda n: _class_names(run, n))
-    if options.save or options.in_place:
-        layout = "prograd" if options.load else options.layout
-        run.save(options.save or options.load, layout=layout, force=options.force or options.in_place)
+        give(wanted, given, force=options.force, classes=lambda n: _class_names(run, n))
+    _save(options, run)
     failures = differences(expected, arrays, rtol=options.rtol, atol=options.atol)
     return Performed(run, fields + _common_fields(options, run, perf_counter() - start), failures)
+
+
+def _save(options: argparse.Namespace, run: Run) -> Path | None:
+    """Write the states to the file of --save or --in-place, and return its path."""
+    path: Path | None = options.save or (options.load if options.in_place else None)
+    if path is not None:
+        layout = "prograd" if options.load else options.layout
+        run.save(path, layout=layout, force=options.force or options.in_place)
+    return path
+
+
+@contextmanager
+def _saving_the_best(options: argparse.Namespace, run: Run) -> Generator[None]:
+    """Save the best states where a training that diverges has restored them; the error says which files remain."""
+    try:
+        yield
+    except NonFinite as error:
+        kept = ""
+        if error.is_restored and (run.session.group is None or error.step is None):  # else other ranks do not save
+            path = _save(options, run)
+            kept = "" if path is None else f", and {path} has them"
+        raise NonFinite(f"{error}{kept}{_kept(options)}", error.step, is_restored=error.is_restored) from None
 
 
 def _together(options: argparse.Namespace, run: Run, entry: str, between: Between, *, is_training: bool) -> Between:

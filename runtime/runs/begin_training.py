@@ -93,6 +93,7 @@ def _begun(
     standing.stops = False
     standing.evaluates = "" if plan.evaluate is None else plan.evaluate.entry
     folder = _folder(session, options)
+    session.finite.begin()
     with _claimed(session, standing, folder, force=options.force):
         fill, end = _filling(session, course.rows)
         step = _steps_of(session, standing, course, options.fetch, fill)
@@ -105,6 +106,7 @@ def _begun(
             evaluate,
             write,
             lambda: standing.stops,
+            session.finite.fault,
             between,
         )
         training = Training(course, session.states, position, watched, callbacks, session.memory)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Final, NamedTuple
@@ -9,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.engines.engine import Executor
 from runtime.entries import BoundEntry
@@ -22,6 +25,9 @@ from runtime.runs.workspaces import Lent
 
 ROWS_PER_STEP_TIME: Final = 16
 """Number of rows of a step that takes about as long as a step of one row; fewer remaining rows run one by one."""
+
+
+_log = logging.getLogger("prograd")
 
 
 class Results(NamedTuple):
@@ -74,9 +80,24 @@ def run_over(
         for part, shares in parts:
             _run_part(session, lent, part, shares, fetch, totals, collected, between)
         arrays, metrics = collected.result(len(rows)), totals.result()
+    _warn_of_nan(session, entry, metrics)
     tables = {f.name: arrays[f.name] for f in bindings[0].block.fetches if f.name not in bindings[0].row_names}
     tables = {name: array for name, array in tables.items() if name not in metrics}
     return Results(metrics, tables, arrays, sum(steps for _, shares in parts for _, steps in shares))
+
+
+def _warn_of_nan(session: Session, entry: str, metrics: Metrics) -> None:
+    """Log a warning for metrics that are NaN, once for an entry of a session."""
+    names = [name for name, value in metrics.items() if math.isnan(value)]
+    if names and entry not in session.told_of_nan:
+        session.told_of_nan.add(entry)
+        _log.warning(
+            "entry %r: %s NaN; the rows may lack a number, or the weights may be too large; "
+            "%s names the op that makes the first one",
+            entry,
+            f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}",
+            as_asked("--check-nan", "check_nan=True"),
+        )
 
 
 def steps_over(

@@ -65,8 +65,13 @@ class Predictions:
         rows = self._raw[entry]
         if raw is None and not rows.is_raw(x):
             return None
+        from runtime.rows.encoding.scores import Unanswered  # as above
+
         arrays = self(entry, rows.encoded(x))
-        return arrays | rows.values(arrays)
+        values, unanswered = rows.values(arrays), Unanswered()
+        if unanswered.add(values):
+            unanswered.warn()
+        return arrays | values
 
     def _may_be_raw(self, x: object) -> bool:
         """Return True if rows may be those of a table: most predictions are of arrays, and ask no further."""

@@ -255,7 +255,8 @@ class Run(metaclass=Renaming):
             UsageError: an option does not fit the program or the run, or an earlier call still trains.
             DataError: rows are missing or do not fit.
             ResourceLimit: memory, or the disk for a checkpoint, is exhausted.
-            NonFinite: the loss is NaN or Inf.
+            NonFinite: the loss, or a state that training changes, is NaN or Inf. The best states are restored if the
+                run keeps them: `is_restored` of the error tells.
         """
         require_progress(progress)
         ahead = {} if between is not None else {"ahead": MAX_STEPS_AT_ONCE}
@@ -351,12 +352,13 @@ class Run(metaclass=Renaming):
         With layout="torch", write only the tensors of the module that the program was imported from, with its names and
         axes, for load_state_dict.
 
-        Raises UsageError if the file exists and not `force`, or if its name stands for another format, as in "x.pt";
-        for other errors see `write_output`.
+        Raises UsageError if the file exists and not `force`, or if its name stands for another format, as in "x.pt",
+        and NonFinite if a state that training changes has NaN or Inf; for other errors see `write_output`.
         """
         _require_path("save", path)
         require_form(path, ".safetensors", "states")
         self.states.require()
+        self.session.finite.require(os.fspath(path))
         if layout != "prograd":
             from runtime.runs.torch_names import write_imported
 

@@ -28,6 +28,7 @@ from runtime.rows.parts import Part, Steps, fits, is_ragged, parts_of, steps_of
 from runtime.rows.rows import Rows, input_rows
 from runtime.runs.states import new_states
 from runtime.runs.stepper import Stepper
+from runtime.runs.watching.finite_states import FiniteStates
 from runtime.runs.workspaces import Lent, Workspaces
 from runtime.step import spills
 from runtime.target import TARGET
@@ -52,6 +53,7 @@ class Session:
         stepper: makes the steps of trainings and evaluations.
         recompiled: returns a program with further steps for a number of rows; None where no compiler is at hand.
         group: the ranks of a run of several processes, or None.
+        told_of_nan: entries and labels for which a warning told of NaN.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Session:
         self.workspaces = Workspaces(program, self.states, self.engine, self.memory)
         self.stepper = Stepper()
         self.recompiled: Callable[[pb.ProgramDesc, int], pb.ProgramDesc] | None = None
+        self.told_of_nan: set[str] = set()
         self._spill = options.spill
         self._bound: dict[str, list[list[BoundEntry]]] = {}
         self._row_wise: dict[tuple[int, frozenset[str]], bool] = {}
@@ -92,6 +95,11 @@ class Session:
     def sha256(self) -> str:
         """The hash of the program."""
         return program_sha256(self.program)
+
+    @cached_property
+    def finite(self) -> FiniteStates:
+        """The look at the states that training changes."""
+        return FiniteStates(self.program, self.states, self.group)
 
     def bindings(self, entry: str) -> list[BoundEntry]:
         """Return the bindings of an entry for its longest rows, by falling number of rows.

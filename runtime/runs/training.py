@@ -44,6 +44,7 @@ class Callbacks(NamedTuple):
         evaluate: returns the metrics of the current states; it calls its argument between its steps.
         checkpoint: writes a checkpoint and returns its path; None for no checkpoints.
         stops: returns True if the run is to end after the steps that were made.
+        fault: returns a clause about a state with NaN or Inf; "" if there is none.
         between: called before each step; KeyboardInterrupt or ResourceLimit from it ends the run, after a checkpoint if
             there are any.
     """
@@ -53,6 +54,7 @@ class Callbacks(NamedTuple):
     evaluate: Callable[[Callable[[], None]], Metrics]
     checkpoint: Callable[[], CheckpointWritten] | None
     stops: Callable[[], bool]
+    fault: Callable[[], str]
     between: Callable[[], None]
 
 
@@ -96,7 +98,8 @@ class Training:
         """Train to the end, then restore the best states if they are kept; yield the events of each batch of steps.
 
         Raises:
-            NonFinite: the loss is NaN or Inf; no checkpoint has it.
+            NonFinite: the loss, or a state that training changes, is NaN or Inf; no checkpoint has such states. The
+                best states are restored if they are kept.
             ResourceLimit, DataError: a checkpoint cannot be written, or `between` raises it.
         """
         position, total = self._position, self._plan.steps
@@ -114,12 +117,13 @@ class Training:
                 yield ends
                 if self._plan.every and position.steps % self._plan.every == 0 and not self._is_at_end():
                     yield from self._write_checkpoint()
+            yield from self._write_checkpoint()
         except (KeyboardInterrupt, ResourceLimit) as error:
             if error is self._stopped_by:  # the states are whole, unlike in the middle of a step
-                for [event] in self._write_checkpoint():
-                    _log.info("checkpoint %s", event.path)
+                self._write_last_checkpoint()
             raise
-        yield from self._write_checkpoint()
+        except NonFinite as error:
+            raise self._with_best(error) from None
         with self._states.locks.exclusive():
             self._say_what_waits()
             self._judge.end()
@@ -207,16 +211,14 @@ class Training:
                     said = f"step {before + i + 1}: {bad}{name} is {values[name]}; "
                     if bad:
                         raise NonFinite(f"{said}leave the row out, or replace the value")
-                    raise NonFinite(
-                        f"{said}a lower learning rate or clipping may help, "
-                        f"and {as_asked('--check-nan', 'check_nan=True')} names the op that makes the first one"
-                    )
+                    raise NonFinite(f"{said}{_remedy()}")
         epoch = position.epoch + 1
         return [StepEnd(epoch, step, values) for step, values in enumerate(metrics, before + 1)]
 
     def _close(self) -> Iterator[Sequence[Event]]:
         """Combine the epoch's metrics, evaluate if it is time, and begin the next epoch."""
         position, plan = self._position, self._plan
+        self._require_finite()
         epoch = position.epoch + 1
         metrics = self._totals.result()
         evaluation = None
@@ -257,9 +259,33 @@ class Training:
         now = self._position.steps, self._position.closed
         if self._do.checkpoint is None or now == self._saved_at:
             return []
+        self._require_finite()
         written = self._do.checkpoint()
         self._saved_at = now
         return [[written]]
+
+    def _write_last_checkpoint(self) -> None:
+        """Write the checkpoint of a run that is interrupted, unless its states have NaN."""
+        try:
+            for [event] in self._write_checkpoint():
+                _log.info("checkpoint %s", event.path)
+        except NonFinite as error:
+            _log.warning("no checkpoint is written: %s", error)
+
+    def _require_finite(self) -> None:
+        """Raise NonFinite if a state that training changes has NaN or Inf, although the watched metrics are finite."""
+        fault = self._do.fault()
+        if fault:
+            raise NonFinite(f"after step {self._position.steps}: {fault}; {_remedy()}")
+
+    def _with_best(self, error: NonFinite) -> NonFinite:
+        """Restore the best states if they are kept, and return the error with a clause about them."""
+        kept = self._judge.kept()
+        if not kept:
+            return error
+        with self._states.locks.exclusive():
+            self._judge.restore()
+        return NonFinite(f"{error}; {kept}", error.step, is_restored=True)
 
     def _say_what_waits(self) -> None:
         """Warn of gradients that made no update; they are in the states, so a run that continues loses nothing."""
@@ -271,3 +297,10 @@ class Training:
                 self._position.steps,
                 waiting[0] if len(waiting) == 1 else f"{waiting[0]} and {len(waiting) - 1} more",
             )
+
+
+def _remedy() -> str:
+    return (
+        "a lower learning rate or clipping may help, "
+        f"and {as_asked('--check-nan', 'check_nan=True')} names the op that makes the first one"
+    )

@@ -120,6 +120,7 @@ def metrics_text(counts: Mapping[str, int], waiting: int, computed: int, times: 
     ]
     for name, kind, help, value in (
         ("prograd_rows_total", "counter", "Rows of answered requests.", counts["rows"]),
+        ("prograd_unanswered_rows_total", "counter", "Rows whose values were NaN or null.", counts["unanswered"]),
         (
             "prograd_computations_total",
             "counter",

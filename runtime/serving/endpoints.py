@@ -222,14 +222,17 @@ class Endpoints:
     async def health(self, request: Any) -> Any:
         """Return the readiness of the server and its counts."""
         del request
-        return self._json({"status": "ok", "waiting": self._predictor.waiting, **vars(self.counts)})
+        return self._json({"status": "ok", "waiting": self._predictor.waiting, **self._counted()})
 
     async def metrics(self, request: Any) -> Any:
         """Return the counts and times in the text format of Prometheus."""
         del request
         predictor = self._predictor
-        text = metrics_text(vars(self.counts), predictor.waiting, predictor.computed, self._times)
+        text = metrics_text(self._counted(), predictor.waiting, predictor.computed, self._times)
         return self._web.Response(body=text.encode(), headers={"Content-Type": PROMETHEUS})
+
+    def _counted(self) -> dict[str, int]:
+        return vars(self.counts) | {"unanswered": 0 if self._raw is None else self._raw.unanswered}
 
     async def predict(self, request: Any) -> Any:
         """Return the entry's fetches for the rows of a request."""

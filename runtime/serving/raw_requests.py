@@ -16,6 +16,7 @@ from prograd_proto.ragged_names import base_of
 from runtime.dtypes import Array, numpy_dtype
 from runtime.errors import DataError
 from runtime.memory.limit import MemoryLimit
+from runtime.rows.encoding.scores import Unanswered
 from runtime.rows.ragged import RaggedColumn
 from runtime.rows.ragged_inputs import ragged_rows
 from runtime.rows.tables.json_pieces import piece_of
@@ -37,11 +38,17 @@ class RawRequest(NamedTuple):
 
 
 class RawRequests:
-    """The conversion of requests with rows as a table has them, for one entry."""
+    """The conversion of requests with rows as a table has them, for one entry.
+
+    Attributes:
+        unanswered: number of rows without a predicted value, because the program computed NaN for them.
+    """
 
     def __init__(self, session: Session, entry: str) -> None:
         self._rows = RawRows(session, entry)
         self._single = SingleRows(self._rows.encoding, self._rows.keys)
+        self.unanswered = 0
+        self._counts = Unanswered()
         self._data_keys = {column.feed: column.key for column in session.program.data.columns}
 
     @property
@@ -119,16 +126,25 @@ class RawRequests:
         """Return the body of the answer for the fetches of a request."""
         chosen = [answer for answer in self._rows.answers if answer.fetch in arrays]
         count = len(arrays[chosen[0].fetch]) if chosen else 0
-        members: dict[str, list[object]] = {}
+        values: dict[str, Array] = {}
         for answer in chosen:
-            if answer.column is not None and answer.column.name not in members:
-                members[answer.column.name] = _listed(answer.values(arrays[answer.fetch]))
+            if answer.column is not None and answer.column.name not in values:
+                values[answer.column.name] = answer.values(arrays[answer.fetch])
+        self._count(values)
+        members = {name: _listed(array) for name, array in values.items()}
         for answer in chosen:
             said = _elements(answer, arrays[answer.fetch])
             if said is not None:
                 members[answer.fetch] = said
         rows = [{name: values[row] for name, values in members.items()} for row in range(count)]
         return json.dumps(rows[0] if is_one else rows, allow_nan=False).encode()
+
+    def _count(self, values: Mapping[str, Array]) -> None:
+        """Count the rows without a predicted value; warn of the first."""
+        before = self.unanswered
+        self.unanswered += self._counts.add(values)
+        if self.unanswered and not before:
+            self._counts.warn()
 
 
 def _elements(answer: Answer, array: Array) -> list[object] | None:

@@ -16,7 +16,7 @@ pytest.importorskip("sklearn", reason='pip install -e ".[test]" brings it')
 
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -269,3 +269,34 @@ def test_the_page_about_estimators_runs(tmp_path: Path):
     assert (tmp_path / "iris.safetensors").exists()
     for name in NOT_PASSED:
         assert f"| `{name}` |" in page
+
+
+class _Leap(Callback):
+    """Raises the rate after an epoch, so that the next one diverges."""
+
+    def on_epoch_end(self, event):
+        if event.epoch == 3:
+            self.run.set(learning_rate=1e38)
+
+
+def test_a_fit_that_diverges_keeps_the_best_states_or_raises():
+    best = Classifier(early_stopping=True, callbacks=[_Leap()], engine="reference", random_state=0, **SMALL)
+    with pytest.warns(ConvergenceWarning, match=r"fit: .*; the run ends with the states of epoch 3, step 3, which"):
+        best.fit(X, Y)
+    assert np.isfinite(best.predict_proba(X)).all()
+    assert best.n_iter_ == len(best.loss_curve_) == 4
+    last = Classifier(callbacks=[_Leap()], engine="reference", random_state=0, **SMALL)
+    with pytest.raises(prograd.NonFinite):
+        last.fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_a_result_that_is_nan_is_refused_and_counted(kind: Any):
+    estimator = kind(engine="reference", random_state=0, **SMALL).fit(X, Y)
+    estimator.run_.state["output.b"] = np.full_like(estimator.run_.state["output.b"], np.nan)
+    told = (
+        "predict: 4 of 4 rows have the result NaN, the first is row 0; scale the columns, "
+        "or train with a lower learning_rate_init"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
+        estimator.predict(X[:4])

@@ -184,3 +184,17 @@ def test_other_machines_need_a_token(run: prograd.Run, capsys, monkeypatch):
     assert Path("requests.log").read_text() == ""
     assert main(["serve", "p.pb", "--host", "256.0.0.1", "--token-file", "token", *logged]) == 2
     assert "\nruntime: --host 256.0.0.1: this is no address of a machine: " in capsys.readouterr().err
+
+
+def test_a_row_with_nan_is_answered_with_null_and_counted(run: prograd.Run, caplog):
+    run.state["out.b"] = np.array([np.nan, 0, 0], "float32")
+    with Serving(run) as serving:
+        found = posted(serving.port, ROWS)
+        assert [row["pet"] for row in found] == [None, None]
+        assert found[0]["probabilities"] == {"cat": None, "dog": None, "fish": None}
+        posted(serving.port, ROWS[0])
+        assert json.loads(ask(serving.port, path="/health")[2])["unanswered"] == 3
+        assert b"\nprograd_unanswered_rows_total 3\n" in ask(serving.port, path="/metrics")[2]
+    assert caplog.messages == [
+        "2 of 2 rows have no 'pet', because the program computes NaN for them; the first is row 0"
+    ]

@@ -161,7 +161,7 @@ def test_what_is_served_is_described(port):
 def test_health_counts(run):
     with Serving(run) as server:
         assert json.loads(ask(server.port, path="/health")[2]) == {
-            "status": "ok", "waiting": 0, "answered": 0, "refused": 0, "failed": 0, "rows": 0
+            "status": "ok", "waiting": 0, "answered": 0, "refused": 0, "failed": 0, "rows": 0, "unanswered": 0
         }  # fmt: skip
         ask(server.port, json.dumps(X.tolist()).encode())
         ask(server.port, b"[[1]]")

@@ -9,6 +9,7 @@ import numpy as np
 
 from runtime.dtypes import Array
 from runtime.errors import UsageError
+from runtime.rows.encoding.scores import Unanswered
 from runtime.runs.run import Run
 
 BYTES: Final = "utf-8"
@@ -29,9 +30,11 @@ def asked_columns(given: Sequence[str]) -> dict[str, str]:
 def decoded(run: Run, asked: Mapping[str, str], arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Return the arrays with values in place of numbers; an array of one float per value yields that of the largest.
 
+    A row of floats with NaN has an empty text.
+
     Raises DataError if the program's data does not say how it was encoded, or a number stands for no value.
     """
-    found = dict(arrays)
+    found, unanswered = dict(arrays), Unanswered()
     columns = {name: column for name, column in asked.items() if column != BYTES}
     encoding = run.session.data.encoding() if columns else None
     found |= {name: _texts(name, found[name]) for name in asked if name not in columns}
@@ -44,9 +47,18 @@ def decoded(run: Run, asked: Mapping[str, str], arrays: Mapping[str, Array]) -> 
                 f"--decode {name}={column}: {name!r} is {array.dtype}{[*array.shape]}; "
                 f"numbers of the {len(known)} values of {column!r} are int64[rows], or a float for each"
             )
-        decoded = values(column, array)
-        found[name] = decoded.astype(np.str_) if decoded.dtype == object else decoded
-    return found
+        found[name] = values(column, array)
+    unanswered.add({name: found[name] for name in columns})
+    unanswered.warn()
+    return found | {name: _as_text(found[name]) for name in columns}
+
+
+def _as_text(values: Array) -> Array:
+    """Return values as an array that files take: texts, "" for None, or numbers as they are."""
+    if values.dtype != object:
+        return values
+    known = ["" if value is None else str(value) for value in values.reshape(-1).tolist()]
+    return np.array(known, np.str_).reshape(values.shape)
 
 
 def _texts(name: str, codes: Array) -> Array:

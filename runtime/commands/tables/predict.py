@@ -22,6 +22,7 @@ from runtime.errors import DataError, UsageError
 from runtime.files.output import write_output
 from runtime.rows.encoding.encoding import Encoding
 from runtime.rows.encoding.row_errors import original_rows
+from runtime.rows.encoding.scores import Unanswered
 from runtime.rows.orders import Listed
 from runtime.rows.rows import Rows
 from runtime.rows.tables.piece import PIECE_ROWS, Piece, with_rows_before
@@ -68,7 +69,7 @@ def predict_to_file(run: Run, entry: str, asked: Asked, *, force: bool, between:
     Raises UsageError for names that do not fit the entry, DataError for rows that cannot be read or encoded; there is
     no file then.
     """
-    count = 0
+    count, unanswered = 0, Unanswered()
     of = _of_rows if asked.table is None else _of_table
 
     def write(stream: BinaryIO) -> None:
@@ -76,12 +77,14 @@ def predict_to_file(run: Run, entry: str, asked: Asked, *, force: bool, between:
         with closing(WRITERS[asked.out.suffix.lower()](stream)) as writer:
             for fields in of(run, entry, asked, between):
                 writer.write(fields)
+                unanswered.add({field.path[0]: field.values for field in fields[1:] if len(field.path) == 1})
                 count += len(fields[0].values)
 
     group = run.session.group
     if group is not None and group.rank:
         return sum(len(fields[0].values) for fields in of(run, entry, asked, between))
     write_output(asked.out, write, force=force)
+    unanswered.warn()
     return count
 
 

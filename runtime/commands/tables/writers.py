@@ -1,7 +1,7 @@
 """Tables as CSV, JSON lines and Parquet, written piece by piece.
 
 Numbers have the digits that give the same number again: 9 for float32, 17 for float64 at most. CSV leaves the cell of
-NaN and of infinities empty, and JSON has null there.
+NaN, of infinities and of an unknown class empty, and JSON has null there.
 """
 
 from __future__ import annotations
@@ -92,11 +92,16 @@ class ParquetWriter:
 
     def write(self, fields: Sequence[Field]) -> None:
         """Append rows."""
-        texts = {".".join(field.path): _arrow_values(field.values) for field in fields}
-        table = self._arrow.table({name: self._arrow.array(values) for name, values in texts.items()})
+        table = self._arrow.table({".".join(field.path): self._array(field.values) for field in fields})
         if self._writer is None:
             self._writer = self._parquet.ParquetWriter(self._stream, table.schema)
         self._writer.write_table(table)
+
+    def _array(self, values: Array) -> Any:
+        if values.dtype.kind not in "OUS":
+            return self._arrow.array(np.ascontiguousarray(values))
+        texts = [None if value is None else str(value) for value in values.tolist()]
+        return self._arrow.array(texts, self._arrow.string())
 
     def close(self) -> None:
         """Write the description of the columns."""
@@ -125,7 +130,7 @@ def _cells(values: Array, quoted: Callable[[str], str], nothing: str) -> tuple[s
     """Return the form of a cell for the operator %, and a value for each row."""
     if values.dtype.kind in "OUS":
         texts = values.tolist()
-        known = {text: quoted(str(text)) for text in set(texts)}  # classes have few texts
+        known = {text: nothing if text is None else quoted(str(text)) for text in set(texts)}  # classes have few texts
         return "%s", [known[text] for text in texts]
     if values.dtype.kind == "b":
         return "%s", ["true" if value else "false" for value in values.tolist()]
@@ -149,7 +154,3 @@ def _quoted(text: str, separator: str) -> str:
 def _key(name: str) -> str:
     """Return a name as a key of JSON, inside a form for the operator %."""
     return dumps(name).replace("%", "%%")
-
-
-def _arrow_values(values: Array) -> Any:
-    return [str(value) for value in values.tolist()] if values.dtype.kind in "OUS" else np.ascontiguousarray(values)

@@ -17,6 +17,7 @@ from runtime.errors import DataError
 from runtime.files.tensor_files import read_metadata
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.images import Images
+from runtime.rows.encoding.scores import value_of_largest
 from runtime.rows.encoding.series import Series
 
 KEY: Final = "prograd_columns"
@@ -134,11 +135,13 @@ class Encoding:
     def decode(self, name: str, numbers: Array) -> Array:
         """Return the values of a column's numbers; for floats, with one column per value, the value of the largest.
 
+        A row of floats with NaN has the value None.
+
         Raises DataError if there is no such column, or a number stands for no value.
         """
         column = self.column(name)
         if numbers.dtype.kind == "f" and column.values and numbers.shape[1:] == (len(column.values),):
-            numbers = numbers.argmax(axis=1)
+            return value_of_largest(column, numbers)
         return column.decode(numbers)
 
     def members(self, key: str) -> list[Column]:

@@ -22,6 +22,7 @@ from runtime.entries import BoundEntry, find_entry
 from runtime.errors import UsageError
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.encoding import Encoding
+from runtime.rows.encoding.scores import value_of_largest, value_of_second
 
 _VIEWS: Final = frozenset({"reshape", "squeeze", "cast", "index", "slice", "flatten", "copy"})
 """Operators between a sigmoid or an argmax and the fetch that leave its meaning."""
@@ -38,14 +39,17 @@ class Answer(NamedTuple):
     is_second: bool = False
 
     def values(self, array: Array) -> Array:
-        """Return the values of the column that an array of this fetch predicts: texts of classes, or numbers."""
+        """Return the values of the column that an array of this fetch predicts: texts of classes, or numbers.
+
+        A row with NaN has None as its class, and NaN as its number.
+        """
         assert self.column is not None, "asked for answers with a column"
         if self.column.kind != "class":
             return self.column.decode(array.reshape(len(array)))
         if self.is_second:
-            array = (array.reshape(len(array)) > 0.5).astype(np.int64)
-        elif array.dtype.kind == "f":
-            array = array.argmax(axis=1)
+            return value_of_second(self.column, array.reshape(len(array)))
+        if array.dtype.kind == "f":
+            return value_of_largest(self.column, array)
         return self.column.decode(array.reshape(len(array)))
 
     def shares(self, array: Array) -> Array | None:

@@ -65,8 +65,21 @@ class Judge:
 
     def end(self) -> None:
         """Report the states that the run ends with, and restore the best ones if they are kept."""
-        self._say_what_is_kept()
-        self._restore_best()
+        position, keep = self._position, self._plan.keep_best
+        if keep is not None and position.stopped:
+            _log.info("ended early: %s was not better in the last %d evaluations", keep.metric, position.stale)
+        if position.best and position.best_at != (position.epoch, position.step, position.steps):
+            _log.info("%s", self.kept())
+        self.restore()
+
+    def kept(self) -> str:
+        """Return a clause about the best states, which `restore` restores; "" if none are kept."""
+        position, keep = self._position, self._plan.keep_best
+        if keep is None or not position.best:
+            return ""
+        epoch, step, steps = position.best_at
+        value = f"{keep.metric}: {position.best_metric:.4g}"
+        return f"the run ends with the states of epoch {epoch + (step > 0)}, step {steps}, which have the best {value}"
 
     def _keep_if_best(self, value: Number, evaluation: Metrics, *, higher: bool) -> bool:
         position, plan = self._position, self._plan
@@ -105,25 +118,8 @@ class Judge:
         )
         watch.wait, watch.cooldown = 0, int(plateau.cooldown())
 
-    def _say_what_is_kept(self) -> None:
-        """Report that a run ended early, and that the states are not the last ones."""
-        position, keep = self._position, self._plan.keep_best
-        if keep is None:
-            return
-        if position.stopped:
-            _log.info("ended early: %s was not better in the last %d evaluations", keep.metric, position.stale)
-        if position.best and position.best_at != (position.epoch, position.step, position.steps):
-            epoch, step, steps = position.best_at
-            words = keep.metric, position.best_metric
-            _log.info(
-                "the run ends with the states of epoch %d, step %d, which have the best %s: %.4g",
-                epoch + (step > 0),
-                steps,
-                *words,
-            )
-
-    def _restore_best(self) -> None:
-        """Restore the best states, and the position of the run at that time."""
+    def restore(self) -> None:
+        """Restore the best states and the position of the run at that time, if they are kept."""
         position = self._position
         position.reached = position.steps
         if not position.best:
