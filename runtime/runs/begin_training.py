@@ -11,22 +11,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.engines.engine import Executor, InMemory, Repeat
 from runtime.entries import BoundEntry
-from runtime.errors import DataError, UsageError
 from runtime.rows.orders import ShuffledBySteps
 from runtime.rows.rows import SHUFFLING_BYTES, Rows
 from runtime.runs.checkpoints.checkpoint import write_checkpoint
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
-from runtime.runs.checkpoints.same_rows import require_same_rows
+from runtime.runs.checkpoints.continuation import continued, is_at_end
+from runtime.runs.checkpoints.same_rows import fingerprints, require_same_rows
 from runtime.runs.course import Course, Plan, TrainingOptions, course_of
 from runtime.runs.evaluation import run_over
 from runtime.runs.events import CheckpointWritten, Event
 from runtime.runs.interrupts import Interrupts
 from runtime.runs.metrics import Metrics, scalar_fetches
-from runtime.runs.position import Position
 from runtime.runs.session import Session
 from runtime.runs.standing import Standing
 from runtime.runs.training import Callbacks, RunSteps, Training
@@ -75,16 +73,16 @@ def _begun(
 ) -> Generator[Sequence[Event]]:
     session.states.require()  # all states: checkpoints have all
     course = course_of(session, options)
+    rows_sha256 = fingerprints(course.rows, course.evaluated, shuffled=course.plan.shuffle)
+    course = continued(session, standing, options, course, rows_sha256)
     plan, position = course.plan, standing.position
-    _check_position(position, session.states.arrays["total_steps"], course, retarget=options.retarget_schedule)
-    if standing.done == plan.steps:  # trained to its end in this process
+    if is_at_end(standing, plan.steps) and standing.done:  # trained to its end in this process
         return _nothing()
     if not isinstance(course.rows, Rows) and position.cursor is not None:
         course.rows.seek(position.cursor)
     if position.steps:
         position.require_fitting(plan.per_epoch, [fetch.name for fetch in scalar_fetches(course.bindings[0])])
-    change = options.change_data
-    require_same_rows(session, position, course.rows, course.evaluated, shuffled=plan.shuffle, change=change)
+    require_same_rows(session, position, rows_sha256, change=options.change_data)
     if session.group is not None:
         from runtime.ranks.agree import require_alike  # few runs have several processes
 
@@ -250,29 +248,6 @@ def _watched(bound: BoundEntry, fetched: Mapping[str, Array]) -> list[str]:
     """Return the metrics that must be finite: the loss, or every float metric if none has that name."""
     floats = [f.name for f in scalar_fetches(bound) if fetched[f.name].dtype.kind == "f"]
     return ["loss"] if "loss" in floats else floats
-
-
-def _check_position(position: Position, total: Array, course: Course, *, retarget: bool) -> None:
-    """Raise DataError unless the run goes on with the rows and the number of steps that it began with."""
-    rows, plan = course.rows, course.plan
-    if not position.steps:
-        position.rows = len(rows)
-        np.copyto(total, plan.steps)
-        return
-    if position.rows != len(rows):
-        raise DataError(
-            f"the run began with {position.rows} rows per epoch, and there are {len(rows)} now; "
-            "give those, or load what was trained into a new run"
-        )
-    if int(total) == plan.steps:
-        return
-    if not retarget:
-        raise UsageError(
-            f"the run began with {int(total)} steps in all, this would be {plan.steps}, which changes schedules; "
-            f"train for {int(total)} steps, or go on with {as_asked('--retarget-schedule', 'retarget_schedule=True')}"
-        )
-    np.copyto(total, plan.steps)
-    position.stopped = False
 
 
 def _evaluation(

@@ -45,8 +45,9 @@ class TrainingOptions(NamedTuple):
 
     Attributes:
         entry: entry to train; by default the one that the program runs.
-        epochs: total number of epochs; by default the program's, else 1.
-        steps: total number of steps, in place of epochs.
+        epochs: number of epochs; by default the program's, else 1. A call that names its rows by `data` trains that
+            many more, unless it goes on with an interrupted call on the same rows; otherwise this is the total.
+        steps: number of steps, in place of epochs.
         data: another split; or rows in memory: an array per feed, a frame of pandas or polars with a column per feed,
             or a tuple (x, y) in the order of the program's inputs; or an iterator of such mappings, a function that
             returns one, or a `Source`: see docs/data.md.
@@ -73,7 +74,8 @@ class TrainingOptions(NamedTuple):
         callbacks: functions that are called with every event, and objects of `prograd.callbacks`.
         keep_best: number of checkpoints of the best evaluations that are kept besides the newest ones; by default the
             program's.
-        retarget_schedule: continue although the run had another total number of steps, which schedules depend on.
+        retarget_schedule: continue the earlier calls with another total number of steps, on which schedules depend;
+            `epochs` and `steps` are then those of all calls together.
     """
 
     entry: str | None = None
@@ -366,6 +368,11 @@ def _require_sane(options: TrainingOptions) -> None:
 
 def _steps(epochs: int, per_epoch: int) -> int:
     """Return the steps of all epochs, which the counter `total_steps` must be able to hold."""
-    if epochs * per_epoch >= 1 << 63:
-        raise UsageError(f"{epochs} epochs of {per_epoch} steps are more steps than 64 bits count")
+    require_countable(epochs * per_epoch, f"{epochs} epochs of {per_epoch} steps")
     return epochs * per_epoch
+
+
+def require_countable(steps: int, what: str = "") -> None:
+    """Raise UsageError for more steps than the counter `total_steps` holds."""
+    if steps >= 1 << 63:
+        raise UsageError(f"{what or f'{steps} steps'} are more steps than 64 bits count")

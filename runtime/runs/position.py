@@ -37,6 +37,7 @@ class Position:
         watches: the watches of metrics, by the state that they reduce.
         judged: `steps` when the run last judged its metrics; not saved.
         top: value and `steps` of the best evaluations whose checkpoints are kept, the best first.
+        plan_start: epoch and steps where the present plan began; see `continuation`.
         reached: `steps` at the end, before the best states were restored; not saved.
     """
 
@@ -60,6 +61,14 @@ class Position:
         self.is_resumed = False
         self.cursor: Any = None
         self.best_cursor: Any = None
+        self.plan_start: tuple[int, int] = (0, 0)
+
+    def begin_plan(self) -> None:
+        """Begin an epoch of other rows here: epochs and steps go on, everything about the earlier rows is forgotten."""
+        epoch, steps = self.epoch + (self.step > 0), self.steps
+        vars(self).update(vars(Position()))
+        self.epoch, self.steps, self.closed = epoch, steps, steps
+        self.best_at, self.plan_start = (epoch, 0, steps), (epoch, steps)
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON values."""
@@ -79,6 +88,7 @@ class Position:
             "stale": self.stale,
             "stopped": self.stopped,
         }
+        values |= {"plan_start": [*self.plan_start]} if any(self.plan_start) else {}
         values |= {"rows_sha256": self.rows_sha256} if self.rows_sha256 else {}
         values |= {"watches": _written_watches(self.watches)} if self.watches else {}
         values |= {"top": [[_written_number(value), steps] for value, steps in self.top]} if self.top else {}
@@ -107,16 +117,21 @@ class Position:
         position.rows_sha256 = found.fingerprints()
         position.watches = found.watches()
         position.top = found.top()
+        position.plan_start = found.plan_start()
         given = cast(dict[str, Any], values)
         position.cursor, position.best_cursor = given.get("cursor"), given.get("best_cursor")
-        if max(position.closed, position.best_at[2]) > position.steps or position.step > position.steps:
+        if (
+            max(position.closed, position.best_at[2], position.plan_start[1]) > position.steps
+            or position.step > position.steps
+        ):
             raise ValueError("it is further than its own steps")
         return position
 
     def require_fitting(self, steps_per_epoch: int, names: Collection[str]) -> None:
         """Raise DataError unless a run with these steps per epoch and metrics can have this position."""
         places = ((self.epoch, self.step, self.steps), self.best_at)
-        if any(epoch * steps_per_epoch + step != steps for epoch, step, steps in places):
+        first, start = self.plan_start
+        if any((epoch - first) * steps_per_epoch + step != steps - start for epoch, step, steps in places):
             raise DataError(
                 f"the run stands at step {self.steps} and says that this is step {self.step} after {self.epoch} "
                 f"epochs, which have {steps_per_epoch} steps each; its checkpoint is of other rows, or damaged"
@@ -148,6 +163,10 @@ class _Found:
         if not isinstance(values, list) or len(cast(list[object], values)) != length:
             raise ValueError(f"{name} is no list of {length} counts")
         return [_count(name, value) for value in cast(list[object], values)]
+
+    def plan_start(self) -> tuple[int, int]:
+        epoch, steps = self.counts("plan_start", 2) if "plan_start" in self._values else (0, 0)
+        return epoch, steps
 
     def fingerprints(self) -> dict[str, str]:
         values = self._values.get("rows_sha256", {})

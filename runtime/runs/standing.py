@@ -23,6 +23,7 @@ class Standing:
         fetched: fetches of the last step.
         keeps_best: True if the memory of the best states is counted.
         stops: True if the training is to end after the steps that were made.
+        had_rows: True if the last training named its rows.
         done: number of steps of a training that ran to its end; 0 before that.
         evaluates: the entry with which the last training evaluates; "" if it does not.
         home: folder with the earlier checkpoints of this run.
@@ -35,6 +36,7 @@ class Standing:
         self.fetched: Mapping[str, Array] = {}
         self.keeps_best = False
         self.stops = False
+        self.had_rows = False
         self.done = 0
         self.evaluates = ""
         self.home: str | None = None

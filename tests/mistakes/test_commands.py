@@ -84,11 +84,6 @@ MISTAKES = [
         2,
         "ck: there are checkpoints already; --resume continues them, --force starts over",
     ),
-    (
-        "runtime execute flowers.pb --checkpoint ck --resume",
-        2,
-        "the run began with 4 steps in all, this would be 8, which changes schedules; train for 4 steps, or go on with --retarget-schedule",
-    ),
     ("runtime execute flowers.pb --every 5", 2, "--every says how often to write checkpoints; give --checkpoint"),
     (
         "runtime execute flowers.pb --load w.safetensors --entry predict --steps 3",

@@ -19,27 +19,23 @@ _PURPOSE: Final = {"train": "trains on", "evaluate": "is evaluated on"}
 _log = logging.getLogger("prograd")
 
 
-def require_same_rows(
-    session: Session,
-    position: Position,
-    rows: Rows | Streamed,
-    evaluated: Rows | None,
-    *,
-    shuffled: bool,
-    change: bool,
-) -> None:
-    """Note the rows of a run for its checkpoints; a run from a checkpoint needs the rows that the checkpoint names.
-
-    Rows of a source have a cursor instead, and checkpoints of older versions name no rows: a message says so. With
-    `change` the run goes on with the other rows.
-
-    Raises DataError for other rows.
-    """
+def fingerprints(rows: Rows | Streamed, evaluated: Rows | None, *, shuffled: bool) -> dict[str, str]:
+    """Return the fingerprints of the rows to "train" and to "evaluate" on; rows of a source have a cursor instead."""
     found: dict[str, str] = {}
     if isinstance(rows, Rows):
         found["train"] = fingerprint(rows, shuffled=shuffled)
     if evaluated is not None:
         found["evaluate"] = fingerprint(evaluated, shuffled=False)
+    return found
+
+
+def require_same_rows(session: Session, position: Position, found: dict[str, str], *, change: bool) -> None:
+    """Note the rows of a run for its checkpoints; a run from a checkpoint needs the rows that the checkpoint names.
+
+    Checkpoints of older versions name no rows: a message says so. With `change` the run goes on with the other rows.
+
+    Raises DataError for other rows.
+    """
     if position.is_resumed and not change:
         _require_equal(position.rows_sha256, found, session)
     position.rows_sha256, position.is_resumed = found, False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from prograd_proto.printable import printable
+from prograd_proto.spelling import closest_and_all
 from runtime.runs.events import EpochEnd, EvaluationEnd, Event, StepEnd
 from runtime.runs.metrics import Metrics
 from runtime.runs.position import Position
@@ -27,6 +28,10 @@ class History(dict[str, list[Any]]):
 
     `pandas.DataFrame(history)` and `polars.DataFrame(history)` take it as it is.
     """
+
+    def __missing__(self, name: object) -> NoReturn:
+        why = "" if self["epoch"] else "; the call ended no epoch"
+        raise KeyError(f"there is no column {name!r}{why or closest_and_all(str(name), self)}")
 
     @property
     def rows(self) -> list[dict[str, Any]]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Sequence
 from typing import TYPE_CHECKING, cast
 
-from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.better import best_by_name
 from prograd_proto.spelling import closest
-from runtime.errors import ExecutionError, UsageError
+from runtime.errors import UsageError
 from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
 from runtime.runs.watching.callbacks import JUDGED, Callback, EarlyStopping, ReduceOnPlateau
 from runtime.runs.watching.watches import Plateau
@@ -53,55 +52,37 @@ def looks_at_steps(callbacks: Sequence[object]) -> bool:
 
 
 def with_calls(run: Run, callbacks: Sequence[object], events: Generator[Event]) -> Generator[Event]:
-    """Yield the events, and call the callbacks before each; for their errors see `_called`."""
+    """Yield the events, and call the callbacks before each; their errors end the training as they are."""
     objects = [each for each in callbacks if isinstance(each, Callback)]
     others = [cast(Function, each) for each in callbacks if not isinstance(each, (Callback, *JUDGED))]
     for each in objects:
         each.run = run
     try:
         for each in objects:
-            _called(run, each, "on_train_begin", each.on_train_begin)
+            each.on_train_begin()
         for event in events:
             for each in objects:
-                _call(run, each, event)
+                _call(each, event)
             for function in others:
-                _called(run, function, "", lambda function=function, event=event: function(event))
+                function(event)
             yield event
     finally:
         events.close()
         for each in objects:
-            _called(run, each, "on_train_end", each.on_train_end)
+            each.on_train_end()
 
 
-def _call(run: Run, callback: Callback, event: Event) -> None:
-    if type(callback).on_event is not Callback.on_event:
-        _called(run, callback, "on_event", lambda: callback.on_event(event))
+def _call(callback: Callback, event: Event) -> None:
+    callback.on_event(event)
     match event:
         case StepEnd():
-            _called(run, callback, "on_step_end", lambda: callback.on_step_end(event))
+            callback.on_step_end(event)
         case EpochEnd():
-            _called(run, callback, "on_epoch_end", lambda: callback.on_epoch_end(event))
+            callback.on_epoch_end(event)
         case EvaluationEnd():
-            _called(run, callback, "on_evaluation_end", lambda: callback.on_evaluation_end(event))
+            callback.on_evaluation_end(event)
         case CheckpointWritten():
-            _called(run, callback, "on_checkpoint", lambda: callback.on_checkpoint(event))
-
-
-def _called(run: Run, callback: object, method: str, call: Callable[[], object]) -> None:
-    """Call a callback.
-
-    Raises UsageError, from the error of the callback, unless that is one of prograd's own.
-    """
-    try:
-        call()
-    except (ProgramError, ExecutionError):
-        raise
-    except Exception as error:
-        name = f"{type(callback).__name__}.{method}" if method else getattr(callback, "__name__", repr(callback))
-        raise UsageError(
-            f"the callback {name} raised {type(error).__name__}: {error}; the run stands after step "
-            f"{run.position.steps}, and a later call of train goes on from there"
-        ) from error
+            callback.on_checkpoint(event)
 
 
 def with_judged(run: pb.RunDesc, callbacks: Sequence[object]) -> pb.RunDesc:
