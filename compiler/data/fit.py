@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from compiler.data.scales import scale_of
 from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.errors import DataError
-from runtime.rows.encoding.column import Column
-from runtime.rows.encoding.dates import NUMBERS, days_of, features, width_of
+from runtime.rows.encoding.class_texts import Form, canonical, class_order, class_texts, form_of, number_spellings
+from runtime.rows.encoding.column import Column, flags_of
+from runtime.rows.encoding.dates import NUMBERS, dates_of, features, width_of
 from runtime.rows.encoding.lists import elements_of, is_listed, lists_of
 from runtime.rows.encoding.row_errors import RowError, original_rows
 from runtime.rows.encoding.subwords import trained_tokenizer
@@ -32,6 +33,7 @@ from runtime.rows.encoding.values import (
     numbers_of,
     require_values,
     shown,
+    spelled,
     texts_of,
     with_points,
 )
@@ -41,11 +43,24 @@ _log = logging.getLogger("prograd")
 _COMMA: Final = re.compile(r"-?\d[\d.]*,\d[\d,]*")
 """A number with a comma, which separates thousands or the fraction."""
 
+_SIGNS: Final = re.compile(r"[\s$€£¥₹%‰'\u2019]")
+"""Signs of money, shares and thousands, and blanks, around or in a number."""
+
 _DATE: Final = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}/\d\d?/\d\d?")
 """Dates in the most common notations."""
 
+_FOR_NUMBERS: Final = ("mean", "median")
+"""Replacements of missing values that only numbers have."""
+
 _MANY: Final = 1000
 """Upper bound on the different texts of a column that become classes by default, for any number of rows."""
+
+
+class Levels(NamedTuple):
+    """All classes of a column in their order; `exact` if they are names that are compared letter by letter."""
+
+    values: tuple[str, ...] = ()
+    exact: bool = False
 
 
 def fitted(
@@ -53,7 +68,7 @@ def fitted(
     raw: Array,
     training: Array,
     options: PackOptions,
-    levels: tuple[str, ...] = (),
+    levels: Levels = Levels(),  # noqa: B008 - it is frozen
     row_name: Callable[[int], str] = "row {}".format,
 ) -> Column:
     """Return the encoding of a column.
@@ -63,7 +78,7 @@ def fitted(
         raw: its values, [rows].
         training: int64 numbers of the training rows.
         options: see `PackOptions`.
-        levels: all its values, if the source orders them.
+        levels: its classes, if the source orders them.
         row_name: returns the text for a row in a warning, given its number.
 
     Raises DataError for a missing value without a replacement, or values of a text column that are no texts.
@@ -76,7 +91,8 @@ def fitted(
         return named
     if options.decimal == "," and _has_commas(raw):
         pointed = fitted(name, with_points(name, raw), training, replace(options, decimal="."), levels, row_name)
-        return replace(pointed, decimal=",") if pointed.kind == "number" else pointed
+        if pointed.kind in ("number", "whole"):
+            return replace(pointed, decimal=",")
     return _values(name, raw, training, options, levels, row_name)
 
 
@@ -103,26 +119,36 @@ def _values(
     raw: Array,
     training: Array,
     options: PackOptions,
-    levels: tuple[str, ...],
+    levels: Levels,
     row_name: Callable[[int], str],
 ) -> Column:
     """Return the encoding of classes or numbers."""
     pattern = options.names["missing"].meant(name)
     fill = None if pattern is None else options.missing[pattern]
     fill = None if fill == "drop" else fill  # these rows are gone
-    asked = name in options.names["classes"]
-    if asked or levels or not is_number(raw):
-        if not asked and not levels:
-            _require_classes(name, texts_of(raw).tolist())
+    asked = name in options.names["classes"] or name in options.names["one_hot"]
+    flags = not asked and not levels.values and _are_flags(name, raw, options)
+    if not flags and (asked or levels.values or not is_number(raw)):
+        if not asked and not levels.values:
+            _require_classes(name, class_texts(raw).tolist())
+        fill = None if fill in _FOR_NUMBERS and pattern != name else fill  # a pattern skips it
         column = _classes(name, raw, training, fill, levels, asked=asked)
         return replace(column, one_hot=name in options.names["one_hot"])
-    if name in options.names["one_hot"]:
-        return replace(_classes(name, raw, training, fill, levels, asked=True), one_hot=True)
+    numbers = flags_of(name, raw) if flags else raw
     whole, standard = name in options.names["whole"], name in options.names["standardise"]
     transform = next((option for option in ("log", "quantile") if name in options.names[option]), "")
     if not whole and not standard and not transform:
-        _say_rounded(name, numbers_of(name, raw), row_name)
-    return _numbers(name, raw, training, fill, whole=whole and not transform, standard=standard, transform=transform)
+        _say_rounded(name, numbers_of(name, numbers), row_name)
+    found = _numbers(
+        name, numbers, training, fill, whole=whole and not transform, standard=standard, transform=transform
+    )
+    return replace(found, values=("false", "true")) if flags else found
+
+
+def _are_flags(name: str, raw: Array, options: PackOptions) -> bool:
+    """Return True for booleans that an option takes as the numbers 0 and 1; others are classes."""
+    wanted = any(name in options.names[option] for option in ("join", "standardise", "whole", "log", "quantile"))
+    return wanted and form_of(class_texts(raw).tolist()) == "boolean"
 
 
 def _has_commas(raw: Array) -> bool:
@@ -137,9 +163,12 @@ def _dates(name: str, raw: Array, training: Array, options: PackOptions, parts: 
     """Return the encoding of dates; days count from the first of the training rows."""
     pattern = options.names["missing"].meant(name)
     fill = None if pattern is None or options.missing[pattern] == "drop" else str(options.missing[pattern])
-    days = days_of(name, raw, options.date_format, fill)[training]
+    days, zoned = dates_of(name, raw, options.date_format, fill)
+    days = days[training]
     origin = float(np.floor(days.min(initial=np.inf))) if len(days) else 0.0
-    column = Column(name, "date", fill=fill, parts=parts, origin=origin, date_format=options.date_format)
+    column = Column(
+        name, "date", fill=fill, parts=parts, origin=origin, date_format=options.date_format, zoned=bool(zoned)
+    )
     if name not in options.names["standardise"]:
         return column
     found = features(days, parts, origin)
@@ -155,9 +184,9 @@ def _dates(name: str, raw: Array, training: Array, options: PackOptions, parts: 
 
 
 def is_number(raw: Array) -> bool:
-    """Return True if all values that are not missing are numbers."""
-    if raw.dtype.kind in "iufb":
-        return True
+    """Return True if all values that are not missing are numbers; booleans are none."""
+    if raw.dtype.kind != "O":
+        return raw.dtype.kind in "iuf"
     return all(is_no_value(text) or _is_number(text) for text in raw.tolist())
 
 
@@ -225,26 +254,82 @@ def _require_classes(name: str, texts: list[str]) -> None:
 
 
 def _classes(
-    name: str, raw: Array, training: Array, fill: str | float | None, levels: tuple[str, ...], *, asked: bool
+    name: str,
+    raw: Array,
+    training: Array,
+    fill: str | float | None,
+    levels: Levels,
+    *,
+    asked: bool,
 ) -> Column:
-    texts = texts_of(raw)
+    texts = texts_of(raw) if levels.exact else class_texts(raw)
+    if not asked and not levels.values:
+        _say_units(name, texts.tolist())
+    form: Form = "text" if levels.exact else form_of(texts.tolist())
+    if form != "text":
+        texts = np.array([canonical(text, form) for text in texts.tolist()], object)
     there = [text for text in texts.tolist() if text]
-    found = sorted(set(there), key=lambda text: (int(text), text)) if _are_whole(there) else sorted(set(there))
-    values: list[str] = list(levels) if levels and set(there) <= set(levels) else found
-    if not asked and not levels and len(values) > max(_MANY, len(raw) // 2):
+    known = [*levels.values] if levels.exact else [canonical(level, form) for level in levels.values]
+    values = known if known and set(there) <= set(known) else class_order(form, there)
+    if not asked and not levels.values and len(values) > max(_MANY, len(raw) // 2):
         classes, text = _option("class", name), as_asked(f"--text {name}=100", f"text={{{name!r}: 100}}")
         raise DataError(
             f"{name!r} has {len(values)} different texts in {len(raw)} rows; "
             f"leave it out by {_option('drop', name)}, keep it as text by {text}, or as classes by {classes}"
         )
-    if fill == "most":
-        seen = Counter(text for text in texts[training].tolist() if text)
-        fill = min(seen, key=lambda text: (-seen[text], text)) if seen else None
+    fill = _class_fill(name, fill, form, texts[training].tolist())
     if fill is None and len(there) < len(texts):
         raise _missing(name, texts == "", "other")
-    if fill is not None and str(fill) not in values:
-        values.append(str(fill))
-    return Column(name, "class", tuple(values), fill=None if fill is None else str(fill))
+    if fill is not None and fill not in values:
+        values.append(fill)
+    _say_alike(name, form, class_texts(raw).tolist(), exact=levels.exact)
+    column = Column(name, "class", tuple(values), fill=fill)
+    return column if column.classes_are == form else replace(column, form=form)
+
+
+def _say_alike(name: str, form: Form, texts: list[str], *, exact: bool) -> None:
+    """Log classes that other readers may take for one, or that are one and were spelled as if they were not."""
+    if form == "text" and not exact:
+        for number, spellings in list(number_spellings(texts).items())[:1]:
+            _log.warning(
+                "%r has %s, which are different classes here; programs that read numbers take them all for %s",
+                *(name, " and ".join(map(repr, spellings)), number),
+            )
+    if form == "number":
+        for text, spellings in list(_merged(texts).items())[:1]:
+            _log.warning(
+                "%r has %s, which are one number, and so the one class %s",
+                *(name, " and ".join(map(repr, spellings)), text),
+            )
+
+
+def _merged(texts: list[str]) -> dict[str, list[str]]:
+    """Return the spellings of each number that has several with a fraction, such as 1.1 and 1.10, by its class."""
+    found: dict[str, list[str]] = {}
+    for text in sorted({text for text in texts if "." in text}):
+        found.setdefault(canonical(text, "number"), []).append(text)
+    return {text: spellings for text, spellings in found.items() if len(spellings) > 1 and "." in text}
+
+
+def _say_units(name: str, texts: list[str]) -> None:
+    """Log texts that are numbers but for signs of money, parts or thousands, and become classes."""
+    there = dict.fromkeys(text for text in texts if text)
+    odd = [text for text in there if not _is_number(text)]
+    if odd and all(_is_number(_SIGNS.sub("", text)) for text in odd):
+        _log.warning(
+            "%r has texts such as %s, which become %d classes and no numbers; take the signs away, or say %s",
+            *(name, shown(odd[0]), len(there), _option("class", name)),
+        )
+
+
+def _class_fill(name: str, fill: str | float | None, form: Form, trained: list[str]) -> str | None:
+    """Return the class of missing values; raise DataError for a replacement that is for numbers."""
+    if fill in _FOR_NUMBERS:
+        raise DataError(f"{name!r} has classes, which have no {fill}; say most, a class, or drop for the row")
+    if fill == "most":
+        seen = Counter(text for text in trained if text)
+        return min(seen, key=lambda text: (-seen[text], text)) if seen else None
+    return None if fill is None else canonical(spelled(fill), form)
 
 
 def _numbers(
@@ -252,18 +337,12 @@ def _numbers(
 ) -> Column:
     numbers = numbers_of(name, raw)
     known = numbers[training][~np.isnan(numbers[training])]
-    if fill in ("mean", "median"):
+    if fill in _FOR_NUMBERS:
         if not len(known):
             raise DataError(f"{name!r} has no value in the training rows, so there is no {fill} of them")
         fill = float(np.mean(known) if fill == "mean" else np.median(known))
     if fill is not None:
-        try:
-            fill = float(fill)
-        except ValueError:
-            raise DataError(
-                f"{name!r} is a column of numbers, and {fill!r} for a missing one is none; "
-                "say a number, mean, median, or drop for the row"
-            ) from None
+        fill = _number_fill(name, fill, whole=whole)
     elif np.isnan(numbers).any():
         raise _missing(name, np.isnan(numbers), "mean")
     trained = np.where(np.isnan(numbers[training]), fill, numbers[training]) if fill is not None else known
@@ -276,6 +355,19 @@ def _numbers(
     return Column(name, "number", fill=fill, mean=mean, deviation=deviation, transform=transform, quantiles=quantiles)
 
 
+def _number_fill(name: str, fill: str | float, *, whole: bool) -> float:
+    """Return the number in place of a missing one, as an integer if float64 does not hold it; else raise DataError."""
+    try:
+        number = float(fill)
+        exact = int(fill) if whole and number.is_integer() and abs(number) >= 1 << 53 else number
+    except (OverflowError, ValueError):
+        raise DataError(
+            f"{name!r} is a column of numbers, and {fill!r} for a missing one is none; "
+            "say a number, mean, median, or drop for the row"
+        ) from None
+    return exact
+
+
 def _say_rounded(name: str, numbers: Array, row_name: Callable[[int], str]) -> None:
     with np.errstate(all="ignore"):
         lost = (numbers == np.round(numbers)) & (np.abs(numbers) < 1 << 63) & (numbers.astype(np.float32) != numbers)
@@ -285,11 +377,6 @@ def _say_rounded(name: str, numbers: Array, row_name: Callable[[int], str]) -> N
             "%r has whole numbers that float32 rounds, %d in %s the first; %s keeps them, %s makes classes of them",
             *(name, numbers[row], row_name(row), _option("whole", name), _option("class", name)),
         )
-
-
-def _are_whole(texts: list[str]) -> bool:
-    """Return True if all texts are integers, which have an order of their own."""
-    return all(text.removeprefix("-").isdecimal() and len(text) < 19 for text in texts)
 
 
 def _missing(name: str, missing: Array, example: str) -> DataError:

@@ -153,7 +153,7 @@ def _joined(value: Any) -> dict[str, list[str]]:
 
 
 def _fills(value: Any) -> dict[str, str | float]:
-    return {_is(name, str): fill if isinstance(fill, str) else float(fill) for name, fill in value.items()}
+    return {_is(name, str): fill if isinstance(fill, str | int) else float(fill) for name, fill in value.items()}
 
 
 def _shares(value: Any) -> dict[str, float]:

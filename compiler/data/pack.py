@@ -16,18 +16,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from compiler.data.fit import fitted, is_missing, is_number
+from compiler.data.fit import Levels, fitted, is_missing
 from compiler.data.images import like_images, read_images, require_alike
 from compiler.data.named import require_kept, require_used
 from compiler.data.options import Names, PackOptions, is_pattern
 from compiler.data.series import series_of, split_windows
-from compiler.data.splits import require_times, split_rows
+from compiler.data.splits import kinds_of, split_rows, times_of
 from compiler.data.tables import read_arrays_of
 from compiler.data.texts import read_lines, read_windows
 from prograd_proto.spelling import closest
 from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.errors import DataError, UsageError
+from runtime.rows.encoding.class_texts import class_order
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.csv_rows import Table, read_csv
 from runtime.rows.encoding.encoding import Encoding
@@ -35,7 +36,6 @@ from runtime.rows.encoding.images import Images
 from runtime.rows.encoding.lists import is_listed
 from runtime.rows.encoding.row_errors import original_rows
 from runtime.rows.encoding.series import Series
-from runtime.rows.encoding.values import numbers_of, texts_of
 from runtime.rows.table_names import suffix_of
 from runtime.rows.tables.arrow import arrow_columns, is_arrow, read_parquet
 from runtime.rows.tables.columns import as_column, as_columns, frame_columns, levels_of
@@ -49,7 +49,7 @@ class Source(NamedTuple):
         table: columns of values by name.
         arrays: arrays that are rows already, by name.
         images: the sizes of the images among the arrays.
-        levels: all values of ordered columns, in their order.
+        levels: the classes of columns whose source orders them.
         numbers: int64 [rows], the number of each row in the source, or its line; None if rows count from 0.
         in_lines: True if the numbers are lines of a text file.
     """
@@ -57,7 +57,7 @@ class Source(NamedTuple):
     table: dict[str, Array]
     arrays: dict[str, Array]
     images: dict[str, Images] = {}  # noqa: RUF012 - nothing is put into it
-    levels: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - nothing either
+    levels: dict[str, Levels] = {}  # noqa: RUF012 - nothing either
     numbers: Array | None = None
     in_lines: bool = False
 
@@ -118,7 +118,7 @@ def _packed(found: Source, options: PackOptions) -> Packed:
         splits, training = split_windows(options, series, count)
     found = _columns_that_stay(found, options)
     columns = {
-        name: fitted(name, raw, training, options, found.levels.get(name, ()), found.row_name)
+        name: fitted(name, raw, training, options, found.levels.get(name, Levels()), found.row_name)
         for name, raw in found.table.items()
     }
     require_used(options, columns)
@@ -177,10 +177,10 @@ def read_source(source: object, options: PackOptions, like: Encoding | None = No
             {name: array for name, array in columns.items() if array.ndim != 1},
         )
     if hasattr(source, "columns") and hasattr(source, "dtypes") and hasattr(source, "iloc"):
-        return Source(frame_columns(source), {}, levels=levels_of(source))
+        return Source(frame_columns(source), {}, levels=_ordered(levels_of(source)))
     if is_arrow(source):
         columns, levels = arrow_columns(source)
-        return Source(columns, {}, levels=levels)
+        return Source(columns, {}, levels=_ordered(levels))
     if not isinstance(source, str | os.PathLike):
         raise UsageError(f"{type(source).__name__} is no source of rows: a path, a frame, or arrays by name")
     path = Path(os.fspath(source))  # pyright: ignore[reportUnknownArgumentType]: a path of text
@@ -188,8 +188,14 @@ def read_source(source: object, options: PackOptions, like: Encoding | None = No
     _require_of(path, options, "folder" if path.is_dir() else "lines" if suffix in (".txt", ".text") else suffix)
     if path.is_dir():
         images, labels, what = read_images(path, options, None if like is None else like_images(path, like))
-        return Source({"label": labels} if labels.all() else {}, {"image": images}, {"image": what})
+        table = {"label": labels} if labels.all() else {}
+        folders = Levels(tuple(class_order("text", labels.tolist())), exact=True)
+        return Source(table, {"image": images}, {"image": what}, {"label": folders})
     return _of_file(path, options)
+
+
+def _ordered(levels: Mapping[str, tuple[str, ...]]) -> dict[str, Levels]:
+    return {name: Levels(values) for name, values in levels.items()}
 
 
 def _of_file(path: Path, options: PackOptions) -> Source:
@@ -321,16 +327,13 @@ def _rows(source: Source) -> int:
 
 
 def _values(source: Source, options: PackOptions) -> Array | None:
-    """Return the values of the column that splits depend on; None if there is none."""
+    """Return the values of the column that splits depend on, in an order that sorts them; None if there is none."""
     if options.of is None:
         return None
     raw: Any = source.table.get(options.of, source.arrays.get(options.of))
     if raw is None or raw.ndim != 1 or is_listed(raw):
         raise UsageError(f"by: the column {options.of!r} has no single values")
-    values = raw if raw.dtype.kind != "O" else numbers_of(options.of, raw) if is_number(raw) else texts_of(raw)
-    if options.by == "time":
-        require_times(options.of, values)
-    return values
+    return times_of(options.of, raw, options.date_format) if options.by == "time" else kinds_of(raw)
 
 
 def _members(name: str, patterns: Sequence[str], columns: Mapping[str, Column]) -> tuple[str, ...]:

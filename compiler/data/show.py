@@ -142,7 +142,9 @@ def _unequal_row(row: Array, known: Column | None) -> str:
 
 
 def _said(column: Column) -> Iterator[str]:
-    if column.values:
+    if column.values and column.kind in ("number", "whole"):
+        yield "booleans: 0 for false, 1 for true"
+    elif column.values:
         what = "classes" if column.kind == "class" else "words, from number 2 on"
         yield f"{len(column.values)} {what}: {_few(column.values)}"
     if column.mean is not None and column.deviation is not None:

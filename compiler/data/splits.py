@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from itertools import accumulate
-from typing import Final
 
 import numpy as np
 
+from compiler.data.fit import is_number
 from compiler.data.options import By
 from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.philox import permutation
+from runtime.rows.encoding.class_texts import canonical, class_order, class_texts, form_of
+from runtime.rows.encoding.dates import dates_of
 from runtime.rows.encoding.row_errors import RowError
-from runtime.rows.encoding.values import shown
-
-_IN_ORDER: Final = re.compile(r"\d{4}-\d\d-\d\d($|[T ])")
-"""Dates and times whose order is that of their characters."""
+from runtime.rows.encoding.values import numbers_of, texts_of, whole_numbers_of
 
 
 def split_rows(shares: Mapping[str, float], count: int, by: By, values: Array | None, seed: int) -> dict[str, Array]:
@@ -51,16 +49,32 @@ def split_rows(shares: Mapping[str, float], count: int, by: By, values: Array | 
     return found
 
 
-def require_times(name: str, values: Array) -> None:
-    """Raise DataError for a column whose values are not ordered in time."""
-    texts = values.dtype.kind == "O"
-    missing = values == "" if texts else np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+def times_of(name: str, raw: Array, date_format: str) -> Array:
+    """Return the values of a column as numbers in the order of time: numbers, or the days of dates.
+
+    Raises DataError, which names the row, for a missing value, one that is neither, or dates with and without zones.
+    """
+    missing = texts_of(raw) == ""
     if missing.any():
         raise RowError(int(missing.argmax()), name, "has no value, and splits go by it")
-    for row, text in enumerate(values.tolist() if texts else ()):
-        if not _IN_ORDER.match(text):
-            how = "splits by time take numbers, or dates as 2024-03-01"
-            raise RowError(row, name, f"is {shown(text)}; {how}")
+    if not is_number(raw):
+        return dates_of(name, raw, date_format, None).days
+    if raw.dtype.kind != "O":
+        return raw
+    return whole_numbers_of(name, raw, None) if all(map(_is_whole, raw.tolist())) else numbers_of(name, raw)
+
+
+def kinds_of(raw: Array) -> Array:
+    """Return the number of each value among the different values of a column, which is that of its class."""
+    texts = class_texts(raw).tolist()
+    form = form_of(texts)
+    spellings = [canonical(text, form) for text in texts]
+    numbers = {text: number for number, text in enumerate(class_order(form, filter(None, spellings)))}
+    return np.array([numbers.get(text, len(numbers)) for text in spellings], np.int64)
+
+
+def _is_whole(text: str) -> bool:
+    return text.strip().removeprefix("-").isdecimal()
 
 
 def _require_sane(shares: Mapping[str, float]) -> None:

@@ -13,6 +13,7 @@ from runtime.dtypes import Array, array_type
 from runtime.errors import DataError, UsageError
 from runtime.files.safetensors_file import WORDS
 from runtime.files.tensor_files import has_safetensors, write_safetensors
+from runtime.rows.casts import require_unmasked
 from runtime.rows.ragged import RaggedColumn
 
 HEADER: Final = "__metadata__"
@@ -65,6 +66,7 @@ def write(
 
 def as_rows(name: str, values: object) -> Array:
     """Return a contiguous array of a dtype that programs have."""
+    require_unmasked(name, values)
     try:
         array = np.asarray(values)
     except ValueError as error:

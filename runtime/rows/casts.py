@@ -1,9 +1,9 @@
-"""The implicit casts of rows: float64, which tables hold, to float32, and integers to wider integers."""
+"""The implicit casts of rows: float64, which tables hold, to float32, and integers to wider ones; masks are refused."""
 
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -52,3 +52,10 @@ def _cast_block(name: str, rows: Array, out: Array, numbers: int | Array) -> Non
         at = np.unravel_index(int(lost.argmax()), lost.shape)
         row = numbers + int(at[0]) if isinstance(numbers, int) else numbers[at[0]]
         raise DataError(f"row {row} of {name!r} has {rows[at]}, which {out.dtype} does not hold")
+
+
+def require_unmasked(name: str, values: object) -> None:
+    """Raise DataError for an array of NumPy with masked elements, which no array of rows can have."""
+    mask = getattr(cast(Any, values), "mask", None) if isinstance(values, np.ndarray) else None
+    if mask is not None and np.any(mask):
+        raise DataError(f"{name!r} has masked elements; fill them in, or leave the rows out")

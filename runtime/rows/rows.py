@@ -16,7 +16,7 @@ from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
 from runtime.philox import permutation
-from runtime.rows.casts import cast_rows, is_cast, say_cast
+from runtime.rows.casts import cast_rows, is_cast, require_unmasked, say_cast
 from runtime.rows.orders import NUMBER_BYTES, Listed, Order, ShuffledBySteps, Span
 from runtime.rows.stored_column import Column, StoredColumn, rows_of, take_rows
 
@@ -165,6 +165,7 @@ def checked_array(bound: BoundEntry, feed: Feed, value: object) -> Array:
     Arrays of float64 are rounded for float32, which the log says, and integers are widened. Raises DataError if
     another dtype or the shape differs.
     """
+    require_unmasked(feed.name, value)
     array = as_array(value, feed.type.dtype)
     if array.dtype.kind == "O" and not isinstance(value, np.ndarray):
         what = type(value).__name__

@@ -262,7 +262,7 @@ REFUSED = [
     ),
     (
         ("--drop", "name", "--missing", "age=1", "--missing", "city=x", "--split", "a=0.5", "--by", "time=species"),
-        "line 2: 'species' is 'cat'; splits by time take numbers, or dates as 2024-03-01",
+        "line 2: 'species' is 'cat', which is not a date like 2026-11-23; write it so, or pack with --date-format",
     ),
     (("--by", "time=age"), "line 3: 'age' has no value, and splits go by it"),
     (("--size", "4x4"), "size: people.csv is none of the folders of images that this is for"),
@@ -645,3 +645,49 @@ def test_joined_columns_have_the_order_of_the_request(here):
     assert prograd.data.encode(table, "t.safetensors")["x"].tolist() == [[150, 20], [151, 21]]
     prograd.data.pack(table, "u.safetensors", join={"x": ["h2", "h*", "age"]})
     assert load_file("u.safetensors")["x"].tolist() == [[5, 150, 20], [6, 151, 21]]
+
+
+def test_folders_of_digits_are_classes_by_their_names_and_hidden_ones_are_none(here):
+    image = pytest.importorskip("PIL.Image", reason='pip install -e ".[test]" brings it')
+    names = ["0", "00", "1", "2", "10", "1.0", ".ipynb_checkpoints"]
+    for number, name in enumerate(names):
+        Path("digits", name).mkdir(parents=True)
+        image.new("L", (2, 2), number).save(Path("digits", name, "a.png"))
+        image.new("L", (2, 2), 99).save(Path("digits", name, "._a.png"))
+    assert pack("--grey", source="digits") == 0
+    rows = load_file("rows.safetensors")
+    assert rows["label"].dtype == np.int64
+    found = prograd.data.decode(rows["label"], "label", "rows.safetensors").tolist()
+    assert dict(zip(found, rows["image"][:, 0, 0, 0].tolist(), strict=True)) == {
+        name: number for number, name in enumerate(names[:-1])
+    }
+    for name in ("1.0", "00", ".ipynb_checkpoints"):
+        for path in Path("digits", name).iterdir():
+            path.unlink()
+    assert pack("--grey", source="digits") == 0
+    rows = load_file("rows.safetensors")
+    assert prograd.data.decode(np.arange(4), "label", "rows.safetensors").tolist() == ["0", "1", "2", "10"]
+
+
+def test_times_are_compared_as_times(here, capsys):
+    times = ["2024-03-31T00:30:00Z", "2024-03-31 04:00+02:00", "2024-03-31T01:30:00Z", "2024-03-31T03:10+05:00"]
+    prograd.data.pack({"t": times, "x": [1, 2, 0, 3]}, "t.safetensors", date=["t"], by="time", of="t",
+                      split={"first": 0.5, "last": 0.5})  # fmt: skip
+    assert load_file("t.safetensors")["first"].tolist() == [0, 3]
+    table = {"t": ["31.12.2023", "01.02.2024", "02.01.2024"], "x": [1, 2, 3]}
+    prograd.data.pack(table, "u.safetensors", drop=["t"], by="time", of="t", date_format="%d.%m.%Y",
+                      split={"first": 0.67, "last": 0.33})  # fmt: skip
+    assert load_file("u.safetensors")["first"].tolist() == [0, 2]
+    stamps = [1700000000000000002, 1700000000000000001, 1700000000000000003]
+    for column in (stamps, [str(stamp) for stamp in stamps]):
+        table = {"t": column, "x": [1, 2, 3]}
+        prograd.data.pack(table, "v.safetensors", drop=["t"], by="time", of="t", force=True,
+                          split={"first": 0.34, "last": 0.66})  # fmt: skip
+        assert load_file("v.safetensors")["first"].tolist() == [1]
+    for text, sentence in (
+        ("2024-03-31 24:30", "which is not a date like 2026-11-23; write it so, or pack with date_format="),
+        ("2024-03-31 01:00", "and the dates before it differ; write all dates alike"),
+    ):
+        with pytest.raises(prograd.DataError, match=f"^row 2 of 't' is '{text}'.*{sentence}$"):
+            prograd.data.pack({"t": [*times[:2], text], "x": [1, 2, 3]}, "w.safetensors", date=["t"], by="time",
+                              of="t", split={"first": 0.5})  # fmt: skip

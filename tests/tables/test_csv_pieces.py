@@ -54,7 +54,7 @@ def test_all_parsers_give_the_values_of_the_standard_library(tmp_path: Path, mon
         text = end.join([",".join(NAMES), *(",".join(row) for row in rows)]) + (end if draw.random() < 0.5 else "")
         path = tmp_path / "t.csv"
         path.write_bytes(text.encode())
-        wanted = [[cell.strip() for cell in record] for record in by_csv(text)]
+        wanted = [list(record) for record in by_csv(text)]
         pieces = list(table_pieces(path, None, numbers=["size", "rooms"]))
         for at, name in enumerate(NAMES):
             found = [value for piece in pieces for value in piece.columns[name].tolist()]

@@ -33,7 +33,7 @@ def encoded(table: dict[str, object]) -> dict[str, np.ndarray]:
 
 
 def test_parts_of_dates_are_those_of_the_calendar():
-    dates = ["2024-02-29", "2026-11-23 14:05", "1969-12-31T23:59", "2026-11-23T14:05:30+02:00"]
+    dates = ["2024-02-29", "2026-11-23 14:05", "1969-12-31T23:59", " 2026-11-23T12:05:30 "]
     parts = ["days", "year", "month", "day", "weekday", "hour", "minute"]
     packed({"when": dates}, date={"when": parts}, split={"train": 1.0})
     found = encoded({"when": dates})["when"]
@@ -77,10 +77,11 @@ def test_days_count_from_the_first_training_row_and_are_scaled_by_training_rows(
 def test_other_formats_of_dates_are_named():
     packed({"when": ["24.12.2025", "01.01.2026"]}, date={"when": ["month", "day"]}, date_format="%d.%m.%Y")
     assert encoded({"when": ["03.04.2026"]})["when"].tolist() == [[4, 3]]
+    assert encoded({"when": [date(2026, 4, 3)]})["when"].tolist() == [[4, 3]]  # as a frame has it
     with pytest.raises(prograd.DataError) as caught:
-        encoded({"when": ["2026-04-03"]})
+        encoded({"when": ["2026/04/03"]})
     assert (
-        str(caught.value) == "row 0 of 'when' is '2026-04-03', which is not a date like 23.11.2026; "
+        str(caught.value) == "row 0 of 'when' is '2026/04/03', which is not a date like 23.11.2026; "
         "write it so, or pack with date_format="
     )
 

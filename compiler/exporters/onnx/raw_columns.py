@@ -68,8 +68,9 @@ class RawColumns:
 
     def _encoded(self, name: str, rows: int | str) -> str:
         column = self.columns[name]
-        if column["kind"] not in ("number", "class") or column.get("transform") == "quantile":
-            what = column.get("transform") or column["kind"]
+        flags = column["kind"] == "number" and "values" in column
+        if column["kind"] not in ("number", "class") or column.get("transform") == "quantile" or flags:
+            what = "a boolean" if flags else column.get("transform") or column["kind"]
             raise CompileError(
                 f"to_onnx: the column {name!r} is encoded as {what}, which ONNX cannot say; leave out raw"
             )

@@ -2,7 +2,8 @@
 
 column    one column: numbers, classes, texts, or columns side by side
 values    the forms of numbers, texts and missing values in tables
-tokens    texts as numbers of words or bytes, and texts again
+class_texts  the one spelling of a class, whatever its source
+tokens    as numbers of words or bytes, and texts again
 dates     dates and times as numbers
 transforms  logarithms and quantiles of numbers
 series    windows of consecutive rows

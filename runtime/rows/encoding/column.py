@@ -5,7 +5,9 @@ Rows of unequal length, texts and lists, become concatenated elements, and offse
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, cast
 
 import numpy as np
@@ -13,13 +15,15 @@ import numpy as np
 from prograd_proto.spelling import closest
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError
-from runtime.rows.encoding.dates import PARTS, days_of, features, width_of
+from runtime.rows.encoding.class_texts import FORMS, Form, canonical, form_of
+from runtime.rows.encoding.dates import PARTS, dates_of, features, mixed_zones, width_of
 from runtime.rows.encoding.lists import elements_of, is_listed, lists_of
 from runtime.rows.encoding.row_errors import RowError, original_rows
 from runtime.rows.encoding.subwords import texts_of_tokens, tokens_by
 from runtime.rows.encoding.tokens import texts_again, tokens_of
 from runtime.rows.encoding.transforms import TRANSFORMS, restored, transformed
 from runtime.rows.encoding.values import (
+    is_no_value,
     no_value,
     numbers_of,
     require_values,
@@ -29,8 +33,13 @@ from runtime.rows.encoding.values import (
     with_points,
 )
 
+_log = logging.getLogger("prograd")
+
 Kind = Literal["number", "whole", "class", "text", "date"]
 KINDS: Final = ("number", "whole", "class", "text", "date")
+
+FLAGS: Final = {"false": "0", "true": "1", "0": "0", "1": "1"}
+"""Numbers of booleans, which may be numbers already."""
 
 
 class Ragged(NamedTuple):
@@ -47,7 +56,8 @@ class Column:
     Attributes:
         name: name of the column, in the table and in the packed file.
         kind: "number" is float32, "whole" int64, "class" the int64 index in `values`, "text" int64 numbers of words.
-        values: the classes in order; the words of a text, counted from number 2, or empty for bytes counted from 1.
+        values: the classes in order; the words of a text, counted from number 2, or empty for bytes counted from 1;
+            "false" and "true" for booleans that are numbers.
         fill: replacement of a missing value: a number, or one of the values, which then also replaces unseen ones.
         mean, deviation: those of the training rows, if numbers were scaled to mean 0 and deviation 1.
         length: length of a text, which is truncated or padded with 0; 0 keeps the length of each text.
@@ -60,6 +70,9 @@ class Column:
         origin: days from 1970 to the first date of the training rows.
         date_format: format of dates for `strptime`; "" for ISO 8601.
         means, deviations: those of the training rows for each number of a date, if they were scaled.
+        zoned: True if dates have zones.
+        form: what classes are, if `values` without `fill` look otherwise: "text" for "1", "2" and "other" with the fill
+            "other".
         tokenizer: a tokenizer of the package `tokenizers` as JSON, for texts that become its numbers plus 1.
     """
 
@@ -80,6 +93,8 @@ class Column:
     date_format: str = ""
     means: tuple[float, ...] = ()
     deviations: tuple[float, ...] = ()
+    zoned: bool = False
+    form: Form | Literal[""] = ""
     tokenizer: str = ""
 
     @property
@@ -98,11 +113,6 @@ class Column:
         return (self.kind in ("number", "date") and not self.listed) or self.one_hot
 
     @property
-    def is_plain(self) -> bool:
-        """True if each value becomes one number by itself, by its class or by mean and deviation."""
-        return not self.is_vector and not self.transform and not self.decimal
-
-    @property
     def changes_numbers(self) -> bool:
         """True if a number of the table becomes another number."""
         return self.kind in ("class", "date") or self.mean is not None or bool(self.transform)
@@ -112,7 +122,7 @@ class Column:
         return {
             name: value
             for name, value in asdict(self).items()
-            if value not in ((), None, "") and (value or name not in ("length", "listed", "one_hot", "origin"))
+            if value not in ((), None, "") and (value or name not in ("length", "listed", "one_hot", "origin", "zoned"))
         }
 
     @classmethod
@@ -157,6 +167,7 @@ class Column:
             case "text":
                 return self._cut(self._tokens(raw))
             case "whole":
+                raw = self._numerals(raw)
                 return whole_numbers_of(self.name, raw, None if isinstance(self.fill, str) else self.fill)
             case _:
                 return self._rounded(transformed(self.name, self._filled(raw), self.transform, self.quantiles))
@@ -174,7 +185,7 @@ class Column:
 
     def decode(self, numbers: Array) -> Array:
         """Return the values of numbers: an array of texts for classes, else the original numbers."""
-        if numbers.dtype.kind not in "iu" and self.values:
+        if numbers.dtype.kind not in "iu" and self.kind in ("class", "text") and self.values:
             raise DataError(f"numbers of {self.name!r} are whole, and these are {array_type(numbers)}")
         if self.kind == "class":
             outside = (numbers < 0) | (numbers >= len(self.values))
@@ -194,14 +205,23 @@ class Column:
         return restored(numbers, self.transform, self.quantiles)
 
     def _dates(self, raw: Array) -> Array:
-        fill = self.fill if isinstance(self.fill, str) else None
-        found = features(days_of(self.name, raw, self.date_format, fill), self.parts, self.origin)
+        days, zoned = dates_of(self.name, raw, self.date_format, self.fill if isinstance(self.fill, str) else None)
+        if zoned not in (None, self.zoned):
+            row = next(row for row, value in enumerate(raw.tolist()) if not is_no_value(value))
+            raise mixed_zones(self.name, row, raw[row], "the packed dates", zoned=not self.zoned)
+        found = features(days, self.parts, self.origin)
         if self.means:
             found = (found - np.array(self.means)) / np.array(self.deviations)
         return found.astype(np.float32)
 
+    def _numerals(self, raw: Array) -> Array:
+        """Return numbers, booleans and texts with decimal commas as numbers or texts with points."""
+        if self.values:
+            return flags_of(self.name, raw)
+        return with_points(self.name, raw) if self.decimal else raw
+
     def _filled(self, raw: Array) -> Array:
-        numbers = numbers_of(self.name, with_points(self.name, raw) if self.decimal else raw)
+        numbers = numbers_of(self.name, self._numerals(raw))
         missing = np.isnan(numbers)
         if missing.any():
             if not isinstance(self.fill, int | float):
@@ -220,16 +240,38 @@ class Column:
             raise RowError(row, self.name, f"has {numbers[row]}, which float32 does not hold")
         return rounded
 
+    @cached_property
+    def classes_are(self) -> Form:
+        """What the classes are, which decides the texts that are the same class."""
+        return self.form or form_of_vocabulary(self.values, self.fill)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {canonical(value, self.classes_are): place for place, value in enumerate(self.values)}
+
     def _classes(self, texts: Array) -> Array:
-        places = {value: place for place, value in enumerate(self.values)}
-        other = places.get(self.fill, -1) if isinstance(self.fill, str) else -1
-        found = np.fromiter((places.get(text, other) for text in texts), np.int64, len(texts))
-        if (found < 0).any():
-            row = int((found < 0).argmax())
-            if not texts[row]:
+        places = self._places
+        found = np.fromiter((places.get(text, -1) for text in texts.tolist()), np.int64, len(texts))
+        for row in np.flatnonzero(found < 0).tolist():
+            found[row] = places.get(canonical(texts[row], self.classes_are), -1)
+        odd = np.flatnonzero(found < 0)
+        if not len(odd):
+            return found
+        missing = texts[odd] == ""
+        other = places.get(canonical(self.fill, self.classes_are)) if isinstance(self.fill, str) else None
+        if other is None:
+            row = int(odd[0])
+            if missing[0]:
                 raise RowError(row, self.name, no_value(self.name))
             hint = closest(texts[row], self.values) or f"; there are {', '.join(self.values[:8])}"
             raise RowError(row, self.name, f"is {shown(texts[row])}, which is none of its values{hint}")
+        unknown = odd[~missing]
+        if len(unknown):
+            _log.warning(
+                "%r has values that the packed rows lack, %s the first, in %d of %d rows; they are taken as %r",
+                *(self.name, shown(texts[unknown[0]]), len(unknown), len(texts), self.fill),
+            )
+        found[odd] = other
         return found
 
     def _tokens(self, raw: Array) -> list[list[int]]:
@@ -243,6 +285,22 @@ class Column:
         for row, tokens in enumerate(rows):
             out[row, : len(tokens)] = tokens[: self.length]
         return out
+
+
+def flags_of(name: str, raw: Array) -> Array:
+    """Return booleans as texts of numbers; raise DataError, which names the row, for any other value."""
+    found = texts_of(raw)
+    for row, text in enumerate(found.tolist()):
+        flag = canonical(text, "boolean")
+        if text and flag not in FLAGS:
+            raise RowError(row, name, f"is {shown(text)}, and its values are true and false")
+        found[row] = FLAGS.get(flag, "")
+    return found
+
+
+def form_of_vocabulary(values: tuple[str, ...], fill: float | str | None) -> Form:
+    """Return what classes are, without the replacement of missing values unless it is the only one."""
+    return form_of([value for value in values if value != fill] or values)
 
 
 def _is_sane_extension(given: dict[str, Any]) -> bool:
@@ -267,5 +325,7 @@ def _is_sane_extension(given: dict[str, Any]) -> bool:
         and isinstance(given.get("origin", 0.0), int | float)
         and all(isinstance(given.get(name, ""), str) for name in ("date_format", "tokenizer"))
         and type(given.get("one_hot", False)) is bool
+        and type(given.get("zoned", False)) is bool
+        and given.get("form", "text") in FORMS
         and (not given.get("one_hot") or given.get("kind") == "class")
     )

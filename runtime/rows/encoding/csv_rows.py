@@ -136,7 +136,7 @@ def _no_table(path: Path, error: csv.Error, begin: int, line: int) -> DataError:
 def _append(columns: list[list[str]], rows: list[list[str]]) -> None:
     """Append rows to columns, and forget the rows."""
     for column, values in zip(columns, zip(*rows, strict=True), strict=bool(rows)):
-        column.extend(map(str.strip, values))
+        column.extend(values)
     rows.clear()
 
 

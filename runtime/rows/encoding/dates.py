@@ -5,8 +5,10 @@ A position in a cycle is two numbers, sine and cosine, so that its end lies besi
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -26,6 +28,7 @@ PARTS: Final = (*NUMBERS, *CYCLES)
 DEFAULT_PARTS: Final = ("days", "year_cycle", "week_cycle")
 
 _DAY: Final = 86_400.0
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _EPOCH: Final = datetime(1970, 1, 1)
 
 
@@ -34,8 +37,15 @@ def width_of(parts: tuple[str, ...]) -> int:
     return sum(2 if part in CYCLES else 1 for part in parts)
 
 
-def days_of(name: str, raw: Array, form: str, fill: str | None) -> Array:
-    """Return dates as float64 days since 1970, with fractions.
+class Dates(NamedTuple):
+    """Dates as float64 days since 1970 with fractions, and whether they have zones; None if all are missing."""
+
+    days: Array
+    zoned: bool | None
+
+
+def dates_of(name: str, raw: Array, form: str, fill: str | None) -> Dates:
+    """Return dates as days since 1970. Dates with a zone are converted to UTC.
 
     Args:
         name: name of the column, for errors.
@@ -43,18 +53,31 @@ def days_of(name: str, raw: Array, form: str, fill: str | None) -> Array:
         form: format of `strptime`, or "" for ISO 8601, as 2026-11-23 or 2026-11-23T14:05.
         fill: date in place of a missing one.
 
-    Raises DataError, which names the row, for a missing value or another text.
+    Raises DataError, which names the row, for a missing value, another text, or a date with a zone among others.
     """
-    known: dict[Any, float] = {}
+    known: dict[Any, datetime] = {}
     found = np.empty(len(raw), np.float64)
+    zoned: bool | None = None
     for row, value in enumerate(raw.tolist()):
+        is_missing = is_no_value(value) or value != value
         if value not in known:
-            text = fill if is_no_value(value) or value != value else value
-            if text is None:
+            if is_missing and fill is None:
                 raise RowError(row, name, no_value(name))
-            known[value] = _days(name, row, text, form)
-        found[row] = known[value]
-    return found
+            known[value] = _parsed(name, row, fill if is_missing else value, form)
+        date = known[value]
+        if not is_missing:
+            own = date.tzinfo is not None
+            if zoned not in (None, own):
+                raise mixed_zones(name, row, value, "the dates before it", zoned=own)
+            zoned = own
+        found[row] = _days(date)
+    return Dates(found, zoned)
+
+
+def mixed_zones(name: str, row: int, value: object, others: str, *, zoned: bool) -> RowError:
+    """Return the error about a date that has a zone, or none, where others differ."""
+    what = "it has a zone" if zoned else "it has no zone"
+    return RowError(row, name, f"is {shown(value)}; {what}, and {others} differ; write all dates alike")
 
 
 def features(days: Array, parts: tuple[str, ...], origin: float) -> Array:
@@ -94,13 +117,27 @@ def features(days: Array, parts: tuple[str, ...], origin: float) -> Array:
     return np.stack(columns, axis=1)
 
 
-def _days(name: str, row: int, value: Any, form: str) -> float:
+def _parsed(name: str, row: int, value: Any, form: str) -> datetime:
+    text = value.strip() if isinstance(value, str) else value
     try:
-        date = datetime.strptime(value, form) if form else datetime.fromisoformat(value)
+        return _of_form(text, form) or datetime.fromisoformat(text)
     except (TypeError, ValueError):
         like = f"a date like {datetime(2026, 11, 23, 14, 5).strftime(form)}" if form else "a date like 2026-11-23"
         how = f"write it so, or pack with {as_asked('--date-format', 'date_format=')}"
         raise RowError(row, name, f"is {shown(value)}, which is not {like}; {how}") from None
-    if date.tzinfo is not None:
-        date = date.astimezone(UTC).replace(tzinfo=None)
-    return (date - _EPOCH).total_seconds() / _DAY
+
+
+def _of_form(text: str, form: str) -> datetime | None:
+    """Return the date of a text in this form; None for ISO 8601, in which frames have dates in any case."""
+    try:
+        return datetime.strptime(text, form) if form else None
+    except ValueError:
+        if _ISO.match(text):
+            return None
+        raise
+
+
+def _days(date: datetime) -> float:
+    with suppress(OverflowError):  # the first and the last day of the calendar
+        date = date.astimezone(UTC) if date.tzinfo is not None else date
+    return (date.replace(tzinfo=None) - _EPOCH).total_seconds() / _DAY

@@ -140,7 +140,8 @@ class Encoding:
         Raises DataError if there is no such column, or a number stands for no value.
         """
         column = self.column(name)
-        if numbers.dtype.kind == "f" and column.values and numbers.shape[1:] == (len(column.values),):
+        with_values = column.kind in ("class", "text") and numbers.shape[1:] == (len(column.values),)
+        if numbers.dtype.kind == "f" and with_values:
             return value_of_largest(column, numbers)
         return column.decode(numbers)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from runtime.dtypes import Array
+from runtime.rows.encoding.values import spelled
 
 OTHER = "?"
 """Text that decoding gives for a word outside the vocabulary."""
@@ -21,7 +22,7 @@ def words_of(text: str | list[Any]) -> list[str]:
     """Return the words of a text: runs of letters and digits, in lower case. A list keeps its words."""
     from re import findall
 
-    return [str(word) for word in text] if isinstance(text, list) else findall(r"\w+", text.lower())
+    return [str(spelled(word)) for word in text] if isinstance(text, list) else findall(r"\w+", text.lower())
 
 
 def tokens_of(text: str | list[Any], places: Mapping[str, int]) -> list[int]:

@@ -1,10 +1,14 @@
 """Values as they appear in tables: texts, numbers, and missing values.
 
-Columns of values are NumPy arrays of numbers in which NaN is missing, of texts in which "" is missing, or of lists.
+Columns of values are NumPy arrays of numbers in which NaN is missing, of booleans, of texts in which "" is missing, or
+of lists. Every source makes such columns by `spelled`, so that equal values are equal texts.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from typing import Any, Final, cast
 
 import numpy as np
@@ -14,9 +18,10 @@ from runtime.dtypes import Array
 from runtime.rows.encoding.row_errors import RowError
 
 MISSING: Final = frozenset(
-    {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NaT", "null", "NULL", "None"}
+    {"", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NaT"}
+    | {"null", "NULL", "None", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
 )
-"""Texts that stand for a missing value."""
+"""Texts that stand for a missing value: those of pandas, and NaT."""
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 """Types of values that every row may have."""
@@ -26,8 +31,37 @@ _SHOWN: Final = 40
 
 
 def is_no_value(value: object) -> bool:
-    """Return True if a value stands for a missing one."""
-    return value is None or (isinstance(value, str) and value in MISSING)
+    """Return True if a value stands for a missing one; blanks around a text do not count."""
+    return value is None or (isinstance(value, str) and value.strip() in MISSING)
+
+
+def spelled(value: object) -> Any:
+    """Return the text of a value that is a number, a boolean, a date or missing (""); any other value as it is."""
+    if value is None or (isinstance(value, float | date) and value != value):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return number_text(value)
+    if isinstance(value, date):
+        return date_text(value)
+    return str(value) if isinstance(value, int | time | Decimal) else value
+
+
+def number_text(value: float) -> str:
+    """Return a number as text: a whole one without a point, any other as Python writes it."""
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def date_text(value: date) -> str:
+    """Return a date in ISO 8601: in UTC if it has a zone, and without the time if that is midnight in no zone."""
+    if not isinstance(value, datetime):
+        return value.isoformat()
+    if value.tzinfo is not None:
+        with suppress(OverflowError):  # the first and the last day of the calendar
+            value = value.astimezone(UTC)
+        return value.isoformat()
+    return value.isoformat().removesuffix("T00:00:00")
 
 
 def no_value(name: str) -> str:
@@ -66,15 +100,16 @@ def number_in(text: str) -> float:
 
 def texts_of(raw: Array) -> Array:
     """Return values as texts, "" where one is missing; whole numbers without a point."""
-    if raw.dtype.kind == "f":
-        return np.array(["" if value != value else _text(value) for value in raw.tolist()], object)
     if raw.dtype.kind == "O":
         return np.array(["" if is_no_value(text) else text for text in raw.tolist()], object)
-    return np.array([str(value) for value in raw.tolist()], object)
+    if raw.dtype.kind == "f" and raw.dtype.itemsize < 8:
+        raw = raw.astype(np.str_).astype(np.float64)  # 0.1 of float32 is 0.1, not 0.10000000149
+    return np.array([spelled(value) for value in raw.tolist()], object)
 
 
 def numbers_of(name: str, raw: Array) -> Array:
     """Return values as float64, NaN where one is missing; raise DataError, which names the row, for other values."""
+    raw = texts_of(raw) if raw.dtype.kind == "b" else raw
     if raw.dtype.kind != "O":
         numbers = raw.astype(np.float64)
     elif (at_once := _numbers_at_once(raw.tolist())) is not None:
@@ -114,8 +149,7 @@ def _numbers_at_once(texts: list[Any]) -> Array | None:
 
 def whole_numbers_of(name: str, raw: Array, fill: float | None) -> Array:
     """Return values as exact int64, `fill` where one is missing; raise DataError, which names the row, for others."""
-    if raw.dtype.kind in "iub" and not raw.size:
-        return raw.astype(np.int64)
+    raw = texts_of(raw) if raw.dtype.kind == "b" else raw
     found = np.empty(len(raw), np.int64)
     for row, value in enumerate(raw.tolist()):
         found[row] = _whole(name, row, fill if is_no_value(value) or value != value else value)
@@ -151,7 +185,3 @@ def _digits(value: Any) -> int:
     if isinstance(value, str) and "_" in value:
         raise ValueError(value)
     return int(value)
-
-
-def _text(value: float) -> str:
-    return str(int(value)) if value.is_integer() else str(value)

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from prograd_proto.regular_files import open_regular
 from runtime.dtypes import Array
 from runtime.errors import DataError
@@ -78,7 +80,11 @@ def _columns(what: str, table: Any) -> dict[str, Array]:
     for number, name in enumerate(map(str, table.schema.names)):
         if name in found:
             raise DataError(f"{what}: there are two columns {name!r}")
-        found[name] = as_column(_values(what, name, table.column(number)))
+        column = table.column(number)
+        if str(column.type) in ("float", "double"):
+            found[name] = np.asarray(column.to_numpy(zero_copy_only=False))  # a float of Python would be wider
+        else:
+            found[name] = as_column(_values(what, name, column))
     return found
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
-from datetime import date, time
-from decimal import Decimal
-from typing import Any, Final, cast
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any, cast
 
 import numpy as np
 
 from runtime.dtypes import Array
 from runtime.errors import DataError
-from runtime.rows.encoding.values import texts_of
-
-_TEXTS: Final = (str, bool, int, float, date, time, Decimal)
-"""Types of values that are a text, or a number in digits."""
+from runtime.rows.casts import require_unmasked
+from runtime.rows.encoding.values import spelled, texts_of
 
 
 def frame_columns(frame: Any) -> dict[str, Array]:
@@ -23,12 +19,16 @@ def frame_columns(frame: Any) -> dict[str, Array]:
     for at, name in enumerate(frame.columns):
         if str(name) in found:
             raise DataError(f"the frame has two columns {str(name)!r}")
-        series = frame.iloc[:, at]
-        array = np.asarray(series.to_numpy())
-        plain = array.ndim == 1 and array.dtype.kind in "iuf"
-        values = series.astype(object).where(~series.isna(), None)
-        found[str(name)] = array if plain else as_column(values.tolist())
+        found[str(name)] = _series(frame.iloc[:, at])
     return found
+
+
+def _series(series: Any) -> Array:
+    """Return a column of pandas; NumPy's dtypes of numbers stay, and all others become values of Python."""
+    dtype: Any = series.dtype
+    if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
+        return np.asarray(series.to_numpy())
+    return as_column(series.astype(object).where(~series.isna(), None).tolist())
 
 
 def levels_of(frame: Any) -> dict[str, tuple[str, ...]]:
@@ -44,15 +44,28 @@ def levels_of(frame: Any) -> dict[str, tuple[str, ...]]:
 def as_column(values: list[Any]) -> Array:
     """Return values as an array of numbers with NaN for missing, of texts with "" for missing, or of lists.
 
-    Values that no row can have are kept, for the caller to refuse.
+    Booleans and dates are texts, as `spelled` gives them. Values that no row can have are kept, for the caller to
+    refuse.
     """
     values = [_plain(value) for value in values]
     there = [value for value in values if value is not None]
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in there):
         return _numbers(values, there)
-    found = np.empty(len(values), object)
-    found[:] = ["" if value is None else str(value) if isinstance(value, _TEXTS) else value for value in values]
-    return found
+    return _objects(values)
+
+
+def joined_columns(arrays: Sequence[Array]) -> Array:
+    """Return columns behind one another, as one of numbers where all are, and no integer is rounded by that."""
+    kinds = {array.dtype.kind for array in arrays}
+    if len(kinds) == 1 or (kinds <= set("iuf") and all(_is_exact(array) for array in arrays)):
+        return np.concatenate(arrays)
+    return np.concatenate([array if array.dtype.kind == "O" else texts_of(array) for array in arrays])
+
+
+def _is_exact(array: Array) -> bool:
+    """Return True if float64 holds all numbers."""
+    exact = 1 << 53
+    return array.dtype.kind == "f" or not array.size or (array.max() <= exact and int(array.min()) >= -exact)
 
 
 def _numbers(values: list[Any], there: list[Any]) -> Array:
@@ -61,16 +74,29 @@ def _numbers(values: list[Any], there: list[Any]) -> Array:
         return np.array(values, np.int64)
     if not any(isinstance(value, int) and not -(1 << 53) <= value <= 1 << 53 for value in there):
         return np.array([np.nan if value is None else value for value in values], np.float64)
-    found = np.empty(len(values), object)  # float64 does not hold all integers; the encoder names the row
-    found[:] = ["" if value is None else str(value) for value in values]
+    return _objects(values)  # float64 does not hold all integers; the encoder names the row
+
+
+def _objects(values: list[Any]) -> Array:
+    found = np.empty(len(values), object)
+    found[:] = [spelled(value) for value in values]
     return found
 
 
 def _plain(value: Any) -> Any:
-    """Return a Python value for one of NumPy or pyarrow, and a list for a sequence."""
+    """Return a Python value for one of NumPy, pandas or pyarrow, and a list for a sequence."""
     if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]: of any dtype
+        value = _listed(cast(Array, value))
+    if type(value).__name__ == "NAType":
+        return None
     return [_plain(element) for element in value] if isinstance(value, tuple | list) else value  # pyright: ignore[reportUnknownVariableType]: likewise
+
+
+def _listed(array: Array) -> Any:
+    """Return the values of an array or a scalar of NumPy as Python has them; None where they are masked."""
+    if array.dtype.kind in "mM":
+        array = array.astype(f"{array.dtype.kind}8[us]")  # Python gives counts for other units
+    return array.tolist()
 
 
 def as_columns(source: Mapping[Any, object]) -> dict[str, Array]:
@@ -79,16 +105,30 @@ def as_columns(source: Mapping[Any, object]) -> dict[str, Array]:
     for key, values in source.items():
         if not _is_column(values):
             raise DataError(f"{str(key)!r} is of type {type(values).__name__}; a column is a list or an array")
-        array = _array(values)
-        plain = array is not None and array.ndim != 0 and (array.dtype.kind in "iufb" or array.ndim != 1)
-        found[str(key)] = array if array is not None and plain else as_column(list(cast(Iterable[Any], values)))
+        found[str(key)] = _given(values)
+        require_unmasked(str(key), found[str(key)])
     return found
+
+
+def _given(values: Any) -> Array:
+    if hasattr(values, "iloc"):
+        return _series(values)
+    if isinstance(values, np.ndarray):
+        array = cast(Array, values)
+        if array.ndim == 1 and (array.dtype.kind not in "iuf" or hasattr(array, "mask")):
+            return as_column(_listed(array))
+        return array
+    for method in ("to_pylist", "to_list"):  # of Arrow and polars
+        if hasattr(values, method):
+            return as_column(getattr(values, method)())
+    array = _array(values)
+    return as_column(list(cast(Iterable[Any], values))) if array is None or array.ndim == 1 else array
 
 
 def _is_column(values: object) -> bool:
     if isinstance(values, str | bytes | Mapping | Set):
         return False
-    return hasattr(values, "__len__") and not hasattr(values, "columns")
+    return hasattr(values, "__len__") and not hasattr(values, "columns") and getattr(values, "ndim", 1) != 0
 
 
 def _array(values: object) -> Array | None:

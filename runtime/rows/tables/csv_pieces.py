@@ -258,5 +258,5 @@ def _column(values: tuple[str, ...], *, is_number: bool) -> Array:
 
 def _texts(values: Sequence[str]) -> Array:
     found = np.empty(len(values), object)
-    found[:] = [*map(str.strip, values)]
+    found[:] = values
     return found

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from runtime.dtypes import Array
+from runtime.rows.tables.columns import joined_columns
 
 PIECE_CHARACTERS: Final = 1 << 21
 """Characters of a text file that are read at a time."""
@@ -52,7 +53,7 @@ def with_rows_before(pieces: Iterable[Piece], count: int) -> Iterator[Piece]:
 
 
 def _joined(a: Piece, b: Piece) -> Piece:
-    columns = {name: np.concatenate([a.columns[name], b.columns[name]]) for name in a.columns if name in b.columns}
+    columns = {name: joined_columns([a.columns[name], b.columns[name]]) for name in a.columns if name in b.columns}
     return Piece(columns, np.concatenate([a.numbers, b.numbers]), a.in_lines)
 
 

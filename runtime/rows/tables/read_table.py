@@ -12,8 +12,8 @@ from runtime.errors import DataError, UsageError
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
 from runtime.rows.encoding.csv_lines import VALUE_BYTES
 from runtime.rows.encoding.csv_rows import read_csv
-from runtime.rows.encoding.values import texts_of
 from runtime.rows.table_names import is_table, suffix_of
+from runtime.rows.tables.columns import joined_columns
 from runtime.rows.tables.opened import opened
 from runtime.rows.tables.piece import Piece
 
@@ -28,7 +28,7 @@ def read_table(path: Path, memory: MemoryLimit = NO_LIMIT) -> Piece:
         memory.take_for(piece.numbers, VALUE_BYTES * len(piece) * len(piece.columns), f"the rows of {path}")
         pieces.append(piece)
     names = dict.fromkeys(name for piece in pieces for name in piece.columns)
-    columns = {name: _joined([_column(piece, name) for piece in pieces]) for name in names}
+    columns = {name: joined_columns([_column(piece, name) for piece in pieces]) for name in names}
     return Piece(columns, np.concatenate([piece.numbers for piece in pieces]), pieces[0].in_lines)
 
 
@@ -39,14 +39,6 @@ def _column(piece: Piece, name: str) -> Array:
     missing = np.empty(len(piece), object)
     missing[:] = ""
     return missing
-
-
-def _joined(arrays: list[Array]) -> Array:
-    """Return the values of several pieces as one column; one of numbers and texts has the numbers as texts."""
-    kinds = {array.dtype.kind for array in arrays}
-    if len(kinds) == 1 or kinds <= set("iuf"):
-        return np.concatenate(arrays)
-    return np.concatenate([array if array.dtype.kind == "O" else texts_of(array) for array in arrays])
 
 
 def table_pieces(path: Path, wanted: Collection[str] | None, *, numbers: Collection[str] = ()) -> Iterator[Piece]:

@@ -45,7 +45,7 @@ class RawRows:
         self.keys = {feed: keys[feed] for feed in self.bound.feeds if feed not in follow}
         self.columns: list[Column] = [c for key in self.keys.values() for c in self.encoding.members(key)]
         self.names = list(dict.fromkeys(column.name for column in self.columns))
-        others = {c.name for c in self.columns if c.kind != "number" or c.listed or c.decimal}
+        others = {c.name for c in self.columns if c.kind != "number" or c.listed or c.decimal or c.values}
         self.numbers = frozenset(self.names) - others
         series = self.encoding.series
         self.lead = 0 if series is None else series.length - 1

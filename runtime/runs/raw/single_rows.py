@@ -65,7 +65,7 @@ def _makers(encoding: Encoding, key: str) -> list[tuple[str, Encode, Any]] | Non
 
 
 def _made(column: Column) -> tuple[Encode | None, Any]:
-    if column.listed or column.transform or column.decimal:
+    if column.listed or column.transform or column.decimal or (column.kind == "number" and column.values):
         return None, None
     match column.kind:
         case "class":
