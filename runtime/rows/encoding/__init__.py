@@ -13,6 +13,7 @@ images    the size and the channels of images
 class_names  the names of classes, for confusion matrices
 scores    the class with the largest score, and no class where a score is NaN
 encoding  all columns of a file, as a line of JSON in its header
+csv_dialect  the separator of a CSV file, from its first lines
 csv_lines  the lines of a CSV file, in blocks that are counted for the memory limit
 csv_rows  the columns of a CSV file as texts
 row_errors  errors that name a row, or the line of the file in which it begins

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from runtime.memory.limit import MemoryLimit
+from runtime.rows.encoding.csv_dialect import SAMPLE_CHARACTERS
 
 VALUE_BYTES: Final = 64
 """Upper bound on the bytes that a value takes while a table is read and encoded, without its text."""
@@ -38,12 +39,11 @@ class Lines:
         self._parsed = 0  # values of all records that are parsed
         self._unparsed = 0  # characters since the last record that is parsed
 
-    def first(self) -> str:
-        """Return the first line that is not blank, or an empty text."""
-        first = next((line for line in self.counted(",", lambda: 0) if line.strip()), "")
+    def sample(self) -> str:
+        """Return the characters at the beginning of the file."""
+        start = self._stream.read(SAMPLE_CHARACTERS)
         self._stream.seek(0)
-        self._characters = self._unparsed = 0
-        return first
+        return start
 
     def counted(self, separator: str, values: Callable[[], int]) -> Iterator[str]:
         """Return an iterator over the lines, which asks the memory limit for each block before its first line.

@@ -13,6 +13,7 @@ from prograd_proto.regular_files import open_regular
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
+from runtime.rows.encoding.csv_dialect import dialect_of
 from runtime.rows.encoding.csv_lines import Lines
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 1 << 16
 """Number of values that are transposed from rows into columns together."""
-
-_SEPARATORS: Final = (",", ";", "\t")
-"""The first of these that the first line has separates columns."""
 
 
 class Table(NamedTuple):
@@ -72,23 +70,24 @@ def text_of(path: Path, raw: bytes) -> str:
 
 def _table(path: Path, lines: Lines) -> Table:
     """Return all records as columns. Raises DataError if they are no table."""
-    separator = "\t" if path.suffix.lower() == ".tsv" else separator_of(lines.first())
+    separator, is_said = dialect_of(path, lines.sample())
     names: list[str] = []
     begins: list[int] = []
     counted = lines.counted(separator, lambda: len(names) * len(begins))
     reader = csv.reader(counted, delimiter=separator, strict=True)
-    names.extend(_header(path, reader))
+    names.extend(_header(path, reader, skip=is_said))
     columns = _columns(path, reader, len(names), begins)
     return Table({name: _texts(columns, at) for at, name in enumerate(names)}, np.array(begins, np.int64))
 
 
-def _header(path: Path, reader: Reader) -> list[str]:
-    """Return the names in the first record that is not empty."""
+def _header(path: Path, reader: Reader, *, skip: bool) -> list[str]:
+    """Return the names in the first record that is not empty, or in the second to skip the one with the separator."""
     begin = 1
     try:
         for record in reader:
-            if record:
+            if record and not skip:
                 return header_names(path, record)
+            skip = skip and not record
             begin = reader.line_num + 1
     except csv.Error as error:
         raise _no_table(path, error, begin, reader.line_num) from None
@@ -119,11 +118,6 @@ def _columns(path: Path, reader: Reader, width: int, begins: list[int]) -> list[
 def unequal(path: Path, begin: int, found: int, width: int) -> DataError:
     """Return the error about a record of another length than the first line."""
     return DataError(f"{path}: line {begin} has {found} values, and the first line names {width} columns")
-
-
-def separator_of(first: str) -> str:
-    """Return the first of the separators that the first line has, or a comma."""
-    return next((separator for separator in _SEPARATORS if separator in first), ",")
 
 
 def _no_table(path: Path, error: csv.Error, begin: int, line: int) -> DataError:

@@ -22,8 +22,8 @@ import numpy as np
 
 from runtime.dtypes import Array
 from runtime.errors import DataError
-from runtime.rows.encoding.csv_rows import header_names, separator_of, unequal
-from runtime.rows.table_names import suffix_of
+from runtime.rows.encoding.csv_dialect import SAMPLE_CHARACTERS, dialect_of
+from runtime.rows.encoding.csv_rows import header_names, unequal
 from runtime.rows.tables.piece import PIECE_CHARACTERS, Piece
 
 MAX_LINE_CHARACTERS: Final = 1 << 26
@@ -59,15 +59,12 @@ def csv_pieces(
 def _pieces(
     path: Path, text: TextIOWrapper, wanted: Collection[str] | None, *, numbers: Collection[str]
 ) -> Iterator[Piece]:
-    blocks = _blocks(path, text)
-    first, line = next(blocks, ""), 1
-    while first and not first.strip():
-        line += _lines(first)
-        first = next(blocks, "")
-    skipped = len(first) - len(first.lstrip("\r\n"))
-    line, first = line + _lines(first[:skipped]), first[skipped:]
-    head, _, _ = first.lstrip().partition("\n")
-    separator = "\t" if suffix_of(path) == ".tsv" else separator_of(head.partition("\r")[0])
+    sample, blocks = _sampled(_blocks(path, text))
+    separator, is_said = dialect_of(path, sample)
+    first, line = _from_text(blocks, next(blocks, ""), 1)
+    if is_said:
+        said = StringIO(first, newline="").readline()
+        first, line = _from_text(blocks, first[len(said) :], line + 1)
     names, used, rest = _header(path, first, blocks, separator, line)
     line += used
     form = _Form(path, separator, len(names), _places(names, wanted), frozenset(numbers))
@@ -82,6 +79,23 @@ def _pieces(
         elif len(piece):
             yield piece
         line += _lines(whole)
+
+
+def _sampled(blocks: Iterator[str]) -> tuple[str, Iterator[str]]:
+    """Return the beginning of the file, and all its blocks."""
+    kept: list[str] = []
+    while sum(map(len, kept)) < SAMPLE_CHARACTERS and (block := next(blocks, "")):
+        kept.append(block)
+    return "".join(kept)[:SAMPLE_CHARACTERS], chain(kept, blocks)
+
+
+def _from_text(blocks: Iterator[str], first: str, line: int) -> tuple[str, int]:
+    """Return a block from its first line that is not blank on, or a later block, and the number of this line."""
+    while not first.strip() and (block := next(blocks, "")):
+        line += _lines(first)
+        first = block
+    blank = len(first) - len(first.lstrip("\r\n"))
+    return first[blank:], line + _lines(first[:blank])
 
 
 class _Form(NamedTuple):
