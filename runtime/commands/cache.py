@@ -29,7 +29,7 @@ def cache(options: argparse.Namespace) -> int:
         put(json.dumps(_as_json(folder, files, removed=options.clear), indent=1))
         return EXIT_DONE
     if folder is None:
-        options.say("nothing is kept, as the environment variable PROGRAD_CACHE is empty")
+        options.say("nothing is kept, as the environment variable PROGRAD_CACHE turns the cache off")
     for line in () if options.clear or options.quiet else _table(files):
         put(line)
     fields = [("files", len(files)), ("bytes", sum(file.nbytes for file in files))]

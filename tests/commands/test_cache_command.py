@@ -93,12 +93,28 @@ def test_a_folder_that_is_not_there_has_nothing(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "none").exists()
 
 
-def test_without_a_folder_it_says_why_nothing_is_kept(monkeypatch, capsys):
-    monkeypatch.setenv("PROGRAD_CACHE", "")
+@pytest.mark.parametrize("value", ["", "0", "off"])
+def test_without_a_folder_it_says_why_nothing_is_kept(value, monkeypatch, capsys):
+    monkeypatch.setenv("PROGRAD_CACHE", value)
     assert main(["cache"]) == 0
     out, err = capsys.readouterr()
     assert out == "KEPT files=0 bytes=0 most=268435456 folder=\n"
-    assert err == "runtime: nothing is kept, as the environment variable PROGRAD_CACHE is empty\n"
+    assert err == "runtime: nothing is kept, as the environment variable PROGRAD_CACHE turns the cache off\n"
+
+
+@pytest.mark.parametrize("value", ["1", "false", "here/cache", "~/cache"])
+def test_a_relative_folder_is_refused_and_not_made(value, tmp_path, monkeypatch, capsys):
+    program = str(Path(__file__).parents[2] / "examples" / "digits_mlp.pb")
+    monkeypatch.setenv("PROGRAD_CACHE", value)
+    monkeypatch.chdir(tmp_path)
+    for command in (["cache"], ["execute", program, "--engine", "native"]):
+        assert main(command) == 2
+        err = capsys.readouterr().err
+        assert err == (
+            f"runtime: PROGRAD_CACHE is {value!r}, a relative path; "
+            "give an absolute path, or off to store no compiled code\n"
+        )
+    assert not Path(value).exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of folders are those of POSIX")

@@ -217,6 +217,8 @@ def test_clearing_removes_what_is_kept_and_nothing_else(folder):
         ("win32", {"LOCALAPPDATA": "/home/me/AppData/Local"}, "/home/me/AppData/Local/prograd"),
         ("linux", {"PROGRAD_CACHE": "/elsewhere"}, "/elsewhere"),
         ("linux", {"PROGRAD_CACHE": ""}, None),
+        ("linux", {"PROGRAD_CACHE": "0"}, None),
+        ("linux", {"PROGRAD_CACHE": "off"}, None),
     ],
 )
 def test_the_folder_is_where_the_system_keeps_such_things(monkeypatch, system, variables, expected):

@@ -15,6 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from runtime.errors import UsageError
+
+CACHE_OFF: Final = ("", "0", "off")
+"""Values of PROGRAD_CACHE that turn the cache off."""
+
 SUFFIX: Final = ".code"
 UNFINISHED: Final = ".part"
 MAX_FILE_BYTES: Final = 1 << 30
@@ -22,14 +27,27 @@ NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | get
 
 
 def cache_folder() -> Path | None:
-    """Return the folder of compiled code; None if code is not cached."""
-    if "PROGRAD_CACHE" in os.environ:
-        named = os.environ["PROGRAD_CACHE"]
-        return Path(named) if named else None
+    """Return the folder of compiled code; None if code is not cached.
+
+    Raise UsageError if PROGRAD_CACHE is a relative path: it would name another folder in each working directory.
+    """
+    named = os.environ.get("PROGRAD_CACHE")
+    if named in CACHE_OFF:
+        return None
+    if named is not None:
+        return _absolute(named)
     try:
         return _users_folder() / "prograd"
     except RuntimeError:  # the user's home is unknown
         return None
+
+
+def _absolute(named: str) -> Path:
+    if not os.path.isabs(named):
+        raise UsageError(
+            f"PROGRAD_CACHE is {named!r}, a relative path; give an absolute path, or off to store no compiled code"
+        )
+    return Path(named)
 
 
 def _users_folder() -> Path:
