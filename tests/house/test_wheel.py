@@ -40,8 +40,8 @@ def test_the_runtime_works_when_registry_and_compiler_are_deleted(wheel: Path, t
     for name in ("digits_mlp.pb", "digits.safetensors"):
         shutil.copy(ROOT / "examples" / name, tmp_path)
     script = (
-        f"import sys; sys.path[:] = [p for p in sys.path if 'prograd' not in p and p != {str(ROOT)!r} "
-        f"and p != {str(ROOT / 'proto')!r}]; sys.path.insert(0, {str(site)!r})\n"
+        f"import sys; sys.path[:] = [p for p in sys.path if p not in ({str(ROOT)!r}, {str(ROOT / 'proto')!r})]\n"
+        f"sys.path.insert(0, {str(site)!r})\n"
         "import prograd, runtime; assert runtime.__file__.startswith(sys.path[0]), runtime.__file__\n"
         "assert prograd.load is runtime.load\n"
         "from runtime.__main__ import main; sys.exit(main(sys.argv[1:]))"
