@@ -1,6 +1,7 @@
 """Predictions over HTTP, on the local machine only: docs/serving.md.
 
 server      starts, reports that, and stops when every accepted request is answered
+connections a bounded number of connections, of which idle ones make room for new ones
 endpoints   the addresses, their limits and their answers
 bodies      bodies of requests while they arrive
 forms       formats of arrays in the bodies of requests and answers: JSON, raw elements, .npy, safetensors

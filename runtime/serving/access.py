@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from runtime.errors import UsageError
 from runtime.memory.limit import peak_rss
+from runtime.serving.connections import Connections
 
 TOKEN_VARIABLE: Final = "PROGRAD_TOKEN"
 """Environment variable that has the token if no file is named; an option would show it to other users."""
@@ -111,7 +112,7 @@ class Times:
         return [*found, f"{name}_sum {self._sum:.9g}", f"{name}_count {total}"]
 
 
-def metrics_text(counts: Mapping[str, int], waiting: int, computed: int, times: Times) -> str:
+def metrics_text(counts: Mapping[str, int], waiting: int, computed: int, times: Times, connections: Connections) -> str:
     """Return all counts in the text format of Prometheus, version 0.0.4."""
     lines = [
         "# HELP prograd_requests_total Requests for predictions by their outcome.",
@@ -128,6 +129,19 @@ def metrics_text(counts: Mapping[str, int], waiting: int, computed: int, times: 
             computed,
         ),
         ("prograd_waiting_requests", "gauge", "Requests that are not computed yet.", waiting),
+        ("prograd_connections", "gauge", "Open connections.", connections.open),
+        (
+            "prograd_connections_dropped_total",
+            "counter",
+            "Idle connections that were closed to make room for new ones.",
+            connections.dropped,
+        ),
+        (
+            "prograd_accept_errors_total",
+            "counter",
+            "Faults of the system in accepting connections.",
+            connections.unaccepted,
+        ),
         ("prograd_peak_memory_bytes", "gauge", "Largest resident memory of the process so far.", peak_rss()),
     ):
         lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}", f"{name} {value}"]

@@ -15,6 +15,7 @@ library's own table of addresses takes as long as a small prediction.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from runtime.errors import ExecutionError, ResourceLimit
 from runtime.memory.limit import MemoryLimit
 from runtime.serving.access import Access, Times, log_line, metrics_text
 from runtime.serving.bodies import Body, Bytes
+from runtime.serving.connections import MAX_CONNECTIONS, Connections
 from runtime.serving.forms import FORMS, input_arrays, written_bytes
 from runtime.serving.predictor import Arrays, Busy, Predictor, Request
 
@@ -55,7 +57,7 @@ GRACE_SECONDS: Final = 1.0
 RETRY_HEADER: Final = {"Retry-After": "1"}
 """Header with the seconds after which a refused client may ask again."""
 
-_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
+_THIS_HOST: Final = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
 _LARGE: Final = 1 << 16  # bytes from which a body is parsed outside the loop
 _KNOWN: Final = 64  # number of remembered combinations of headers
 
@@ -109,8 +111,10 @@ class Endpoints:
         said: Mapping[str, object],
         report: Callable[[str], None],
         access: Access = ANYBODY,
+        connections: Connections | None = None,
     ) -> None:
         self.counts = Counts()
+        self.connections = connections or Connections(MAX_CONNECTIONS, report)
         self._access = access
         self._times = Times()
         self._raw = predictor.raw
@@ -148,15 +152,12 @@ class Endpoints:
     async def _answered(self, request: Any) -> Any:
         self._answering += 1
         self._idle.clear()
+        self.connections.begin(request.protocol)
         try:
             if not self._access.permits(request.headers.get("Authorization", "")):
                 told = "this server asks for a token; send the header Authorization: Bearer TOKEN"
                 raise Refusal(401, told, {"WWW-Authenticate": "Bearer", "Connection": "close"})
-            if (
-                self._access.token is None
-                and request.host not in _HOSTS
-                and request.host.rsplit(":", 1)[0] not in _HOSTS
-            ):
+            if self._access.token is None and not _THIS_HOST.fullmatch(request.host):
                 raise Refusal(403, f"the host {request.host!r} is not this one; ask for http://127.0.0.1")
             act = self._function(request)
             if "Expect" in request.headers:
@@ -165,6 +166,7 @@ class Endpoints:
         except Exception as error:
             return self._refused(request, self._refusal(error))  # a name for it here would keep the body in a cycle
         finally:
+            self.connections.end(request.protocol)
             self._answering -= 1
             if not self._answering:
                 self._idle.set()
@@ -222,13 +224,14 @@ class Endpoints:
     async def health(self, request: Any) -> Any:
         """Return the readiness of the server and its counts."""
         del request
-        return self._json({"status": "ok", "waiting": self._predictor.waiting, **self._counted()})
+        counts = {"waiting": self._predictor.waiting, "connections": self.connections.open, **self._counted()}
+        return self._json({"status": "ok", **counts})
 
     async def metrics(self, request: Any) -> Any:
         """Return the counts and times in the text format of Prometheus."""
         del request
         predictor = self._predictor
-        text = metrics_text(self._counted(), predictor.waiting, predictor.computed, self._times)
+        text = metrics_text(self._counted(), predictor.waiting, predictor.computed, self._times, self.connections)
         return self._web.Response(body=text.encode(), headers={"Content-Type": PROMETHEUS})
 
     def _counted(self) -> dict[str, int]:
@@ -317,7 +320,9 @@ class Endpoints:
     def _understood(self, request: Any) -> _Asked:
         form = str(request.content_type) if "Content-Type" in request.headers else ""
         if form not in FORMS:
-            raise Refusal(415, f"the body is {form or 'of no Content-Type'}; there are {', '.join(FORMS)}")
+            has = f"the Content-Type {form}" if form else "no Content-Type"
+            names = f"name the format by the header Content-Type, one of {', '.join(FORMS)}"
+            raise Refusal(415, f"the body has {has}; {names}, as in curl -H 'Content-Type: {JSON}'")
         answer = _accepted(request.headers.get("Accept", "*/*"), form)
         fetches = [fetch.name for fetch in self._predictor.entry[0].block.fetches]
         names = [name for given in request.query.getall("fetch", []) for name in given.split(",")] or fetches

@@ -7,13 +7,14 @@ import logging
 import socket
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from runtime.command_line.wakeup import Wakeup
 from runtime.errors import UsageError
 from runtime.extras import extra
 from runtime.serving.access import Access
+from runtime.serving.connections import Connections, most_connections
 from runtime.serving.endpoints import ANYBODY, Counts, Endpoints, Limits
 from runtime.serving.predictor import Predictor
 
@@ -26,7 +27,7 @@ _IDLE: Final = 30.0
 _TURNS: Final = 8
 """Upper bound on the turns of the loop until a connection is open, or closed."""
 
-_CONNECTIONS: Final = 512
+_WAITING_CONNECTIONS: Final = 512
 """Number of connections that may wait to be accepted."""
 
 
@@ -108,7 +109,8 @@ def answer(
         access: the token that requests must bring, and the log of requests.
     """
     web = require_library()
-    endpoints = Endpoints(web, predictor, limits, said, report, access)
+    connections = Connections(most_connections(), report)
+    endpoints = Endpoints(web, predictor, limits, said, report, access, connections)
     try:
         is_whole = asyncio.run(_serve(web, endpoints, taken, limits, stop, ready, report, seconds))
     finally:
@@ -136,9 +138,10 @@ async def _serve(
     )
     runner = web.ServerRunner(server, shutdown_timeout=limits.seconds)
     await runner.setup()
-    site = web.SockSite(runner, taken, backlog=_CONNECTIONS)
-    await site.start()
+    taken.setblocking(False)
+    taken.listen(_WAITING_CONNECTIONS)
     loop = asyncio.get_running_loop()
+    accepting = loop.create_task(endpoints.connections.accept(server, taken))
     loop.set_exception_handler(lambda _, context: report(f"{context['message']}: {context.get('exception')}"))
     ended = asyncio.Event()
     stop.tell(lambda: loop.call_soon_threadsafe(ended.set))
@@ -149,10 +152,9 @@ async def _serve(
         await ended.wait()
     stop.tell(lambda: None)  # the loop will be closed
     until = loop.time() + limits.seconds
-    with suppress(NotImplementedError):  # Windows
-        loop.remove_reader(taken)
+    accepting.cancel()
     await _settle()  # the server must be open until it knows the accepted connections
-    await site.stop()
+    taken.close()
     server.pre_shutdown()
     await endpoints.end(until)
     is_whole = loop.time() < until

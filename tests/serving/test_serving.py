@@ -161,7 +161,8 @@ def test_what_is_served_is_described(port):
 def test_health_counts(run):
     with Serving(run) as server:
         assert json.loads(ask(server.port, path="/health")[2]) == {
-            "status": "ok", "waiting": 0, "answered": 0, "refused": 0, "failed": 0, "rows": 0, "unanswered": 0
+            "status": "ok", "waiting": 0, "connections": 1, "answered": 0, "refused": 0, "failed": 0, "rows": 0,
+            "unanswered": 0,
         }  # fmt: skip
         ask(server.port, json.dumps(X.tolist()).encode())
         ask(server.port, b"[[1]]")
@@ -170,6 +171,7 @@ def test_health_counts(run):
 
 
 FITS = f"{JSON}, {RAW}, {NPY}, {SAFETENSORS}"
+NAME_IT = f"name the format by the header Content-Type, one of {FITS}, as in curl -H 'Content-Type: application/json'"
 REFUSED = [
     ((b"[[1, 2]]",), 400, "entry 'predict': the feed 'x' is float32[rows, 3], the array given is float32[1, 2]"),
     ((b'{"z": 1}',), 400, "entry 'predict' has no feed 'z'; its feeds are: x"),
@@ -188,8 +190,12 @@ REFUSED = [
     ((b"x" * 11, RAW), 400, f"the body is not {RAW}: it has 11 bytes, and a row of the feed 'x' takes 12"),
     ((b"x" * 11, SAFETENSORS), 400, f"the body is not {SAFETENSORS}: its header claims"),
     ((b"x" * 11, NPY), 400, f"the body is not {NPY}: the magic string is not correct"),
-    ((b"[]", ""), 415, f"the body is of no Content-Type; there are {FITS}"),
-    ((b"[]", "text/plain"), 415, f"the body is text/plain; there are {FITS}"),
+    ((b"[]", ""), 415, f"the body has no Content-Type; {NAME_IT}"),
+    (
+        (b"[]", "application/x-www-form-urlencoded"),  # of curl without a header
+        415,
+        f"the body has the Content-Type application/x-www-form-urlencoded; {NAME_IT}",
+    ),
 ]
 
 
@@ -206,10 +212,10 @@ def test_addresses_methods_fetches_and_hosts_that_there_are_not(port):
     assert refusal(port, path="/predict") == (405, "ask for /, /health and /metrics by GET, for /predict by POST")
     assert refusal(port, b"[]", path="/predict?fetch=z") == (400, "there is no fetch 'z'; there are y, best")
     assert refusal(port, X.tobytes(), RAW) == (400, f"{RAW} is one array; name one of y, best, as in ?fetch=y")
-    assert refusal(port, b"[]", Host="example.org") == (
-        403,
-        "the host 'example.org' is not this one; ask for http://127.0.0.1",
-    )
+    for host in ("example.org", "localhost:80:example.org", "127.0.0.1:", "localhost:example.org", "[::1]example.org"):
+        assert refusal(port, b"[]", Host=host) == (403, f"the host {host!r} is not this one; ask for http://127.0.0.1")
+    for host in ("localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:65535"):
+        assert ask(port, path="/health", Host=host)[0] == 200
     assert refusal(port, b"[]", Content_Encoding="gzip") == (415, "the body is compressed; send it as it is")
 
 
