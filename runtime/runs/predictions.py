@@ -75,7 +75,12 @@ class Predictions:
 
     def _may_be_raw(self, x: object) -> bool:
         """Return True if rows may be those of a table: most predictions are of arrays, and ask no further."""
-        return self._session.data.is_encoded and type(x) is not np.ndarray and not isinstance(x, list | tuple)
+        if not self._session.data.is_encoded or type(x) is np.ndarray or isinstance(x, tuple):
+            return False
+        if not isinstance(x, list):
+            return True
+        rows = cast(list[object], x)
+        return bool(rows) and isinstance(rows[0], Mapping)
 
     def _feeds(self, entry: str, x: object) -> Mapping[str, object]:
         feeds = self._session.bindings(entry)[0].feeds

@@ -80,11 +80,12 @@ class Counts:
 
 
 class _Asked(NamedTuple):
-    """The format of the body, that of the answer, and the names of the fetches."""
+    """The format of the body, that of the answer, the names of the fetches, and `raw` of `run.predict`."""
 
     form: str
     answer: str
     names: list[str]
+    raw: bool | None
 
 
 class Refusal(Exception):
@@ -241,7 +242,7 @@ class Endpoints:
         """Return the entry's fetches for the rows of a request."""
         start = monotonic()
         until = start + self._limits.seconds
-        form, answer, names = self._asked(request)
+        form, answer, names, is_raw = self._asked(request)
         self._predictor.require_room()
         memory = MemoryLimit(self._room, within=self._memory, who="the request")
         body = Body(request.content_length or self._limits.body)
@@ -250,7 +251,7 @@ class Endpoints:
                 self._take(request.content.read_nowait(), body, memory)
             else:
                 await self._read(request, body, memory)
-            raw = await self._raw_rows(form, answer, body.bytes, memory)
+            raw = await self._raw_rows(form, answer, is_raw, body.bytes, memory)
             given = await _given(form, body.bytes, self._predictor.entry[0], memory) if raw is None else raw.feeds
             asked = self._predictor.request(given, until)
             memory.require(asked.rows * self._row_bytes, "the answer")
@@ -274,7 +275,9 @@ class Endpoints:
         self._times.add(monotonic() - start)
         return self._web.Response(body=written, headers=_headers(answer, chosen))
 
-    async def _raw_rows(self, form: str, answer: str, body: Bytes, memory: MemoryLimit) -> RawRequest | None:
+    async def _raw_rows(
+        self, form: str, answer: str, is_raw: bool | None, body: Bytes, memory: MemoryLimit
+    ) -> RawRequest | None:
         """Return the feeds for rows as a table has them; None for arrays for feeds, and for other formats."""
         if form != JSON:
             return None
@@ -285,9 +288,9 @@ class Endpoints:
             return None
         try:
             if len(body) > _LARGE:
-                raw = await asyncio.to_thread(self._raw.read, body, memory)
+                raw = await asyncio.to_thread(self._raw.read, body, memory, raw=is_raw)
             else:
-                raw = self._raw.read(body, memory)
+                raw = self._raw.read(body, memory, raw=is_raw)
         except (ValueError, RecursionError) as error:
             raise Refusal(400, f"the body is not {form}: {error or 'it ends too early'}") from None
         if raw is not None and answer != JSON:
@@ -331,7 +334,7 @@ class Endpoints:
                 raise Refusal(400, f"there is no fetch {name!r}; there are {', '.join(fetches)}")
         if FORMS[answer].is_one and len(names) != 1:
             raise Refusal(400, f"{answer} is one array; name one of {', '.join(names)}, as in ?fetch={names[0]}")
-        return _Asked(form, answer, names)
+        return _Asked(form, answer, names, _raw_of(request.query.get("raw")))
 
     async def _read(self, request: Any, body: Body, memory: MemoryLimit) -> None:
         """Read the body, which may arrive in any number of pieces; raise TimeoutError if it takes too long."""
@@ -403,6 +406,13 @@ def _accepted(accept: str, form: str) -> str:
         if word in FORMS:
             return word
     raise Refusal(406, f"nothing is answered as {accept}; there are {', '.join(FORMS)}")
+
+
+def _raw_of(given: str | None) -> bool | None:
+    """Return the value of the query `raw`; raise Refusal for anything but true and false."""
+    if given not in (None, "true", "false"):
+        raise Refusal(400, f"?raw={given}: there are true, for rows of the table, and false, for encoded arrays")
+    return None if given is None else given == "true"
 
 
 def _headers(form: str, arrays: Mapping[str, Array]) -> dict[str, str]:

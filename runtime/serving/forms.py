@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from math import prod
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from runtime.files.safetensors_file import read_header, read_tensors, safetensor
 from runtime.files.tensor_files import parse_npy
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
 from runtime.serving.bodies import Bytes
-from runtime.serving.json_arrays import MAX_PARSED_BYTES, large_json
+from runtime.serving.json_arrays import MAX_PARSED_BYTES, large_json, parsed
 
 JSON_BYTES: Final = 96
 """Upper bound on the bytes for a number or a list while JSON is written; the encoder of Python 3.11 takes 72."""
@@ -50,7 +50,7 @@ def input_arrays(form: str, body: Bytes, bound: BoundEntry, memory: MemoryLimit 
 def _from_json(body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> Mapping[str, object]:
     if len(body) > MAX_PARSED_BYTES:
         return large_json(body, bound, memory)
-    given: Any = json.loads(bytes(body))
+    given = parsed(body)
     if isinstance(given, dict):
         return cast(dict[str, object], given)
     return {_only_feed(bound).name: given}

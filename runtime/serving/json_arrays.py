@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from math import prod
 from typing import Any, Final
@@ -38,6 +39,19 @@ _BLANKED: Final = bytes.maketrans(b"[]", b"  ")
 _NAME: Final = re.compile(rb'\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 _NEXT: Final = re.compile(rb"\s*([,}])\s*")
 _SCALAR: Final = re.compile(rb"[^\[\]{},\s]{1,1024}")
+
+
+def parsed(body: Bytes) -> object:
+    """Return the value of a body of JSON; raise ValueError for anything else, and for an object with a name twice."""
+    return json.loads(bytes(body), object_pairs_hook=_object_of)
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        raise ValueError(f"the name {counts.most_common(1)[0][0]!r} is there twice")
+    return found
 
 
 def large_json(body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> dict[str, object]:
@@ -74,6 +88,8 @@ def _object(body: Bytes, view: memoryview, start: int, bound: BoundEntry, memory
         name: Any = json.loads(head[1])
         if name not in bound.feeds:
             check_names(bound, {name: None})
+        if name in found:
+            raise ValueError(f"the name {name!r} is there twice")
         feed = bound.feeds[name]
         scalar = _SCALAR.match(body, head.end())
         if scalar is None:

@@ -19,15 +19,23 @@ from runtime.memory.limit import MemoryLimit
 from runtime.rows.encoding.scores import Unanswered
 from runtime.rows.ragged import RaggedColumn
 from runtime.rows.ragged_inputs import ragged_rows
-from runtime.rows.tables.json_pieces import piece_of
-from runtime.runs.raw.answers import Answer
+from runtime.runs.raw.answers import Answer, values_by_name
 from runtime.runs.raw.raw_rows import RawRows
-from runtime.runs.raw.single_rows import SingleRows
 from runtime.runs.session import Session
 from runtime.serving.bodies import Bytes
+from runtime.serving.json_arrays import parsed
 
 PARSED_BYTES: Final = 64
 """Upper bound on the bytes that a character of JSON takes while it becomes rows."""
+
+
+MAX_ROW_BYTES: Final = 1 << 16
+"""Largest number of bytes of one row, or of columns of a table."""
+
+REMEDY: Final = (
+    "send a list with an object for each row of the table, or say ?raw=true for columns of the table, "
+    "?raw=false for encoded arrays"
+)
 
 
 class RawRequest(NamedTuple):
@@ -46,7 +54,6 @@ class RawRequests:
 
     def __init__(self, session: Session, entry: str) -> None:
         self._rows = RawRows(session, entry)
-        self._single = SingleRows(self._rows.encoding, self._rows.keys)
         self.unanswered = 0
         self._counts = Unanswered()
         self._data_keys = {column.feed: column.key for column in session.program.data.columns}
@@ -56,40 +63,49 @@ class RawRequests:
         """The columns that a row needs, with their kinds."""
         return {column.name: column.kind for column in self._rows.columns}
 
-    def read(self, body: Bytes, memory: MemoryLimit) -> RawRequest | None:
+    def read(self, body: Bytes, memory: MemoryLimit, *, raw: bool | None = None) -> RawRequest | None:
         """Return the feeds for a body of JSON; None if it has arrays for feeds.
 
-        Raises DataError, which names the row, for a row that cannot be encoded; ValueError for a body that is no JSON.
+        With `raw` None, the body tells whether it has rows of the table or arrays, as rows do in `run.predict`.
+
+        Raises DataError, which names the row, for a row that cannot be encoded; UsageError for numbers that may be of
+        the table or encoded; ValueError for a body that is no JSON.
         """
         start = bytes(body[:256]).lstrip()
-        if not start.startswith((b"{", b"[")) or (start[:1] == b"[" and not start[1:].lstrip().startswith(b"{")):
+        is_list = start[:1] == b"[" and start[1:].lstrip().startswith(b"{")
+        if raw is False or not (is_list or start.startswith(b"{")):
             return None
-        if start[:1] == b"{" and len(body) > 1 << 16:
-            return None  # an object of this size has arrays
+        if start[:1] == b"{" and len(body) > MAX_ROW_BYTES:
+            self._require_arrays(raw)
+            return None
         memory.require(PARSED_BYTES * len(body), "the rows of the body")
-        given: object = json.loads(bytes(body))
-        if isinstance(given, dict):
-            row = cast(dict[str, Any], given)
-            return RawRequest(self._encoded([row]), is_one=True) if self._is_row(row) else None
-        rows = cast(list[Any], given)
-        for number, row in enumerate(rows):
-            if not isinstance(row, dict):
-                what = f"is of type {type(row).__name__}, and the rows before it are objects"
-                raise DataError(f"row {number} {what}; send an object for each row")
-        return RawRequest(self._encoded(cast(list[dict[str, Any]], rows)), is_one=False)
+        given = parsed(body)
+        if isinstance(given, list):
+            return RawRequest(self._encoded(cast(list[object], given)), is_one=False)
+        row = cast(dict[str, Any], given)
+        if not self._has_columns(row):
+            return RawRequest(self._encoded([row]), is_one=True)
+        if raw or self._rows.is_raw(row, REMEDY):
+            return RawRequest(self._encoded(row), is_one=False)
+        return None
 
-    def _is_row(self, given: Mapping[str, Any]) -> bool:
-        """Return True for one row, and False for arrays by feed."""
-        if given and given.keys() <= self._rows.bound.feeds.keys():
-            return not all(isinstance(value, list) for value in given.values())
-        return True
+    def _has_columns(self, given: Mapping[str, Any]) -> bool:
+        """Return True for lists by column or feed, and False for one row."""
+        names = self._rows.bound.feeds.keys() | set(self._rows.names)
+        return bool(given) and given.keys() <= names and all(isinstance(value, list) for value in given.values())
 
-    def _encoded(self, rows: Sequence[dict[str, Any]]) -> dict[str, Array]:
-        feeds = self._single.feeds(rows)
-        if feeds is not None:
-            return feeds
-        piece = piece_of(list(rows), np.arange(len(rows)), in_lines=False)
-        found = self._rows.feeds(piece.columns)
+    def _require_arrays(self, raw: bool | None) -> None:
+        """Raise DataError for a body that is too large for columns of the table, unless it must have arrays."""
+        changed = [column.name for column in self._rows.columns if column.changes_numbers]
+        if raw or changed:
+            which = f" if columns such as {changed[0]!r} are encoded" if changed else ""
+            raise DataError(
+                f"an object of more than {MAX_ROW_BYTES} bytes has encoded arrays for the feeds alone{which}; "
+                "send a list with an object for each row, or add ?raw=false for encoded arrays"
+            )
+
+    def _encoded(self, rows: object) -> dict[str, Array]:
+        found = self._rows.encoded(rows)
         return self._padded(found) if any(isinstance(value, list) for value in found.values()) else _arrays(found)
 
     def _padded(self, feeds: dict[str, object]) -> dict[str, Array]:
@@ -126,10 +142,7 @@ class RawRequests:
         """Return the body of the answer for the fetches of a request."""
         chosen = [answer for answer in self._rows.answers if answer.fetch in arrays]
         count = len(arrays[chosen[0].fetch]) if chosen else 0
-        values: dict[str, Array] = {}
-        for answer in chosen:
-            if answer.column is not None and answer.column.name not in values:
-                values[answer.column.name] = answer.values(arrays[answer.fetch])
+        values = values_by_name(chosen, arrays)
         self._count(values)
         members = {name: _listed(array) for name, array in values.items()}
         for answer in chosen:
@@ -151,7 +164,7 @@ def _elements(answer: Answer, array: Array) -> list[object] | None:
     shares = answer.shares(array)
     if shares is not None and answer.column is not None:
         return [dict(zip(answer.column.values, row, strict=True)) for row in cast(list[list[object]], _listed(shares))]
-    return _listed(array) if answer.column is None else None
+    return _listed(array) if answer.is_array else None
 
 
 def _listed(array: Array) -> list[Any]:

@@ -120,7 +120,7 @@ def test_numbers_that_may_be_encoded_already():
     with pytest.raises(prograd.UsageError) as caught:
         prograd.load("p.pb").predict({"age": [31.0], "city": np.eye(2, dtype=np.float32)[:1], "when": [[1.0]]})
     assert str(caught.value) == (
-        "predict: 'age' may be numbers of the table or encoded ones, which differ; "
+        "'age' may be numbers of the table or encoded ones, which differ; "
         "say raw=True for those of the table, raw=False for encoded ones"
     )
 
@@ -130,7 +130,7 @@ SERVE = [
         {"age": "old", "city": "Oslo", "when": "2026-01-02"},
         "row 0 of 'age' is 'old', which is no number; write one, as in 3.5",
     ),
-    ({"age": 31, "City": "Oslo", "when": "2026-01-02"}, "the rows have no column 'city'; did you mean 'City'?"),
+    ({"age": 31, "City": "Oslo", "when": "2026-01-02"}, "row 0 has no 'city'; did you mean 'City'?"),
     (
         [{"age": 31, "city": "Oslo", "when": "2026-01-02"}, 5],
         "row 1 is of type int, and the rows before it are objects; send an object for each row",

@@ -64,7 +64,7 @@ def test_rows_of_the_table_are_answered_with_classes_and_probabilities(engine: s
     with Serving(run) as serving:
         found = posted(serving.port, ROWS)
         one = posted(serving.port, ROWS[0])
-        both = posted(serving.port, {"x": [[0.0, 0.0]], "city": [1]})  # arrays for feeds, as before
+        both = posted(serving.port, {"x": [[0.0, 0.0]], "city": [1]}, path="/predict?raw=false")
         many = posted(serving.port, ROWS * 2000)  # a body of more than 64 KiB
     assert [row["pet"] for row in found] == wanted["pet"].tolist() == ["cat", "fish"]
     assert list(found[0]) == ["pet", "probabilities"]
@@ -91,11 +91,18 @@ def test_bad_rows_are_one_sentence(run: prograd.Run):
         for body, said in (
             (b'{"age": "old", "city": "Oslo", "size": 1}', "row 0 of 'age' is 'old', which is no number; "
              "write one, as in 3.5"),
-            (b'{"age": 1, "citty": "Oslo", "size": 1}', "the rows have no column 'city'; did you mean 'citty'?"),
+            (b'{"age": 1, "citty": "Oslo", "size": 1}', "row 0 has no 'city'; did you mean 'citty'?"),
+            (b'{"age": 1, "size": 1}', "row 0 has no 'city'; give null for a missing value"),
+            (b'[{"age": 1, "city": "Oslo", "size": 1}, {"age": 1, "size": 1}]',
+             "row 1 has no 'city'; give null for a missing value"),
+            (b'{"age": 1, "age": 2, "city": "Oslo", "size": 1}',
+             "the body is not application/json: the name 'age' is there twice"),
             (b'{"age": 1, "city": "Oslo", "size": 1e39}', "row 0 of 'size' has 1e+39, which float32 does not hold"),
             (b'[{"age": 1, "city": "Oslo", "size": 1}, 3]', "row 1 is of type int, and the rows before it are objects; "
              "send an object for each row"),
             (b'[{"age": 1, "city": "Oslo"}, {"age": 1, "city": "Oslo", "size": 1}]',
+             "row 0 has no 'size'; give null for a missing value"),
+            (b'[{"age": 1, "city": "Oslo", "size": null}, {"age": 1, "city": "Oslo", "size": 1}]',
              "row 0 of 'size' has no value; fill it in, or "
              "pack the training rows with missing={'size': …}"),
             (b'{"age": 1', "the body is not application/json: Expecting ',' delimiter: line 1 column 10 (char 9)"),

@@ -115,6 +115,10 @@ REFUSED = [
         "entry 'predict': the feed 's' is int64[2], and the list given has ",
     ),
     (b'{"x": [' + b"9" * 70_000 + b"]}", "the body is not application/json: there are 65536 bytes without a comma"),
+    (
+        b'{"s": [1, 2], "s": [1, 2]' + b" " * 70_000 + b"}",
+        "the body is not application/json: the name 's' is there twice",
+    ),
     (b'{"x": [[[1, 2, 3], [4, 5 5, 6]]]' + b" " * 70_000 + b"}", "the body is not application/json: Expecting ',' "),
 ]
 

@@ -216,7 +216,7 @@ def test_numbers_that_may_be_raw_or_encoded_are_asked_about():
     with pytest.raises(prograd.UsageError) as caught:
         run.predict({"size": [50.0], "rooms": [2.0]})
     assert str(caught.value) == (
-        "predict: 'size' may be numbers of the table or encoded ones, which differ; "
+        "'size' may be numbers of the table or encoded ones, which differ; "
         "say raw=True for those of the table, raw=False for encoded ones"
     )
     raw = run.predict({"size": [50.0], "rooms": [2.0]}, raw=True)

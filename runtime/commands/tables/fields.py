@@ -9,7 +9,7 @@ import numpy as np
 
 from runtime.dtypes import Array
 from runtime.errors import UsageError
-from runtime.runs.raw.answers import Answer
+from runtime.runs.raw.answers import Answer, values_by_name
 
 MAX_FIELDS: Final = 10_000
 """Upper bound on the columns of a table of predictions."""
@@ -27,12 +27,7 @@ def fields_of(ids: Field, answers: Sequence[Answer], arrays: Mapping[str, Array]
 
     Raises UsageError for two columns of one name, or too many.
     """
-    found = [ids]
-    told: set[str] = set()
-    for answer in answers:
-        if answer.column is not None and answer.column.name not in told:
-            told.add(answer.column.name)
-            found.append(Field((answer.column.name,), answer.values(arrays[answer.fetch])))
+    found = [ids, *(Field((name,), values) for name, values in values_by_name(answers, arrays).items())]
     for answer in answers:
         found.extend(_elements(answer, arrays[answer.fetch]))
         if len(found) > MAX_FIELDS:
@@ -51,7 +46,7 @@ def _elements(answer: Answer, array: Array) -> Iterator[Field]:
     if shares is not None and answer.column is not None:
         for at, value in enumerate(answer.column.values):
             yield Field((answer.fetch, value), shares[:, at])
-    elif answer.column is None:
+    elif answer.is_array:
         flat = array.reshape(len(array), -1)
         inner = array.shape[1:]
         for at in range(min(flat.shape[1], MAX_FIELDS + 1)):

@@ -4,13 +4,19 @@
 2. A fetch with a float for each class of one label has its probabilities, or scores.
 3. A fetch of an argmax has numbers of classes, if there is one label of classes.
 4. A fetch of a sigmoid with one float has the probability of the second of two classes, if there is one such label.
-5. Another fetch with one float has numbers of the label, if there is one label of numbers.
-6. All other fetches are arrays without a column.
+5. Another fetch with one float has numbers of the label of its own name, or of the only label.
+6. A fetch with a float for each member of a label that joins columns of numbers has numbers of these.
+7. All other fetches are arrays without a column.
+
+Predicted values have the name of their column. If several fetches have numbers of one column, such as its quantiles,
+the values of each have the name of the fetch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -28,15 +34,41 @@ _VIEWS: Final = frozenset({"reshape", "squeeze", "cast", "index", "slice", "flat
 """Operators between a sigmoid or an argmax and the fetch that leave its meaning."""
 
 
-class Answer(NamedTuple):
-    """A fetch and the column whose values it predicts; `column` is None where there is none.
+_log = logging.getLogger("prograd")
 
-    `is_second` is True for the probability of the second of two classes.
+
+class Answer(NamedTuple):
+    """A fetch and the column whose values it predicts.
+
+    Attributes:
+        fetch: name of the fetch.
+        column: the column; None where there is none, or several.
+        is_second: True for the probability of the second of two classes.
+        members: columns of numbers, one for each element of a row.
+        by_fetch: True if the values have the name of the fetch, because other fetches predict the same columns.
     """
 
     fetch: str
     column: Column | None
     is_second: bool = False
+    members: tuple[Column, ...] = ()
+    by_fetch: bool = False
+
+    @property
+    def is_array(self) -> bool:
+        """True for a fetch without a column, whose elements are given as they are."""
+        return self.column is None and not self.members
+
+    def named(self, array: Array) -> dict[str, Array]:
+        """Return the predicted values by name, for an array of this fetch."""
+        if self.members:
+            return {
+                f"{self.fetch}.{column.name}" if self.by_fetch else column.name: column.decode(array[:, at])
+                for at, column in enumerate(self.members)
+            }
+        if self.column is None:
+            return {}
+        return {self.fetch if self.by_fetch else self.column.name: self.values(array)}
 
     def values(self, array: Array) -> Array:
         """Return the values of the column that an array of this fetch predicts: texts of classes, or numbers.
@@ -62,6 +94,29 @@ class Answer(NamedTuple):
         return array
 
 
+def values_by_name(answers: Sequence[Answer], arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return all predicted values by name; of several fetches with classes of one label, the first tells them.
+
+    Raises UsageError if the elements of a fetch would have the name of predicted values.
+    """
+    found: dict[str, Array] = {}
+    for answer in answers:
+        named = answer.named(arrays[answer.fetch]) if answer.fetch in arrays else {}
+        found |= {name: values for name, values in named.items() if name not in found}
+    for answer in answers:
+        if answer.fetch in found and answer.fetch in arrays and _has_elements(answer, arrays[answer.fetch]):
+            raise UsageError(
+                f"the output {answer.fetch!r} has the name of the label whose values are predicted; give the output "
+                "another name, as in program.outputs(probabilities=…)"
+            )
+    return found
+
+
+def _has_elements(answer: Answer, array: Array) -> bool:
+    """Return True if the elements of a fetch are given beside the values that it predicts."""
+    return answer.is_array or answer.shares(array) is not None
+
+
 def answers_of(
     program: pb.ProgramDesc, bound: BoundEntry, encoding: Encoding, decode: Mapping[str, str] | None = None
 ) -> list[Answer]:
@@ -69,7 +124,9 @@ def answers_of(
 
     `decode` names the columns of some fetches. Raises UsageError for a column that a fetch cannot predict.
     """
-    labels = [encoding.column(name) for name in _label_names(program, bound) if encoding.knows(name)]
+    names = _label_names(program, bound)
+    labels = [encoding.column(name) for name in names if encoding.knows(name)]
+    joined = [encoding.members(name) for name in names if name in encoding.joined]
     source = program.blocks[find_entry(program, bound.name).source_block]
     types = {tensor.name: type_of(tensor) for tensor in source.tensors}
     found: list[Answer] = []
@@ -79,16 +136,55 @@ def answers_of(
         tensor = next((one.tensor for one in source.fetches if one.name == fetch.name), fetch.tensor)
         type = bound.types[fetch.tensor]
         shape, is_float = tuple(type.static_shape[1:]), types.get(tensor, type).dtype.startswith(("float", "bfloat"))
-        made = _maker(source, tensor)
         if decode and fetch.name in decode:
             column = encoding.column(decode[fetch.name])
             found.append(_asked(fetch.name, column, shape, is_float=is_float))
-        else:
-            found.append(_found(fetch.name, labels, shape, made, is_float=is_float))
-    return found
+            continue
+        others = [label for label in labels if label.name == fetch.name or label.name not in bound.row_names]
+        answer = _found(fetch.name, labels, others, shape, _maker(source, tensor), is_float=is_float)
+        if answer.is_array and is_float:
+            answer = _joined(fetch.name, joined, shape)
+            _warn_if_scaled(answer, labels, shape)
+        found.append(answer)
+    return _told_apart(found)
 
 
-def _found(name: str, labels: list[Column], shape: tuple[int, ...], made: str, *, is_float: bool) -> Answer:
+def _joined(name: str, joined: list[list[Column]], shape: tuple[int, ...]) -> Answer:
+    """Return the answer of a fetch with floats: the members of the only joined label, if these are numbers."""
+    members = joined[0] if len(joined) == 1 and shape == (len(joined[0]),) else []
+    is_numbers = all(column.kind == "number" and not column.is_vector for column in members)
+    return Answer(name, None, members=tuple(members) if is_numbers else ())
+
+
+def _told_apart(answers: list[Answer]) -> list[Answer]:
+    """Return the answers, where those with numbers of one column have the names of their fetches."""
+
+    def columns(answer: Answer) -> list[str]:
+        is_number = answer.column is not None and answer.column.kind != "class"
+        return [column.name for column in (*answer.members, *([answer.column] if is_number and answer.column else []))]
+
+    counts = Counter(name for answer in answers for name in columns(answer))
+    return [answer._replace(by_fetch=any(counts[name] > 1 for name in columns(answer))) for answer in answers]
+
+
+def _warn_if_scaled(answer: Answer, labels: list[Column], shape: tuple[int, ...]) -> None:
+    """Warn of a fetch with one float that may predict a scaled label, and is given as it is."""
+    scaled = [label.name for label in labels if label.kind == "number" and label.changes_numbers]
+    if scaled and shape in ((), (1,)):
+        _log.warning(
+            "the output %r may predict %s, and is given as the program computes it, not in units of the column; "
+            "give it the name of the column, or ask for --decode %s=%s",
+            answer.fetch,
+            " or ".join(scaled),
+            answer.fetch,
+            scaled[0],
+        )
+
+
+def _found(
+    name: str, labels: list[Column], others: list[Column], shape: tuple[int, ...], made: str, *, is_float: bool
+) -> Answer:
+    """Return the answer of a fetch; `others` are the labels that no other fetch has the name of."""
     classes = [label for label in labels if label.kind == "class"]
     numbers = [label for label in labels if label.kind == "number" and not label.is_vector]
     if is_float and len(shape) == 1 and shape[0] > 1:
@@ -101,7 +197,8 @@ def _found(name: str, labels: list[Column], shape: tuple[int, ...], made: str, *
     if made == "sigmoid":
         binary = len(labels) == 1 and len(classes) == 1 and len(classes[0].values) == 2
         return Answer(name, classes[0] if binary else None, is_second=binary)
-    return Answer(name, numbers[0] if len(labels) == len(numbers) == 1 else None)
+    meant = [label for label in numbers if label in others and (label.name == name or len(labels) == 1)]
+    return Answer(name, meant[0] if meant else None)
 
 
 def _asked(name: str, column: Column, shape: tuple[int, ...], *, is_float: bool) -> Answer:

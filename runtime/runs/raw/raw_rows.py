@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Final, cast
 
 import numpy as np
 
 from prograd_proto.ragged_names import OFFSETS, base_of
+from prograd_proto.spelling import closest
 from runtime.dtypes import Array, numpy_dtype
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
@@ -16,9 +17,12 @@ from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.encoding import Encoding
 from runtime.rows.encoding.row_errors import original_rows
 from runtime.rows.tables.arrow import arrow_columns, is_arrow
-from runtime.rows.tables.columns import as_columns, frame_columns
-from runtime.runs.raw.answers import answers_of
+from runtime.rows.tables.columns import as_column, as_columns, frame_columns
+from runtime.runs.raw.answers import answers_of, values_by_name
+from runtime.runs.raw.single_rows import SingleRows
 from runtime.runs.session import Session
+
+LIBRARY_REMEDY: Final = "say raw=True for those of the table, raw=False for encoded ones"
 
 
 class RawRows:
@@ -50,6 +54,7 @@ class RawRows:
         series = self.encoding.series
         self.lead = 0 if series is None else series.length - 1
         self.answers = answers_of(session.program, self.bound, self.encoding, decode)
+        self._single = SingleRows(self.encoding, self.keys)
         self._entry = entry
 
     def feeds(self, table: Mapping[str, Array]) -> dict[str, object]:
@@ -65,19 +70,15 @@ class RawRows:
         return found
 
     def values(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the predicted values of each label by its name."""
-        found: dict[str, Array] = {}
-        for answer in self.answers:
-            if answer.column is not None and answer.column.name not in found:
-                found[answer.column.name] = answer.values(arrays[answer.fetch])
-        return found
+        """Return the predicted values by name; see `values_by_name`."""
+        return values_by_name(self.answers, arrays)
 
-    def is_raw(self, x: object) -> bool:
+    def is_raw(self, x: object, remedy: str = LIBRARY_REMEDY) -> bool:
         """Return True if rows from a caller are those of a table, and False if they are arrays for feeds.
 
-        Raises UsageError for numbers that may be either, of a column whose encoding changes numbers.
+        Raises UsageError, which ends with the remedy, for numbers of a column whose encoding changes numbers.
         """
-        if is_arrow(x) or is_frame(x):
+        if is_arrow(x) or is_frame(x) or is_objects(x):
             return True
         if not isinstance(x, Mapping):
             return False
@@ -88,11 +89,8 @@ class RawRows:
             return True
         for feed, key in self.keys.items():
             column = self.encoding.columns.get(key)
-            if column is not None and column.changes_numbers and not _is_array(given[feed], self.bound, feed):
-                raise UsageError(
-                    f"predict: {feed!r} may be numbers of the table or encoded ones, which differ; "
-                    "say raw=True for those of the table, raw=False for encoded ones"
-                )
+            if column is not None and _changes(column, given[feed]) and not _is_array(given[feed], self.bound, feed):
+                raise UsageError(f"{feed!r} may be numbers of the table or encoded ones, which differ; {remedy}")
         return False
 
     def table(self, x: object) -> dict[str, Array]:
@@ -103,12 +101,50 @@ class RawRows:
             return arrow_columns(x)[0]
         if isinstance(x, Mapping):
             return as_columns(cast(Mapping[object, object], x))
-        raise UsageError(f"predict: rows of a table are a frame or columns by name, not {type(x).__name__}")
+        raise UsageError(f"rows of a table are a frame, columns by name or a list of objects, not {type(x).__name__}")
 
     def encoded(self, x: object) -> dict[str, object]:
         """Return the feeds for rows from a caller; errors name the row."""
+        if is_objects(x):
+            return self._of_objects(cast(Sequence[object], x))
         with original_rows(None, lines=False):
             return self.feeds(self.table(x))
+
+    def _of_objects(self, rows: Sequence[object]) -> dict[str, object]:
+        """Return the feeds for rows that are mappings, each with a value for every column that the entry needs."""
+        for number, row in enumerate(rows):
+            if not isinstance(row, Mapping):
+                what = f"is of type {type(row).__name__}, and the rows before it are objects"
+                raise DataError(f"row {number} {what}; send an object for each row")
+            given = cast(Mapping[str, object], row)
+            absent = next((name for name in self.names if name not in given), None)
+            if absent is not None:
+                hint = closest(absent, given) or "; give null for a missing value"
+                raise DataError(f"row {number} has no {absent!r}{hint}")
+        given = cast(Sequence[Mapping[str, object]], rows)
+        few = self._single.feeds(given)
+        if few is not None:
+            return dict(few)
+        columns = {name: as_column([row[name] for row in given]) for name in self.names}
+        with original_rows(None, lines=False):
+            return self.feeds(columns)
+
+
+def is_objects(x: object) -> bool:
+    """Return True for a list of rows that are mappings from columns to values."""
+    return isinstance(x, list) and bool(cast(list[object], x)) and isinstance(cast(list[object], x)[0], Mapping)
+
+
+def _changes(column: Column, values: object) -> bool:
+    """Return True if encoding changes numbers of a column, or replaces a missing one of these."""
+    return column.changes_numbers or (column.fill is not None and _has_nan(values))
+
+
+def _has_nan(values: object) -> bool:
+    try:
+        return bool(np.isnan(np.asarray(values, np.float64)).any())
+    except (TypeError, ValueError):  # rows of unequal length
+        return False
 
 
 def _has_texts(value: object) -> bool:
