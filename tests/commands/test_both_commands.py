@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -129,7 +130,7 @@ def test_quiet_leaves_out_notes(folder, capsys):
 
 
 def shell(command: str, words: str, redirection: str) -> subprocess.CompletedProcess[str]:
-    line = f"exec {sys.executable} -P -m {command} {words} {redirection}"
+    line = f"exec {shlex.quote(sys.executable)} -P -m {command} {words} {redirection}"
     return subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
 
 

@@ -1,5 +1,6 @@
 """stdout and stderr that are full, closed or not there: words may be lost, runs and results may not."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ JSON = ["--log-format", "json", "--checkpoint", "c", "--save", "s"]
 
 
 def shell(folder: Path, redirection: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = f"exec {sys.executable} -P -m runtime execute p.pb {' '.join(arguments)} {redirection}"
+    command = f"exec {shlex.quote(sys.executable)} -P -m runtime execute p.pb {' '.join(arguments)} {redirection}"
     return subprocess.run(["/bin/sh", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
 
 

@@ -35,14 +35,28 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
-def test_ci_runs_the_two_commands_of_the_readme_and_then_make_check():
+def test_ci_runs_the_two_commands_of_the_readme_in_a_folder_of_that_name_and_then_make_check():
     commands = fenced(README, "sh")
     assert len(commands) == 2
     script = (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines()
     run = [line for line in script if line and not line.startswith("#")]
     *run, left_out = run
-    begin = ["set -euo pipefail", 'cd "$(dirname "$0")/.."', "unset PYTHONDONTWRITEBYTECODE"]
-    assert run == [*begin, *(c.rstrip("\n") for c in commands), "make check"]
+    begin = ["set -euo pipefail", 'cd "$(dirname "$0")/.."']
+    folder = [
+        "folder=$(mktemp -d)",
+        "trap 'rm -rf \"$folder\"' EXIT",
+        'git clone --quiet . "$folder/é 1/prograd"',
+        'cd "$folder/é 1/prograd"',
+        "unset PYTHONDONTWRITEBYTECODE",
+    ]
+    end = [
+        "left=$(git status --porcelain)",
+        'if [ -n "$left" ]; then',
+        "    printf 'These files were left in the tree:\\n%s\\n' \"$left\"",
+        "    exit 1",
+        "fi",
+    ]
+    assert run == [*begin, *folder, *(c.rstrip("\n") for c in commands), "make check", *end]
     assert re.fullmatch(r'echo ".* thorough.*make thorough.*"', left_out)
 
 
