@@ -1,8 +1,8 @@
-"""Opening regular files only, because opening a pipe or a device may wait forever."""
+"""Regular files, opened to read or to append; opening a pipe or a device may wait forever."""
 
 import os
-from errno import EINVAL, EISDIR
-from io import BufferedReader
+from errno import EFBIG, EINVAL, EISDIR
+from io import BufferedReader, TextIOWrapper
 from stat import S_ISDIR, S_ISREG
 
 
@@ -18,6 +18,35 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     try:
         _require_regular(os.fstat(descriptor))
         return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular_text(path: str | os.PathLike[str], most: int) -> str:
+    """Return the text of a regular file in UTF-8.
+
+    Raises OSError as `open_regular` does, and for more than `most` bytes; UnicodeDecodeError for another encoding.
+    """
+    with open_regular(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(EFBIG, f"it has more than {most} bytes")
+    return content.decode("utf-8")
+
+
+def open_lines(path: str | os.PathLike[str], *, append: bool) -> TextIOWrapper:
+    """Open a file to write lines of text, new ones after those that it has or in their place.
+
+    Raises OSError as `open_regular` does; a file that does not exist is made.
+    """
+    if os.path.lexists(path):
+        _require_regular(os.stat(path))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(path, flags if append else flags | os.O_TRUNC, 0o666)
+    try:
+        _require_regular(os.fstat(descriptor))
+        return os.fdopen(descriptor, "a", encoding="utf-8", buffering=1)
     except BaseException:
         os.close(descriptor)
         raise

@@ -142,7 +142,8 @@ def _other_metrics(found: Path, expected: Path) -> list[str]:
             wanted = file.read()
     except OSError as error:
         raise DataError(f"{expected}: the metrics cannot be read: {error.strerror or error}") from None
-    here = found.read_bytes()
+    with open_regular(found) as file:
+        here = file.read()
     if here == wanted:
         return []
     pairs = zip_longest(here.splitlines(), wanted.splitlines(), fillvalue=b"nothing")

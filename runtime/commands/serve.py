@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
+from prograd_proto.regular_files import open_lines
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.results import put_result
 from runtime.commands.loaded import loaded_run
@@ -45,7 +46,7 @@ def serve(options: argparse.Namespace) -> int:
             )
 
     limits = Limits(options.max_body, options.answer_time)
-    with _log(options.access_log, options.say) as log:
+    with taken, _log(options.access_log, options.say) as log:
         done = answer(
             predictor,
             taken,
@@ -72,7 +73,7 @@ def _log(path: Path | None, say: Callable[[str], object]) -> Generator[Callable[
         yield None
         return
     try:
-        file = path.open("a", encoding="utf-8", buffering=1)
+        file = open_lines(path, append=True)
     except OSError as error:
         raise UsageError(f"--access-log {path}: the log cannot be written: {error.strerror}") from None
     with file:

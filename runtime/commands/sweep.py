@@ -13,6 +13,7 @@ from typing import TextIO
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load
+from prograd_proto.regular_files import open_lines
 from prograd_proto.settings import settings_among
 from runtime.check.settings import check_settings
 from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
@@ -216,7 +217,7 @@ def _passed(options: argparse.Namespace) -> list[str]:
 
 def _opened(path: Path) -> TextIO:
     try:
-        return path.open("w", encoding="utf-8")
+        return open_lines(path, append=False)
     except OSError as error:
         raise unwritable(path, error) from None
 

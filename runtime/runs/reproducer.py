@@ -14,6 +14,7 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of, save
 from prograd_proto.lifespans import trains
+from prograd_proto.regular_files import open_regular
 from prograd_proto.settings import is_setting
 from runtime.conversion import handed_out
 from runtime.dtypes import Array
@@ -111,6 +112,6 @@ def _run_once(program: pb.ProgramDesc, entry: str, step: FailedStep) -> None:
 
 
 def _add_file(program: pb.ProgramDesc, path: Path) -> None:
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         digest = hashlib.file_digest(stream, "sha256").digest()
     program.files.add(path=path.name, bytes=path.stat().st_size, sha256=digest)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
+from prograd_proto.regular_files import read_regular_text
 from runtime.errors import UsageError
 from runtime.memory.limit import peak_rss
 from runtime.serving.connections import Connections
@@ -20,6 +21,9 @@ TOKEN_VARIABLE: Final = "PROGRAD_TOKEN"
 
 MIN_TOKEN_CHARACTERS: Final = 16
 """Least number of characters of a token."""
+
+MAX_TOKEN_BYTES: Final = 1 << 16
+"""Largest number of bytes of a file with a token."""
 
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds in seconds of the buckets of the histogram of times."""
@@ -54,9 +58,10 @@ def read_token(file: Path | None) -> bytes | None:
     else:
         where = str(file)
         try:
-            text = file.read_text(encoding="utf-8")
+            text = read_regular_text(file, MAX_TOKEN_BYTES)
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--token-file {file}: the token cannot be read: {error}") from None
+            why = getattr(error, "strerror", None) or "it is no text in UTF-8"
+            raise UsageError(f"--token-file {file}: the token cannot be read: {why}") from None
     token = text.strip()
     if len(token) < MIN_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token:
         raise UsageError(

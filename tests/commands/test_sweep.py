@@ -290,6 +290,14 @@ def test_what_cannot_be_merged_is_refused(folder, capsys):
     assert said("--merge", "none.jsonl") == "runtime: none.jsonl: the file cannot be read: No such file or directory\n"
     Path("bad.jsonl").write_text('{"run": 1}\n')
     assert said("--merge", "bad.jsonl") == "runtime: bad.jsonl: line 1 is no run of a sweep\n"
+    for text in (
+        "[" * 100_000,
+        '{"run": Infinity}',
+        '{"run": 1, "settings": {"rate": "0.1"}}',
+        '{"run": 1, "settings": {"rate": Infinity}}',
+    ):
+        Path("bad.jsonl").write_text(text + "\n")
+        assert said("--merge", "bad.jsonl") == "runtime: bad.jsonl: line 1 is no run of a sweep\n"
     Path("empty").mkdir()
     assert said("--merge", "empty") == "runtime: there is no run in these files\n"
     run(capsys, "sweep", "p.pb", "--set", "rate=0.1", "--results", "a.jsonl", "-q")
@@ -297,6 +305,14 @@ def test_what_cannot_be_merged_is_refused(folder, capsys):
     assert said("--merge", "a.jsonl", "--merge", "b.jsonl") == (
         "runtime: run 1 of a.jsonl and that of b.jsonl are of different sweeps\n"
     )
+    other = json.loads(Path("a.jsonl").read_text()) | {"run": 2, "settings": {"rate": 0.1, "size": 3}}
+    Path("b.jsonl").write_text(json.dumps(other) + "\n")
+    assert said("--merge", "a.jsonl", "--merge", "b.jsonl") == (
+        "runtime: run 1 of a.jsonl has values of rate, run 2 of b.jsonl of rate, size; merge runs of one sweep\n"
+    )
+    other = json.loads(Path("a.jsonl").read_text()) | {"code": float("inf")}
+    Path("b.jsonl").write_text(json.dumps(other) + "\n")
+    assert said("--merge", "b.jsonl") == "runtime: b.jsonl: line 1 is no run of a sweep\n"
 
 
 def test_a_cluster_makes_all_runs_though_a_worker_is_lost(folder, capsys):

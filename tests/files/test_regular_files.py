@@ -1,5 +1,6 @@
 """Only regular files are read: a pipe, device, folder or loop of links is a sentence, for every reader."""
 
+import ast
 import os
 import shutil
 import subprocess
@@ -145,3 +146,92 @@ def test_a_record_and_the_metrics_beside_it_are_regular(kind: str, folder: Path,
     assert outcome(capsys, kind, "runtime", "replay", "p.pb", "-q", "--record", "r.json") == (
         4, f"runtime: r.json: the record cannot be read: {words}"
     )  # fmt: skip
+
+
+@each_kind
+def test_a_token_a_log_of_requests_and_runs_of_a_sweep_are_regular(kind: str, folder: Path, capsys):
+    pytest.importorskip("aiohttp")
+    words = in_place_of(folder / "f", kind)
+    for option, said in (
+        ("--token-file", "the token cannot be read"),
+        ("--access-log", "the log cannot be written"),
+    ):
+        code, err = outcome(capsys, kind, "runtime", "serve", "p.pb", "--port", "0", "--entry", "evaluate", option, "f")
+        assert (code, err) == (2, f"runtime: {option} f: {said}: {words}")
+    if kind == "folder":
+        assert run(["sweep", "p.pb", "--merge", "f"]) == 4
+        assert capsys.readouterr().err == "runtime: there is no run in these files\n"
+        return
+    code, err = outcome(capsys, kind, "runtime", "sweep", "p.pb", "--merge", "f")
+    assert (code, err) == (4, f"runtime: f: the file cannot be read: {words}")
+
+
+@each_kind
+def test_an_onnx_file_and_its_data_are_regular(kind: str, tmp_path: Path, monkeypatch, capsys):
+    onnx = pytest.importorskip("onnx")
+    monkeypatch.chdir(tmp_path)
+    words = in_place_of(tmp_path / "m.onnx", kind)
+    code, err = outcome(capsys, kind, "compiler", "import", "onnx", "m.onnx", "-o", "m.pb")
+    assert (code, err) == (3, f"compiler: m.onnx: the file cannot be read: {words}")
+    (tmp_path / "m.onnx").rmdir() if kind == "folder" else (tmp_path / "m.onnx").unlink()
+    helper = onnx.helper
+    weight = onnx.numpy_helper.from_array(np.zeros((64, 64), np.float32), "w")
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    float_, value = onnx.TensorProto.FLOAT, helper.make_tensor_value_info
+    graph = helper.make_graph([node], "g", [value("x", float_, [1, 64])], [value("y", float_, [1, 64])], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save_model(model, "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    in_place_of(tmp_path / "w.bin", kind)
+    code, err = outcome(capsys, kind, "compiler", "import", "onnx", "m.onnx", "-o", "m.pb")
+    why = "which is not a file within the folder of the model" if kind == "device" else "and there is no such file"
+    assert (code, err) == (3, f"compiler: m.onnx: the tensor 'w' is in 'w.bin', {why}")
+
+
+@each_kind
+def test_an_array_to_compare_a_model_with_is_regular(kind: str, folder: Path, capsys):
+    words = in_place_of(folder / "x.npy", kind)
+    command = ("compiler", "compare", "p.pb", "p.pb", "--entry", "evaluate", "--feed", "x=@x.npy")
+    code, err = outcome(capsys, kind, *command)
+    assert (code, err) == (4, f"compiler: --feed x=@x.npy: the file cannot be read: {words}")
+
+
+PLAIN = {
+    "compiler/data/images.py": "Pillow opens what open_regular has opened",
+    "proto/prograd_proto/atomic.py": "a new file under a name of its own",
+    "proto/prograd_proto/regular_files.py": "the functions that everything else uses",
+    "runtime/command_line/streams.py": "the null device",
+    "runtime/commands/execute.py": "methods of metrics files",
+    "runtime/commands/parts/cluster.py": "files that this process has written into a folder of its own",
+    "runtime/commands/ranks.py": "the null device",
+    "runtime/commands/reports/metrics_file.py": "a file that is made here, or was read by this class before",
+    "runtime/commands/sandbox.py": "files of the kernel",
+    "runtime/engines/native/amx.py": "files of the kernel",
+    "runtime/engines/native/cache/folder.py": "files of the cache, opened without waiting and examined",
+    "runtime/engines/native/cache/key.py": "files of installed packages",
+    "runtime/engines/native/cpu.py": "files of the kernel",
+    "runtime/engines/native/release_memory.py": "files of the kernel",
+    "runtime/files/tensor_files.py": "members of an archive that open_regular has opened",
+    "runtime/memory/first_touch.py": "files of the kernel",
+    "runtime/memory/limit.py": "files of the kernel",
+    "runtime/runs/checkpoints/folder_lock.py": "a lock, opened without waiting and examined",
+    "runtime/runs/machine.py": "files of the kernel",
+    "runtime/sinks/logger.py": "methods of sinks",
+    "runtime/sinks/opened.py": "methods of sinks",
+    "runtime/usable_cores.py": "files of the kernel",
+    "prograd/data.py": "sample rows of the package, and a copy of them",
+}
+"""Files that may open files by other functions, with the reason."""
+
+OPENING = {"open", "read_text", "read_bytes", "fromfile", "memmap"}
+
+
+def test_every_input_is_opened_by_one_function():
+    root = Path(__file__).parents[2]
+    found: set[str] = set()
+    for package in ("compiler", "prograd", "proto", "registry", "runtime"):
+        for path in (root / package).rglob("*.py"):
+            calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+            names = [getattr(function, "attr", getattr(function, "id", "")) for function in calls]
+            if OPENING.intersection(names):
+                found.add(path.relative_to(root).as_posix())
+    assert found == set(PLAIN)

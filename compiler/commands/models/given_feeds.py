@@ -5,28 +5,31 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from compiler.errors import DataError, UsageError
+from prograd_proto.regular_files import open_regular
 
 
 def given_feeds(words: list[str]) -> dict[str, Any]:
     """Return arrays by name; raise UsageError or DataError for words and files that are none."""
-    import numpy as np
-
-    from runtime.files.tensor_files import keys_of, read_arrays, unverified
+    from runtime.files.tensor_files import keys_of, parse_npy, read_arrays, unverified
 
     made: dict[str, Any] = {}
     for word in words:
         name, sign, file = word.rpartition("=")
         path = Path(file := file.removeprefix("@"))
-        if not path.is_file():
+        if not os.path.lexists(path):
             raise DataError(f"--feed {word}: there is no file {file}")
         if path.suffix == ".npy" and sign:
             try:
-                made[name] = np.load(path, allow_pickle=False)
-            except (OSError, ValueError) as error:
+                with open_regular(path) as stream:
+                    made[name] = parse_npy(stream, path.stat().st_size)
+            except OSError as error:
+                raise DataError(f"--feed {word}: the file cannot be read: {error.strerror}") from None
+            except ValueError as error:
                 raise DataError(f"--feed {word}: {error}") from None
         elif path.suffix in (".safetensors", ".npz") and not sign:
             with unverified(path) as reader:

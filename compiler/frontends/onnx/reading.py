@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import importlib
 import os
+from errno import ENOENT
 from pathlib import Path
 from typing import Any, Final
 
 from compiler.errors import CompileError
+from prograd_proto.regular_files import open_regular
 
 MIN_OPSET: Final = 1
 """The oldest opset that is read."""
@@ -39,17 +41,26 @@ def package() -> Any:
 def read(path: str | os.PathLike[str]) -> Any:
     """Return the model of a file with its functions inlined; raise CompileError for a file that is none."""
     onnx = package()
-    file = Path(path)
-    if not file.is_file():
-        raise CompileError(f"{path}: no such file")
-    if file.stat().st_size > MAX_BYTES:
-        raise CompileError(f"{path}: the file has {file.stat().st_size} bytes, and a model has {MAX_BYTES} at most")
     model = onnx.ModelProto()
+    content = _content(path)
     try:
-        model.ParseFromString(file.read_bytes())
+        model.ParseFromString(content)
     except Exception as error:  # protobuf's class depends on its implementation
         raise CompileError(f"{path}: this is not an ONNX file, or a damaged one") from error
     return checked(model, str(path))
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
+    try:
+        with open_regular(path) as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        why = "no such file" if error.errno == ENOENT else f"the file cannot be read: {error.strerror}"
+        raise CompileError(f"{path}: {why}") from None
+    if len(content) > MAX_BYTES:
+        size = os.stat(path).st_size
+        raise CompileError(f"{path}: the file has {size} bytes, and a model has {MAX_BYTES} at most")
+    return content
 
 
 def checked(model: Any, path: str) -> Any:
@@ -198,7 +209,7 @@ class Tensors:
                 f"{self.path}: the tensor {tensor.name!r} has bytes {offset} to {offset + length} of {location}, which "
                 f"has {size} bytes"
             )
-        with target.open("rb") as file:
+        with open_regular(target) as file:
             file.seek(offset)
             data = file.read(length)
         whole = onnx.TensorProto()
@@ -216,8 +227,8 @@ class Tensors:
         )
         if not location or "\0" in location or os.path.isabs(location) or ".." in Path(location).parts:
             raise outside
-        allowed = {self.folder.resolve(), Path(self.path).resolve().parent}
-        target = (self.folder / location).resolve()
+        allowed = {Path(os.path.realpath(self.folder)), Path(os.path.realpath(self.path)).parent}
+        target = Path(os.path.realpath(self.folder / location))  # Path.resolve ends in RuntimeError for a loop of links
         if not any(target.is_relative_to(folder) for folder in allowed):
             raise outside
         if not target.is_file():
