@@ -64,7 +64,7 @@ def test_rows_of_the_table_are_answered_with_classes_and_probabilities(engine: s
     with Serving(run) as serving:
         found = posted(serving.port, ROWS)
         one = posted(serving.port, ROWS[0])
-        both = posted(serving.port, {"x": [[0.0, 0.0]], "city": [1]}, path="/predict?raw=false")
+        both = posted(serving.port, {"x": [[0.0, 0.0]], "city": [1]})  # 1 is no city, so these are arrays
         many = posted(serving.port, ROWS * 2000)  # a body of more than 64 KiB
     assert [row["pet"] for row in found] == wanted["pet"].tolist() == ["cat", "fish"]
     assert list(found[0]) == ["pet", "probabilities"]

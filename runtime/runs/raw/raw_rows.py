@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
 import numpy as np
@@ -16,6 +16,7 @@ from runtime.rows.by_feed import is_frame
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.encoding import Encoding
 from runtime.rows.encoding.row_errors import original_rows
+from runtime.rows.encoding.values import texts_of
 from runtime.rows.tables.arrow import arrow_columns, is_arrow
 from runtime.rows.tables.columns import as_column, as_columns, frame_columns
 from runtime.runs.raw.answers import answers_of, values_by_name
@@ -89,7 +90,7 @@ class RawRows:
             return True
         for feed, key in self.keys.items():
             column = self.encoding.columns.get(key)
-            if column is not None and _changes(column, given[feed]) and not _is_array(given[feed], self.bound, feed):
+            if column is not None and not _is_array(given[feed], self.bound, feed) and _is_changed(column, given[feed]):
                 raise UsageError(f"{feed!r} may be numbers of the table or encoded ones, which differ; {remedy}")
         return False
 
@@ -135,8 +136,14 @@ def is_objects(x: object) -> bool:
     return isinstance(x, list) and bool(cast(list[object], x)) and isinstance(cast(list[object], x)[0], Mapping)
 
 
-def _changes(column: Column, values: object) -> bool:
-    """Return True if encoding changes numbers of a column, or replaces a missing one of these."""
+def _is_changed(column: Column, values: object) -> bool:
+    """Return True if encoding would change some of these numbers, as values of the table."""
+    elements = list(cast(Iterable[object], values))
+    if not column.listed and any(isinstance(element, list | tuple | np.ndarray) for element in elements):
+        return False  # values of the table are single
+    if column.kind == "class":
+        known = set(column.values)
+        return any(text in known for text in texts_of(as_column(elements)))
     return column.changes_numbers or (column.fill is not None and _has_nan(values))
 
 
