@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -16,6 +17,8 @@ from runtime.errors import DataError
 from runtime.rows.encoding.encoding import Encoding
 from runtime.rows.encoding.images import Images
 from runtime.rows.tables.extras import extra
+
+_log = logging.getLogger("prograd")
 
 _SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
@@ -42,15 +45,22 @@ def read_images(folder: Path, options: PackOptions, like: Images | None = None) 
     _require_classes(folder, paths)
     size = options.size or ((like.height, like.width) if like is not None and like.resized else None)
     grey = options.grey or (like is not None and like.channels == 1)
-    shape = _image(paths[0], size, grey).shape if like is None else (like.height, like.width, like.channels)
+    shape = _image(paths[0], size, grey)[0].shape if like is None else (like.height, like.width, like.channels)
     images = np.empty((len(paths), *shape), np.uint8)
+    clear: list[Path] = []
     for number, path in enumerate(paths):
-        image = _image(path, size, grey)
+        image, is_clear = _image(path, size, grey)
+        clear += [path] if is_clear else []
         if image.shape != shape:
             raise DataError(
                 _other_size(path, image.shape, shape, "those packed" if like is not None else "those before")
             )
         images[number] = image
+    if clear:
+        _log.warning(
+            "%d of %d images have transparent pixels, %s the first; their colours are kept as if they were opaque",
+            *(len(clear), len(paths), clear[0]),
+        )
     labels = np.empty(len(paths), object)
     labels[:] = [path.relative_to(folder).parts[0] if path.parent != folder else "" for path in paths]
     return images, labels, Images(*shape, resized=size is not None)
@@ -132,15 +142,15 @@ def require_alike(name: str, array: Array, images: Images) -> None:
         )
 
 
-def _image(path: Path, size: tuple[int, int] | None, grey: bool) -> Array:
-    """Return an image as uint8 [height, width, channels], rotated by its orientation tag."""
+def _image(path: Path, size: tuple[int, int] | None, grey: bool) -> tuple[Array, bool]:
+    """Return an image as uint8 [height, width, channels], rotated by its tag, and if it has clear pixels."""
     image, ops = extra("PIL.Image", "reading images"), extra("PIL.ImageOps", "reading images")
     try:
         with open_regular(path) as file, _opened(image, file) as opened:
-            mode = opened.mode
+            wide, clear = _is_wide(opened), _has_clear_pixels(opened)
             ops.exif_transpose(opened, in_place=True)
             wanted = "L" if grey else "RGB"
-            picture = opened if mode == wanted else opened.convert(wanted)
+            picture = opened if opened.mode == wanted else opened.convert(wanted)
             if size is not None:
                 picture = picture.resize(size[::-1])
             array = np.asarray(picture, np.uint8)
@@ -149,9 +159,27 @@ def _image(path: Path, size: tuple[int, int] | None, grey: bool) -> Array:
         raise DataError(f"{path}: the image cannot be read: {said}") from None
     except Exception as error:
         raise DataError(f"{path}: the image cannot be read: {_said(error)}") from None
-    if mode.startswith(_WIDE):
+    if wide:
         raise DataError(f"{path}: the image has more than 8 bits for each channel; save it with 8, as values are uint8")
-    return array.reshape(*array.shape[:2], -1)
+    return array.reshape(*array.shape[:2], -1), clear
+
+
+def _is_wide(opened: Any) -> bool:
+    """Return True for more than 8 bits in a channel, of which Pillow keeps 8 in images with colours."""
+    if opened.mode.startswith(_WIDE):
+        return True
+    stored: list[tuple[str, object]] = [(tile[0], tile[-1]) for tile in opened.tile]  # a codec and its arguments
+    return any(";16" in str(how) or (codec.startswith("ppm") and _levels(how) > 255) for codec, how in stored)
+
+
+def _levels(how: Any) -> int:
+    """Return the largest value of a channel in a portable pixmap."""
+    return how[-1] if isinstance(how[-1], int) else 255
+
+
+def _has_clear_pixels(opened: Any) -> bool:
+    """Return True if some pixels are not opaque."""
+    return opened.has_transparency_data and opened.convert("RGBA").getchannel("A").getextrema()[0] < 255
 
 
 def _opened(image: Any, file: BinaryIO) -> Any:

@@ -1,6 +1,8 @@
 """Rows packed from what people have: what the arrays are, what the header says, and new rows that are encoded alike."""
 
 import json
+import struct
+import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -691,3 +693,24 @@ def test_times_are_compared_as_times(here, capsys):
         with pytest.raises(prograd.DataError, match=f"^row 2 of 't' is '{text}'.*{sentence}$"):
             prograd.data.pack({"t": [*times[:2], text], "x": [1, 2, 3]}, "w.safetensors", date=["t"], by="time",
                               of="t", split={"first": 0.5})  # fmt: skip
+
+
+def test_images_of_16_bits_are_refused_and_transparent_pixels_counted(here, capsys, caplog):
+    image = pytest.importorskip("PIL.Image", reason='pip install -e ".[test]" brings it')
+    Path("wide").mkdir()
+    pixels = np.full((2, 2, 3), 300, ">u2").tobytes()
+    lines = b"".join(b"\0" + pixels[row : row + 12] for row in (0, 12))
+    header = struct.pack(">IIBBBBB", 2, 2, 16, 2, 0, 0, 0)
+    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")]
+    png = b"".join(struct.pack(">I", len(d)) + t + d + struct.pack(">I", zlib.crc32(t + d)) for t, d in parts)
+    for name, content in (("a.png", b"\x89PNG\r\n\x1a\n" + png), ("a.ppm", b"P6 2 2 65535\n" + pixels)):
+        Path("wide", name).write_bytes(content)
+        wanted = f"wide/{name}: the image has more than 8 bits for each channel; save it with 8, as values are uint8"
+        assert refused(capsys, source="wide") == wanted
+        Path("wide", name).unlink()
+    Path("clear").mkdir()
+    for name, colour in (("a", (1, 2, 3, 255)), ("b", (4, 5, 6, 9)), ("c", (7, 8, 9, 0))):
+        image.new("RGBA", (2, 2), colour).save(Path("clear", f"{name}.png"))
+    assert pack(source="clear") == 0
+    assert load_file("rows.safetensors")["image"][:, 0, 0].tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    assert "2 of 3 images have transparent pixels, clear/b.png the first; their colours are kept" in caplog.text
