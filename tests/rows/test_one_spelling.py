@@ -15,6 +15,7 @@ import prograd
 from prograd import DataError
 from runtime.rows.encoding.class_texts import canonical, class_order, form_of
 from runtime.rows.encoding.column import Column
+from runtime.rows.encoding.tokens import words_of
 from runtime.rows.encoding.values import spelled
 
 
@@ -300,3 +301,18 @@ def test_numbers_with_signs_become_classes_with_a_note(texts, caplog):
     caplog.clear()
     packed({"price": texts * 3}, classes=["price"])
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Don't stop_me 3 times", ["don", "t", "stop_me", "3", "times"]),
+        ("नमस्ते दुनिया!", ["नमस्ते", "दुनिया"]),
+        ("Cafe\u0301, CAF\u00c9", ["caf\u00e9", "caf\u00e9"]),
+        ("กิน ข้าว", ["กิน", "ข้าว"]),
+        ("क्\u200dष x\u200d ", ["क्\u200dष", "x"]),
+        ("\u0301 ❤\ufe0f -", []),
+    ],
+)  # fmt: skip
+def test_words_keep_the_marks_of_their_letters(text, words):
+    assert words_of(text) == words

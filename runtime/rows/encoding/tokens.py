@@ -6,23 +6,38 @@ the vocabulary, 0 is padding.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+from unicodedata import category, normalize
 
 import numpy as np
 
 from runtime.dtypes import Array
 from runtime.rows.encoding.values import spelled
 
+_JOINERS: Final = "\u200c\u200d"
+"""Characters without a width that join letters, or keep them apart, inside words of Indic scripts and Persian."""
+
 OTHER = "?"
 """Text that decoding gives for a word outside the vocabulary."""
 
 
 def words_of(text: str | list[Any]) -> list[str]:
-    """Return the words of a text: runs of letters and digits, in lower case. A list keeps its words."""
-    from re import findall
+    """Return the words of a text: runs of letters, their marks and digits, in lower case. A list keeps its words.
 
-    return [str(spelled(word)) for word in text] if isinstance(text, list) else findall(r"\w+", text.lower())
+    Marks are accents and the vowel signs of Indic and other scripts. Texts take the composed form of Unicode.
+    """
+    if isinstance(text, list):
+        return [str(spelled(word)) for word in text]
+    text = text.lower()
+    return re.findall(r"\w+", text) if text.isascii() else _words_with_marks(normalize("NFC", text))
+
+
+def _words_with_marks(text: str) -> list[str]:
+    marks = "".join(sorted(letter for letter in {*text} if category(letter).startswith("M")))
+    found = re.findall(rf"\w[\w{marks}{_JOINERS}]*", text)
+    return [word.rstrip(_JOINERS) for word in found]
 
 
 def tokens_of(text: str | list[Any], places: Mapping[str, int]) -> list[int]:
