@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from compiler.analyses.memory_report import MemoryReport
 from compiler.build.brought_arrays import Arrays, file_of_arrays, write_arrays
 from compiler.build.columns import data_files, keep_encoding, require_columns
-from compiler.build.last_batch import Sizes, each, in_order, row_symbol, sizes_of, with_last_batch
+from compiler.build.last_batch import Sizes, each, in_order, require_last_batch, row_symbol, sizes_of
 from compiler.build.other_words import no_attribute_of_compiled
 from compiler.build.plugins import require_used
 from compiler.build.whole_numbers import is_whole
@@ -44,7 +44,6 @@ class Compiled:
     def __init__(self, desc: pb.ProgramDesc, passes: PassTable = PASSES) -> None:
         self.desc = desc
         self._passes = passes
-        self._planned: tuple[int | None, int, bool, float | None] | None = None
         self.arrays: Arrays = {}
 
     def __str__(self) -> str:
@@ -93,30 +92,29 @@ class Compiled:
         For several threads, an arena may take half as much again, or the rest of the budget, if that lets more ops run
         at once. Raises CompileError for an invalid number of threads.
         """
-        report = plan_program(self.desc, budget, threads, spill=spill, seconds=seconds, passes=self._passes)
-        self._planned = budget, threads, spill, seconds
-        return report
+        return plan_program(self.desc, budget, threads, spill=spill, seconds=seconds, passes=self._passes)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the program file, whole or not at all. An identical file at `path` is left as it is.
 
         Initial values that an import brought are written beside it. Other files that the program names must be there:
-        their sizes and hashes become part of the program. If the
-        program trains on the rows left at the end of an epoch, a step for them is added, and existing plans are
-        renewed.
+        their sizes and hashes become part of the program. Nothing is compiled: a program that trains on the rows left
+        at the end of an epoch must have a step for them, which `compile` makes where the file of the rows is.
 
         Args:
             path: path of the program file.
             force: replace a file of other content.
 
         Raises:
-            CompileError: a file that the program names is missing, or does not have the rows or the columns.
+            CompileError: a file that the program names is missing, or does not have the rows or the columns; or the
+                program has no step for the rows left at the end of an epoch.
             ProgramError: another file is at `path` and `force` is False, or the program cannot be written.
         """
         if not isinstance(path, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise CompileError(f"save: the path of a file is text or a Path, not {type(path).__name__}")
         path = Path(path)
         write_arrays(self.arrays, path.parent, force=force)
+        require_last_batch(self.desc, path.parent)
         self._complete(path.parent)
         if force or not is_saved(self.desc, path):
             save(self.desc, path, force=force)
@@ -124,7 +122,7 @@ class Compiled:
     def beside(self, folder: str | os.PathLike[str]) -> pb.ProgramDesc:
         """Return the program as saved into that folder; without its data if the file is missing."""
         other = Compiled(copy_of(self.desc), self._passes)
-        other._planned, other.arrays = self._planned, self.arrays
+        other.arrays = self.arrays
         if not all((Path(folder) / name).is_file() for name in data_files(self.desc, Path(folder))):
             other.desc.ClearField("data")
         other._complete(Path(folder))
@@ -148,10 +146,7 @@ class Compiled:
             raise no_attribute_of_compiled(name, Compiled)
 
     def _complete(self, folder: Path) -> None:
-        """Add the sizes and hashes of the files to the program, and the rows of the last step of an epoch."""
-        if bind_last_batch(self.desc, folder, self._passes) and self._planned is not None:
-            budget, threads, spill, seconds = self._planned
-            plan_program(self.desc, budget, threads, spill=spill, seconds=seconds)
+        """Add the sizes and hashes of the files to the program, and the encoding of its rows."""
         rows = set(data_files(self.desc, folder))
         names = rows | {s.external.path for s in self.desc.states if s.WhichOneof("initial") == "external"}
         del self.desc.files[:]
@@ -163,19 +158,6 @@ class Compiled:
         )
         require_columns(self.desc, folder)
         keep_encoding(self.desc, folder)
-
-
-def bind_last_batch(program: pb.ProgramDesc, folder: Path, passes: PassTable = PASSES) -> bool:
-    """Recompile a program that trains on a partial batch, unless it has a step for it; return True if it did.
-
-    The data file is in the folder. Raises CompileError if it cannot be read, or does not have the rows.
-    """
-    before = sizes_of(program)
-    sizes = with_last_batch(program, before, folder)
-    if sizes == before:
-        return False
-    _compile_anew(program, sizes, passes)
-    return True
 
 
 def _compile_anew(program: pb.ProgramDesc, sizes: Sizes, passes: PassTable) -> None:

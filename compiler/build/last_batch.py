@@ -2,7 +2,7 @@
 
 1. The rows of an epoch are those of the split that the program runs on, counted as the runtime counts them.
 2. The rows that do not fill a step are the last batch. A binding of the training entry for their number makes its step.
-3. The number of rows is known when the data file is beside the program: on saving.
+3. The number of rows is known where the data file is there: `compile` looks for it in a folder.
 """
 
 from __future__ import annotations
@@ -44,16 +44,33 @@ def sizes_of(program: pb.ProgramDesc) -> dict[str, int | Sequence[int]]:
 
 
 def with_last_batch(program: pb.ProgramDesc, sizes: Sizes, folder: Path) -> Sizes:
-    """Return the sizes with that of the last batch, if the program trains on one.
+    """Return the sizes with that of the last batch, if the program trains on one and its rows are in the folder.
 
     Raises CompileError if the data file in the folder cannot be read, or does not have the rows.
     """
     rows = row_symbol(program)
     if program.data.remainder != pb.REMAINDER_PARTIAL or rows is None or rows not in sizes:
         return sizes
+    if not all((folder / name).is_file() for name in data_files(program, folder)):
+        return sizes
     batches = in_order(sizes[rows])
     left = rows_of_epoch(program, folder) % batches[0]
     return sizes if left in (0, *batches) else {**sizes, rows: [*batches, left]}
+
+
+def require_last_batch(program: pb.ProgramDesc, folder: Path) -> None:
+    """Raise CompileError if the program trains on a last batch of the rows in a folder, and has no step for it."""
+    sizes, rows = sizes_of(program), row_symbol(program)
+    wanted = with_last_batch(program, sizes, folder)
+    if wanted == sizes or rows is None:
+        return
+    *given, left = each(wanted[rows])
+    count, batch = rows_of_epoch(program, folder), max(given)
+    raise CompileError(
+        f"{folder / program.data.file}: steps of {batch} leave {left} of {count} rows, and the program has no step of "
+        f"{left}; compile it for both, as in compile({rows}=({batch}, {left})), or where the file is, as in "
+        f"compile({rows}={batch}, folder={str(folder)!r})"
+    )
 
 
 def rows_of_epoch(program: pb.ProgramDesc, folder: Path) -> int:

@@ -10,6 +10,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from itertools import count
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, Never, ParamSpec, TypeVar
 
 from compiler.analyses.lifespans import Lifespan, declare_lifespan
@@ -18,6 +19,7 @@ from compiler.build.assembly import Built, assembled
 from compiler.build.compiled import Compiled, compile_program
 from compiler.build.data import data_desc, run_desc, settle_best
 from compiler.build.declarations import Over, declared_state, declared_type, require_dtype, require_no_unnamed
+from compiler.build.last_batch import with_last_batch
 from compiler.build.locations import Locations, line_here
 from compiler.build.mixed import Mixed, with_mixed
 from compiler.build.opened import Opened, next_stream, opened, read_program, training_block
@@ -605,6 +607,7 @@ class Program(metaclass=Renaming):
         *,
         mixed: Mixed | str | None = None,
         shards: int | None = None,
+        folder: str | os.PathLike[str] = ".",
         **sizes: int | Sequence[int],
     ) -> Compiled:
         """Bind the symbols, run the passes, and return the finished program.
@@ -614,6 +617,9 @@ class Program(metaclass=Renaming):
 
         Several sizes of the row symbol give a step for each: the largest as long as there are enough rows, then the
         others for the rest.
+
+        A program that trains on the rows left at the end of an epoch (`remainder="partial"`) gets a step for them if
+        the file of its rows is in `folder`, where the program will be saved; by default it is the current one.
 
         With `shards=K` a training step computes its batch in K shards, one after another, and adds their gradients in
         a balanced tree: its temporaries are those of a shard. docs/machines.md has what a batch has in common.
@@ -635,7 +641,8 @@ class Program(metaclass=Renaming):
                 require_names(program)
                 settle_best(program.run, self._reports.best)
             settle_plateaus(program, self._reports.best)
-            compiled = compile_program(program, self._opened.sizes(program) | sizes, passes=passes)
+            bound = with_last_batch(program, self._opened.sizes(program) | sizes, Path(folder))
+            compiled = compile_program(program, bound, passes=passes)
             compiled.arrays = self.arrays
             return compiled
 

@@ -44,5 +44,4 @@ def compile(options: argparse.Namespace) -> None:
 def _sizes(given: Sequence[str], program: pb.ProgramDesc, path: str) -> Sizes:
     """Return the file's sizes, replaced by those given as symbol=size, with that of the last batch."""
     sizes = sizes_of(program) | several_sizes_given(given)
-    folder = Path(path).parent
-    return with_last_batch(program, sizes, folder) if (folder / program.data.file).is_file() else sizes
+    return with_last_batch(program, sizes, Path(path).parent)

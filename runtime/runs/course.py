@@ -168,7 +168,8 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
         raise DataError("the arrays given have no rows to train on")
     evaluate, rows, evaluated = _evaluated(session, options, entry, desc, cast(object, asked), rows, shuffle=shuffle)
     remainder = _remainder(session, options, in_memory=in_memory)
-    if in_memory and remainder in (None, pb.REMAINDER_PARTIAL) and session.add_step(entry, len(rows) % first.rows):
+    added = (in_memory and remainder is None) or (remainder == pb.REMAINDER_PARTIAL and isinstance(rows, Rows))
+    if added and session.add_step(entry, len(rows) % first.rows):
         bindings, lengths, rows = session.steps(entry, cast(Rows, rows))
     last = last_batch(rows, bindings, remainder, split if own_rows else None)
     per_epoch = len(rows) // first.rows + (last is not None)

@@ -90,9 +90,8 @@ def write(trial: Trial, folder: Path) -> list[int]:
         else:
             arrays["x"] = rng.standard_normal((count, 5)).astype(np.float32)
         save_file(arrays, folder / f"part-{number}.safetensors")
-    build(trial).compile(n=trial.batch, **({"length": (4, 8, 12)} if trial.ragged else {})).save(
-        folder / "p.pb", force=True
-    )
+    sizes = {"n": trial.batch} | ({"length": (4, 8, 12)} if trial.ragged else {})
+    build(trial).compile(folder=folder, **sizes).save(folder / "p.pb", force=True)
     return training.tolist()
 
 

@@ -9,8 +9,11 @@ import pytest
 from safetensors.numpy import save_file
 from subjects.small_programs import arrays, rich, write_data
 
+import compiler.build.compiled as compiled_module
+import compiler.planning.plan_program as plan_module
 import runtime
 from compiler import CompileError, Program, constant, momentum, ops, sgd, zeros
+from compiler.passes.pipeline import PASSES
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load as load_desc
 
@@ -73,7 +76,7 @@ def by_hand(x, y, orders, accumulate=1):
 @pytest.mark.parametrize("accumulate", [1, 2, 3])
 def test_training_is_that_of_a_loop_by_hand(tmp_path, accumulate):
     x, y = data(tmp_path)
-    regression(accumulate=accumulate).compile(batch=BATCH).save(tmp_path / "p.pb")
+    regression(accumulate=accumulate).compile(batch=BATCH, folder=tmp_path).save(tmp_path / "p.pb")
     run = runtime.load(tmp_path / "p.pb")
     losses, means, numbers = [], [], []
     for event in run.events():
@@ -98,7 +101,7 @@ def test_training_is_that_of_a_loop_by_hand(tmp_path, accumulate):
 
 def test_evaluation_after_it_is_of_all_rows(tmp_path):
     x, y = data(tmp_path)
-    regression().compile(batch=BATCH).save(tmp_path / "p.pb")
+    regression().compile(batch=BATCH, folder=tmp_path).save(tmp_path / "p.pb")
     run = runtime.load(tmp_path / "p.pb")
     list(run.events())
     error = x @ run.state["w"] + run.state["b"] - y
@@ -113,7 +116,7 @@ def saved(folder, **options):
     write_data(folder)
     program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="partial")
     program.training(epochs=EPOCHS, evaluate="test", keep_best="loss", best="min")
-    compiled = program.compile(batch=BATCH)
+    compiled = program.compile(batch=BATCH, folder=folder)
     if options:
         compiled.plan(**options)
     compiled.save(folder / "p.pb", force=True)
@@ -162,7 +165,7 @@ def test_a_run_resumes_before_within_and_after_a_last_batch(tmp_path):
 
 def test_a_step_may_be_of_the_last_batch(tmp_path):
     x, y = data(tmp_path)
-    regression().compile(batch=BATCH).save(tmp_path / "p.pb")
+    regression().compile(batch=BATCH, folder=tmp_path).save(tmp_path / "p.pb")
     run = runtime.load(tmp_path / "p.pb")
     feeds = {"x": x[:LEFT], "y": y[:LEFT], "number": np.arange(LEFT)}
     assert run.step(feeds)["loss"] == pytest.approx(np.mean(y[:LEFT] ** 2))
@@ -172,7 +175,7 @@ def test_a_step_may_be_of_the_last_batch(tmp_path):
 
 def test_fewer_rows_than_a_step_takes_are_one_step(tmp_path):
     x, y = data(tmp_path, LEFT)
-    regression(shuffle=False).compile(batch=BATCH).save(tmp_path / "p.pb")
+    regression(shuffle=False).compile(batch=BATCH, folder=tmp_path).save(tmp_path / "p.pb")
     run = runtime.load(tmp_path / "p.pb")
     list(run.events())
     np.testing.assert_allclose(run.state["w"], by_hand(x, y, [np.arange(LEFT)] * EPOCHS)[2][:3], rtol=1e-10)
@@ -180,7 +183,7 @@ def test_fewer_rows_than_a_step_takes_are_one_step(tmp_path):
 
 def test_rows_that_fill_every_step_need_no_other(tmp_path):
     data(tmp_path, 32)
-    compiled = regression().compile(batch=BATCH)
+    compiled = regression().compile(batch=BATCH, folder=tmp_path)
     before = compiled.desc.entries[0].bindings[:]
     compiled.save(tmp_path / "p.pb")
     assert [binding.dims[0].size for binding in before] == [BATCH]
@@ -204,7 +207,7 @@ def test_the_last_batch_is_that_of_the_split(tmp_path, selection, left):
     save_file({"x": x, "y": y, "number": np.arange(ROWS), "train": np.arange(7)}, tmp_path / "rows.safetensors")
     splits = {} if selection is None else {"train": selection}
     program.data("rows.safetensors", splits=splits, remainder="partial")
-    compiled = program.compile(batch=BATCH)
+    compiled = program.compile(batch=BATCH, folder=tmp_path)
     compiled.save(tmp_path / "p.pb")
     assert [binding.dims[0].size for binding in compiled.desc.entries[0].bindings] == [BATCH, left]
     trained_steps(tmp_path / "p.pb")
@@ -215,7 +218,7 @@ def test_npz_files_are_counted_too(tmp_path):
     np.savez(tmp_path / "rows.npz", x=x, y=y, number=np.arange(ROWS))
     program = regression()
     program.data("rows.npz", remainder="partial")
-    program.compile(batch=BATCH).save(tmp_path / "p.pb")
+    program.compile(batch=BATCH, folder=tmp_path).save(tmp_path / "p.pb")
     assert trained_steps(tmp_path / "p.pb") == STEPS
 
 
@@ -230,7 +233,7 @@ def test_sizes_may_be_given_without_a_file(tmp_path):
 
 def test_rows_that_no_step_takes_are_one_sentence(tmp_path):
     data(tmp_path)
-    regression().compile(batch=BATCH).save(tmp_path / "p.pb")
+    regression().compile(batch=BATCH, folder=tmp_path).save(tmp_path / "p.pb")
     (tmp_path / "other").mkdir()
     x, y = data(tmp_path / "other", 30)
     expected = (
@@ -261,7 +264,9 @@ def test_data_that_does_not_have_the_rows_is_one_sentence(tmp_path):
     write_data(tmp_path)
     program = regression()
     program.data("rows.safetensors", splits={"train": "trian"}, remainder="partial")
-    found = text(CompileError, lambda: program.compile(batch=BATCH).save(tmp_path / "p.pb", force=True))
+    found = text(
+        CompileError, lambda: program.compile(batch=BATCH, folder=tmp_path).save(tmp_path / "p.pb", force=True)
+    )
     assert found == (
         f"{tmp_path / 'rows.safetensors'}: there is no key 'trian' in the file; did you mean 'train'?; "
         "how many rows are left for the last step of an epoch is read from it"
@@ -271,7 +276,7 @@ def test_data_that_does_not_have_the_rows_is_one_sentence(tmp_path):
 
 def test_compiling_the_file_anew_finds_the_new_last_batch(tmp_path):
     data(tmp_path)
-    regression().compile(batch=BATCH).save(tmp_path / "p.pb")
+    regression().compile(batch=BATCH, folder=tmp_path).save(tmp_path / "p.pb")
 
     def compiled(*options):
         command = [sys.executable, "-m", "compiler", "compile", "p.pb", "-o", "q.pb", "--force", *options]
@@ -297,7 +302,7 @@ def test_one_row_has_no_spread_and_batch_norm_keeps_finite(tmp_path):
     program.minimize(ops.squared_error(ops.sum(normal, axis=(1,)), wanted), sgd(0.01))
     program.data("rows.safetensors", remainder="partial")
     program.training(epochs=2)
-    program.compile(batch=BATCH).save(tmp_path / "p.pb")
+    program.compile(batch=BATCH, folder=tmp_path).save(tmp_path / "p.pb")
     run = runtime.load(tmp_path / "p.pb", check_nan=True)
     list(run.events())
     assert all(math.isfinite(value) for name in ("mean", "variance", "scale") for value in run.state[name])
@@ -308,3 +313,59 @@ def test_the_file_says_it_and_reads_back(tmp_path):
     assert load_desc(path).data.remainder == pb.REMAINDER_PARTIAL
     assert "shuffle, partial" in str(compiled)
     assert arrays()["train"].size == ROWS
+
+
+def test_save_runs_no_pass(tmp_path, monkeypatch):
+    data(tmp_path)
+    compiled = regression().compile(batch=BATCH, folder=tmp_path)
+    compiled.plan(threads=2)
+    before = [(e.name, [(b.dims[0].size, b.plan.arena_bytes) for b in e.bindings]) for e in compiled.desc.entries]
+    assert dict(before)["train"][1][0] == LEFT
+    assert all(nbytes for _, bindings in before for _, nbytes in bindings)
+
+    def refused(*arguments: object, **options: object) -> None:
+        raise AssertionError("save runs a pass")
+
+    for module in (compiled_module, plan_module):
+        monkeypatch.setattr(module, "run_passes", refused)
+    compiled.save(tmp_path / "p.pb")
+    entries = load_desc(tmp_path / "p.pb").entries
+    assert [(e.name, [(b.dims[0].size, b.plan.arena_bytes) for b in e.bindings]) for e in entries] == before
+
+
+@pytest.mark.parametrize("plan", [False, True])
+def test_the_table_of_passes_holds_for_the_last_batch_too(tmp_path, plan):
+    """Without merge_identical, equal operations stay; all steps have them."""
+    data(tmp_path)
+    program = regression()
+    x = program["x"]
+    program.metrics(twice=ops.mean(ops.tanh(x)) + ops.max(ops.tanh(x)))
+    compiled = program.compile(PASSES.without("merge_identical"), batch=BATCH, folder=tmp_path)
+    if plan:
+        compiled.plan(threads=2)
+    compiled.save(tmp_path / "p.pb")
+    desc = load_desc(tmp_path / "p.pb")
+    found = [[op.type for op in desc.blocks[b.block].ops].count("tanh") for b in desc.entries[0].bindings]
+    assert found == [2, 2]
+
+
+def test_a_program_without_a_step_for_the_rows_beside_it_is_not_saved(tmp_path):
+    data(tmp_path)
+    compiled = regression().compile(batch=BATCH)
+    assert text(CompileError, lambda: compiled.save(tmp_path / "p.pb")) == (
+        f"{tmp_path}/rows.safetensors: steps of 4 leave 3 of 31 rows, and the program has no step of 3; compile it for "
+        f"both, as in compile(batch=(4, 3)), or where the file is, as in compile(batch=4, folder='{tmp_path}')"
+    )
+    assert not (tmp_path / "p.pb").exists()
+    regression().compile(batch=(BATCH, LEFT)).save(tmp_path / "p.pb")
+    assert trained_steps(tmp_path / "p.pb") == STEPS
+
+
+def test_a_run_of_a_program_that_was_just_built_makes_the_step_itself(tmp_path):
+    data(tmp_path)
+    run = runtime.Run(regression().compile(batch=BATCH), tmp_path)
+    list(run.events())
+    regression().compile(batch=BATCH, folder=tmp_path).save(tmp_path / "p.pb")
+    whole = runtime.load(tmp_path / "p.pb")
+    list(whole.events())
+    assert (run.position.steps, run.state_sha256) == (STEPS, whole.state_sha256)

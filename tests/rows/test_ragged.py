@@ -58,7 +58,7 @@ def built(*, remainder="partial", shuffle=True) -> Program:
 
 def saved(folder, **options):
     path = folder / "p.pb"
-    built(**options).compile(n=BATCH, length=LENGTHS).save(path, force=True)
+    built(**options).compile(n=BATCH, length=LENGTHS, folder=path.parent).save(path, force=True)
     return path
 
 
@@ -203,7 +203,7 @@ def test_values_that_stay_in_their_file_are_the_same(tmp_path, rows, monkeypatch
 
 def test_a_program_of_one_length_takes_unequal_rows_too(tmp_path, rows):
     program = built()
-    program.compile(n=BATCH, length=12).save(tmp_path / "q.pb")
+    program.compile(n=BATCH, length=12, folder=tmp_path).save(tmp_path / "q.pb")
     run = prograd.load(tmp_path / "q.pb")
     found = steps_of(run, epochs=1)
     assert sorted(number for numbers, _ in found for number in numbers) == list(range(ROWS - TEST))
@@ -240,7 +240,7 @@ def test_a_file_that_does_not_fit_is_refused_in_a_sentence(tmp_path, fault):
     write(tmp_path, unequal(), **changes)
     path = tmp_path / "p.pb"
     longest = LENGTHS[:2] if fault == "too long" else LENGTHS
-    built().compile(n=BATCH, length=longest).save(path)
+    built().compile(n=BATCH, length=longest, folder=path.parent).save(path)
     with pytest.raises(runtime.DataError) as caught:
         runtime.load(path).events()
     assert str(caught.value).removeprefix(f"{tmp_path / 'r.safetensors'}: ") == sentence

@@ -46,7 +46,7 @@ def with_data(folder: Path, file: str = "rows.safetensors", **options) -> Path:
     program = linear()
     program.data(file, splits={"train": "train", "test": slice(TRAIN, None)}, **options)
     program.training(epochs=3, evaluate="test", keep_best="loss", best="min")
-    program.compile(batch=BATCH).save(folder / "p.pb", force=True)
+    program.compile(batch=BATCH, folder=folder).save(folder / "p.pb", force=True)
     return folder / "p.pb"
 
 

@@ -167,7 +167,7 @@ def test_a_saved_file_trains_in_shards_with_the_rows_that_are_left(engine, tmp_p
         program = network()
         program.data("rows.safetensors", splits={"train": slice(0, 54)}, shuffle=True, remainder="partial")
         program.training(epochs=2)
-        program.compile(batch=ROWS, **options).save(tmp_path / f"{name}.pb")
+        program.compile(batch=ROWS, folder=tmp_path, **options).save(tmp_path / f"{name}.pb")
         desc = load(tmp_path / f"{name}.pb")
         train = next(entry for entry in desc.entries if entry.name == "train")
         assert [binding.dims[0].size for binding in train.bindings] == [32, 22]
