@@ -33,7 +33,7 @@ class PackOptions:
             most frequent value) of the training rows, or "drop" to leave out the row.
         split: fractions of the rows by the name of a split; the first one is for training.
         by: the assignment of rows to splits: at random, with equal shares of each value of the column `of`, in its
-            order, or with all rows of one value of it together.
+            order, or with all rows of one value of it together. Windows by group do not leave the rows of one value.
         of: the column for `by`; unused if rows are assigned at random.
         seed: seed of the random assignment.
         size: height and width of images; by default their own, which must be equal.

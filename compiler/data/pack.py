@@ -20,15 +20,15 @@ from compiler.data.fit import Levels, fitted, is_missing
 from compiler.data.images import like_images, read_images, require_alike
 from compiler.data.named import require_kept, require_used
 from compiler.data.options import Names, PackOptions, is_pattern
-from compiler.data.series import series_of, split_windows
-from compiler.data.splits import kinds_of, split_rows, times_of
+from compiler.data.series import Windows, require_no_gap, series_of, split_windows
+from compiler.data.splits import split_rows, times_of
 from compiler.data.tables import read_arrays_of
 from compiler.data.texts import read_lines, read_windows
 from prograd_proto.spelling import closest
 from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.errors import DataError, UsageError
-from runtime.rows.encoding.class_texts import class_order
+from runtime.rows.encoding.class_texts import class_order, kinds_of
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.csv_rows import Table, read_csv
 from runtime.rows.encoding.encoding import Encoding
@@ -110,12 +110,15 @@ def _require_windows(found: Source, options: PackOptions) -> None:
 
 def _packed(found: Source, options: PackOptions) -> Packed:
     count = _rows(found)
-    series = series_of(options, count) if options.window and found.table else None
+    series = series_of(options) if options.window and found.table else None
+    values, windows = _values(found, options), None
     if series is None:
-        splits = split_rows(options.split, count, options.by, _values(found, options), options.seed)
+        splits = split_rows(options.split, count, options.by, values, options.seed)
         training = next(iter(splits.values()), np.arange(count))
     else:
-        splits, training = split_windows(options, series, count)
+        windows = split_windows(options, series, count, values)
+        splits, training = windows.splits, windows.training
+    table = found.table
     found = _columns_that_stay(found, options)
     columns = {
         name: fitted(name, raw, training, options, found.levels.get(name, Levels()), found.row_name)
@@ -125,23 +128,25 @@ def _packed(found: Source, options: PackOptions) -> Packed:
     joined = {name: _members(name, patterns, columns) for name, patterns in options.join.items()}
     images = {name: images for name, images in found.images.items() if name in found.arrays}
     encoding = Encoding(columns, joined, images, series)
-    if series is not None:
-        return _packed_windows(found, encoding, series, splits)
+    if series is not None and windows is not None:
+        return _packed_windows(found, table, encoding, series, windows)
     members = {name for names in joined.values() for name in names}
     alone = [name for name in columns if name not in members]
     arrays = found.arrays | encoding.encode(found.table, [*alone, *joined])
     return Packed(count, arrays, splits, encoding)
 
 
-def _packed_windows(found: Source, encoding: Encoding, series: Series, splits: dict[str, Array]) -> Packed:
-    """Return the windows of a table; one that starts between two strides is left out."""
+def _packed_windows(
+    found: Source, table: dict[str, Array], encoding: Encoding, series: Series, windows: Windows
+) -> Packed:
+    """Return the windows of a table, which has the column of series also where that is dropped."""
     if found.arrays or any(column.is_ragged for column in encoding.columns.values()):
         raise UsageError("window: windows are of numbers and classes; leave arrays, lists and texts out by drop")
     members = {name for names in encoding.joined.values() for name in names}
     keys = [name for name in encoding.columns if name not in members] + [*encoding.joined]
-    arrays = encoding.encode(found.table, [*keys, *([series.key] if series.target else [])])
-    arrays = {name: array[:: series.stride] for name, array in arrays.items()}
-    return Packed(len(next(iter(arrays.values()))), arrays, splits, encoding)
+    arrays = encoding.encode(table, [*keys, *([series.key] if series.target else [])])
+    arrays = {name: array[windows.kept] for name, array in arrays.items()}
+    return Packed(len(windows.kept), arrays, windows.splits, encoding)
 
 
 def packed_like(source: object, encoding: Encoding, options: PackOptions) -> Packed:
@@ -293,10 +298,13 @@ def _require_named(source: Source, options: PackOptions) -> None:
 def _rows_that_stay(source: Source, options: PackOptions) -> Source:
     """Return the source without the rows that lack a value in columns with the replacement "drop"."""
     meant = Names(pattern for pattern, word in options.missing.items() if word == "drop")
-    gone = [is_missing(raw) for name, raw in source.table.items() if name in meant]
+    gone = {name: is_missing(raw) for name, raw in source.table.items() if name in meant}
     if not gone:
         return source
-    stay = ~np.logical_or.reduce(gone)
+    stay = ~np.logical_or.reduce([*gone.values()])
+    for name, missing in gone.items() if options.window else ():
+        with original_rows(source.numbers, lines=source.in_lines):
+            require_no_gap(name, ~missing)
     table = {name: array[stay] for name, array in source.table.items()}
     arrays = {name: array[stay] for name, array in source.arrays.items()}
     numbers = np.flatnonzero(stay) if source.numbers is None else source.numbers[stay]

@@ -12,7 +12,6 @@ from compiler.data.options import By
 from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.philox import permutation
-from runtime.rows.encoding.class_texts import canonical, class_order, class_texts, form_of
 from runtime.rows.encoding.dates import dates_of
 from runtime.rows.encoding.row_errors import RowError
 from runtime.rows.encoding.values import numbers_of, texts_of, whole_numbers_of
@@ -62,15 +61,6 @@ def times_of(name: str, raw: Array, date_format: str) -> Array:
     if raw.dtype.kind != "O":
         return raw
     return whole_numbers_of(name, raw, None) if all(map(_is_whole, raw.tolist())) else numbers_of(name, raw)
-
-
-def kinds_of(raw: Array) -> Array:
-    """Return the number of each value among the different values of a column, which is that of its class."""
-    texts = class_texts(raw).tolist()
-    form = form_of(texts)
-    spellings = [canonical(text, form) for text in texts]
-    numbers = {text: number for number, text in enumerate(class_order(form, filter(None, spellings)))}
-    return np.array([numbers.get(text, len(numbers)) for text in spellings], np.int64)
 
 
 def _is_whole(text: str) -> bool:

@@ -97,19 +97,24 @@ def _of_table(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[
     ids = asked.ids or (ID if ID not in rows.names else None)
     wanted = [*rows.names, *([ids] if ids else [])]
     numbers = rows.numbers - {ids}
-    done = 0
+    done = found = 0
     for piece in with_rows_before(table_pieces(path, wanted, numbers=numbers), rows.lead):
         between()
         try:
             with original_rows(piece.numbers, lines=piece.in_lines):
-                feeds = rows.feeds(piece.columns)
                 named = _named(piece, asked.ids, ids, done - (rows.lead if done else 0))
-                named = named._replace(values=named.values[rows.lead :])
+                done += len(piece) - (rows.lead if done else 0)
+                ends = rows.ends(piece.columns, len(piece))
+                found += len(ends)
+                feeds = rows.feeds(piece.columns) if len(ends) else None
+                named = named._replace(values=named.values[ends])
         except DataError as error:
             raise DataError(f"{path}: {error}") from None
-        arrays = _predicted(run, entry, feeds, between)
-        yield fields_of(named, answers, arrays)
-        done += len(piece) - (rows.lead if done else 0)
+        if feeds is not None:
+            yield fields_of(named, answers, _predicted(run, entry, feeds, between))
+    series = rows.encoding.series
+    if not found and series is not None:
+        raise DataError(f"{path}: {series.no_window(done, targets=False)}")
 
 
 def _predicted(run: Run, entry: str, feeds: Mapping[str, object], between: Between) -> Mapping[str, Array]:

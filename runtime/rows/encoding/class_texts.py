@@ -79,6 +79,15 @@ def class_order(form: Form, texts: Iterable[str]) -> list[str]:
     return sorted(found, key=lambda text: ((keys(text) if keys else 0), text))
 
 
+def kinds_of(raw: Array) -> Array:
+    """Return the number of each value among the different values of a column, which is that of its class."""
+    texts = class_texts(raw).tolist()
+    form = form_of(texts)
+    spellings = [canonical(text, form) for text in texts]
+    numbers = {text: number for number, text in enumerate(class_order(form, filter(None, spellings)))}
+    return np.array([numbers.get(text, len(numbers)) for text in spellings], np.int64)
+
+
 def number_spellings(texts: Iterable[str]) -> dict[str, list[str]]:
     """Return the different spellings of each number that has several, of texts that are whole numbers in digits."""
     found: dict[int, list[str]] = {}

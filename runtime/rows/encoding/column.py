@@ -204,12 +204,16 @@ class Column:
             numbers = numbers.astype(np.float64) * self.deviation + self.mean
         return restored(numbers, self.transform, self.quantiles)
 
-    def _dates(self, raw: Array) -> Array:
+    def days(self, raw: Array) -> Array:
+        """Return dates as float64 days since 1970; raise DataError, which names the row, for anything else."""
         days, zoned = dates_of(self.name, raw, self.date_format, self.fill if isinstance(self.fill, str) else None)
         if zoned not in (None, self.zoned):
             row = next(row for row, value in enumerate(raw.tolist()) if not is_no_value(value))
             raise mixed_zones(self.name, row, raw[row], "the packed dates", zoned=not self.zoned)
-        found = features(days, self.parts, self.origin)
+        return days
+
+    def _dates(self, raw: Array) -> Array:
+        found = features(self.days(raw), self.parts, self.origin)
         if self.means:
             found = (found - np.array(self.means)) / np.array(self.deviations)
         return found.astype(np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from json import dumps, loads
@@ -18,7 +19,9 @@ from runtime.files.tensor_files import read_metadata
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.images import Images
 from runtime.rows.encoding.scores import value_of_largest
-from runtime.rows.encoding.series import Series
+from runtime.rows.encoding.series import Series, groups_of
+
+_log = logging.getLogger("prograd")
 
 KEY: Final = "prograd_columns"
 """Key of the encoding in the metadata of a safetensors file."""
@@ -115,12 +118,44 @@ class Encoding:
         rows = {key: self._array(table, series.target if key == series.key else key) for key in keys}
         if not rows:
             return {}
-        targets = series.key in rows
-        count = series.count(len(next(iter(rows.values()))), targets=targets)
+        groups = self.groups(table)
+        self._say_falling(table, groups)
+        starts = series.starts(len(next(iter(rows.values()))), groups, targets=series.key in rows)
         return {
-            key: series.targets(array, count) if key == series.key else series.windows(array, count)
+            key: series.targets(array, starts) if key == series.key else series.windows(array, starts)
             for key, array in rows.items()
         }
+
+    def _say_falling(self, table: Mapping[str, Array], groups: Array | None) -> None:
+        """Log dates that fall from one row of a series to the next."""
+        for name, column in self.columns.items():
+            if column.kind != "date" or name not in table:
+                continue
+            falls = np.diff(column.days(table[name])) < 0
+            if groups is not None:
+                falls &= groups[1:] == groups[:-1]
+            if falls.any():
+                _log.warning(
+                    "%r falls from row %d to the next, and windows take rows in their order; sort the table by %r",
+                    *(name, int(falls.argmax()), name),
+                )
+
+    def groups(self, table: Mapping[str, Array]) -> Array | None:
+        """Return for each row of a table the number of its series; None if all rows are one.
+
+        Raises DataError, which names the row, for a series whose rows do not follow each other.
+        """
+        if self.series is None or not self.series.group:
+            return None
+        name = self.series.group
+        return groups_of(name, _there(table, name))
+
+    def window_ends(self, table: Mapping[str, Array], rows: int) -> Array:
+        """Return the last row of each window of a table, or each row if there are no windows."""
+        if self.series is None:
+            return np.arange(rows)
+        length = self.series.length
+        return self.series.starts_of(rows, self.groups(table), length) + length - 1
 
     def knows(self, name: str) -> bool:
         """Return True if a name is that of a column, or of the target of windows."""

@@ -9,9 +9,25 @@ import numpy as np
 
 from runtime.dtypes import Array
 from runtime.errors import DataError
+from runtime.rows.encoding.class_texts import kinds_of
+from runtime.rows.encoding.row_errors import RowError
+from runtime.rows.encoding.values import shown
 
 NEXT: Final = "_next"
 """End of the name of the array of targets."""
+
+
+def groups_of(name: str, raw: Array) -> Array:
+    """Return for each row the number of its series; raise DataError, which names the row, if one begins twice."""
+    groups = kinds_of(raw)
+    begins = np.flatnonzero(np.diff(groups, prepend=-1))
+    seen: set[int] = set()
+    for row, group in zip(begins.tolist(), groups[begins].tolist(), strict=True):
+        if group in seen:
+            what = f"is {shown(raw[row])} again, and the rows of a series follow each other"
+            raise RowError(row, name, f"{what}; sort the table by {name!r}")
+        seen.add(group)
+    return groups
 
 
 @dataclass(frozen=True)
@@ -23,46 +39,69 @@ class Series:
         stride: rows between the starts of two windows of the training.
         target: column that is predicted, or "" for none.
         ahead: rows from the last of a window to its target.
+        group: column whose values are series of their own, which no window leaves, or "" if all rows are one series.
     """
 
     length: int
     stride: int
     target: str
     ahead: int
+    group: str = ""
 
     @property
     def key(self) -> str:
         """The name of the array of targets."""
         return self.target + NEXT
 
-    def count(self, rows: int, *, targets: bool) -> int:
-        """Return the number of windows at a stride of 1; raise DataError if there is none."""
+    def starts(self, rows: int, groups: Array | None, *, targets: bool) -> Array:
+        """Return the first rows of all windows at a stride of 1; raise DataError if there is none.
+
+        Args:
+            rows: number of rows of the table.
+            groups: numbers of the series that rows belong to, or None for one series.
+            targets: leave out windows that have no target.
+        """
         needed = self.length + (self.ahead if targets else 0)
-        if rows < needed:
-            behind = f" and its target {self.ahead} more" if targets else ""
-            raise DataError(f"a window takes {self.length} rows{behind}, and the table has {rows}; give more rows")
-        return rows - needed + 1
+        found = self.starts_of(rows, groups, needed)
+        if not len(found):
+            raise self.no_window(rows, targets=targets)
+        return found
 
-    def windows(self, array: Array, count: int) -> Array:
-        """Return `count` windows of an array, [count, length, ...]."""
-        view = np.lib.stride_tricks.sliding_window_view(array[: count + self.length - 1], self.length, axis=0)
-        return np.ascontiguousarray(np.moveaxis(view, -1, 1))
+    def no_window(self, rows: int, *, targets: bool) -> DataError:
+        """Return the error about a table of so few rows that it has no window."""
+        behind = f" and its target {self.ahead} more" if targets else ""
+        there = f"no value of {self.group!r} has as many" if self.group else f"the table has {rows}"
+        return DataError(f"a window takes {self.length} rows{behind}, and {there}; give more rows")
 
-    def targets(self, array: Array, count: int) -> Array:
-        """Return the target of each of `count` windows."""
-        start = self.length - 1 + self.ahead
-        return array[start : start + count]
+    def starts_of(self, rows: int, groups: Array | None, needed: int) -> Array:
+        """Return the rows behind which all of `needed` rows belong to the same series."""
+        starts = np.arange(max(0, rows - needed + 1))
+        if groups is None:
+            return starts
+        runs = np.cumsum(np.diff(groups, prepend=groups[:1]) != 0)
+        return starts[runs[starts] == runs[starts + needed - 1]]
+
+    def windows(self, array: Array, starts: Array) -> Array:
+        """Return the windows of an array that begin with these rows, [windows, length, ...]."""
+        view = np.lib.stride_tricks.sliding_window_view(array, self.length, axis=0)
+        return np.ascontiguousarray(np.moveaxis(view, -1, 1)[starts])
+
+    def targets(self, array: Array, starts: Array) -> Array:
+        """Return the targets of the windows that begin with these rows."""
+        return array[starts + self.length - 1 + self.ahead]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields."""
-        return asdict(self)
+        """Return the fields; without `group` if there is none."""
+        return {name: value for name, value in asdict(self).items() if name != "group" or value}
 
     @classmethod
     def from_json(cls, values: object) -> Series:
         """Return the windows that `to_json` described; raise ValueError for anything else."""
         given = cast(dict[str, Any], values) if isinstance(values, dict) else {}
         sizes = [given.get(name) for name in ("length", "stride", "ahead")]
-        sane = len(given) == 4 and isinstance(given.get("target"), str)
+        names = [given.get("target"), given.get("group", "")]
+        sane = given.keys() - {"group"} == {"length", "stride", "target", "ahead"}
+        sane = sane and all(isinstance(name, str) for name in names)
         if not sane or not all(type(size) is int and 0 < size < 1 << 31 for size in sizes):
             raise ValueError("windows are not as they were written")
         return cls(**given)

@@ -54,6 +54,8 @@ class RawRows:
         self.numbers = frozenset(self.names) - others
         series = self.encoding.series
         self.lead = 0 if series is None else series.length - 1
+        if series is not None and series.group and series.group not in self.names:
+            self.names.append(series.group)
         self.answers = answers_of(session.program, self.bound, self.encoding, decode)
         self._single = SingleRows(self.encoding, self.keys)
         self._entry = entry
@@ -69,6 +71,10 @@ class RawRows:
             array = arrays[key]
             found[feed] = np.split(array, arrays[key + OFFSETS][1:-1]) if key + OFFSETS in arrays else array
         return found
+
+    def ends(self, table: Mapping[str, Array], rows: int) -> Array:
+        """Return the rows of a table that have a prediction: the last ones of its windows, or all."""
+        return self.encoding.window_ends(table, rows)
 
     def values(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Return the predicted values by name; see `values_by_name`."""

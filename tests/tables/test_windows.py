@@ -1,0 +1,143 @@
+"""Windows of several series, of dates that fall and of tables with gaps: no window joins rows that do not follow."""
+
+import logging
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from safetensors.numpy import load_file
+
+import prograd
+from prograd import DataError, Program, UsageError, ops
+from runtime.__main__ import main
+
+STORES = {
+    "store": ["a"] * 5 + ["b"] * 7 + ["c"] * 2 + ["d"] * 6,
+    "v": [*range(10, 15), *range(20, 27), *range(30, 32), *range(40, 46)],
+}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def packed(table, **options):
+    prograd.data.pack(table, "rows.safetensors", force=True, **options)
+    return load_file("rows.safetensors")
+
+
+def refused(table, kind=DataError, **options):
+    with pytest.raises(kind) as caught:
+        packed(table, **options)
+    return str(caught.value)
+
+
+def test_no_window_leaves_its_series():
+    rows = packed(STORES, window=3, target="v", drop=["store"], by="group", of="store")
+    assert rows["v"].tolist() == [
+        [10, 11, 12], [11, 12, 13], [20, 21, 22], [21, 22, 23], [22, 23, 24], [23, 24, 25],
+        [40, 41, 42], [41, 42, 43], [42, 43, 44],
+    ]  # fmt: skip
+    assert rows["v_next"].tolist() == [13, 14, 23, 24, 25, 26, 43, 44, 45]
+    rows = packed(STORES, window=3, stride=2, drop=["store"], by="group", of="store")
+    assert rows["v"][:, 0].tolist() == [10, 12, 20, 22, 24, 40, 42]
+
+
+def test_a_series_is_in_one_split_as_a_whole():
+    split = {"train": 0.5, "test": 0.5}
+    rows = packed(STORES, window=3, target="v", standardise=["v"], by="group", of="store", split=split)
+    train, test = (set(rows["store"][rows[name]].ravel().tolist()) for name in ("train", "test"))
+    assert train | test == {0, 1, 3}  # the third is shorter than a window
+    assert not train & test
+    assert len(rows["train"]) + len(rows["test"]) == 9
+
+
+def test_predictions_of_windows_are_those_of_their_last_rows(monkeypatch):
+    packed(STORES, window=3, target="v", drop=["store"], by="group", of="store")
+    program = Program("last", seed=1)
+    v, wanted = program.input("v", "float32", ("batch", 3)), program.input("v_next", "float32", ("batch",))
+    w = program.parameter("w", (), prograd.constant(1.0))
+    program.minimize(ops.squared_error(v[:, 2] * w, wanted), prograd.sgd(0.0))
+    program.outputs(last=v[:, 2] * w)
+    program.data("rows.safetensors")
+    program.training(epochs=1)
+    program.compile(batch=3).save("p.pb")
+    run = prograd.load("p.pb")
+    run.train()
+    run.save("s.safetensors")
+    wanted = [12, 13, 14, 22, 23, 24, 25, 26, 42, 43, 44, 45]
+    assert run.predict(STORES, raw=True)["last"].tolist() == wanted
+    pd.DataFrame(STORES).to_csv("new.csv", index=False)
+    for size in (1 << 21, 30, 12):
+        monkeypatch.setattr("runtime.rows.tables.csv_pieces.PIECE_CHARACTERS", size)
+        words = [
+            "--entry",
+            "predict",
+            "--load",
+            "s.safetensors",
+            "--data",
+            "new.csv",
+            "--out",
+            "o.csv",
+            "--force",
+            "-q",
+        ]
+        assert main(["execute", "p.pb", *words]) == 0
+        out = pd.read_csv("o.csv")
+        assert out["row"].tolist() == [2, 3, 4, 7, 8, 9, 10, 11, 16, 17, 18, 19]
+        assert out["v_next"].tolist() == wanted
+    with pytest.raises(DataError) as caught:
+        run.predict({"store": ["a", "a", "b"], "v": [1, 2, 3]}, raw=True)
+    assert str(caught.value) == "a window takes 3 rows, and no value of 'store' has as many; give more rows"
+    with pytest.raises(DataError) as caught:
+        run.predict({"v": [1, 2, 3]}, raw=True)
+    assert str(caught.value) == "the rows have no column 'store'; add it"
+
+
+def test_a_short_table_of_series_writes_no_predictions(capsys):
+    test_predictions_of_windows_are_those_of_their_last_rows(pytest.MonkeyPatch())
+    Path("short.csv").write_text("store,v\na,1\na,2\nb,3\n")
+    words = ["--entry", "predict", "--load", "s.safetensors", "--data", "short.csv", "--out", "short.out.csv", "-q"]
+    assert main(["execute", "p.pb", *words]) == 4
+    assert capsys.readouterr().err == (
+        "runtime: short.csv: a window takes 3 rows, and no value of 'store' has as many; give more rows\n"
+    )
+    assert not Path("short.out.csv").exists()
+
+
+def test_a_series_that_begins_twice_is_refused():
+    table = {"store": ["a", "a", "b", "b", "a", "a"], "v": [1, 2, 3, 4, 5, 6]}
+    assert refused(table, window=2, by="group", of="store") == (
+        "row 4 of 'store' is 'a' again, and the rows of a series follow each other; sort the table by 'store'"
+    )
+    assert refused(table, UsageError, window=2, by="stratified", of="store") == (
+        "by=stratified: windows are split in the order of their rows, or by group, in series that no window leaves; "
+        "leave it out"
+    )
+
+
+def test_times_that_fall_are_refused_and_other_dates_that_fall_are_said(caplog):
+    table = {"d": ["2024-01-01", "2024-01-03", "2024-01-02", "2024-01-04"], "v": [1, 2, 3, 4]}
+    assert refused(table, window=2, by="time", of="d", drop=["d"]) == (
+        "row 2 of 'd' is before 'd' of the row above it, and windows take rows in their order; sort the table by 'd'"
+    )
+    caplog.set_level(logging.WARNING, "prograd")
+    packed(table, window=2, date=["d"])
+    wanted = "'d' falls from row 1 to the next, and windows take rows in their order; sort the table by 'd'"
+    assert caplog.messages == [wanted]
+    caplog.clear()
+    prograd.data.encode(table, "rows.safetensors")
+    assert caplog.messages == [wanted]
+    caplog.clear()
+    packed(table | {"g": ["a", "a", "b", "b"]}, window=2, date=["d"], by="group", of="g")
+    assert caplog.messages == []
+
+
+def test_rows_that_are_dropped_inside_a_table_are_refused():
+    table = {"v": [None, 1.0, None, 3.0, 4.0, None]}
+    assert refused(table, window=2, missing={"v": "drop"}) == (
+        "row 2 of 'v' has no value, and without its row windows would join the rows around it; fill it in, or give "
+        "'v' another replacement than drop"
+    )
+    assert packed({"v": [None, 1.0, 2.0, 3.0, None]}, window=2, missing={"v": "drop"})["v"].tolist() == [[1, 2], [2, 3]]
