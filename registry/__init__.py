@@ -7,6 +7,7 @@ ops            the operators, a module for each family
 op             declares operators; `operator` has the class, `table` has all operators by name
 signature      the schema, read from a Python signature
 value          a tensor of a block under construction, with Python's operators; `indexing` implements x[...]
+arrays         small arrays as constants
 block          a block that ops are appended to
 settings       checks of numbers that may be settings
 shapes         checks and rules about shapes; `windows` has those of convolution and pooling

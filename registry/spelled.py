@@ -11,6 +11,7 @@ from inspect import CO_VARARGS, Signature, signature
 from typing import Any, ParamSpec, TypeVar
 
 from prograd_proto.renamed import renamed_argument
+from registry.arrays import is_array
 from registry.errors import OpError
 from registry.other_names import no_attribute, too_many_tensors
 from registry.value import Value
@@ -31,13 +32,14 @@ def spelled(function: Callable[P, R]) -> Callable[P, R]:
 def described(function: Callable[P, R]) -> Callable[P, R]:
     """Let the errors of a function of tensors begin with the user's line, its name and its operands."""
     taken = signature(function)
+    weights = {name for name, parameter in taken.parameters.items() if parameter.annotation == "Weights | None"}
     optional = {name for name, parameter in taken.parameters.items() if parameter.default is None}
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         named = [(name, x) for name, x in _named(function, args, kwargs) if x is not None or name not in optional]
         for name, operand in named:
-            if not isinstance(operand, Value):
+            if not isinstance(operand, Value) and not (is_array(operand) and name in weights):
                 raise OpError(f"{function.__name__}: {name}={operand!r} is not a tensor of a program")
         try:
             _require_call(function, taken, args, kwargs)
@@ -80,11 +82,12 @@ def _named(
         for i, operand in enumerate(args[len(single) :]):
             yield f"{variadic}[{i}]", operand
     for name, operand in keywords.items():
-        if name in single and function.__annotations__.get(name) == "Value":
+        if name in single and function.__annotations__.get(name) in ("Value", "Weights | None"):
             yield name, operand
 
 
 def _described(name: str, operands: Sequence[tuple[str, Any]], message: str) -> str:
+    operands = [(operand, value) for operand, value in operands if isinstance(value, Value)]
     shown = ", ".join(f"{operand}: {value.type}" for operand, value in operands)
     if not operands:
         return f"{name}: {message}"

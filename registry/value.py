@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import INTEGERS, DTypeName
@@ -194,6 +195,18 @@ class Value:
 
 Operand = Value | float
 """A tensor, or a Python number that takes the dtype of the other operand."""
+
+
+class HasElements(Protocol):
+    """An array of NumPy or another package."""
+
+    def tolist(self) -> Any:
+        """Return the elements as lists."""
+        ...
+
+
+Weights = Value | Sequence[float] | HasElements
+"""Weights of a loss: a tensor, or a list or an array of numbers, which becomes a constant."""
 
 Index = int | slice | EllipsisType | None
 Key = Index | tuple[Index, ...]

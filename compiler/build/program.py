@@ -11,7 +11,7 @@ from inspect import Parameter, signature
 from itertools import count
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, Never, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, Never, ParamSpec, TypeVar, cast
 
 from compiler.analyses.lifespans import Lifespan, declare_lifespan
 from compiler.build.asked_names import require_names
@@ -52,8 +52,10 @@ from prograd_proto.renamed import Renaming
 from prograd_proto.settings import written
 from prograd_proto.spelling import closest
 from registry import Block, OpError, Value
+from registry.arrays import constant_of, is_array
 from registry.block import Setting
 from registry.errors import Located
+from registry.value import HasElements
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -355,10 +357,12 @@ class Program(metaclass=Renaming):
         return self.state(name)
 
     @_with_the_line
-    def constant(self, value: float, dtype: DTypeName = "float32") -> Value:
-        """Return a rank-0 tensor with that value."""
+    def constant(self, value: float | Sequence[Any] | HasElements, dtype: DTypeName = "float32") -> Value:
+        """Return a tensor with the elements of a number, a list or an array, of at most 64 KiB, in `dtype`."""
         require_dtype("constant", dtype)
-        return self._block.constant(dtype, value)
+        if is_array(value):
+            return constant_of(self._block, dtype, value)
+        return self._block.constant(dtype, cast(float, value))
 
     @_with_the_line
     def state(self, name: str) -> Value:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from math import inf
 
+from registry.arrays import weights_of
 from registry.errors import require
 from registry.ops.copy import cast
 from registry.ops.ctc import ctc
@@ -18,14 +19,14 @@ from registry.ops.reduce import mean, sum
 from registry.ops.statistics import norm
 from registry.shapes import require_float, show_shape, size_known
 from registry.spelled import spelled
-from registry.value import Value
+from registry.value import Value, Weights
 
 
 @spelled
 def cross_entropy(
     logits: Value,
     target: Value,
-    weights: Value | None = None,
+    weights: Weights | None = None,
     *,
     smoothing: float = 0.0,
     ignored: int = -100,
@@ -34,10 +35,11 @@ def cross_entropy(
     """Return minus log softmax of the logits over the last axis, at a label or weighted by a distribution.
 
     A target of the type of the logits holds distributions; labels are int32 or int64. `weights` are those of the
-    classes. `smoothing` spreads that share of the target evenly over all classes (Szegedy et al., 2016). Rows with the
-    label `ignored` do not count. The mean over labels is weighted by their classes' weights, and the mean over
-    distributions counts rows. If no row counts, the mean and its gradient are 0.
+    classes, as a tensor, a list or an array. `smoothing` spreads that share of the target evenly over all classes
+    (Szegedy et al., 2016). Rows with the label `ignored` do not count. The mean over labels is weighted by their
+    classes' weights, and the mean over distributions counts rows. If no row counts, the mean and its gradient are 0.
     """
+    weights = weights_of(weights, logits)
     require(0 <= smoothing <= 1, f"smoothing={smoothing} is not in [0, 1]")
     if target.type != logits.type and not smoothing:
         return _of_scores(logits, target, weights, ignored, reduction)
@@ -54,7 +56,7 @@ def cross_entropy(
 
 @spelled
 def nll(
-    logarithms: Value, labels: Value, weights: Value | None = None, *, ignored: int = -100, reduction: str = "mean"
+    logarithms: Value, labels: Value, weights: Weights | None = None, *, ignored: int = -100, reduction: str = "mean"
 ) -> Value:
     """Return minus the log probability of each row's label, given log probabilities as from log_softmax.
 
@@ -62,7 +64,7 @@ def nll(
     counts, it is 0.
     """
     require_float(logarithms)
-    return _of_labels(logarithms, labels, weights, 0.0, ignored, reduction)
+    return _of_labels(logarithms, labels, weights_of(weights, logarithms), 0.0, ignored, reduction)
 
 
 @spelled
@@ -91,13 +93,14 @@ def ctc_loss(
 
 @spelled
 def binary_cross_entropy(
-    probability: Value, target: Value, weights: Value | None = None, *, reduction: str = "mean"
+    probability: Value, target: Value, weights: Weights | None = None, *, reduction: str = "mean"
 ) -> Value:
     """Return -(target * log(p) + (1 - target) * log(1 - p)) times `weights`, logarithms clipped to -100.
 
     The gradient of a clipped logarithm is 0, so use binary_cross_entropy_with_logits for training.
     """
     _require_same(probability, target)
+    weights = weights_of(weights, probability)
     least = 3.720075976020836e-44  # e^-100
     yes, no = (log(clip(p, least)) for p in (probability, 1.0 - probability))
     loss = -(target * yes + (1.0 - target) * no)
@@ -108,8 +111,8 @@ def binary_cross_entropy(
 def binary_cross_entropy_with_logits(
     logits: Value,
     target: Value,
-    weights: Value | None = None,
-    positive_weights: Value | None = None,
+    weights: Weights | None = None,
+    positive_weights: Weights | None = None,
     *,
     reduction: str = "mean",
 ) -> Value:
@@ -118,7 +121,8 @@ def binary_cross_entropy_with_logits(
     `weights` multiply the terms; `positive_weights` multiply the part of each term that has the factor target.
     """
     _require_same(logits, target)
-    loss = sigmoid_cross_entropy(logits, target, positive_weights)
+    weights = weights_of(weights, logits)
+    loss = sigmoid_cross_entropy(logits, target, weights_of(positive_weights, logits))
     return _reduced(loss if weights is None else loss * weights, reduction)
 
 

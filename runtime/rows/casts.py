@@ -1,4 +1,4 @@
-"""The implicit casts of rows: float64, which tables hold, to float32, and integers to wider ones; masks are refused."""
+"""The implicit casts of rows: float64, which tables hold, to float32, and numbers to dtypes that hold them exactly."""
 
 from __future__ import annotations
 
@@ -17,14 +17,21 @@ _BLOCK: Final = 1 << 18
 _log = logging.getLogger("prograd")
 
 
-_INTEGERS: Final = frozenset({"int8", "int16", "int32", "uint8", "uint16", "uint32"})
+_SOURCES: Final = frozenset({*INTEGERS, "uint16", "uint32", "uint64", "int8", "int16", "bool", "float16", "float32"})
+"""Dtypes whose numbers other dtypes may hold."""
 
 
 def is_cast(found: str, wanted: str) -> bool:
-    """Return True if rows of one dtype feed another: float64 feeds float32, integers a dtype that holds all of them."""
+    """Return True if rows of one dtype may feed another.
+
+    float64 feeds float32, and is rounded. Other numbers feed floats of at least 32 bits, and integers and bools feed
+    integers; `cast_rows` refuses a number that the dtype does not hold exactly.
+    """
     if found == "float64":
         return wanted == "float32"
-    return found in _INTEGERS and wanted in INTEGERS and np.can_cast(found, wanted, "safe")
+    if wanted in ("float32", "float64"):
+        return found in _SOURCES
+    return wanted in INTEGERS and found in _SOURCES and not found.startswith("float")
 
 
 def say_cast(what: str, found: str) -> None:
@@ -34,7 +41,10 @@ def say_cast(what: str, found: str) -> None:
 
 
 def cast_rows(name: str, rows: Array, out: Array, numbers: Array | None = None) -> None:
-    """Round rows to the dtype of `out`; raises DataError for a finite number that it does not hold."""
+    """Cast rows to the dtype of `out`; raise DataError for a finite number that it does not hold.
+
+    Only float64 is rounded; any other number has to be held exactly.
+    """
     step = max(1, _BLOCK * len(rows) // max(1, rows.size))
     for start in range(0, len(rows), step):
         here = slice(start, start + step)
@@ -44,14 +54,20 @@ def cast_rows(name: str, rows: Array, out: Array, numbers: Array | None = None) 
 def _cast_block(name: str, rows: Array, out: Array, numbers: int | Array) -> None:
     """Cast a few rows as `cast_rows` does; `numbers` are theirs, or that of the first."""
     with np.errstate(all="ignore"):
-        np.copyto(out, rows, casting="same_kind")
-    if out.dtype == rows.dtype or rows.dtype.kind in "iu":
-        return
-    lost = np.isinf(out) & np.isfinite(rows)
+        np.copyto(out, rows, casting="unsafe")
+    if np.can_cast(rows.dtype, out.dtype, "safe") and not (rows.dtype.itemsize == 8 and rows.dtype.kind in "iu"):
+        return  # NumPy also calls 64-bit integers safe in float64
+    lost = np.isinf(out) & np.isfinite(rows) if rows.dtype.kind == "f" else _differ(out, rows)
     if lost.any():
         at = np.unravel_index(int(lost.argmax()), lost.shape)
         row = numbers + int(at[0]) if isinstance(numbers, int) else numbers[at[0]]
         raise DataError(f"row {row} of {name!r} has {rows[at]}, which {out.dtype} does not hold")
+
+
+def _differ(out: Array, rows: Array) -> Array:
+    """Return True where integers have changed: also those that only one of the two dtypes has."""
+    with np.errstate(all="ignore"):
+        return (out.astype(rows.dtype) != rows) | ((out < 0) != (rows < 0))
 
 
 def require_unmasked(name: str, values: object) -> None:

@@ -162,8 +162,8 @@ def check_names(bound: BoundEntry, given: Mapping[str, object]) -> None:
 def checked_array(bound: BoundEntry, feed: Feed, value: object) -> Array:
     """Return a value for a feed as an array; lists and numbers take the feed's dtype if that loses nothing.
 
-    Arrays of float64 are rounded for float32, which the log says, and integers are widened. Raises DataError if
-    another dtype or the shape differs.
+    Arrays of float64 are rounded for float32, which the log says, and other numbers take the dtype if it holds them
+    exactly. Raises DataError if it does not, or if the shape differs.
     """
     require_unmasked(feed.name, value)
     array = as_array(value, feed.type.dtype)

@@ -118,7 +118,11 @@ SENTENCES = [
     (["execute", "p.pb", "--epoch", "1"], 2, "there is no option '--epoch'; did you mean '--epochs'?"),
     (["exec", "p.pb"], 2, "there is no verb 'exec'; did you mean 'execute'?"),
     (["execute", "p.pb", "--entry", "predict", "--feed", "z=@x.npy"], 4, "entry 'predict' has no feed 'z'"),
-    (["execute", "p.pb", "--entry", "predict", "--feed", "x=@wrong.npy"], 4, "the array given is int64[2, 3]"),
+    (
+        ["execute", "p.pb", "--entry", "predict", "--feed", "x=@wrong.npy"],
+        4,
+        "row 0 of 'x' has 16777217, which float32 does not hold",
+    ),
     (["execute", "p.pb", "--entry", "predict", "--feed", "x=@narrow.npy"], 4, "the array given is float32[2, 2]"),
     (["execute", "p.pb", "--entry", "predict", "--feed", "x=@none.npy"], 4, "none.npy: no such file"),
     (
@@ -141,7 +145,7 @@ def test_what_is_wrong_is_one_sentence_with_its_code(folder, capsys, arguments, 
     Path("empty.pb").write_bytes(b"")
     Path("cut.pb").write_bytes(Path("p.pb").read_bytes()[:900])
     Path("noise.pb").write_bytes(np.random.default_rng(0).bytes(900))
-    np.save("wrong.npy", np.zeros((2, 3), np.int64))
+    np.save("wrong.npy", np.full((2, 3), 2**24 + 1))
     np.save("narrow.npy", np.zeros((2, 2), np.float32))
     before = Path("p.pb").read_bytes()
     got, out, err = run(capsys, *arguments)

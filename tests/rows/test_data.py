@@ -123,8 +123,8 @@ def test_npz_arrays_of_another_byte_order_and_layout_are_the_same_rows(tmp_path)
 
 WRONG_CONTENT = [
     (
-        {"x": arrays()["x"].astype(np.int32)},
-        "rows.safetensors: 'x' is int32[43, 3], the feed 'x' is float32[rows, 3]",
+        {"y": np.zeros((43, 2), np.int32)},
+        "rows.safetensors: 'y' is int32[43, 2], the feed 'y' is float32[rows]",
     ),
     ({"x": arrays()["x"][:, :2].copy()}, "rows.safetensors: 'x' is float32[43, 2], the feed 'x' is float32[rows, 3]"),
     ({"y": arrays()["y"][:, None]}, "rows.safetensors: 'y' is float32[43, 1], the feed 'y' is float32[rows]"),

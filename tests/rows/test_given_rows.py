@@ -122,10 +122,69 @@ def test_integers_feed_wider_integers(engine: str, dtype: str, tmp_path: Path, m
     np.testing.assert_array_equal(made.session.rows("predict", None).columns["x"], given.astype(np.int64))
 
 
-def test_integers_that_may_be_lost_are_refused():
-    built = Program("whole")
-    built.outputs(y=built.input("x", "int32", ("n", 2)) + 1)
-    made = prograd.Run(built.compile(n=2))
-    for dtype in ("int64", "uint32", "uint64", "bool"):
-        with pytest.raises(DataError, match=rf"the feed 'x' is int32\[rows, 2\], the array given is {dtype}\[2, 2\]$"):
-            made.predict({"x": np.ones((2, 2), dtype)})
+NUMBERS = {
+    "float32": ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool", "float16", ">i4"],
+    "float64": ["int64", "uint64", "bool", "float16", "float32"],
+    "int32": ["int64", "uint32", "uint64", "bool"],
+    "int64": ["uint64", "bool"],
+    "uint8": ["int64", "bool"],
+}
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize(("wanted", "given"), [(wanted, given) for wanted, all in NUMBERS.items() for given in all])
+def test_numbers_take_the_dtype_of_a_feed_that_holds_them(engine, wanted, given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    built = Program("numbers")
+    built.outputs(y=built.input("x", wanted, ("n", 4)) * 2)
+    built.data("rows.npz")
+    rows = (np.arange(32 * 4) % (2 if given == "bool" else 100)).reshape(32, 4).astype(given)
+    np.savez("rows.npz", x=rows)
+    built.compile(n=32).save("p.pb")
+    made = prograd.load("p.pb", engine=engine)
+    expected = rows.astype(wanted) * np.array(2, wanted)
+    for found in (made.predict({"x": rows}), made.predict(rows), made.predict(rows.tolist())):
+        np.testing.assert_array_equal(found["y"], expected)
+    np.testing.assert_array_equal(made.session.rows("predict", None).columns["x"], rows.astype(wanted))
+    assert made.step({"x": rows}, entry="predict")["y"].dtype == wanted
+
+
+@pytest.mark.parametrize(
+    ("wanted", "number", "dtype"),
+    [
+        ("float32", 2**24 + 1, "int64"),
+        ("float64", 2**53 + 1, "int64"),
+        ("int32", 2**31, "int64"),
+        ("int32", 2**31, "uint32"),
+        ("int64", 2**63, "uint64"),
+        ("uint8", 256, "int32"),
+        ("uint8", -1, "int64"),
+    ],
+)
+def test_a_number_that_would_be_lost_is_refused(wanted, number, dtype, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    built = Program("numbers")
+    built.outputs(y=built.input("x", wanted, ("n", 2)) * 2)
+    built.data("rows.npz")
+    rows = np.array([[0, 1], [1, number]], dtype)
+    np.savez("rows.npz", x=rows)
+    built.compile(n=2).save("p.pb")
+    made = prograd.load("p.pb")
+    for action in (lambda: made.predict({"x": rows}), lambda: made.session.rows("predict", None)):
+        with pytest.raises(DataError) as caught:
+            action()
+        assert str(caught.value) == f"row 1 of 'x' has {number}, which {wanted} does not hold"
+
+
+def test_training_takes_integers_and_bools_as_lists_are_taken():
+    whole = np.arange(16 * 3).reshape(16, 3) % 7
+    expected = trained({"x": whole.astype("float32"), "a": A, "y": Y})
+    for x in (whole, whole.astype("uint8"), whole.astype("float16"), whole.tolist()):
+        assert trained({"x": x, "a": A, "y": Y.astype(bool)}) == expected
+    assert (
+        trained(iter([{"x": whole, "a": A, "y": Y.astype(bool)}] * 2), steps=2) != expected
+    )  # it has no order to shuffle
+    made = run()
+    assert made.evaluate({"x": whole, "a": A, "y": Y == 1}) == made.evaluate(
+        {"x": whole.astype("float32"), "a": A, "y": Y}
+    )

@@ -125,8 +125,8 @@ FEEDS = [
     (batch() | {"yy": 1}, "entry 'train' has no feed 'yy'; did you mean 'y'?"),
     (batch() | {"image": 1}, "entry 'train' has no feed 'image'; its feeds are: x, y"),
     (
-        batch() | {"x": np.zeros((4, 3), np.int16)},
-        "entry 'train': the feed 'x' is float32[rows, 3], the array given is int16[4, 3]",
+        batch() | {"x": np.zeros((4, 3), np.complex64)},
+        "entry 'train': the feed 'x' is float32[rows, 3], the array given is complex64[4, 3]",
     ),
     (
         batch() | {"x": np.zeros((4, 2), np.float32)},
