@@ -89,7 +89,7 @@ def fitted(
     named = _named_kind(name, raw, training, options)
     if named is not None:
         return named
-    if options.decimal == "," and _has_commas(raw):
+    if options.decimal == "," and has_commas(raw):
         pointed = fitted(name, with_points(name, raw), training, replace(options, decimal="."), levels, row_name)
         if pointed.kind in ("number", "whole"):
             return replace(pointed, decimal=",")
@@ -151,7 +151,7 @@ def _are_flags(name: str, raw: Array, options: PackOptions) -> bool:
     return wanted and form_of(class_texts(raw).tolist()) == "boolean"
 
 
-def _has_commas(raw: Array) -> bool:
+def has_commas(raw: Array) -> bool:
     """Return True if all values are numbers with decimal commas, or missing."""
     if raw.dtype.kind != "O":
         return False
@@ -269,7 +269,7 @@ def _classes(
     if form != "text":
         texts = np.array([canonical(text, form) for text in texts.tolist()], object)
     there = [text for text in texts.tolist() if text]
-    known = [*levels.values] if levels.exact else [canonical(level, form) for level in levels.values]
+    known = [*dict.fromkeys(level if levels.exact else canonical(level, form) for level in levels.values)]
     values = known if known and set(there) <= set(known) else class_order(form, there)
     if not asked and not levels.values and len(values) > max(_MANY, len(raw) // 2):
         classes, text = _option("class", name), as_asked(f"--text {name}=100", f"text={{{name!r}: 100}}")

@@ -60,11 +60,10 @@ def times_of(name: str, raw: Array, date_format: str) -> Array:
         return dates_of(name, raw, date_format, None).days
     if raw.dtype.kind != "O":
         return raw
-    return whole_numbers_of(name, raw, None) if all(map(_is_whole, raw.tolist())) else numbers_of(name, raw)
-
-
-def _is_whole(text: str) -> bool:
-    return text.strip().removeprefix("-").isdecimal()
+    try:
+        return whole_numbers_of(name, raw, None)  # exactly
+    except RowError:
+        return numbers_of(name, raw)
 
 
 def _require_sane(shares: Mapping[str, float]) -> None:

@@ -1,1 +1,1 @@
-"""Random programs and random calls of single operators, and judges that share no code with what they judge."""
+"""Random programs, calls of single operators and tables, and judges that share no code with what they judge."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import re
-from contextlib import suppress
 from io import StringIO
 from itertools import islice
 from pathlib import Path
@@ -61,11 +60,13 @@ def dialect_of(path: Path, sample: str) -> Dialect:
 
 
 def _widths(sample: str, separator: str) -> list[int]:
-    """Return the number of values of the first line and of the whole records after it."""
+    """Return the number of values of the first line and of the whole records after it, and 0 for what is no record."""
     end = 1 + max(sample.rfind("\n"), sample.rfind("\r"))
     lines = StringIO(sample[:end] if sample[:end].strip() else sample, newline="")
     found: list[int] = []
-    with suppress(csv.Error):  # the sample ends inside a record, or the reader names the line
+    try:
         for record in islice(csv.reader(lines, delimiter=separator, strict=True), _RECORDS):
-            found.append(len(record))
-    return [width for width in found if width]
+            found += [len(record)] if record else []
+    except csv.Error as error:
+        found += [0] if "unexpected end" not in str(error) else []  # the sample ends inside a record
+    return found

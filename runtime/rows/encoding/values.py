@@ -166,9 +166,10 @@ def _whole(name: str, row: int, value: Any) -> int:
     if isinstance(number, float):
         if number in (np.inf, -np.inf):
             raise RowError(row, name, f"is {shown(value)}, which is not finite")
-        if not number.is_integer():
+        exact = Decimal(value if isinstance(value, str) else number)
+        if exact != exact.to_integral_value():
             raise RowError(row, name, f"is {shown(number)}, which is no whole number")
-        number = int(number)
+        number = int(exact)
     if not -(1 << 63) <= number < 1 << 63:
         raise RowError(row, name, f"is {shown(value)}, which int64 does not hold")
     return number

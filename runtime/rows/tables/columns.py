@@ -32,10 +32,10 @@ def _series(series: Any) -> Array:
 
 
 def levels_of(frame: Any) -> dict[str, tuple[str, ...]]:
-    """Return all categories, in their order, of each categorical column."""
+    """Return all categories, in their order, of each column with ordered categories."""
     found: dict[str, tuple[str, ...]] = {}
     for name, dtype in frame.dtypes.items():
-        if hasattr(dtype, "categories") and hasattr(dtype, "ordered"):
+        if hasattr(dtype, "categories") and getattr(dtype, "ordered", False):
             values = as_column(list(dtype.categories))
             found[str(name)] = tuple(texts_of(values).tolist())
     return found
