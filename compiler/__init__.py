@@ -17,6 +17,7 @@ reference     pages generated from the registry and the tables of passes
 commands      the verbs of the command
 errors        errors of passes and verbs
 aligned_text  rows of words as aligned columns
+hidden_packages  files of the user that hide packages which the command needs
 
 Names are looked up when they are first used: the command handles signals before anything large is imported.
 """

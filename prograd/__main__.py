@@ -8,6 +8,13 @@ import sys
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and return the exit code; without arguments, parse this process's own command line."""
     if arguments is None:
+        from prograd.found_packages import require_visible
+
+        try:
+            require_visible("compiler")
+        except ImportError as error:
+            sys.stderr.write(f"prograd: {error}\n")
+            return 2
         from runtime.command_line.process import run_process
 
         return run_process("prograd", main)

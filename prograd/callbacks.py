@@ -7,6 +7,10 @@
 docs/training.md has examples of callbacks of your own.
 """
 
+from prograd.found_packages import require_visible
+
+require_visible("runtime")
+
 from runtime.runs.watching.callbacks import Callback as Callback
 from runtime.runs.watching.callbacks import EarlyStopping as EarlyStopping
 from runtime.runs.watching.callbacks import ReduceOnPlateau as ReduceOnPlateau

@@ -19,6 +19,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from prograd.found_packages import require_visible
+
+require_visible("compiler")
+
 from compiler.data.options import PackOptions, options_of
 from compiler.data.pack import packed, packed_like
 from compiler.data.write import write as write

@@ -22,6 +22,12 @@ _CLONED_PROTO = _PLACES[1] / "prograd_proto"
 
 def found_room(name: str) -> ModuleType:
     """Import the package of that name. Raise ImportError if another module hides it or a package that it needs."""
+    require_visible(name)
+    return import_module(name)
+
+
+def require_visible(name: str) -> None:
+    """Raise ImportError if a file of the user's hides the package of that name, or one that it needs."""
     if "prograd_proto" not in sys.modules and _is_installed(_origin("prograd_proto")) and _CLONED_PROTO.is_dir():
         sys.path.insert(0, str(_CLONED_PROTO.parent))
     for needed in _NEEDS[name]:
@@ -31,7 +37,6 @@ def found_room(name: str) -> ModuleType:
                 f"{hidden_by} hides the package {needed!r}, which prograd is made of; "
                 "rename it, or run Python from another folder"
             )
-    return import_module(name)
 
 
 def _hidden_by(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ def audit() -> None:
 
 def audit_op(op: Op[..., Any]) -> None:
     """Check one operator. Raise OpError if it is declared wrongly."""
-    if not op.__doc__:
+    if not op.__doc__ and sys.flags.optimize < 2:  # python -OO leaves docstrings out
         raise OpError(f"operator {op.name!r} has no docstring; say in a line what it computes")
     _traits_fit(op)
     for rule in (op.gradient_rule, op.inference_rule):

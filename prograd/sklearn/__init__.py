@@ -19,6 +19,10 @@ except ModuleNotFoundError as error:
         'prograd.sklearn needs the package scikit-learn: pip install "prograd[sklearn]"', name="sklearn"
     ) from None
 
+from prograd.found_packages import require_visible
+
+require_visible("compiler")
+
 from prograd.sklearn.classifier import Classifier as Classifier
 from prograd.sklearn.regressor import Regressor as Regressor
 

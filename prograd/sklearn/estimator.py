@@ -32,6 +32,18 @@ from runtime.runs.watching.callbacks import EarlyStopping
 
 _WITHOUT_PICKLE: Final = "_run"
 
+_COMPILED: Final = (
+    "hidden_layer_sizes",
+    "activation",
+    "dropout",
+    "alpha",
+    "batch_size",
+    "program",
+    "engine",
+    "threads",
+)
+"""Parameters that take a new program or a new run; all others act at the next training."""
+
 
 class Estimator(BaseEstimator):
     """The parameters, which are those of scikit-learn's networks where these have them.
@@ -114,6 +126,9 @@ class Estimator(BaseEstimator):
         going_on = more and hasattr(self, "program_")
         if not going_on:
             self._begin(x.shape[1], outputs, len(x), seed, epochs, weighted=sample_weight is not None)
+            self.n_iter_, self.loss_curve_, self._calls = 0, [], 0
+        elif self._compiled_with != self._to_compile():
+            self._begin_again(x.shape[1], outputs, len(x), seed, epochs, weighted=sample_weight is not None)
         run = self.run_
         run.standing = Standing()  # the states go on, and epochs count anew
         if going_on:
@@ -136,7 +151,34 @@ class Estimator(BaseEstimator):
         self.engine_ = self.engine or engine_for(program, rows, batch, epochs)
         self.program_ = made.desc.SerializeToString(deterministic=True)
         self._run = self._new_run(made)
-        self.n_iter_, self.loss_curve_, self._calls = 0, [], 0
+        self._compiled_with = self._to_compile()
+
+    def _begin_again(self, features: int, outputs: int, rows: int, seed: int, epochs: int, *, weighted: bool) -> None:
+        """Compile the program for changed parameters, and go on with the states; raise ValueError if they do not fit.
+
+        After an error, the estimator is as it was before.
+        """
+        before, states = dict(self.__dict__), {name: self.run_.state[name] for name in self.run_.state}
+        try:
+            self._begin(features, outputs, rows, seed, epochs, weighted=weighted)
+            if _shapes(states) != _shapes({name: self._run.state[name] for name in self._run.state}):
+                changed = [
+                    name for name, value in self._to_compile().items() if value != before["_compiled_with"][name]
+                ]
+                raise ValueError(
+                    f"{changed[0]}={getattr(self, changed[0])!r} makes other weights than those of the last fit, which "
+                    "warm_start and partial_fit go on with; fit a new estimator, or set it back"
+                )
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        for name, array in states.items():
+            self._run.state[name] = array
+
+    def _to_compile(self) -> dict[str, Any]:
+        """Return the parameters that the compiled program and its run depend on."""
+        return {name: getattr(self, name) for name in _COMPILED}
 
     def _validated(self, rows: int) -> int:
         """Return the number of rows that early stopping evaluates on."""
@@ -245,6 +287,10 @@ class Estimator(BaseEstimator):
             if not getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not below 1")
         _require("validation_fraction", self.validation_fraction, Real, 0.0, above=True)
+
+
+def _shapes(states: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
+    return {name: array.shape for name, array in states.items()}
 
 
 def _require(name: str, value: object, kind: type, least: float, *, above: bool = False) -> None:

@@ -101,6 +101,11 @@ class MemoryLimit:
         self.give_back(self._noted.pop(id(array))[1])
 
     @property
+    def limit(self) -> int | None:
+        """The upper bound on the bytes; None for no limit."""
+        return self._limit
+
+    @property
     def taken(self) -> int:
         """Bytes that are counted now."""
         return self._taken

@@ -44,6 +44,7 @@ from runtime.usable_cores import default_threads
 if TYPE_CHECKING:
     from runtime.engines.choice import EngineName
     from runtime.ranks.group import Group
+    from runtime.runs.checkpoints.pickled import PickledRun
     from runtime.runs.loading import Layout, Loaded
     from runtime.runs.shown.training_result import TrainingResult
 
@@ -158,10 +159,21 @@ class Run(metaclass=Renaming):
             program = _with_rows(program, Path(data))
         use_one_thread()
         memory = max_memory if isinstance(max_memory, MemoryLimit) else MemoryLimit(max_memory)
+        self._folder = os.path.abspath(folder)
+        self._options: dict[str, Any] = {
+            "engine": engine,
+            "math": math,
+            "threads": threads,
+            "schedule": schedule,
+            "check_nan": check_nan,
+            "max_memory": max_memory,
+            "spill": spill,
+            "data": data,
+        }
         options = EngineOptions(math, threads, schedule, check_nan, None if spill is None else Path(spill), memory)
         rows = None if data is None else Path(data)
         self.session = Session(program, Path(folder), engine, options, rows, group)
-        self.session.recompiled = None if compiled is None else compiled.with_rows
+        self.compiled = compiled
         self.standing = Standing()
         self._predictions = Predictions(self.session)
         self._one_step = OneStep(self.session)
@@ -170,6 +182,12 @@ class Run(metaclass=Renaming):
         self.states.brought = arrays
         self.states.initialise(seed)
         self.settings.put(settings or {})
+
+    def __reduce__(self) -> tuple[Callable[[PickledRun], Run], tuple[PickledRun]]:
+        """Return what `pickle` and `copy` make a run of: its program, its options, all states and its position."""
+        from runtime.runs.checkpoints.pickled import pickled, unpickled  # few runs are pickled
+
+        return unpickled, (pickled(self, self._folder, self._options, self.compiled),)
 
     def __repr__(self) -> str:
         entries = ", ".join(entry.name for entry in self.program.entries)
@@ -180,6 +198,16 @@ class Run(metaclass=Renaming):
         from runtime.runs.shown.html_tables import run_html
 
         return run_html(self)
+
+    @property
+    def compiled(self) -> Compiled | None:
+        """The result of `compile` that the run was made of, which adds steps for other numbers of rows."""
+        return self._compiled
+
+    @compiled.setter
+    def compiled(self, compiled: Compiled | None) -> None:
+        self._compiled = compiled
+        self.session.recompiled = None if compiled is None else compiled.with_rows
 
     @property
     def sha256(self) -> str:

@@ -66,7 +66,15 @@ def test_a_file_that_hides_a_package_is_named(name: str, tmp_path: Path):
         f"ImportError: {tmp_path / name}.py hides the package {name!r}, which prograd is made of; "
         "rename it, or run Python from another folder"
     )
-    assert python(tmp_path, "import prograd.layers").stderr.splitlines()[-1] == done.stderr.splitlines()[-1]
+    for code in ("import prograd.layers", "import prograd.data", "import prograd.sklearn"):
+        assert python(tmp_path, code).stderr.splitlines()[-1] == done.stderr.splitlines()[-1]
+    if name in ("runtime", "prograd_proto"):
+        assert python(tmp_path, "import prograd.callbacks").stderr.splitlines()[-1] == done.stderr.splitlines()[-1]
+    for command in ("prograd", "compiler"):
+        run = subprocess.run([sys.executable, "-m", command, "ops"], cwd=tmp_path, capture_output=True, text=True)
+        if command != name:  # else it is the file of the user that runs
+            assert (run.returncode, run.stdout) == (2, "")
+            assert run.stderr == done.stderr.splitlines()[-1].replace("ImportError", command) + "\n"
 
 
 @pytest.mark.parametrize(

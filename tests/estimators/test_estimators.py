@@ -300,3 +300,35 @@ def test_a_result_that_is_nan_is_refused_and_counted(kind: Any):
     )
     with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
         estimator.predict(X[:4])
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_warm_start_honours_what_was_changed(kind: Any):
+    options = {**SMALL, "warm_start": True, "random_state": 0, "max_iter": 2, "engine": "reference", "tol": -1.0}
+    going, anew = kind(**options).fit(X, Y), kind(**options).fit(X, Y)
+    changed = {"batch_size": 10, "alpha": 0.9, "dropout": 0.5, "activation": "tanh", "learning_rate_init": 1e-9}
+    before = going.run_.state["hidden1.w"]
+    going.set_params(**changed).fit(X, Y)
+    assert (going.batch_, going.n_iter_, len(going.loss_curve_)) == (10, 4, 4)
+    np.testing.assert_allclose(going.run_.state["hidden1.w"], before, atol=1e-6)  # at so low a rate
+    kinds = {op.type for block in going.run_.program.blocks for op in block.ops}
+    assert {"dropout", "tanh"} <= kinds or "tanh" in kinds
+    anew.set_params(alpha=0.9).fit(X, Y)
+    assert not np.array_equal(anew.run_.state["hidden1.w"], before)
+
+
+@pytest.mark.parametrize("change", [{"hidden_layer_sizes": (16, 16)}, {"hidden_layer_sizes": 8}])
+def test_warm_start_refuses_what_has_other_weights(change: Any):
+    estimator = Classifier(**SMALL, warm_start=True, random_state=0, engine="reference").fit(X, Y)
+    predicted = estimator.predict_proba(X)
+    [(name, value)] = change.items()
+    told = (
+        f"{name}={value!r} makes other weights than those of the last fit, which warm_start and partial_fit go on "
+        "with; fit a new estimator, or set it back"
+    )
+    estimator.set_params(**change)
+    for again in (estimator.fit, estimator.partial_fit):
+        with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
+            again(X, Y)
+        np.testing.assert_array_equal(estimator.predict_proba(X), predicted)
+    estimator.set_params(hidden_layer_sizes=SMALL["hidden_layer_sizes"]).fit(X, Y)
