@@ -206,6 +206,7 @@ class Run(metaclass=Renaming):
 
     @compiled.setter
     def compiled(self, compiled: Compiled | None) -> None:
+        """Let this result of `compile` add steps."""
         self._compiled = compiled
         self.session.recompiled = None if compiled is None else compiled.with_rows
 
