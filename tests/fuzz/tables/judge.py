@@ -2,8 +2,8 @@
 
 1. The lists of Python are packed; their arrays are the ones that are wanted.
 2. Every other source gives the same arrays, or is refused in a sentence.
-3. By the encoding of the lists, every source gives the same rows, all at once, in pieces, and one by one as a server
-   gets them.
+3. By the encoding of the lists, every source gives the same rows for these and for new values, all at once, in pieces,
+   and one by one as a server gets them; or all of them are refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from compiler.data.options import PackOptions, options_of
 from compiler.data.pack import Packed, packed, packed_like
 from compiler.data.write import write
 from fuzz.campaign import Trial
-from fuzz.tables.sources import Table, requests_of, sources, table
+from fuzz.tables.sources import Table, later, requests_of, sources, table
 from fuzz.verdict import Verdict
 from prograd import Program, load
 from runtime.errors import DataError, UsageError
@@ -51,7 +51,7 @@ def tried(seed: int) -> Trial:
 
 
 def judged(given: Table, folder: Path, seed: int) -> list[Verdict]:
-    """Return the verdicts on a table."""
+    """Return the verdicts on a table, and on new rows that are encoded like it."""
     try:
         options = options_of(given.options)
         wanted = packed(given.mapping, options)
@@ -59,20 +59,45 @@ def judged(given: Table, folder: Path, seed: int) -> list[Verdict]:
         return [Verdict("skipped", "lists", "packing", _kind(error))]
     except Exception as error:
         return [Verdict("raised", "lists", "packing", f"{type(error).__name__}: {error}")]
-    found: list[Verdict] = []
-    rows = None if _drops(given) else packed_like(given.mapping, wanted.encoding, PackOptions()).arrays
-    for name, source in sources(given, folder, seed):
-        found.append(_compared(name, "packing", wanted.arrays | wanted.splits, lambda s=source: _packed(s, options)))
-        if rows is None:
-            continue
-        found.append(_compared(name, "encoding", rows, lambda s=source: _like(s, wanted.encoding)))
-        if isinstance(source, Path):
-            found.append(_compared(name, "pieces", rows, lambda s=source: _pieces(s, wanted.encoding)))
-    if rows is not None:
-        found.append(_compared("server", "rows", rows, lambda: _served(requests_of(given), wanted.encoding)))
-        if seed % EVERY == 0 and not any(column.is_ragged for column in wanted.encoding.columns.values()):
-            found.append(_compared("server", "requests", rows, lambda: _requested(requests_of(given), wanted, folder)))
+    arrays = wanted.arrays | wanted.splits
+    found = [
+        _compared(name, "packing", arrays, lambda s=source: _packed(s, options))
+        for name, source in sources(given, folder, seed)
+    ]
+    for new in ([] if _drops(given) else [given]) + [later(given, seed)]:
+        found += _encoded(new, wanted, folder, seed)
     return found
+
+
+def _encoded(given: Table, wanted: Packed, folder: Path, seed: int) -> list[Verdict]:
+    """Return the verdicts on rows that are encoded as others were packed."""
+    encoding = wanted.encoding
+    try:
+        rows = _like(given.mapping, encoding)
+    except (DataError, UsageError) as error:
+        return _all_refused(given, encoding, folder, seed, error)
+    found: list[Verdict] = []
+    for name, source in sources(given, folder, seed):
+        found.append(_compared(name, "encoding", rows, lambda s=source: _like(s, encoding)))
+        if isinstance(source, Path):
+            found.append(_compared(name, "pieces", rows, lambda s=source: _pieces(s, encoding)))
+    found.append(_compared("server", "rows", rows, lambda: _served(requests_of(given), encoding)))
+    if seed % EVERY == 0 and not any(column.is_ragged for column in encoding.columns.values()):
+        found.append(_compared("server", "requests", rows, lambda: _requested(requests_of(given), wanted, folder)))
+    return found
+
+
+def _all_refused(given: Table, encoding: Encoding, folder: Path, seed: int, error: Exception) -> list[Verdict]:
+    """Return a verdict on rows that lists have refused: every source with the same values refuses them."""
+    for name, source in sources(given, folder, seed):
+        try:
+            _like(source, encoding)
+        except (DataError, UsageError):
+            continue
+        except Exception as other:
+            return [Verdict("raised", name, "encoding", f"{type(other).__name__}: {other}")]
+        return [Verdict("differs", name, "encoding", f"is not refused, and lists are: {error}")]
+    return [Verdict("agreed", "all sources", "refusal")]
 
 
 def _compared(judge: str, what: str, wanted: Arrays, of: Any) -> Verdict:
@@ -140,6 +165,7 @@ def _served(rows: list[dict[str, Any]], encoding: Encoding) -> Arrays:
 
 def _requested(rows: list[dict[str, Any]], wanted: Packed, folder: Path) -> Arrays:
     """Return rows as a server makes feeds of a whole request, for a program that reads every array."""
+    (folder / "rows.pb").unlink(missing_ok=True)
     write(folder / "rows.safetensors", wanted.arrays, metadata=wanted.encoding.metadata)
     program, keys = Program("rows"), [*wanted.arrays]
     for number, key in enumerate(keys):

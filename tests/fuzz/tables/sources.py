@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from random import Random
@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from fuzz.tables.columns import Drawn, drawn
+from fuzz.tables.columns import KINDS, Drawn, drawn
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,17 @@ def table(seed: int) -> Table:
         options["join"] = {"joined": joined}
     _split(rng, columns, options, rows)
     return Table(columns, options, rng.choice([";", "\t"]) if comma else rng.choice(",;\t|"), comma)
+
+
+def later(given: Table, seed: int) -> Table:
+    """Return new rows of the same columns, which may have values and gaps that the first ones lack."""
+    rng = Random(seed + 1)
+    rows = rng.choice([2 if given.has_lists else 1, 3, 20])
+    columns = [
+        replace(KINDS[column.kind](rng, column.name, rows, given.comma), options=column.options)
+        for column in given.columns
+    ]
+    return replace(given, columns=columns)
 
 
 def sources(given: Table, folder: Path, seed: int) -> Iterator[tuple[str, Any]]:
