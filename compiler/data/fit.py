@@ -29,6 +29,7 @@ from runtime.rows.encoding.tokens import words_of
 from runtime.rows.encoding.transforms import quantiles_of, transformed
 from runtime.rows.encoding.values import (
     is_no_value,
+    mapped,
     number_in,
     numbers_of,
     require_values,
@@ -267,7 +268,7 @@ def _classes(
         _say_units(name, texts.tolist())
     form: Form = "text" if levels.exact else form_of(texts.tolist())
     if form != "text":
-        texts = np.array([canonical(text, form) for text in texts.tolist()], object)
+        texts = mapped(texts.tolist(), lambda text: canonical(text, form))
     there = [text for text in texts.tolist() if text]
     known = [*dict.fromkeys(level if levels.exact else canonical(level, form) for level in levels.values)]
     values = known if known and set(there) <= set(known) else class_order(form, there)

@@ -17,7 +17,7 @@ from unicodedata import normalize
 import numpy as np
 
 from runtime.dtypes import Array
-from runtime.rows.encoding.values import date_text, number_text, texts_of
+from runtime.rows.encoding.values import date_text, mapped, number_text, texts_of
 
 Form = Literal["number", "boolean", "date", "text"]
 FORMS: Final = ("number", "boolean", "date", "text")
@@ -40,7 +40,7 @@ _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9].*)?")
 
 def class_texts(raw: Array) -> Array:
     """Return values as texts without blanks around them and in the composed form of Unicode, "" where one misses."""
-    return np.array([_composed(text) for text in texts_of(raw).tolist()], object)
+    return mapped(texts_of(raw).tolist(), _composed)
 
 
 def form_of(texts: Iterable[str]) -> Form:
@@ -83,7 +83,7 @@ def kinds_of(raw: Array) -> Array:
     """Return the number of each value among the different values of a column, which is that of its class."""
     texts = class_texts(raw).tolist()
     form = form_of(texts)
-    spellings = [canonical(text, form) for text in texts]
+    spellings: list[str] = mapped(texts, lambda text: canonical(text, form)).tolist()
     numbers = {text: number for number, text in enumerate(class_order(form, filter(None, spellings)))}
     return np.array([numbers.get(text, len(numbers)) for text in spellings], np.int64)
 

@@ -6,6 +6,7 @@ of lists. Every source makes such columns by `spelled`, so that equal values are
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -101,10 +102,19 @@ def number_in(text: str) -> float:
 def texts_of(raw: Array) -> Array:
     """Return values as texts, "" where one is missing; whole numbers without a point."""
     if raw.dtype.kind == "O":
-        return np.array(["" if is_no_value(text) else text for text in raw.tolist()], object)
+        values: list[Any] = raw.tolist()
+        if set(map(type, values)) == {str}:
+            return mapped(values, lambda text: "" if is_no_value(text) else text)
+        return np.array(["" if is_no_value(text) else text for text in values], object)
     if raw.dtype.kind == "f" and raw.dtype.itemsize < 8:
         raw = raw.astype(np.str_).astype(np.float64)  # 0.1 of float32 is 0.1, not 0.10000000149
-    return np.array([spelled(value) for value in raw.tolist()], object)
+    return mapped(raw.tolist(), spelled)
+
+
+def mapped(values: list[Any], function: Callable[[Any], str]) -> Array:
+    """Return the texts that a function gives for values, each of which it is asked for once."""
+    known = {value: function(value) for value in set(values)}
+    return np.array([known[value] for value in values], object)
 
 
 def numbers_of(name: str, raw: Array) -> Array:

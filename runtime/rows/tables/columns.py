@@ -10,7 +10,7 @@ import numpy as np
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.rows.casts import require_unmasked
-from runtime.rows.encoding.values import spelled, texts_of
+from runtime.rows.encoding.values import mapped, spelled, texts_of
 
 
 def frame_columns(frame: Any) -> dict[str, Array]:
@@ -47,11 +47,28 @@ def as_column(values: list[Any]) -> Array:
     Booleans and dates are texts, as `spelled` gives them. Values that no row can have are kept, for the caller to
     refuse.
     """
+    plain = _plain_column(values)
+    if plain is not None:
+        return plain
     values = [_plain(value) for value in values]
     there = [value for value in values if value is not None]
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in there):
         return _numbers(values, there)
     return _objects(values)
+
+
+def _plain_column(values: list[Any]) -> Array | None:
+    """Return texts, or numbers that one dtype holds, as a column; None for other values, which take longer."""
+    kinds = set(map(type, values))
+    if str in kinds and kinds <= {str, type(None)}:
+        return mapped(values, spelled)
+    if not kinds or not kinds <= {int, float}:
+        return None
+    if float not in kinds:
+        return np.array(values, np.int64) if min(values) >= -(1 << 63) and max(values) < 1 << 63 else None
+    if int in kinds and any(type(value) is int and abs(value) > 1 << 53 for value in values):
+        return None
+    return np.array(values, np.float64)
 
 
 def joined_columns(arrays: Sequence[Array]) -> Array:
