@@ -20,6 +20,7 @@ from runtime.runs.untrained import computes_with_initial_values
 from runtime.serving.access import Access, read_token, require_token
 from runtime.serving.endpoints import Limits
 from runtime.serving.predictor import Predictor
+from runtime.serving.rare_warnings import rare_warnings
 from runtime.serving.server import Stop, answer, listen, require_library
 
 
@@ -46,7 +47,7 @@ def serve(options: argparse.Namespace) -> int:
             )
 
     limits = Limits(options.max_body, options.answer_time)
-    with taken, _log(options.access_log, options.say) as log:
+    with taken, rare_warnings(), _log(options.access_log, options.say) as log:
         done = answer(
             predictor,
             taken,

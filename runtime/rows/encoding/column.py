@@ -274,6 +274,7 @@ class Column:
             _log.warning(
                 "%r has values that the packed rows lack, %s the first, in %d of %d rows; they are taken as %r",
                 *(self.name, shown(texts[unknown[0]]), len(unknown), len(texts), self.fill),
+                extra={"replaced": (self.name, len(unknown))},
             )
         found[odd] = other
         return found
