@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fuzz.nonfinite.judge import tried
 from safetensors.numpy import load_file
 from subjects.commands import fields, run_runtime
 
@@ -228,3 +229,10 @@ def test_an_evaluation_that_is_nan_warns_once(tmp_path, caplog):
         )
         == 1
     )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_trainings_with_nan_or_inf_at_a_random_step_save_neither(seed: int):
+    counts, fault = tried(seed)
+    assert fault == ""
+    assert sum(counts.values()) == (2 if seed % 5 else 3)
