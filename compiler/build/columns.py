@@ -7,7 +7,7 @@ from pathlib import Path
 from compiler.errors import CompileError
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.file_patterns import files_of
+from prograd_proto.file_names import files_of
 from prograd_proto.ragged_names import OFFSETS, base_of
 from prograd_proto.tensor_types import type_of
 

@@ -10,6 +10,7 @@ from compiler.train.initialisers import FromFile
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES
+from prograd_proto.limits import MAX_NAME
 from registry import OpError
 
 RESERVED = "__metadata__"
@@ -59,6 +60,8 @@ def require_name(what: str, name: str) -> None:
     """Raise OpError for an invalid name or prefix of a name."""
     if not isinstance(name, str) or not name or not name.isprintable() or ":" in name:  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
         raise OpError(f"{what}: a name is not empty, and all printable without a colon")
+    if len(name) > MAX_NAME:
+        raise OpError(f"{what[:40]}…: the name has {len(name)} characters; a name has at most {MAX_NAME}")
 
 
 def require_dtype(what: str, dtype: str) -> None:

@@ -15,15 +15,18 @@ from compiler.errors import CompileError
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
+from prograd_proto.limits import MAX_BINDINGS, size_fault
 from prograd_proto.tensor_types import Shape, shape_message, shape_of
-from registry.ops.fill import MOST
 
 
 def bind_dimensions(program: BlockAnalyses) -> None:
     """Make a static copy of each block for each binding of its symbols.
 
-    Raises CompileError for a symbol without a size.
+    Raises CompileError for a symbol without a size, and for too many sizes.
     """
+    count = sum(len(entry.bindings) for entry in program.desc.entries)
+    if count > MAX_BINDINGS:
+        raise CompileError(f"the entries have {count} sizes in all; at most {MAX_BINDINGS} are supported")
     keep_sources(program)
     analyses = {number: program[number] for number in range(len(program))}
     for entry in program.desc.entries:
@@ -129,10 +132,10 @@ def _with_sizes(shape: Shape, sizes: Mapping[str, int], entry: str) -> Shape:
 
 def _require_addressable(block: BlockAnalysis, now: Mapping[TensorType, TensorType], entry: str) -> None:
     """Raise CompileError for a tensor too large for any run: the offsets of a plan have 64 bits."""
-    too_large = {old for old, type in now.items() if type.nbytes > MOST}
+    too_large = {old for old, type in now.items() if size_fault(type)}
     for name, type in block.types.items() if too_large else ():
         if type in too_large:
-            raise CompileError(f"entry {entry!r}: %{name} is {now[type]}, larger than a tebibyte")
+            raise CompileError(f"entry {entry!r}: %{name}: {now[type]} {size_fault(now[type])}")
 
 
 def _symbols(shape: Shape) -> list[str]:

@@ -9,8 +9,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from math import prod
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from compiler.errors import CompileError
 from compiler.passes.verify_training import (
@@ -18,22 +17,19 @@ from compiler.passes.verify_training import (
     ops_that_run_are_read,
     tensors_keep_their_lifespans,
 )
-from prograd_proto import ProgramError, TensorType
+from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis, Kind
 from prograd_proto.blocks.control import ATTRIBUTES, BLOCKS, block_types, result_types
-from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.lifespans import trains
+from prograd_proto.limits import MAX_NAME, size_fault
 from prograd_proto.spelling import nearest
 from registry.op import find_op
 from runtime.step import effects_of, faults, runs_once
 from runtime.target import TARGET
 
 T = TypeVar("T", int, str)
-
-MAX_TENSOR_BYTES: Final = 1 << 40
-"""Upper bound on the bytes of a tensor, a tebibyte; sums of many such sizes fit into 64 bits."""
 
 
 def verify(program: BlockAnalyses, known: set[bytes] | None = None) -> None:
@@ -73,6 +69,13 @@ def states_have_different_names(program: BlockAnalyses) -> Iterator[str]:
         seen.add(name)
 
 
+def names_are_short(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
+    """Every name of a tensor has at most 1,000 characters."""
+    if max(map(len, block.names), default=0) > MAX_NAME:
+        name = max(block.names, key=len)
+        yield f"%{name[:40]}… has {len(name)} characters"
+
+
 def entries_have_blocks(program: BlockAnalyses) -> Iterator[str]:
     """Every entry has a name of its own and blocks that exist."""
     seen: set[str] = set()
@@ -84,11 +87,11 @@ def entries_have_blocks(program: BlockAnalyses) -> Iterator[str]:
 
 
 def states_have_sizes(program: BlockAnalyses) -> Iterator[str]:
-    """No extent of a state is negative, and no state is larger than a tebibyte."""
-    bad = {type for type in set(program.state_types.values()) if _has_no_size(type)}
+    """No state has a size that every run refuses."""
+    bad = {type for type in set(program.state_types.values()) if size_fault(type)}
     for name, type in program.state_types.items() if bad else ():
         if type in bad:
-            yield f"the state {name!r} is {type}"
+            yield f"the state {name!r}: {type} {size_fault(type)}"
 
 
 def only_buffers_last_an_epoch(program: BlockAnalyses) -> Iterator[str]:
@@ -143,11 +146,11 @@ def tensors_are_defined_before_use(program: BlockAnalyses, block: BlockAnalysis)
 
 
 def tensors_have_sizes(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
-    """No extent of a tensor is negative, and no tensor is larger than a tebibyte."""
-    bad = {type for type in set(block.types.values()) if _has_no_size(type)}
+    """No tensor has a size that every run refuses."""
+    bad = {type for type in set(block.types.values()) if size_fault(type)}
     for name, type in block.types.items() if bad else ():
         if type in bad:
-            yield f"%{name} is {type}"
+            yield f"%{name}: {type} {size_fault(type)}"
 
 
 def op_ids_are_unique(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
@@ -313,6 +316,7 @@ PROGRAM_RULES: tuple[ProgramRule, ...] = (
     ops_that_run_are_read,
 )
 BLOCK_RULES: tuple[BlockRule, ...] = (
+    names_are_short,
     tensors_are_defined_once,
     tensors_are_defined_before_use,
     tensors_have_sizes,
@@ -332,11 +336,6 @@ BLOCK_RULES: tuple[BlockRule, ...] = (
 
 def _op(block: BlockAnalysis, i: int) -> str:
     return f"op {block.ids[i]} ({block.op_types[i]})"
-
-
-def _has_no_size(type: TensorType) -> bool:
-    extents = [extent for extent in type.shape if isinstance(extent, int)]
-    return min(extents, default=0) < 0 or ITEM_BYTES[type.dtype] * prod(extents) > MAX_TENSOR_BYTES
 
 
 def _report(rule: ProgramRule | BlockRule, faults: Iterator[str], where: str = "") -> None:

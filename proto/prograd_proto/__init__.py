@@ -3,6 +3,7 @@
 * `program_pb2`: the generated messages of program.proto
 * `dtypes`: element types by name; `elements`: their bytes
 * `tensor_types`: TensorType and shapes in Python
+* `limits`: maximum sizes of a program
 * `blocks`: blocks as Python lists, read once
 * `attributes`: attribute messages to Python values and back
 * `files`: load and save; `atomic`: atomic replacement of a file
@@ -16,8 +17,8 @@
 * `pass_order`: the check of the order of passes by the facts that they require and establish
 * `settings`: the scalar states whose values a run may replace
 * `errors`: errors caused by a program or a plugin
-* `regular_files`: opening regular files only; `file_patterns`: several files by one name
-* `file_forms`: names of files whose suffix promises another format
+* `regular_files`: opening regular files only
+* `file_names`: several files by one name, and suffixes that promise another format
 * `printable`: text for a terminal or a table: one line, of bounded length, without control characters
 * `spelling`: the closest known name, or all; `byte_sizes`: sizes in the notation of users
 * `renamed`: former names of the public interface, each with the name that replaced it

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 from prograd_proto import program_pb2 as pb
 from prograd_proto.atomic import write_atomically
 from prograd_proto.errors import ProgramError, Unwritable
-from prograd_proto.file_forms import other_form
+from prograd_proto.file_names import other_form
 from prograd_proto.regular_files import open_regular
 from prograd_proto.spelling import nearest
 from prograd_proto.upgrades import FORMAT_VERSION, upgrade

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import prograd_proto.program_pb2 as pb
 from prograd_proto.dtypes import HALVES, ITEM_BYTES, NAMES, NUMBERS, wide
 from prograd_proto.errors import ProgramError
+from prograd_proto.limits import MAX_RANK
 
 Shape = tuple[int | str, ...]
 """Extents: numbers of elements, or names of unbound symbols."""
@@ -68,8 +69,14 @@ def known(extent: int | str) -> int:
 
 
 def shape_of(message: pb.Shape) -> Shape:
-    """Return the Python shape of a `Shape` message; raise ProgramError for an invalid extent."""
+    """Return the Python shape of a `Shape` message; raise ProgramError for an invalid extent, or too many axes."""
+    _require_rank(len(message.dims))
     return tuple(map(_extent, message.dims))
+
+
+def _require_rank(rank: int) -> None:
+    if rank > MAX_RANK:
+        raise ProgramError(f"there are {rank} axes; at most {MAX_RANK} are supported")
 
 
 def _extent(dim: pb.Dim) -> int | str:
@@ -80,7 +87,7 @@ def _extent(dim: pb.Dim) -> int | str:
 
 
 def shape_message(shape: Iterable[int | str]) -> pb.Shape:
-    """Return the `Shape` message of a Python shape."""
+    """Return the `Shape` message of a Python shape; raise ProgramError for too many axes."""
     message = pb.Shape()
     message.CopyFrom(_shape_message(tuple(shape)))
     return message
@@ -88,6 +95,7 @@ def shape_message(shape: Iterable[int | str]) -> pb.Shape:
 
 @lru_cache(maxsize=1 << 16)
 def _shape_message(shape: Shape) -> pb.Shape:
+    _require_rank(len(shape))
     return pb.Shape(dims=[pb.Dim(symbol=d) if isinstance(d, str) else pb.Dim(size=d) for d in shape])
 
 

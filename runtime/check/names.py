@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from math import prod
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Final
 
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto.limits import MAX_NAME, size_fault
 from runtime.contract import require
-
-MAX_NAME: Final = 1000
-MAX_RANK: Final = 32
-MAX_TENSOR_BYTES: Final = 1 << 40
-MAX_EMPTY_PLACES: Final = 1 << 28
-"""Upper bound on the product of the non-zero extents of a tensor without elements: loops still visit them."""
 
 
 def check_name(name: str, what: str) -> None:
@@ -64,21 +57,13 @@ def check_size(name: str, type: TensorType) -> None:
 @lru_cache(maxsize=1 << 16)  # a program has few different types and many tensors
 def _fault_of_type(type: TensorType) -> str:
     """Return the fault of a type, worded to follow its name; empty if the type is static and of an accepted size."""
-    if type.rank > MAX_RANK:
-        return f" has {type.rank} axes; at most {MAX_RANK} are supported"
     for extent in type.shape:
         if isinstance(extent, str):
             return f": {type} has the unbound symbol {extent!r}; compile with a size"
-        if extent < 0:
-            return f": {type} has a negative extent"
     return _fault_of_size(type)
 
 
 @lru_cache(maxsize=1 << 16)
 def _fault_of_size(type: TensorType) -> str:
-    if type.nbytes > MAX_TENSOR_BYTES:
-        return f": {type} is larger than a tebibyte"
-    places = prod(extent for extent in type.static_shape if extent)
-    if not type.nbytes and places > MAX_EMPTY_PLACES:
-        return f": {type} has no elements and too many places for them"
-    return ""
+    fault = size_fault(type)
+    return fault and f": {type} {fault}"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from prograd_proto import program_pb2 as pb
-from prograd_proto.file_patterns import matching
+from prograd_proto.file_names import matching
+from prograd_proto.limits import MAX_BINDINGS
 from runtime.check.names import check_name, check_path, check_unique
 from runtime.check.plateaus import check_plateaus, check_stopping
 from runtime.contract import require
-
-MAX_BINDINGS: Final = 1024
-"""Upper bound on the blocks that all entries together may name: the plans of each are read."""
 
 
 def check_entries(program: pb.ProgramDesc) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from prograd_proto.atomic import sync_folder, write_atomically
-from prograd_proto.file_forms import other_form
+from prograd_proto.file_names import other_form
 from runtime.errors import DataError, ResourceLimit, UsageError
 
 _FULL_DISK: Final = ("ENOSPC", "EDQUOT", "EFBIG")

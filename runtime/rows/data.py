@@ -12,7 +12,7 @@ import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.file_patterns import files_of, matching
+from prograd_proto.file_names import files_of, matching
 from prograd_proto.ragged_names import OFFSETS, PADDING, base_of, is_ragged_key
 from prograd_proto.spelling import closest
 from runtime.dtypes import Array, array_type, numpy_dtype

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, cast
 
-from prograd_proto.file_patterns import files_of
+from prograd_proto.file_names import files_of
 from prograd_proto.regular_files import open_regular
 from runtime.errors import DataError
 from runtime.files.output import write_output

@@ -503,5 +503,5 @@ def test_a_tensor_that_no_run_can_hold_is_refused():
     with pytest.raises(CompileError) as error:
         program.compile(batch=2**61)
     assert str(error.value) == (
-        "bind_dimensions: entry 'predict': %x is float32[2305843009213693952, 4], larger than a tebibyte"
+        "bind_dimensions: entry 'predict': %x: float32[2305843009213693952, 4] is larger than a tebibyte"
     )

@@ -11,6 +11,7 @@ from compiler.passes.verify import BLOCK_RULES, PROGRAM_RULES, verify
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 from prograd_proto.blocks import BlockAnalyses
+from prograd_proto.tensor_types import shape_message
 
 Change = Callable[[pb.ProgramDesc, pb.BlockDesc], object]
 
@@ -93,14 +94,26 @@ BROKEN: list[tuple[str, Change, str, str]] = [
     (
         "a state of a negative size",
         lambda p, b: setattr(p.states[3].shape.dims[0], "size", -1),
-        "the state 'w' is float32[-1]",
-        "no extent of a state is negative, and no state is larger than a tebibyte",
+        "the state 'w': float32[-1] has a negative extent",
+        "no state has a size that every run refuses",
     ),
     (
         "a tensor that is too large",
         lambda p, b: setattr(tensor_of(b, "exp_2").shape.dims[-1], "size", 1 << 40),
-        "block 0: %exp_2 is float32[n, 1099511627776]",
-        "no extent of a tensor is negative, and no tensor is larger than a tebibyte",
+        "block 0: %exp_2: float32[n, 1099511627776] is larger than a tebibyte",
+        "no tensor has a size that every run refuses",
+    ),
+    (
+        "a tensor without elements that is too large",
+        lambda p, b: tensor_of(b, "exp_2").shape.CopyFrom(shape_message((0, 1 << 40))),
+        "block 0: %exp_2: float32[0, 1099511627776] has no elements and too many places for them",
+        "no tensor has a size that every run refuses",
+    ),
+    (
+        "a long name",
+        lambda p, b: b.tensors.add(name="x" * 1001, shape=pb.Shape(), dtype=pb.D_TYPE_FLOAT32),
+        f"block 0: %{'x' * 40}… has 1001 characters",
+        "every name of a tensor has at most 1,000 characters",
     ),
     (
         "a tensor without a name",

@@ -135,8 +135,8 @@ REFUSALS: list[tuple[str, Change, str]] = [
     ),
     (
         "too many axes",
-        lambda p, b: renamed_shape(b.tensors[0], *([1] * 33)),
-        "block {n}: 'x' has 33 axes; at most 32 are supported",
+        lambda p, b: b.tensors[0].shape.dims.extend([pb.Dim(size=1)] * (33 - len(b.tensors[0].shape.dims))),
+        "block {n}: 'x': there are 33 axes; at most 32 are supported",
     ),
     # states
     ("no step counter", lambda p, b: p.states.remove(p.states[1]), "there is no state 'step' of type int64[]"),
