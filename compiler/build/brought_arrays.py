@@ -9,27 +9,45 @@ from typing import Any
 
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
+from prograd_proto.files import load
 
 Arrays = Mapping[str, Mapping[str, Any]]
 """By the path of a file beside the program and the key in it, an array of NumPy."""
 
 
-def write_arrays(arrays: Arrays, folder: Path, *, force: bool) -> None:
-    """Write each file of initial values, unless one of the same content is there.
+def write_arrays(arrays: Arrays, program: Path, *, force: bool) -> None:
+    """Write each file of initial values beside a program, unless one of the same content is there.
 
-    Raises ProgramError if a file of other content is there and `force` is False.
+    Raises ProgramError if a file of other content is there that the program at that path does not name, or if `force`
+    is False; no file is written then.
     """
     from runtime.files.tensor_files import has_safetensors, write_safetensors  # brings NumPy; few programs have arrays
 
-    for name, tensors in arrays.items():
-        path = folder / name
-        if path.exists() and has_safetensors(path, tensors, {}):
+    paths = {name: program.parent / name for name in arrays}
+    changed = [name for name, path in paths.items() if not (path.exists() and has_safetensors(path, arrays[name], {}))]
+    own = _files_of(program) if changed else set[str]()
+    for name in changed:
+        if not paths[name].exists():
             continue
-        if path.exists() and not force:
+        if name not in own:
             raise ProgramError(
-                f"{path}: the program's initial values would replace a file of other content; force=True"
+                f"{paths[name]}: the program's initial values would replace a file of other content, which is not of "
+                f"{program.name}; give the program another name, or remove the file"
             )
-        write_safetensors(path, tensors, {}, force=force)
+        if not force:
+            raise ProgramError(
+                f"{paths[name]}: the program's initial values would replace a file of other content; force=True"
+            )
+    for name in changed:
+        write_safetensors(paths[name], arrays[name], {}, force=force)
+
+
+def _files_of(program: Path) -> set[str]:
+    """Return the files that the program at a path names; none if there is no program."""
+    try:
+        return {file.path for file in load(program).files}
+    except ProgramError:
+        return set()
 
 
 def file_of_arrays(name: str, tensors: Mapping[str, Any]) -> pb.FileDesc:

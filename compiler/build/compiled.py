@@ -113,9 +113,9 @@ class Compiled:
         if not isinstance(path, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise CompileError(f"save: the path of a file is text or a Path, not {type(path).__name__}")
         path = Path(path)
-        write_arrays(self.arrays, path.parent, force=force)
         require_last_batch(self.desc, path.parent)
         self._complete(path.parent)
+        write_arrays(self.arrays, path, force=force)
         if force or not is_saved(self.desc, path):
             save(self.desc, path, force=force)
 
@@ -152,7 +152,7 @@ class Compiled:
         del self.desc.files[:]
         self.desc.files.extend(
             _file_desc(folder, name, is_rows=name in rows)
-            if name not in self.arrays or (folder / name).exists()
+            if name not in self.arrays
             else file_of_arrays(name, self.arrays[name])
             for name in sorted(names)
         )

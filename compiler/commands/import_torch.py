@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler.commands.chosen_entry import sizes_given
+from compiler.commands.imports.named import name_of
 from compiler.commands.models.lora_words import add_adapters
 from compiler.commands.notes import note
 from compiler.errors import CompileError, UsageError
@@ -32,7 +33,7 @@ def import_torch(options: argparse.Namespace) -> int | None:
         table = from_torch(source, inputs, symbols=symbols, layout=options.layout, explain=True)
         put(str(table))
         return 1 if table.rows else None
-    program = from_torch(source, inputs, symbols=symbols, layout=options.layout, name=_name(options.output))
+    program = from_torch(source, inputs, symbols=symbols, layout=options.layout, name=name_of(options.output))
     add_adapters(program, options.lora)
     sizes = dict.fromkeys(program.symbols, 1) | sizes_given(options.bind)
     compiled = program.compile(mixed=options.mixed, **sizes)
@@ -61,11 +62,6 @@ def _source(options: argparse.Namespace) -> tuple[Any, dict[str, Any] | None, di
     inputs, symbols = _examples(options.input)
     note(options, f"note: {options.source} is imported and called, which runs its code")
     return _called(options.source, found[1], found[2]), inputs, symbols
-
-
-def _name(output: str) -> str | None:
-    """Return the program's name, that of its file: programs in one folder have files of weights of their own."""
-    return re.sub(r"\W", "_", Path(output).stem) or None
 
 
 def _called(source: str, name: str, function: str) -> Any:

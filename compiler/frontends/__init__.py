@@ -2,6 +2,7 @@
 
 They call the builder as a user does; they know no passes, and passes do not know them.
 
+account    the nodes, bytes and seconds that an import may take
 arranged   tensors whose axes lie in another order than the model's, so that permutations and views need no ops
 extents    extents of axes as products of a number and symbols
 channels   images and filters with channels last

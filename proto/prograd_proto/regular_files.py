@@ -29,10 +29,9 @@ def read_regular_text(path: str | os.PathLike[str], most: int) -> str:
     Raises OSError as `open_regular` does, and for more than `most` bytes; UnicodeDecodeError for another encoding.
     """
     with open_regular(path) as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise OSError(EFBIG, f"it has more than {most} bytes")
-    return content.decode("utf-8")
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(EFBIG, f"it has more than {most} bytes")
+        return file.read().decode("utf-8")
 
 
 def open_lines(path: str | os.PathLike[str], *, append: bool) -> TextIOWrapper:

@@ -182,3 +182,34 @@ def test_a_word_without_a_number_is_refused(
 ):
     assert main(["import", "net.onnx", option, "logits", "-o", "net.pb"]) == 2
     assert capsys.readouterr().err == f"compiler: {option} logits: write {form}, as in batch=64\n"
+
+
+def test_imports_in_one_folder_keep_their_own_weights(net: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]):
+    assert main(["import", "net.onnx", "-o", "a.pb"]) == 0
+    before = Path("a.weights.safetensors").read_bytes()
+    model = onnx.load("net.onnx")
+    for tensor in model.graph.initializer:
+        tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor) * 2, tensor.name))
+    onnx.save(model, "net.onnx")
+    assert main(["import", "net.onnx", "-o", "b.pb", "--force"]) == 0
+    assert Path("a.weights.safetensors").read_bytes() == before
+    assert main(["import", "net.onnx", "-o", "a.pb", "--force"]) == 0  # its own weights may be replaced
+    assert Path("a.weights.safetensors").read_bytes() == Path("b.weights.safetensors").read_bytes()
+
+
+def test_weights_of_another_program_are_never_replaced(net: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]):
+    weights = Path("b.weights.safetensors")
+    weights.write_bytes(b"of another program")
+    assert main(["import", "net.onnx", "-o", "b.pb", "--force"]) == 3
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "compiler: b.weights.safetensors: the program's initial values would replace a file of other content, which is "
+        "not of b.pb; give the program another name, or remove the file"
+    )
+    assert (weights.read_bytes(), Path("b.pb").exists()) == (b"of another program", False)
+    program = prograd.from_onnx("net.onnx", name="shared")
+    program.compile(batch=4).save("one.pb")
+    other = prograd.from_onnx("net.onnx", name="shared", tie=True)
+    next(iter(other.arrays.values()))["body.w"] = np.ones((64, 32), np.float32)
+    with pytest.raises(prograd.ProgramError, match=r"which is not of two\.pb; give the program another name"):
+        other.compile(batch=4).save("two.pb", force=True)
+    other.compile(batch=4).save("one.pb", force=True)

@@ -1,6 +1,8 @@
 """Verbs that import models.
 
 import_onnx    the verb `import onnx`
+named          names of programs, those of their files
 format_of      the format of a model by the name of its file
+process_limits  limits of memory and time that the system enforces
 logits_behind  the logits behind a result that has probabilities
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import importlib
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from compiler.aligned_text import columns
 from compiler.build.program import Program
 from compiler.commands.chosen_entry import sizes_given
 from compiler.commands.imports.logits_behind import logits_behind
+from compiler.commands.imports.named import name_of
+from compiler.commands.imports.process_limits import limited
 from compiler.commands.models.lora_words import add_adapters
 from compiler.commands.notes import note
 from compiler.errors import UsageError
@@ -39,6 +42,13 @@ NORMALISED_BY = {"softmax_cross_entropy": "softmax", "binary_cross_entropy_with_
 
 def import_onnx(options: argparse.Namespace) -> int | None:
     """Import the file, and write the program and its initial values; or print what cannot be imported."""
+    if options.max_memory is not None:
+        importlib.import_module("onnx.reference")  # the limit is of the import, not of its library
+    with limited(options.max_memory, options.max_time):
+        return _import(options)
+
+
+def _import(options: argparse.Namespace) -> int | None:
     if not options.check and options.output is None:
         raise UsageError("import onnx: -o FILE names the program to write, or --check prints what cannot be imported")
     inputs, constants = _shapes(options.input), _values(options.constant)
@@ -47,7 +57,16 @@ def import_onnx(options: argparse.Namespace) -> int | None:
         sizes_given(options.max_rows, "--max-rows", "NAME=COUNT"),
     )
     if options.check:
-        table = from_onnx(options.source, inputs, dims=dims, constants=constants, max_rows=max_rows, explain=True)
+        table = from_onnx(
+            options.source,
+            inputs,
+            dims=dims,
+            constants=constants,
+            max_rows=max_rows,
+            max_memory=options.max_memory,
+            max_time=options.max_time,
+            explain=True,
+        )
         put(str(table))
         return 1 if table.rows else None
     program = from_onnx(
@@ -56,9 +75,12 @@ def import_onnx(options: argparse.Namespace) -> int | None:
         dims=dims,
         constants=constants,
         max_rows=max_rows,
+        name=name_of(options.output),
         tie=options.tie,
         untie=options.untie,
         fake_quantize=options.fake_quantize,
+        max_memory=options.max_memory,
+        max_time=options.max_time,
     )
     add_adapters(program, options.lora)
     _append_training(program, options)

@@ -12,6 +12,7 @@ walk          the walk over the nodes
 functions     operators that ONNX defines by simpler ones
 node          a node with its operands, and mappings made of functions
 operators_page  their page in the documentation
+constant_sizes  bounds of such values, before they are computed
 constants     values that depend on sizes at most, computed while importing
 dtypes        element types
 old_opsets    operators of opsets before 7

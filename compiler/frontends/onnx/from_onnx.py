@@ -14,6 +14,7 @@ from typing import Any, Literal, overload
 from compiler.build.mixed import Mixed, require_mixed
 from compiler.build.program import Program
 from compiler.errors import CompileError
+from compiler.frontends.account import Account
 from compiler.frontends.onnx import quantised, ties
 from compiler.frontends.onnx.import_graph import Import
 from compiler.frontends.onnx.reading import Tensors, checked, package, read
@@ -38,6 +39,8 @@ def from_onnx(
     untie: bool = False,
     fake_quantize: bool = False,
     mixed: Mixed | str | None = None,
+    max_memory: int | None = None,
+    max_time: float | None = None,
     explain: Literal[False] = False,
 ) -> Program: ...
 
@@ -56,6 +59,8 @@ def from_onnx(
     untie: bool = False,
     fake_quantize: bool = False,
     mixed: Mixed | str | None = None,
+    max_memory: int | None = None,
+    max_time: float | None = None,
     explain: Literal[True],
 ) -> Table: ...
 
@@ -73,6 +78,8 @@ def from_onnx(
     untie: bool = False,
     fake_quantize: bool = False,
     mixed: Mixed | str | None = None,
+    max_memory: int | None = None,
+    max_time: float | None = None,
     explain: bool = False,
 ) -> Program | Table:
     """Return a program that computes what an ONNX file computes, with its weights as initial values.
@@ -98,20 +105,26 @@ def from_onnx(
             roundings unchanged, within the limits of the dtype; without it, stored weights are floats, and a rounding
             of activations has no gradient.
         mixed: mixed precision of `program.compile` where that is given no other: "bfloat16" or `prograd.mixed(…)`.
+        max_memory: bytes that the process may take for the file and the constants that the import computes.
+        max_time: seconds that the import may take.
         explain: return the table of what cannot be imported, and no program.
+
+    Raises ResourceLimit if the import takes more memory or time, visits more than 100,000 nodes, as loops in loops may,
+    or computes constants of more than 1 GiB.
 
     Raises CompileError for a file that is not well formed, or with operators that prograd lacks: all of them at once.
     """
     require_mixed(mixed)
+    account = Account(max_memory, max_time)
     onnx = package()
     if isinstance(source, onnx.ModelProto):
         model, path, folder = checked(source, "the model"), "the model", None
     elif isinstance(source, str | os.PathLike):
         path = os.fspath(source)
-        model, folder = read(path), Path(path).parent
+        model, folder = read(path, account), Path(path).parent
     else:
         raise CompileError(f"from_onnx: {source!r} is neither a path nor an onnx.ModelProto")
-    tensors = Tensors(path, folder)
+    tensors = Tensors(path, folder, account)
     if tie or untie or quantised.is_quantised(model.graph):
         edited = onnx.ModelProto()
         edited.CopyFrom(model)

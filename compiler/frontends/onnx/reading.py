@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from compiler.errors import CompileError
+from compiler.frontends.account import Account
 from prograd_proto.regular_files import open_regular
 
 MIN_OPSET: Final = 1
@@ -22,6 +23,9 @@ MAX_VERSION: Final = 2**31
 
 MAX_DEPTH: Final = 16
 """Deepest nesting of branches, bodies of loops and functions."""
+
+MEMORY_RATIO: Final = 2
+"""Bytes of memory for each byte of a file: its content, and the message."""
 
 MAX_BYTES: Final = 2**31
 """Largest file of a model without its external data, which protobuf cannot exceed either."""
@@ -38,11 +42,14 @@ def package() -> Any:
         raise CompileError('from_onnx needs the package onnx: pip install "prograd[onnx]"') from None
 
 
-def read(path: str | os.PathLike[str]) -> Any:
-    """Return the model of a file with its functions inlined; raise CompileError for a file that is none."""
+def read(path: str | os.PathLike[str], account: Account | None = None) -> Any:
+    """Return the model of a file with its functions inlined; raise CompileError for a file that is none.
+
+    Raises ResourceLimit for a file that takes more memory than the account of the import has.
+    """
     onnx = package()
     model = onnx.ModelProto()
-    content = _content(path)
+    content = _content(path, account or Account())
     try:
         model.ParseFromString(content)
     except Exception as error:  # protobuf's class depends on its implementation
@@ -50,17 +57,17 @@ def read(path: str | os.PathLike[str]) -> Any:
     return checked(model, str(path))
 
 
-def _content(path: str | os.PathLike[str]) -> bytes:
+def _content(path: str | os.PathLike[str], account: Account) -> bytes:
     try:
         with open_regular(path) as file:
-            content = file.read(MAX_BYTES + 1)
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_BYTES:
+                raise CompileError(f"{path}: the file has {size} bytes, and a model has {MAX_BYTES} at most")
+            account.require_room(MEMORY_RATIO * size, "reading the file")
+            return file.read(size)
     except OSError as error:
         why = "no such file" if error.errno == ENOENT else f"the file cannot be read: {error.strerror}"
         raise CompileError(f"{path}: {why}") from None
-    if len(content) > MAX_BYTES:
-        size = os.stat(path).st_size
-        raise CompileError(f"{path}: the file has {size} bytes, and a model has {MAX_BYTES} at most")
-    return content
 
 
 def checked(model: Any, path: str) -> Any:
@@ -167,10 +174,12 @@ class Tensors:
     Attributes:
         folder: the folder that external data must be in; None for a model without a file.
         path: the path of the model, for messages.
+        account: what the import may take.
     """
 
-    def __init__(self, path: str, folder: Path | None) -> None:
+    def __init__(self, path: str, folder: Path | None, account: Account | None = None) -> None:
         self.path, self.folder = path, folder
+        self.account = account or Account()
 
     def array(self, tensor: Any) -> Any:
         """Return a tensor as an array; raise CompileError for elements that are missing or of no number type."""

@@ -16,6 +16,7 @@ import numpy as np
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, pointwise
 from compiler.frontends.extents import product
+from compiler.frontends.onnx.constant_sizes import elements_made
 from compiler.frontends.onnx.constants import CARRIED, Constant, Store, Symbols
 from compiler.frontends.onnx.dtypes import DTYPES, dtype_name
 from compiler.frontends.onnx.functions import body_of, inlined
@@ -29,16 +30,17 @@ from compiler.onnx_operators import IMPORTS
 from compiler.onnx_operators.quantize import rounded_weight
 from prograd_proto import ProgramError
 from registry import Block, Value, ops
+from runtime.errors import ResourceLimit
 
 RANDOM: Final = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli",
                  "Dropout"}  # fmt: skip
 """Operators that draw, so they are no constants."""
 
+ELEMENT_BYTES: Final = 8
+"""Upper bound on the bytes of an element of most constants."""
+
 EVALUATED_SINCE: Final = {"DequantizeLinear": 19, "QuantizeLinear": 19}
 """First opsets that ONNX's evaluator has of operators whose meaning is older."""
-
-MAX_CONSTANT_BYTES: Final = 2**28
-"""Largest constant that is computed while importing."""
 
 
 UNFIT: Final = (
@@ -117,6 +119,7 @@ class Walk:
         return dtype_name(self.onnx, number) if number else None
 
     def _node(self, node: Any) -> None:
+        self.tensors.account.visit()
         domain = "" if node.domain == "ai.onnx" else node.domain
         operator = f"{domain}.{node.op_type}" if domain else node.op_type
         try:
@@ -250,41 +253,42 @@ class Walk:
         trials: list[Any] = []
         for number in range(self.symbols.trials):
             given = {n: x.trials[number] for n, x in zip(node.input, operands, strict=True) if x is not None}
-            self._require_small(node, given)
+            least = EVALUATED_SINCE.get(node.op_type, 1)
+            imports = [helper.make_opsetid(d, v if d else max(v, least)) for d, v in self.versions.items()]
+            if not self._require_small(node, given, imports):
+                return None
             inputs = [helper.make_empty_tensor_value_info(name) for name in dict.fromkeys(names)]
             outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
             graph = helper.make_graph([node], "constant", inputs, outputs)
-            least = EVALUATED_SINCE.get(node.op_type, 1)
-            imports = [helper.make_opsetid(d, v if d else max(v, least)) for d, v in self.versions.items()]
             model = helper.make_model(graph, opset_imports=imports)
             try:
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
                     warnings.simplefilter("ignore")
                     results = reference.ReferenceEvaluator(model).run(None, given)
+            except (MemoryError, ResourceLimit):
+                raise
             except Exception:  # the evaluator raises many classes for what it lacks
                 return None
             if any(not isinstance(y, np.ndarray | np.generic | int | float) for y in results):
                 return None
             trials.append([np.asarray(y) for y in results])
+            self.tensors.account.take(sum(y.nbytes for y in trials[-1]))
         made = iter(zip(*trials, strict=True))
         results = [Constant(next(made), self.symbols, self.store) if name else None for name in node.output]
         if any(y is not None and y.trials[0].dtype.kind in "OUS" for y in results):
             raise CompileError("makes strings, which prograd has not")
         return results  # type: ignore[return-value]
 
-    def _require_small(self, node: Any, given: dict[str, Any]) -> None:
-        """Refuse a constant that would fill the memory while importing."""
-        if node.op_type in ("ConstantOfShape", "Expand", "Tile", "Range"):
-            arrays = [given[name] for name in node.input if name]
-            if node.op_type == "Range":
-                first, last, step = (float(a.reshape(-1)[0]) for a in arrays[:3])
-                count = abs((last - first) / step) if step else 0.0
-            else:
-                factors = [float(n) for n in arrays[-1].reshape(-1)]
-                count = float(np.prod(np.abs(factors))) if factors else 1.0
-                count *= arrays[0].size if len(arrays) > 1 else 1
-            if not count * 8 <= MAX_CONSTANT_BYTES:
-                raise CompileError(f"makes a constant of {count:.0f} elements, which is more than an import computes")
+    def _require_small(self, node: Any, given: Mapping[str, Any], opsets: Sequence[Any]) -> bool:
+        """Return True if a constant may be computed, False if nobody knows how large it is.
+
+        Raises ResourceLimit if it takes more than the account of the import has.
+        """
+        count = elements_made(self.onnx, node, given, opsets)
+        if count == np.inf:
+            return False
+        self.tensors.account.require(ELEMENT_BYTES * count, f"a constant of {node.op_type}")
+        return True
 
     def _of_constant_node(self, node: Any) -> Any:
         for attribute in node.attribute:

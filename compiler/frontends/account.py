@@ -1,0 +1,74 @@
+"""The account of an import: the nodes that it visits, the bytes of the constants that it computes, and its time.
+
+A file of a kilobyte may ask for any number of each: by loops in loops, which are unrolled, and by constants that are
+computed from others. The account ends such an import, whatever its nodes are.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Final
+
+from runtime.errors import ResourceLimit
+from runtime.memory.limit import resident
+
+MAX_NODES: Final = 100_000
+"""Upper bound on the nodes that an import visits, each as often as an unrolled loop repeats it."""
+
+MAX_CONSTANT_BYTES: Final = 1 << 30
+"""Upper bound on the bytes of all constants that an import computes."""
+
+
+class Account:
+    """Counts what an import takes.
+
+    Attributes:
+        nodes: number of visited nodes.
+        nbytes: bytes of computed constants.
+    """
+
+    def __init__(self, max_memory: int | None = None, max_time: float | None = None) -> None:
+        """Begin to count.
+
+        Args:
+            max_memory: upper bound on the bytes of the process; None for `MAX_CONSTANT_BYTES` alone.
+            max_time: upper bound in seconds; None for none.
+        """
+        self.nodes = 0
+        self.nbytes = 0
+        self._max_memory, self._max_time = max_memory, max_time
+        self._room = MAX_CONSTANT_BYTES if max_memory is None else min(MAX_CONSTANT_BYTES, max_memory - resident())
+        self._until = None if max_time is None else monotonic() + max_time
+
+    def visit(self) -> None:
+        """Count a node; raise ResourceLimit if there are too many, or the time is over."""
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise ResourceLimit(
+                f"the import visits more than {MAX_NODES} nodes, as loops are unrolled; give loops fewer trips"
+            )
+        if self._until is not None and monotonic() > self._until:
+            raise ResourceLimit(f"the import takes longer than {self._max_time:g} seconds; --max-time gives it more")
+
+    def require_room(self, nbytes: int, what: str) -> None:
+        """Raise ResourceLimit if the memory of the process is limited and so many bytes are too many."""
+        if self._max_memory is not None:
+            self.require(nbytes, what)
+
+    def require(self, nbytes: float, what: str) -> None:
+        """Raise ResourceLimit if so many further bytes are too many; `what` takes them."""
+        if self.nbytes + nbytes <= self._room:
+            return
+        if self._max_memory is None:
+            raise ResourceLimit(
+                f"{what} takes {nbytes:.0f} bytes, and an import computes {MAX_CONSTANT_BYTES} of constants in all"
+            )
+        raise ResourceLimit(
+            f"{what} takes {nbytes:.0f} bytes, and {max(0, self._room - self.nbytes)} are left of the "
+            f"{self._max_memory} of the process; --max-memory gives it more"
+        )
+
+    def take(self, nbytes: int) -> None:
+        """Count the bytes of a constant; raise ResourceLimit if they are too many."""
+        self.require(nbytes, "a constant")
+        self.nbytes += nbytes

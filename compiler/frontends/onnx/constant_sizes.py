@@ -1,0 +1,70 @@
+"""Bounds of the elements that a node makes of known operands, before it computes them."""
+
+# pyright: basic
+# onnx is imported by name and has no types here.
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+SIZED_BY_VALUES: Final = frozenset(
+    [
+        *["AffineGrid", "BlackmanWindow", "CenterCropPad", "Col2Im", "ConstantOfShape", "ConvTranspose", "DFT"],
+        *["Expand", "HammingWindow", "HannWindow", "MaxUnpool", "MelWeightMatrix", "OneHot", "Pad", "Range"],
+        *["Resize", "STFT", "Tile", "Upsample"],
+    ]
+)
+"""Operators whose results may be larger than any function of the shapes of their operands."""
+
+SMALL: Final = 1 << 16
+"""Elements of a result that is computed whatever its operator is."""
+
+MAX_VALUES: Final = 1 << 10
+"""Elements of an operand up to which a shape may depend on its values."""
+
+
+def elements_made(onnx: Any, node: Any, given: Mapping[str, Any], opsets: Sequence[Any]) -> float:
+    """Return an upper bound on the elements of the results of a node; infinity if there is none.
+
+    Args:
+        onnx: the package.
+        node: the node.
+        given: its operands by name.
+        opsets: the opsets that the node is of.
+    """
+    sizes = [max(1, array.size) for array in given.values()]
+    if node.op_type not in SIZED_BY_VALUES:
+        if prod(sizes) <= SMALL:
+            return SMALL
+        if node.op_type == "Concat":
+            return float(sum(given[name].size for name in node.input))
+    return max(_inferred(onnx, node, given, opsets), 0.0)
+
+
+def _inferred(onnx: Any, node: Any, given: Mapping[str, Any], opsets: Sequence[Any]) -> float:
+    """Return the elements of all results by ONNX's own inference of shapes."""
+    helper = onnx.helper
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in given.items()
+    ]
+    known = [onnx.numpy_helper.from_array(array, name) for name, array in given.items() if array.size <= MAX_VALUES]
+    outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    graph = helper.make_graph([node], "constant", inputs, outputs, known)
+    try:
+        model = onnx.shape_inference.infer_shapes(
+            helper.make_model(graph, opset_imports=opsets), check_type=False, strict_mode=False, data_prop=True
+        )
+    except Exception:  # the inference raises many classes for operands that do not fit
+        return np.inf
+    total = 0.0
+    for result in model.graph.output:
+        shape = result.type.tensor_type.shape if result.type.tensor_type.HasField("shape") else None
+        if shape is None or any(not dim.HasField("dim_value") for dim in shape.dim):
+            return np.inf
+        total += float(prod(dim.dim_value for dim in shape.dim))
+    return total
