@@ -17,6 +17,7 @@ from runtime.rows.encoding.class_texts import canonical, class_order, form_of
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.tokens import words_of
 from runtime.rows.encoding.values import spelled
+from runtime.rows.tables.read_table import table_pieces
 
 
 @pytest.fixture(autouse=True)
@@ -316,3 +317,19 @@ def test_numbers_with_signs_become_classes_with_a_note(texts, caplog):
 )  # fmt: skip
 def test_words_keep_the_marks_of_their_letters(text, words):
     assert words_of(text) == words
+
+
+def test_names_of_columns_have_no_blanks_around_them():
+    Path("a.csv").write_text("age, city\n1,x\n2,z\n")
+    wanted = packed("a.csv")
+    read = pd.read_csv("a.csv")
+    read.to_parquet("a.parquet")
+    read.to_json("a.jsonl", orient="records", lines=True)
+    for source in (read, pl.read_csv("a.csv"), read.to_dict("list"), "a.parquet", "a.jsonl"):
+        found = prograd.data.encode(source, "rows.safetensors")
+        assert {name: array.tolist() for name, array in found.items()} == {k: a.tolist() for k, a in wanted.items()}
+    assert [sorted(piece.columns) for piece in table_pieces(Path("a.parquet"), ["city"])] == [["city"]]
+    with pytest.raises(DataError, match=r"^the frame has two columns 'age'$"):
+        packed(read.rename(columns={" city": "age "}))
+    with pytest.raises(DataError, match=r"^the mapping has two columns 'age'$"):
+        packed({"age": [1], " age": [2]})

@@ -11,7 +11,7 @@ import numpy as np
 from prograd_proto.regular_files import open_regular
 from runtime.dtypes import Array
 from runtime.errors import DataError
-from runtime.rows.tables.columns import as_column
+from runtime.rows.tables.columns import as_column, column_name, require_new
 from runtime.rows.tables.extras import extra
 from runtime.rows.tables.piece import PIECE_ROWS
 
@@ -34,7 +34,7 @@ def parquet_pieces(path: Path, stream: Any, wanted: Collection[str] | None) -> I
     parquet = extra("pyarrow.parquet", "reading Parquet")
     try:
         file = parquet.ParquetFile(stream)
-        names = [name for name in file.schema_arrow.names if wanted is None or name in wanted]
+        names = [name for name in file.schema_arrow.names if wanted is None or column_name(name) in wanted]
         for batch in file.iter_batches(batch_size=PIECE_ROWS, columns=names):
             yield _columns(f"{path}", batch), batch.num_rows
     except DataError:
@@ -71,15 +71,14 @@ def _levels(table: Any) -> dict[str, tuple[str, ...]]:
         if getattr(field.type, "ordered", False):
             column = table.column(number).unify_dictionaries()
             if column.num_chunks:
-                found[str(field.name)] = tuple(map(str, column.chunk(0).dictionary.to_pylist()))
+                found[column_name(field.name)] = tuple(map(str, column.chunk(0).dictionary.to_pylist()))
     return found
 
 
 def _columns(what: str, table: Any) -> dict[str, Array]:
     found: dict[str, Array] = {}
-    for number, name in enumerate(map(str, table.schema.names)):
-        if name in found:
-            raise DataError(f"{what}: there are two columns {name!r}")
+    for number, name in enumerate(map(column_name, table.schema.names)):
+        require_new(what, name, found)
         column = table.column(number)
         if str(column.type) in ("float", "double"):
             found[name] = np.asarray(column.to_numpy(zero_copy_only=False))  # a float of Python would be wider

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from typing import Any, cast
 
 import numpy as np
@@ -13,13 +13,23 @@ from runtime.rows.casts import require_unmasked
 from runtime.rows.encoding.values import mapped, spelled, texts_of
 
 
+def column_name(name: object) -> str:
+    """Return the name of a column without blanks around it, which headers of CSV files have and other readers keep."""
+    return str(name).strip()
+
+
+def require_new(what: str, name: str, found: Container[str]) -> None:
+    """Raise DataError for a second column of a name."""
+    if name in found:
+        raise DataError(f"{what} has two columns {name!r}")
+
+
 def frame_columns(frame: Any) -> dict[str, Array]:
     """Return the columns of a frame of pandas, without its index."""
     found: dict[str, Array] = {}
-    for at, name in enumerate(frame.columns):
-        if str(name) in found:
-            raise DataError(f"the frame has two columns {str(name)!r}")
-        found[str(name)] = _series(frame.iloc[:, at])
+    for at, name in enumerate(map(column_name, frame.columns)):
+        require_new("the frame", name, found)
+        found[name] = _series(frame.iloc[:, at])
     return found
 
 
@@ -37,7 +47,7 @@ def levels_of(frame: Any) -> dict[str, tuple[str, ...]]:
     for name, dtype in frame.dtypes.items():
         if hasattr(dtype, "categories") and getattr(dtype, "ordered", False):
             values = as_column(list(dtype.categories))
-            found[str(name)] = tuple(texts_of(values).tolist())
+            found[column_name(name)] = tuple(texts_of(values).tolist())
     return found
 
 
@@ -120,10 +130,12 @@ def as_columns(source: Mapping[Any, object]) -> dict[str, Array]:
     """Return lists and arrays of a mapping as columns; those of one axis as columns of a table."""
     found: dict[str, Array] = {}
     for key, values in source.items():
+        name = column_name(key)
         if not _is_column(values):
-            raise DataError(f"{str(key)!r} is of type {type(values).__name__}; a column is a list or an array")
-        found[str(key)] = _given(values)
-        require_unmasked(str(key), found[str(key)])
+            raise DataError(f"{name!r} is of type {type(values).__name__}; a column is a list or an array")
+        require_new("the mapping", name, found)
+        found[name] = _given(values)
+        require_unmasked(name, found[name])
     return found
 
 

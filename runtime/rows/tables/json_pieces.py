@@ -10,8 +10,9 @@ from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
 
+from runtime.dtypes import Array
 from runtime.errors import DataError
-from runtime.rows.tables.columns import as_column
+from runtime.rows.tables.columns import as_column, column_name, require_new
 from runtime.rows.tables.piece import PIECE_ROWS, Piece
 
 MAX_LINE_BYTES: Final = 1 << 26
@@ -30,8 +31,12 @@ def json_pieces(path: Path, stream: BinaryIO) -> Iterator[Piece]:
 
 def piece_of(rows: list[dict[str, Any]], numbers: Any, *, in_lines: bool) -> Piece:
     """Return rows that are objects as columns."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return Piece({name: as_column([row.get(name) for row in rows]) for name in names}, numbers, in_lines)
+    columns: dict[str, Array] = {}
+    for key in dict.fromkeys(name for row in rows for name in row):
+        name = column_name(key)
+        require_new("the table", name, columns)
+        columns[name] = as_column([row.get(key) for row in rows])
+    return Piece(columns, numbers, in_lines)
 
 
 def _objects(path: Path, stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:

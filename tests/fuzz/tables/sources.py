@@ -113,14 +113,15 @@ def _csv(given: Table, folder: Path, rng: Random, frame: Any, plain: Any) -> Ite
     path, end = folder / "own.csv", rng.choice(["\n", "\r\n"])
     if len(given.columns) == 1 and None in given.columns[0].values:
         return  # an empty line is no row
-    lines = [[column.name for column in given.columns], *zip(*(column.texts for column in given.columns), strict=True)]
+    names = [rng.choice([column.name, column.name, f" {column.name}"]) for column in given.columns]
+    lines = [names, *zip(*(column.texts for column in given.columns), strict=True)]
     text = end.join(given.separator.join(_quoted(rng, cell, given.separator) for cell in line) for line in lines)
     head = rng.choice(["", "", "\ufeff", f"sep={given.separator}{end}"])
     path.write_text(head + text + end, encoding="utf-8", newline="")
     yield "CSV", path
     lost = any(c.kind == "code" or (c.kind == "large" and "." in "".join(c.texts)) for c in given.columns)
     if not lost and not head.startswith("sep"):
-        large = {column.name: "Int64" for column in given.columns if column.kind == "large"}
+        large = {name: "Int64" for name, c in zip(names, given.columns, strict=True) if c.kind == "large"}
         read = None
         with suppress(TypeError, ValueError):  # spellings of integers that pandas refuses
             read = pd.read_csv(path, sep=given.separator, dtype=large, decimal="," if given.comma else ".")
