@@ -45,6 +45,7 @@ class Compiled:
         self.desc = desc
         self._passes = passes
         self.arrays: Arrays = {}
+        self.rows_folder = ""  # from the folder of the program to that of its rows
 
     def __str__(self) -> str:
         return to_text(self.desc)
@@ -113,7 +114,7 @@ class Compiled:
         if not isinstance(path, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise CompileError(f"save: the path of a file is text or a Path, not {type(path).__name__}")
         path = Path(path)
-        require_last_batch(self.desc, path.parent)
+        require_last_batch(self.desc, path.parent / self.rows_folder)
         self._complete(path.parent)
         write_arrays(self.arrays, path, force=force)
         if force or not is_saved(self.desc, path):
@@ -122,8 +123,9 @@ class Compiled:
     def beside(self, folder: str | os.PathLike[str]) -> pb.ProgramDesc:
         """Return the program as saved into that folder; without its data if the file is missing."""
         other = Compiled(copy_of(self.desc), self._passes)
-        other.arrays = self.arrays
-        if not all((Path(folder) / name).is_file() for name in data_files(self.desc, Path(folder))):
+        other.arrays, other.rows_folder = self.arrays, self.rows_folder
+        there = Path(folder, self.rows_folder)
+        if not all((there / name).is_file() for name in data_files(self.desc, there)):
             other.desc.ClearField("data")
         other._complete(Path(folder))
         return other.desc
@@ -147,17 +149,18 @@ class Compiled:
 
     def _complete(self, folder: Path) -> None:
         """Add the sizes and hashes of the files to the program, and the encoding of its rows."""
-        rows = set(data_files(self.desc, folder))
+        there = folder / self.rows_folder
+        rows = set(data_files(self.desc, there))
         names = rows | {s.external.path for s in self.desc.states if s.WhichOneof("initial") == "external"}
         del self.desc.files[:]
         self.desc.files.extend(
-            _file_desc(folder, name, is_rows=name in rows)
+            _file_desc(there if name in rows else folder, name, is_rows=name in rows)
             if name not in self.arrays
             else file_of_arrays(name, self.arrays[name])
             for name in sorted(names)
         )
-        require_columns(self.desc, folder)
-        keep_encoding(self.desc, folder)
+        require_columns(self.desc, there)
+        keep_encoding(self.desc, there)
 
 
 def _compile_anew(program: pb.ProgramDesc, sizes: Sizes, passes: PassTable) -> None:

@@ -35,10 +35,12 @@ def data_desc(
 ) -> pb.DataDesc:
     """Return the message of `Program.data` for these feeds; raise OpError for invalid arguments."""
     path = PurePosixPath(file)
+    if is_outside(file):
+        path = PurePosixPath(path.name)
     if path.suffix not in _FORMATS:
         raise OpError(f"data: {file!r} is neither a .safetensors nor a .npz file; data.pack makes one of a table")
-    if path.is_absolute() or ".." in path.parts or "\\" in file:
-        raise OpError(f"data: {file!r} leaves the program's folder; put the file beside the program")
+    if "\\" in file:
+        raise OpError(f"data: {file!r} has a backslash; write / between the names of folders")
     if remainder not in _REMAINDERS:
         raise OpError(f"data: remainder={remainder!r} is not one of {', '.join(_REMAINDERS)}")
     if not isinstance(shuffle, bool):
@@ -55,6 +57,12 @@ def data_desc(
         shuffle_rows=0 if isinstance(shuffle, bool) else shuffle,
         remainder=_REMAINDERS[remainder],
     )
+
+
+def is_outside(file: str) -> bool:
+    """Return True for a path that leads out of the folder of the program; the file has its last name only."""
+    path = PurePosixPath(file)
+    return path.is_absolute() or ".." in path.parts
 
 
 def run_desc(

@@ -17,7 +17,7 @@ from compiler.analyses.lifespans import Lifespan, declare_lifespan
 from compiler.build.asked_names import require_names
 from compiler.build.assembly import Built, assembled
 from compiler.build.compiled import Compiled, compile_program
-from compiler.build.data import data_desc, run_desc, settle_best
+from compiler.build.data import data_desc, is_outside, run_desc, settle_best
 from compiler.build.declarations import Over, declared_state, declared_type, require_dtype, require_no_unnamed
 from compiler.build.last_batch import with_last_batch
 from compiler.build.locations import Locations, line_here
@@ -94,6 +94,7 @@ class Program(metaclass=Renaming):
         self.name = name
         self.seed = seed
         self.data_desc: pb.DataDesc | None = None
+        self.rows_folder = ""  # from the folder of the program to that of its rows, where they are not in it
         self.run_desc: pb.RunDesc | None = None
         self.arrays: dict[str, dict[str, Any]] = {}  # by path and key: initial values that `save` writes beside it
         self.outputs_of_module: list[str] = []  # names of an imported module's results
@@ -547,7 +548,9 @@ class Program(metaclass=Renaming):
 
         Args:
             file: a safetensors or npz file, by its path relative to the folder that the program is saved in; or several
-                as one, as in "rows/part-*.safetensors", in the order of their names.
+                as one, as in "rows/part-*.safetensors", in the order of their names. A file elsewhere, as in
+                "../data/rows.safetensors", is read here; the saved program has its name without the folder, because a
+                program reads no file outside of its own. Whoever runs it names the file: `--data`, or `load(data=…)`.
             columns: the key in the file for each input; by default its own name. Axis 0 counts the rows.
             splits: for each split the key of an int64 tensor of row numbers, or a slice of rows.
             shuffle: True if training reads the rows in another order each epoch; or the approximate window in rows,
@@ -557,6 +560,7 @@ class Program(metaclass=Renaming):
         """
         feeds = [p.feed for p in self._block.desc.parameters if p.WhichOneof("source") == "feed"]
         self.data_desc = data_desc(file, feeds, columns or {}, splits or {}, shuffle=shuffle, remainder=remainder)
+        self.rows_folder = os.path.dirname(file) if is_outside(file) else ""
 
     @_with_the_line
     def training(
@@ -645,9 +649,9 @@ class Program(metaclass=Renaming):
                 require_names(program)
                 settle_best(program.run, self._reports.best)
             settle_plateaus(program, self._reports.best)
-            bound = with_last_batch(program, self._opened.sizes(program) | sizes, Path(folder))
+            bound = with_last_batch(program, self._opened.sizes(program) | sizes, Path(folder, self.rows_folder))
             compiled = compile_program(program, bound, passes=passes)
-            compiled.arrays = self.arrays
+            compiled.arrays, compiled.rows_folder = self.arrays, self.rows_folder
             return compiled
 
     if not TYPE_CHECKING:  # hidden from type checkers, which know the methods

@@ -149,6 +149,8 @@ class Run(metaclass=Renaming):
         arrays = getattr(program, "arrays", {})  # initial values that an import brought, and no file has yet
         compiled = None if isinstance(program, pb.ProgramDesc) else _compiled(program)
         program = program if isinstance(program, pb.ProgramDesc) else _compiled(program).beside(folder)
+        if data is None and program.HasField("data") and getattr(compiled, "rows_folder", ""):
+            data = os.path.abspath(Path(folder, getattr(compiled, "rows_folder", ""), program.data.file))
         for name, value in (("threads", threads), ("max_memory", max_memory)):
             if not (value is None or isinstance(value, MemoryLimit) or hasattr(value, "__index__")):
                 raise UsageError(f"{name}={value!r} is not a whole number")

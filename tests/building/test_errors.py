@@ -165,7 +165,7 @@ PROGRAMS: list[tuple[Callable[[Given], object], str]] = [
     (lambda g: g.p.minimize(g.s, sgd(0.1), clip=1.0), "clip=1.0 does not limit gradients; use a limit as global_norm(1.0)"),
     (lambda g: g.p.minimize(g.s, sgd(0.1), accumulate=0), "minimize: accumulate=0; it starts at 1"),
     (lambda g: g.p.data("rows.csv"), "data: 'rows.csv' is neither a .safetensors nor a .npz file; data.pack makes one of a table"),
-    (lambda g: g.p.data("../rows.npz"), "data: '../rows.npz' leaves the program's folder; put the file beside the program"),
+    (lambda g: g.p.data("rows\\rows.npz"), "data: 'rows\\\\rows.npz' has a backslash; write / between the names of folders"),
     (lambda g: g.p.data("rows.npz", columns={"imag": "images"}), "data: there is no input 'imag'; did you mean 'image'?"),
     (lambda g: g.p.data("rows.npz", splits={"train": slice(-5, None)}), "data: the split 'train' counts rows from the front, forwards"),
     (lambda g: g.p.data("rows.npz", splits={"train": (1, 2)}), "data: the split 'train' is (1, 2), neither a key of the file nor a slice of rows"),

@@ -8,11 +8,12 @@ from safetensors.numpy import save_file
 from subjects.small_programs import BATCH, TEST, TRAIN, arrays, linear, save, write_data
 
 import runtime
-from compiler import Program, ops
+from compiler import CompileError, Program, ops
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load as load_desc
 from prograd_proto.files import save as save_desc
+from runtime.__main__ import main
 from runtime.entries import bound_entries
 from runtime.files import tensor_files
 from runtime.philox import permutation
@@ -375,3 +376,33 @@ def test_a_static_program_reads_the_rows_that_its_feeds_share(tmp_path):
     assert runtime.load(tmp_path / "p.pb").evaluate("test")["mean"] == pytest.approx(
         arrays()["x"][TRAIN:].mean(), rel=1e-6
     )
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_rows_elsewhere_are_named_by_who_runs_the_program(tmp_path, monkeypatch, absolute, capsys):
+    """The file has the name without the folder: a program reads nothing outside of its own."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("models", "rows", "elsewhere"):
+        Path(name).mkdir()
+    write_data(tmp_path / "rows")
+    program = linear()
+    path = str(tmp_path / "rows" / "rows.safetensors") if absolute else "../rows/rows.safetensors"
+    program.data(path, splits={"train": "train", "test": "test"}, remainder="partial")
+    program.training(epochs=2, evaluate="test")
+    compiled = program.compile(batch=4, folder="models")
+    compiled.save("models/p.pb")
+    desc = load_desc("models/p.pb")
+    assert (desc.data.file, [file.path for file in desc.files]) == ("rows.safetensors", ["rows.safetensors"])
+    run = runtime.Run(compiled, "models")
+    list(run.events())
+    named = runtime.load("models/p.pb", data="rows/rows.safetensors")
+    list(named.events())
+    assert named.position.steps == run.position.steps == 16
+    assert named.state_sha256 == run.state_sha256
+    assert main(["execute", "models/p.pb", "-q", "--data", "rows/rows.safetensors"]) == 0
+    assert main(["execute", "models/p.pb", "-q"]) == 4
+    assert capsys.readouterr().err.startswith("runtime: models/rows.safetensors: ")
+    if not absolute:
+        Path("elsewhere/deeper").mkdir()
+        with pytest.raises(CompileError, match=r"rows\.safetensors: no such file"):
+            compiled.save("elsewhere/deeper/p.pb")
