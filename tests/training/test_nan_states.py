@@ -201,6 +201,24 @@ def test_states_with_nan_are_never_the_best_ones(tmp_path):
     assert run.position.best_metric is None
 
 
+def test_an_evaluation_whose_loss_is_nan_is_never_the_best_one(tmp_path):
+    """An accuracy takes the first class of scores that are NaN, which may be the right one of all rows."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((32, 4)).astype("float32")
+    rows = {"x": x, "y": (np.arange(32) % 2).astype("int64")}
+    program = Program("p", seed=1)
+    a, y = program.input("x", "float32", ("batch", 4)), program.input("y", "int64", ("batch",))
+    scores = layers.dense(a, "o", 2)
+    program.minimize(ops.softmax_cross_entropy(scores, y), sgd(0.01))
+    program.metrics(accuracy=ops.accuracy(scores, y))
+    run = prograd.Run(program.compile(batch=8))
+    nothing = {"x": np.full((8, 4), np.nan, "float32"), "y": np.zeros(8, "int64")}
+    result = run.train(data=rows, validation_data=nothing, epochs=2, callbacks=[EarlyStopping(monitor="accuracy")])
+    assert result.history["evaluate.accuracy"] == [1.0, 1.0]
+    assert result.history["best"] == [False, False]
+    assert result.best_epoch is None
+
+
 def test_an_interrupted_run_writes_no_checkpoint_with_nan(tmp_path, caplog):
     run = prograd.load(saved(tmp_path, 24))
     calls = []
