@@ -1,6 +1,6 @@
 """Parameters and buffers from a file of tensors: all of them or some, by its names or by those of PyTorch.
 
-1. Slots, counters and the checkpoint's best evaluation are left out.
+1. Slots, counters, the totals of metrics and the checkpoint's best evaluation are left out.
 2. The other tensors get the names that the rules give them.
 3. Every requested state finds its tensor.
 4. Each tensor is checked, and only then is any state written.
@@ -81,8 +81,10 @@ def load_parameters(
     if layout not in get_args(Layout):
         raise UsageError(f"layout={layout!r} is not one of {', '.join(get_args(Layout))}")
     mine = [s.name for s in program.states if s.kind in (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)]
-    mine = [name for name in mine if name in states]
-    others = states.keys() - {*mine} | {str(n) for key in ("slots", "counters") for n in about.get(key, ())} - {*mine}
+    passing = {state.name for state in program.states if state.lifespan == pb.LIFESPAN_EPOCH}
+    mine = [name for name in mine if name in states and name not in passing]
+    left_out = {str(name) for key in ("slots", "counters", "epoch") for name in about.get(key, ())}
+    others = (states.keys() | left_out) - {*mine}
     there = _renamed(path, [n for n in tensors if n not in others and not is_of_run(n)], rename or {})
     wanted = _matching(mine, only) if only else mine
     imported = {state.name: state.imported for state in program.states if state.HasField("imported")}

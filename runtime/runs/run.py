@@ -445,10 +445,8 @@ class Run(metaclass=Renaming):
 
         Raises DataError or UsageError, and changes nothing, for tensors that cannot be loaded.
         """
-        from runtime.runs.loading import (
-            load_parameters,
-            require_no_pickle,
-        )  # only some runs load, and the import costs start-up time
+        from runtime.runs.checkpoints.classes import warn_of_other_classes  # only some runs load: start-up time
+        from runtime.runs.loading import load_parameters, require_no_pickle
 
         _require_path("load", path)
         require_no_pickle(Path(path))
@@ -457,7 +455,8 @@ class Run(metaclass=Renaming):
         with self.states.locks.exclusive():
             loaded = load_parameters(checkpoint, self.program, self.states.arrays, patterns, rename, layout)
             self.states.are_given(loaded.loaded)
-            return loaded
+        warn_of_other_classes(self.program, Path(path), checkpoint.about)
+        return loaded
 
     def close(self) -> None:
         """End all threads but the caller's."""

@@ -22,6 +22,7 @@ from prograd_proto.lifespans import held
 from runtime.dtypes import Array, array_type, numpy_dtype
 from runtime.errors import Damaged, DataError
 from runtime.files.tensor_files import read_metadata, read_safetensors, safetensors_parts, write_safetensors
+from runtime.runs.checkpoints.classes import class_hashes
 from runtime.runs.position import Position
 from runtime.runs.states import States, tensors_sha256
 
@@ -71,6 +72,9 @@ def write_checkpoint(
         "counters": _names(program, pb.STATE_KIND_COUNTER),
         "position": position.to_json(),
     }
+    passing = sorted(state.name for state in held(program) if state.lifespan == pb.LIFESPAN_EPOCH)
+    about |= {"epoch": passing} if passing else {}
+    about |= {"classes": hashes} if (hashes := class_hashes(program)) else {}
     text = dumps(about, sort_keys=True, separators=(",", ":"), allow_nan=False)
     metadata = {KEY: text, HASH_KEY: _sha256(text)}
     if states.pieces is not None and not states.pieces.is_first:
@@ -175,10 +179,12 @@ def _check_description(about: Mapping[str, Any], *, hashed: bool) -> None:
     for name in ("program_sha256", "tensors_sha256"):
         if not isinstance(about.get(name), str):
             raise ValueError(f"{name} is no text")
-    for name in ("slots", "counters"):
-        listed: object = about.get(name)
+    for name in ("slots", "counters", "epoch"):
+        listed: object = about.get(name, [] if name == "epoch" else None)
         if not isinstance(listed, list) or not all(isinstance(item, str) for item in cast(list[object], listed)):
             raise ValueError(f"{name} is no list of names")
+    if not isinstance(about.get("classes", {}), dict):
+        raise ValueError("classes are no hashes by column")
     Position.from_json(about.get("position"))
 
 
