@@ -3,6 +3,7 @@
 asked_names    checks that the splits, the entry and the metric that the run names exist
 assembly       splits the block that a user builds into the blocks and entries of a program
 brought_arrays  initial values that an import brought, written beside a saved program
+crossed_rows   the check that a loss does not pair each prediction with the labels of all rows
 columns        checks that the columns and splits that a program names are in its data file
 compiled       binding, running the passes, and the finished program
 data           the messages about rows and runs

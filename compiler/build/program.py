@@ -17,6 +17,7 @@ from compiler.analyses.lifespans import Lifespan, declare_lifespan
 from compiler.build.asked_names import require_names
 from compiler.build.assembly import Built, assembled
 from compiler.build.compiled import Compiled, compile_program
+from compiler.build.crossed_rows import require_rows_apart
 from compiler.build.data import data_desc, is_outside, run_desc, settle_best
 from compiler.build.declarations import Over, declared_state, declared_type, require_dtype, require_no_unnamed
 from compiler.build.last_batch import with_last_batch
@@ -446,11 +447,13 @@ class Program(metaclass=Renaming):
 
         Raises:
             CompileError: the loss is no scalar, reaches no parameter or not a given one, or an op has no gradient.
+            OpError: a broadcast pairs the predictions of each row with the labels of all rows.
         """
         for value in (loss, *(parameters or ()), *(() if weight is None else (weight,))):
             self._require_own("minimize", value)
         if weight is not None and weight.rank != 0:
             raise OpError(f"minimize: weight={weight!r} is not a scalar; take ops.sum(weight)")
+        require_rows_apart(self._block, loss)
         descent = Descent(self._block, self._states, self._updates, self.update, self._free_state)
         pairs, rates = descent.append(loss, optimizer, parameters, groups, clip, accumulate, no_grad)
         self._losses.update((dw.name, loss.name) for _, dw in pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
@@ -28,6 +29,8 @@ from runtime.rows.orders import NUMBER_BYTES, Listed, Order, Span
 from runtime.rows.rows import Rows, common_length
 from runtime.rows.stored_column import Column, FileColumn, StoredColumn, StoredNumbers
 from runtime.rows.table_names import is_table
+
+_log = logging.getLogger("prograd")
 
 OTHER_FORMS: Final = (".txt", ".json", ".npy", ".pkl", ".pt", ".h5", ".xlsx")
 """Suffixes of files of other formats that hold rows; a file with another suffix may be a safetensors file."""
@@ -229,6 +232,15 @@ class Data:
         there = [key for key in keys if not base_of(key)]
         self._columns = read_columns(self._files(), self._verified, there, also, self._memory)
         self._ragged = {}
+
+    def warn_of_no_splits(self) -> None:
+        """Log a warning if a run would train and evaluate on the same rows, those of a table without splits."""
+        if self._is_table and self._program.data.splits:
+            _log.warning(
+                "%s has no splits, so the run trains on all of its rows and evaluates on the same ones, which says "
+                "nothing of others; pack it with --split, or give a --fold",
+                self._file,
+            )
 
     @property
     def _is_table(self) -> bool:

@@ -290,6 +290,8 @@ def _evaluated(
     if given is None and share is None:
         if not desc.HasField("evaluate"):
             return None, rows, None
+        if asked is None:
+            session.data.warn_of_no_splits()
         return desc.evaluate, rows, session.rows(desc.evaluate.entry, desc.evaluate.split)
     name = desc.evaluate.entry or "evaluate"
     split = given if isinstance(given, str) else "validation"
