@@ -63,7 +63,7 @@ PACK = [
     ("load\n1\n2\n3\n", ["--window", "2", "--target", "laod"], "target: there is no column 'laod'; did you mean "
      "'load'?"),
     ("load\n1\n2\n3\n", ["--window", "2", "--by", "stratified=load"], "by=stratified: windows are split in the order "
-     "of their rows; leave it out"),
+     "of their rows, or by group, in series that no window leaves; leave it out"),
     ("1,2\n3,4\n", [], "t2.csv: the first line names columns, and it has numbers, '1' the first; put a line with names "
      "before it"),
 ]  # fmt: skip
