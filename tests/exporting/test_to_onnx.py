@@ -352,3 +352,16 @@ def test_raw_columns_are_encoded_by_the_model(tmp_path: Path, monkeypatch: pytes
     assert refusal(image_net(), raw=True) == (
         "to_onnx: the program knows no encoding of columns; only packed tables bring one"
     )
+
+
+def test_booleans_that_are_numbers_cannot_be_raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    prograd.data.pack({"flag": [True, False], "age": [1, 2]}, "rows.safetensors", join={"x": ["flag", "age"]})
+    program = Program("flags")
+    x = program.input("x", "float32", ("batch", 2))
+    program.outputs(y=layers.dense(x, "out", 1))
+    program.data("rows.safetensors")
+    program.compile(batch=1).save("flags.pb")
+    assert refusal("flags.pb", raw=True) == (
+        "to_onnx: the column 'flag' is encoded as a boolean, which ONNX cannot say; leave out raw"
+    )
