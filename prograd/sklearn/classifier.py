@@ -1,17 +1,21 @@
 # pyright: basic, reportMissingTypeStubs=false, reportAttributeAccessIssue=false
 # scikit-learn has no types, and its estimators get attributes when they are fitted
-"""Classifier: classes from numbers, by a network that ends in a softmax."""
+"""Classifier: classes from numbers, by a network that ends in a softmax; or several labels, by one of sigmoids."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils import Tags
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import column_or_1d
 
 from prograd.sklearn.estimator import Estimator
+from prograd.sklearn.networks import Build, Kind
 from runtime.dtypes import Array
 
 
@@ -34,8 +38,10 @@ class Classifier(ClassifierMixin, Estimator):
         tol: the loss must fall by more than this within `n_iter_no_change` epochs.
         n_iter_no_change: epochs without improvement that end the training.
         early_stopping: judge the loss of `validation_fraction` of the rows, and restore the best states.
-        validation_fraction: share of the rows that are held out by `early_stopping`.
+        validation_fraction: share of the rows that are held out by `early_stopping`, the same share of each class.
         warm_start: `fit` goes on with the states of the last one.
+        class_weight: "balanced", a weight by class, or the weights in the order of the classes; they multiply those of
+            the rows.
         callbacks: callbacks of the training; see `prograd.callbacks`.
         program: a function of the numbers of features and classes that returns a Program, in place of the dense
             network: its inputs are `x`, `y` and optionally `weight`, and its entry `predict` has probabilities.
@@ -53,51 +59,128 @@ class Classifier(ClassifierMixin, Estimator):
         run_: the `prograd.Run` with the program and its states.
     """
 
-    classifies = True
+    _kind: Kind = "classes"
+
+    def __init__(
+        self,
+        hidden_layer_sizes: int | Sequence[int] = (100,),
+        activation: str = "relu",
+        *,
+        dropout: float = 0.0,
+        alpha: float = 0.0001,
+        batch_size: int | str = "auto",
+        learning_rate_init: float = 0.001,
+        max_iter: int = 200,
+        shuffle: bool = True,
+        random_state: Any = None,
+        tol: float = 1e-4,
+        n_iter_no_change: int = 10,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        warm_start: bool = False,
+        class_weight: Any = None,
+        callbacks: Sequence[Any] = (),
+        program: Build | None = None,
+        engine: str | None = None,
+        threads: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            hidden_layer_sizes,
+            activation,
+            dropout=dropout,
+            alpha=alpha,
+            batch_size=batch_size,
+            learning_rate_init=learning_rate_init,
+            max_iter=max_iter,
+            shuffle=shuffle,
+            random_state=random_state,
+            tol=tol,
+            n_iter_no_change=n_iter_no_change,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            warm_start=warm_start,
+            callbacks=callbacks,
+            program=program,
+            engine=engine,
+            threads=threads,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 - the name that scikit-learn gives it
         """Train on rows and their classes; weights multiply the losses of their rows."""
         again = self.warm_start and hasattr(self, "program_")
         x, labels = self._checked(X, y, reset=not again)
         if not again:
-            self.classes_ = np.unique(labels)
-        return self._fit(x, self._numbers(labels), len(self.classes_), sample_weight, epochs=self.max_iter, more=again)
+            self.classes_ = np.arange(labels.shape[1]) if labels.ndim == 2 else np.unique(labels)
+        return self._trained(x, labels, sample_weight, epochs=self.max_iter, more=again)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803 - as fit
         """Train one epoch on further rows; the first call names all classes."""
         begun = hasattr(self, "program_")
         x, labels = self._checked(X, y, reset=not begun)
         if not begun:
-            if classes is None:
+            if classes is None and labels.ndim == 1:
                 raise ValueError("classes: the first call of partial_fit names all classes that later rows may have")
-            self.classes_ = np.unique(classes)
+            self.classes_ = np.arange(labels.shape[1]) if labels.ndim == 2 else np.unique(cast(Any, classes))
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes={classes!r} are not those of the first call, {self.classes_!r}")
-        return self._fit(x, self._numbers(labels), len(self.classes_), sample_weight, epochs=1, more=True)
+        return self._trained(x, labels, sample_weight, epochs=1, more=True)
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803 - as fit
-        """Return the probabilities of the classes [rows, classes]."""
+        """Return the probabilities of the classes [rows, classes]; of several labels, that of each."""
         found = self._predicted(X).astype(np.float64)
         if found.ndim != 2 or found.shape[1] != len(self.classes_):
             raise ValueError(
                 f"program: its entry 'predict' gives {list(found.shape)}, "
                 f"and an estimator takes probabilities [rows, {len(self.classes_)}]"
             )
-        return found / found.sum(axis=1, keepdims=True)
+        return found if self._kind == "labels" else found / found.sum(axis=1, keepdims=True)
 
     def predict_log_proba(self, X: Any) -> Array:  # noqa: N803 - as fit
         """Return the logarithms of the probabilities."""
         return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> Array:  # noqa: N803 - as fit
-        """Return the most likely class of each row."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
+        """Return the most likely class of each row; of several labels, 1 for each that is more likely than not."""
+        probabilities = self.predict_proba(X)
+        if self._kind == "labels":
+            return (probabilities > 0.5).astype(np.int64)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return the tags: several labels of a row are possible."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _trained(self, x: Array, labels: Array, sample_weight: Any, *, epochs: int, more: bool) -> Self:
+        weights = sample_weight
+        if self.class_weight is not None:
+            of_classes = compute_sample_weight(self._weights_by_class(), labels)
+            weights = of_classes if sample_weight is None else of_classes * np.asarray(sample_weight, np.float64)
+        y = labels.astype(np.float32) if labels.ndim == 2 else self._numbers(labels)
+        return self._fit(x, y, len(self.classes_), weights, epochs=epochs, more=more)
+
+    def _weights_by_class(self) -> Any:
+        """Return `class_weight` as scikit-learn takes it; a list or an array has them in the order of the classes."""
+        given = self.class_weight
+        if isinstance(given, str | Mapping):
+            return given
+        weights = np.asarray(given, np.float64)
+        if self._kind == "labels" or weights.shape != self.classes_.shape:
+            raise ValueError(f"class_weight={given!r} is not 'balanced', a mapping, or a weight for each class")
+        return dict(zip(self.classes_.tolist(), weights.tolist(), strict=True))
 
     def _checked(self, x: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
-        rows, labels = cast(
-            tuple[Array, Array], validate_data(self, x, y, reset=reset, dtype=np.float64, multi_output=True)
-        )
+        rows, labels = self._rows(x, y, reset=reset, multi_output=True)
+        kind = "labels" if type_of_target(labels) == "multilabel-indicator" else "classes"
+        if not reset and kind != self._kind:
+            raise ValueError(f"y has {kind}, and the rows of the first call had {self._kind}")
+        self._kind = kind
+        if kind == "labels":
+            return rows, cast(Array, labels.toarray() if hasattr(labels, "toarray") else labels)
         labels = cast(Array, column_or_1d(labels, warn=True))
         check_classification_targets(labels)
         return rows, labels

@@ -14,14 +14,15 @@ from tempfile import gettempdir
 from typing import Any, Final, Self, cast
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from compiler import Program
 from compiler.build.compiled import Compiled
-from prograd.sklearn.networks import ACTIVATIONS, RATE, Build, compiled, dense_network, engine_for, feeds_of
+from prograd.sklearn.networks import ACTIVATIONS, RATE, Build, Kind, compiled, dense_network, engine_for, feeds_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.spelling import closest
 from runtime import Run
@@ -29,6 +30,9 @@ from runtime.dtypes import Array
 from runtime.errors import NonFinite
 from runtime.runs.standing import Standing
 from runtime.runs.watching.callbacks import EarlyStopping
+
+_ACCEPTED: Final[dict[str, Any]] = {"dtype": np.float64, "accept_sparse": "csr", "ensure_all_finite": "allow-nan"}
+"""Rows that an estimator takes: numbers, sparse or not, and NaN for a missing one."""
 
 _WITHOUT_PICKLE: Final = "_run"
 
@@ -48,10 +52,10 @@ _COMPILED: Final = (
 class Estimator(BaseEstimator):
     """The parameters, which are those of scikit-learn's networks where these have them.
 
-    Subclasses have `classifies`, and turn targets into the feed `y`.
+    Subclasses turn targets into the feed `y`, and have `_kind`: that of the targets.
     """
 
-    classifies: bool
+    _kind: Kind
 
     def __init__(
         self,
@@ -194,7 +198,7 @@ class Estimator(BaseEstimator):
         return dense_network(
             features,
             outputs,
-            classifies=self.classifies,
+            kind=self._kind,
             hidden=(int(sizes),) if isinstance(sizes, Integral) else tuple(int(size) for size in cast(Any, sizes)),
             activation=self.activation,
             dropout=float(self.dropout),
@@ -223,7 +227,7 @@ class Estimator(BaseEstimator):
         callbacks = list(self.callbacks)
         options: dict[str, Any] = {}
         if self.early_stopping and judges:
-            options["validation_split"] = self.validation_fraction
+            feeds, options["validation_data"] = self._held_out(feeds, int(run.state["seed"]))
         if judges:
             callbacks.append(
                 EarlyStopping(
@@ -254,10 +258,41 @@ class Estimator(BaseEstimator):
         self.loss_ = self.loss_curve_[-1]
         self.n_iter_ += len(result.history["loss"])
 
+    def _held_out(self, feeds: Mapping[str, Array], seed: int) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return the rows to train on, and those that early stopping evaluates on: as many of each class, in shares."""
+        rows = len(feeds["x"])
+        classes = feeds["y"] if self._kind == "classes" else np.zeros(rows, np.int64)
+        held = stratified(classes, self._validated(rows), np.random.default_rng(seed))
+        return (
+            {name: array[~held] for name, array in feeds.items()},
+            {name: array[held] for name, array in feeds.items()},
+        )
+
+    def _rows(self, x: Any, y: Any, *, reset: bool, **options: Any) -> tuple[Array, Any]:
+        """Return checked rows, dense and without NaN, and the targets."""
+        checked, targets = validate_data(self, x, y, reset=reset, **_ACCEPTED, **options)
+        rows = _dense(checked)
+        if reset:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # a column without any number has no mean
+                self._means = np.nan_to_num(np.nanmean(rows, axis=0))
+        return self._filled(rows), targets
+
+    def _filled(self, rows: Array) -> Array:
+        """Return rows with the mean of the first training rows in place of NaN."""
+        missing = np.isnan(rows)
+        return np.where(missing, self._means, rows) if missing.any() else rows
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return the tags: rows may be sparse, and may have NaN."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        return tags
+
     def _predicted(self, x: Any) -> Array:
         """Return the only result of the entry `predict` for rows."""
         check_is_fitted(self, "program_")
-        rows = cast(Array, validate_data(self, x, reset=False, dtype=np.float64))
+        rows = self._filled(_dense(validate_data(self, x, reset=False, **_ACCEPTED)))
         filled = np.empty((-(-len(rows) // self.batch_) * self.batch_, rows.shape[1]), np.float32)
         filled[: len(rows)], filled[len(rows) :] = rows, rows[-1]  # steps of one size, so rows do not depend on others
         with no_messages(verbose=self.verbose):
@@ -287,6 +322,26 @@ class Estimator(BaseEstimator):
             if not getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not below 1")
         _require("validation_fraction", self.validation_fraction, Real, 0.0, above=True)
+
+
+def stratified(classes: Array, count: int, rng: np.random.Generator) -> Array:
+    """Return True for `count` rows at random, of each class its share; a class of one row keeps it for training."""
+    held = np.zeros(len(classes), bool)
+    numbers, sizes = np.unique(classes, return_counts=True)
+    wanted = sizes * count / len(classes)
+    shares = np.minimum(np.floor(wanted).astype(np.int64), sizes - 1)
+    while shares.sum() < count:
+        room = np.where(shares < sizes - 1, wanted - shares, -np.inf)
+        if not np.isfinite(room).any():
+            break
+        shares[room.argmax()] += 1
+    for number, share in zip(numbers, shares, strict=True):
+        held[rng.permutation(np.flatnonzero(classes == number))[:share]] = True
+    return held
+
+
+def _dense(rows: Any) -> Array:
+    return cast(Array, rows.toarray() if issparse(rows) else rows)
 
 
 def _shapes(states: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:

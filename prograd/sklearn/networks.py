@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from compiler import Program, adamw, ops
 from compiler.build.compiled import Compiled
@@ -15,6 +15,9 @@ from registry import Value
 
 if TYPE_CHECKING:
     from runtime.engines.choice import EngineName
+
+Kind = Literal["classes", "labels", "numbers"]
+"""The kind of targets."""
 
 Build = Callable[[int, int], Program]
 """A function that returns a program for a number of features and of outputs."""
@@ -46,7 +49,7 @@ def dense_network(
     features: int,
     outputs: int,
     *,
-    classifies: bool,
+    kind: Kind,
     hidden: tuple[int, ...],
     activation: str,
     dropout: float,
@@ -58,24 +61,28 @@ def dense_network(
     Args:
         features: number of columns of `x`.
         outputs: number of classes, or of numbers that are predicted.
-        classifies: True for classes, False for numbers.
+        kind: "classes" for one class of each row, "labels" for several labels that are 0 or 1, "numbers".
         hidden: width of each hidden layer.
         activation: name of the function between layers.
         dropout: share of the hidden units that a training step leaves out.
         rate: learning rate.
         decay: decoupled weight decay of the weights; biases do not decay.
     """
-    program = Program("classifier" if classifies else "regressor")
+    program = Program("regressor" if kind == "numbers" else "classifier")
     x = program.input("x", "float32", ("batch", features))
     h = x
     for number, width in enumerate(hidden, 1):
         h = ACTIVATIONS[activation](layers.dense(h, f"hidden{number}", width, bias_decay_scale=0.0))
         h = layers.dropout(h, dropout) if dropout else h
     scores = layers.dense(h, "output", outputs, bias_decay_scale=0.0)
-    if classifies:
+    if kind == "classes":
         y = program.input("y", "int64", ("batch",))
         losses = ops.cross_entropy(scores, y, reduction="none")
         program.outputs(probabilities=ops.softmax(scores))
+    elif kind == "labels":
+        y = program.input("y", "float32", ("batch", outputs))
+        losses = ops.mean(ops.binary_cross_entropy_with_logits(scores, y, reduction="none"), axis=1)
+        program.outputs(probabilities=ops.sigmoid(scores))
     else:
         y = program.input("y", "float32", ("batch", outputs))
         losses = ops.mean((scores - y) ** 2, axis=1)

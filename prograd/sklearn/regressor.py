@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from prograd.sklearn.estimator import Estimator
+from prograd.sklearn.networks import Kind
 from runtime.dtypes import Array
 
 
@@ -25,7 +26,7 @@ class Regressor(RegressorMixin, Estimator):
     features and of outputs; the input `y` is float32 [rows, outputs], and the entry `predict` has values of that shape.
     """
 
-    classifies = False
+    _kind: Kind = "numbers"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 - the name that scikit-learn gives it
         """Train on rows and their numbers [rows] or [rows, outputs]; weights multiply the losses of their rows."""
@@ -51,10 +52,7 @@ class Regressor(RegressorMixin, Estimator):
         return tags
 
     def _checked(self, x: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
-        rows, targets = cast(
-            tuple[Array, Array],
-            validate_data(self, x, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True),
-        )
+        rows, targets = self._rows(x, y, reset=reset, multi_output=True, y_numeric=True)
         if reset:
             self._is_flat = targets.ndim == 1
         return rows, targets.astype(np.float32).reshape(len(targets), -1)

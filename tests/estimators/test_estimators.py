@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("sklearn", reason='pip install -e ".[test]" brings it')
 
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -26,11 +27,12 @@ import prograd
 from prograd import Program, layers, ops, sgd
 from prograd.callbacks import Callback
 from prograd.sklearn import Classifier, Regressor
+from prograd.sklearn.estimator import stratified
 
-NOT_PASSED = {
-    "check_sample_weight_equivalence_on_dense_data": "rows of weight 0 and repeated rows change the order of float32 "
-    "sums, and the rows of each step"
-}
+NOT_PASSED = dict.fromkeys(
+    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+    "rows of weight 0 and repeated rows change the order of float32 sums, and the rows of each step",
+)
 """The checks that an estimator does not pass, each with its reason."""
 
 IN_CI = {
@@ -243,9 +245,8 @@ def test_what_does_not_fit_is_one_sentence(call: Any, sentence: str):
 
 
 def test_what_scikit_learn_refuses_is_refused_in_its_words():
-    sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(TypeError, match="Sparse data was passed for X, but dense data is required"):
-        Classifier().fit(sparse.csr_matrix(X), Y)
+    with pytest.raises(ValueError, match="Input X contains infinity"):
+        Classifier().fit(np.where(X > 5, np.inf, X), Y)
     with pytest.raises(ValueError, match="Input y contains NaN"):
         Regressor().fit(X, np.where(Y == 0, np.nan, Y))
     with pytest.raises(NotFittedError):
@@ -332,3 +333,86 @@ def test_warm_start_refuses_what_has_other_weights(change: Any):
             again(X, Y)
         np.testing.assert_array_equal(estimator.predict_proba(X), predicted)
     estimator.set_params(hidden_layer_sizes=SMALL["hidden_layer_sizes"]).fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("form", ["csr_matrix", "csc_array", "coo_array"])
+def test_sparse_rows_are_those_of_dense_ones(kind: Any, form: str):
+    estimator, rows = kind(engine="reference", random_state=0, **SMALL), np.where(X > 2, X, 0)
+    dense = clone(estimator).fit(rows, Y).predict(rows)
+    sparse = getattr(scipy.sparse, form)(rows)
+    np.testing.assert_array_equal(estimator.fit(sparse, Y).predict(sparse), dense)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_a_missing_number_is_the_mean_of_its_column(kind: Any):
+    rng = np.random.default_rng(0)
+    rows = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+    means = np.nanmean(rows, axis=0)
+    filled = np.where(np.isnan(rows), means, rows)
+    estimator = kind(engine="reference", random_state=0, **SMALL)
+    expected = clone(estimator).fit(filled, Y).predict(filled)
+    np.testing.assert_array_equal(estimator.fit(rows, Y).predict(rows), expected)
+    alone = np.full((1, X.shape[1]), np.nan)  # the means are those of the training rows
+    np.testing.assert_array_equal(estimator.predict(alone), estimator.predict(means[None]))
+    nothing = np.where(np.arange(X.shape[1]) == 1, np.nan, X)
+    assert np.isfinite(kind(engine="reference", **SMALL).fit(nothing, Y).predict(nothing)).all()
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_several_labels_of_a_row_are_learned(engine: str):
+    labels = np.stack([X[:, 0] > 5.8, X[:, 2] > 4, X[:, 1] > 3], axis=1).astype(int)
+    model = Classifier(engine=engine, random_state=0, **(SMALL | {"max_iter": 200})).fit(X, labels)
+    found = model.predict_proba(X)
+    assert found.shape == labels.shape
+    assert model.predict(X).dtype == np.int64
+    assert (model.predict(X) == labels).mean() > 0.9
+    np.testing.assert_array_equal(model.predict(X), found > 0.5)
+    assert model.classes_.tolist() == [0, 1, 2]
+    sparse = scipy.sparse.csr_matrix(labels)
+    np.testing.assert_array_equal(clone(model).fit(X, sparse).predict_proba(X), found)
+    with pytest.raises(ValueError, match=r"^y has classes, and the rows of the first call had labels$"):
+        model.partial_fit(X, Y)
+
+
+@pytest.mark.parametrize("form", [list, np.array, lambda weights: dict(zip("abc", weights, strict=True))])
+def test_weights_of_classes_are_weights_of_rows(form: Any):
+    names = np.array(["a", "b", "c"])[Y]
+    weights = [1.0, 4.0, 0.5]
+    model = Classifier(engine="reference", random_state=0, **SMALL)
+    expected = clone(model).fit(X, names, sample_weight=np.array(weights)[Y]).predict_proba(X)
+    found = clone(model).set_params(class_weight=form(weights)).fit(X, names).predict_proba(X)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_balanced_weights_are_inverse_to_the_numbers_of_rows():
+    few = np.flatnonzero((Y != 1) | (np.arange(len(Y)) % 10 == 0))
+    model = Classifier(engine="reference", random_state=0, class_weight="balanced", **SMALL).fit(X[few], Y[few])
+    counts = np.bincount(Y[few])
+    weights = (len(few) / (3 * counts))[Y[few]]
+    plain = Classifier(engine="reference", random_state=0, **SMALL)
+    np.testing.assert_array_equal(model.predict_proba(X), plain.fit(X[few], Y[few], weights).predict_proba(X))
+    with pytest.raises(
+        ValueError, match=r"^class_weight=\[1\] is not 'balanced', a mapping, or a weight for each class$"
+    ):
+        Classifier(class_weight=[1], engine="reference").fit(X, Y)
+
+
+def test_early_stopping_holds_out_the_same_share_of_each_class():
+    classes = np.array([0] * 90 + [1] * 9 + [2])
+    held = stratified(classes, 10, np.random.default_rng(0))
+    assert np.bincount(classes[held], minlength=3).tolist() == [9, 1, 0]
+    assert stratified(np.arange(5), 2, np.random.default_rng(0)).sum() == 0  # each class has one row, to train on
+    assert stratified(np.zeros(10, int), 3, np.random.default_rng(0)).sum() == 3
+    seen: list[int] = []
+
+    class Seen(Callback):
+        def on_train_begin(self) -> None:
+            seen.append(self.run.position.rows)
+
+    rare = np.where(np.arange(len(Y)) % 25 == 0, 1, 0)
+    model = Classifier(early_stopping=True, engine="reference", random_state=0, callbacks=[Seen()], **SMALL).fit(
+        X, rare
+    )
+    assert seen == [135]
+    assert {"evaluate.loss"} <= model.history_.keys()
