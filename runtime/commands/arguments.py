@@ -40,6 +40,7 @@ from runtime.commands.options import (
     add_settings,
     add_spill,
     add_states,
+    add_trackers,
     add_what,
 )
 
@@ -319,7 +320,8 @@ def _sweep(verbs: Any, name: str) -> None:
         "--merge", type=Path, action="append", default=[], metavar="FILE",
         help="make no run, and print the table of a file of --results, or of all .jsonl files in a folder",
     )  # fmt: skip
-    out.add_argument("--force", action="store_true", help="replace the file of --results")
+    out.add_argument("--force", action="store_true", help="replace the file of --results, and events of --tensorboard")
+    add_trackers(out, "an event file for TensorBoard, for each run in a folder DIR/run-N")
     out.add_argument("--json", action="store_true", help="print these lines instead of the table")
 
 

@@ -208,16 +208,7 @@ def add_files(verb: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--metrics", type=Path, metavar="FILE", help="write metrics of each step and epoch to a .csv or .jsonl file"
     )
-    files.add_argument(
-        "--tensorboard",
-        type=Path,
-        metavar="DIR",
-        help="write metrics of each step and epoch to an event file for TensorBoard",
-    )
-    files.add_argument(
-        "--mlflow", metavar="URI", help="write them to a server or database of MLflow, as sqlite:///mlflow.db"
-    )
-    files.add_argument("--wandb", metavar="PROJECT", help="write them to a project of Weights & Biases")
+    add_trackers(files, "an event file for TensorBoard")
     files.add_argument("--trace", type=Path, metavar="FILE", help="write the time of each op, for chrome://tracing")
     files.add_argument(
         "--record",
@@ -225,6 +216,17 @@ def add_files(verb: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the inputs, the results and the machine of the run, for runtime replay",
     )
+
+
+def add_trackers(group: Any, what: str) -> None:
+    """Add the options for trackers of experiments; `what` is what TensorBoard gets."""
+    group.add_argument(
+        "--tensorboard", type=Path, metavar="DIR", help=f"write metrics of each step and epoch to {what}"
+    )
+    group.add_argument(
+        "--mlflow", metavar="URI", help="write them to a server or database of MLflow, as sqlite:///mlflow.db"
+    )
+    group.add_argument("--wandb", metavar="PROJECT", help="write them to a project of Weights & Biases")
 
 
 def add_reports(verb: argparse.ArgumentParser) -> None:

@@ -57,7 +57,7 @@ def sweep(options: argparse.Namespace) -> int:
     if count > MOST:
         raise UsageError(f"these are {count} runs; a sweep has at most {MOST}")
     proposed = _proposed(options, domains, begin)
-    asked = trials(options.program, proposed, seeds, _passed(options), folds=options.folds)
+    asked = _tracked(options, trials(options.program, proposed, seeds, _passed(options), folds=options.folds))
     if options.part:
         asked, count = _part(options, asked, count)
     done: list[Outcome] = []
@@ -71,6 +71,27 @@ def sweep(options: argparse.Namespace) -> int:
     fields = [("runs", len(done)), ("failed", failed), *_best(program, done, has_folds=bool(options.folds))]
     put_result(options, "FAILED" if failed else "OK", [*fields, ("wall", f"{perf_counter() - start:.3f}")])
     return EXIT_FAILED if failed else EXIT_DONE
+
+
+def _tracked(options: argparse.Namespace, asked: Iterable[Trial]) -> Iterable[Trial]:
+    """Return the runs with the options of trackers, and of TensorBoard a folder for each.
+
+    Raise UsageError if a package is missing.
+    """
+    if options.tensorboard is None and options.mlflow is None and options.wandb is None:
+        return asked
+    from runtime.sinks.opened import sinks_of  # few sweeps have trackers
+
+    sinks_of(options)
+    more = [word for name in ("mlflow", "wandb") if (value := getattr(options, name)) for word in (f"--{name}", value)]
+
+    def words(trial: Trial) -> list[str]:
+        if options.tensorboard is None:
+            return more
+        folder = ["--tensorboard", str(options.tensorboard / f"run-{trial.number}")]
+        return [*folder, *(["--force"] if options.force else []), *more]
+
+    return (trial._replace(words=[*trial.words, *words(trial)]) for trial in asked)
 
 
 def _part(options: argparse.Namespace, asked: Iterable[Trial], count: int) -> tuple[Iterable[Trial], int]:

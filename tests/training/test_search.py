@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +203,21 @@ def test_words_that_are_no_range_and_no_fold(words: list[str], sentence: str, ca
         main(words)
     assert caught.value.code == 2
     assert capsys.readouterr().err == f"runtime: {sentence}\n"
+
+
+def test_each_run_of_a_sweep_writes_to_the_trackers(capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("tensorboardX", reason='pip install -e ".[test]" brings it')
+    command = ["sweep", saved(), "--set", "rate=1e-3,1e-2", "--seeds", "2", "--tensorboard", "tb", "-q"]
+    assert main(command) == 0
+    assert sorted(path.name for path in Path("tb").iterdir()) == ["run-1", "run-2", "run-3", "run-4"]
+    assert all(len([*folder.glob("events.out.tfevents.*")]) == 1 for folder in Path("tb").iterdir())
+    assert capsys.readouterr().out.count("--tensorboard tb/run-") == 4  # the commands that repeat the runs
+    assert main(command) == 1  # each says that its folder has events of another run
+    assert "has events of another run; --force removes them" in capsys.readouterr().err
+    assert main([*command, "--force"]) == 0
+
+
+def test_a_tracker_without_its_package_is_refused_before_any_run(monkeypatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    assert main(["sweep", saved(), "--set", "rate=1e-3,1e-2", "--mlflow", "sqlite:///m.db", "-q"]) == 2
+    assert "prograd[mlflow]" in capsys.readouterr().err
