@@ -2,7 +2,7 @@
 
 1. A run judges after each evaluation, or at the end of each epoch if it does not evaluate.
 2. A better value of the metric of `keep_best` keeps a copy of the states, which the end of the run restores. No value
-   is better where the loss is NaN: an accuracy of scores that are NaN is finite and means nothing.
+   is better where the loss is NaN or Inf: an accuracy of scores that are NaN is finite and means nothing.
 3. The run ends early after as many values without improvement as its patience.
 4. Each plateau multiplies its state after as many values without improvement as its own patience.
 
@@ -53,7 +53,7 @@ class Judge:
         elif plan.evaluate is not None or (not plan.keep_best and not plan.plateaus):
             return False
         position.judged = position.steps
-        is_sound = not math.isnan((metrics if evaluation is None else evaluation).get("loss", 0.0))
+        is_sound = math.isfinite((metrics if evaluation is None else evaluation).get("loss", 0.0))
         for plateau in plan.plateaus:
             value = metric_value(plateau.metric, metrics, evaluation, plan.entries)
             self._reduce(plateau, value if is_sound else math.nan)
