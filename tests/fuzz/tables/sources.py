@@ -111,8 +111,9 @@ def requests_of(given: Table) -> list[dict[str, Any]]:
 
 def _csv(given: Table, folder: Path, rng: Random, frame: Any, plain: Any) -> Iterator[tuple[str, Any]]:
     path, end = folder / "own.csv", rng.choice(["\n", "\r\n"])
-    if len(given.columns) == 1 and None in given.columns[0].values:
-        return  # an empty line is no row
+    only = given.columns[0] if len(given.columns) == 1 else None
+    if only is not None and (None in only.values or any(letter in only.name for letter in ",;")):
+        return  # an empty line is no row, and commas inside the only name may separate two
     names = [rng.choice([column.name, column.name, f" {column.name}"]) for column in given.columns]
     lines = [names, *zip(*(column.texts for column in given.columns), strict=True)]
     text = end.join(given.separator.join(_quoted(rng, cell, given.separator) for cell in line) for line in lines)
