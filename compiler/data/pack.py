@@ -36,7 +36,7 @@ from runtime.rows.encoding.images import Images
 from runtime.rows.encoding.lists import is_listed
 from runtime.rows.encoding.row_errors import original_rows
 from runtime.rows.encoding.series import Series
-from runtime.rows.encoding.values import with_points
+from runtime.rows.encoding.values import require_values, with_points
 from runtime.rows.table_names import suffix_of
 from runtime.rows.tables.arrow import arrow_columns, is_arrow, read_parquet
 from runtime.rows.tables.columns import as_column, as_columns, frame_columns, levels_of
@@ -342,6 +342,7 @@ def _values(source: Source, options: PackOptions) -> Array | None:
     raw: Any = source.table.get(options.of, source.arrays.get(options.of))
     if raw is None or raw.ndim != 1 or is_listed(raw):
         raise UsageError(f"by: the column {options.of!r} has no single values")
+    require_values(options.of, raw)
     raw = with_points(options.of, raw) if options.decimal == "," and has_commas(raw) else raw
     return times_of(options.of, raw, options.date_format) if options.by == "time" else kinds_of(raw)
 

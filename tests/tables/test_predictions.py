@@ -317,3 +317,18 @@ def test_an_id_that_is_not_there_is_one_sentence(capsys):
     capsys.readouterr()
     assert predict("--data", "new.csv", "--out", "o.csv", "--id", "name") == 4
     assert capsys.readouterr().err.startswith("runtime: new.csv: --id name: there is no column 'name'")
+
+
+def test_numbers_in_a_column_of_texts_are_texts(capsys):
+    prograd.data.pack({"t": ["a 12", "c"] * 10, "y": ["p", "q"] * 10}, "texts.safetensors", words={"t": 3})
+    program = Program("texts", seed=1)
+    t, y = program.input("t", "int64", ("batch", 3)), program.input("y", "int64", ("batch",))
+    scores = layers.dense(ops.mean(layers.embedding(t, "words", count=5, size=4), axis=1), "out", 2)
+    program.minimize(ops.softmax_cross_entropy(scores, y), adam(0.1))
+    program.outputs(t=t + 0)
+    program.data("texts.safetensors")
+    program.training(epochs=1)
+    program.compile(batch=2).save("texts.pb")
+    Path("new.jsonl").write_text('{"t": 12}\n{"t": null}\n')
+    assert main(["execute", "texts.pb", "--entry", "predict", "--data", "new.jsonl", "--fetch", "t=@t.npy"]) == 0
+    assert np.load("t.npy").tolist() == [[2, 0, 0], [0, 0, 0]]

@@ -141,3 +141,17 @@ def test_rows_that_are_dropped_inside_a_table_are_refused():
         "'v' another replacement than drop"
     )
     assert packed({"v": [None, 1.0, 2.0, 3.0, None]}, window=2, missing={"v": "drop"})["v"].tolist() == [[1, 2], [2, 3]]
+
+
+def test_columns_of_splits_and_series_have_single_values():
+    odd = {"g": [{"a": 1}, {"a": 2}], "v": [1, 2]}
+    wanted = "row 0 of 'g' is of type dict, which no row can be; leave the column out by drop=['g']"
+    for by in ("group", "time", "stratified"):
+        assert refused(odd, drop=["g"], by=by, of="g", split={"train": 0.5}) == wanted
+    assert refused(odd, drop=["g"], by="group", of="g", window=2) == wanted
+    packed({"g": ["a", "a"], "v": [1, 2]}, drop=["g"], by="group", of="g", window=2)
+    lists = "'g' has lists, and tells series apart by single values"
+    for values, sentence in ((odd["g"], wanted), ([[1], [1, 2]], lists)):
+        with pytest.raises(DataError) as caught:
+            prograd.data.encode({"g": values, "v": [1, 2]}, "rows.safetensors")
+        assert str(caught.value) == sentence

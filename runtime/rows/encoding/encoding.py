@@ -28,6 +28,9 @@ KEY: Final = "prograd_columns"
 
 FORMAT: Final = 1
 
+MAX_NUMBER_CHARACTERS: Final = 32
+"""Upper bound on the characters of a number of float64 or int64."""
+
 TEXT_BYTES: Final = 64
 """Upper bound on the bytes that a character of a text takes while texts become numbers of bytes or words."""
 
@@ -165,7 +168,7 @@ class Encoding:
         """Return an upper bound on the bytes that encoding the columns of texts takes."""
         names = {key if key in self.columns else base_of(key) or key for key in keys}
         texts = [table[name] for name in names if name in table and self._is_text(name)]
-        return TEXT_BYTES * sum(len(text) for column in texts for text in column)
+        return TEXT_BYTES * sum(_characters(column) for column in texts)
 
     def decode(self, name: str, numbers: Array) -> Array:
         """Return the values of a column's numbers; for floats, with one column per value, the value of the largest.
@@ -206,6 +209,14 @@ class Encoding:
             hint = closest(name, self.columns) or f"; there are {', '.join(self.columns)}"
             raise DataError(f"the packed rows have no column {name!r}{hint}")
         return self.columns[name]
+
+
+def _characters(column: Array) -> int:
+    """Return an upper bound on the characters of texts, the words of lists, or the digits of numbers."""
+    if column.dtype.kind != "O":
+        return MAX_NUMBER_CHARACTERS * len(column)
+    values: list[object] = column.tolist()
+    return sum(len(value) for value in values if isinstance(value, str | list))  # pyright: ignore[reportUnknownArgumentType]: a list of anything
 
 
 def _there(table: Mapping[str, Array], name: str) -> Array:

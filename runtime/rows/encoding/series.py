@@ -10,8 +10,9 @@ import numpy as np
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.rows.encoding.class_texts import kinds_of
+from runtime.rows.encoding.lists import is_listed
 from runtime.rows.encoding.row_errors import RowError
-from runtime.rows.encoding.values import shown
+from runtime.rows.encoding.values import require_values, shown
 
 NEXT: Final = "_next"
 """End of the name of the array of targets."""
@@ -19,6 +20,9 @@ NEXT: Final = "_next"
 
 def groups_of(name: str, raw: Array) -> Array:
     """Return for each row the number of its series; raise DataError, which names the row, if one begins twice."""
+    require_values(name, raw)
+    if is_listed(raw):
+        raise DataError(f"{name!r} has lists, and tells series apart by single values")
     groups = kinds_of(raw)
     begins = np.flatnonzero(np.diff(groups, prepend=-1))
     seen: set[int] = set()
