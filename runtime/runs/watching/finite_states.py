@@ -2,7 +2,7 @@
 
 1. A state is looked at if a step updates it and it outlives an epoch: parameters, slots, averages, running statistics.
 2. NaN in one of them is an error, and so is Inf in a parameter that had none when the training began.
-3. All ranks of a run report the same state, because each may have other elements of it.
+3. Where states are cut among the ranks of a run, all ranks report the same state. Otherwise each has all of them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,13 @@ class FiniteStates:
             )
 
     def fault(self) -> str:
-        """Return a clause about the first state with NaN or Inf; "" if there is none. All ranks call it together."""
+        """Return a clause about the first state with NaN or Inf; "" if there is none.
+
+        Ranks with cut states call it together.
+        """
         with self._states.locks.shared():
             found = next((2 * at + kind for at, name in enumerate(self._names) if (kind := self._fault_of(name))), 0)
-        if self._group is not None and self._group.size > 1:
+        if self._group is not None and self._states.pieces is not None:
             found = self._group.largest(found)
         if not found:
             return ""
