@@ -103,6 +103,7 @@ def values_by_name(answers: Sequence[Answer], arrays: Mapping[str, Array]) -> di
     for answer in answers:
         named = answer.named(arrays[answer.fetch]) if answer.fetch in arrays else {}
         found |= {name: values for name, values in named.items() if name not in found}
+    _leave_out_unknown(found, answers, arrays)
     for answer in answers:
         if answer.fetch in found and answer.fetch in arrays and _has_elements(answer, arrays[answer.fetch]):
             raise UsageError(
@@ -110,6 +111,20 @@ def values_by_name(answers: Sequence[Answer], arrays: Mapping[str, Array]) -> di
                 "another name, as in program.outputs(probabilities=…)"
             )
     return found
+
+
+def _leave_out_unknown(found: dict[str, Array], answers: Sequence[Answer], arrays: Mapping[str, Array]) -> None:
+    """Replace classes by None where another fetch has scores of the same label that are NaN, as beside an argmax."""
+    for answer in answers:
+        column, scores = answer.column, arrays.get(answer.fetch)
+        if column is None or column.kind != "class" or column.name not in found or scores is None:
+            continue
+        if scores.dtype.kind == "f":
+            unknown = np.isnan(scores.reshape(len(scores), -1)).any(axis=1) if scores.size else np.zeros(0, bool)
+            if np.any(unknown):
+                values = found[column.name].astype(object)
+                values[unknown] = None
+                found[column.name] = values
 
 
 def _has_elements(answer: Answer, array: Array) -> bool:
