@@ -179,7 +179,7 @@ def files() -> list[object]:
 def test_a_file_imports_only_what_its_room_may(room: str, path: Path):
     of_rows = OF_ROWS | {"runtime.rows"} if str(path.relative_to(ROOT)).startswith(PACKING) else set[str]()
     of_rows = of_rows | {"numpy"} if str(path.relative_to(ROOT)).startswith(ARRAYS) else of_rows
-    of_rows = of_rows | {"numpy", "sklearn"} if str(path.relative_to(ROOT)).startswith(ESTIMATORS) else of_rows
+    of_rows = of_rows | {"numpy", "scipy", "sklearn"} if str(path.relative_to(ROOT)).startswith(ESTIMATORS) else of_rows
     for module, at_once in imports(path):
         if any(module == name or module.startswith(f"{name}.") for name in of_rows):
             continue
