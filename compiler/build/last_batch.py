@@ -107,11 +107,14 @@ def _shape(path: Path, key: str) -> tuple[int, ...]:
 
 
 def row_symbol(program: pb.ProgramDesc) -> str | None:
-    """Return the symbol of the number of rows: the leading extent of every fed tensor; None if there is none."""
+    """Return the symbol of the number of rows; None if there is none.
+
+    It is the leading extent of every fed tensor but those without symbols, such as weights of classes.
+    """
     leading: set[str] = set()
     for entry in program.entries:
         block = program.blocks[entry.source_block]
         fed = {p.tensor for p in block.parameters if p.WhichOneof("source") == "feed"}
         shapes = [tensor.shape.dims for tensor in block.tensors if tensor.name in fed]
-        leading |= {dims[0].symbol if len(dims) else "" for dims in shapes}
+        leading |= {dims[0].symbol for dims in shapes if any(dim.symbol for dim in dims)}
     return leading.pop() if len(leading) == 1 and "" not in leading else None

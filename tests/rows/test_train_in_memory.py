@@ -249,3 +249,19 @@ def test_rows_that_do_not_fit_are_one_sentence(options: dict[str, Any], sentence
     assert str(caught.value) == sentence
     if "NaN" not in sentence:
         assert run.position.steps == 0
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_an_input_without_rows_leaves_the_number_of_rows_free(engine: Any):
+    """Weights of classes are the same for all rows, so a smaller last step and an evaluation row by row remain."""
+    program = Program("weighted", seed=1)
+    x, y = program.input("x", "float32", ("batch", 4)), program.input("y", "int64", ("batch",))
+    scores = layers.dense(x, "out", 2)
+    program.minimize(ops.cross_entropy(scores, y, program.input("w", "float32", (2,))), sgd(0.1))
+    rows = np.arange(40, dtype="float32").reshape(10, 4) / 40
+    data = {"x": rows, "y": np.arange(10) % 2, "w": np.array([1, 3], "float32")}
+    run = prograd.Run(program.compile(batch=4), engine=engine)
+    assert run.train(data=data, epochs=2).steps == 6  # of 4, 4 and 2 rows
+    assert np.isfinite(run.evaluate(data)["loss"])
+    sizes = [binding.dims[0].size for binding in program.compile(batch=(4, 2)).desc.entries[0].bindings]
+    assert sizes == [4, 2]
