@@ -63,11 +63,11 @@ def use_cached_parsers() -> None:
         command.parse = _once(command.parse, command.__name__.partition(".")[0])
 
 
-def _once(parse: Callable[[Iterable[str]], Namespace], command: str) -> Callable[[Iterable[str]], Namespace]:
+def _once(parse: Callable[..., Namespace], command: str) -> Callable[..., Namespace]:
     parsed = cache(parse)
 
-    def again(words: Iterable[str]) -> Namespace:
-        options = copy.copy(parsed(tuple(words)))
+    def again(words: Iterable[str], *others: str) -> Namespace:
+        options = copy.copy(parsed(tuple(words), *others))
         options.say = Say(command)
         return options
 
