@@ -8,6 +8,7 @@ from subjects.evaluate import block_of, computed, evaluate
 from subjects.values import check_orders, define
 
 from compiler.train.backward import gradients
+from prograd import Program, Run, constant
 from prograd_proto import TensorType
 from registry import Block, OpError, ops
 from runtime.engines.reference.kernels import windows
@@ -130,3 +131,28 @@ def test_parameters_of_another_shape_are_refused_in_a_sentence():
     with pytest.raises(OpError) as refused:
         ops.group_norm(x, groups=3)
     assert str(refused.value) == "group_norm(x: float64[3, 4]): groups=3 does not divide 4 channels"
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
+def test_a_scale_near_the_largest_number_overflows_only_where_the_result_does(norm: str, engine: str):
+    rows = np.random.default_rng(0).choice(np.float32([-0.01, 0.01]), size=(32, 128))
+    rows[:, 64:] = -rows[:, :64]  # the mean is 0
+    program = Program("p")
+    x, scale = program.input("x", "float32", ("n", 128)), program.parameter("s", (128,), constant(3e38))
+    bias = [program.parameter("b", (128,), constant(0.0))] * (norm == "layer_norm")
+    program.outputs(y=getattr(ops, norm)(x, scale, *bias, axis=-1, epsilon=1e-5)[0])
+    found = Run(program.compile(n=32), engine=engine).predict(rows)["y"]
+    np.testing.assert_allclose(found, np.float64(rows) / np.sqrt(1e-4 + 1e-5) * 3e38, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("float64", 1e15 + 0.3), ("float32", 16777.3), ("float32", 3e10)])
+def test_a_constant_row_of_large_values_is_normalised_to_0(dtype: str, value: float):
+    rows = np.full((32, 96), value, dtype)
+    rows[5] = np.linspace(-1, 1, 96)
+    program = Program("p")
+    program.outputs(y=ops.layer_norm(program.input("x", dtype, ("n", 96)), axis=-1, epsilon=1e-5)[0])
+    found = Run(program.compile(n=32), engine="reference").predict(rows)["y"]
+    assert not np.delete(found, 5, axis=0).any()
+    wanted = rows[5] / np.sqrt(np.mean(np.square(rows[5])) + 1e-5)
+    np.testing.assert_allclose(found[5], wanted, rtol=1e-5, atol=1e-6)

@@ -62,7 +62,7 @@ def standardised(
     mean = c.mean(x, axes)
     root = c.elementwise(inverse_root, c.mean(c.elementwise(square_of_difference, x, mean), axes), epsilon=epsilon)
     more = [p for p in (scale, bias) if p is not None]
-    expression = moved if scale is None and bias is not None else normalised
+    expression = (moved if scale is None else scaled_and_moved) if more else normalised
     return c.elementwise(expression, x, mean, root, *more), mean, root
 
 
@@ -71,9 +71,19 @@ def moved(x: Value, mean: Value, root: Value, bias: Value) -> Value:
     return normalised(x, mean, root, bias=bias)
 
 
+def scaled_and_moved(x: Value, mean: Value, root: Value, scale: Value, bias: Value | None = None) -> Value:
+    """Return normalised elements with a scale of each column.
+
+    Elements are normalised first: a product of the scale and the reciprocal deviation may overflow where the result
+    does not.
+    """
+    y = normalised(x, mean, root) * scale
+    return y if bias is None else y + bias
+
+
 def scaled(x: Value, root: Value, scale: Value) -> Value:
-    """Multiply by the factor of the row and the scale of the column."""
-    return x * (root * scale)
+    """Multiply by the factor of the row, and then by the scale of the column."""
+    return x * root * scale
 
 
 RULES["layer_norm"] = Decomposition(layer_norm)

@@ -24,16 +24,24 @@ def product(a: Array, b: Array, size: int = 0) -> Array:
     depth = a.shape[1]
     total = None
     for p in range(0, max(depth, 1), size := size or block(depth)):
-        x, y = a[:, p : p + size], b[p : p + size]
+        x, y = in_pairs(a[:, p : p + size], b[p : p + size])
         chain = np.zeros((len(a), b.shape[1]), "f4")
         for k in range(0, x.shape[1], 2):
             for each in (k + 1, k):
-                if each < x.shape[1]:
-                    chain = multiply_add(x[:, each, None], y[None, each], chain)
+                chain = multiply_add(x[:, each, None], y[None, each], chain)
         with np.errstate(all="ignore"):
             total = chain if total is None else total + chain
     assert total is not None
     return total
+
+
+def in_pairs(x: Array, y: Array) -> tuple[Array, Array]:
+    """Return operands whose depth is even: the last pair of an odd one has a second element 0, which is multiplied too.
+
+    So a sum of -0 becomes 0.
+    """
+    odd = x.shape[1] % 2
+    return np.pad(x, ((0, 0), (0, odd))), np.pad(y, ((0, odd), (0, 0)))
 
 
 def block(depth: int) -> int:
@@ -65,14 +73,13 @@ def multiply_by_tiles(a: Array, b: Array, size: int = 0) -> Array:
     depth = a.shape[1]
     total = None
     for p in range(0, max(depth, 1), size := size or block(depth)):
-        x, y = a[:, p : p + size], b[p : p + size]
+        x, y = in_pairs(a[:, p : p + size], b[p : p + size])
         chain = np.zeros((len(a), b.shape[1]), "f4")
         for start in range(0, x.shape[1], 32):
             even, odd = np.zeros_like(chain), np.zeros_like(chain)
             for k in range(start, min(start + 32, x.shape[1]), 2):
                 even = multiply_add(x[:, k, None], y[None, k], even)
-                if k + 1 < x.shape[1]:
-                    odd = multiply_add(x[:, k + 1, None], y[None, k + 1], odd)
+                odd = multiply_add(x[:, k + 1, None], y[None, k + 1], odd)
             one = np.ones_like(chain)
             chain = multiply_add(multiply_add(even, one, odd), one, chain)
         with np.errstate(all="ignore"):

@@ -34,6 +34,7 @@ def layer_norm(
         np.divide(center, size, center)
         np.subtract(rows[some], center[:, None], part)
         inverse_root_of(part, epsilon, root)
+        center_constant_rows(part, center, root, epsilon)
         np.multiply(part, root[:, None], part)
         if scale is not None:
             np.multiply(part, scale.reshape(-1), part)
@@ -111,6 +112,22 @@ def group_norm(
         np.multiply(part, line, part)
         if bias is not None:
             np.add(part, bias, part)
+
+
+def center_constant_rows(part: Array, center: Array, root: Array, epsilon: float) -> None:
+    """Center rows again whose mean has an error as large as their deviation.
+
+    The mean of equal large numbers is rounded; what that leaves of each number would be normalised to 1. All other
+    rows keep their bits.
+    """
+    precision = len(part[0]) * np.finfo(part.dtype).eps if len(part) else 0.0
+    is_near = 1 / root <= np.sqrt(epsilon) + precision * np.abs(center)
+    for row in np.flatnonzero(is_near & (center != 0)):
+        left = np.add.reduce(part[row]) / part.shape[1]
+        if left * left * 2 > np.dot(part[row], part[row]) / part.shape[1]:
+            center[row] += left
+            part[row] -= left
+            inverse_root_of(part[row : row + 1], epsilon, root[row : row + 1])
 
 
 def inverse_root_of(rows: Array, epsilon: float, out: Array) -> None:
