@@ -106,7 +106,7 @@ class Run(metaclass=Renaming):
         program: program, checked before anything is allocated; or the result of `compile`, as if it were saved into
             the folder.
         folder: folder of the files that the program names.
-        engine: name of the engine; the default "reference" is NumPy, one function per op.
+        engine: name of the engine; by default "native" where it is installed and runs here, else "reference".
         math: "exact" computes as the program says.
         threads: number of threads that run ops, by default at most one for each core of the process; the results do
             not depend on it.
