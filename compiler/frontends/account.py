@@ -51,12 +51,12 @@ class Account:
             raise ResourceLimit(f"the import takes longer than {self._max_time:g} seconds; --max-time gives it more")
 
     def require_room(self, nbytes: int, what: str) -> None:
-        """Raise ResourceLimit if the memory of the process is limited and so many bytes are too many."""
+        """Raise ResourceLimit if `nbytes` exceed what a limit of the process leaves; without a limit, do nothing."""
         if self._max_memory is not None:
             self.require(nbytes, what)
 
     def require(self, nbytes: float, what: str) -> None:
-        """Raise ResourceLimit if so many further bytes are too many; `what` takes them."""
+        """Raise ResourceLimit if `nbytes` more exceed the account; the error names `what`, which takes them."""
         if self.nbytes + nbytes <= self._room:
             return
         if self._max_memory is None:

@@ -246,7 +246,7 @@ class Column:
 
     @cached_property
     def classes_are(self) -> Form:
-        """What the classes are, which decides the texts that are the same class."""
+        """The kind of the classes: numbers, booleans, dates or texts; texts of one value are one class."""
         return self.form or form_of_vocabulary(self.values, self.fill)
 
     @cached_property
