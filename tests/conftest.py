@@ -69,3 +69,11 @@ def untraced() -> Iterator[None]:
     """Refuse a file whose tests leave `tracemalloc` on, which would make all later tests five times as slow."""
     yield
     assert not tracemalloc.is_tracing(), "a test of this file left tracemalloc on: use oracles.allocation.traced"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def unalarmed() -> Iterator[None]:
+    """Refuse a file whose tests leave a handler of alarms, with which no later run could end at its limit of time."""
+    yield
+    if hasattr(signal, "SIGALRM"):
+        assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL, "a test of this file left a handler of SIGALRM"

@@ -74,7 +74,7 @@ class Connections:
         while True:
             await self._make_room()
             try:
-                client, _ = await loop.sock_accept(taken)
+                client = await _accepted(taken)
             except OSError as error:
                 self._failed(error)
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -103,6 +103,22 @@ class Connections:
                 f"warning: a connection cannot be accepted: {(error.strerror or str(error)).lower()}; "
                 "/metrics counts further ones"
             )
+
+
+async def _accepted(taken: socket.socket) -> socket.socket:
+    """Return the next connection; unlike `sock_accept`, a cancellation cannot lose one that is accepted already."""
+    loop = asyncio.get_running_loop()
+    while True:
+        ready = loop.create_future()
+        loop.add_reader(taken, lambda ready=ready: ready.done() or ready.set_result(None))
+        try:
+            await ready
+        finally:
+            loop.remove_reader(taken)
+        with suppress(BlockingIOError):  # another process has it, or the client has left
+            client, _ = taken.accept()
+            client.setblocking(False)
+            return client
 
 
 def _is_sending(connection: Any) -> bool:

@@ -27,6 +27,17 @@ def test_every_line_of_the_list_of_slow_tests_names_a_function():
     assert not unknown, "rename these lines of tests/slow_tests.txt like their tests, or run `make slow-tests`"
 
 
+def test_every_change_by_a_patch_is_undone():
+    """A `MonkeyPatch()` that is not a context changes the modules of all later tests of the process."""
+    left = [
+        f"{path.relative_to(TESTS)}:{node.lineno}"
+        for path in TESTS.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "MonkeyPatch"
+    ]
+    assert not left, "use the fixture `monkeypatch`, or `with pytest.MonkeyPatch.context()`"
+
+
 def test_the_commands_of_the_tiers_select_by_the_marks_that_are_registered():
     options = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
     assert [line.partition(":")[0] for line in options["markers"]] == ["slow", "thorough"]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
 
 from compiler import from_onnx
+from compiler.__main__ import main
 from compiler.frontends import account
 from prograd import ResourceLimit
 
@@ -96,6 +99,28 @@ def test_the_time_of_an_import_is_bounded():
     with pytest.raises(ResourceLimit) as caught:
         from_onnx(looped(3, 60), max_time=0.5)
     assert str(caught.value) == "the import takes longer than 0.5 seconds; --max-time gives it more"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="Windows has no alarms")
+def test_an_import_leaves_the_alarms_of_its_process_as_they_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    onnx.save(looped(1, 2), tmp_path / "m.onnx")
+    words = ["import", "onnx", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.pb"), "--max-time", "60s", "--force"]
+
+    def own(number: int, frame: object) -> None: ...
+
+    before = signal.signal(signal.SIGALRM, own)
+    try:
+        assert main(words) == 0
+        assert signal.getsignal(signal.SIGALRM) is own
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    codes: list[int] = []
+    thread = Thread(target=lambda: codes.append(main(words)))  # only the main thread may set alarms
+    thread.start()
+    thread.join()
+    assert codes == [0]
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+    assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count the memory of a process otherwise")

@@ -96,7 +96,8 @@ def test_predictions_of_windows_are_those_of_their_last_rows(monkeypatch):
 
 
 def test_a_short_table_of_series_writes_no_predictions(capsys):
-    test_predictions_of_windows_are_those_of_their_last_rows(pytest.MonkeyPatch())
+    with pytest.MonkeyPatch.context() as patch:
+        test_predictions_of_windows_are_those_of_their_last_rows(patch)
     Path("short.csv").write_text("store,v\na,1\na,2\nb,3\n")
     words = ["--entry", "predict", "--load", "s.safetensors", "--data", "short.csv", "--out", "short.out.csv", "-q"]
     assert main(["execute", "p.pb", *words]) == 4

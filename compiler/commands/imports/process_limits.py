@@ -6,14 +6,18 @@ The account of an import sees constants and nodes only; a library may take memor
 from __future__ import annotations
 
 import signal
-from collections.abc import Generator
+import threading
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Final
+from typing import Final, TypeAlias
 
 from compiler.errors import UsageError
 from runtime.errors import ResourceLimit
 from runtime.memory.limit import resident
+
+Handler: TypeAlias = Callable[[int, FrameType | None], object] | int
+"""What the system is told to do with a signal."""
 
 AGAIN_SECONDS: Final = 0.2
 """Seconds after which the time is told again, if a library has swallowed the error."""
@@ -26,8 +30,7 @@ def limited(max_memory: int | None, max_time: float | None) -> Generator[None]:
     Raises UsageError where the system has no such limits, ResourceLimit when one is reached.
     """
     before = None if max_memory is None else _limit_memory(max_memory)
-    if max_time is not None:
-        _start_timer(max_time)
+    handler = None if max_time is None else _start_timer(max_time)
     try:
         yield
     except MemoryError:
@@ -35,8 +38,9 @@ def limited(max_memory: int | None, max_time: float | None) -> Generator[None]:
             raise
         raise ResourceLimit(f"the import needs more than the {max_memory} bytes of --max-memory") from None
     finally:
-        if max_time is not None and hasattr(signal, "setitimer"):
+        if handler is not None:
             signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, handler)
         if before is not None:
             _set_data_limit(before)
 
@@ -69,12 +73,15 @@ def _data_bytes() -> int:
     return int(line.split()[1]) << 10
 
 
-def _start_timer(seconds: float) -> None:
+def _start_timer(seconds: float) -> Handler | None:
+    """Raise ResourceLimit after `seconds`; return the handler that the alarm had, None where there are no alarms."""
+
     def tell(number: int, frame: FrameType | None) -> None:
         del number, frame
         raise ResourceLimit(f"the import takes longer than {seconds:g} seconds; --max-time gives it more")
 
-    if not hasattr(signal, "setitimer"):
-        return  # Windows: the account of the import has the time
-    signal.signal(signal.SIGALRM, tell)
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        return None  # the account of the import has the time
+    before = signal.signal(signal.SIGALRM, tell)
     signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
+    return signal.SIG_DFL if before is None else before
