@@ -44,8 +44,13 @@ def fold_constants(program: BlockAnalyses, *, small: int = 1024) -> None:
         small: bytes of a constant that may replace any op; a larger one must save more work than it adds.
     """
     for block in program.bound:  # outer ones come first, so that blocks inside ops get the constants of those around
-        _fold(block, small)
-        sink_constants(block)
+        fold_block(block, small)
+
+
+def fold_block(block: BlockAnalysis, small: int = 1024) -> None:
+    """Compute the known values of a block, which may have symbols, and give them to the blocks inside its ops."""
+    _fold(block, small)
+    sink_constants(block)
 
 
 def _fold(block: BlockAnalysis, small: int) -> None:
@@ -120,6 +125,8 @@ def _is_exact(kind: Kind) -> bool:
     if not exact or effects_of(kind.op_type):
         return False
     result = kind.outputs[0]
+    if any(isinstance(extent, str) for extent in result.shape):
+        return False
     dtypes = {result.dtype, *(type.dtype for type in kind.inputs if type is not None)}
     if result.nbytes > SMALL_TENSOR_BYTES or not dtypes <= PLAIN:
         return False

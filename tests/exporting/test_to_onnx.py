@@ -139,6 +139,25 @@ def test_names_and_symbols_survive():
     assert shapes["conv1.w"] == [64, 3, 3, 3]
 
 
+def test_dropout_whose_ratio_is_a_setting_is_left_out_of_a_model_also_inside_loops_and_conditions():
+    program = Program("ratio", seed=1)
+    x = program.input("x", "float32", ("batch", 64))
+    ratio = program.setting("ratio", 0.3, least=0.0, below=1.0)
+    hidden = layers.dropout(ops.relu(layers.dense(x, "hidden", 128)), ratio)
+    scaled = layers.residual(hidden, lambda h: layers.dense(h, "more", 128), dropout=ratio) * program.setting("gain", 2)
+    total, _ = ops.scan(lambda c, row: (layers.dropout(c + row, ratio), c), ops.sum(scaled, axis=0) * 0.0, scaled)
+    chosen = ops.cond(ops.sum(total) > 0.0, lambda: layers.dropout(scaled, ratio), lambda: scaled - 1.0)
+    program.minimize(ops.mean(ops.square(chosen)) + ops.mean(total), adam(program.setting("rate", 1e-2)))
+    program.outputs(chosen=chosen, total=total, same=layers.dropout(x, ratio))
+    model = agree(program, {"x": rows(32, 64)}, tolerance=1e-4)
+    assert "Where" not in operators(model)
+    assert not {"ratio", "rate"} & {tensor.name for tensor in model.graph.initializer}
+    assert "gain" in {tensor.name for tensor in model.graph.initializer}, "a setting that predictions read is a value"
+    run = prograd.Run(program.compile(batch=32), settings={"ratio": 0.9, "gain": 3.0})
+    [gain] = [each for each in prograd.to_onnx(run).graph.initializer if each.name == "gain"]
+    assert onnx.numpy_helper.to_array(gain) == 3.0, "the value is that of the run"
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool"])
 def test_bits_are_read_in_another_dtype(dtype: Any):
     program = Program("bits", seed=1)

@@ -6,6 +6,7 @@ graph        the nodes of a graph, and tensors in the order that a node asks for
 tensors      a tensor of a program as a tensor of a graph
 call         an op with its operands, and mappings made of functions
 walk         the walk over the ops of a block
+choices      choices that are known outside of training, made before the walk
 folding      ops whose results are known while exporting
 raw_columns  the encoding of columns as nodes
 own_domain   every op as a node of a domain of our own, for viewing

@@ -12,6 +12,7 @@ from typing import Any
 
 from compiler.errors import CompileError
 from compiler.exporters.onnx.call import Export
+from compiler.exporters.onnx.choices import with_known_choices
 from compiler.exporters.onnx.finishing import finished
 from compiler.exporters.onnx.graph import Graph
 from compiler.exporters.onnx.like import give_names, give_texts
@@ -74,13 +75,15 @@ def to_onnx(
     onnx = package()
     if path is not None:
         require_writable(path, force=force)
-    number = known_opset(onnx, opset)
+    opset = known_opset(onnx, opset)
     program, arrays = program_and_states(source, states)
-    block, program = _block(program if view else without_mixed_precision(program), entry, sizes or {})
+    number, program = _source_block(program if view else without_mixed_precision(program), entry, sizes or {})
     if not view:
-        _require_prediction(block, entry)
+        _require_prediction(program.blocks[number], entry)
+        program = with_known_choices(program, number)
+    block = program.blocks[number]
     exports = own_domain_exports() if view else EXPORTS
-    model = _exported(onnx, number, program, block, arrays, exports, raw=raw)
+    model = _exported(onnx, opset, program, block, arrays, exports, raw=raw)
     if program.model:
         give_texts(model, {each.key: each.text for each in program.model})
     if like is not None:
@@ -90,15 +93,15 @@ def to_onnx(
     return model
 
 
-def _block(program: pb.ProgramDesc, name: str, sizes: Mapping[str, int]) -> tuple[pb.BlockDesc, pb.ProgramDesc]:
-    """Return the block of an entry as it was built, with symbols bound to sizes, and the program that has it."""
+def _source_block(program: pb.ProgramDesc, name: str, sizes: Mapping[str, int]) -> tuple[int, pb.ProgramDesc]:
+    """Return the number of an entry's block as built, with symbols bound to sizes, and the program that has it."""
     entries = {entry.name: entry for entry in program.entries}
     if name not in entries:
         hint = closest(name, entries) or f"; its entries are {', '.join(entries)}"
         raise CompileError(f"to_onnx: there is no entry {name!r}{hint}")
     number = entries[name].source_block
     if not sizes:
-        return program.blocks[number], program
+        return number, program
     program = copy_of(program)
     analyses = BlockAnalyses(program)
     only_sources(analyses)
@@ -113,7 +116,7 @@ def _block(program: pb.ProgramDesc, name: str, sizes: Mapping[str, int]) -> tupl
         raise CompileError(f"to_onnx: sizes binds {', '.join(sizes)} and not {missing[0]}; bind all symbols, or none")
     own.bindings.add().dims.extend(dims)
     bind_dimensions(analyses)
-    return program.blocks[own.bindings[0].block], program
+    return own.bindings[0].block, program
 
 
 def _require_prediction(block: pb.BlockDesc, entry: str) -> None:
