@@ -45,11 +45,17 @@ class NonFinite(ExecutionError):
 
 
 class OutOfRange(ExecutionError):
-    """An index or class number, such as a label, is out of range; `number` is that number."""
+    """An index or class number, such as a label, is out of range.
 
-    def __init__(self, text: str, number: int) -> None:
+    Attributes:
+        number: that number.
+        op: id of the op that read it, in the block that runs; 0 for an op inside another one.
+        place: the line of the user's script that declared the op; "" if it is not known.
+    """
+
+    def __init__(self, text: str, number: int, op: int = 0, place: str = "") -> None:
         super().__init__(text)
-        self.number = number
+        self.number, self.op, self.place = number, op, place
 
 
 class ResourceLimit(ExecutionError):

@@ -25,12 +25,13 @@ def raise_named(
     error: BaseException, op: pb.OpDesc, locations: Sequence[str], explain: Explain | None = None
 ) -> NoReturn:
     """Raise the failure of an op with its name; raise exceptions that no op caused, such as an interrupt, unchanged."""
-    where = f"op {op.id} ({op.type}{f' from {locations[op.location - 1]}' if op.location else ''})"
+    place = locations[op.location - 1] if op.location else ""
+    where = f"op {op.id} ({op.type}{f' from {place}' if place else ''})"
     match error:
         case NonFinite() if explain is not None:
             raise explain(where, error) from None
         case OutOfRange():
-            raise OutOfRange(f"{where}: {error}", error.number) from None
+            raise OutOfRange(f"{where}: {error}", error.number, op.id, place) from None
         case ProcessLost():  # no fault of the op
             raise error
         case ExecutionError():

@@ -15,6 +15,7 @@ buckets        rows by length: every step takes rows of one length
 parts          rows with the bindings that take them, by length
 row_wise       the proof that each row of an entry's fetches depends on the same row of its feeds alone
 filled_up      the last row repeated to fill a step
+out_of_range   numbers out of range, with the row that has them, or the metric that is full
 fingerprint    the fingerprint by which a resumed run recognises its rows
 windows        rows shuffled within windows, so that memory does not grow with their number
 source         rows that arrive one after another, in unknown number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
@@ -89,18 +89,17 @@ class Rows:
         words = ", ".join(map(str, shown)) + (f" and {more} more" if more > 0 else "")
         return f"; fed {'is the row' if len(numbers) == 1 else 'are the rows'} {words}"
 
-    def holding(self, number: int, start: int, count: int) -> str:
-        """Return `; row 3 of the feed 'label' has it` for the first integer feed with that number.
-
-        Else an empty string.
-        """
-        for name, column in self.columns.items():
-            if column.dtype.kind in "iu":
-                numbers = self.order.numbers(start, count)
+    def holding(self, number: int, feeds: Iterable[str], start: int, count: int) -> list[str]:
+        """Return `; row 3 of the feed 'label' has it` for each of the feeds that has an integer, by its first row."""
+        numbers = self.order.numbers(start, count)
+        told: list[str] = []
+        for name in feeds:
+            column = self.columns.get(name)
+            if column is not None and column.dtype.kind in "iu":
                 found = (rows_of(column, numbers) == number).reshape(len(numbers), -1).any(axis=1)
                 if found.any():
-                    return f"; row {numbers[found.argmax()]} of the feed {name!r} has it"
-        return ""
+                    told.append(f"; row {numbers[found.argmax()]} of the feed {name!r} has it")
+        return told
 
     def nonfinite(self, start: int, count: int) -> str:
         """Return `row 3 of the feed 'x' has NaN or Inf: ` for the first feed with such a row; empty if none has."""

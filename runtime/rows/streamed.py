@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -74,13 +74,15 @@ class Streamed:
         """Return `; fed are the rows 64 to 95 of the epoch`."""
         return f"; fed are the rows {start} to {start + count - 1} of the epoch"
 
-    def holding(self, number: int, start: int, count: int) -> str:
-        """Return the row that has a number; see `Rows.holding`."""
-        for name, fed in self._fed.items():
+    def holding(self, number: int, feeds: Iterable[str], start: int, count: int) -> list[str]:
+        """Return the rows that have a number; see `Rows.holding`."""
+        told: list[str] = []
+        for name in feeds:
+            fed = self._fed[name]
             found = (fed == number).reshape(len(fed), -1).any(axis=1) if fed.dtype.kind in "iu" else np.zeros(1, bool)
             if found.any():
-                return f"; row {start + found.argmax()} of the epoch has it in the feed {name!r}"
-        return ""
+                told.append(f"; row {start + found.argmax()} of the epoch has it in the feed {name!r}")
+        return told
 
     def nonfinite(self, start: int, count: int) -> str:
         """Return the first row with NaN or Inf; see `Rows.nonfinite`."""

@@ -17,6 +17,7 @@ from runtime.engines.engine import Executor
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, NonFinite, OutOfRange
 from runtime.memory.limit import MemoryLimit
+from runtime.rows.out_of_range import explained
 from runtime.rows.parts import Part, is_ragged
 from runtime.rows.rows import Rows
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches
@@ -189,7 +190,7 @@ def _made(session: Session, step: _Step, rows: Rows, rows_of_steps: Rows) -> Map
         fed, bad = rows.named(start, bound.rows), rows.nonfinite(start, bound.rows)
         raise NonFinite(f"entry {bound.name!r}: {bad}{error}{fed}", error.step) from None
     except OutOfRange as error:
-        raise OutOfRange(f"{error}{rows.holding(error.number, start, bound.rows)}", error.number) from None
+        raise explained(error, bound, rows, start) from None
     return executor.fetches
 
 

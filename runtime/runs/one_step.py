@@ -16,6 +16,7 @@ from runtime.dtypes import Array, numpy_dtype
 from runtime.entries import BoundEntry
 from runtime.errors import DataError, OutOfRange
 from runtime.rows.by_feed import named_arrays
+from runtime.rows.out_of_range import explained
 from runtime.rows.rows import Rows, input_rows
 from runtime.runs.session import Session
 from runtime.runs.state_locks import StateLock
@@ -105,7 +106,7 @@ def _stepped(lent: Lent, script: Script, feeds: Mapping[str, Array] | None, rows
             executor.step()
     except OutOfRange as error:
         rows = input_rows(script.bound, feeds or {}) if rows is None else rows
-        raise OutOfRange(f"{error}{rows.holding(error.number, 0, script.bound.rows)}", error.number) from None
+        raise explained(error, script.bound, rows, 0) from None
     return {name: array.copy() for name, array in executor.fetches.items()}
 
 

@@ -15,6 +15,7 @@ from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.errors import DataError, NonFinite, OutOfRange, ResourceLimit, SourceEnded
 from runtime.memory.limit import MemoryLimit
+from runtime.rows.out_of_range import explained
 from runtime.rows.rows import Rows
 from runtime.runs.course import Course
 from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
@@ -87,7 +88,8 @@ class Training:
         self._do = callbacks
         self._judge = Judge(course.plan, states, position)
         self._memory = memory
-        self._totals = totals = Totals(scalar_fetches(course.bindings[0]))
+        self._binding = course.bindings[0]
+        self._totals = totals = Totals(scalar_fetches(self._binding))
         self._at_once = min(course.plan.ahead, 2)
         self._ended = False  # True if the source of the rows has ended, or somebody stops the run
         self._saved_at: tuple[int, int] | None = None
@@ -193,7 +195,7 @@ class Training:
             fed, bad = self._ordered.named(first, count), self._ordered.nonfinite(first, count)
             raise NonFinite(f"step {position.steps + 1}: {bad}{error}{fed}", error.step) from None
         except OutOfRange as error:
-            raise OutOfRange(f"{error}{self._ordered.holding(error.number, first, count)}", error.number) from None
+            raise explained(error, self._binding, self._ordered, first) from None
         return self._made([self._totals.of_step(fetched)], count)
 
     def _made(self, metrics: Sequence[Metrics], count: int) -> list[StepEnd]:

@@ -1,5 +1,6 @@
 """Metrics in training: epochs, evaluations between steps, checkpoints, threads, entries, the command."""
 
+from inspect import currentframe
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ from subjects.small_programs import BATCH, TRAIN, arrays, write_data
 
 import runtime
 from compiler import Program, adam, constant, metrics, ops, sgd
+from prograd import layers
 from prograd_proto import program_pb2 as pb
 from runtime.__main__ import main
 from runtime.philox import permutation
@@ -146,15 +148,53 @@ def test_totals_that_only_the_evaluation_reports_cost_training_nothing():
     assert {lifespans[name] for name in totals} == {pb.LIFESPAN_EPOCH}
 
 
-def test_a_score_too_many_stops_the_run_and_puts_the_states_back():
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_a_score_too_many_stops_the_run_names_the_metric_and_puts_the_states_back(engine: str):
     program = Program()
-    x = program.input("x", "float32", ("batch",))
-    program.metrics(area=metrics.auc(x, x > 0.0, rows=5))
-    run = runtime.Run(program.compile(batch=3).desc)
+    x = program.input("x", "float32", ("batch", 64))
+    line = currentframe().f_lineno + 1  # pyright: ignore[reportOptionalMemberAccess]
+    program.metrics(area=metrics.auc(x[:, 0], x[:, 0] > 0.0, rows=50))
+    run = runtime.Run(program.compile(batch=32).desc, engine=engine)
     before = run.states.sha256()
-    with pytest.raises(runtime.ExecutionError, match="index 5 is out of range: there are 5 places"):
-        run.evaluate({"x": np.ones(6, np.float32)})
+    rows = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    with pytest.raises(runtime.ExecutionError) as error:
+        run.evaluate({"x": rows})
+    assert str(error.value) == (
+        f"the metric 'area' from {Path(__file__).relative_to(Path.cwd())}:{line} keeps 50 scores, and there are more; "
+        "declare it with rows= of at least the rows of an epoch and of an evaluation, or with bins="
+    )
     assert run.states.sha256() == before
+    assert run.evaluate({"x": rows[:50]})["area"] == 1.0
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("by", ["confusion", "f1", "loss"])
+def test_a_number_out_of_range_is_blamed_on_the_feed_that_the_op_reads_and_on_its_metric(by: str, engine: str):
+    program = Program()
+    image, label = program.input("image", "uint8", ("batch", 64)), program.input("label", "int64", ("batch",))
+    scores = layers.dense(ops.cast(image, dtype="float32") / 255.0, "output", 3)
+    loss = ops.mean(ops.square(scores)) if by != "loss" else ops.softmax_cross_entropy(scores, label)
+    program.minimize(loss, sgd(0.1))
+    if by != "loss":
+        program.metrics(quality=metrics.f1(scores, label) if by == "f1" else metrics.confusion_matrix(scores, label))
+    run = runtime.Run(program.compile(batch=32), engine=engine)
+    rows = {"image": np.full((64, 64), 7, np.uint8), "label": np.arange(64) % 3}
+    rows["label"][50] = 7
+    with pytest.raises(runtime.ExecutionError, match=r" out of range: .*; row 50 of the feed 'label' has it$") as error:
+        run.train(data=rows, epochs=1)
+    assert str(error.value).startswith("op " if by == "loss" else "metric 'quality': op ")
+    with pytest.raises(runtime.ExecutionError, match=r"row 18 of the feed 'label' has it$"):
+        run.step({name: array[32:] for name, array in rows.items()})
+
+
+def test_a_row_that_two_feeds_may_have_is_not_named():
+    program = Program()
+    a, b = program.input("a", "int64", ("batch",)), program.input("b", "int64", ("batch",))
+    table = program.parameter("table", (3, 64))
+    program.outputs(y=ops.gather(table, ops.where(ops.equal(a, b), a, b)))
+    run = runtime.Run(program.compile(batch=2))
+    with pytest.raises(runtime.ExecutionError, match=r"index 7 is out of range: there are 3 places, from 0$"):
+        run.predict({"a": np.array([7, 1]), "b": np.array([7, 1])})
 
 
 def test_an_entry_accumulates_the_epochs_buffers_that_it_reads():
