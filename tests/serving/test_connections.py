@@ -123,13 +123,13 @@ def test_faults_in_accepting_are_counted_and_reported_once():
     connections = Connections(4, said.append)
 
     async def accept_nothing() -> None:
-        with Listening(OSError(errno.EMFILE, "Too many open files")) as taken:
-            with socket.create_connection(taken.getsockname()):
-                accepting = asyncio.create_task(connections.accept(Server(), taken))
-                while connections.unaccepted < 3:
-                    await asyncio.sleep(0.001)
-                accepting.cancel()
-                await asyncio.gather(accepting, return_exceptions=True)
+        full = OSError(errno.EMFILE, "Too many open files")
+        with Listening(full) as taken, socket.create_connection(taken.getsockname()):
+            accepting = asyncio.create_task(connections.accept(Server(), taken))
+            while connections.unaccepted < 3:
+                await asyncio.sleep(0.001)
+            accepting.cancel()
+            await asyncio.gather(accepting, return_exceptions=True)
 
     asyncio.run(accept_nothing())
     assert connections.unaccepted >= 3
