@@ -51,10 +51,10 @@ class Value:
         return _call("add", other, self)
 
     def __sub__(self, other: Operand) -> Value:
-        return _call("sub", self, other)
+        return _call("sub", _signed(self, f"x - {other}", other), other)
 
     def __rsub__(self, other: Operand) -> Value:
-        return _call("sub", other, self)
+        return _call("sub", other, _signed(self, f"{other} - x", other))
 
     def __mul__(self, other: Operand) -> Value:
         return _call("mul", self, other)
@@ -224,6 +224,16 @@ STATE: Final = _state_sentinel()
 
 def _call(name: str, *operands: Operand) -> Value:
     return OPS[name](*operands)
+
+
+def _signed(x: Value, text: str, other: Operand) -> Value:
+    """Return the operand of a difference with a number; raise TypeError for uint8, which wraps around below 0."""
+    if x.dtype == "uint8" and not isinstance(other, Value):
+        raise TypeError(
+            f"{text}: {x!r} has no values below 0, which wrap around to 255; "
+            'write ops.cast(x, dtype="float32") for x, or call ops.sub if that is meant'
+        )
+    return x
 
 
 def _logic(x: Value, word: str) -> str:

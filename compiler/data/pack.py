@@ -37,7 +37,7 @@ from runtime.rows.encoding.lists import is_listed
 from runtime.rows.encoding.row_errors import original_rows
 from runtime.rows.encoding.series import Series
 from runtime.rows.encoding.values import require_values, with_points
-from runtime.rows.table_names import suffix_of
+from runtime.rows.table_names import suffix_of, way_from
 from runtime.rows.tables.arrow import arrow_columns, is_arrow, read_parquet
 from runtime.rows.tables.columns import as_column, as_columns, frame_columns, levels_of
 from runtime.rows.tables.read_table import read_table
@@ -222,10 +222,10 @@ def _of_file(path: Path, options: PackOptions) -> Source:
         case _:
             if not path.exists():
                 raise DataError(f"{path}: no such file or folder")
-            raise UsageError(
-                f"{path}: rows are packed from .csv, .tsv, .jsonl, .parquet, .npy, .npz and .txt files, "
-                "and folders of images"
+            packed = (
+                "rows are packed from .csv, .tsv, .jsonl, .parquet, .npy, .npz and .txt files, and folders of images"
             )
+            raise UsageError(f"{path}: {way_from(path) or packed}")
 
 
 def _of_lines(table: Table) -> Source:

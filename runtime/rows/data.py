@@ -28,12 +28,9 @@ from runtime.rows.data_files import Columns, read_columns
 from runtime.rows.orders import NUMBER_BYTES, Listed, Order, Span
 from runtime.rows.rows import Rows, common_length
 from runtime.rows.stored_column import Column, FileColumn, StoredColumn, StoredNumbers
-from runtime.rows.table_names import is_table
+from runtime.rows.table_names import OTHER_FORMS, PACKED, is_table, way_from
 
 _log = logging.getLogger("prograd")
-
-OTHER_FORMS: Final = (".txt", ".json", ".npy", ".pkl", ".pt", ".h5", ".xlsx")
-"""Suffixes of files of other formats that hold rows; a file with another suffix may be a safetensors file."""
 
 if TYPE_CHECKING:
     from runtime.rows.encoding.encoding import Encoding
@@ -51,10 +48,9 @@ class Data:
     ) -> None:
         """Read nothing yet; `file` replaces the program's own data file, and may be any file with the same keys."""
         if file is not None and file.suffix.lower() in OTHER_FORMS:
-            raise DataError(
-                f"{file}: rows are read from .safetensors, .npz, .csv, .jsonl and .parquet files; "
-                f"compiler data pack {file} -o rows.safetensors makes one of what it can"
-            )
+            read = "rows are read from .safetensors, .npz, .csv, .jsonl and .parquet files"
+            packed = "; compiler data pack makes one of it" if file.suffix.lower() in PACKED else ""
+            raise DataError(f"{file}: {way_from(file) or read + packed}")
         if file is not None and file.is_dir():
             inside = file / "part-*.safetensors"
             raise DataError(f"{file}: this is a folder; name the files of rows in it, as in '{inside}'")

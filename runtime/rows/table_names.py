@@ -8,6 +8,15 @@ from typing import Final
 TABLES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq")
 """Suffixes of tables, whose rows are encoded as the program's own were."""
 
+SPREADSHEETS: Final = (".xlsx", ".xls", ".ods")
+"""Suffixes of spreadsheets, which may have several tables, and texts around them."""
+
+PACKED: Final = (".txt", ".text", ".npy")
+"""Suffixes of files that become rows only when they are packed."""
+
+OTHER_FORMS: Final = (*SPREADSHEETS, *PACKED, ".json", ".pkl", ".pickle", ".pt", ".h5", ".feather")
+"""Suffixes of files that a run does not read; a file with any other suffix may be a safetensors file."""
+
 ZIPPED: Final = ".gz"
 """Suffix of compressed files."""
 
@@ -21,3 +30,14 @@ def suffix_of(path: Path) -> str:
     """Return the suffix that tells the format of a table, in lower case and without `.gz`: ".csv" for rows.csv.gz."""
     plain = path.with_suffix("") if path.suffix.lower() == ZIPPED else path
     return plain.suffix.lower()
+
+
+def way_from(path: Path) -> str | None:
+    """Return how to make a table of a file of another format; None for a format that is not known."""
+    match path.suffix.lower():
+        case suffix if suffix in SPREADSHEETS:
+            return f"this is a spreadsheet; save the sheet with the rows as {path.stem}.csv"
+        case ".json":
+            return f"JSON is read in lines, an object for each row; write it so, as {path.stem}.jsonl"
+        case _:
+            return None

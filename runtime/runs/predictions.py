@@ -44,6 +44,8 @@ class Predictions:
         arrays = None if script is None else self._followed(script, x)
         if arrays is None:
             feeds = self._feeds(entry, x)
+            if key is None:
+                self._session.column_order.require(feeds)
             arrays = run_over(self._session, entry, self._session.rows(entry, feeds)).arrays
             if key is not None and script is None:
                 self._keep(key, entry, cast(Mapping[str, Array], feeds), arrays)

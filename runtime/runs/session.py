@@ -26,6 +26,7 @@ from runtime.rows.by_feed import by_feed, named_arrays
 from runtime.rows.data import Data
 from runtime.rows.parts import Part, Steps, fits, is_ragged, parts_of, steps_of
 from runtime.rows.rows import Rows, input_rows
+from runtime.runs.raw.column_order import ColumnOrder
 from runtime.runs.states import new_states
 from runtime.runs.stepper import Stepper
 from runtime.runs.watching.finite_states import FiniteStates
@@ -80,6 +81,7 @@ class Session:
         self.states = new_states(program, folder, self.memory, _pieces(program, self._executed, group))
         self.workspaces = Workspaces(program, self.states, self.engine, self.memory)
         self.stepper = Stepper()
+        self.column_order = ColumnOrder()
         self.recompiled: Callable[[pb.ProgramDesc, int], pb.ProgramDesc] | None = None
         self.told_of_nan: set[str] = set()
         self._spill = options.spill

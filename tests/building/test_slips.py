@@ -149,8 +149,21 @@ def test_options_that_there_are_not(here: Path):
 def test_rows_of_another_kind_of_file(here: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["execute", "p.pb", "--data", "d.xlsx"]) == 4
     assert capsys.readouterr().err == (
-        "runtime: d.xlsx: rows are read from .safetensors, .npz, .csv, .jsonl and .parquet files; "
-        "compiler data pack d.xlsx -o rows.safetensors makes one of what it can\n"
+        "runtime: d.xlsx: this is a spreadsheet; save the sheet with the rows as d.csv\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("d.npy", "; compiler data pack makes one of it"),
+        ("d.h5", ""),
+    ],
+)
+def test_rows_that_have_to_be_packed_first(here: Path, capsys: pytest.CaptureFixture[str], name: str, sentence: str):
+    assert main(["execute", "p.pb", "--data", name]) == 4
+    assert capsys.readouterr().err == (
+        f"runtime: {name}: rows are read from .safetensors, .npz, .csv, .jsonl and .parquet files{sentence}\n"
     )
 
 

@@ -102,7 +102,7 @@ MISTAKES = [
     (
         "runtime execute flowers.pb --entry predict --data rows.xlsx",
         4,
-        "rows.xlsx: rows are read from .safetensors, .npz, .csv, .jsonl and .parquet files; compiler data pack rows.xlsx -o rows.safetensors makes one of what it can",
+        "rows.xlsx: this is a spreadsheet; save the sheet with the rows as rows.csv",
     ),
     ("runtime execute flowers.pb --metrics m.txt", 2, "--metrics m.txt: the name ends in neither .csv nor .jsonl"),
     (

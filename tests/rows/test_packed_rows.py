@@ -339,8 +339,15 @@ SOURCES = [
     (
         "a.xlsx",
         b"",
-        "a.xlsx: rows are packed from .csv, .tsv, .jsonl, .parquet, .npy, .npz and .txt files, and folders of images",
+        "a.xlsx: this is a spreadsheet; save the sheet with the rows as a.csv",
     ),
+    (
+        "a.feather",
+        b"",
+        "a.feather: rows are packed from .csv, .tsv, .jsonl, .parquet, .npy, .npz and .txt files, "
+        "and folders of images",
+    ),
+    ("a.json", b"[]", "a.json: JSON is read in lines, an object for each row; write it so, as a.jsonl"),
     ("a.npz", b"no", "a.npz: this cannot be read as a npz file: "),
 ]
 

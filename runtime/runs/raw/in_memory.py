@@ -31,17 +31,14 @@ SPLIT_EPOCH: Final = (1 << 64) - 1
 def data_by_feed(session: Session, entry: str, data: object) -> object:
     """Return data in memory as arrays by feed, and anything else as it is.
 
-    Raises UsageError for arrays that no feed is named for, and DataError for a table that cannot be encoded.
+    Raises UsageError for arrays that no feed is named for, and DataError for a table that cannot be encoded, or for a
+    frame with other columns than an earlier one for the same feed.
     """
     feeds = _feeds(session, entry)
     if isinstance(data, tuple):
-        arrays = cast(tuple[object, ...], data)
-        if len(arrays) != len(feeds):
-            raise UsageError(
-                f"a tuple of {len(arrays)} is given for the feeds {', '.join(feeds) or 'none'}; "
-                f"give one array for each, as in data=({', '.join(feeds)}{',' if len(feeds) == 1 else ''})"
-            )
-        return {feed: _array(value) for feed, value in zip(feeds, arrays, strict=True)}
+        named = _named(feeds, cast(tuple[object, ...], data))
+        session.column_order.note(named)
+        return {feed: _array(value) for feed, value in named.items()}
     if type(data) is np.ndarray and len(feeds) == 1:
         return {feeds[0]: data}
     if session.data.is_encoded and (isinstance(data, Mapping | list) or is_frame(data) or is_arrow(data)):
@@ -50,6 +47,7 @@ def data_by_feed(session: Session, entry: str, data: object) -> object:
             return encoded
     if is_arrow(cast(object, data)) and not is_frame(cast(object, data)):
         return {name: _listed(column) for name, column in arrow_columns(data)[0].items()}
+    session.column_order.note(cast(object, data))
     return by_feed(cast(object, data))
 
 
@@ -153,6 +151,16 @@ def _feeds(session: Session, entry: str) -> list[str]:
     wanted = session.bindings(entry)[0].feeds
     source = session.program.blocks[find_entry(session.program, entry).source_block]
     return [p.feed for p in source.parameters if p.WhichOneof("source") == "feed" and p.feed in wanted]
+
+
+def _named(feeds: list[str], arrays: tuple[object, ...]) -> dict[str, object]:
+    """Return the arrays of a tuple by the feeds that they are for; raise UsageError for more or fewer."""
+    if len(arrays) != len(feeds):
+        raise UsageError(
+            f"a tuple of {len(arrays)} is given for the feeds {', '.join(feeds) or 'none'}; "
+            f"give one array for each, as in data=({', '.join(feeds)}{',' if len(feeds) == 1 else ''})"
+        )
+    return dict(zip(feeds, arrays, strict=True))
 
 
 def _array(value: object) -> object:
