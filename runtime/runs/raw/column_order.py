@@ -7,7 +7,7 @@ remembers the names of the first frame. Arrays, and frames whose columns have no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from runtime.errors import DataError
 
