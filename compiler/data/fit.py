@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from math import isfinite
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -360,6 +361,8 @@ def _number_fill(name: str, fill: str | float, *, whole: bool) -> float:
     """Return the number in place of a missing one, as an integer if float64 does not hold it; else raise DataError."""
     try:
         number = float(fill)
+        if not isfinite(number):
+            raise ValueError(fill)
         exact = int(fill) if whole and number.is_integer() and abs(number) >= 1 << 53 else number
     except (OverflowError, ValueError):
         raise DataError(

@@ -30,8 +30,10 @@ from runtime.dtypes import Array
 from runtime.errors import DataError, UsageError
 from runtime.rows.encoding.class_texts import class_order, kinds_of
 from runtime.rows.encoding.column import Column
+from runtime.rows.encoding.column_fields import MAX_LENGTH
 from runtime.rows.encoding.csv_rows import Table, read_csv
-from runtime.rows.encoding.encoding import Encoding
+from runtime.rows.encoding.dates import is_date_format
+from runtime.rows.encoding.encoding import KEY, Encoding
 from runtime.rows.encoding.images import Images
 from runtime.rows.encoding.lists import is_listed
 from runtime.rows.encoding.row_errors import original_rows
@@ -87,12 +89,26 @@ def packed(source: object, options: PackOptions) -> Packed:
 
     Raises UsageError for options that name missing columns, DataError for a source that cannot be read or encoded.
     """
+    _require_encodable(options)
     found = read_source(source, options)
     _require_windows(found, options)
     _require_named(found, options)
     found = _rows_that_stay(found, options)
     with original_rows(found.numbers, lines=found.in_lines):
         return _packed(found, options)
+
+
+def _require_encodable(options: PackOptions) -> None:
+    """Raise UsageError for a format of dates or a length of texts that no encoding can have."""
+    if not is_date_format(options.date_format):
+        asked = as_asked(f"--date-format {options.date_format}", f"date_format={options.date_format!r}")
+        raise UsageError(f"{asked}: it is no format of strptime that has each part once; %d.%m.%Y is one")
+    for option, lengths in (("text", options.text), ("words", options.words), ("bpe", options.bpe)):
+        for name, length in lengths.items():
+            if length > MAX_LENGTH:
+                raise UsageError(
+                    f"{option}: a row of {name!r} has {length} numbers; at most {MAX_LENGTH} are supported"
+                )
 
 
 def _require_windows(found: Source, options: PackOptions) -> None:
@@ -129,12 +145,21 @@ def _packed(found: Source, options: PackOptions) -> Packed:
     joined = {name: _members(name, patterns, columns) for name, patterns in options.join.items()}
     images = {name: images for name, images in found.images.items() if name in found.arrays}
     encoding = Encoding(columns, joined, images, series)
+    _require_readable(encoding)
     if series is not None and windows is not None:
         return _packed_windows(found, table, encoding, series, windows)
     members = {name for names in joined.values() for name in names}
     alone = [name for name in columns if name not in members]
     arrays = found.arrays | encoding.encode(found.table, [*alone, *joined])
     return Packed(count, arrays, splits, encoding)
+
+
+def _require_readable(encoding: Encoding) -> None:
+    """Raise DataError for an encoding that a reader would refuse, as one of texts that UTF-8 cannot write."""
+    try:
+        Encoding.parsed(encoding.metadata[KEY])
+    except ValueError as error:
+        raise DataError(f"the rows cannot be encoded: {error}") from None
 
 
 def _packed_windows(

@@ -14,6 +14,7 @@ from runtime.check import bound_blocks, check_program
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.results import put_result
 from runtime.files.program_files import verified_file
+from runtime.rows.encoding.encoding import Encoding
 from runtime.step import check_plans
 from runtime.target import TARGET
 
@@ -24,6 +25,7 @@ def check(options: argparse.Namespace) -> int:
     try:
         check_program(program, TARGET)
         check_plans(program, TARGET)
+        Encoding.of_program(program)
     except ProgramError as error:
         raise ProgramError(f"{os.fspath(options.program)}: {error}") from None
     for file in program.files:

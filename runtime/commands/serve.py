@@ -31,6 +31,8 @@ def serve(options: argparse.Namespace) -> int:
     token = read_token(options.token_file)
     require_token(options.host, token)
     run = _loaded(options)
+    if run.session.data.is_encoded:
+        run.session.data.encoding()  # a damaged one is told now, and not in each answer
     entry = _entry(options, run)
     predictor = Predictor(run.session, entry, queue=options.queue, together=options.together)
     taken = listen(options.port, options.host)

@@ -94,10 +94,10 @@ class Data:
 
     def encoding(self) -> Encoding:
         """Return the encoding in the program, or else that of its own file; raise DataError if there is none."""
-        from runtime.rows.encoding.encoding import KEY, Encoding  # few runs have tables: start-up time
+        from runtime.rows.encoding.encoding import Encoding  # few runs have tables: start-up time
 
-        if stored := self._program.data.encoding:
-            return Encoding.of_metadata(Path(self._program.name), {KEY: stored})
+        if (stored := Encoding.of_program(self._program)) is not None:
+            return stored
         names = matching(self._program.data.file, [file.path for file in self._program.files])
         file = self._folder / names[0]
         with verified(self._program, self._folder, names[0]) as reader:

@@ -4,6 +4,7 @@
     programs    small good programs
     messages    changes to a program: fields, names, grafts, numbers, plans
     files       changes to the other files: safetensors, npz, npy, text, CSV, JSON, checkpoints
+    encodings   changes to the encoding of a table's columns
     judge       one call in this process, and what is wrong with how it ended
     cases       a case from a seed, and a smaller one that fails alike
     bombs       compile bombs: small files whose code, memory or time is large

@@ -434,7 +434,7 @@ def test_a_file_that_was_not_packed_or_lies_is_one_sentence(here):
         '{"format":1,"columns":[{"name":"x","kind":"class","other":1}],"joined":{}}', "[" * 99999,
     ):  # fmt: skip
         prograd.data.write("rows.safetensors", {"x": [1]}, metadata={"prograd_columns": text}, force=True)
-        with pytest.raises(runtime.DataError, match=r"^rows.safetensors: what it says of its columns is damaged: "):
+        with pytest.raises(runtime.DataError, match=r"^rows.safetensors: the encoding of its columns is damaged: "):
             prograd.data.decode([0], "x", "rows.safetensors")
 
 

@@ -222,7 +222,7 @@ def test_a_damaged_encoding_in_a_program_is_one_sentence(capsys):
     forecast("reference")
     for old, new, said in (
         ('"length":16', '"length":0', "windows are not as they were written"),
-        ('"kind":"number"', '"kind":"date"', "a column is not as it was written"),
+        ('"kind":"number"', '"kind":"date"', "the column 'load' of the kind 'date' has 'mean', which it cannot have"),
         ('"target":"load"', '"target":"x"', "its windows have a target that it has not"),
     ):
         program = prograd.load("p.pb").program
@@ -231,8 +231,9 @@ def test_a_damaged_encoding_in_a_program_is_one_sentence(capsys):
         save(program, "bad.pb", force=True)
         Path("new.csv").write_text("load,hour\n1,1\n")
         capsys.readouterr()
-        assert main(["execute", "bad.pb", "--entry", "predict", "--data", "new.csv", "--out", "o.csv", "-q"]) == 4
-        assert capsys.readouterr().err == f"runtime: load: what it says of its columns is damaged: {said}\n"
+        assert main(["execute", "bad.pb", "--entry", "predict", "--data", "new.csv", "--out", "o.csv", "-q"]) == 3
+        said = f"program 'load': the encoding of its columns is damaged: {said}"
+        assert capsys.readouterr().err == f"runtime: {said}\n"
 
 
 @pytest.mark.parametrize(

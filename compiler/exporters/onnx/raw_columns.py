@@ -10,7 +10,6 @@ LabelEncoder of ai.onnx.ml, make one-hot numbers, and join columns.
 
 from __future__ import annotations
 
-from json import loads
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +18,9 @@ from compiler.errors import CompileError
 from compiler.exporters.onnx.graph import Graph
 from prograd_proto import program_pb2 as pb
 from prograd_proto.tensor_types import TensorType
+from runtime.errors import DataError
+from runtime.rows.encoding.column import Column
+from runtime.rows.encoding.encoding import Encoding
 
 ML: Final = "ai.onnx.ml"
 STRING: Final = 8
@@ -33,12 +35,12 @@ class RawColumns:
     """
 
     def __init__(self, graph: Graph, program: pb.ProgramDesc) -> None:
-        if not program.HasField("data") or not program.data.encoding:
+        encoding = Encoding.of_program(program)
+        if encoding is None:
             raise CompileError("to_onnx: the program knows no encoding of columns; only packed tables bring one")
-        said = loads(program.data.encoding)
-        self.graph = graph
-        self.columns = {column["name"]: column for column in said["columns"]}
-        self.joined: dict[str, list[str]] = said.get("joined", {})
+        self.graph, self.encoding = graph, encoding
+        self.columns = encoding.columns
+        self.joined = encoding.joined
         self.keys = {column.feed: column.key for column in program.data.columns}
         self.inputs: list[Any] = []
         self._made: dict[str, str] = {}
@@ -46,11 +48,14 @@ class RawColumns:
     def names(self, feed: str) -> list[str]:
         """Return the columns that a feed is made of; none if its array is no column of a table."""
         key = self.keys.get(feed, feed)
-        names = self.joined.get(key, [key])
-        return names if all(name in self.columns for name in names) else []
+        return list(self.joined.get(key, [key] if key in self.columns else []))
 
     def feed(self, feed: str, type: TensorType) -> str:
         """Append the nodes that make a feed of its columns; return its name."""
+        try:
+            self.encoding.require_row(feed, self.keys.get(feed, feed), type)
+        except DataError as error:
+            raise CompileError(f"to_onnx: {error}") from None
         parts = [self._encoded(name, type.shape[0]) for name in self.names(feed)]
         whole = self.graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
         dtype = "float32" if self.keys.get(feed, feed) in self.joined else self._dtype(self.names(feed)[0])
@@ -59,7 +64,7 @@ class RawColumns:
 
     def _dtype(self, name: str) -> str:
         column = self.columns[name]
-        return "int64" if column["kind"] == "class" and not column.get("one_hot") else "float32"
+        return "int64" if column.kind == "class" and not column.one_hot else "float32"
 
     def _cast(self, name: str, dtype: str) -> str:
         from compiler.frontends.onnx.dtypes import DTYPES
@@ -68,41 +73,41 @@ class RawColumns:
 
     def _encoded(self, name: str, rows: int | str) -> str:
         column = self.columns[name]
-        flags = column["kind"] == "number" and "values" in column
-        if column["kind"] not in ("number", "class") or column.get("transform") == "quantile" or flags:
-            what = "a boolean" if flags else column.get("transform") or column["kind"]
+        flags = column.kind == "number" and bool(column.values)
+        if column.kind not in ("number", "class") or column.transform == "quantile" or column.listed or flags:
+            what = "a boolean" if flags else "lists" if column.listed else column.transform or column.kind
             raise CompileError(
                 f"to_onnx: the column {name!r} is encoded as {what}, which ONNX cannot say; leave out raw"
             )
         if name not in self._made:
-            is_class = column["kind"] == "class"
+            is_class = column.kind == "class"
             helper = self.graph.model.onnx.helper
             self.inputs.append(helper.make_tensor_value_info(name, STRING if is_class else 1, [rows, 1]))
             self._made[name] = (self._class if is_class else self._number)(name, column)
         return self._made[name]
 
-    def _number(self, name: str, column: dict[str, Any]) -> str:
+    def _number(self, name: str, column: Column) -> str:
         """Return a number, filled in, transformed and scaled as rows are packed, in float64."""
         graph, x = self.graph, self._cast(name, "float64")
-        if isinstance(column.get("fill"), int | float):
-            fill = graph.constant(float(column["fill"]), "float64")
+        if isinstance(column.fill, int | float):
+            fill = graph.constant(float(column.fill), "float64")
             x = graph.add("Where", graph.add("IsNaN", x), fill, x)
-        if column.get("transform") == "log":
+        if column.transform == "log":
             x = graph.add("Log", graph.add("Add", x, graph.constant(1.0, "float64")))
-        if column.get("mean") is not None:
-            x = graph.add("Sub", x, graph.constant(float(column["mean"]), "float64"))
-            x = graph.add("Div", x, graph.constant(float(column["deviation"]), "float64"))
+        if column.mean is not None and column.deviation is not None:
+            x = graph.add("Sub", x, graph.constant(column.mean, "float64"))
+            x = graph.add("Div", x, graph.constant(column.deviation, "float64"))
         return self._cast(x, "float32")
 
-    def _class(self, name: str, column: dict[str, Any]) -> str:
+    def _class(self, name: str, column: Column) -> str:
         """Return the number of a class, -1 for one that training rows lack, or its one-hot numbers."""
-        graph, values = self.graph, [str(value) for value in column["values"]]
+        graph, values = self.graph, list(column.values)
         graph.model.domains[ML] = 2
-        other = values.index(column["fill"]) if column.get("fill") in values else -1
+        other = values.index(column.fill) if isinstance(column.fill, str) else -1
         number = graph.add(
             "LabelEncoder", name, domain=ML, keys_strings=values, values_int64s=list(range(len(values))),
             default_int64=other,
         )  # fmt: skip
-        if not column.get("one_hot"):
+        if not column.one_hot:
             return number
         return self._cast(graph.add("Equal", number, graph.constant(np.arange(len(values))[None])), "float32")

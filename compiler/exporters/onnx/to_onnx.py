@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compiler.errors import CompileError
 from compiler.exporters.onnx.call import Export
@@ -18,7 +18,6 @@ from compiler.exporters.onnx.graph import Graph
 from compiler.exporters.onnx.like import give_names, give_texts
 from compiler.exporters.onnx.model import Model, known_opset
 from compiler.exporters.onnx.own_domain import own_domain_exports
-from compiler.exporters.onnx.raw_columns import RawColumns
 from compiler.exporters.onnx.states import program_and_states
 from compiler.exporters.onnx.tensors import Tensor, identity_order
 from compiler.exporters.onnx.walk import Walk
@@ -32,6 +31,9 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.files import copy_of
 from prograd_proto.spelling import closest
+
+if TYPE_CHECKING:
+    from compiler.exporters.onnx.raw_columns import RawColumns
 
 
 def to_onnx(
@@ -144,7 +146,7 @@ def _exported(
     problems: list[Problem] = []
     walk = Walk(program, block, graph, exports, problems)
     model.reserve(*(fetch.name for fetch in block.fetches))
-    inputs = _inputs(walk, arrays, RawColumns(graph, program) if raw else None)
+    inputs = _inputs(walk, arrays, _raw_columns(graph, program) if raw else None)
     results = {fetch.name: fetch.tensor for fetch in block.fetches}
     results |= {f"{update.state}.next": update.tensor for update in block.updates}
     walk.ops()
@@ -154,6 +156,12 @@ def _exported(
     for name, tensor in results.items():
         graph.node("Identity", [graph.plain(walk.values[tensor])], [name])
     return finished(graph, inputs, outputs, program.name, f"prograd {version('prograd')}", _metadata(program, block))
+
+
+def _raw_columns(graph: Graph, program: pb.ProgramDesc) -> RawColumns:
+    from compiler.exporters.onnx.raw_columns import RawColumns  # brings the encoding of rows, which few exports need
+
+    return RawColumns(graph, program)
 
 
 def _names_of_states(program: pb.ProgramDesc) -> dict[str, str]:

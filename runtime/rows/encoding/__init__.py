@@ -1,6 +1,7 @@
 """The mapping of values to numbers, kept with packed rows: it encodes new rows alike, and decodes labels.
 
 column    one column: numbers, classes, texts, or columns side by side
+column_fields  the check of an encoding in a file, field by field
 values    the forms of numbers, texts and missing values in tables
 class_texts  the one spelling of a class, whatever its source
 tokens    as numbers of words or bytes, and texts again

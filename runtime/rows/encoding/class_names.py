@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from prograd_proto import program_pb2 as pb
-from runtime.rows.encoding.encoding import KEY, Encoding
+from runtime.rows.encoding.encoding import Encoding
 
 
 def class_names(program: pb.ProgramDesc, count: int) -> list[str] | None:
@@ -13,14 +11,14 @@ def class_names(program: pb.ProgramDesc, count: int) -> list[str] | None:
 
     Labels come first: the columns that the training entry reads, and another entry does not.
 
-    Raises DataError if the encoding in the program is damaged.
+    Raises ProgramError if the encoding in the program is damaged.
     """
-    if not program.data.encoding:
+    encoding = Encoding.of_program(program)
+    if encoding is None:
         return None
-    columns = Encoding.of_metadata(Path(program.name), {KEY: program.data.encoding}).columns
     fitting = {
         name: tuple(map(str, column.values))
-        for name, column in columns.items()
+        for name, column in encoding.columns.items()
         if column.kind == "class" and len(column.values) == count
     }
     labels = _labels(program)

@@ -6,22 +6,23 @@ Rows of unequal length, texts and lists, become concatenated elements, and offse
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
 from prograd_proto.spelling import closest
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError
-from runtime.rows.encoding.class_texts import FORMS, Form, canonical, form_of
-from runtime.rows.encoding.dates import PARTS, dates_of, features, mixed_zones, width_of
+from runtime.rows.encoding.class_texts import Form, canonical, form_of
+from runtime.rows.encoding.column_fields import column_fields
+from runtime.rows.encoding.dates import dates_of, features, mixed_zones, width_of
 from runtime.rows.encoding.lists import elements_of, is_listed, lists_of
 from runtime.rows.encoding.row_errors import RowError, original_rows
 from runtime.rows.encoding.subwords import texts_of_tokens, tokens_by
 from runtime.rows.encoding.tokens import texts_again, tokens_of
-from runtime.rows.encoding.transforms import TRANSFORMS, restored, transformed
+from runtime.rows.encoding.transforms import restored, transformed
 from runtime.rows.encoding.values import (
     is_no_value,
     no_value,
@@ -36,7 +37,6 @@ from runtime.rows.encoding.values import (
 _log = logging.getLogger("prograd")
 
 Kind = Literal["number", "whole", "class", "text", "date"]
-KINDS: Final = ("number", "whole", "class", "text", "date")
 
 FLAGS: Final = {"false": "0", "true": "1", "0": "0", "1": "1"}
 """Numbers of booleans, which may be numbers already."""
@@ -108,6 +108,19 @@ class Column:
         return self.listed or self.kind in ("text", "date") or self.one_hot
 
     @property
+    def row_elements(self) -> int | None:
+        """The number of elements of an encoded row; None if it differs from row to row."""
+        if self.is_ragged:
+            return None
+        match self.kind:
+            case "text":
+                return self.length
+            case "date":
+                return width_of(self.parts)
+            case _:
+                return len(self.values) if self.one_hot else 1
+
+    @property
     def is_joinable(self) -> bool:
         """True if a row is a fixed number of floats, so that it can be joined with others."""
         return (self.kind in ("number", "date") and not self.listed) or self.one_hot
@@ -128,29 +141,7 @@ class Column:
     @classmethod
     def from_json(cls, values: object) -> Column:
         """Return the column that `to_json` described; raise ValueError for anything else."""
-        if not isinstance(values, dict):
-            raise ValueError("a column is no object")
-        given = dict(cast(dict[str, Any], values))
-        words = given.get("values", [])
-        known = {field.name for field in fields(cls)}
-        sane = (
-            given.keys() <= known
-            and isinstance(given.get("name"), str)
-            and given.get("kind") in KINDS
-            and isinstance(words, list)
-            and all(isinstance(word, str) for word in cast(list[object], words))
-            and isinstance(given.get("fill", 0.0), int | float | str)
-            and all(isinstance(given.get(name, 1.0), int | float) for name in ("mean", "deviation"))
-            and type(given.get("length", 0)) is int
-            and 0 <= given.get("length", 0) < 1 << 31
-            and type(given.get("listed", False)) is bool
-            and _is_sane_extension(given)
-        )
-        if not sane:
-            raise ValueError("a column is not as it was written")
-        given["values"] = tuple(cast(list[str], words))
-        given |= {name: tuple(given[name]) for name in ("quantiles", "parts", "means", "deviations") if name in given}
-        return cls(**given)
+        return cls(**column_fields(values))
 
     def encode(self, raw: Array) -> Array:
         """Return the numbers of values; raise DataError that names the row for a value without a number."""
@@ -159,7 +150,7 @@ class Column:
             raise DataError(f"{self.name!r} has lists, and the rows it was packed from have one value each")
         match self.kind:
             case "class" if self.one_hot:
-                return np.eye(len(self.values), dtype=np.float32)[self._classes(texts_of(raw))]
+                return self._vectors(self._classes(texts_of(raw)))
             case "class":
                 return self._classes(texts_of(raw))
             case "date":
@@ -201,7 +192,8 @@ class Column:
             except ValueError as error:
                 raise DataError(f"{self.name!r} has no word or byte of the number {error}") from None
         if self.mean is not None and self.deviation is not None:
-            numbers = numbers.astype(np.float64) * self.deviation + self.mean
+            with np.errstate(over="ignore"):  # a prediction may be larger than float64
+                numbers = numbers.astype(np.float64) * self.deviation + self.mean
         return restored(numbers, self.transform, self.quantiles)
 
     def days(self, raw: Array) -> Array:
@@ -214,9 +206,8 @@ class Column:
 
     def _dates(self, raw: Array) -> Array:
         found = features(self.days(raw), self.parts, self.origin)
-        if self.means:
-            found = (found - np.array(self.means)) / np.array(self.deviations)
-        return found.astype(np.float32)
+        means, deviations = (np.array(self.means), np.array(self.deviations)) if self.means else (0.0, 1.0)
+        return self._narrowed(found, means, deviations)
 
     def _numerals(self, raw: Array) -> Array:
         """Return numbers, booleans and texts with decimal commas as numbers or texts with points."""
@@ -234,15 +225,27 @@ class Column:
         return numbers
 
     def _rounded(self, numbers: Array) -> Array:
-        if self.mean is not None and self.deviation is not None:
-            numbers = (numbers - self.mean) / self.deviation
+        if self.mean is None or self.deviation is None:
+            return self._narrowed(numbers, 0.0, 1.0)
+        return self._narrowed(numbers, self.mean, self.deviation)
+
+    def _narrowed(self, numbers: Array, mean: float | Array, deviation: float | Array) -> Array:
+        """Return scaled numbers as float32; raise DataError, which names the row, for one that it does not hold."""
         with np.errstate(over="ignore"):
-            rounded = numbers.astype(np.float32)
-        lost = np.isinf(rounded) & np.isfinite(numbers)
+            rounded = ((numbers - mean) / deviation).astype(np.float32)
+        lost = np.isinf(rounded)
         if lost.any():
-            row = int(lost.argmax())
-            raise RowError(row, self.name, f"has {numbers[row]}, which float32 does not hold")
+            row = int(lost.reshape(len(lost), -1).any(axis=1).argmax())
+            found = numbers[row] if numbers.ndim == 1 else numbers[row][lost[row]][0]
+            scaled = "" if self.mean is None and not self.means else " when it is scaled"
+            raise RowError(row, self.name, f"has {found}, which float32 does not hold{scaled}")
         return rounded
+
+    def _vectors(self, classes: Array) -> Array:
+        """Return a row for each class number, 1 for the class and 0 for the others."""
+        found = np.zeros((len(classes), len(self.values)), np.float32)
+        found[np.arange(len(classes)), classes] = 1
+        return found
 
     @cached_property
     def classes_are(self) -> Form:
@@ -306,31 +309,3 @@ def flags_of(name: str, raw: Array) -> Array:
 def form_of_vocabulary(values: tuple[str, ...], fill: float | str | None) -> Form:
     """Return what classes are, without the replacement of missing values unless it is the only one."""
     return form_of([value for value in values if value != fill] or values)
-
-
-def _is_sane_extension(given: dict[str, Any]) -> bool:
-    """Return True if the fields of dates, transforms and tokenizers are as they were written."""
-    lists: list[object] = [given.get(name, []) for name in ("quantiles", "means", "deviations")]
-    if not all(isinstance(one, list) for one in lists):
-        return False
-    numbers = cast(list[list[Any]], lists)
-    parts, quantiles = given.get("parts", []), numbers[0]
-    return (
-        all(type(number) is float for one in numbers for number in one)
-        and all(np.isfinite(one).all() for one in numbers)
-        and isinstance(parts, list)
-        and all(part in PARTS for part in cast(list[object], parts))
-        and bool(given.get("parts")) == (given.get("kind") == "date")
-        and len(numbers[1]) == len(numbers[2]) in (0, width_of(tuple(given.get("parts", []))))
-        and 0.0 not in numbers[2]
-        and given.get("transform", "") in TRANSFORMS
-        and (len(quantiles) > 1) == (given.get("transform") == "quantile")
-        and quantiles == sorted(quantiles)
-        and given.get("decimal", "") in ("", ",")
-        and isinstance(given.get("origin", 0.0), int | float)
-        and all(isinstance(given.get(name, ""), str) for name in ("date_format", "tokenizer"))
-        and type(given.get("one_hot", False)) is bool
-        and type(given.get("zoned", False)) is bool
-        and given.get("form", "text") in FORMS
-        and (not given.get("one_hot") or given.get("kind") == "class")
-    )

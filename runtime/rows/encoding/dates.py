@@ -27,6 +27,9 @@ PARTS: Final = (*NUMBERS, *CYCLES)
 
 DEFAULT_PARTS: Final = ("days", "year_cycle", "week_cycle")
 
+MAX_FORMAT_CHARACTERS: Final = 200
+"""Upper bound on the characters of a format of dates."""
+
 _DAY: Final = 86_400.0
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _EPOCH: Final = datetime(1970, 1, 1)
@@ -35,6 +38,15 @@ _EPOCH: Final = datetime(1970, 1, 1)
 def width_of(parts: tuple[str, ...]) -> int:
     """Return the number of floats of these parts."""
     return sum(2 if part in CYCLES else 1 for part in parts)
+
+
+def is_date_format(form: str) -> bool:
+    """Return True if `strptime` reads dates by a format, or it is "" for ISO 8601."""
+    try:
+        datetime.strptime(_EPOCH.strftime(form), form)
+    except (ValueError, re.error):  # re.error: a directive occurs twice
+        return False
+    return len(form) <= MAX_FORMAT_CHARACTERS
 
 
 class Dates(NamedTuple):

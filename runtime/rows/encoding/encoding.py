@@ -5,21 +5,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from json import dumps, loads
+from json import dumps
+from math import prod
 from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
 
+from prograd_proto import ProgramError, TensorType
+from prograd_proto import program_pb2 as pb
 from prograd_proto.ragged_names import OFFSETS, base_of
 from prograd_proto.spelling import closest
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.files.tensor_files import read_metadata
 from runtime.rows.encoding.column import Column
+from runtime.rows.encoding.column_fields import is_text, json_of
 from runtime.rows.encoding.images import Images
 from runtime.rows.encoding.scores import value_of_largest
 from runtime.rows.encoding.series import Series, groups_of
+from runtime.rows.encoding.values import shown
 
 _log = logging.getLogger("prograd")
 
@@ -28,8 +33,13 @@ KEY: Final = "prograd_columns"
 
 FORMAT: Final = 1
 
+_KEYS: Final = frozenset({"format", "columns", "joined", "images", "series"})
+
 MAX_NUMBER_CHARACTERS: Final = 32
 """Upper bound on the characters of a number of float64 or int64."""
+
+NUMBER_BYTES: Final = 8
+"""Bytes of the number of a word or byte, int64."""
 
 TEXT_BYTES: Final = 64
 """Upper bound on the bytes that a character of a text takes while texts become numbers of bytes or words."""
@@ -75,27 +85,35 @@ class Encoding:
             made = "compiler data pack writes one that does"
             raise DataError(f"{path}: the file does not say how its rows were made; {made}")
         try:
-            return cls._parsed(loads(metadata[KEY]))
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{path}: what it says of its columns is damaged: {error}") from None
+            return cls.parsed(metadata[KEY])
+        except ValueError as error:
+            raise DataError(f"{path}: the encoding of its columns is damaged: {error}") from None
 
     @classmethod
-    def _parsed(cls, values: Any) -> Encoding:
-        if not isinstance(values, dict) or cast(dict[str, Any], values).get("format") != FORMAT:
+    def of_program(cls, program: pb.ProgramDesc) -> Encoding | None:
+        """Return the encoding in a program, None if it has none; raise ProgramError for a damaged one."""
+        if not program.data.encoding:
+            return None
+        try:
+            return cls.parsed(program.data.encoding)
+        except ValueError as error:
+            raise ProgramError(f"program {program.name!r}: the encoding of its columns is damaged: {error}") from None
+
+    @classmethod
+    def parsed(cls, text: str) -> Encoding:
+        """Return the encoding that a text describes; raise ValueError unless `metadata` may have written it."""
+        said = json_of(text)
+        given = cast(dict[str, Any], said) if isinstance(said, dict) else {}
+        if type(given.get("format")) is not int or given["format"] != FORMAT:
             raise ValueError(f"it is not of format {FORMAT}")
-        given = cast(dict[str, Any], values)
+        if not given.keys() <= _KEYS:
+            raise ValueError(f"it has {shown(min(given.keys() - _KEYS))}, which is unknown")
         listed, joined, images = given.get("columns"), given.get("joined"), given.get("images", {})
         if not isinstance(listed, list) or not isinstance(joined, dict) or not isinstance(images, dict):
             raise ValueError("it has no columns")
-        columns = {column.name: column for column in map(Column.from_json, cast(list[object], listed))}
-        parts: dict[str, tuple[str, ...]] = {}
-        for name, members in cast(dict[str, object], joined).items():
-            if not isinstance(members, list) or not {str(m) for m in cast(list[object], members)} <= columns.keys():
-                raise ValueError("it joins columns that it has not")
-            if not all(columns[str(member)].is_joinable for member in cast(list[object], members)):
-                raise ValueError("it joins texts or lists")
-            parts[name] = tuple(cast(list[str], members))
-        pictures = {name: Images.from_json(values) for name, values in cast(dict[str, object], images).items()}
+        columns = _columns(cast(list[object], listed))
+        parts = {name: _members(name, those, columns) for name, those in cast(dict[str, object], joined).items()}
+        pictures = {_text(name): Images.from_json(values) for name, values in cast(dict[str, object], images).items()}
         series = Series.from_json(given["series"]) if "series" in given else None
         if series is not None and series.target and series.target not in columns:
             raise ValueError("its windows have a target that it has not")
@@ -167,8 +185,9 @@ class Encoding:
     def text_bytes(self, table: Mapping[str, Array], keys: Iterable[str]) -> int:
         """Return an upper bound on the bytes that encoding the columns of texts takes."""
         names = {key if key in self.columns else base_of(key) or key for key in keys}
-        texts = [table[name] for name in names if name in table and self._is_text(name)]
-        return TEXT_BYTES * sum(_characters(column) for column in texts)
+        texts = {name: table[name] for name in names if name in table and self._is_text(name)}
+        padded = sum(NUMBER_BYTES * self.columns[name].length * len(column) for name, column in texts.items())
+        return padded + TEXT_BYTES * sum(map(_characters, texts.values()))
 
     def decode(self, name: str, numbers: Array) -> Array:
         """Return the values of a column's numbers; for floats, with one column per value, the value of the largest.
@@ -188,6 +207,20 @@ class Encoding:
         if key in self.joined:
             return [self.columns[name] for name in self.joined[key]]
         return [self.column(key)]
+
+    def require_row(self, feed: str, key: str, type: TensorType) -> None:
+        """Raise DataError for an array whose rows have another number of elements than those of a feed.
+
+        Raises DataError for an unknown array too. Rows of unequal length fit any feed.
+        """
+        counts = [column.row_elements for column in self.members(key)]
+        shape = type.shape[1:]
+        if None in counts or not all(isinstance(extent, int) for extent in shape):
+            return
+        steps = self.series.length if self.series is not None and key != self.series.key else 1
+        count = steps * sum(cast(list[int], counts))
+        if count != prod(cast(tuple[int, ...], shape)):
+            raise DataError(f"the feed {feed!r} is {type}, and the encoding of {key!r} makes {count} numbers of a row")
 
     def _is_text(self, name: str) -> bool:
         return name in self.columns and self.columns[name].kind == "text"
@@ -209,6 +242,35 @@ class Encoding:
             hint = closest(name, self.columns) or f"; there are {', '.join(self.columns)}"
             raise DataError(f"the packed rows have no column {name!r}{hint}")
         return self.columns[name]
+
+
+def _columns(listed: list[object]) -> dict[str, Column]:
+    """Return columns from JSON by name."""
+    columns = [Column.from_json(values) for values in listed]
+    found = {column.name: column for column in columns}
+    if len(found) < len(columns):
+        raise ValueError("it has two columns of one name")
+    return found
+
+
+def _members(name: str, members: object, columns: Mapping[str, Column]) -> tuple[str, ...]:
+    """Return the names of joined columns from JSON."""
+    names = cast(list[object], members) if isinstance(members, list) else []
+    if not names or not all(isinstance(member, str) and member in columns for member in names):
+        raise ValueError(f"it joins columns as {shown(name)} that it has not")
+    found = tuple(cast(list[str], names))
+    if not all(columns[member].is_joinable for member in found):
+        raise ValueError(f"it joins texts or lists as {shown(name)}")
+    if name in columns and name not in found:
+        raise ValueError(f"it joins columns as {shown(name)}, which is another column")
+    _text(name)
+    return found
+
+
+def _text(name: str) -> str:
+    if not is_text(name):
+        raise ValueError(f"it has an array {shown(name)}, which is no text")
+    return name
 
 
 def _characters(column: Array) -> int:

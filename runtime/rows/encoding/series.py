@@ -10,6 +10,7 @@ import numpy as np
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.rows.encoding.class_texts import kinds_of
+from runtime.rows.encoding.column_fields import is_text
 from runtime.rows.encoding.lists import is_listed
 from runtime.rows.encoding.row_errors import RowError
 from runtime.rows.encoding.values import require_values, shown
@@ -105,7 +106,7 @@ class Series:
         sizes = [given.get(name) for name in ("length", "stride", "ahead")]
         names = [given.get("target"), given.get("group", "")]
         sane = given.keys() - {"group"} == {"length", "stride", "target", "ahead"}
-        sane = sane and all(isinstance(name, str) for name in names)
+        sane = sane and all(is_text(name) for name in names)
         if not sane or not all(type(size) is int and 0 < size < 1 << 31 for size in sizes):
             raise ValueError("windows are not as they were written")
         return cls(**given)

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
+from json import loads
+from typing import Any, Final, cast
 
 import numpy as np
 
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.extras import extra
+
+_BYTES: Final = "ByteLevel"
+"""The type of the parts of a tokenizer that divides texts into bytes."""
 
 
 def trained_tokenizer(texts: Iterable[str], size: int) -> str:
@@ -22,6 +26,26 @@ def trained_tokenizer(texts: Iterable[str], size: int) -> str:
     made = module.ByteLevelBPETokenizer()
     made.train_from_iterator(texts, vocab_size=max(size, 256), min_frequency=2, show_progress=False)
     return made._tokenizer.to_str()
+
+
+def is_tokenizer(text: str) -> bool:
+    """Return True if JSON describes byte-pair encoding as `trained_tokenizer` makes it.
+
+    Others may have regular expressions that take for ever, paddings without bound, or random merges.
+    """
+    try:
+        said = loads(text)
+    except (ValueError, RecursionError):
+        return text == ""
+    if not isinstance(said, dict):
+        return False
+    given = cast(dict[str, Any], said)
+    kinds = {name: cast(dict[str, Any], v).get("type") for name, v in given.items() if isinstance(v, dict)}
+    return (
+        kinds == {"pre_tokenizer": _BYTES, "post_processor": _BYTES, "decoder": _BYTES, "model": "BPE"}
+        and not any(given.get(name) for name in ("normalizer", "truncation", "padding", "added_tokens"))
+        and given["model"].get("dropout") is None
+    )
 
 
 def tokens_by(tokenizer: str, texts: list[str]) -> list[list[int]]:
@@ -47,5 +71,7 @@ def _made(tokenizer: str) -> Any:
     module = extra("tokenizers", "text", "byte-pair encoding")
     try:
         return module.Tokenizer.from_str(tokenizer)
-    except Exception as error:  # the package raises Exception itself
+    except BaseException as error:  # the package raises Exception itself, and PanicException
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
         raise DataError(f"the tokenizer in the encoding is damaged: {str(error)[:200]}") from None

@@ -38,7 +38,8 @@ def transformed(name: str, numbers: Array, transform: str, quantiles: tuple[floa
 def restored(numbers: Array, transform: str, quantiles: tuple[float, ...]) -> Array:
     """Return the numbers that `transformed` made these of."""
     if transform == "log":
-        return np.expm1(numbers)
+        with np.errstate(over="ignore"):  # a prediction may be larger than its type
+            return np.expm1(numbers)
     if transform == "quantile":
         return np.interp(numbers, np.linspace(0, 1, len(quantiles)), np.array(quantiles))
     return numbers

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 
 _log = logging.getLogger("prograd")
@@ -42,15 +43,17 @@ def warn_of_other_classes(program: pb.ProgramDesc, path: Path, about: Mapping[st
             )
 
 
-def _classes(program: pb.ProgramDesc) -> dict[str, list[str]]:
+def _classes(program: pb.ProgramDesc) -> dict[str, tuple[str, ...]]:
     if not program.data.encoding:
         return {}
+    from runtime.rows.encoding.encoding import Encoding  # few runs have tables: start-up time
+
     try:
-        columns: list[dict[str, Any]] = json.loads(program.data.encoding)["columns"]
-        return {str(c["name"]): [str(v) for v in c["values"]] for c in columns if c.get("values")}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # reading rows reports it
+        encoding = Encoding.of_program(program)
+    except ProgramError:  # reading rows reports it
         return {}
+    return {} if encoding is None else {name: c.values for name, c in encoding.columns.items() if c.values}
 
 
-def _hash(values: list[str]) -> str:
+def _hash(values: tuple[str, ...]) -> str:
     return sha256(json.dumps(values, separators=(",", ":")).encode()).hexdigest()[:16]

@@ -48,6 +48,8 @@ class RawRows:
         ragged = {name for name, column in self.encoding.columns.items() if column.is_ragged}
         follow = {feed for feed in self.bound.feeds if base_of(keys[feed]) in ragged}  # lengths and masks
         self.keys = {feed: keys[feed] for feed in self.bound.feeds if feed not in follow}
+        for feed, key in self.keys.items():
+            self.encoding.require_row(feed, key, self.bound.feeds[feed].type)
         self.columns: list[Column] = [c for key in self.keys.values() for c in self.encoding.members(key)]
         self.names = list(dict.fromkeys(column.name for column in self.columns))
         others = {c.name for c in self.columns if c.kind != "number" or c.listed or c.decimal or c.values}

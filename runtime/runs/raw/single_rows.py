@@ -80,13 +80,17 @@ def _made(column: Column) -> tuple[Encode | None, Any]:
 
 def _of_class(column: Column) -> Encode:
     count = len(column.values)
-    numbers = np.eye(count).tolist() if column.one_hot else [(number,) for number in range(count)]
-    places = dict(zip(column.values, numbers, strict=True))
+    places = {value: place for place, value in enumerate(column.values)}
 
     def encode(value: Any) -> Sequence[float]:
         if type(value) is not str:
             raise Unusual
-        return places[value]
+        place = places[value]
+        if not column.one_hot:
+            return (place,)
+        vector = [0.0] * count
+        vector[place] = 1.0
+        return vector
 
     return encode
 
