@@ -30,6 +30,7 @@ from prograd_proto.ragged_names import OFFSETS
 from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.files.output import write_output
+from runtime.memory.shortage import limited_by_memory
 from runtime.rows.encoding.encoding import Encoding
 
 Path_ = str | os.PathLike[str]
@@ -57,6 +58,7 @@ def sample(name: str, path: Path_, *, force: bool = False) -> None:
         write_output(target, content, force=force)
 
 
+@limited_by_memory
 def pack(source: object, path: Path_, *, like: Path_ | None = None, force: bool = False, **options: Any) -> None:
     """Write a source as a file of rows, with its encoding in the header.
 
@@ -75,6 +77,7 @@ def pack(source: object, path: Path_, *, like: Path_ | None = None, force: bool 
     write(path, found.arrays, splits=found.splits, metadata=found.encoding.metadata, force=force)
 
 
+@limited_by_memory
 def encode(source: object, like: Path_) -> dict[str, Any]:
     """Return rows as arrays for `run.predict`, encoded as in a packed file, for the columns that they have.
 
@@ -85,6 +88,7 @@ def encode(source: object, like: Path_) -> dict[str, Any]:
     return arrays | {name: np.split(arrays[name], arrays.pop(name + OFFSETS)[1:-1]) for name in unequal}
 
 
+@limited_by_memory
 def decode(numbers: object, column: str, like: Path_) -> Array:
     """Return the values of encoded numbers of a column of a packed file: texts for classes, else the numbers."""
     return Encoding.of_file(Path(like)).decode(column, np.asarray(numbers))

@@ -13,6 +13,7 @@ from runtime.dtypes import Array, array_type
 from runtime.errors import DataError, UsageError
 from runtime.files.safetensors_file import WORDS
 from runtime.files.tensor_files import has_safetensors, write_safetensors
+from runtime.memory.shortage import limited_by_memory
 from runtime.rows.casts import require_unmasked
 from runtime.rows.ragged import RaggedColumn
 
@@ -22,6 +23,7 @@ _WIDER: Final = {"int8": "int32", "int16": "int32", "uint16": "int32", "uint32":
 """Dtypes that hold all numbers of a dtype that programs do not have."""
 
 
+@limited_by_memory
 def write(
     path: str | os.PathLike[str],
     arrays: Mapping[str, object],

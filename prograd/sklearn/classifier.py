@@ -17,6 +17,7 @@ from sklearn.utils.validation import column_or_1d
 from prograd.sklearn.estimator import Estimator
 from prograd.sklearn.networks import Build, Kind
 from runtime.dtypes import Array
+from runtime.memory.shortage import limited_by_memory
 
 
 class Classifier(ClassifierMixin, Estimator):
@@ -108,6 +109,7 @@ class Classifier(ClassifierMixin, Estimator):
         )
         self.class_weight = class_weight
 
+    @limited_by_memory
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 - the name that scikit-learn gives it
         """Train on rows and their classes; weights multiply the losses of their rows."""
         again = self.warm_start and hasattr(self, "program_")
@@ -116,6 +118,7 @@ class Classifier(ClassifierMixin, Estimator):
             self.classes_ = np.arange(labels.shape[1]) if labels.ndim == 2 else np.unique(labels)
         return self._trained(x, labels, sample_weight, epochs=self.max_iter, more=again)
 
+    @limited_by_memory
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803 - as fit
         """Train one epoch on further rows; the first call names all classes."""
         begun = hasattr(self, "program_")
@@ -128,6 +131,7 @@ class Classifier(ClassifierMixin, Estimator):
             raise ValueError(f"classes={classes!r} are not those of the first call, {self.classes_!r}")
         return self._trained(x, labels, sample_weight, epochs=1, more=True)
 
+    @limited_by_memory
     def predict_proba(self, X: Any) -> Array:  # noqa: N803 - as fit
         """Return the probabilities of the classes [rows, classes]; of several labels, that of each."""
         found = self._predicted(X).astype(np.float64)
@@ -138,10 +142,12 @@ class Classifier(ClassifierMixin, Estimator):
             )
         return found if self._kind == "labels" else found / found.sum(axis=1, keepdims=True)
 
+    @limited_by_memory
     def predict_log_proba(self, X: Any) -> Array:  # noqa: N803 - as fit
         """Return the logarithms of the probabilities."""
         return np.log(self.predict_proba(X))
 
+    @limited_by_memory
     def predict(self, X: Any) -> Array:  # noqa: N803 - as fit
         """Return the most likely class of each row; of several labels, 1 for each that is more likely than not."""
         probabilities = self.predict_proba(X)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from prograd.sklearn.estimator import Estimator
 from prograd.sklearn.networks import Kind
 from runtime.dtypes import Array
+from runtime.memory.shortage import limited_by_memory
 
 
 class Regressor(RegressorMixin, Estimator):
@@ -28,17 +29,20 @@ class Regressor(RegressorMixin, Estimator):
 
     _kind: Kind = "numbers"
 
+    @limited_by_memory
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 - the name that scikit-learn gives it
         """Train on rows and their numbers [rows] or [rows, outputs]; weights multiply the losses of their rows."""
         again = self.warm_start and hasattr(self, "program_")
         x, targets = self._checked(X, y, reset=not again)
         return self._fit(x, targets, targets.shape[1], sample_weight, epochs=self.max_iter, more=again)
 
+    @limited_by_memory
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 - as fit
         """Train one epoch on further rows."""
         x, targets = self._checked(X, y, reset=not hasattr(self, "program_"))
         return self._fit(x, targets, targets.shape[1], sample_weight, epochs=1, more=True)
 
+    @limited_by_memory
     def predict(self, X: Any) -> Array:  # noqa: N803 - as fit
         """Return the predicted numbers, of the shape of the targets."""
         check_is_fitted(self, "program_")

@@ -13,6 +13,7 @@ from prograd_proto.wording import words_of_a_command
 from runtime.command_line.os_errors import is_full, os_sentence
 from runtime.command_line.streams import drop
 from runtime.errors import DataError, ExecutionError, NonFinite, ProcessLost, ResourceLimit, UsageError
+from runtime.memory.shortage import shortage
 from runtime.runs.interrupts import Interrupted
 
 EXIT_DONE: Final = 0
@@ -81,7 +82,7 @@ def exit_code(error: BaseException, codes: Codes = ()) -> int:
 def error_sentence(error: BaseException, code: int) -> str:
     """Return the description of an error in one line."""
     if isinstance(error, MemoryError):
-        return "there is not enough memory"
+        return shortage(error)
     if isinstance(error, KeyboardInterrupt):
         return str(error) or "interrupted"
     if isinstance(error, OSError):

@@ -20,6 +20,7 @@ from runtime.engines.engine import EngineOptions, MathName, ScheduleName
 from runtime.errors import DataError, UsageError
 from runtime.files.output import require_form
 from runtime.memory.limit import PARSED_BYTES_RATIO, MemoryLimit
+from runtime.memory.shortage import limited_by_memory
 from runtime.plugins import use_plugins
 from runtime.runs.begin_training import begin_training
 from runtime.runs.checkpoints.checkpoint import read_checkpoint, resume, write_checkpoint
@@ -247,6 +248,7 @@ class Run(metaclass=Renaming):
         """The states by name, `seed`, `step` and `total_steps` among them."""
         return StateView(self.states)
 
+    @limited_by_memory
     def step(
         self, feeds: Mapping[str, object] | None = None, *, entry: str | None = None, fetch: Sequence[str] = ()
     ) -> dict[str, Array]:
@@ -262,6 +264,7 @@ class Run(metaclass=Renaming):
         """
         return Fetched(self._one_step(entry, {} if feeds is None else feeds, fetch))
 
+    @limited_by_memory
     def train(
         self,
         *unnamed: Never,
@@ -294,6 +297,7 @@ class Run(metaclass=Renaming):
         events = self._begin("train", unnamed, between, ahead | options)
         return train_to_end(events, self.session, self.standing, progress)
 
+    @limited_by_memory
     def events(self, *unnamed: Never, between: Callable[[], None] | None = None, **options: Any) -> Generator[Event]:
         """Train as `train` does, and yield steps, epochs, evaluations and checkpoints as they happen.
 
@@ -330,6 +334,7 @@ class Run(metaclass=Renaming):
         """
         self.standing.stops = True
 
+    @limited_by_memory
     def evaluate(
         self, data: str | Mapping[str, object] | tuple[object, ...] | None = None, *, entry: str | None = None
     ) -> dict[str, Any]:
@@ -349,6 +354,7 @@ class Run(metaclass=Renaming):
         warn_if_untrained(self.session, entry)
         return Fetched(results.metrics | results.tables)
 
+    @limited_by_memory
     def predict(self, x: object, *, entry: str = "predict", raw: bool | None = None) -> dict[str, Array]:
         """Return an entry's fetches for any number of rows, always by name.
 

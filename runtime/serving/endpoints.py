@@ -31,6 +31,7 @@ from runtime.dtypes import Array, array_type
 from runtime.entries import BoundEntry
 from runtime.errors import ExecutionError, ResourceLimit
 from runtime.memory.limit import MemoryLimit
+from runtime.memory.shortage import shortage
 from runtime.serving.access import Access, Times, log_line, metrics_text
 from runtime.serving.bodies import Body, Bytes
 from runtime.serving.connections import MAX_CONNECTIONS, Connections
@@ -374,6 +375,8 @@ class Endpoints:
                 return error
             case Busy() | ResourceLimit():
                 return Refusal(503, str(error), RETRY_HEADER)
+            case MemoryError():
+                return Refusal(503, shortage(error), RETRY_HEADER)
             case ExecutionError():  # rows that do not fit, labels out of range
                 return Refusal(400, str(error))
             case _ if isinstance(error, self._web.HTTPException):

@@ -85,7 +85,7 @@ OF_RUNTIME_IN_ONE_FILE = {
     ("compiler/commands/engine_arenas.py", "runtime.entries"): "of an entry bound to sizes",
 }
 
-OF_ROWS = {"numpy", "runtime.dtypes", "runtime.errors", "runtime.files", "runtime.memory.limit", "runtime.philox"}
+OF_ROWS = {"numpy", "runtime.dtypes", "runtime.errors", "runtime.files", "runtime.memory", "runtime.philox"}
 """With `runtime.rows`, what packing rows may import: they are written as the runtime reads them."""
 
 PACKING = ("compiler/data/", "compiler/commands/data.py", "prograd/data.py")
