@@ -8,7 +8,7 @@ from subjects.evaluate import block_of, computed, evaluate
 from subjects.values import check_orders, define
 
 from compiler.train.backward import gradients
-from prograd import Program, Run, constant
+from prograd import Program, Run, constant, layers, sgd
 from prograd_proto import TensorType
 from registry import Block, OpError, ops
 from runtime.engines.reference.kernels import windows
@@ -146,13 +146,42 @@ def test_a_scale_near_the_largest_number_overflows_only_where_the_result_does(no
     np.testing.assert_allclose(found, np.float64(rows) / np.sqrt(1e-4 + 1e-5) * 3e38, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("dtype", "value"), [("float64", 1e15 + 0.3), ("float32", 16777.3), ("float32", 3e10)])
-def test_a_constant_row_of_large_values_is_normalised_to_0(dtype: str, value: float):
-    rows = np.full((32, 96), value, dtype)
-    rows[5] = np.linspace(-1, 1, 96)
+CONSTANT_NORMS = {
+    "layer_norm": ((32, 96), lambda x: ops.layer_norm(x, axis=-1, epsilon=1e-5)[0], (1,)),
+    "group_norm": ((32, 5, 64), lambda x: ops.group_norm(x, groups=1, epsilon=1e-5)[0], (1, 2)),
+    "instance_norm": ((32, 7, 64), lambda x: ops.instance_norm(x, epsilon=1e-5), (1,)),
+}
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("norm", CONSTANT_NORMS)
+@pytest.mark.parametrize(("dtype", "value"), [("float64", 1e15 + 0.3), ("float32", 123456.7), ("float32", 3e10)])
+def test_constant_numbers_of_large_values_are_normalised_to_0(dtype: str, value: float, norm: str, engine: str):
+    shape, make, axes = CONSTANT_NORMS[norm]
+    rows = np.full(shape, value, dtype)
+    rows[5] = np.linspace(-1, 1, rows[5].size).reshape(rows[5].shape)
     program = Program("p")
-    program.outputs(y=ops.layer_norm(program.input("x", dtype, ("n", 96)), axis=-1, epsilon=1e-5)[0])
-    found = Run(program.compile(n=32), engine="reference").predict(rows)["y"]
+    program.outputs(y=make(program.input("x", dtype, ("n", *shape[1:]))))
+    found = Run(program.compile(n=32), engine=engine).predict(rows)["y"]
     assert not np.delete(found, 5, axis=0).any()
-    wanted = rows[5] / np.sqrt(np.mean(np.square(rows[5])) + 1e-5)
-    np.testing.assert_allclose(found[5], wanted, rtol=1e-5, atol=1e-6)
+    far = rows[5:6] - rows[5:6].mean(axes, keepdims=True)
+    np.testing.assert_allclose(
+        found[5:6], far / np.sqrt(np.mean(far * far, axes, keepdims=True) + 1e-5), rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize(("dtype", "value"), [("float64", 1e15 + 0.3), ("float32", 123456.7), ("float32", 3e10)])
+def test_a_constant_channel_of_large_values_is_normalised_to_0_in_training(dtype: str, value: float, engine: str):
+    rows = np.random.default_rng(1).standard_normal((32, 64)).astype(dtype)
+    rows[:, 7] = value
+    program = Program("p")
+    x = program.input("x", dtype, ("n", 64))
+    y = layers.batch_norm(x, "norm", momentum=0.5)
+    program.minimize(ops.mean(y), sgd(0.0))
+    run = Run(program.compile(n=32), engine=engine)
+    found = run.step({"x": rows}, fetch=[y.name])[y.name]
+    assert not found[:, 7].any()
+    wanted = (rows - rows.mean(0)) / np.sqrt(rows.var(0) + 1e-5)
+    np.testing.assert_allclose(np.delete(found, 7, 1), np.delete(wanted, 7, 1), atol=1e-5)
+    np.testing.assert_allclose(run.state["norm.mean"][7], rows[0, 7] / 2, rtol=1e-6)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from runtime.codegen.ir import Value
-from runtime.codegen.rules.decomposition import DecompositionBuilder, SymbolicTensor, product, squared
+from runtime.codegen.ir.words import maximum, where
+from runtime.codegen.rules.decomposition import DecompositionBuilder, SymbolicTensor, difference, product, squared
 from runtime.codegen.rules.norm import inverse_root, normalised, square_of_difference
 from runtime.codegen.rules.rule import RULES, Decomposition
 
@@ -58,12 +59,30 @@ def standardised(
     bias: SymbolicTensor | None,
     epsilon: float,
 ) -> tuple[SymbolicTensor, SymbolicTensor, SymbolicTensor]:
-    """Normalise by mean and deviation along axes."""
-    mean = c.mean(x, axes)
-    root = c.elementwise(inverse_root, c.mean(c.elementwise(square_of_difference, x, mean), axes), epsilon=epsilon)
+    """Normalise by mean and deviation along axes.
+
+    The mean of equal large numbers is rounded, and normalising what it leaves of them would give 1 in place of 0. Where
+    the rest is as large as the deviation, it is added to the mean; all other rows keep their bits.
+    """
+    rounded = c.mean(x, axes)
+    variance = c.mean(c.elementwise(square_of_difference, x, rounded), axes)
+    rest = c.mean(c.elementwise(difference, x, rounded), axes)
+    mean = c.elementwise(exact_mean, rounded, rest, variance)
+    root = c.elementwise(root_about_exact_mean, variance, rest, epsilon=epsilon)
     more = [p for p in (scale, bias) if p is not None]
     expression = (moved if scale is None else scaled_and_moved) if more else normalised
     return c.elementwise(expression, x, mean, root, *more), mean, root
+
+
+def exact_mean(mean: Value, rest: Value, variance: Value) -> Value:
+    """Return the mean with what rounding left of it, if that is as large as the deviation."""
+    return where(rest * rest * 2 > variance, mean + rest, mean)
+
+
+def root_about_exact_mean(variance: Value, rest: Value, *, epsilon: float) -> Value:
+    """Return the reciprocal deviation from `exact_mean`."""
+    square = rest * rest
+    return inverse_root(where(square * 2 > variance, maximum(variance - square, 0.0), variance), epsilon=epsilon)
 
 
 def moved(x: Value, mean: Value, root: Value, bias: Value) -> Value:

@@ -106,6 +106,7 @@ def group_norm(
         add_rows_by_product(ones, square, line)
         np.add.reduce(by_group, axis=2, out=root)
         inverse_root_in_place(root, count, epsilon)
+        center_constant_groups(part, center, root, epsilon)
         np.copyto(by_group, root[:, :, None])
         if scale is not None:
             np.multiply(line, scale, line)
@@ -120,14 +121,28 @@ def center_constant_rows(part: Array, center: Array, root: Array, epsilon: float
     The mean of equal large numbers is rounded; what that leaves of each number would be normalised to 1. All other
     rows keep their bits.
     """
-    precision = len(part[0]) * np.finfo(part.dtype).eps if len(part) else 0.0
-    is_near = 1 / root <= np.sqrt(epsilon) + precision * np.abs(center)
-    for row in np.flatnonzero(is_near & (center != 0)):
+    for row in np.flatnonzero(may_be_constant(center, root, part.shape[1], epsilon)):
         left = np.add.reduce(part[row]) / part.shape[1]
         if left * left * 2 > np.dot(part[row], part[row]) / part.shape[1]:
             center[row] += left
             part[row] -= left
             inverse_root_of(part[row : row + 1], epsilon, root[row : row + 1])
+
+
+def center_constant_groups(part: Array, center: Array, root: Array, epsilon: float) -> None:
+    """Center groups of channels again as `center_constant_rows` centers rows; part is [images, pixels, channels]."""
+    width = part.shape[2] // center.shape[1]
+    for image, group in np.argwhere(may_be_constant(center, root, part.shape[1] * width, epsilon)):
+        own = part[image, :, group * width : (group + 1) * width]
+        row = own.reshape(1, -1)
+        center_constant_rows(row, center[image, group : group + 1], root[image, group : group + 1], epsilon)
+        own[...] = row.reshape(own.shape)
+
+
+def may_be_constant(center: Array, root: Array, count: int, epsilon: float) -> Array:
+    """Return where the deviation of `count` numbers is not above what rounding may make of equal ones."""
+    is_near = 1 / root <= np.sqrt(epsilon) + count * np.finfo(center.dtype).eps * np.abs(center)
+    return is_near & (center != 0)
 
 
 def inverse_root_of(rows: Array, epsilon: float, out: Array) -> None:

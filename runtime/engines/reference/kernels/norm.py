@@ -99,6 +99,7 @@ def batch_norm(
         np.multiply(images[some], images[some], square)
         add_rows_by_product(ones, square, sums[some])
     mean_of(sums, ones.size, variance)
+    center_constant_channels(y.reshape(-1, y.shape[-1]), mean, variance)
     blend(running_mean, mean, momentum, line[0], new_mean)
     blend(running_variance, variance, momentum, line[0], new_variance)
     np.add(variance, epsilon, inverse_deviation)
@@ -107,6 +108,19 @@ def batch_norm(
     np.multiply(inverse_deviation, scale, sums[0, 0])
     per_channel(np.multiply, y, sums[0, 0], line, y)
     per_channel(np.add, y, bias, line, y)
+
+
+def center_constant_channels(far: Array, mean: Array, variance: Array) -> None:
+    """Center channels again whose mean has an error as large as their deviation, as `center_constant_rows` does."""
+    count = len(far)
+    error = count * np.finfo(far.dtype).eps * np.abs(mean)
+    for channel in np.flatnonzero((variance <= error * error) & (mean != 0)):
+        column = far[:, channel]
+        left = np.add.reduce(column) / count
+        if left * left * 2 > variance[channel]:
+            mean[channel] += left
+            column -= left
+            variance[channel] = np.dot(column, column) / count
 
 
 def stacked(shape: tuple[int, ...]) -> tuple[int, int, int]:
