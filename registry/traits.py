@@ -7,6 +7,15 @@
 
 The contract of an operator (`runtime.contract`) states the facts that a machine without the registry needs as well: its
 effects, whether it is a view, how its rows depend on rows, and the number of its operations.
+
+To add a trait:
+
+1. A field of `Traits` in `registry/traits.py` with its docstring, and the decorator that sets it.
+2. The decorator at the declarations that have the trait, and the passes that read it: `find_op(op.type).traits`.
+   Operators of plugins use the same decorator.
+3. A fact that the runtime needs as well is a field of `Contract` in `runtime/contract.py`, set by an argument of
+   `@kernel`, because `runtime` does not import the registry. A test finds tables of operator names outside of
+   declarations.
 """
 
 from __future__ import annotations

@@ -28,6 +28,11 @@ sequences   sequences, which are lists while importing
 shape       views, permutations, slices, pieces, padding
 signal      Fourier transforms
 update      optimizers as nodes
+
+To add an operator, write a line, or a mapping, in the file of its family in `compiler/onnx_operators/`: in
+`IMPORTS` to read it, in `EXPORTS` to write it. Its test is in `tests/importing/test_from_onnx.py`, or in
+`tests/exporting/test_to_onnx.py`. After that, `PYTHONPATH=tests python -m conformance.run --kind node --write`
+writes the list of the backend tests of ONNX that do not pass again; it may only shrink.
 """
 
 from __future__ import annotations

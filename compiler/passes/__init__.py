@@ -29,4 +29,23 @@ rewrite         one walk over a block that removes ops, shared by merging, simpl
 run_passes      apply passes to a program, and find the faulty one after an error
 verify          the rules of a well-formed program, one function a rule
 verify_training  its rules about training: backward ops, gradients, declared lifespans
+
+To add a pass:
+
+1. A file in `compiler/passes/`. It opens with its algorithm as numbered sentences, then defines the function that
+   edits a program in place, then the functions that this one calls, in the order of the calls. The pass receives
+   `BlockAnalyses` and walks `program.bound`: the blocks that run and those inside their ops. It asks a
+   `BlockAnalysis` for columns, use-def chains (`block.use_def`) and the functions marked `question`. It edits
+   through the methods of the `BlockAnalysis`, or it edits the message and then reports the edit (`read_again`,
+   `ends_edited`, `forget`). A pass that removes ops walks the block with `rewrite`, which redirects the readers of
+   removed tensors. A pass that supports a single list of ops refuses sub-blocks by `require_flat`.
+2. Its position in `PASSES` in `compiler/passes/pipeline.py`, or in `PLANNING` in `compiler/planning/pipeline.py`:
+   with the facts that it requires of the program, establishes and invalidates, each with the reason. The import
+   fails if the order violates them. The keyword parameters of its function, with their defaults, are its options.
+3. `verify` runs after the last pass. If it finds an error, it runs again before the first and after each pass, to
+   name the faulty pass. If your pass makes something that no rule checks, add a rule: a generator in
+   `compiler/passes/verify.py` with a docstring that errors quote.
+4. Tests: the change on the smallest program that shows it, a program that the pass must not change, idempotence,
+   and equal bits of the results with and without the pass. `compiler compile program.pb --dump-after NAME` prints
+   the program after the pass.
 """

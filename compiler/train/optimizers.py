@@ -3,6 +3,14 @@
 Rates are numbers, settings or schedules. `decay` is either coupled (decay * w is added to the gradient) or decoupled (w
 shrinks by rate * decay; Loshchilov and Hutter, 2019), as each optimizer states. `clip` limits the gradients of the
 optimizer's parameters.
+
+To add an optimizer:
+
+1. A function in `compiler/train/optimizers.py`, or in a new file, that returns an `Optimizer`. Add it to the
+   `__all__` of the file, so that `compiler` and `prograd` export it.
+2. Add a new file to the families in `compiler/__init__.py`. A new update rule is an operator.
+3. Its tests, which compare it with the formula as a hand-written loop, and its line in docs/training.md, which a
+   test checks.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 `step` counts from 0, so the first rate is that of step 0. A schedule with the name of one of PyTorch is its closed
 form, stepped once per training step.
+
+To add a schedule, write a function in `compiler/train/schedules.py` that returns a `Schedule`; its tests in
+`tests/building/test_schedules.py`, and its line in docs/training.md, which a test checks.
 """
 
 from __future__ import annotations

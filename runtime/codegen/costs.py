@@ -7,6 +7,17 @@ it beside the value in this file, with the ratio of the two.
 The parameters are constants of this file, and nothing is measured at run time: a price depends on shapes and on the
 instruction set only, so all machines with this instruction set take the same decisions and get the same bits. Bounds,
 `MIN_…` and `MAX_…`, are chosen and not measured.
+
+To add a parameter, or a variant of a kernel:
+
+1. A parameter is a constant with its docstring in `runtime/codegen/costs.py`: cycles, or a factor of cycles. No
+   other file of `runtime/codegen/` has times.
+2. The function that measures it in `benchmarks/costs.py`, registered by `@measures("NAME")`.
+   `tests/house/test_costs.py` compares the names. Bounds (`MIN_…`, `MAX_…`) are chosen, so nothing measures them.
+3. A variant of a convolution is a class with `applies`, `cycles` and `steps` in `runtime/codegen/kernels/conv/`,
+   and an entry in a list of `variants.py` there (docs/decisions/0042-choose-variants-by-price.md).
+4. A changed price may choose a variant that adds in another order, and so change bits: `pytest
+   tests/native/whole/test_bits.py`, and the hashes of the examples.
 """
 
 from __future__ import annotations

@@ -5,6 +5,15 @@ are its bits. LLVM gets exactly these features, so it never emits an instruction
 this CPU's caches decide how operands are blocked, which changes the time and no bit. A decision that sets the order of
 additions reads `Target.nominal`, `NOMINAL_L1_BYTES` and `NOMINAL_L2_BYTES` instead: these are the same for all
 instruction sets with a fused multiply-add, so their bits are too.
+
+To add an instruction set:
+
+1. A row of `INSTRUCTION_SETS` in `runtime/codegen/machine.py`: NumPy's and LLVM's names of its features, and its
+   vector registers. The first set of the table that a machine has is its default.
+2. Its name in `EngineName` and `ENGINES` in `runtime/engines/choice.py`. `tests/native/whole/test_instructions.py`
+   compares the two lists.
+3. If `MAX_TILE_ROWS` in `runtime/codegen/kernels/matmul/plan.py` has no row for its number of registers with or
+   without FMA, a row there.
 """
 
 from __future__ import annotations

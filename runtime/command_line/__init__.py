@@ -11,4 +11,12 @@ colours     colours of a terminal
 outputs     output files, checked before the work starts
 ending      exit codes, and the sentence of an error
 os_errors   errors of the operating system about files, as sentences and as kinds
+
+To add a verb:
+
+1. A file in `compiler/commands/` or `runtime/commands/` with a function, both named like the verb. The function
+   takes the options, prints with `put`, and returns an exit code or `None`.
+2. A function in `arguments.py` of the same folder that declares the verb's help and options, in the list of
+   `command_parser`. `options.py` declares options that several verbs of `runtime` share.
+3. Its tests, and its section of docs/commands.md, which a test checks.
 """

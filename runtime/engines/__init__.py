@@ -11,4 +11,11 @@ spill_file   a memory-mapped file, in a folder of the user, for values that a pl
 step_start   copies of the states and feeds at the start of a step, restored after a failure
 native/      the engine that compiles code
 reference/   the engine that calls NumPy
+
+To add an engine:
+
+1. A folder in `runtime/engines/`, whose `engine.py` implements the protocols of `runtime/engines/engine.py`.
+2. In `runtime/engines/choice.py` the function that imports it, its line in `ENGINES`, and its word in `EngineName`.
+3. Its tests. `tests/oracles/other_engine.py` is an engine of one page; `tests/running/test_engines.py` tests it
+   through commands and library.
 """

@@ -28,7 +28,9 @@ DOCUMENTED_BY_OPERATOR = ("registry/ops", "runtime/engines/reference/kernels", "
 """Packages whose functions need no docstring: the page on operators describes them."""
 
 PAGES = sorted(
-    path for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "proto/*.md") for path in ROOT.glob(pattern)
+    path
+    for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "proto/*.md", "tests/*.md")
+    for path in ROOT.glob(pattern)
 )
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

@@ -14,6 +14,10 @@ The docstring of each rule says why it is exact.
 identities      rules for arithmetic and logic: identity operands, and functions that are applied twice
 rearrangements  rules for ops that move elements: reshapes, transposes and similar ops
 rewrites        the type of a rule, its declaration, its questions about a block, and the replacement of an op
+
+An identity such as `x * 1 = x` is a rule of the pass `simplify`, not a pass: a function in
+`compiler/passes/simplify/identities.py` or `rearrangements.py` with the decorator `rewrites`. It keeps every bit,
+and its docstring says why. Its tests are in `tests/passes/test_simplify.py`.
 """
 
 from __future__ import annotations

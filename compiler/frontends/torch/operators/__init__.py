@@ -20,6 +20,11 @@ reduce      reductions, running sums, sorting
 resize      resampling of images
 shape       views, permutations, slices, pieces, padding
 write       writes into parts of tensors
+
+To add an operator, write a line, or a mapping, in the file of its family in `compiler/frontends/torch/operators/`.
+If no operator of prograd computes the same, add one to the registry first. Its test is in
+`tests/frontends/test_operators.py`, which needs PyTorch; tests of parts that need no PyTorch are in
+`tests/importing/`.
 """
 
 from __future__ import annotations

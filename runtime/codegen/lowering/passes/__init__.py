@@ -18,4 +18,21 @@ chunk            combine work items into chunks
 
 pipeline         the passes, in order
 pass_table       the classes of a pass and of the table of passes
+
+To add a pass:
+
+The native engine lowers a bound block by passes of its own. They differ from those of the compiler: a pass edits
+nothing, but takes a `LoweredBlock` and returns a new one.
+
+1. A file in `runtime/codegen/lowering/passes/`. It opens with its algorithm as numbered sentences. The function
+   `name(block: LoweredBlock) -> LoweredBlock` follows, then the functions that it calls. `compiler passes native`
+   prints the first line of its docstring. A result of its own is a new field of `LoweredBlock`. The pass has
+   already been applied to the blocks inside ops, which are in `block.bodies`.
+2. Its position in `PASSES` in `runtime/codegen/lowering/passes/pipeline.py`, with the facts that it requires,
+   establishes and invalidates, each with the reason, and whether it applies to instrumented steps, which compute
+   each op on its own. The import fails if the order violates the facts. `make docs` writes docs/passes.md again.
+3. If it changes how a group is computed, its emission in `runtime/codegen/emit/`, which must not decide anything
+   about memory or bits.
+4. Tests: the change on the smallest block that shows it, a block that it must not change, and equal bits with and
+   without it. `compiler show PROGRAM --engine native --after NAME` prints the block after the pass.
 """
