@@ -158,6 +158,12 @@ class Run(metaclass=Renaming):
         threads = default_threads() if threads is None else threads
         if threads < 1:
             raise UsageError(f"threads={threads}: a run takes at least one thread")
+        missing = None if compiled is None else _missing_rows(compiled, program, folder)
+        if data is not None and missing is not None:
+            raise DataError(
+                f"{missing}: no such file; a program that is not saved needs its own file of rows, also where data= "
+                "replaces it; make the file, or leave data= out and give arrays to train and evaluate"
+            )
         if data is not None and not program.HasField("data"):
             program = _with_rows(program, Path(data))
         use_one_thread()
@@ -176,6 +182,7 @@ class Run(metaclass=Renaming):
         options = EngineOptions(math, threads, schedule, check_nan, None if spill is None else Path(spill), memory)
         rows = None if data is None else Path(data)
         self.session = Session(program, Path(folder), engine, options, rows, group)
+        self.session.missing_rows = missing
         self.compiled = compiled
         self.standing = Standing()
         self._predictions = Predictions(self.session)
@@ -522,6 +529,14 @@ def _compiled(given: object) -> Compiled:
     if not hasattr(type(given), "beside") and type(given).__name__ != "Program":
         raise UsageError(f"Run takes what program.compile(batch=32) gives, not {type(given).__name__}")
     return cast("Compiled", given)
+
+
+def _missing_rows(compiled: Compiled, program: pb.ProgramDesc, folder: Path_) -> Path | None:
+    """Return the file of rows without which a program that is not saved has lost its data; None if it has it."""
+    desc = getattr(compiled, "desc", program)
+    if program.HasField("data") or not desc.HasField("data"):
+        return None
+    return Path(folder, getattr(compiled, "rows_folder", ""), desc.data.file)
 
 
 def _require_known(what: str, given: Mapping[str, object], function: Callable[..., object]) -> None:

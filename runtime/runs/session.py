@@ -54,6 +54,7 @@ class Session:
         stepper: makes the steps of trainings and evaluations.
         recompiled: returns a program with further steps for a number of rows; None where no compiler is at hand.
         group: the ranks of a run of several processes, or None.
+        missing_rows: the file that a program, which is not saved, takes its rows from, if there is none; else None.
         told_of_nan: entries and labels for which a warning told of NaN.
     """
 
@@ -83,6 +84,7 @@ class Session:
         self.stepper = Stepper()
         self.column_order = ColumnOrder()
         self.recompiled: Callable[[pb.ProgramDesc, int], pb.ProgramDesc] | None = None
+        self.missing_rows: Path | None = None
         self.told_of_nan: set[str] = set()
         self._spill = options.spill
         self._bound: dict[str, list[list[BoundEntry]]] = {}
@@ -159,8 +161,16 @@ class Session:
         if not bound.feeds:
             return input_rows(bound, {}, self.memory)
         if not self.data.exists:
+            self._require_rows(entry)
             return input_rows(bound, {})  # the error names the missing feed
         return self._own(entry, data)
+
+    def _require_rows(self, entry: str) -> None:
+        """Raise DataError if a program that is not saved lacks its file of rows."""
+        if self.missing_rows is not None:
+            raise DataError(
+                f"{self.missing_rows}: no such file; the entry {entry!r} takes its rows from it unless arrays are given"
+            )
 
     def fitting(self, entry: str, given: Mapping[str, object]) -> list[BoundEntry]:
         """Return the bindings for rows of the length of these arrays, else for the longest."""

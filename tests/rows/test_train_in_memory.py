@@ -265,3 +265,26 @@ def test_an_input_without_rows_leaves_the_number_of_rows_free(engine: Any):
     assert np.isfinite(run.evaluate(data)["loss"])
     sizes = [binding.dims[0].size for binding in program.compile(batch=(4, 2)).desc.entries[0].bindings]
     assert sizes == [4, 2]
+
+
+def test_a_missing_file_of_rows_is_named_unless_arrays_are_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    program = Program("missing")
+    x, y = program.input("x", "float32", ("batch", 64)), program.input("y", "int64", ("batch",))
+    program.minimize(ops.softmax_cross_entropy(layers.dense(x, "output", 3), y), sgd(0.1))
+    program.data("../rows/m.safetensors", splits={"train": "train"})
+    compiled = program.compile(batch=32)
+    for entry, begin in (("train", Run.train), ("evaluate", Run.evaluate)):
+        with pytest.raises(prograd.DataError) as error:
+            begin(Run(compiled))
+        assert str(error.value) == (
+            f"../rows/m.safetensors: no such file; the entry {entry!r} takes its rows from it unless arrays are given"
+        )
+    with pytest.raises(prograd.DataError) as error:
+        Run(compiled, data="others.safetensors")
+    assert str(error.value) == (
+        "../rows/m.safetensors: no such file; a program that is not saved needs its own file of rows, also where data= "
+        "replaces it; make the file, or leave data= out and give arrays to train and evaluate"
+    )
+    rows = {"x": np.zeros((64, 64), np.float32), "y": np.zeros(64, np.int64)}
+    assert Run(compiled).train(data=rows, epochs=1).steps == 2
