@@ -1,6 +1,7 @@
 """Tests of the pages: commands, programs, links, paths, the reference, the page on adding an operator."""
 
 import ast
+import importlib.util
 import os
 import re
 import shlex
@@ -282,3 +283,30 @@ def nameless(node: ast.FunctionDef | ast.ClassDef) -> list[str]:
     overload = any("overload" in ast.unparse(decorator) for decorator in node.decorator_list)
     private = node.name.startswith("_")
     return [] if private or overload or ast.get_docstring(node) else [node.name]
+
+
+def test_links_to_files_outside_of_the_pages_lead_to_pages_of_the_site_or_are_text():
+    spec = importlib.util.spec_from_file_location("site_pages", ROOT / "docs/site_pages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    site_pages = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(site_pages)
+    led = site_pages.with_links_of_the_site
+    assert led("[S](../../SECURITY.md#a) and [D](0001-a.md)", "decisions/0050.md") == (
+        "[S](../security.md#a) and [D](0001-a.md)"
+    )
+    assert led("[code](../runtime/a.py), [b](../benchmarks/README.md), [w](words.md)", "native.md") == (
+        "code, [b](benchmarks.md), [w](words.md)"
+    )
+    assert led("![picture](../pictures/a.svg) [e](../../examples/README.md)", "guide/loops.md") == (
+        "![picture](../pictures/a.svg) e"
+    )
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        name = page.relative_to(ROOT / "docs").as_posix()
+        text = FENCE.sub("", led(page.read_text(encoding="utf-8"), name))
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+            there = page.parent / target
+            is_page = there.resolve() in {(ROOT / "docs" / each).resolve() for each in site_pages.BESIDE.values()}
+            assert is_page or target == "decisions/index.md" or there.resolve().is_relative_to(ROOT / "docs"), (
+                f"{name}: {target} is no page of the site"
+            )
