@@ -3,7 +3,7 @@
     python examples/from_pytorch.py            writes to a temporary folder
     python examples/from_pytorch.py FOLDER     keeps the program and the weights
 
-It needs `pip install "prograd[native,torch]" torchvision`. There is no from_pytorch.pb: the weights come from PyTorch.
+It needs `pip install ".[native,torch]" torchvision`. There is no from_pytorch.pb: the weights come from PyTorch.
 """
 
 import sys

@@ -106,7 +106,7 @@ def _draw(verbs: Any) -> None:
         "draw",
         "draw the forward pass of an entry by scope, with the shapes of what its ops read",
         "An HTML page has scopes that open and close, and shows the inputs of each op. A picture, .svg or .png, has\n"
-        'layers, in which each op stands below its inputs. A .png needs pip install "prograd[plot]".',
+        "layers, in which each op stands below its inputs. A .png needs the extra `plot`.",
         "compiler draw digits.pb -o digits.svg",
         "compiler draw digits.pb --all -o digits.html",
     )
@@ -185,7 +185,7 @@ def _import_onnx(verbs: Any) -> None:
         "import onnx",
         "write an ONNX file as a program, with its weights beside it",
         "The program predicts under the names of the file. With --loss and --optimizer it also trains the parameters\n"
-        'that match --train, all of them unless given. Reading runs no code. It needs pip install "prograd[onnx]".',
+        "that match --train, all of them unless given. Reading runs no code. It needs the extra `onnx`.",
         "compiler import model.onnx -o model.pb",
         "compiler import onnx model.onnx --loss softmax_cross_entropy --train 'head.*' --optimizer adam:1e-3 --batch 16"
         " -o tune.pb",
@@ -232,7 +232,7 @@ def _import_torch(verbs: Any) -> None:
         "import torch",
         "write a module of PyTorch as a program, with its weights beside it",
         "The source is a function that makes the module, or a file that torch.export.save wrote. Both run code: the\n"
-        'function is called, and a file is read by PyTorch\'s loader. It needs pip install "prograd[torch]".',
+        "function is called, and a file is read by PyTorch's loader. It needs the extra `torch`.",
         "compiler import torch mypackage.nets:make --input image=float32[batch,3,224,224] -o net.pb",
         "compiler import torch net.pt2 -o net.pb --bind batch=32",
     )

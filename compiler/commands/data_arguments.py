@@ -39,7 +39,7 @@ def add_pack(verbs: Any) -> None:
         "data pack",
         "write a table, arrays, a folder of images or text as a file of rows",
         "The file keeps the encoding of each column, so that new rows are encoded alike. Columns of texts become\n"
-        'classes, numbers stay numbers. Parquet and images need pip install "prograd[data]".',
+        "classes, numbers stay numbers. Parquet and images need the extra `data`.",
         "compiler data pack iris.csv -o rows.safetensors --join 'x=*_width,*_length' --split train=0.8",
         "compiler data pack people.csv -o rows.safetensors --missing age=median --standardise age --class city",
         "compiler data pack photos/ -o rows.safetensors --size 32x32 --split train=0.9 --by stratified=label",

@@ -17,6 +17,7 @@ from compiler.commands.notes import note
 from compiler.errors import CompileError, UsageError
 from compiler.frontends.torch import from_torch
 from compiler.frontends.torch.messages import first_line, without_messages
+from prograd_proto.wording import install_hint
 from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 
@@ -145,4 +146,4 @@ def _torch() -> Any:
     try:
         return import_module("torch")
     except ModuleNotFoundError:
-        raise CompileError('import torch needs the package torch: pip install "prograd[torch]"') from None
+        raise CompileError(f"import torch needs the package torch: {install_hint('torch')}") from None

@@ -1,4 +1,4 @@
-"""Estimators for scikit-learn: networks with `fit` and `predict`, for pipelines and searches; needs `prograd[sklearn]`.
+"""Estimators for scikit-learn: networks with `fit` and `predict`, for pipelines and searches; they need scikit-learn.
 
     from prograd.sklearn import Classifier
 
@@ -15,8 +15,10 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "sklearn":
         raise
+    from prograd_proto.wording import install_hint
+
     raise ModuleNotFoundError(
-        'prograd.sklearn needs the package scikit-learn: pip install "prograd[sklearn]"', name="sklearn"
+        f"prograd.sklearn needs the package scikit-learn: {install_hint('sklearn')}", name="sklearn"
     ) from None
 
 from prograd.found_packages import require_visible

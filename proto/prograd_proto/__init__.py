@@ -23,7 +23,7 @@
 * `spelling`: the closest known name, or all; `byte_sizes`: sizes in the notation of users
 * `renamed`: former names of the public interface, each with the name that replaced it
 * `better`: the better direction of a metric, as far as its name tells
-* `wording`: options in errors of commands, arguments in errors of Python programs
+* `wording`: options in errors of commands, arguments in errors of Python programs, and hints to install an extra
 """
 
 from prograd_proto.attributes import Attribute as Attribute

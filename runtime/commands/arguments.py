@@ -280,7 +280,7 @@ def _sweep(verbs: Any, name: str) -> None:
     search.add_argument("--random", type=positive, metavar="N", help="try N random settings instead of combinations")
     search.add_argument(
         "--bayes", type=positive, metavar="N",
-        help="try N settings, each proposed by the results so far; needs prograd[search]",
+        help="try N settings, each proposed by the results so far; needs the extra `search`",
     )  # fmt: skip
     what.add_argument(
         "--folds", type=positive, metavar="K",
@@ -300,7 +300,7 @@ def _sweep(verbs: Any, name: str) -> None:
     )  # fmt: skip
     what.add_argument(
         "--scheduler", metavar="ADDRESS",
-        help="make the runs on the workers of a Dask cluster, as in tcp://host:8786; needs prograd[cluster]",
+        help="make the runs on the workers of a Dask cluster, as in tcp://host:8786; needs the extra `cluster`",
     )  # fmt: skip
     add_length(what)
     add_how(what)
@@ -332,7 +332,7 @@ def _plot(verbs: Any, name: str) -> None:
         "draw metrics of one or several runs, and tables of metrics",
         'Files of execute --metrics give curves and the histograms of --watch; .npy files give confusion matrices or\n'
         'ROC curves. '
-        'It needs pip install "prograd[plot]".',
+        'It needs the extra `plot`.',
         "runtime plot metrics.jsonl -o curves.svg",
         "runtime plot run1.jsonl run2.csv --metric loss --metric accuracy -o curves.html",
         "runtime plot confusion.npy --classes penguins.pb -o confusion.png",
@@ -361,8 +361,7 @@ def _serve(verbs: Any, name: str) -> None:
         verbs,
         name,
         "answer requests for predictions over HTTP on this machine",
-        "SIGTERM or Ctrl-C stops the server after it has answered all accepted requests.\n"
-        'It needs pip install "prograd[serve]".',
+        "SIGTERM or Ctrl-C stops the server after it has answered all accepted requests.\nIt needs the extra `serve`.",
         "runtime serve digits.pb --load trained.safetensors",
         "runtime serve digits.pb --load trained.safetensors --port 0 --threads 2 --max-body 1MiB",
         "curl http://127.0.0.1:8000/predict -H 'Content-Type: application/octet-stream' --data-binary @images.raw",

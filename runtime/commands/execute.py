@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prograd_proto.lifespans import trains
+from prograd_proto.wording import install_hint
 from runtime.command_line.ending import EXIT_DONE, EXIT_FAILED
 from runtime.command_line.outputs import require_free
 from runtime.command_line.results import put_result
@@ -50,8 +51,7 @@ Fields = list[tuple[str, object]]
 
 
 NOT_INSTALLED: Final = (
-    "NumPy computes the steps; the native engine makes those of the examples 2.6 to 14 times as fast: "
-    'pip install "prograd[native]"'
+    "NumPy computes the steps; the native engine makes those of the examples 2.6 to 14 times as fast: %s"
 )
 """Note of a training without the package that the native engine needs; docs/native-measurements.md has the figures."""
 
@@ -234,7 +234,7 @@ def _train(
             before_checkpoint=file.sync if file is not None else None,
         )
         if run.session.why_not_native == "no_llvmlite":
-            logging.getLogger("prograd").info(NOT_INSTALLED)
+            logging.getLogger("prograd").info(NOT_INSTALLED, install_hint("native"))
         progress = _progress(options, run, handler, stack)
         if file is not None:
             _open_metrics(file, options, run, entry)

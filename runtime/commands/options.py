@@ -110,7 +110,7 @@ def add_parts(group: Any) -> None:
     )  # fmt: skip
     group.add_argument(
         "--scheduler", metavar="ADDRESS",
-        help="compute such parts on the workers of a Dask cluster, as in tcp://host:8786; needs prograd[cluster]",
+        help="compute such parts on the workers of a Dask cluster, as in tcp://host:8786; needs the extra `cluster`",
     )  # fmt: skip
 
 

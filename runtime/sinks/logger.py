@@ -36,7 +36,7 @@ class Logger(Callback):
 
 
 class MlflowLogger(Logger):
-    """Write the metrics of a training to MLflow; needs `prograd[mlflow]`.
+    """Write the metrics of a training to MLflow; needs the extra `mlflow`.
 
     Args:
         uri: a server or a database, as "http://localhost:5000" or "sqlite:///mlflow.db".
@@ -50,7 +50,7 @@ class MlflowLogger(Logger):
 
 
 class WandbLogger(Logger):
-    """Write the metrics of a training to Weights & Biases; needs `prograd[wandb]`.
+    """Write the metrics of a training to Weights & Biases; needs the extra `wandb`.
 
     Args:
         project: name of the project.
@@ -64,7 +64,7 @@ class WandbLogger(Logger):
 
 
 class TensorBoardLogger(Logger):
-    """Write the metrics of a training as event files for TensorBoard; needs `prograd[tensorboard]`.
+    """Write the metrics of a training as event files for TensorBoard; needs the extra `tensorboard`.
 
     Args:
         folder: folder of the files.

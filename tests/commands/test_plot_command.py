@@ -12,6 +12,7 @@ from subjects.commands import fields
 from subjects.commands import run_runtime as run
 from subjects.small_programs import rich, save
 
+from prograd_proto.wording import install_hint
 from runtime.commands.plot import _names as run_names  # pyright: ignore[reportPrivateUsage]
 from runtime.pictures.drawings import Table, page
 from runtime.pictures.reports import read_curves
@@ -140,4 +141,4 @@ def test_matplotlib_is_imported_for_plots_alone_and_named_where_it_is_missing(fo
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     code, _, err = run(capsys, "plot", "a.jsonl", "-o", "a.svg")
-    assert (code, err) == (2, 'runtime: runtime plot needs the package matplotlib: pip install "prograd[plot]"\n')
+    assert (code, err) == (2, f"runtime: runtime plot needs the package matplotlib: {install_hint('plot')}\n")

@@ -13,6 +13,8 @@ import pytest
 from subjects.commands import run_runtime as run
 from subjects.small_programs import rich, save
 
+from prograd_proto.wording import install_hint
+
 Capture = pytest.CaptureFixture[str]
 
 
@@ -68,6 +70,6 @@ def test_without_the_package_a_sentence_says_what_to_install(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     code, _, err = run(capsys, "execute", "p.pb", "-q", "--tensorboard", "board")
-    sentence = '--tensorboard needs the package tensorboardX: pip install "prograd[tensorboard]"'
+    sentence = f"--tensorboard needs the package tensorboardX: {install_hint('tensorboard')}"
     assert (code, err) == (2, f"runtime: {sentence}\n")
     assert not Path("board").exists()

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
 
 from conformance.backend import KINDS, cases, judged
 from conformance.round_trip import round_trips

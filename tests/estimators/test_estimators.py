@@ -28,6 +28,7 @@ from prograd import Program, layers, ops, sgd
 from prograd.callbacks import Callback
 from prograd.sklearn import Classifier, Regressor
 from prograd.sklearn.estimator import stratified
+from prograd_proto.wording import install_hint
 
 NOT_PASSED = dict.fromkeys(
     ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
@@ -257,7 +258,7 @@ def test_without_scikit_learn_the_import_says_how_to_install_it():
     code = "import sys; sys.modules['sklearn'] = None; import prograd.sklearn"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.stderr.splitlines()[-1] == (
-        'ModuleNotFoundError: prograd.sklearn needs the package scikit-learn: pip install "prograd[sklearn]"'
+        f"ModuleNotFoundError: prograd.sklearn needs the package scikit-learn: {install_hint('sklearn')}"
     )
 
 

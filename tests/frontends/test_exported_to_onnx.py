@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
 pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
 
 import torch

@@ -27,7 +27,7 @@ def from_torch(**options: Any) -> prograd.Program:
 
 
 def from_onnx(**options: Any) -> prograd.Program:
-    onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+    onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
     numpy, helper = pytest.importorskip("numpy"), onnx.helper
     weights = onnx.numpy_helper.from_array(numpy.ones((64, 128), "f4"), "w")
     x, y = (

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
 runtime = pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install onnxruntime")
 
 import prograd  # noqa: E402

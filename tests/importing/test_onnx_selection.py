@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
 evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
 
 from importing.test_from_onnx import drawn, model, predicted  # noqa: E402

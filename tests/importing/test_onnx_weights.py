@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
 
 from importing.test_from_onnx import drawn, model  # noqa: E402
 

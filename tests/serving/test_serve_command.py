@@ -15,6 +15,7 @@ from subjects.serving import LONG, ask, loaded, rows, scores
 from subjects.small_programs import linear, save
 
 import runtime
+from prograd_proto.wording import install_hint
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ def test_a_library_that_is_missing_is_named_with_the_way_to_install_it(
     monkeypatch.delitem(sys.modules, "aiohttp.web", raising=False)
     code, _, err = run_runtime(capsys, "serve", "scores.pb")
     assert code == 2
-    assert err == 'runtime: runtime serve needs the package aiohttp: pip install "prograd[serve]"\n'
+    assert err == f"runtime: runtime serve needs the package aiohttp: {install_hint('serve')}\n"
 
 
 def test_the_library_is_imported_for_no_other_verb(folder: Path):

@@ -13,6 +13,7 @@ import pytest
 
 import prograd
 from prograd import Program, layers, ops, sgd
+from prograd_proto.wording import install_hint
 from runtime.__main__ import main
 from runtime.commands.sweeps.runs import trials
 from runtime.commands.sweeps.search import Bayes, Range, samples
@@ -220,4 +221,4 @@ def test_each_run_of_a_sweep_writes_to_the_trackers(capsys: pytest.CaptureFixtur
 def test_a_tracker_without_its_package_is_refused_before_any_run(monkeypatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     assert main(["sweep", saved(), "--set", "rate=1e-3,1e-2", "--mlflow", "sqlite:///m.db", "-q"]) == 2
-    assert "prograd[mlflow]" in capsys.readouterr().err
+    assert install_hint("mlflow") in capsys.readouterr().err

@@ -16,6 +16,7 @@ from subjects.small_programs import rich, save
 
 import prograd
 from prograd.callbacks import MlflowLogger, TensorBoardLogger, WandbLogger
+from prograd_proto.wording import install_hint
 
 Capture = pytest.CaptureFixture[str]
 
@@ -134,7 +135,7 @@ def test_a_package_that_is_missing_is_named(
     monkeypatch.setitem(sys.modules, package, None)
     assert run(capsys, "execute", "p.pb", "-q", f"--{option}", "http://x" if option == "mlflow" else "x")[::2] == (
         2,
-        f'runtime: --{option} needs the package {package}: pip install "prograd[{option}]"\n',
+        f"runtime: --{option} needs the package {package}: {install_hint(option)}\n",
     )
 
 

@@ -17,7 +17,7 @@ def add_export(verbs: Any) -> None:
         "export",
         "write an entry of a program as an ONNX file that computes the same numbers",
         "Inputs, results and weights keep their names, and unbound sizes stay symbols. --view writes any entry, also\n"
-        'one that trains, with operators of our own for viewers. It needs pip install "prograd[onnx]".',
+        "one that trains, with operators of our own for viewers. It needs the extra `onnx`.",
         "compiler export digits.pb --load trained.safetensors -o digits.onnx",
     )
     verb.set_defaults(module="models.export", verb="export")

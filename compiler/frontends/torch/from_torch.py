@@ -19,6 +19,7 @@ from compiler.frontends.torch.losses import append_loss
 from compiler.frontends.torch.messages import first_line
 from compiler.frontends.torch.optimizers import minimize_by
 from compiler.frontends.torch.states import aliases
+from prograd_proto.wording import install_hint
 from registry import Value
 
 Symbols = Mapping[str, Mapping[int, str]]
@@ -165,7 +166,7 @@ def _torch() -> Any:
     try:
         return importlib.import_module("torch")
     except ModuleNotFoundError:
-        raise CompileError('from_torch needs the package torch: pip install "prograd[torch]"') from None
+        raise CompileError(f"from_torch needs the package torch: {install_hint('torch')}") from None
 
 
 def _inputs(torch: Any, inputs: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from prograd_proto.wording import install_hint
 from runtime.address_space import has_room
 from runtime.codegen.elf import UnknownObject, read_object
 from runtime.codegen.machine import INSTRUCTION_SETS, Target
@@ -228,7 +229,7 @@ def _llvm() -> Any:
     try:
         llvm = import_module("llvmlite.binding")
     except (ImportError, OSError) as error:  # not installed, or built for another system
-        sentence = f'the native engine needs llvmlite (pip install "prograd[native]"): {error}'
+        sentence = f"the native engine needs llvmlite ({install_hint('native')}): {error}"
         raise Unavailable(sentence, "no_llvmlite") from None
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

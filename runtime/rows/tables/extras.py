@@ -1,10 +1,11 @@
-"""Packages that only some sources need, and that `pip install "prograd[data]"` brings."""
+"""Packages that only some sources need, and that the extra `data` brings."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
 
+from prograd_proto.wording import install_hint
 from runtime.errors import UsageError
 
 
@@ -14,4 +15,4 @@ def extra(module: str, what: str) -> ModuleType:
         return import_module(module)
     except ImportError:
         package = {"PIL": "pillow"}.get(module.partition(".")[0], module.partition(".")[0])
-        raise UsageError(f'{what} needs {package}, which is not installed; pip install "prograd[data]"') from None
+        raise UsageError(f"{what} needs {package}, which is not installed; {install_hint('data')}") from None

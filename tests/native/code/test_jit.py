@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from native.building import every_target
 
+from prograd_proto.wording import install_hint
 from runtime.codegen.ir import FLOAT32, INT64, Module, pointer
 from runtime.engines.engine import Unavailable
 from runtime.engines.native import cpu, jit
@@ -64,7 +65,7 @@ def test_without_llvmlite_the_reason_is_a_sentence_and_the_runtime_works():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == (
-        'the native engine needs llvmlite (pip install "prograd[native]"): '
+        f"the native engine needs llvmlite ({install_hint('native')}): "
         "No module named 'llvmlite.binding'; 'llvmlite' is not a package no_llvmlite\n"
     )
 
@@ -81,7 +82,7 @@ def test_with_an_llvmlite_that_does_not_load_the_reference_computes_unless_nativ
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert "engine=reference native=no_llvmlite" in done.stdout
     assert done.stderr == (
-        'runtime: the native engine needs llvmlite (pip install "prograd[native]"): '
+        f"runtime: the native engine needs llvmlite ({install_hint('native')}): "
         "import of llvmlite.binding halted; None in sys.modules\n"
     )
 

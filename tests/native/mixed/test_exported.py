@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from subjects.random_networks import network
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
 
 import prograd  # noqa: E402
 import runtime  # noqa: E402
