@@ -15,6 +15,7 @@ from prograd_proto.spelling import closest
 from prograd_proto.upgrades import declare_version
 from registry.block import Block
 from registry.errors import OpError
+from registry.other_names import attribute_by_name
 from registry.signature import MAX_INT64, Signature, python_signature, read_signature, without_annotations
 from registry.table import CONTROL, OPS
 from registry.traits import Traits
@@ -183,7 +184,9 @@ class Op(Generic[P, R]):
         if operand is None and name in self.signature.defaults:
             return None
         if not isinstance(operand, Value):
-            raise OpError(f"{name}={_not_a_tensor(operand)}")
+            may_be_left_out = self.signature.variadic or name in self.signature.defaults
+            by_name = attribute_by_name(operand, self.signature.parameters) if may_be_left_out else ""
+            raise OpError(f"{name}={_not_a_tensor(operand)}{by_name}")
         operand = block.taken(operand)
         return self._as_beside(operand, name, operands) if operand.name in block.weak else operand
 

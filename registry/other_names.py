@@ -19,9 +19,16 @@ def too_many_tensors(inputs: Sequence[str], given: int, attributes: Iterable[str
 
     The most frequent cause is an attribute given without its name.
     """
-    tensors = f"{len(inputs)} tensor{'s' * (len(inputs) != 1)} ({', '.join(inputs)})"
+    tensors = f"{len(inputs)} tensor{'s' * (len(inputs) != 1)} ({', '.join(inputs)})" if inputs else "no tensors"
     first = next(iter(attributes), "")
     return f"takes {tensors}, not {given}; attributes go by name{f', as {first}=…' if first else ''}"
+
+
+def attribute_by_name(operand: object, attributes: Iterable[str]) -> str:
+    """Return the end of a sentence on an operand that is a number or a tuple, probably of an attribute; "" if not."""
+    first = next(iter(attributes), "")
+    plain = isinstance(operand, int | float | str | tuple)
+    return f"; attributes go by name, as {first}=…" if plain and first else ""
 
 
 OTHER_NAMES: Final = {

@@ -64,8 +64,8 @@ class Signature:
         unknown = [name for name in kwargs if name not in self.parameters and name not in self.inputs]
         if unknown:
             raise OpError(renamed_argument(f"ops.{self.op}", unknown[0]) or no_attribute(unknown[0], self.parameters))
-        attributes = {name: self._attribute(spec, kwargs) for name, spec in self.attributes.items()}
-        return self._operands(args, kwargs), attributes
+        operands = self._operands(args, kwargs)
+        return operands, {name: self._attribute(spec, kwargs) for name, spec in self.attributes.items()}
 
     @property
     def parameters(self) -> list[str]:
@@ -135,7 +135,7 @@ class Signature:
     def _attribute(self, spec: AttributeSpec, kwargs: dict[str, Any]) -> Attribute:
         if spec.parameter not in kwargs:
             if spec.required:
-                raise OpError(f"the attribute {spec.parameter!r} is missing")
+                raise OpError(f"the attribute {spec.parameter!r} is missing; give it by name, as {spec.parameter}=…")
             return spec.default
         return _converted(spec.parameter, spec, kwargs[spec.parameter])
 

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from prograd_proto.renamed import renamed_argument
 from registry.arrays import is_array
 from registry.errors import OpError
-from registry.other_names import no_attribute, too_many_tensors
+from registry.other_names import attribute_by_name, no_attribute, too_many_tensors
 from registry.value import Value
 
 P = ParamSpec("P")
@@ -40,7 +40,8 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
         named = [(name, x) for name, x in _named(function, args, kwargs) if x is not None or name not in optional]
         for name, operand in named:
             if not isinstance(operand, Value) and not (is_array(operand) and name in weights):
-                raise OpError(f"{function.__name__}: {name}={operand!r} is not a tensor of a program")
+                by_name = attribute_by_name(operand, _attributes(taken)) if name in optional or "[" in name else ""
+                raise OpError(f"{function.__name__}: {name}={operand!r} is not a tensor of a program{by_name}")
         try:
             _require_call(function, taken, args, kwargs)
             return function(*args, **kwargs)
@@ -55,7 +56,7 @@ def _require_call(
 ) -> None:
     """Raise OpError for an unknown attribute, a missing one, and one given without its name."""
     code = function.__code__
-    attributes = [name for name, p in taken.parameters.items() if p.kind is p.KEYWORD_ONLY]
+    attributes = _attributes(taken)
     for name in keywords:
         if name not in taken.parameters:
             raise OpError(renamed_argument(f"ops.{function.__name__}", name) or no_attribute(name, attributes))
@@ -65,7 +66,13 @@ def _require_call(
     for name, parameter in taken.parameters.items():
         given = name in keywords or name in inputs[: len(args)] or parameter.kind is parameter.VAR_POSITIONAL
         if not given and parameter.default is parameter.empty:
-            raise OpError(f"the {'attribute' if name in attributes else 'operand'} {name!r} is missing")
+            if name in attributes:
+                raise OpError(f"the attribute {name!r} is missing; give it by name, as {name}=…")
+            raise OpError(f"the operand {name!r} is missing")
+
+
+def _attributes(taken: Signature) -> list[str]:
+    return [name for name, parameter in taken.parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
 
 
 def _named(

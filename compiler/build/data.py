@@ -114,11 +114,8 @@ def _require_stopping(
 ) -> tuple[int, str]:
     """Return the number of `stop_after` and its setting; raise OpError for arguments that do not go together."""
     patience, setting = _patience(stop_after)
-    require_whole("training", least=None, epochs=epochs, every=every, stop_after=patience)
-    if epochs < 1 or every < 1 or patience < 0:
-        raise OpError(
-            f"training: epochs={epochs}, every={every}, stop_after={patience}; the first two start at 1, the last at 0"
-        )
+    require_whole("training", epochs=epochs, every=every)
+    require_whole("training", least=0, stop_after=patience)
     if evaluate is None and (keep_best is not None or patience or setting):
         raise OpError("training: keep_best and stop_after need a split to evaluate on; give evaluate=")
     if (patience or setting) and keep_best is None:

@@ -166,8 +166,12 @@ def _packed_windows(
     found: Source, table: dict[str, Array], encoding: Encoding, series: Series, windows: Windows
 ) -> Packed:
     """Return the windows of a table, which has the column of series also where that is dropped."""
-    if found.arrays or any(column.is_ragged for column in encoding.columns.values()):
-        raise UsageError("window: windows are of numbers and classes; leave arrays, lists and texts out by drop")
+    others = [*found.arrays, *(name for name, column in encoding.columns.items() if column.is_ragged)]
+    if others:
+        raise UsageError(
+            f"window: windows are of numbers and classes, and {others[0]!r} has arrays, lists or texts; leave it out "
+            "by drop"
+        )
     members = {name for names in encoding.joined.values() for name in names}
     keys = [name for name in encoding.columns if name not in members] + [*encoding.joined]
     arrays = encoding.encode(table, [*keys, *([series.key] if series.target else [])])
@@ -287,7 +291,8 @@ def _require_column(source: Source, option: str, pattern: str) -> None:
     if _is_there(pattern, names):
         return
     if _is_there(pattern, source.arrays):
-        raise UsageError(f"{option}: {pattern!r} is an array, which stays as it is")
+        lines = "" if source.table or [*source.arrays] != ["text"] else "; leave window out, so that each line is a row"
+        raise UsageError(f"{option}: {pattern!r} is an array, which stays as it is{lines}")
     hint = closest(pattern, source.names) or f"; there are {', '.join(source.names)}"
     raise UsageError(f"{option}: there is no column {pattern!r}{hint}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 
 from compiler.build.state_table import StateTable
 from compiler.build.whole_numbers import require_whole
@@ -14,6 +15,7 @@ from compiler.train.initialisers import constant
 from compiler.train.optimizers import Optimizer, Slot, rate_for
 from compiler.train.parameter_groups import Cadence, Group, grouped
 from prograd_proto import program_pb2 as pb
+from prograd_proto.spelling import nearest
 from registry import Block, Value, ops
 from registry.ops.copy import widened
 
@@ -125,8 +127,24 @@ def _require_sane(loss: Value, optimizers: Sequence[Optimizer], clip: Clip | Non
         )
     for own in optimizers:
         if not isinstance(own, Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
-            raise CompileError(f"minimize: {own!r} is not an optimizer; use one as sgd(0.1)")
+            raise CompileError(f"minimize: {_shown(own)} is not an optimizer; {_remedy(own)}")
     require_clip(clip)
     require_whole("minimize", least=None, accumulate=accumulate)
     if accumulate < 1:
         raise CompileError(f"minimize: accumulate={accumulate}; it starts at 1")
+
+
+def _shown(given: object) -> str:
+    return given.__name__ if isinstance(given, FunctionType) else repr(given)
+
+
+def _remedy(given: object) -> str:
+    """Return the call that makes an optimizer of what is given in its place, a name or a function."""
+    from compiler.train import optimizers, trust_ratios  # for few
+
+    name = given.__name__ if isinstance(given, FunctionType) else given
+    if not isinstance(name, str):
+        return "use one as sgd(0.1)"
+    known = [each for each in (*optimizers.__all__, *trust_ratios.__all__) if each != "look_ahead"]
+    near = nearest(name.lower(), known)
+    return f"call the function, as {near}(0.001)" if near else f"use one as sgd(0.1); there are {', '.join(known)}"

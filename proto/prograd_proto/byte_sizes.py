@@ -25,6 +25,11 @@ def byte_size(text: str) -> int:
     return int(Fraction(match[1]) * _FACTOR[match[2].upper()])
 
 
+def exact_size(count: int) -> str:
+    """Return a number of bytes exactly, and in units where that is easier to read: `1572864 bytes (1.5 MiB)`."""
+    return f"{count} bytes" if count < 1024 else f"{count} bytes ({in_units(count)})"
+
+
 def in_units(count: int) -> str:
     """Return a number of bytes in the largest IEC unit below it, with a digit after the point: `1.5 MiB`."""
     for power, prefix in ((4, "T"), (3, "G"), (2, "M"), (1, "K")):

@@ -65,6 +65,11 @@ def _classes(program: Path | None, names: Sequence[str], arrays: Sequence[Array]
     found = [class_names(desc, len(array)) if is_confusion(array) else None for array in arrays]
     if not any(found):
         sizes = ", ".join(f"{name} {[*array.shape]}" for name, array in zip(names, arrays, strict=True)) or "no table"
+        if not desc.data.encoding:
+            raise UsageError(
+                f"--classes {program}: the program names no classes, as its rows were not packed from a table or a "
+                "folder of images; leave --classes out"
+            )
         raise UsageError(f"--classes {program}: its encoding has no column with the classes of {sizes}")
     return found
 

@@ -15,6 +15,8 @@ from threading import RLock
 from typing import Final
 from weakref import finalize, ref
 
+from prograd_proto.byte_sizes import exact_size
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.errors import ResourceLimit
 
@@ -169,7 +171,11 @@ class MemoryLimit:
             raise ResourceLimit(self._too_much(total, what))
 
     def _too_much(self, total: int, what: str) -> str:
-        return f"with {what} {self._who} needs {total} bytes, the limit is {self._limit}"
+        assert self._limit is not None, "only an account with a limit has too little"
+        needed = f"with {what} {self._who} needs {exact_size(total)}, and the limit is {exact_size(self._limit)}"
+        if self._within is not None:
+            return needed
+        return f"{needed}; allow more by {as_asked('--max-memory', 'max_memory')}"
 
 
 NO_LIMIT: Final = MemoryLimit()

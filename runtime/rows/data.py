@@ -13,6 +13,7 @@ import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import HALVES, INTEGERS, REALS
 from prograd_proto.file_names import files_of, matching
 from prograd_proto.ragged_names import OFFSETS, PADDING, base_of, is_ragged_key
 from prograd_proto.spelling import closest
@@ -132,7 +133,9 @@ class Data:
             return self._cast_column(key, column, feed.type.dtype)
         if found.dtype != feed.type.dtype or not fits:
             wanted = TensorType(feed.type.dtype, ("rows", *shape[1:]))
-            raise DataError(f"{self._file}: {key!r} is {found}, the feed {feed.name!r} is {wanted}")
+            can_cast = fits and {found.dtype, wanted.dtype} <= REALS | INTEGERS and wanted.dtype not in HALVES
+            cast = f"; cast it to {wanted.dtype} before it is written" if can_cast else ""
+            raise DataError(f"{self._file}: {key!r} is {found}, the feed {feed.name!r} is {wanted}{cast}")
         return column
 
     def _ragged_column(self, feed: Feed, key: str) -> Column:

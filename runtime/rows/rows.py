@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import INTEGER_RANGES, wide
+from prograd_proto.dtypes import FLOATS, INTEGER_RANGES, INTEGERS, wide
 from prograd_proto.spelling import closest
 from runtime.conversion import converted, converted_input
 from runtime.dtypes import Array, array_type, count_nonfinite, is_float, numpy_dtype
@@ -196,11 +196,14 @@ def _remedy(feed: Feed, array: Array) -> str:
     shape = feed.type.static_shape
     if feed.by_row and array.ndim == len(shape) + 1 and array.shape[1:] == (*shape[1:], 1):
         return "; leave its last axis out, as in array[..., 0]"
-    if array.ndim != len(shape) or (feed.by_row and array.shape[1:] != shape[1:]) or feed.type.dtype != "int64":
+    dtype = feed.type.dtype
+    if array.ndim != len(shape) or (feed.by_row and array.shape[1:] != shape[1:]) or array.dtype.kind not in "fb":
         return ""
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
+    if dtype not in INTEGERS:
+        return f"; cast it, as in array.astype({dtype!r})" if dtype in FLOATS else ""
+    if not np.isfinite(array).all():
         return f"; row {int(np.argwhere(~np.isfinite(array))[0][0])} of it is NaN or Inf"
-    return "; if these are whole numbers, give array.astype('int64')" if array.dtype.kind in "fb" else ""
+    return f"; if these are whole numbers, cast them, as in array.astype({dtype!r})"
 
 
 def as_array(value: object, dtype: str) -> Array:

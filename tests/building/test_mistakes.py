@@ -61,7 +61,19 @@ BUILDING: list[tuple[Callable[[Given], object], str]] = [
     (lambda g: lay.lstm(g.x, "c", hidden_size=3), "lstm: there is no argument 'hidden_size'; here it is called size"),
     (lambda g: lay.layer_norm(g.x, "n", eps=1e-3), "layer_norm: there is no argument 'eps'; here it is called epsilon"),
     (lambda g: g.p.minimize(adam(0.1), ops.mean(g.x)), "minimize: <Optimizer adam: beta1=0.9, beta2=0.999, epsilon=1e-08, decay=0.0> is not a tensor of a program"),
-    (lambda g: g.p.minimize(ops.mean(g.x), "adam"), "minimize: 'adam' is not an optimizer; use one as sgd(0.1)"),
+    (
+        lambda g: g.p.minimize(ops.mean(g.x), "Adam"),
+        "minimize: 'Adam' is not an optimizer; call the function, as adam(0.001)",
+    ),
+    (
+        lambda g: g.p.minimize(ops.mean(g.x), adam),
+        "minimize: adam is not an optimizer; call the function, as adam(0.001)",
+    ),
+    (
+        lambda g: g.p.minimize(ops.mean(g.x), "qwertz"),
+        "minimize: 'qwertz' is not an optimizer; use one as sgd(0.1); there are adadelta, adagrad, adam, adamax, adamw, "
+        "lion, momentum, nadam, nesterov, radam, rmsprop, sgd, adafactor, lamb, lars",
+    ),
     (lambda g: adam(lr=0.1), "adam: there is no setting 'lr'; here it is called rate"),  # pyright: ignore
     (lambda g: g.p.metrics(accuracy="accuracy"), "metric 'accuracy': 'accuracy' is neither a tensor of a program nor a metric"),
     (lambda g: g.p.update("w", g.x), "update: 'w' is not a tensor of a program; program.state('w') gives that of a name"),

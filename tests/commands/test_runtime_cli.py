@@ -133,7 +133,11 @@ SENTENCES = [
     ),
     (["execute", "p.pb", "--load", "none.safetensors"], 4, "none.safetensors: no such file"),
     (["execute", "p.pb", "--data", "none.safetensors"], 4, "none.safetensors: no such file"),
-    (["execute", "p.pb", "--max-memory", "16"], 6, "bytes, the limit is 16"),
+    (
+        ["execute", "p.pb", "--max-memory", "16"],
+        6,
+        "and the limit is 16 bytes; allow more by --max-memory",
+    ),
     (["execute", "p.pb", "--resume"], 2, "--checkpoint"),
 ]
 

@@ -16,6 +16,7 @@ from compiler import Program, adam, ops, sgd
 from compiler.train.trust_ratios import adafactor, lamb
 from prograd import layers
 from prograd_proto import ProgramError
+from prograd_proto.byte_sizes import exact_size
 from runtime.errors import ResourceLimit
 from runtime.memory.limit import MemoryLimit
 from runtime.ranks.deal import dealt
@@ -100,8 +101,8 @@ def test_a_whole_state_counts_for_the_limit_of_memory():
     with pytest.raises(ResourceLimit) as caught:
         new_states(program, Path(), MemoryLimit(memory.taken - 1), pieces)
     assert str(caught.value) == (
-        f"with one whole state, which checkpoints and hashes need, the run needs {memory.taken} bytes, "
-        f"the limit is {memory.taken - 1}"
+        f"with one whole state, which checkpoints and hashes need, the run needs {exact_size(memory.taken)}, "
+        f"and the limit is {exact_size(memory.taken - 1)}; allow more by max_memory"
     )
 
 

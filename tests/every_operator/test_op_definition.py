@@ -171,7 +171,10 @@ MISTAKES: dict[str, tuple[Callable[[Value], Any], str]] = {
         lambda x: ops.cast(x, dtype="float8"),
         "cast: dtype='float8' is not one of float32, float64, int32, int64, bool, uint8, float16, bfloat16",
     ),
-    "a missing attribute": (lambda x: ops.cast(x), "cast: the attribute 'dtype' is missing"),
+    "a missing attribute": (
+        lambda x: ops.cast(x),
+        "cast: the attribute 'dtype' is missing; give it by name, as dtype=…",
+    ),
     "a missing operand": (lambda x: ops.add(x), "add: the operand 'b' is missing"),
     "too many operands": (
         lambda x: ops.add(x, x, x),

@@ -125,7 +125,7 @@ def test_adapters_are_saved_alone_merged_and_exported(tmp_path: Path, monkeypatc
     plain.load("merged.safetensors")
     np.testing.assert_allclose(plain.step(x, entry="predict")["logits"], wanted, rtol=1e-4, atol=1e-5)
     assert len(adapters_alone(run.program, run.states.arrays)) == 8
-    onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+    onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
     names = {tensor.name: tensor for tensor in prograd.to_onnx(run).graph.initializer}
     assert not any("lora" in name for name in names)
     merged = merged_states(run.program, run.states.arrays)

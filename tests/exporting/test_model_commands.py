@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
 
 import prograd  # noqa: E402
 from compiler.__main__ import main  # noqa: E402

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
 
 from compiler.exporters.onnx.operators_page import operators_page
 from compiler.onnx_operators import EXPORTS

@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
 pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install onnxruntime")
 
 from fuzz.export import tried

@@ -3,6 +3,7 @@
 # pyright: basic
 # Lambdas of loops have no types.
 
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install "prograd[onnx]"')
+onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
 
 import prograd  # noqa: E402
 from compiler.__main__ import main  # noqa: E402
 from prograd import Program, adam, layers, ops, uniform  # noqa: E402
 from prograd_proto.identity import program_sha256  # noqa: E402
+from prograd_proto.wording import install_hint  # noqa: E402
 from runtime.errors import DataError  # noqa: E402
 
 ENGINES = ("reference", "native")
@@ -251,6 +253,9 @@ def test_wrong_requests_are_refused(tmp_path: Path):
     program = image_net()
     wanted = f"to_onnx: opset 12 cannot be written; opsets 13 to {newest} can, with this onnx"
     assert refusal(program, opset=12) == wanted
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "onnx", None)
+        assert refusal(program) == f"to_onnx needs the package onnx: {install_hint('onnx')}"
     assert refusal(program, entry="predicts") == "to_onnx: there is no entry 'predicts'; did you mean 'predict'?"
     assert refusal(7) == "to_onnx: a program is a path, a Program, what compile returned, or a Run, not int"
     path = tmp_path / "net.onnx"

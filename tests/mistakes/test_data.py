@@ -64,6 +64,8 @@ PACK = [
      "'load'?"),
     ("load\n1\n2\n3\n", ["--window", "2", "--by", "stratified=load"], "by=stratified: windows are split in the order "
      "of their rows, or by group, in series that no window leaves; leave it out"),
+    ("note\ngood day\nbad day\n", ["--window", "2", "--words", "note"], "window: windows are of numbers and classes, "
+     "and 'note' has arrays, lists or texts; leave it out by drop"),
     ("1,2\n3,4\n", [], "t2.csv: the first line names columns, and it has numbers, '1' the first; put a line with names "
      "before it"),
 ]  # fmt: skip
@@ -162,5 +164,5 @@ def test_weights_as_pytorch_saves_them(capsys):
     )
 
 
-def test_none_of_the_thirty_two_mistakes_is_lost():
-    assert len(PACK) + len(PREDICT) + len(SERVE) + 4 == 32
+def test_none_of_the_thirty_three_mistakes_is_lost():
+    assert len(PACK) + len(PREDICT) + len(SERVE) + 4 == 33

@@ -188,3 +188,34 @@ def test_training_takes_integers_and_bools_as_lists_are_taken():
     assert made.evaluate({"x": whole, "a": A, "y": Y == 1}) == made.evaluate(
         {"x": whole.astype("float32"), "a": A, "y": Y}
     )
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "float16"])
+def test_an_array_that_would_lose_digits_is_refused_with_the_cast(dtype: Any):
+    program = Program("cast")
+    program.outputs(y=ops.cast(program.input("x", dtype, ("batch", 64)), dtype="float32") * 2.0)
+    run = prograd.Run(program.compile(batch=32))
+    with pytest.raises(DataError) as error:
+        run.predict(np.full((32, 64), 1.5))
+    remedy = f"if these are whole numbers, cast them, as in array.astype('{dtype}')" if dtype != "float16" else ""
+    assert str(error.value) == (
+        f"entry 'predict': the feed 'x' is {dtype}[rows, 64], the array given is float64[32, 64]"
+        + (f"; {remedy}" if remedy else "")
+    )
+
+
+def test_a_column_of_a_file_that_would_lose_digits_is_refused_with_the_cast(tmp_path: Path):
+    program = Program("cast")
+    x = program.input("x", "uint8", ("batch", 64))
+    w = program.parameter("w", (64,))
+    program.minimize(ops.mean(ops.square(ops.cast(x, dtype="float32") - w)), sgd(0.1))
+    program.data("rows.npz")
+    np.savez(tmp_path / "rows.npz", x=np.zeros((32, 64), np.uint8))
+    program.compile(batch=32).save(tmp_path / "p.pb")
+    np.savez(tmp_path / "floats.npz", x=np.zeros((32, 64)))
+    with pytest.raises(DataError) as error:
+        prograd.load(tmp_path / "p.pb", data=tmp_path / "floats.npz").train(epochs=1)
+    assert str(error.value) == (
+        f"{tmp_path}/floats.npz: 'x' is float64[32, 64], the feed 'x' is uint8[rows, 64]; cast it to uint8 before it "
+        "is written"
+    )

@@ -16,6 +16,7 @@ import runtime
 from compiler.__main__ import main as compiler_main
 from prograd import Program, layers, ops, sgd
 from prograd_proto.files import save
+from prograd_proto.wording import install_hint
 from runtime.__main__ import main as runtime_main
 
 PEOPLE = """name,age,height,city,species
@@ -205,7 +206,7 @@ def test_a_missing_package_is_one_sentence(here, capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
     Path("p.parquet").write_bytes(b"")
     found = refused(capsys, source="p.parquet")
-    assert found == 'reading Parquet needs pyarrow, which is not installed; pip install "prograd[data]"'
+    assert found == f"reading Parquet needs pyarrow, which is not installed; {install_hint('data')}"
 
 
 def test_arrays_are_written_in_the_order_of_their_axes(here):
@@ -721,3 +722,13 @@ def test_images_of_16_bits_are_refused_and_transparent_pixels_counted(here, caps
     assert pack(source="clear") == 0
     assert load_file("rows.safetensors")["image"][:, 0, 0].tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
     assert "2 of 3 images have transparent pixels, clear/b.png the first; their colours are kept" in caplog.text
+
+
+@pytest.mark.parametrize("option", ["bpe", "words"])
+def test_windows_of_bytes_have_no_words_and_no_subwords(option: str, tmp_path: Path):
+    (tmp_path / "t.txt").write_text("how do you do\n" * 9)
+    with pytest.raises(runtime.UsageError) as error:
+        prograd.data.pack(tmp_path / "t.txt", tmp_path / "r.safetensors", window=8, **{option: ["text"]})
+    assert str(error.value) == (
+        f"{option}: 'text' is an array, which stays as it is; leave window out, so that each line is a row"
+    )

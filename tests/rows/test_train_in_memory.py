@@ -175,7 +175,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"data": (X, Y.astype(np.float64))},
-        f"{Y_IS}, the array given is float64[107]; if these are whole numbers, give array.astype('int64')",
+        f"{Y_IS}, the array given is float64[107]; if these are whole numbers, cast them, as in array.astype('int64')",
     ),
     ({"data": (X, NAN_LABELS)}, f"{Y_IS}, the array given is float64[107]; row 5 of it is NaN or Inf"),
     ({"data": (X, Y[:50])}, "the feeds differ in their number of rows: 'x' has 107, 'y' 50"),

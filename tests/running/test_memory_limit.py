@@ -143,7 +143,7 @@ ATTACKS = {
 def test_the_process_stays_below_the_limit_and_says_what_was_too_much(attack: Callable[[Path], list[str]], tmp_path):
     code, peak, said = measured(tmp_path, *attack(tmp_path))
     assert said.startswith(f"runtime: with {ATTACKS[attack]} the process needs ")
-    assert said.endswith(f" bytes, the limit is {LIMIT * MIB}")
+    assert said.endswith(f", and the limit is {LIMIT * MIB} bytes ({LIMIT}.0 MiB); allow more by --max-memory")
     assert code == 6
     assert peak < LIMIT
 
@@ -172,11 +172,17 @@ def test_a_program_that_fits_runs_within_the_limit(tmp_path: Path):
 def test_what_the_process_has_counts_for_the_command_and_not_for_the_library():
     library = MemoryLimit(1000)
     library.take(1000, "the states")
-    with pytest.raises(ResourceLimit, match=r"^with the arena the run needs 1001 bytes, the limit is 1000$"):
+    with pytest.raises(
+        ResourceLimit,
+        match=r"^with the arena the run needs 1001 bytes, and the limit is 1000 bytes; allow more by",
+    ):
         library.take(1, "the arena")
     library.give_back(1)
     library.take(1, "the arena")
-    with pytest.raises(ResourceLimit, match=r"^with the states the process needs \d+ bytes, the limit is 8388608$"):
+    with pytest.raises(
+        ResourceLimit,
+        match=r"^with the states the process needs .*, and the limit is 8388608 bytes \(8.0 MiB\)",
+    ):
         MemoryLimit(UNCOUNTED_BYTES, of_process=True).take(1, "the states")
 
 

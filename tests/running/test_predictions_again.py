@@ -113,7 +113,7 @@ def test_answers_count_for_the_limit_of_memory_as_long_as_they_live(tmp_path):
     before = run.memory.taken
     answers = [run.predict(x) for _ in range(3)]
     assert run.memory.taken == before + 3 * 4000
-    with pytest.raises(runtime.ResourceLimit, match=r"the run needs [0-9]+ bytes, the limit is 1048576"):
+    with pytest.raises(runtime.ResourceLimit, match=r"the run needs .*, and the limit is 1048576 bytes \(1.0 MiB\)"):
         answers += [run.predict(x) for _ in range(1000)]
     del answers
     gc.collect()

@@ -168,7 +168,7 @@ def test_numbers_that_would_change_are_refused(tmp_path):
     found = text(runtime.DataError, lambda: run.predict([1.5, 2]))
     assert found == (
         "entry 'predict': the feed 'index' is int64[rows], the array given is float64[2]; "
-        "if these are whole numbers, give array.astype('int64')"
+        "if these are whole numbers, cast them, as in array.astype('int64')"
     )
 
 

@@ -12,6 +12,7 @@ import runtime
 from compiler import Program, adam, ops, sgd, zeros
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
+from prograd_proto.byte_sizes import exact_size
 from prograd_proto.files import load as load_desc
 from runtime.philox import permutation
 
@@ -380,10 +381,13 @@ def test_memory_beyond_the_limit_is_refused_before_the_first_step(tmp_path):
     path = save(linear(), tmp_path)
     state = runtime.load(path).states.nbytes
     found = error_text(runtime.ResourceLimit, lambda: runtime.load(path, max_memory=state - 1))
-    assert found == f"with the states the run needs {state} bytes, the limit is {state - 1}"
+    assert found == (
+        f"with the states the run needs {exact_size(state)}, and the limit is {exact_size(state - 1)}; allow more by "
+        "max_memory"
+    )
     run = runtime.load(path, max_memory=state)
     found = error_text(runtime.ResourceLimit, run.train)
-    assert found.endswith(f"bytes, the limit is {state}")
+    assert f", and the limit is {exact_size(state)}; " in found
     run = runtime.load(path)
     list(run.events())
     exact = run.memory.most

@@ -24,6 +24,7 @@ from tiers import one_in
 
 import runtime
 from compiler import Program, ops
+from prograd_proto.byte_sizes import exact_size
 from runtime.errors import DataError, ResourceLimit
 from runtime.memory.limit import MemoryLimit
 from runtime.serving import json_arrays
@@ -133,7 +134,7 @@ def test_a_large_body_that_does_not_fit_is_one_sentence(bound, body: bytes, sent
 def test_arrays_of_a_body_are_asked_for_before_they_are_made(bound):
     body = b'{"x": [' + b"[[0,0,0],[0,0,0]]," * 100_000 + b"[[0,0,0],[0,0,0]]]}"
     limit = MemoryLimit(5 * MIB)
-    with pytest.raises(ResourceLimit, match=r"^with the array for the feed 'x' the run needs \d+ bytes, the limit is "):
+    with pytest.raises(ResourceLimit, match=r"^with the array for the feed 'x' the run needs .*, and the limit is "):
         input_arrays(JSON, body, bound, limit)
     assert limit.taken == 0
 
@@ -233,10 +234,10 @@ def test_a_body_that_never_fits_is_told_the_limit(folder: Path, form: str):
             sentence = json.loads(said)["error"]
             assert (status, "Retry-After" in headers) == (413, False)
             start, _, end = sentence.partition(" the request needs ")
-            needed, _, limit = end.partition(" bytes, the limit is ")
+            needed, _, limit = end.partition(", and the limit is ")
             assert start == f"with {what}"
-            assert limit == f"{room}, which --max-memory leaves for one"
-            assert int(needed) > room
+            assert limit == f"{exact_size(room)}, which --max-memory leaves for one"
+            assert int(needed.partition(" bytes (")[0]) > room
         assert ask(server.port, rows(3).tobytes(), RAW, path="/predict?fetch=y")[0] == 200
 
 

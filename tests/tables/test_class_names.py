@@ -10,7 +10,7 @@ from subjects.commands import run_runtime
 
 import prograd
 from prograd import Program, layers, metrics, ops, sgd
-from prograd_proto.files import load
+from prograd_proto.files import load, save
 from runtime.pictures.drawings import Table, page
 from runtime.rows.encoding.class_names import class_names
 
@@ -71,5 +71,14 @@ def test_a_drawn_confusion_matrix_has_the_names_at_both_axes(here, capsys):
     assert (code, err) == (
         2,
         "runtime: --classes a.pb: its encoding has no column with the classes of other [4, 4]\n",
+    )
+    program = load("a.pb")
+    program.data.encoding = ""
+    save(program, "plain.pb")
+    code, _, err = run_runtime(capsys, "plot", "c.npy", "--classes", "plain.pb", "-o", "o.svg")
+    assert (code, err) == (
+        2,
+        "runtime: --classes plain.pb: the program names no classes, as its rows were not packed from a table or a "
+        "folder of images; leave --classes out\n",
     )
     assert not Path("o.svg").exists()

@@ -74,7 +74,7 @@ def to_onnx(
     Raises CompileError for ops that ONNX lacks, all of them at once, for an unknown entry, and for an opset that cannot
     be written.
     """
-    onnx = package()
+    onnx = package("to_onnx")
     if path is not None:
         require_writable(path, force=force)
     opset = known_opset(onnx, opset)

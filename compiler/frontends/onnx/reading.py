@@ -14,6 +14,7 @@ from typing import Any, Final
 from compiler.errors import CompileError
 from compiler.frontends.account import Account
 from prograd_proto.regular_files import open_regular
+from prograd_proto.wording import install_hint
 
 MIN_OPSET: Final = 1
 """The oldest opset that is read."""
@@ -34,12 +35,12 @@ MAX_NODES: Final = 200_000
 """Largest number of nodes after the inlining of functions."""
 
 
-def package() -> Any:
-    """Return the package onnx; raise CompileError if it is not installed."""
+def package(what: str = "from_onnx") -> Any:
+    """Return the package onnx; raise CompileError, which names `what` needs it, if it is not installed."""
     try:
         return importlib.import_module("onnx")
     except ModuleNotFoundError:
-        raise CompileError('from_onnx needs the package onnx: pip install "prograd[onnx]"') from None
+        raise CompileError(f"{what} needs the package onnx: {install_hint('onnx')}") from None
 
 
 def read(path: str | os.PathLike[str], account: Account | None = None) -> Any:

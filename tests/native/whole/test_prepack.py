@@ -397,7 +397,7 @@ def test_it_counts_for_the_limit_of_memory_once_for_all_threads(desc):
         arena = run.session.engine.needs(run.session.bindings("predict")[0]).arena
         assert arena <= run.memory.taken - one < arena + packed
     with pytest.raises(
-        ResourceLimit, match="with what is prepacked of its states the run needs 100 bytes, the limit is 99"
+        ResourceLimit, match="with what is prepacked of its states the run needs 100 bytes, and the limit is 99 bytes"
     ):
         Prepacked(100, MemoryLimit(99))
 
