@@ -8,6 +8,7 @@ runs what comes out natively, with every buffer between forbidden pages, and com
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import resource
 import signal
@@ -353,6 +354,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="with --guard: processes")
     parser.add_argument("--loops", action="store_true", help="change mostly a program with conditions and loops")
     given = parser.parse_args()
+    os.environ.setdefault("PROGRAD_CACHE", "off")  # a campaign writes no code into the folder of who runs it
     MORE_NETWORKS.extend([loops] if given.loops else [])
     if given.guard:
         return guarded(given.seed, given.count, given.jobs, given.instructions)

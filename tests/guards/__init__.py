@@ -9,3 +9,7 @@
 `PYTHONPATH=tests python -m guards` runs good programs in this way, and
 `python tests/mutations.py --guard --count 100000 --jobs 2` runs changed ones.
 """
+
+import os
+
+os.environ.setdefault("PROGRAD_CACHE", "off")  # a campaign writes no code into the folder of who runs it

@@ -9,7 +9,13 @@
     cases       a case from a seed, and a smaller one that fails alike
     bombs       compile bombs: small files whose code, memory or time is large
     defused     bombs under limits, `PYTHONPATH=tests python -m hostile.defused`
+    onnx_models good and hostile files of ONNX
+    limited     ONNX files and programs under limits, `PYTHONPATH=tests python -m hostile.limited --count 5000`
     __main__    `PYTHONPATH=tests python -m hostile --count 100000 --jobs 2`
 
 A verb that is added to a parser is called from then on.
 """
+
+import os
+
+os.environ.setdefault("PROGRAD_CACHE", "off")  # a campaign writes no code into the folder of who runs it
