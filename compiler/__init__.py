@@ -76,6 +76,9 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 def __getattr__(name: str) -> object:
     if name == "__all__":
         return __dir__()
+    from compiler.hidden_packages import require_visible
+
+    require_visible()
     from importlib import import_module
 
     if name in _MODULES:

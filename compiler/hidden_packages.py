@@ -1,4 +1,4 @@
-"""Files of the user that hide packages which `python -m compiler` needs: Python looks in the working folder first."""
+"""Files of the user that hide packages which the compiler needs: Python looks in the working folder first."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from pathlib import Path
 
 
 def hiding_file() -> str:
-    """Return a sentence about a file that hides a package; "" if there is none."""
-    for name in ("runtime", "registry", "prograd_proto"):
-        spec = find_spec(name)
-        origin = Path(spec.origin) if spec is not None and spec.origin else None
-        if origin is not None and origin.name != "__init__.py":
-            return (
-                f"{origin} hides the package {name!r}, which prograd is made of; "
-                "rename it, or run Python from another folder"
-            )
-    return ""
+    """Return a sentence about a file that hides a package; "" if none does."""
+    spec = find_spec("runtime")
+    origin = Path(spec.origin) if spec is not None and spec.origin else None
+    if origin is not None and not (origin.parent / "hidden_packages.py").is_file():
+        return (
+            f"{origin} hides the package 'runtime', which prograd is made of; "
+            "rename it, or run Python from another folder"
+        )
+    from runtime.hidden_packages import hiding_file as hiding_file_of
+
+    return hiding_file_of("registry", "prograd_proto")
+
+
+def require_visible() -> None:
+    """Raise ImportError if a file of the user's hides a package."""
+    why = hiding_file()
+    if why:
+        raise ImportError(why)

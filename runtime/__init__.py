@@ -28,6 +28,7 @@ usable_cores    the number of cores that this process may use, which is a run's 
 added_steps     the addition of steps that another compilation of a program has
 entries         entries with their bindings and feeds
 errors          errors of a run
+hidden_packages files of the user that hide packages of prograd
 extras          packages that only some commands need
 
 check, step, placement, memory, codegen, engines, ranks, runs, rows, files, serving, pictures, sinks, commands and
@@ -68,6 +69,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
+    from runtime.hidden_packages import require_visible
+
+    require_visible("prograd_proto")
     if name not in _HOMES:
         from prograd_proto.spelling import closest
 

@@ -8,6 +8,12 @@ import sys
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and return the exit code; without arguments, parse this process's own command line."""
     if arguments is None:
+        from runtime.hidden_packages import hiding_file
+
+        why = hiding_file("prograd_proto")
+        if why:
+            sys.stderr.write(f"runtime: {why}\n")
+            return 2
         from runtime.command_line.process import run_process
 
         return run_process("runtime", main)

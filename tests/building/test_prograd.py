@@ -70,11 +70,29 @@ def test_a_file_that_hides_a_package_is_named(name: str, tmp_path: Path):
         assert python(tmp_path, code).stderr.splitlines()[-1] == done.stderr.splitlines()[-1]
     if name in ("runtime", "prograd_proto"):
         assert python(tmp_path, "import prograd.callbacks").stderr.splitlines()[-1] == done.stderr.splitlines()[-1]
-    for command in ("prograd", "compiler"):
+    for code in ("from compiler import Program", "import runtime; runtime.load"):
+        needs = ("prograd_proto",) if "load" in code else ("registry", "runtime", "prograd_proto")
+        if name in needs:
+            assert python(tmp_path, code).stderr.splitlines()[-1] == done.stderr.splitlines()[-1]
+    for command in ("prograd", "compiler", "runtime"):
         run = subprocess.run([sys.executable, "-m", command, "ops"], cwd=tmp_path, capture_output=True, text=True)
+        if command == "runtime" and name != "prograd_proto":  # the runtime needs no other package
+            continue
         if command != name:  # else it is the file of the user that runs
             assert (run.returncode, run.stdout) == (2, "")
             assert run.stderr == done.stderr.splitlines()[-1].replace("ImportError", command) + "\n"
+
+
+def test_a_package_of_the_user_that_hides_one_is_named(tmp_path: Path):
+    (tmp_path / "registry").mkdir()
+    (tmp_path / "registry" / "__init__.py").write_text("")
+    run = subprocess.run([sys.executable, "-m", "compiler", "ops"], cwd=tmp_path, capture_output=True, text=True)
+    said = (
+        f"{tmp_path / 'registry' / '__init__.py'} hides the package 'registry', which prograd is made of; "
+        "rename it, or run Python from another folder"
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (2, "", f"compiler: {said}\n")
+    assert python(tmp_path, "from prograd import Program").stderr.splitlines()[-1] == f"ImportError: {said}"
 
 
 @pytest.mark.parametrize(
