@@ -88,7 +88,7 @@ def sigmoid_cross_entropy_gradient(
 @example((2, 2), (2,))
 @op(differentiable=False)
 def accuracy(logits: Value, labels: Value) -> TensorType:
-    """Return the share of rows whose first largest logit is at the label; float32."""
+    """Return the share of rows whose first largest logit is at the label; float32. Rows with NaN count as wrong."""
     _require_labels(logits, labels)
     return TensorType("float32", ())
 

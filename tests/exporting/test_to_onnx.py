@@ -378,6 +378,45 @@ def test_raw_columns_are_encoded_by_the_model(tmp_path: Path, monkeypatch: pytes
     )
 
 
+@pytest.mark.parametrize("one_hot", [False, True])
+@pytest.mark.parametrize("missing", [{}, {"city": "most"}])
+def test_a_class_that_training_rows_lack_is_refused_by_a_raw_model_or_taken_as_a_warning_says(
+    missing: dict[str, str],
+    one_hot: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    monkeypatch.chdir(tmp_path)
+    cities = ["Oslo", "Rome", "Rome"] * 11
+    prograd.data.pack({"city": cities}, "rows.safetensors", missing=missing, one_hot=["city"] if one_hot else [])
+    program = Program("cities")
+    if one_hot:
+        city = program.input("city", "float32", ("batch", 2))
+        program.outputs(y=layers.dense(city, "out", 4))
+    else:
+        city = program.input("city", "int64", ("batch",))
+        program.outputs(y=ops.gather(program.parameter("table", (2, 64), uniform(-1, 1)), city))
+    program.data("rows.safetensors")
+    program.compile(batch=1).save("cities.pb")
+    model = prograd.to_onnx("cities.pb", raw=True)
+    known = computed(model, {"city": np.array([[city] for city in cities[:32]], object)})["y"]
+    wanted = prograd.load("cities.pb").predict({"city": load_file("rows.safetensors")["city"][:32]})["y"]
+    np.testing.assert_allclose(known, wanted, rtol=1e-5, atol=1e-6)
+    told = [record.getMessage() for record in caplog.records if "training rows lack" in record.getMessage()]
+    unknown = {"city": np.array([["Oslo"], ["Bern"]], object)}
+    if missing:
+        np.testing.assert_allclose(computed(model, unknown)["y"], wanted[:2], rtol=1e-5, atol=1e-6)
+        assert told == [
+            "the model takes any city that the training rows lack for 'Rome', and does not say so; runs of prograd "
+            "count such values in a warning"
+        ]
+    else:
+        with pytest.raises(Exception, match=r"out of bounds|out of data bounds"):
+            computed(model, unknown)
+        assert told == []
+
+
 def test_booleans_that_are_numbers_cannot_be_raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     prograd.data.pack({"flag": [True, False], "age": [1, 2]}, "rows.safetensors", join={"x": ["flag", "age"]})

@@ -26,6 +26,7 @@ ALLOWED = {
     "compiler/passes/leave_frozen.py": "ops that clipping by a global norm appends, which the pass removes again",
     "compiler/commands/imports/import_onnx.py": "public names of optimizers, which a caller chooses among",
     "compiler/gradcheck/feeds.py": "ops that hand elements on, and those that index by them, for feeds in range",
+    "runtime/rows/out_of_range.py": "ops that hand elements on, for the feed that an index comes from",
     "compiler/train/initialisers.py": "names of distributions, which a caller chooses among",
     "prograd/sklearn/networks.py": "names of activations, which a caller chooses among",
     "compiler/train/optimizers.py": "the public names of the file, which optimizers share with their operators",

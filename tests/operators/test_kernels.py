@@ -1,15 +1,18 @@
 """Values of products, convolution, pooling, normalisation and losses against naive loops, at ties and at extremes."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from subjects.evaluate import block_of, computed, evaluate, gradient
 
+from compiler import Program
 from compiler.train.backward import gradients
 from registry import OpError, ops
 from runtime.engines.reference.kernels import windows
 from runtime.errors import ExecutionError
+from runtime.runs.run import Run
 
 RNG = np.random.default_rng(11)
 
@@ -190,6 +193,23 @@ def test_accuracy_counts_the_first_of_equal_logits():
     found = evaluate(ops.accuracy, logits, labels)
     assert found.dtype == np.float32
     assert found == 0.5
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("label_dtype", ["int32", "int64"])
+def test_accuracy_counts_rows_with_nan_as_wrong(engine: Any, dtype: Any, label_dtype: Any):
+    program = Program("scores")
+    scores, labels = program.input("scores", dtype, ("batch", 64)), program.input("labels", label_dtype, ("batch",))
+    program.outputs(share=ops.accuracy(scores, labels))
+    run = Run(program.compile(batch=32), engine=engine)
+    given = np.random.default_rng(0).standard_normal((32, 64)).astype(dtype)
+    numbers = given.argmax(-1).astype(label_dtype)
+    assert run.predict({"scores": given, "labels": numbers})["share"] == 1.0
+    given[4, 0], given[5, 7], given[6] = np.nan, np.nan, np.nan
+    given[7], given[8, 3] = -np.inf, np.inf
+    numbers[4:9] = 0, 7, 0, 0, 3
+    assert run.predict({"scores": given, "labels": numbers})["share"] == 29 / 32
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])

@@ -10,6 +10,7 @@ LabelEncoder of ai.onnx.ml, make one-hot numbers, and join columns.
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,8 @@ from prograd_proto.tensor_types import TensorType
 from runtime.errors import DataError
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.encoding import Encoding
+
+_log = logging.getLogger("prograd")
 
 ML: Final = "ai.onnx.ml"
 STRING: Final = 8
@@ -100,14 +103,26 @@ class RawColumns:
         return self._cast(x, "float32")
 
     def _class(self, name: str, column: Column) -> str:
-        """Return the number of a class, -1 for one that training rows lack, or its one-hot numbers."""
+        """Return the number of a class, or its one-hot numbers.
+
+        A class that training rows lack becomes the one that stands for missing values, which a warning says. Without
+        such a class its number has no place in a table, so that a runtime that runs the model refuses it.
+        """
         graph, values = self.graph, list(column.values)
         graph.model.domains[ML] = 2
-        other = values.index(column.fill) if isinstance(column.fill, str) else -1
+        fills = isinstance(column.fill, str)
+        other = values.index(column.fill) if fills else len(values)
         number = graph.add(
             "LabelEncoder", name, domain=ML, keys_strings=values, values_int64s=list(range(len(values))),
             default_int64=other,
         )  # fmt: skip
+        if fills:
+            _log.warning(
+                "the model takes any %s that the training rows lack for %r, and does not say so; runs of prograd count "
+                "such values in a warning", name, column.fill,
+            )  # fmt: skip
+        else:
+            number = graph.add("Gather", graph.constant(np.arange(len(values)), "int64"), number)
         if not column.one_hot:
             return number
         return self._cast(graph.add("Equal", number, graph.constant(np.arange(len(values))[None])), "float32")

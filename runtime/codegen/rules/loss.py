@@ -9,7 +9,7 @@ from runtime.codegen.kernels.indices import Indices
 from runtime.codegen.rules.decomposition import DecompositionBuilder, SymbolicTensor, difference
 from runtime.codegen.rules.norm import square_of_difference
 from runtime.codegen.rules.one_hot import named
-from runtime.codegen.rules.order import first_place
+from runtime.codegen.rules.order import first_place_of
 from runtime.codegen.rules.rule import COMPUTED_DTYPES, FLOAT_DTYPES, RULES, Decomposition, Pointwise, pointwise
 
 WHOLE = frozenset({"int32", "int64"})
@@ -30,9 +30,11 @@ def softmax_cross_entropy(
 
 
 def accuracy(c: DecompositionBuilder, logits: SymbolicTensor, labels: SymbolicTensor) -> SymbolicTensor:
-    """Return the share of rows whose first maximum is at the label."""
-    label = c.view(labels, (*labels.type.static_shape, 1))
-    right = c.elementwise(is_same, first_place(c, logits, "max", -1), label, dtype="float32")
+    """Return the share of rows without NaN whose first maximum is at the label."""
+    label, last = c.view(labels, (*labels.type.static_shape, 1)), logits.type.rank - 1
+    highest = c.reduce("max", logits, (last,))
+    found = first_place_of(c, logits, highest, last)
+    right = c.elementwise(is_right, found, label, highest, dtype="float32")
     return c.mean(right, range(right.type.rank))
 
 
@@ -59,9 +61,9 @@ def chosen_at(x: Value, label: Value, *, index: Indices) -> Value:
     return where(index.values().equal(label), x, 0.0)
 
 
-def is_same(index: Value, label: Value) -> Value:
-    """Return 1 where both indices are equal."""
-    return convert(convert(index, INT64).equal(convert(label, INT64)), FLOAT32)
+def is_right(index: Value, label: Value, highest: Value) -> Value:
+    """Return 1 where both indices are equal and the largest score is no NaN."""
+    return convert(convert(index, INT64).equal(convert(label, INT64)) & highest.equal(highest), FLOAT32)
 
 
 def reduced(c: DecompositionBuilder, losses: SymbolicTensor, reduction: str) -> SymbolicTensor:

@@ -22,9 +22,14 @@ def argmin(c: DecompositionBuilder, x: SymbolicTensor, *, axis: int) -> Symbolic
 def first_place(c: DecompositionBuilder, x: SymbolicTensor, extreme: str, axis: int) -> SymbolicTensor:
     """Return the first index of the maximum or minimum along an axis, which stays with extent 1."""
     axis %= x.type.rank
+    return first_place_of(c, x, c.reduce(extreme, x, (axis,)), axis)
+
+
+def first_place_of(c: DecompositionBuilder, x: SymbolicTensor, extreme: SymbolicTensor, axis: int) -> SymbolicTensor:
+    """Return the first index of the maximum or minimum `extreme` along an axis, which stays with extent 1."""
     dtype = index_dtype(x.type.static_shape[axis])
     rule = Pointwise(place_if, COMPUTED_DTYPES, indices={"index": axis - x.type.rank})
-    return c.reduce("min", c.of(rule, x, c.reduce(extreme, x, (axis,)), dtype=dtype), (axis,))
+    return c.reduce("min", c.of(rule, x, extreme, dtype=dtype), (axis,))
 
 
 def place_if(x: Value, extreme: Value, *, index: Indices) -> Value:
