@@ -110,13 +110,12 @@ class RawColumns:
         """
         graph, values = self.graph, list(column.values)
         graph.model.domains[ML] = 2
-        fills = isinstance(column.fill, str)
-        other = values.index(column.fill) if fills else len(values)
+        other = values.index(column.fill) if isinstance(column.fill, str) else len(values)
         number = graph.add(
             "LabelEncoder", name, domain=ML, keys_strings=values, values_int64s=list(range(len(values))),
             default_int64=other,
         )  # fmt: skip
-        if fills:
+        if other < len(values):
             _log.warning(
                 "the model takes any %s that the training rows lack for %r, and does not say so; runs of prograd count "
                 "such values in a warning", name, column.fill,
