@@ -29,6 +29,7 @@ COMPILER_MAY_IMPORT_OF_RUNTIME = {
     "runtime.command_line": "both commands are told, speak and end alike",
     "runtime.runs.interrupts": "and mind signals alike",
     "runtime.extras": "and name missing packages alike",
+    "runtime.hidden_packages": "and packages that a file of the user hides",
     "runtime.files.output": "and write files alike, whole or not at all",
     "runtime.plugins": "the two halves of a plugin are held together where both are known",
 }
