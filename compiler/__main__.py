@@ -1,4 +1,4 @@
-"""The command `compiler`: shows, checks, compiles, upgrades and plans programs."""
+"""The command `compiler`: shows, checks, compiles and plans programs."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from prograd_proto import Attribute
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import KIND_OF_ANNOTATION
 from prograd_proto.dtypes import ITEM_BYTES
-from prograd_proto.renamed import renamed_argument
 from registry.errors import OpError
 from registry.other_names import no_attribute, too_many_tensors
 from registry.spellings import SPELLINGS
@@ -63,7 +62,7 @@ class Signature:
         """Return a call's operands in order and its attributes with defaults; raise OpError if they do not fit."""
         unknown = [name for name in kwargs if name not in self.parameters and name not in self.inputs]
         if unknown:
-            raise OpError(renamed_argument(f"ops.{self.op}", unknown[0]) or no_attribute(unknown[0], self.parameters))
+            raise OpError(no_attribute(unknown[0], self.parameters))
         operands = self._operands(args, kwargs)
         return operands, {name: self._attribute(spec, kwargs) for name, spec in self.attributes.items()}
 

@@ -10,7 +10,6 @@ from functools import wraps
 from inspect import CO_VARARGS, Signature, signature
 from typing import Any, ParamSpec, TypeVar
 
-from prograd_proto.renamed import renamed_argument
 from registry.arrays import is_array
 from registry.errors import OpError
 from registry.other_names import attribute_by_name, no_attribute, too_many_tensors
@@ -59,7 +58,7 @@ def _require_call(
     attributes = _attributes(taken)
     for name in keywords:
         if name not in taken.parameters:
-            raise OpError(renamed_argument(f"ops.{function.__name__}", name) or no_attribute(name, attributes))
+            raise OpError(no_attribute(name, attributes))
     inputs = code.co_varnames[: code.co_argcount]
     if len(args) > len(inputs) and not any(p.kind is p.VAR_POSITIONAL for p in taken.parameters.values()):
         raise OpError(too_many_tensors(inputs, len(args), attributes))

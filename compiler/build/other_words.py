@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from prograd_proto.renamed import renamed
 from prograd_proto.spelling import closest_and_all, no_attribute
 
 _STEPS: Final = ("step", "train", "evaluate", "predict", "state")
@@ -52,8 +51,6 @@ def no_argument_of_program(method: str, name: str, known: Iterable[str]) -> str:
 
 def no_attribute_of_program(name: str, owner: type) -> AttributeError:
     """Return the error for an attribute that a Program lacks; it names `compile` for those of the result."""
-    if sentence := renamed(f"Program.{name}"):
-        return AttributeError(sentence)
     if name == "beside":  # looked up by a run
         return AttributeError("a Program is compiled before it runs, as in prograd.Run(program.compile(batch=32))")
     if name in ("save", "plan", "sha256", "desc", "entries"):

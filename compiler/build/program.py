@@ -49,7 +49,6 @@ from compiler.train.weighted_means import weights_in
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS, DTypeName
-from prograd_proto.renamed import Renaming
 from prograd_proto.settings import written
 from prograd_proto.spelling import closest
 from registry import Block, OpError, Value
@@ -82,7 +81,7 @@ def _with_the_line(method: Callable[Concatenate[Program, P], R]) -> Callable[Con
     return call
 
 
-class Program(metaclass=Renaming):
+class Program:
     """A training run under construction.
 
     Tensors are made by `input`, `parameter`, `buffer`, `constant` and by calling operators of `compiler.ops`.

@@ -8,7 +8,7 @@ from typing import Any
 
 from compiler.commands.data_arguments import add_pack, add_show, with_verbs_of_two_words
 from compiler.commands.models.arguments import add_compare, add_export, add_gradcheck, add_lora, add_merge
-from runtime.command_line.parsing import add_completion, add_old_word, add_verb, new_parser, parsed
+from runtime.command_line.parsing import add_completion, add_verb, new_parser, parsed
 from runtime.command_line.values import duration, one_of, positive, positive_size, rank, size, threads
 from runtime.engines.choice import ENGINES
 
@@ -27,7 +27,7 @@ def command_parser(command: str = "compiler") -> tuple[argparse.ArgumentParser, 
 
 def add_verbs(verbs: Any, *, shared: bool = True) -> None:
     """Add the verbs of `compiler` to a parser, without those that `runtime` has too unless they are `shared`."""
-    programs = _show, _summary, _draw, _check, _compile, _upgrade, _diff, _freeze, _thaw, _plan, _place, _passes, _ops
+    programs = _show, _summary, _draw, _check, _compile, _diff, _freeze, _thaw, _plan, _place, _passes, _ops
     models = _import_onnx, _import_torch, add_export, add_compare, add_gradcheck, add_merge
     for add in (*programs, *models, add_pack, add_show):
         if shared or add is not _check:
@@ -152,19 +152,6 @@ def _compile(verbs: Any) -> None:
     verb.add_argument(
         "--option", action="append", default=[], metavar="PASS.NAME=VALUE", help="option of a pass; see compiler passes"
     )
-
-
-def _upgrade(verbs: Any) -> None:
-    verb = _verb(
-        verbs,
-        "upgrade",
-        "upgrade a program of an older prograd, and report changes of format, operators and memory plans",
-        "The command writes the program only with -o or --in-place. All verbs read older programs by the same\n"
-        "upgrades. A file that needs no upgrade keeps its bytes.",
-        "compiler upgrade old.pb -o new.pb",
-    )
-    verb.add_argument("program", help="a program file")
-    _add_output_or_in_place(verb)
 
 
 def _diff(verbs: Any) -> None:
@@ -395,4 +382,3 @@ def _add_states(verb: argparse.ArgumentParser) -> None:
 
 def _add_max_time(verb: argparse.ArgumentParser, help: str) -> None:
     verb.add_argument("--max-time", dest="seconds", type=duration, default=60.0, metavar="TIME", help=help)
-    add_old_word(verb, "--seconds", dest="seconds", type=duration)

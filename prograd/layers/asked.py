@@ -9,9 +9,8 @@ from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from prograd import OpError, Program, Value, initialisers
 from prograd.layers.other_names import no_argument
-from prograd_proto.renamed import renamed_argument
 
-PROGRAM_FIRST: Final = "the program is now that of the tensor, which comes first, as in layers.dense(x, 'hidden', 32)"
+PROGRAM_FIRST: Final = "the program is that of the tensor, which comes first, as in layers.dense(x, 'hidden', 32)"
 NAME_FIRST: Final = "the tensor comes first and then the name, as in layers.dense(x, 'hidden', 32)"
 
 P = ParamSpec("P")
@@ -34,8 +33,7 @@ def layer(function: Callable[P, R]) -> Callable[P, R]:
             raise OpError(f"{function.__name__}: {NAME_FIRST}")
         for name in kwargs:
             if name not in taken.parameters:
-                fault = renamed_argument(f"layers.{function.__name__}", name) or no_argument(name, known)
-                raise OpError(f"{function.__name__}: {fault}")
+                raise OpError(f"{function.__name__}: {no_argument(name, known)}")
         try:
             taken.bind(*args, **kwargs)
         except TypeError as error:

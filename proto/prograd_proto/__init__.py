@@ -21,7 +21,6 @@
 * `file_names`: several files by one name, and suffixes that promise another format
 * `printable`: text for a terminal or a table: one line, of bounded length, without control characters
 * `spelling`: the closest known name, or all; `byte_sizes`: sizes in the notation of users
-* `renamed`: former names of the public interface, each with the name that replaced it
 * `better`: the better direction of a metric, as far as its name tells
 * `wording`: options in errors of commands, arguments in errors of Python programs, and hints to install an extra
 """

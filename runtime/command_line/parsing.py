@@ -86,11 +86,6 @@ def add_completion(verbs: Any, name: str) -> argparse.ArgumentParser:
     return verb
 
 
-def add_old_word(group: Any, flag: str, *, dest: str, type: Callable[[str], object]) -> None:
-    """Add an option under its former name: it works, and no help shows it."""
-    group.add_argument(flag, dest=dest, type=type, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-
-
 def parsed(made: tuple[argparse.ArgumentParser, Any], arguments: Sequence[str]) -> argparse.Namespace:
     """Return the parsed options; an error of usage ends the process with code 2."""
     parser, verbs = made

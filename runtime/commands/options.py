@@ -7,7 +7,6 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
-from runtime.command_line.parsing import add_old_word
 from runtime.command_line.values import duration, fold, int64, one_of, part, positive, setting, size, threads
 from runtime.engines.choice import ENGINES
 
@@ -64,7 +63,6 @@ def add_spill(group: Any) -> None:
         "--spill-dir", dest="spill", type=Path, metavar="DIR",
         help="folder on a disk for spilled values; programs of `compiler plan --spill` need it",
     )  # fmt: skip
-    add_old_word(group, "--spill", dest="spill", type=Path)
 
 
 def add_engine(group: Any, flag: str = "--engine", what: str = "engine that computes the steps") -> None:

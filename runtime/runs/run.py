@@ -12,7 +12,6 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.entry_views import Entries
 from prograd_proto.files import load as load_program
-from prograd_proto.renamed import Renaming, renamed
 from prograd_proto.spelling import closest, no_attribute
 from runtime.blas import use_one_thread
 from runtime.dtypes import Array
@@ -97,7 +96,7 @@ class Compiled(Protocol):
         ...
 
 
-class Run(metaclass=Renaming):
+class Run:
     """A program that is ready to run. Threads may share it.
 
     Each thread sees the states as they are between two steps of training. Evaluations and predictions run
@@ -478,8 +477,6 @@ class Run(metaclass=Renaming):
     if not TYPE_CHECKING:  # a type checker knows the existing attributes
 
         def __getattr__(self, name: str) -> Any:
-            if sentence := renamed(f"Run.{name}"):
-                raise AttributeError(sentence)
             raise no_attribute("a Run", name, Run, _ELSEWHERE)
 
 

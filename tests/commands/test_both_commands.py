@@ -212,12 +212,3 @@ def test_what_is_ignored_stays_ignored(folder):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("went on\nOK ")
-
-
-def test_old_words_work_and_no_help_names_them(folder, capsys):
-    Path("b.csv").write_text("id,lower,upper,size\na,0,1,64\n")
-    assert run(capsys, "compiler", "place", "b.csv", "--seconds", "1")[0] == 0
-    assert run(capsys, "compiler", "plan", "p.pb", "--seconds", "1")[0] == 0
-    assert run(capsys, "runtime", "execute", "p.pb", "-q", "--steps", "1", "--spill", ".")[0] == 0
-    for command, verb, word in (("compiler", "plan", "--seconds"), ("runtime", "execute", "--spill ")):
-        assert word not in run(capsys, command, verb, "--help")[1].partition("examples:")[0]

@@ -190,7 +190,7 @@ def test_a_capacity_that_was_not_reached_in_time_says_so(tmp_path: Path, monkeyp
     assert (code, out) == (6, "")
     assert err.startswith("compiler: c.csv: the smallest arena found has ")
     assert err.endswith(", more than the capacity of 1039360, in 0 seconds; --max-time gives it more\n")
-    code, out, err = run(capsys, "c.csv", "--seconds", 0)  # as the option was called
+    code, out, err = run(capsys, "c.csv", "--max-time", 0)
     assert code == 0
     assert err.endswith(" optimal=unknown by=skyline-by-size-and-life ended=seconds\n")
 

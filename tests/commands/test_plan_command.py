@@ -183,4 +183,4 @@ def test_a_search_that_is_over_too_soon_says_how_far_it_came_and_writes_nothing(
 
 
 def test_a_budget_that_is_met_as_it_is_takes_no_time(program: Path, capsys):
-    assert run(capsys, "plan", program, "--budget", "1MiB", "--seconds", "0")[0] == 0
+    assert run(capsys, "plan", program, "--budget", "1MiB", "--max-time", "0")[0] == 0

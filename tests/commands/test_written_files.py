@@ -52,7 +52,6 @@ WRONG = [
     ("runtime sweep p.pb --set rate=1 --results r.csv", "r.csv: results are written as .jsonl files; write r.jsonl"),
     ("compiler compile p.pb -o q.txt", "q.txt: programs are written as .pb files; write q.pb"),
     ("compiler plan p.pb -o q.onnx", "q.onnx: programs are written as .pb files; write q.pb"),
-    ("compiler upgrade p.pb -o q.json", "q.json: programs are written as .pb files; write q.pb"),
     ("compiler freeze p.pb --states s.safetensors -o q.pt", "q.pt: programs are written as .pb files; write q.pb"),
     ("compiler place b.csv -o q.json", "q.json: placements are written as .csv files; write q.csv"),
 ]
@@ -77,7 +76,6 @@ MISSING = [
     "runtime plot m.jsonl -o none/f.svg",
     "compiler compile p.pb -o none/f.pb",
     "compiler plan p.pb -o none/f.pb",
-    "compiler upgrade p.pb -o none/f.pb",
     "compiler freeze p.pb --states s.safetensors -o none/f.pb",
     "compiler draw p.pb -o none/f.svg",
     "compiler show p.pb --html none/f.html",

@@ -29,7 +29,7 @@ OPTIONS: dict[str, list[list[str]]] = {
     ],
     "runtime replay": [["--expect-sha256", "0" * 64, "--steps", "1", "-q"], ["--expect-sha256", "x", "-q"]],
     "runtime sweep": [["--steps", "1", "-q", "--set", "x=1"], ["--steps", "x"]],
-    "runtime profile": [["--steps", "1"], ["--steps", "1", "--by", "op"], ["--steps", "1", "--json", "--spill", "."]],
+    "runtime profile": [["--steps", "1"], ["--steps", "1", "--by", "op"], ["--steps", "1", "--spill-dir", "."]],
     "runtime serve": [["--port", "0", "-q", "--max-time", "1ms"]],
     "compiler show": [
         [],

@@ -35,10 +35,9 @@ def resolved(path: str) -> object:
     return thing
 
 
-@pytest.mark.parametrize("path", DOCUMENTED)
-def test_every_documented_name_exists_and_has_a_docstring_or_is_a_union(path: str):
-    thing = resolved(path)
-    assert thing.__doc__ or path == "runtime.Event", path
+def test_every_documented_name_exists_and_has_a_docstring_or_is_a_union():
+    assert len(DOCUMENTED) > 100
+    assert [path for path in DOCUMENTED if not resolved(path).__doc__ and path != "runtime.Event"] == []
 
 
 def test_every_public_name_of_prograd_is_documented():

@@ -144,7 +144,7 @@ def test_a_folder_that_takes_no_file_is_refused(tmp_path, monkeypatch):
 
 def test_without_advice_to_give_the_bytes_are_copied_all_the_same(folder, capsys, monkeypatch):
     monkeypatch.setattr(spill_file, "_ADVICE", False)
-    assert hash_of(run(capsys, "execute", SPILLED, "-q", "--spill", "disk")) == hash_of(
+    assert hash_of(run(capsys, "execute", SPILLED, "-q", "--spill-dir", "disk")) == hash_of(
         run(capsys, "execute", PLAIN, "-q")
     )
 
@@ -159,7 +159,7 @@ def hash_of(done: tuple[int, str, str]) -> str:
 
 
 def test_execute_moves_tensors_to_a_file_and_says_how_large_it_is(folder, capsys):
-    code, out, _ = run(capsys, "execute", SPILLED, "-q", "--spill", "disk")
+    code, out, _ = run(capsys, "execute", SPILLED, "-q", "--spill-dir", "disk")
     assert code == 0
     found = fields(out)
     needed = {plan_of(SPILLED, entry).file_bytes for entry in ("train", "evaluate")}
@@ -177,7 +177,7 @@ def test_execute_moves_tensors_to_a_file_and_says_how_large_it_is(folder, capsys
 @pytest.mark.parametrize("schedule", ["fifo", "parallel"])
 def test_no_schedule_changes_a_bit(folder, capsys, threads: int, schedule: str):
     more = ["--threads", threads, "--schedule", schedule]
-    assert hash_of(run(capsys, "execute", SPILLED, "-q", "--spill", "disk", *more)) == hash_of(
+    assert hash_of(run(capsys, "execute", SPILLED, "-q", "--spill-dir", "disk", *more)) == hash_of(
         run(capsys, "execute", PLAIN, "-q")
     )
 
@@ -188,7 +188,7 @@ NO_FOLDER = "the program moves values to a file and back; name a folder for it, 
 def test_without_a_folder_nothing_begins(folder, capsys):
     assert run(capsys, "execute", SPILLED) == (2, "", f"runtime: {NO_FOLDER}\n")
     assert run(capsys, "profile", SPILLED) == (2, "", f"runtime: {NO_FOLDER}\n")
-    assert run(capsys, "execute", SPILLED, "--spill", "gone") == (2, "", "runtime: gone: there is no such folder\n")
+    assert run(capsys, "execute", SPILLED, "--spill-dir", "gone") == (2, "", "runtime: gone: there is no such folder\n")
 
 
 def test_that_only_the_evaluation_needs_a_file_shows_before_the_first_step(folder, capsys):
@@ -202,11 +202,11 @@ def test_that_only_the_evaluation_needs_a_file_shows_before_the_first_step(folde
     assert sentence(UsageError, run_.train) == NO_FOLDER.replace("--spill-dir DIR", "spill=DIR")
     assert run_.state["step"] == 0
     assert run(capsys, "execute", "e.pb", "-q")[::2] == (2, f"runtime: {NO_FOLDER}\n")
-    assert run(capsys, "execute", "e.pb", "-q", "--spill", "disk")[0] == 0
+    assert run(capsys, "execute", "e.pb", "-q", "--spill-dir", "disk")[0] == 0
 
 
 def test_a_folder_for_a_program_that_spills_nothing_is_not_looked_at(folder, capsys):
-    code, out, err = run(capsys, "execute", PLAIN, "-q", "--spill", "gone")
+    code, out, err = run(capsys, "execute", PLAIN, "-q", "--spill-dir", "gone")
     assert (code, err) == (0, "")
     assert "spill" not in fields(out)
     assert not Path("gone").exists()
@@ -216,7 +216,7 @@ def test_a_full_disk_ends_with_6_before_the_first_step(folder, capsys, monkeypat
     monkeypatch.setattr(os, "posix_fallocate", refuse(errno.ENOSPC))
     nbytes = plan_of(SPILLED, "train").file_bytes
     why = f"disk: there is no room for the {nbytes} bytes that the plan moves to a file: No space left on device"
-    assert run(capsys, "execute", SPILLED, "-q", "--spill", "disk") == (6, "", f"runtime: {why}\n")
+    assert run(capsys, "execute", SPILLED, "-q", "--spill-dir", "disk") == (6, "", f"runtime: {why}\n")
     assert list((folder / "disk").iterdir()) == []
 
 
@@ -269,11 +269,12 @@ def test_a_run_that_stopped_goes_on_to_the_same_end(folder, capsys):
         if number == 12:
             break
     stopped.close()
-    assert hash_of(run(capsys, "execute", SPILLED, "-q", "--spill", "disk", "--checkpoint", "c", "--resume")) == whole
+    again = ["--checkpoint", "c", "--resume"]
+    assert hash_of(run(capsys, "execute", SPILLED, "-q", "--spill-dir", "disk", *again)) == whole
 
 
 def test_states_saved_are_those_of_a_run_without_a_file(folder, capsys):
-    for program, more in ((PLAIN, []), (SPILLED, ["--spill", "disk"])):
+    for program, more in ((PLAIN, []), (SPILLED, ["--spill-dir", "disk"])):
         assert run(capsys, "execute", program, "-q", "--save", f"{program}.safetensors", *more)[0] == 0
     one, other = (load_file(f"{name}.safetensors") for name in (PLAIN, SPILLED))
     assert {name: array.tobytes() for name, array in one.items()} == {n: a.tobytes() for n, a in other.items()}
@@ -283,7 +284,7 @@ def test_states_saved_are_those_of_a_run_without_a_file(folder, capsys):
 
 
 def test_profile_gives_transfers_a_stage_and_a_track_of_their_own(folder, capsys):
-    code, out, _ = run(capsys, "profile", SPILLED, "--spill", "disk", "--steps", 1, "--trace", "t.json")
+    code, out, _ = run(capsys, "profile", SPILLED, "--spill-dir", "disk", "--steps", 1, "--trace", "t.json")
     assert code == 0
     found = fields(out.splitlines()[-1])
     assert float(found["transfer"]) > 0
