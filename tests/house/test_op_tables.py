@@ -28,7 +28,6 @@ ALLOWED = {
     "compiler/gradcheck/feeds.py": "ops that hand elements on, and those that index by them, for feeds in range",
     "runtime/rows/out_of_range.py": "ops that hand elements on, for the feed that an index comes from",
     "compiler/train/initialisers.py": "names of distributions, which a caller chooses among",
-    "runtime/rows/out_of_range.py": "ops that hand elements on, for the feed that has a number out of range",
     "prograd/sklearn/networks.py": "names of activations, which a caller chooses among",
     "compiler/train/optimizers.py": "the public names of the file, which optimizers share with their operators",
 }
