@@ -288,3 +288,26 @@ def test_a_missing_file_of_rows_is_named_unless_arrays_are_given(tmp_path: Path,
     )
     rows = {"x": np.zeros((64, 64), np.float32), "y": np.zeros(64, np.int64)}
     assert Run(compiled).train(data=rows, epochs=1).steps == 2
+
+
+@pytest.mark.parametrize("has_data", [False, True])
+def test_rows_in_memory_are_shuffled_and_all_used_unless_the_data_of_the_program_say_otherwise(
+    has_data: bool, engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    rows = {"x": X, "y": Y}
+
+    def trained(**options: Any) -> tuple[int, str]:
+        built = Program("defaults", seed=1)
+        x, y = built.input("x", "float32", ("batch", WIDTH)), built.input("y", "int64", ("batch",))
+        built.minimize(ops.softmax_cross_entropy(layers.dense(x, "output", 2), y), sgd(0.1))
+        if has_data:
+            prograd.data.write("rows.safetensors", rows, force=True)
+            built.data("rows.safetensors")
+        run = Run(built.compile(batch=BATCH), engine=engine)
+        return run.train(data=rows, epochs=2, **options).steps, run.states.sha256()
+
+    full = ROWS // BATCH
+    assert trained()[0] == 2 * (full if has_data else full + 1)
+    assert trained() == trained(shuffle=not has_data, remainder="drop" if has_data else "partial")
+    assert trained() != trained(shuffle=has_data)
