@@ -23,15 +23,11 @@ BESIDE = {
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the pages; their links to docs/ are links to neighbours, and those to code are text."""
+    """Add the pages outside docs/, and the list of the decisions."""
     from mkdocs.structure.files import File
 
     for path, name in BESIDE.items():
-        text = (ROOT / path).read_text(encoding="utf-8")
-        text = re.sub(r"\]\((?:\.\./)?docs/([^)]*)\)", r"](\1)", text)
-        files.append(
-            File.generated(config, name, content=re.sub(r"\[([^]]*)\]\((?!\w[\w/-]*\.md|#)[^)]*\)", r"\1", text))
-        )
+        files.append(File.generated(config, name, content=(ROOT / path).read_text(encoding="utf-8")))
     decisions = sorted((ROOT / "docs/decisions").glob("*.md"))
     titles = [path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for path in decisions]
     listed = [f"* [{title}]({path.name})" for title, path in zip(titles, decisions, strict=True)]
@@ -40,20 +36,25 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, **more: object) -> str:
-    """Lead links out of docs/ to the pages of the site."""
-    return with_links_of_the_site(markdown, page.file.src_uri)
+    """Lead links to the pages of the site."""
+    paths = {name: path for path, name in BESIDE.items()}
+    return with_links_of_the_site(markdown, paths.get(page.file.src_uri, f"docs/{page.file.src_uri}"))
 
 
-def with_links_of_the_site(markdown: str, page: str) -> str:
-    """Return a page of docs/ whose links to other files of the repository lead to pages of the site, or are text."""
-    folder = posixpath.dirname(page)
+def with_links_of_the_site(markdown: str, path: str) -> str:
+    """Return the text of a page, by its path in the repository; links to what is no page of the site become text."""
+    here = posixpath.dirname(_page(path) or "")
 
     def led(link: re.Match[str]) -> str:
-        text, path, anchor = link.groups(default="")
-        there = path if path in BESIDE else posixpath.normpath(posixpath.join("docs", folder, path))
-        if there in BESIDE:
-            return f"[{text}]({posixpath.relpath(BESIDE[there], folder or '.')}{anchor})"
-        return link[0] if there.startswith("docs/") else text
+        text, target, anchor = link.groups(default="")
+        page = _page(posixpath.normpath(posixpath.join(posixpath.dirname(path), target)))
+        return text if page is None else f"[{text}]({posixpath.relpath(page, here or '.')}{anchor})"
 
-    markdown = re.sub(r"(?<!!)\[([^][]*)\]\((?!\w+:)([^()#\s]+)(#[^()\s]*)?\)", led, markdown)
-    return markdown.replace("](decisions/)", "](decisions/index.md)")
+    return re.sub(r"(?<!!)\[([^][]*)\]\((?!\w+:)([^()#\s]+)(#[^()\s]*)?\)", led, markdown)
+
+
+def _page(path: str) -> str | None:
+    """Return the page of the site for a path in the repository; None if there is none."""
+    if path == "docs/decisions":
+        return "decisions/index.md"
+    return BESIDE.get(path, path.removeprefix("docs/") if path.startswith("docs/") else None)

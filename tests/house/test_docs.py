@@ -294,21 +294,23 @@ def test_links_to_files_outside_of_the_pages_lead_to_pages_of_the_site_or_are_te
     site_pages = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(site_pages)
     led = site_pages.with_links_of_the_site
-    assert led("[S](../../SECURITY.md#a) and [D](0001-a.md)", "decisions/0050.md") == (
+    assert led("[S](../../SECURITY.md#a) and [D](0001-a.md)", "docs/decisions/0050.md") == (
         "[S](../security.md#a) and [D](0001-a.md)"
     )
-    assert led("[code](../runtime/a.py), [b](../benchmarks/README.md), [w](words.md)", "native.md") == (
-        "code, [b](benchmarks.md), [w](words.md)"
-    )
-    assert led("![picture](../pictures/a.svg) [e](../../examples/README.md)", "guide/loops.md") == (
+    assert led(
+        "[code](../runtime/a.py), [b](../benchmarks/README.md), [w](words.md), [all](decisions/)", "docs/a.md"
+    ) == ("code, [b](benchmarks.md), [w](words.md), [all](decisions/index.md)")
+    assert led("![picture](../pictures/a.svg) [e](../../examples/README.md)", "docs/guide/loops.md") == (
         "![picture](../pictures/a.svg) e"
     )
-    for page in sorted((ROOT / "docs").rglob("*.md")):
-        name = page.relative_to(ROOT / "docs").as_posix()
-        text = FENCE.sub("", led(page.read_text(encoding="utf-8"), name))
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
-            there = page.parent / target
-            is_page = there.resolve() in {(ROOT / "docs" / each).resolve() for each in site_pages.BESIDE.values()}
-            assert is_page or target == "decisions/index.md" or there.resolve().is_relative_to(ROOT / "docs"), (
-                f"{name}: {target} is no page of the site"
-            )
+    assert led("[d](docs/words.md#a) [p](proto/README.md) [c](CHANGELOG.md)", "CONTRIBUTING.md") == (
+        "[d](words.md#a) p [c](changelog.md)"
+    )
+    assert led("[d](../docs/words.md) [c](costs.py)", "benchmarks/README.md") == "[d](words.md) c"
+    pages = [f"docs/{page.relative_to(ROOT / 'docs').as_posix()}" for page in (ROOT / "docs").rglob("*.md")]
+    names = {page.removeprefix("docs/") for page in pages} | {*site_pages.BESIDE.values(), "decisions/index.md"}
+    for page in (*pages, *site_pages.BESIDE):
+        text = FENCE.sub("", led((ROOT / page).read_text(encoding="utf-8"), page))
+        folder = os.path.dirname(site_pages.BESIDE.get(page, page.removeprefix("docs/")))
+        for target in re.findall(r"(?<!!)\[[^][]*\]\((?!\w+:)([^)#\s]+)[^)]*\)", text):
+            assert os.path.normpath(os.path.join(folder, target)) in names, f"{page}: {target} is no page of the site"
