@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto.entry_views import NO_NAMES, SpelledNames
 from prograd_proto.spelling import closest
 from runtime.errors import UsageError
 
@@ -26,7 +27,7 @@ class BoundEntry(NamedTuple):
     `rows` is the number of rows that a step takes: 1 where nothing counts rows. `row_names` are the fetches, and other
     tensors, whose leading extent is the number of rows in the source block. The block that runs does not tell this: one
     of its tensors may stand for several. `lengths` are the sizes of all symbols but that of rows, `types` the types of
-    the block's tensors.
+    the block's tensors. `names` are the spellings of the file that the program was imported from.
     """
 
     name: str
@@ -38,6 +39,7 @@ class BoundEntry(NamedTuple):
     row_names: frozenset[str]
     lengths: tuple[tuple[str, int], ...] = ()
     types: Mapping[str, TensorType] = MappingProxyType({})
+    names: SpelledNames = NO_NAMES
 
 
 def find_entry(program: pb.ProgramDesc, name: str) -> pb.EntryDesc:
@@ -88,7 +90,18 @@ def _bound(program: pb.ProgramDesc, entry: pb.EntryDesc, binding: pb.Binding, sy
     feeds = {name: Feed(name, types[tensor], tensor in led) for name, tensor in tensor_of.items()}
     plan = binding.plan if binding.HasField("plan") else None
     lengths = tuple((dim.symbol, dim.size) for dim in binding.dims if symbol is not None and dim.symbol != symbol)
-    return BoundEntry(entry.name, binding.block, block, plan, rows or 1, feeds, _row_names(source, led), lengths, types)
+    return BoundEntry(
+        entry.name,
+        binding.block,
+        block,
+        plan,
+        rows or 1,
+        feeds,
+        _row_names(source, led),
+        lengths,
+        types,
+        SpelledNames(program),
+    )
 
 
 def _row_names(source: pb.BlockDesc, led: set[str]) -> frozenset[str]:

@@ -12,7 +12,7 @@
 * `upgrades`: old operators and formats to the current ones
 * `plugins`: operators and kernels of other packages, loaded by name
 * `lifespans`: questions about the lifespans of states
-* `entry_views`: the feeds and fetches of entries, for prompts and notebooks
+* `entry_views`: the feeds and fetches of entries, for prompts and notebooks, and their spellings in an imported file
 * `ragged_names`: names of arrays in a data file whose rows have unequal lengths
 * `pass_order`: the check of the order of passes by the facts that they require and establish
 * `settings`: the scalar states whose values a run may replace

@@ -1,13 +1,23 @@
-"""Entries for prompts and notebooks: feeds, fetches and compiled sizes."""
+"""Entries for prompts and notebooks: feeds, fetches and compiled sizes; and the spellings of imported names.
+
+An import stores each name that it replaced as a text of the model: the key `name x_y` has the text `x/y`.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.spelling import closest_and_all
 from prograd_proto.tensor_types import TensorType, type_of
+
+T = TypeVar("T")
+
+SPELLING_KEY: Final = "name "
+"""Start of the keys of replaced names, before the name in the program."""
 
 
 @dataclass(frozen=True)
@@ -62,3 +72,48 @@ def _view(program: pb.ProgramDesc, entry: pb.EntryDesc) -> EntryView:
 
 def _shown(sizes: Mapping[str, int]) -> str:
     return " ".join(f"{symbol}={size}" for symbol, size in sizes.items())
+
+
+class SpelledNames:
+    """The names of a program's feeds and fetches by the spellings of the file that it was imported from."""
+
+    def __init__(self, program: pb.ProgramDesc) -> None:
+        """Read the texts of the model. A spelling that several have, or that is a name of the program, is left out."""
+        self._own: dict[str, str] = {}
+        named = {
+            each.key.removeprefix(SPELLING_KEY): each.text
+            for each in program.model
+            if each.key.startswith(SPELLING_KEY)
+        }
+        if not named:
+            return
+        known = {p.feed for block in program.blocks for p in block.parameters if p.HasField("feed")}
+        known |= {fetch.name for block in program.blocks for fetch in block.fetches}
+        found = {name: text for name, text in named.items() if name in known and text not in known}
+        counts = Counter(found.values())
+        self._own = {text: name for name, text in found.items() if counts[text] == 1}
+
+    def own(self, name: str) -> str:
+        """Return the name in the program for a spelling of the file, any other name as it is."""
+        return self._own.get(name, name)
+
+    def keys(self, given: Mapping[str, T]) -> Mapping[str, T]:
+        """Return a mapping with the names of the program as keys; raise ValueError if two keys are of one name."""
+        if not self._own or self._own.keys().isdisjoint(given):
+            return given
+        made: dict[str, T] = {}
+        for name, value in given.items():
+            own = self.own(name)
+            if own in made:
+                spelled = next((text for text, known in self._own.items() if known == own), own)
+                raise ValueError(f"{own!r} is given twice, also as {spelled!r}; give it by one name")
+            made[own] = value
+        return made
+
+    def __bool__(self) -> bool:
+        """Return True if an import replaced a name."""
+        return bool(self._own)
+
+
+NO_NAMES: Final = SpelledNames(pb.ProgramDesc())
+"""The names of a program that was not imported."""

@@ -128,6 +128,11 @@ def perform(options: argparse.Namespace) -> Performed:
         run.session.stepper.overtime = overtime
         trace = TraceFile(options.trace, list(run.program.locations)) if options.trace else None
         run.session.stepper.trace = trace
+        spelled = run.session.names
+        wanted = [fetch._replace(name=spelled.own(fetch.name)) for fetch in wanted]
+        names = list(dict.fromkeys(map(spelled.own, names)))
+        expected, columns = run.session.named(expected), run.session.named(columns)
+        feeds = None if feeds is None else run.session.named(feeds)
         entry = options.entry or run.session.training_entry()
         is_training = trains(run.program, run.session.bindings(entry)[0].block)
         between = _together(options, run, entry, _limits(options.interrupts, overtime), is_training=is_training)

@@ -247,7 +247,7 @@ class Run:
     @property
     def fetched(self) -> Mapping[str, Array]:
         """The fetches of the last training step."""
-        return Fetched(self.standing.fetched)
+        return Fetched(self.standing.fetched, self.session.names)
 
     @property
     def state(self) -> StateView:
@@ -268,7 +268,10 @@ class Run:
             entry: name of the entry.
             fetch: names of tensors to fetch besides the entry's own.
         """
-        return Fetched(self._one_step(entry, {} if feeds is None else feeds, fetch))
+        names = self.session.names
+        if names:
+            feeds, fetch = self._named(feeds), [names.own(name) for name in fetch]
+        return Fetched(self._one_step(entry, {} if feeds is None else feeds, fetch), names)
 
     @limited_by_memory
     def train(
@@ -358,7 +361,7 @@ class Run:
         rows = self.session.rows(entry, cast(Any, data_by_feed(self.session, entry, data)))
         results = run_over(self.session, entry, rows)
         warn_if_untrained(self.session, entry)
-        return Fetched(results.metrics | results.tables)
+        return Fetched(results.metrics | results.tables, self.session.names)
 
     @limited_by_memory
     def predict(self, x: object, *, entry: str = "predict", raw: bool | None = None) -> dict[str, Array]:
@@ -377,8 +380,13 @@ class Run:
         Raises DataError, which names the row, for a value that cannot be encoded; UsageError for numbers that may be
         either raw or encoded.
         """
+        x = self._named(x) if self.session.names else x
         of_table = self._predictions.of_table(entry, x, raw=raw)
-        return Fetched(self._predictions(entry, x) if of_table is None else of_table)
+        return Fetched(self._predictions(entry, x) if of_table is None else of_table, self.session.names)
+
+    def _named(self, given: Any) -> Any:
+        """Return arrays by feed with the program's names as keys, and anything else as it is."""
+        return self.session.named(cast(dict[str, object], given)) if isinstance(given, dict) else given
 
     def set(self, *unnamed: Never, **values: float) -> None:
         """Set settings of the program to other values, for all steps from now on.

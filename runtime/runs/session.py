@@ -6,11 +6,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.entry_views import SpelledNames
 from prograd_proto.identity import program_sha256
 from prograd_proto.lifespans import trains
 from prograd_proto.spelling import closest
@@ -37,6 +38,9 @@ from runtime.target import TARGET
 if TYPE_CHECKING:
     from runtime.ranks.group import Group
     from runtime.ranks.pieces import Pieces
+
+
+T = TypeVar("T")
 
 
 class Session:
@@ -104,6 +108,21 @@ class Session:
     def finite(self) -> FiniteStates:
         """The look at the states that training changes."""
         return FiniteStates(self.program, self.states, self.group)
+
+    @cached_property
+    def names(self) -> SpelledNames:
+        """The names of feeds and fetches as the file spells them from which the program was imported."""
+        return SpelledNames(self.program)
+
+    def named(self, given: Mapping[str, T]) -> Mapping[str, T]:
+        """Return arrays by the program's names, for names as the imported file spells them too.
+
+        Raises DataError for an array that is given by both names.
+        """
+        try:
+            return self.names.keys(given)
+        except ValueError as error:
+            raise DataError(str(error)) from None
 
     def bindings(self, entry: str) -> list[BoundEntry]:
         """Return the bindings of an entry for its longest rows, by falling number of rows.
@@ -206,6 +225,7 @@ class Session:
         return steps_of(entry, lengths, rows)
 
     def _given(self, entry: str, data: Mapping[str, object]) -> Rows:
+        data = self.named(data)
         bound = self.fitting(entry, data)[0]
         if any(isinstance(value, list | tuple) for value in data.values()):
             from runtime.rows.ragged_inputs import ragged_rows  # few runs need it

@@ -330,6 +330,7 @@ class Endpoints:
         answer = _accepted(request.headers.get("Accept", "*/*"), form)
         fetches = [fetch.name for fetch in self._predictor.entry[0].block.fetches]
         names = [name for given in request.query.getall("fetch", []) for name in given.split(",")] or fetches
+        names = list(map(self._predictor.entry[0].names.own, names))
         for name in names:
             if name not in fetches:
                 raise Refusal(400, f"there is no fetch {name!r}; there are {', '.join(fetches)}")

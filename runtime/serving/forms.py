@@ -42,7 +42,7 @@ def input_arrays(form: str, body: Bytes, bound: BoundEntry, memory: MemoryLimit 
     Raises DataError if the body is not in that format, ResourceLimit if its arrays do not fit into the memory.
     """
     try:
-        return FORMS[form].read(body, bound, memory)
+        return bound.names.keys(FORMS[form].read(body, bound, memory))
     except (ValueError, RecursionError) as error:  # RecursionError: lists in lists, a thousand deep
         raise DataError(f"the body is not {form}: {error or 'it ends too early'}") from None
 

@@ -86,6 +86,7 @@ def _object(body: Bytes, view: memoryview, start: int, bound: BoundEntry, memory
         if head is None:
             raise ValueError(f"there is no name of a feed at byte {start}")
         name: Any = json.loads(head[1])
+        name = bound.names.own(name)
         if name not in bound.feeds:
             check_names(bound, {name: None})
         if name in found:

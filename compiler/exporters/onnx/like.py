@@ -10,6 +10,7 @@ from typing import Any
 
 from compiler.exporters.onnx.finishing import rename
 from compiler.frontends.onnx.texts import texts_of_model
+from prograd_proto.entry_views import SPELLING_KEY
 
 
 def give_names(model: Any, like: Any) -> None:
@@ -37,7 +38,7 @@ def _give_names(model: Any, texts: Mapping[str, str]) -> None:
     taken |= {value.name for value in model.graph.input}
     renamed: dict[str, str] = {}
     for value in (*model.graph.input, *model.graph.output):
-        name = texts.get(f"name {value.name}", value.name)
+        name = texts.get(f"{SPELLING_KEY}{value.name}", value.name)
         if name not in taken:
             renamed[value.name] = value.name = name
             taken.add(name)

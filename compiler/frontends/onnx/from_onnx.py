@@ -146,6 +146,6 @@ def from_onnx(
     program.outputs_of_module = list(results)
     program.notes_of_import = imported.notes
     program.tensors_of_file = imported.names
-    program.texts_of_model = texts_of_model(model)
+    program.texts_of_model = texts_of_model(model, imported.spelled)
     program.outputs(**results)
     return program

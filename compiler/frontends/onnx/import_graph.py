@@ -71,6 +71,8 @@ class Import:
         self.states: set[str] = set()
         self.names: list[Tensor] = []
         self.notes: list[str] = []
+        self.spelled: dict[str, str] = {}
+        self._given = {each.name for each in (*self.graph.input, *self.graph.output)}
         initialised = {tensor.name for tensor in self.graph.initializer}
         self.fed = [each for each in self.graph.input if each.name not in initialised]
         self._require_known("inputs", inputs)
@@ -176,7 +178,7 @@ class Import:
         if dtype not in CARRIED:
             raise CompileError(f"the input {each.name!r} is {dtype}, which prograd has not")
         shape = self.shapes[each.name]
-        feed = self.program.input(self._free(each.name), CARRIED[dtype], shape)
+        feed = self.program.input(self._spelled(each.name), CARRIED[dtype], shape)
         self.walk.define(each.name, arranged(feed), dtype)
 
     def _initialiser(self, tensor: Any) -> None:
@@ -232,19 +234,29 @@ class Import:
             if isinstance(value, list):
                 raise CompileError(f"{self.tensors.path}: the result {result.name!r} is a sequence, and no tensor")
             tensor = value.tensor(self.program.block) if isinstance(value, Constant) else value
-            own = self._free(result.name)
+            own = self._spelled(result.name)
             made[own] = self.program.block.named(ops.identity(ordered(tensor, range(tensor.rank))), own)
         for name, number in self.walk.counted.items():
             own = self._free(f"{name}_count")
             made[own] = self.program.block.named(ops.identity(number), own)
         return made
 
+    def _spelled(self, name: str) -> str:
+        """Return the name of an input or a result of the file as one of the program, and remember its spelling."""
+        own = self._free(name)
+        if own != name:
+            self.spelled[own] = name
+        return own
+
     def _free(self, name: str) -> str:
-        """Return the name of a tensor of the file as one that is free in the program and that Python's words allow."""
-        name = plain_name(name) or "tensor"
-        while name in self.program.block.types or name in self.program.states:
-            name += "_"
-        return name
+        """Return the name of a tensor of the file as one that is free in the program and that Python's words allow.
+
+        A name that an input or a result of the file has already is not free for another one.
+        """
+        own = plain_name(name) or "tensor"
+        while own in self.program.block.types or own in self.program.states or (own != name and own in self._given):
+            own += "_"
+        return own
 
     def _notice(self) -> None:
         """Note what the exporter did to the weights, with its cure."""

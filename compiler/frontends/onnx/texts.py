@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
+
+from prograd_proto.entry_views import SPELLING_KEY
 
 LONGEST_KEY: Final = 900
 """Characters of a key; a program accepts names of up to 1,000."""
@@ -29,8 +32,8 @@ def dimension_name(name: str, axis: int, dim: Any) -> str:
     return dim.dim_param if is_named else plain_dimension(f"{name}_{axis}")
 
 
-def texts_of_model(model: Any) -> dict[str, str]:
-    """Return the texts of a model by key.
+def texts_of_model(model: Any, spelled: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the texts of a model by key; `spelled` has the names of an import and their spellings in the model.
 
     The keys are `doc`, `graph` and `producer`; `metadata KEY`; and, where an import writes another name, `name NAME`
     for an input or a result and `dimension SYMBOL` for a size.
@@ -44,7 +47,9 @@ def texts_of_model(model: Any) -> dict[str, str]:
     made |= {f"metadata {each.key}": each.value for each in model.metadata_props}
     stored = {tensor.name for tensor in graph.initializer}
     values = [each for each in (*graph.input, *graph.output) if each.name not in stored]
-    made |= {f"name {plain_name(each.name)}": each.name for each in values if plain_name(each.name) != each.name}
+    if spelled is None:
+        spelled = {plain_name(each.name): each.name for each in values if plain_name(each.name) != each.name}
+    made |= {f"{SPELLING_KEY}{own}": name for own, name in spelled.items()}
     sizes = {dim.dim_param for each in values for dim in each.type.tensor_type.shape.dim if dim.dim_param}
     made |= {f"dimension {plain_dimension(size)}": size for size in sorted(sizes) if plain_dimension(size) != size}
     return {key: text for key, text in made.items() if text and key.isprintable() and len(key) <= LONGEST_KEY}

@@ -34,6 +34,8 @@ def data_by_feed(session: Session, entry: str, data: object) -> object:
     Raises UsageError for arrays that no feed is named for, and DataError for a table that cannot be encoded, or for a
     frame with other columns than an earlier one for the same feed.
     """
+    if session.names and isinstance(data, dict):
+        data = session.named(cast(dict[str, object], data))
     feeds = _feeds(session, entry)
     if isinstance(data, tuple):
         named = _named(feeds, cast(tuple[object, ...], data))

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from prograd_proto.entry_views import SpelledNames
 from prograd_proto.spelling import closest_and_all
 
 
 class Fetched(dict[str, Any]):
-    """Arrays and numbers by name; a KeyError for a missing name lists the existing ones."""
+    """Arrays and numbers by name; a KeyError for a missing name lists the existing ones.
 
-    def __missing__(self, name: object) -> NoReturn:
+    A name as the imported file spells it is found too.
+    """
+
+    def __init__(self, fetched: Mapping[str, Any], names: SpelledNames) -> None:
+        super().__init__(fetched)
+        self.__names = names
+
+    def __missing__(self, name: object) -> Any:
+        own = self.__names.own(str(name))
+        if own != name and own in self:
+            return self[own]
         raise KeyError(f"nothing was fetched as {name!r}{closest_and_all(str(name), self)}")
 
     def __getattr__(self, name: str) -> NoReturn:
