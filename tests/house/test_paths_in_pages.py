@@ -74,6 +74,15 @@ def test_every_path_that_a_page_names_is_there(page: Path):
     assert list(faults(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))) == []
 
 
+@pytest.mark.parametrize("package", ["compiler", "runtime", "prograd"])
+def test_the_diagram_of_packages_has_all_of_them(package: str):
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    diagram = page.partition("## Packages")[2].partition("An arrow")[0]
+    assert {f"{path.parent.name}/" for path in (ROOT / package).glob("*/__init__.py")} <= {
+        *re.findall(r"\w+/", diagram)
+    }
+
+
 def test_paths_that_are_not_there_are_seen():
     text = (
         "`watching.py` and `runtime/engines/`, `runtime/engines/other/`, `nobody/`\n\n    python tests/nothing.py 3\n"
