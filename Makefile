@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SINCE ?= $(shell git merge-base HEAD main 2>/dev/null || echo HEAD)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto docs pictures site compared format lint types quick test thorough slow-tests versions check examples bench all clean
+.PHONY: help setup proto docs pictures site compared format lint types quick test thorough slow-tests versions check release constraints examples bench all clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -66,6 +66,13 @@ versions: ## run the tests with every Python and NumPy that is supported and fou
 	$(BIN)/python tests/versions.py
 
 check: lint types ## what CI runs after the tests: form and types
+
+release: ## build wheel and source archive, install and run each anew, and write the notes, into dist/; publishes nothing
+	$(BIN)/pip install --quiet -e ".[release]"
+	PYTHON=$(BIN)/python .ci/release
+
+constraints: ## write the versions of this environment, with which the workflows test, to .ci/constraints.txt
+	$(BIN)/pip freeze --exclude-editable > .ci/constraints.txt
 
 examples: ## compile the programs of examples/ anew
 	for script in $(filter-out examples/make_%,$(wildcard examples/*.py)); do \

@@ -108,9 +108,10 @@ def _why_unsafe(status: os.stat_result, is_kind: Callable[[int], bool], kind: st
         return "is a symbolic link"
     if not is_kind(status.st_mode):
         return f"is no {kind}"
-    if sys.platform == "win32":
+    user = getattr(os, "geteuid", None)
+    if user is None:  # Windows: files belong to whom the folder above belongs to
         return None
-    if status.st_uid != os.geteuid():
+    if status.st_uid != user():
         return "belongs to another user"
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return "may be written by others"
