@@ -224,6 +224,15 @@ def test_packing_refuses_what_no_reader_takes(here: Path, options: dict[str, obj
     assert not Path("new.safetensors").exists()
 
 
+def test_exponents_out_of_all_bounds_are_texts_and_no_whole_numbers(here: Path):
+    endless = "0e-99999999999999999999999"
+    prograd.data.pack({"c": [endless, "1"], "n": [1, 2]}, "new.safetensors", classes=["c"], whole=["n"])
+    assert prograd.data.encode({"c": ["1", endless]}, "new.safetensors")["c"].tolist() == [1, 0]
+    with pytest.raises(prograd.DataError) as caught:
+        prograd.data.encode({"n": ["1", endless]}, "new.safetensors")
+    assert str(caught.value) == "row 1 of 'n' is 0.0, which is no whole number"
+
+
 def test_texts_that_utf8_cannot_write_are_no_classes(here: Path):
     with pytest.raises(prograd.DataError) as caught:
         prograd.data.pack({"c": ["a", "\ud800"]}, "new.safetensors")

@@ -30,8 +30,8 @@ BOOLEANS: Final[Mapping[str, str]] = {
 MAX_DIGITS: Final = 400
 """Upper bound on the characters of a number; longer texts of digits are texts."""
 
-_NUMBER: Final = re.compile(r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-"""A number in decimal; a code with a leading zero, such as 007, is none."""
+_NUMBER: Final = re.compile(r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,9})?")
+"""A number in decimal; a code with a leading zero, such as 007, is none. `Decimal` has no longer exponents."""
 
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]*")
 

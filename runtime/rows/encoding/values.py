@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, cast
 
 import numpy as np
@@ -176,13 +176,21 @@ def _whole(name: str, row: int, value: Any) -> int:
     if isinstance(number, float):
         if number in (np.inf, -np.inf):
             raise RowError(row, name, f"is {shown(value)}, which is not finite")
-        exact = Decimal(value if isinstance(value, str) else number)
-        if exact != exact.to_integral_value():
+        exact = _exact(value if isinstance(value, str) else number)
+        if exact is None or exact != exact.to_integral_value():
             raise RowError(row, name, f"is {shown(number)}, which is no whole number")
         number = int(exact)
     if not -(1 << 63) <= number < 1 << 63:
         raise RowError(row, name, f"is {shown(value)}, which int64 does not hold")
     return number
+
+
+def _exact(value: str | float) -> Decimal | None:
+    """Return a number without rounding; None for a text whose exponent is out of all bounds."""
+    try:
+        return Decimal(value)
+    except InvalidOperation:
+        return None
 
 
 def _number(name: str, row: int, text: Any) -> float:
