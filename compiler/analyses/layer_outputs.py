@@ -12,8 +12,9 @@ from prograd_proto import type_of
 def layer_outputs(program: pb.ProgramDesc) -> dict[str, str]:
     """Return the shape of the output of each layer, with symbols, such as `[batch, 10]`.
 
-    It is the output of the last op of a forward pass that reads a state of the layer, or a tensor made of such states
-    alone, together with one that is not, such as rows or random numbers. A layer that no entry reads so has no output.
+    The output of a layer is that of the last op of a forward pass that combines the layer's states with other tensors,
+    such as rows or random numbers. Tensors that are computed from states alone count as states. A layer whose states
+    no entry combines with other tensors has no output.
     """
     found: dict[str, str] = {}
     for entry in program.entries:

@@ -13,7 +13,7 @@ from runtime.errors import ResourceLimit
 from runtime.memory.limit import resident
 
 MAX_NODES: Final = 100_000
-"""Upper bound on the nodes that an import visits, each as often as an unrolled loop repeats it."""
+"""Upper bound on the nodes that an import visits; an unrolled loop visits its nodes once for each iteration."""
 
 MAX_CONSTANT_BYTES: Final = 1 << 30
 """Upper bound on the bytes of all constants that an import computes."""

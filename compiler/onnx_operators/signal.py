@@ -14,7 +14,7 @@ from registry import Value, ops
 
 
 def _dft(node: Node, x: Value, length: Value | None = None, axis: Value | None = None) -> Value:
-    """Return the transform along an axis; the last axis has the real parts and, if it is of two, the imaginary."""
+    """Return the transform along an axis; the last axis has real and, if its extent is 2, imaginary parts."""
     inverse, one_sided = bool(node.attribute("inverse", 0)), bool(node.attribute("onesided", 0))
     asked = node.number(2) if node.has(2) else -2
     along = (asked if node.version >= 20 else int(node.attribute("axis", 1))) % x.rank

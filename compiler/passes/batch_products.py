@@ -1,19 +1,19 @@
-"""Pass: make the products of a scan that its carries do not wait for once, for all iterations.
+"""Pass: compute products of a scan that do not depend on its carries once, for all iterations together.
 
 Before the scan:
 
-1. A tensor of the body follows from rows if it is a row, or the result of an op that reads rows and shared tensors
-   alone, and that is pointwise or a product of such a tensor with a shared matrix. The op then has a form for all rows:
-   the operands have the number of the iteration as a further first axis.
-2. Products of this kind are made before the scan, with the ops that their operands follow from, and pointwise ops that
-   follow them if their results are no larger. The scan reads the results row by row.
+1. A tensor of the body is derived from rows if it is a row, or if an op computes it from such tensors and shared ones.
+   The op is pointwise, or multiplies a derived tensor by a shared matrix. It then has a form for all rows, in which the
+   operands have a further first axis for the iterations.
+2. Such products move before the scan, with the ops that compute their operands. Pointwise ops that read them move too,
+   if their results are no larger. The scan reads the results row by row.
 
 After the scan:
 
 3. A carry that only adds up `outer_sum(a, b)`, as the gradient of a weight does, becomes an `outer_sum` of all rows of
    a and b after the scan. If one of the two is no row that the scan reads, the scan gives it as rows.
-4. A carry that only adds up sums of such rows becomes one sum, and a row of the result that is a product of such a
-   tensor with a shared matrix becomes a product of all rows.
+4. A carry that only adds up sums of such rows becomes one sum. A row of the result that multiplies a derived tensor by
+   a shared matrix becomes one product of all rows.
 
 Each product then has as many rows as all iterations together, as those of the recurrent operators have. The sums of
 floats have another order, so results may differ in their last bits from those of a program without this pass. Stacks of

@@ -1,9 +1,9 @@
 """Removal of what nothing needs in the blocks inside ops: outputs, carries and operands of conditions and loops.
 
-1. From the last op to the first, so that the operands that an op loses are no uses of what comes before it.
-2. An output that nothing reads goes, with the result of each block. A carry goes if nothing reads its last value, and
-   no result that stays, and no condition, follows from it in any iteration.
-3. Ops inside the blocks that only these needed go, then the operands that no block reads.
+1. Ops are visited from the last to the first, so that an operand that was removed no longer counts as a use.
+2. An output that nothing reads is removed, with the result of each block. A carry is removed if nothing reads its last
+   value, and if no remaining result and no condition depends on it in any iteration.
+3. Ops inside the blocks that only these results needed are removed, and then the operands that no block reads.
 """
 
 from __future__ import annotations

@@ -76,10 +76,10 @@ def dropout_inference(x: Value) -> Value:
 
 @op(differentiable=False)
 def iteration_step(step: Value, iteration: Value) -> TensorType:
-    """Return the step that random ops draw by in an iteration of a loop: random bits of the step and the iteration.
+    """Return the number of a step for random ops in an iteration of a loop: random bits of the step and the iteration.
 
-    The functions of `scan`, `map` and `while_loop` use it by themselves. Both operands are int64 of rank 0, and so is
-    the result, which is from 0 on.
+    `scan`, `map` and `while_loop` append this op for the random ops of their bodies. Both operands and the result are
+    int64 of rank 0, and the result is not negative.
     """
     for name, value in (("step", step), ("iteration", iteration)):
         require(value.type == TensorType("int64", ()), f"{name} is {value.type}, not int64[]")

@@ -1,7 +1,7 @@
 """NativeCode: a compiled step as a value, which names memory by symbols instead of addresses.
 
 A word of a table is a base and an offset. The first bases are the same in every step; those of its states, constants
-and feeds follow. An engine adds the addresses of the bases when it binds the code, as often as it likes.
+and feeds follow. An engine adds the addresses of the bases each time it binds the code.
 
     state w + 64      arena + 4096      packed + 0      file + 8192      feed x + 0      number 7      check 8
 """

@@ -21,7 +21,7 @@ def give_names(model: Any, like: Any) -> None:
 def give_texts(model: Any, texts: Mapping[str, str]) -> None:
     """Give a model the texts of the one that its program was imported from, and the names that the import replaced.
 
-    A name stays where it is taken. The first producer is in the metadata, as `prograd.imported_from`.
+    Names that other tensors have are not given. The first producer is in the metadata, as `prograd.imported_from`.
     """
     _give_names(model, texts)
     metadata = {key.removeprefix("metadata "): text for key, text in texts.items() if key.startswith("metadata ")}

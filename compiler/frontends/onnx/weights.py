@@ -1,11 +1,10 @@
 """Parameters of a file: the float tensors that the exporter notes as such, or that reach the operand of a weight.
 
 1. PyTorch's newer exporter notes of each initialiser whether it was a parameter, a buffer or a constant.
-2. Without such a note, a tensor with several elements is a parameter if a node reads it in the slot of a weight,
-   directly, through nodes that only rearrange or dequantise it, or through arithmetic of stored tensors alone, such as
-   a direction times a length.
-3. What a node adds or multiplies is a weight if the graph stores it as an initialiser. A Constant node is one behind a
-   product of matrices, a convolution or an instance normalisation.
+2. Without such a note, a tensor with several elements is a parameter if a node reads it in the slot of a weight. Nodes
+   in between may rearrange it, dequantise it or combine it with other stored tensors, as a direction and a length.
+3. An operand of an addition or a multiplication is a weight if the graph stores it as an initialiser. A Constant node
+   is a weight only after a product of matrices, a convolution or an instance normalisation.
 4. Ones and zeros in the slots of a normalisation, under a name that no module has, stand for a normalisation without
    parameters.
 

@@ -1,4 +1,4 @@
-"""From groups to code: a function for every distinct group, and one for every segment between host ops.
+"""Emission of code for groups: a function for every distinct group, and one for every segment between host ops.
 
 driver      the function that runs a step by all these functions, on all threads
 actions     the actions of conditions and loops, which the driver runs

@@ -157,8 +157,8 @@ def _take_rows(module: Module) -> None:
 def _point_at_rows(module: Module) -> None:
     """Let groups read rows in place: from that of the step's first row on, in order.
 
-    The table has the address of all rows, the word with the position of the first, the bytes of a row, and for each
-    work item the address of a word of a group's table, and its offset in bytes from the first row.
+    The table begins with the address of all rows, the word with the position of the first row, and the bytes of a row.
+    For each work item follow the address of a word of a group's table, and that word's offset from the first row.
     """
     f = module.function("point_at_rows", [pointer(INT64), INT64, INT64, INT64])
     table, start, stop, _ = f.arguments

@@ -1,4 +1,4 @@
-"""From a bound block to groups with offsets in memory, by a table of passes, each of which can be printed.
+"""Lowering of a bound block to groups with offsets in memory, by a table of passes whose results can be printed.
 
 passes/          the passes, one file each, and their table
 lowered_block    the state between two passes

@@ -87,8 +87,8 @@ def spare_carries(body: LoweredBlock) -> list[int]:
 def carries_in_place(body: LoweredBlock) -> set[int]:
     """Return the carries whose next value is written over the present one, in the output.
 
-    Such a value is the result of a custom kernel that changes rows of the carry, or of a group that reads only the
-    element that it overwrites, after all other groups have read the carry.
+    A custom kernel that changes rows of the carry computes such a value, or a group that reads only the element that it
+    overwrites. All other groups have read the carry before.
     """
     results, nodes, phases = results_of(body), body.nodes, body.phases
     maker = {name: i for i, names in enumerate(body.stored) for name in names}

@@ -1,7 +1,7 @@
 """Fusion legality: the nodes that one loop nest may compute, element by element or row by row.
 
 The reductions of a group have the same axes. If the reduced axes are contiguous rows, short enough for the first-level
-cache, the group passes over a row as often as necessary: the group may use a reduction for elements of the row, and for
+cache, the group may pass over a row several times: the group may use a reduction for elements of the row, and for
 nodes with one element for each row. Otherwise it may use a reduction only for nodes with the shape of the result, such
 as the update of a bias whose gradient is a sum.
 """
@@ -38,7 +38,7 @@ def axes_of(node: Node, rank: int) -> frozenset[int]:
 
 
 def goes_over_rows(domain: Sequence[int], reduced: frozenset[int]) -> bool:
-    """Return True if these axes reduce rows over which one thread may pass as often as necessary."""
+    """Return True if these axes reduce rows over which one thread may pass several times."""
     wide = [axis for axis, extent in enumerate(domain) if extent > 1]
     if not wide or wide[-1] not in reduced:
         return False

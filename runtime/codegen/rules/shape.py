@@ -1,4 +1,4 @@
-"""The same elements in another arrangement: transposed, sliced, padded, split, concatenated."""
+"""Rearrangements of elements: transpose, slice, pad, split, concatenate."""
 
 from __future__ import annotations
 

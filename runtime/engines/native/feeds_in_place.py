@@ -1,7 +1,7 @@
 """Feeds that a step reads in the caller's arrays: the tables of its groups point there for the duration of the step.
 
-A feed is copied into the arena instead if the end of the step reads it, if its array is not contiguous, or if it shares
-memory with a state or the arena, which the step may overwrite.
+A feed is copied into the arena instead in three cases: the end of the step reads it, its array is not contiguous, or
+it shares memory with a state or the arena, which the step may overwrite.
 """
 
 from __future__ import annotations

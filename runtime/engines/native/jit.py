@@ -1,4 +1,4 @@
-"""From IR to functions that can be called: LLVM assembles, no IR passes run, objects are position independent.
+"""Compilation of IR to functions: LLVM assembles, no IR passes run, objects are position independent.
 
     object = compiled(module)           # the bytes of an object file, to be kept if wished
     loaded = load(object, target)

@@ -191,7 +191,7 @@ def _pairs(to: Sequence[Array], source: Sequence[Array]) -> Copies:
 
 
 def _trips(trips: Array, length: int) -> int:
-    """Return the trips of a counted scan; raise ExecutionError if there are not so many rows."""
+    """Return the trips of a counted scan; raise ExecutionError if there are fewer rows."""
     number = int(trips)
     if not 0 <= number <= length:
         raise ExecutionError(f"it makes {number} trips, and has {length} rows")

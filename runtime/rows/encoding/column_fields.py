@@ -33,7 +33,7 @@ KINDS: Final[Mapping[str, frozenset[str]]] = {
 
 
 class _Field(NamedTuple):
-    """What a field has to be: a test of its value, and the words for it in an error."""
+    """The values that a field accepts: a test of a value, and the words for them in an error."""
 
     fits: Callable[[Any], bool]
     words: str

@@ -140,7 +140,7 @@ def _parsed(name: str, row: int, value: Any, form: str) -> datetime:
 
 
 def _of_form(text: str, form: str) -> datetime | None:
-    """Return the date of a text in this form; None for ISO 8601, in which frames have dates in any case."""
+    """Return the date of a text in this form; None without a form, as frames spell dates in ISO 8601."""
     try:
         return datetime.strptime(text, form) if form else None
     except ValueError:

@@ -22,7 +22,7 @@ MAX_GRADIENT_QUERIES: Final = 128
 """Queries whose weights a gradient keeps at once, so that a sum over them is one chain."""
 
 MIN_BLOCK_QUERIES: Final = 8
-"""Least queries of a block, for so many keys that the weights of more queries would not fit in the cache."""
+"""Lower bound on the queries of a block. It applies where the number of keys lets few queries fit in the cache."""
 
 CAUSAL_SHARE: Final = 0.6
 """Share of the scores that causal attention computes: half of them, and those of blocks on the diagonal."""

@@ -35,7 +35,7 @@ class Move(NamedTuple):
 
     @property
     def simple(self) -> Move:
-        """The same box with as few axes as both sides allow, and none of extent 1."""
+        """This box with as few axes as both sides allow, and none of extent 1."""
         source = self.source.strides if isinstance(self.source, Strided) else (0,) * len(self.extents)
         axes: list[tuple[int, int, int]] = []
         for extent, there, here in zip(self.extents, self.to.strides, source, strict=True):

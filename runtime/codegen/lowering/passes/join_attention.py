@@ -1,8 +1,8 @@
 """Attention writes its results where transposes and concatenations would move them, and as casts would round them.
 
 A result of attention is a tensor of heads. Usually its only reader is a transpose that puts the heads of a position
-next to each other, and the gradients of queries, keys and values are often concatenated for the product that made all
-three. If all parts of such a concatenation are gradients of one op, the op writes them into the parts. Attention of
+next to each other. The gradients of queries, keys and values are often concatenated, as one product computed all three.
+If all parts of such a concatenation are gradients of one op, the op writes them into the parts. Attention of
 bfloat16 also rounds a result that only a cast to bfloat16 reads.
 
 A result stays a tensor of its own if another op or the end of the block reads it.

@@ -1,8 +1,8 @@
 """Recompute: cheap values are computed again in the groups that read them, instead of being written and read.
 
-1. A tensor that pointwise nodes compute, such as the mask of an activation or deviations from a mean, leaves memory if
-   every group that reads it can compute it again, and if this reads fewer bytes than writing and reading the tensor
-   costs. Tensors that would otherwise be dead by then may take at most the bytes that the tensor took.
+1. A tensor that pointwise nodes compute, such as the mask of an activation, is no longer stored if every group that
+   reads it can compute it again. This must read fewer bytes than writing and reading the tensor takes. Tensors that
+   have to live longer for it may take at most the bytes that the tensor took.
 2. A group that reads the tensor element by element computes it in its own loops.
 3. A product or a convolution that reads it as an operand computes it where it packs that operand, in its producer slot
    (see `lowering.producers`). The nodes of the slot may read statistics of rows that the tensor's own group has

@@ -14,7 +14,7 @@ from runtime.kernel import Array
 def product_types(r: TensorType, h0: TensorType) -> list[TensorType]:
     """Return the scratch of a `StateProduct`: none for weights of the states' dtype.
 
-    Otherwise it is widened weights, a rounded operand, and the result of a block of the depth.
+    For narrower weights, it has the widened weights, a rounded operand, and the result of a block of the depth.
     """
     if r.dtype != "bfloat16":
         return []

@@ -136,7 +136,7 @@ class WinogradPlan:
 
     @property
     def of_channels(self) -> WinogradPlan:
-        """The same partition of a convolution that computes with single channels."""
+        """This partition, for a convolution that computes with single channels."""
         return replace(self, shape=self.shape._replace(deep=self.shape.channels, of_pairs=False))
 
     @property
