@@ -186,3 +186,27 @@ def test_probabilities_with_the_name_of_their_label_are_refused_everywhere(tmp_p
     assert capsys.readouterr().err == f"runtime: {said}\n"
     assert not Path("o.csv").exists()
     assert run.predict(np.float32([1.0]))["mood"].shape == (1, 2)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_row_without_a_column_is_refused_by_library_server_and_command(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    run = sizes(tmp_path, engine)
+    run.save(tmp_path / "s.safetensors")
+    monkeypatch.chdir(tmp_path)
+    rows = [{"age": 31}, {"aged": 52}, {"age": 40}]
+    hint = "has no 'age'; did you mean 'aged'?"
+    with pytest.raises(prograd.DataError) as caught:
+        run.predict(rows)
+    assert str(caught.value) == f"row 1 {hint}"
+    with Serving(run) as server:
+        assert refusal(server.port, json.dumps(rows).encode()) == (400, f"row 1 {hint}")
+    Path("new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["execute", "p.pb", "--entry", "predict", "--load", "s.safetensors", "-q", "--engine", engine]
+    assert main([*words, "--data", "new.jsonl", "--out", "out.csv"]) == 4
+    assert capsys.readouterr().err == f"runtime: new.jsonl: line 2 {hint}\n"
+    assert not Path("out.csv").exists()
+    Path("new.jsonl").write_text('{"age": 31}\n\n{}\n')
+    assert main([*words, "--data", "new.jsonl", "--out", "out.csv"]) == 4
+    assert capsys.readouterr().err == "runtime: new.jsonl: line 3 has no 'age'; give null for a missing value\n"

@@ -98,7 +98,7 @@ def _of_table(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[
     wanted = [*rows.names, *([ids] if ids else [])]
     numbers = rows.numbers - {ids}
     done = found = 0
-    for piece in with_rows_before(table_pieces(path, wanted, numbers=numbers), rows.lead):
+    for piece in with_rows_before(table_pieces(path, wanted, numbers=numbers, needed=rows.names), rows.lead):
         between()
         try:
             with original_rows(piece.numbers, lines=piece.in_lines):

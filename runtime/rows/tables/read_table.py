@@ -41,27 +41,32 @@ def _column(piece: Piece, name: str) -> Array:
     return missing
 
 
-def table_pieces(path: Path, wanted: Collection[str] | None, *, numbers: Collection[str] = ()) -> Iterator[Piece]:
+def table_pieces(
+    path: Path, wanted: Collection[str] | None, *, numbers: Collection[str] = (), needed: Collection[str] = ()
+) -> Iterator[Piece]:
     """Yield the pieces of a table.
 
     Args:
         path: path of the file.
         wanted: names of columns that are read where the file has them, or None for all; JSON lines have all.
         numbers: names of columns that a CSV file gives as float64 where all values of a piece are numbers.
+        needed: names of members that each line of JSON has; one without is refused, and not read as missing values.
 
     Raises DataError for a file that cannot be read or has no row, UsageError for another suffix.
     """
     if not is_table(path):
         raise UsageError(f"{path}: tables are called *.csv, *.tsv, *.jsonl, these with .gz, or *.parquet")
     count = 0
-    for piece in _pieces(path, wanted, numbers=numbers):
+    for piece in _pieces(path, wanted, numbers, needed):
         count += len(piece)
         yield piece
     if not count:
         raise DataError(f"{path}: the table has no rows; give some below the names of its columns")
 
 
-def _pieces(path: Path, wanted: Collection[str] | None, *, numbers: Collection[str]) -> Iterator[Piece]:
+def _pieces(
+    path: Path, wanted: Collection[str] | None, numbers: Collection[str], needed: Collection[str]
+) -> Iterator[Piece]:
     with opened(path) as stream:
         match suffix_of(path):
             case ".csv" | ".tsv":
@@ -71,7 +76,7 @@ def _pieces(path: Path, wanted: Collection[str] | None, *, numbers: Collection[s
             case ".jsonl" | ".ndjson":
                 from runtime.rows.tables.json_pieces import json_pieces
 
-                yield from json_pieces(path, stream)
+                yield from json_pieces(path, stream, needed)
             case _:
                 from runtime.rows.tables.arrow import parquet_pieces
 
