@@ -79,9 +79,15 @@ class Connections:
                 self._failed(error)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
-            with suppress(OSError):  # the client has left already
-                made = await asyncio.shield(loop.connect_accepted_socket(server, client))
+            opening = loop.create_task(loop.connect_accepted_socket(server, client))
+            try:
+                made = await asyncio.shield(opening)
                 self._idle[made[1]] = loop.time() + FRESH_SECONDS
+            except OSError:  # the client has left already
+                client.close()
+            except asyncio.CancelledError:
+                await asyncio.wait({opening})  # the server closes it like all others
+                raise
 
     async def _make_room(self) -> None:
         now = asyncio.get_running_loop().time

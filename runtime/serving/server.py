@@ -153,6 +153,7 @@ async def _serve(
     stop.tell(lambda: None)  # the loop will be closed
     until = loop.time() + limits.seconds
     accepting.cancel()
+    await asyncio.wait({accepting})
     await _settle()  # the server must be open until it knows the accepted connections
     taken.close()
     server.pre_shutdown()

@@ -72,7 +72,7 @@ def test_the_program_and_the_commands_of_the_readme_work_in_an_empty_folder(tmp_
     assert len(program.splitlines()) <= 25
     for _ in range(2):  # a script is run again
         assert python(tmp_path, "-c", program) == ""
-    shown = README.split("are complete:")[1].split("The same from Python")[0].replace("\\\n", "")
+    shown = README.split("complete:")[1].split("The same from Python")[0].replace("\\\n", "")
     commands = re.findall(r"^    \$ (.*)$", shown, re.MULTILINE)
     results = [python(tmp_path, "-m", *shlex.split(command, comments=True)).splitlines()[-1] for command in commands]
     assert [result.partition(" ")[0] for result in results[:5]] == ["OK"] * 5
@@ -107,9 +107,36 @@ def test_paths_that_a_page_names_exist():
     assert [(page, path) for page, path in named if not (ROOT / path).exists()] == []
 
 
-def test_no_line_of_a_page_is_longer_than_200_characters():
-    lines = [(page, at) for page in PAGES for at in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)]
-    assert [(page, number) for page, (number, line) in lines if len(line) > 200] == []
+def test_no_line_of_a_page_is_longer_than_100_characters_unless_it_cannot_be_broken():
+    """Tables, code, headings, pictures and links have their length; generated pages are as their tables are."""
+    found = [
+        (page, number)
+        for page in PAGES
+        if page.name not in GENERATED
+        for number, line in prose(page.read_text(encoding="utf-8"))
+        if len(line) > 100 and " " in re.sub(r"\[[^]]*\]\([^)]*\)|`[^`]*`", "", line.strip()[:100])
+    ]
+    assert found == []
+
+
+GENERATED = {
+    "compared.md",
+    "from-onnx-operators.md",
+    "from-pytorch-networks.md",
+    "from-pytorch-operators.md",
+    "ops.md",
+    "passes.md",
+    "to-onnx-operators.md",
+}
+
+
+def prose(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of paragraphs and lists, with their numbers."""
+    is_code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        is_code ^= line.lstrip().startswith("```")
+        if not is_code and not line.startswith("    ") and not line.lstrip().startswith(("|", "#", "![", "```")):
+            yield number, line
 
 
 def test_the_operator_reference_is_what_the_registry_says():
