@@ -15,8 +15,8 @@ from compiler.errors import CompileError
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
-from prograd_proto.limits import MAX_BINDINGS, size_fault
-from prograd_proto.tensor_types import Shape, shape_message, shape_of
+from prograd_proto.limits import MAX_BINDINGS
+from prograd_proto.tensor_types import Shape, shape_message, shape_of, size_fault
 
 
 def bind_dimensions(program: BlockAnalyses) -> None:

@@ -23,8 +23,9 @@ from prograd_proto.attributes import attribute_kind
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis, Kind
 from prograd_proto.blocks.control import ATTRIBUTES, BLOCKS, block_types, result_types
 from prograd_proto.lifespans import trains
-from prograd_proto.limits import MAX_NAME, size_fault
+from prograd_proto.limits import MAX_NAME
 from prograd_proto.spelling import nearest
+from prograd_proto.tensor_types import size_fault
 from registry.op import find_op
 from runtime.step import effects_of, faults, runs_once
 from runtime.target import TARGET

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
-from typing import TYPE_CHECKING, Final
-
-from prograd_proto.dtypes import ITEM_BYTES
-
-if TYPE_CHECKING:
-    from prograd_proto.tensor_types import TensorType
+from typing import Final
 
 MAX_NAME: Final = 1000
 """Upper bound on the characters of a name."""
@@ -24,18 +18,3 @@ MAX_EMPTY_PLACES: Final = 1 << 28
 
 MAX_BINDINGS: Final = 1024
 """Upper bound on the blocks that all entries together may name: the plans of each are read."""
-
-
-def size_fault(type: TensorType) -> str:
-    """Return the fault of the sizes of a type, as the end of a sentence; empty if they are accepted.
-
-    Symbols count as 1.
-    """
-    extents = [extent for extent in type.shape if isinstance(extent, int)]
-    if min(extents, default=0) < 0:
-        return "has a negative extent"
-    if ITEM_BYTES[type.dtype] * prod(extents) > MAX_TENSOR_BYTES:
-        return "is larger than a tebibyte"
-    if 0 in extents and prod(extent for extent in extents if extent) > MAX_EMPTY_PLACES:
-        return "has no elements and too many places for them"
-    return ""

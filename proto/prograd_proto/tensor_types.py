@@ -10,7 +10,7 @@ from typing import NamedTuple
 import prograd_proto.program_pb2 as pb
 from prograd_proto.dtypes import HALVES, ITEM_BYTES, NAMES, NUMBERS, wide
 from prograd_proto.errors import ProgramError
-from prograd_proto.limits import MAX_RANK
+from prograd_proto.limits import MAX_EMPTY_PLACES, MAX_RANK, MAX_TENSOR_BYTES
 
 Shape = tuple[int | str, ...]
 """Extents: numbers of elements, or names of unbound symbols."""
@@ -44,6 +44,21 @@ class TensorType(NamedTuple):
     def nbytes(self) -> int:
         """Bytes of all elements; raises ProgramError while a symbol is unbound."""
         return _nbytes(self)
+
+
+def size_fault(type: TensorType) -> str:
+    """Return the fault of the sizes of a type, as the end of a sentence; empty if they are accepted.
+
+    Symbols count as 1.
+    """
+    extents = [extent for extent in type.shape if isinstance(extent, int)]
+    if min(extents, default=0) < 0:
+        return "has a negative extent"
+    if ITEM_BYTES[type.dtype] * prod(extents) > MAX_TENSOR_BYTES:
+        return "is larger than a tebibyte"
+    if 0 in extents and prod(extent for extent in extents if extent) > MAX_EMPTY_PLACES:
+        return "has no elements and too many places for them"
+    return ""
 
 
 @lru_cache(maxsize=1 << 16)  # a program has few different types and very many tensors

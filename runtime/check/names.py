@@ -8,7 +8,8 @@ from pathlib import PurePosixPath, PureWindowsPath
 
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.limits import MAX_NAME, size_fault
+from prograd_proto.limits import MAX_NAME
+from prograd_proto.tensor_types import size_fault
 from runtime.contract import require
 
 
