@@ -69,8 +69,16 @@ def _targets(node: Node, old: list[Extent], is_old: bool) -> tuple[list[float], 
         )
     if scales is None:
         raise CompileError("neither scales nor sizes are given")
-    numbers = [None if a.symbols and s == 1 else math.floor(a.number * s) for a, s in zip(old, scales, strict=True)]
+    numbers = [None if a.symbols and s == 1 else scaled(a.number, s) for a, s in zip(old, scales, strict=True)]
     return scales, numbers, region
+
+
+def scaled(extent: int, scale: float) -> int:
+    """Return the extent of a result: floor(extent * scale), a product of float32 numbers as ONNX Runtime computes it.
+
+    A scale of 0.7 is a little less in float32, and ten times as much is 7 only if the product is rounded.
+    """
+    return math.floor(np.float32(extent) * np.float32(scale))
 
 
 CROP: Final = "tf_crop_and_resize"
@@ -134,8 +142,8 @@ class _Plan:
                 return old / 2 * (1 - new / length) + (row + 0.5) / scale - 0.5
             case "asymmetric":
                 return row / scale
-            case "align_corners":
-                return row * (old - 1) / (length - 1) if length != 1 else 0.0
+            case "align_corners":  # of the rows that there are, as ONNX Runtime and PyTorch do; not of scale * old
+                return row * (old - 1) / (new - 1) if new != 1 else 0.0
             case "tf_crop_and_resize" if ends is not None:
                 return _cropped(row, old, new, *ends)
             case _:  # tf_half_pixel_for_nn
