@@ -93,6 +93,10 @@ KNOWN: Final = ", ".join(COORDINATES)
 """These rules in a sentence."""
 
 
+HALF_TOLERANCE: Final = 1e-6
+"""Distance from a half within which a position counts as one, as positions in float32 are rounded: ONNX Runtime's."""
+
+
 class _Plan:
     """The attributes of a Resize.
 
@@ -119,8 +123,9 @@ class _Plan:
     def weights(self, old: int, new: int, scale: float, ends: tuple[float, float] | None) -> tuple[Any, Any]:
         """Return the matrix [new, old] of an axis, and which of its rows lie beyond the image."""
         made, outside = np.zeros((new, old)), np.zeros(new, bool)
+        number = np.float32 if self.mode == "nearest" else float  # as ONNX Runtime, where it decides the element
         for row in range(new):
-            at = self._position(row, old, new, scale, ends)
+            at = self._position(number(row), old, new, number(scale), ends)
             outside[row] = self.coordinates == CROP and not 0 <= at <= old - 1
             if self.mode == "nearest":
                 made[row, min(max(self._nearest(at), 0), old - 1)] = 1.0
@@ -131,7 +136,8 @@ class _Plan:
                 made[row, place] += weight / total
         return made, outside
 
-    def _position(self, row: int, old: int, new: int, scale: float, ends: tuple[float, float] | None) -> float:
+    def _position(self, row: Any, old: int, new: int, scale: Any, ends: tuple[float, float] | None) -> Any:
+        """Return the position of a row, in the precision of `row` and `scale`."""
         length = scale * old
         match self.coordinates:
             case "pytorch_half_pixel" if new == 1:
@@ -149,12 +155,14 @@ class _Plan:
             case _:  # tf_half_pixel_for_nn
                 return (row + 0.5) / scale
 
-    def _nearest(self, at: float) -> int:
+    def _nearest(self, at: Any) -> int:
+        below = math.floor(at)
+        rest = at - below
         match self.nearest:
             case "round_prefer_floor":
-                return math.ceil(at - 0.5)
+                return below + int(rest > 0.5 + HALF_TOLERANCE)
             case "round_prefer_ceil":
-                return math.floor(at + 0.5)
+                return below + int(rest >= 0.5 - HALF_TOLERANCE)
             case "ceil":
                 return math.ceil(at)
             case _:

@@ -63,6 +63,7 @@ DIFFERENT = """
 * Equal maxima share the gradient of `max` evenly, also along an axis, as with PyTorch's `amax`; its `max` gives all
   of it to the first.
 * `binary_cross_entropy` has the gradient 0 where a logarithm is cut off at -100; PyTorch's is a large number.
+* The mean of `cross_entropy` and `nll` over no rows, because all have the label `ignored`, is 0; PyTorch's is NaN.
 * Where bounds of `clip` meet, what is below them has its gradient in the lower bound; in PyTorch it has none.
 * At kinks the first gradient is PyTorch's. The second may not be: that of `elu` at 0 and of `huber` at `delta` is the
   one of the side that the first one takes, PyTorch's is 0. Where PyTorch's second gradient is NaN, at norms and
