@@ -10,6 +10,7 @@ from frontends.agreement import agreement  # noqa: E402 - it needs PyTorch
 from frontends.configurations import TRANSFORMERS  # noqa: E402
 from frontends.double import DoubleThroughout  # noqa: E402
 from frontends.networks import network  # noqa: E402
+from frontends.steps import OPTIMIZERS, differences  # noqa: E402
 
 IMAGES = [
     "torchvision:resnet18",
@@ -47,3 +48,14 @@ def test_a_network_with_experts_predicts_and_trains_as_its_module(name: str):
     assert found.outputs < 1e-5
     assert found.loss < 1e-5
     assert found.gradients < 1e-5
+
+
+STEPPED = ["DistilBertModel", "GPT2LMHeadModel", "ViTModel", "BertModel", "OPTForCausalLM", "RobertaModel"]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name", STEPPED)
+def test_five_steps_end_at_the_states_of_pytorch(name: str, optimizer: str):
+    module, inputs = network(f"transformers:{name}")
+    given = {key: x.double() if x.is_floating_point() else x for key, x in inputs.items()}
+    assert differences(module.double(), given, optimizer) < 1e-9

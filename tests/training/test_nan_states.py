@@ -202,7 +202,7 @@ def test_states_with_nan_are_never_the_best_ones(tmp_path):
 
 
 def test_an_evaluation_whose_loss_is_nan_is_never_the_best_one(tmp_path):
-    """An accuracy takes the first class of scores that are NaN, which may be the right one of all rows."""
+    """An accuracy counts scores that are NaN as wrong, so it is finite and may be compared with others."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((32, 4)).astype("float32")
     rows = {"x": x, "y": (np.arange(32) % 2).astype("int64")}
@@ -214,7 +214,7 @@ def test_an_evaluation_whose_loss_is_nan_is_never_the_best_one(tmp_path):
     run = prograd.Run(program.compile(batch=8))
     nothing = {"x": np.full((8, 4), np.nan, "float32"), "y": np.zeros(8, "int64")}
     result = run.train(data=rows, validation_data=nothing, epochs=2, callbacks=[EarlyStopping(monitor="accuracy")])
-    assert result.history["evaluate.accuracy"] == [1.0, 1.0]
+    assert result.history["evaluate.accuracy"] == [0.0, 0.0]
     assert result.history["best"] == [False, False]
     assert result.best_epoch is None
 
