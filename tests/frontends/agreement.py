@@ -42,7 +42,7 @@ def agreement(
     judge: torch.nn.Module | None = None,
 ) -> Agreement:
     """Import a module, and compare a prediction and a step of training with PyTorch's, or with those of `judge`."""
-    program = prograd.from_torch(module, inputs=dict(inputs), batch=batch)
+    program = prograd.from_torch(copy.deepcopy(module).train(), inputs=dict(inputs), batch=batch)
     names = program.outputs_of_module
     transposes = sum(op.type == "transpose" for op in program.block.desc.ops)
     weights, loss = _weighted_loss(program, names)

@@ -2,7 +2,11 @@
 
 from_torch      the function that users call
 import_module   an exported graph as a program: placeholders, outputs and updates of buffers
-export          torch.export in training mode, and what torch itself lacks or cannot export
+export          torch.export in both modes, and what torch itself lacks or cannot export
+modes           training and evaluation as two graphs, or as one that serves both
+assignments     buffers and other attributes that forward assigns
+hooks           hooks of gradients
+signature       the entries of the signature of a graph
 alpha_dropout   alpha dropout, which evaluation leaves out
 experts         mixtures of experts of transformers
 graph           the walk over the nodes

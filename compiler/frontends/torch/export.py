@@ -1,4 +1,4 @@
-"""torch.export of a module in training mode, down to the operators that the front end knows."""
+"""torch.export of a module in both modes, down to the operators that the front end knows."""
 
 # pyright: basic
 # PyTorch is imported by name and has no types here, nor have the lambdas of a table.
@@ -12,16 +12,22 @@ from typing import Any
 
 from compiler.errors import CompileError
 from compiler.frontends.torch.alpha_dropout import kept_in_evaluation
+from compiler.frontends.torch.assignments import require_same_changes, written_buffers
 from compiler.frontends.torch.experts import all_experts
-from compiler.frontends.torch.messages import reason_of, without_messages
+from compiler.frontends.torch.hooks import hooks_of, noted_hooks, require_no_hooks
+from compiler.frontends.torch.messages import reason_of, without_messages, without_text
+from compiler.frontends.torch.modes import in_evaluation, serves_both
 from compiler.frontends.torch.no_gradient import keep_regions
 from compiler.frontends.torch.operators import OPERATORS
 from compiler.frontends.torch.own_gradients import noted_functions, require_no_own_gradients
 
 
-def exported(torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mapping[str, Mapping[int, str]]) -> Any:
-    """Return the graph of a module that is called with these example tensors, as an ExportedProgram.
+def exported(
+    torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mapping[str, Mapping[int, str]]
+) -> tuple[Any, Any]:
+    """Return the graphs of a module that is called with these example tensors, as ExportedPrograms.
 
+    The first is that of the module as it is, and the second that of its evaluation, or None if the first serves both.
     Names of `inputs` are those of the arguments of forward; other names are positions. Raises CompileError if the
     module cannot be exported, or would lose gradients that it defines itself.
     """
@@ -36,25 +42,38 @@ def exported(torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mappin
         by_name = {name: dynamic(name) for name in inputs}
         shapes = _like_arguments(module, list(by_name.values())) if args else by_name
     _require_momentum(torch, module)
-    was_training = {name: child.training for name, child in module.named_modules()}
-    module.train()
-    functions = set[type]()
+    functions, hooks = set[type](), hooks_of(module)
+    require_no_hooks(hooks)
+
+    def traced() -> Any:
+        return torch.export.export(module, args, keywords, dynamic_shapes=shapes)
+
     try:
         with (
             without_messages(),
             all_experts(torch, module),
             kept_in_evaluation(torch),
             noted_functions(torch, functions),
+            noted_hooks(torch, hooks),
+            written_buffers(torch, module),
         ):
-            graph = torch.export.export(module, args, keywords, dynamic_shapes=shapes)
-            graph = decomposed(torch, graph)
+            training, evaluation = traced(), None
+            if any(child.training for child in module.modules()):
+                with in_evaluation(module), without_text():
+                    evaluation = traced()
+                if serves_both(training.graph, evaluation.graph):
+                    evaluation = None
+            training = decomposed(torch, training)
+            with without_text():
+                require_same_changes(torch, module, args, keywords, training)
+            evaluation = None if evaluation is None else decomposed(torch, evaluation)
+    except CompileError:
+        raise
     except Exception as error:  # what torch raises here is of many classes
         raise CompileError(f"torch.export cannot export {type(module).__name__}: {reason_of(error)}") from error
-    finally:
-        for name, child in module.named_modules():
-            child.training = was_training[name]
     require_no_own_gradients(functions)
-    return graph
+    require_no_hooks(hooks)
+    return training, evaluation
 
 
 def decomposed(torch: Any, graph: Any) -> Any:

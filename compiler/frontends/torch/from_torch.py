@@ -12,11 +12,14 @@ from typing import Any, Literal, overload
 from compiler.build.mixed import Mixed, require_mixed
 from compiler.build.program import Program
 from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged
 from compiler.frontends.report import Problem, Table, told
 from compiler.frontends.torch.export import decomposed, exported
+from compiler.frontends.torch.hooks import require_no_step_hooks
 from compiler.frontends.torch.import_module import Import, Layout
 from compiler.frontends.torch.losses import append_loss
 from compiler.frontends.torch.messages import first_line
+from compiler.frontends.torch.modes import paired, unlike
 from compiler.frontends.torch.optimizers import minimize_by
 from compiler.frontends.torch.states import aliases
 from prograd_proto.wording import install_hint
@@ -83,8 +86,8 @@ def from_torch(
     mapping, which `program.outputs_of_module` lists. The entry `predict` has them all.
 
     Args:
-        module: a torch.nn.Module, which is exported in training mode; evaluation follows from that. Or the result of
-            torch.export.export.
+        module: a torch.nn.Module, which trains in the modes of its submodules, and predicts as module.eval() does. Or
+            the result of torch.export.export.
         inputs: example tensors, by the names of the arguments of `forward` or in their order; they become the
             program's inputs. An exported program has its own.
         batch: the symbol of axis 0 of every input that has as many elements there as the first. Examples of it have two
@@ -104,27 +107,58 @@ def from_torch(
     """
     require_mixed(mixed)
     torch = _torch()
+    if optimizer is not None:
+        require_no_step_hooks(optimizer)
     if layout not in ("torch", "prograd"):
         raise CompileError(f"from_torch: layout={layout!r} is neither 'torch' nor 'prograd'")
     if isinstance(module, torch.export.ExportedProgram):
         graph, names, chosen = _exported_already(torch, module, inputs, batch, symbols or {})
+        evaluation = None
         owner = module.module()
     elif isinstance(module, torch.nn.Module):
         named = _inputs(torch, inputs)
         names, chosen, owner = list(named), _symbols(named, batch, symbols or {}), module
-        graph = exported(torch, module, named, chosen)
+        graph, evaluation = exported(torch, module, named, chosen)
     else:
         raise CompileError(f"from_torch: {module!r} is neither a torch.nn.Module nor an exported program")
     program = Program(name or type(module).__name__.lower(), seed=seed)
     program.mixed_of_import = mixed
     imported = Import(program, graph, names, aliases(owner), chosen, layout)
-    results = imported.outputs()
+    made, problems = imported.results(), list(imported.problems)
+    predicted = made
+    if evaluation is not None:
+        other = Import(program, evaluation, names, aliases(owner), chosen, layout, beside=imported)
+        made, predicted = paired(made, other.results())
+        problems += unlike(problems, other.problems)
     if explain:
-        return Table(imported.problems)
-    _require_complete(imported.problems)
+        return Table(problems)
+    _require_complete(problems)
+    results = imported.named(made)
     program.outputs_of_module = list(results)
+    predictions = _predictions(imported, made, results, predicted)
+    if predictions:
+        program.outputs(**predictions)
     _append_training(program, imported, results, owner, loss, optimizer, scheduler)
     return program
+
+
+def _predictions(
+    imported: Import, made: Mapping[str, Arranged], results: Mapping[str, Value], predicted: Mapping[str, Arranged]
+) -> dict[str, Value]:
+    """Return what predictions compute, by name: the results of evaluation but losses, which training has too."""
+    names = dict(zip(made, results, strict=True))
+    found: dict[str, Value] = {}
+    for name, x in predicted.items():
+        if made.get(name) is not x:
+            [(free, value)] = imported.named({name: x}).items()
+            found[names.get(name, free)] = value
+        elif not _is_number(results[names[name]]):
+            found[names[name]] = results[names[name]]
+    return found
+
+
+def _is_number(value: Value) -> bool:
+    return value.rank == 0 and value.dtype.startswith("float")
 
 
 def _append_training(
@@ -136,10 +170,7 @@ def _append_training(
     optimizer: Any,
     scheduler: Any,
 ) -> None:
-    scalars = [name for name, value in results.items() if value.rank == 0 and value.dtype.startswith("float")]
-    wide = {name: value for name, value in results.items() if name not in scalars}
-    if wide:
-        program.outputs(**wide)
+    scalars = [name for name, value in results.items() if _is_number(value)]
     if scheduler is not None and optimizer is None:
         raise CompileError("from_torch: scheduler= changes the rate of optimizer=; give both")
     number: Value | None = results[scalars[0]] if len(scalars) == 1 else None

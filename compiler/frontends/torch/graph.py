@@ -29,6 +29,7 @@ IGNORED: Final = {
     "aten._assert_async.msg",
     "aten.sym_constrain_range_for_size.default",
     "aten.sym_constrain_range.default",
+    "aten._linalg_check_errors.default",
 }
 """Checks of the export, which compute nothing."""
 
@@ -53,6 +54,7 @@ class Walk:
         problems: the nodes that have no counterpart.
         path: the path of the module for nodes that name none.
         written: by node, the state that it is written to; outside training the module reads the state instead.
+        in_evaluation: the graph is that of evaluation, whose ops have no other inference form.
     """
 
     block: Block
@@ -63,6 +65,7 @@ class Walk:
     problems: list[Problem] = field(default_factory=list[Problem])
     path: str = ""
     written: dict[str, Arranged] = field(default_factory=dict[str, Arranged])
+    in_evaluation: bool = False
 
     def walk(self, graph: Any) -> Sequence[Any]:
         """Append ops for all nodes in order; return the values of the output."""
@@ -95,6 +98,9 @@ class Walk:
         name = str(node.target)
         if name in IGNORED:
             return None
+        if name == "with_effects":  # a token, an operator, and its operands
+            inner = str(node.args[1])
+            return (None, None) if inner in IGNORED else self._lacking(node, inner, "has an effect besides its result")
         if name in NUMBERS_OF_RUNS:
             return Unsized(str(node.meta.get("val")))
         if name == "aten.sym_size.int":
@@ -179,7 +185,7 @@ class Walk:
         self.block.prefix = f"{path}." if path else ""
         self.block.at(self.locate(node))
         try:
-            call = Call(self.block, self._results(node))
+            call = Call(self.block, self._results(node), self.in_evaluation)
             args = [self._given(self._operand(x), name) for x in node.args]
             more = {key: self._given(self._operand(x), name) for key, x in node.kwargs.items() if key not in PLACES}
             special = folded(node, self.values, call)
@@ -244,7 +250,14 @@ class Inner:
         values = dict(zip(names, operands, strict=True))
         location, path = outer.block.location(), outer.block.prefix.removesuffix(".")
         walk = Walk(
-            block, outer.sizes, outer.store, lambda node: outer.locate(node) or location, values, outer.problems, path
+            block,
+            outer.sizes,
+            outer.store,
+            lambda node: outer.locate(node) or location,
+            values,
+            outer.problems,
+            path,
+            in_evaluation=outer.in_evaluation,
         )
         made = walk.walk(self.graph)
         [*_, end] = self.graph.nodes

@@ -19,6 +19,7 @@ from compiler.frontends.report import Problem
 from compiler.frontends.torch.constants import TRIALS, Constant
 from compiler.frontends.torch.graph import MISSING, Walk
 from compiler.frontends.torch.places import source_line
+from compiler.frontends.torch.signature import require_known
 from compiler.frontends.torch.sizes import Sizes
 from compiler.frontends.torch.states import declared, order_of
 from prograd_proto import program_pb2 as pb
@@ -29,7 +30,10 @@ Layout = Literal["torch", "prograd"]
 
 
 class Import:
-    """One import.
+    """One import of a graph.
+
+    An import `beside` another is that of evaluation: it shares inputs and states with the graph of training, and
+    writes no states.
 
     Attributes:
         problems: the nodes that could not be imported.
@@ -44,22 +48,26 @@ class Import:
         names: Mapping[str, list[str]],
         symbols: Mapping[str, Mapping[int, str]],
         layout: Layout,
+        beside: Import | None = None,
     ) -> None:
+        require_known(graph, in_evaluation=beside is not None)
         self.program, self.graph, self.layout, self.names = program, graph, layout, names
         self.symbols = symbols
-        self.values = InitialValues(program, f"{program.name}.weights.safetensors")
-        self.stored: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
+        self.beside = beside
+        self.values = InitialValues(program, f"{program.name}.weights.safetensors") if beside is None else beside.values
+        self.stored: dict[tuple[str, tuple[int, ...], bytes], Value] = {} if beside is None else beside.stored
+        self.fed: dict[str, Arranged] = {} if beside is None else beside.fed
         self.placeholders = {node.name: node for node in graph.graph.nodes if node.op == "placeholder"}
         fed = [spec.arg.name for spec in graph.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
         self.inputs = dict(zip(fed, inputs, strict=True))
         self.sizes = self._sizes()
-        self.walk = Walk(program.block, self.sizes, self._store, self._locate)
+        self.walk = Walk(program.block, self.sizes, self._store, self._locate, in_evaluation=beside is not None)
         self.mutated = {
             spec.target: spec.arg.name
             for spec in graph.graph_signature.output_specs
             if spec.kind.name == "BUFFER_MUTATION"
         }
-        self.states: dict[str, Arranged] = {}
+        self.states: dict[str, Arranged] = {} if beside is None else beside.states
         self.tensors: dict[str, Arranged] = {}
         self.nodes = {
             spec.target: self.placeholders[spec.arg.name]
@@ -81,20 +89,21 @@ class Import:
         named = dict(module.named_parameters(remove_duplicate=False))
         return {id(named[name]): x.value.name for name, x in self.states.items() if name in named}
 
-    def outputs(self) -> dict[str, Value]:
-        """Append the ops of the graph; return the results by name, none if there are problems."""
+    def results(self) -> dict[str, Arranged]:
+        """Append the ops of the graph; return the module's results by name, none if there are problems."""
         for spec in self.graph.graph_signature.input_specs:
             self.walk.values[spec.arg.name] = self._input(spec)
-        self.walk.written = {node: self.states[name] for name, node in self.mutated.items() if name in self.states}
+        if self.beside is None:
+            self.walk.written = {node: self.states[name] for name, node in self.mutated.items() if name in self.states}
         results = self.walk.walk(self.graph.graph)
         specs = self.graph.graph_signature.output_specs
         made: list[Any] = []
         for spec, value in zip(specs, results, strict=True):
-            if spec.kind.name == "BUFFER_MUTATION" and spec.target in self.states:
+            if spec.kind.name == "BUFFER_MUTATION" and spec.target in self.states and self.beside is None:
                 self._update(spec.target, value)
             elif spec.kind.name == "USER_OUTPUT":
                 made.append(value)
-        return {} if self.problems else self._named(made)
+        return {} if self.problems else self._by_name(made)
 
     def _sizes(self) -> Sizes:
         names: dict[str, str] = {}
@@ -119,11 +128,15 @@ class Import:
 
     def _input(self, spec: Any) -> Any:
         kind, name = spec.kind.name, spec.arg.name
+        if kind == "TOKEN":
+            return None
         if name not in self.placeholders:
             return spec.arg.value  # a number or None
         node = self.placeholders[name]
         if kind == "USER_INPUT":
             return self._fed(name, node) if hasattr(node.meta.get("val"), "shape") else node.meta.get("val")
+        if self.beside is not None and spec.target in self.states:
+            return self.states[spec.target]
         tensor = self._tensor(spec)
         if kind == "PARAMETER":
             return self._state(spec.target, tensor, trainable=bool(tensor.requires_grad))
@@ -145,9 +158,12 @@ class Import:
         if dtype not in NUMBERS:
             raise CompileError(f"the input {name} is {dtype}, which prograd has not")
         shape = [extent.plain() for extent in self.sizes.shape(value.shape)]
+        if self.inputs[name] in self.fed:
+            return self.fed[self.inputs[name]]
         order = self._channels_last(len(shape), dtype)
         fed = self.program.input(self.inputs[name], dtype, [shape[i] for i in order])  # pyright: ignore[reportArgumentType]: one of those
-        return transposed(fed, [order.index(i) for i in range(len(order))])
+        self.fed[self.inputs[name]] = transposed(fed, [order.index(i) for i in range(len(order))])
+        return self.fed[self.inputs[name]]
 
     def _channels_last(self, rank: int, dtype: str) -> list[int]:
         """Return the order of the axes of images that are inputs or outputs."""
@@ -198,15 +214,19 @@ class Import:
         path, line = source_line(node)
         return self.program.locations.number(path, line) if path else 0
 
-    def _named(self, results: list[Any]) -> dict[str, Value]:
-        """Return the outputs by the names of the module's results, as tensors of those names."""
-        spec = self.graph.call_spec.out_spec
-        names = _names(spec, len(results))
+    def _by_name(self, results: list[Any]) -> dict[str, Arranged]:
+        """Return the tensors among the results by their names in the module's result."""
+        names = _names(self.graph.call_spec.out_spec, len(results))
+        return {
+            name: x.tensor(self.program.block) if isinstance(x, Constant) else x
+            for name, x in zip(names, results, strict=True)
+            if x is not None and not isinstance(x, int | float | Extent)
+        }
+
+    def named(self, results: Mapping[str, Arranged]) -> dict[str, Value]:
+        """Return results as outputs of the program, which are tensors of those names."""
         made: dict[str, Value] = {}
-        for name, result in zip(names, results, strict=True):
-            if result is None or isinstance(result, int | float | Extent):
-                continue
-            tensor = result.tensor(self.program.block) if isinstance(result, Constant) else result
+        for name, tensor in results.items():
             name = self._free(name)
             self.tensors[name] = tensor
             value = ordered(tensor, self._channels_last(tensor.rank, tensor.dtype))

@@ -10,13 +10,17 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
-from io import TextIOBase
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO, TextIOBase
 from pathlib import Path
 from typing import Any
 
 DATA_DEPENDENT = "data-dependent expression"
 """Words of each error about Python code that needs an element of a tensor."""
+
+
+FAKE_CONSTANT = "fake tensor in the exported program constant's list"
+"""Words of the error about writes that torch.export cannot trace."""
 
 
 class _WithoutTorch(TextIOBase):
@@ -53,6 +57,13 @@ def without_messages() -> Iterator[None]:
         logging.disable(before)
 
 
+@contextmanager
+def without_text() -> Iterator[None]:
+    """Leave out what the user's own code prints: it has appeared already."""
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        yield
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's text that is not blank, or the name of its class."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -64,6 +75,8 @@ def reason_of(error: BaseException) -> str:
     reason = first_line(error)
     if DATA_DEPENDENT in reason:
         reason = "its Python code needs an element of a tensor, as in `if x.sum() > 0`; use torch.where or torch.cond"
+    if FAKE_CONSTANT in reason:
+        reason = "forward writes a tensor through `.data`, or one that is neither an input, a parameter nor a buffer"
     place = _place(error)
     return f"{reason} (at {place})" if place else reason
 

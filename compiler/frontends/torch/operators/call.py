@@ -31,10 +31,12 @@ class Call:
     Attributes:
         block: the block that ops are appended to.
         results: the types of its results.
+        in_evaluation: the graph is that of evaluation, so what it draws is drawn in predictions.
     """
 
     block: Block
     results: tuple[Result, ...]
+    in_evaluation: bool = False
 
     @property
     def dtype(self) -> DTypeName:

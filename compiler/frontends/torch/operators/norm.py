@@ -57,6 +57,8 @@ def _batch_norm(
     """Return y, mean, deviation and the new running statistics, whose variance divides by one element less."""
     if not training:
         return (_frozen_batch_norm(call, x, scale, bias, mean, variance, epsilon), None, None, mean, variance)
+    if call.in_evaluation:  # the inference form would take the running statistics
+        return (*_no_stats(call, x, scale, bias, training, epsilon), mean, variance)
     v, rebuilt = _with_channels_last(x)
     running = ordered(variance, (0,))
     y, new_mean, new_variance, *_ = ops.batch_norm(
@@ -189,7 +191,10 @@ def _pair_distance(
 
 def _weight_norm(call: Call, v: Arranged, g: Arranged, dim: int = 0) -> Arranged:
     others = [i for i in range(v.rank) if i != dim]
-    length = reduced(lambda w, axes: ops.norm(w, axis=axes, keepdims=True), v, others, True)
+    if others:
+        length = reduced(lambda w, axes: ops.norm(w, axis=axes, keepdims=True), v, others, True)
+    else:  # each number of a vector has a length of its own
+        length = pointwise(ops.abs, v)
     return pointwise(lambda w, n, s: w * (s / n), v, length, g)
 
 

@@ -17,6 +17,12 @@ def _dropout(call: Call, x: Arranged, rate: float, train: bool = True) -> Arrang
     """Return x with elements left out, each by a draw of its own, also where x is broadcast."""
     if not train or not rate:
         return x
+    if call.in_evaluation:
+        return (
+            pointwise(lambda v, draw: ops.mul(v, draw) * (1 / (1 - rate)), x, drawn(call, 1 - rate))
+            if rate < 1
+            else (pointwise(lambda v: v * 0.0, x))
+        )
     return pointwise(lambda v: ops.dropout(v, ratio=rate), with_broadcast(x, range(x.rank)))
 
 
@@ -30,7 +36,9 @@ def _bernoulli(call: Call, x: Any, chance: float = 0.5, **more: Any) -> Arranged
 
 
 def drawn(call: Call, chance: float) -> Arranged:
-    """Return ones with that probability, else zeros, in training; the probability itself outside."""
+    """Return ones with that probability, else zeros; outside the training of a graph of training, the probability."""
+    if call.in_evaluation:
+        return pointwise(lambda v: ops.cast(v < chance, dtype=call.dtype), _uniform(call))
     ones = ops.full.on(call.block)(shape=_shape(call), value=1.0, dtype=call.dtype)
     return _whole(call, ops.dropout(ones, ratio=1.0 - chance) * chance if chance < 1 else ones)
 

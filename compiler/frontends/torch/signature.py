@@ -1,0 +1,69 @@
+"""The signature of an exported graph: each entry is understood or refused."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here.
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from compiler.errors import CompileError
+from compiler.frontends.torch.places import source_line
+
+INPUTS: Final = {"USER_INPUT", "PARAMETER", "BUFFER", "CONSTANT_TENSOR", "TOKEN"}
+"""Kinds of inputs that an import gives values; a token orders effects and has none."""
+
+OUTPUTS: Final = {"USER_OUTPUT", "BUFFER_MUTATION", "USER_INPUT_MUTATION", "TOKEN"}
+"""Kinds of outputs that an import understands; writes of inputs are seen by nobody but the module."""
+
+
+def require_known(graph: Any, *, in_evaluation: bool) -> None:
+    """Raise CompileError for an entry of the signature that no program states."""
+    nodes = {node.name: node for node in graph.graph.nodes}
+    for spec in graph.graph_signature.input_specs:
+        if spec.kind.name not in INPUTS:
+            raise CompileError(f"from_torch: the input {spec.target} is an object of Python, which no program holds")
+    for spec in graph.graph_signature.output_specs:
+        if spec.kind.name == "PARAMETER_MUTATION":
+            raise CompileError(
+                f"from_torch: forward writes the parameter {spec.target}{_place(nodes, spec)}, which an optimizer "
+                f"writes too; change its value where it is used, as in self.{spec.target.rpartition('.')[2]}.clamp(0, "
+                "1), or make it a buffer"
+            )
+        if spec.kind.name not in OUTPUTS:
+            raise CompileError(
+                f"from_torch: the exported program has the output {spec.arg.name} of kind {spec.kind.name}; export "
+                "the module without its loss and gradients"
+            )
+    if in_evaluation:
+        _require_no_memory(graph, nodes)
+
+
+def _require_no_memory(graph: Any, nodes: Mapping[str, Any]) -> None:
+    """Raise CompileError if results of evaluation follow from a buffer that evaluation writes."""
+    inputs = {spec.target: spec.arg.name for spec in graph.graph_signature.input_specs}
+    results = {spec.arg.name for spec in graph.graph_signature.output_specs if spec.kind.name == "USER_OUTPUT"}
+    for spec in graph.graph_signature.output_specs:
+        if spec.kind.name == "BUFFER_MUTATION" and _followers(nodes[inputs[spec.target]]) & results:
+            raise CompileError(
+                f"from_torch: in evaluation, forward writes the buffer {spec.target}{_place(nodes, spec)}, and its "
+                "results follow from the value before; predictions write no states, so write it `if self.training`"
+            )
+
+
+def _followers(node: Any) -> set[str]:
+    """Return the names of the nodes that depend on a node."""
+    found, queue = {node.name}, [node]
+    while queue:
+        for user in queue.pop().users:
+            if user.name not in found:
+                found.add(user.name)
+                queue.append(user)
+    return found
+
+
+def _place(nodes: Mapping[str, Any], spec: Any) -> str:
+    path, line = source_line(nodes[spec.arg.name]) if spec.arg.name in nodes else ("", 0)
+    return f" ({Path(path).name}:{line})" if path else ""
