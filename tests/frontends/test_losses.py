@@ -89,6 +89,48 @@ def test_a_loss_trains_as_in_pytorch(loss: nn.Module, target: torch.Tensor, engi
     compare(loss, target, OPTIMIZERS[0], engine)
 
 
+@pytest.mark.parametrize("engine", ["native", "reference"])
+@pytest.mark.parametrize("size", [CLASSES, 6])
+@pytest.mark.parametrize("kind", [nn.NLLLoss, nn.CrossEntropyLoss])
+def test_classes_are_axis_1_of_positions(kind: type[nn.Module], size: int, engine: str):
+    torch.manual_seed(4)
+    module, x = nn.Sequential(nn.Conv1d(8, CLASSES, 1), nn.LogSoftmax(1)).double(), numbers(5, ROWS, 8, size)
+    target, loss = numbers(6, ROWS, CLASSES, size).argmax(1), kind(weight=WEIGHTS, ignore_index=1)
+    program = from_torch(
+        module, {"input": x}, batch="n", loss=loss, optimizer=torch.optim.SGD(module.parameters(), 0.1)
+    )
+    run = Run(program.compile(n=ROWS), engine=engine)
+    found = run.step({"input": x.numpy(), "target": target.numpy()})["loss"]
+    np.testing.assert_allclose(found, loss(module(x), target).item(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_probabilities_may_meet_their_targets(engine: str, is_inside: bool):
+    given = torch.tensor([0.0, 0.0, 1.0, 1.0, 0.5, 0.25])
+    target = torch.tensor([0.0, 1.0, 0.0, 1.0, 1.0, 0.25])
+
+    class Probabilities(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.p = nn.Parameter(given.clone())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            p = self.p * x
+            return nn.functional.binary_cross_entropy(p, target, reduction="sum") if is_inside else p
+
+    module, x, loss = Probabilities(), torch.ones(6), nn.BCELoss(reduction="sum")
+    theirs = torch.optim.SGD(module.parameters(), 1e-12)
+    program = from_torch(module, {"x": x}, loss=None if is_inside else loss, optimizer=theirs)
+    run = Run(program.compile(), engine=engine)
+    feeds = {"x": x.numpy()} | ({} if is_inside else {"target": target.numpy()})
+    wanted = module(x) if is_inside else loss(module(x), target)
+    wanted.backward()
+    theirs.step()
+    np.testing.assert_allclose(run.step(feeds)["loss"], wanted.item(), rtol=1e-6)
+    np.testing.assert_allclose(run.state["p"], module.p.detach(), rtol=1e-6, atol=1e-7)
+
+
 @pytest.fixture
 def in_double() -> Iterator[None]:
     """Keep numbers of PyTorch's optimizers in float64, too, such as the product of NAdam."""

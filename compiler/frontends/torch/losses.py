@@ -12,7 +12,7 @@ from typing import Any, Final
 from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, plain
-from compiler.frontends.torch.operators.criteria import cross_entropy
+from compiler.frontends.torch.operators.criteria import REDUCTIONS, binary_cross_entropy, cross_entropy, nll
 from registry import Value, ops
 
 TARGET: Final = "target"
@@ -47,17 +47,21 @@ def append_loss(program: Program, loss: Any, x: Arranged, weights: Callable[[str
 
 
 def _labels(program: Program, loss: Any, x: Arranged, given: dict[str, Value]) -> Value:
-    shape = [extent.plain() for axis, extent in enumerate(x.shape) if axis != min(1, x.rank - 1)]
-    target = arranged(program.input(TARGET, "int64", shape))
     weights = arranged(given["weight"]) if given else None
-    reduction = ("none", "mean", "sum").index(loss.reduction)
+    reduction = REDUCTIONS.index(loss.reduction)
+    target = _classes(program, x)
     return plain(cross_entropy(None, x, target, weights, reduction, loss.ignore_index, loss.label_smoothing))  # type: ignore[arg-type]
 
 
 def _log_labels(program: Program, loss: Any, x: Arranged, given: dict[str, Value]) -> Value:
-    values = plain(x)
-    target = program.input(TARGET, "int64", values.shape[:-1])
-    return ops.nll(values, target, given.get("weight"), ignored=loss.ignore_index, reduction=loss.reduction)
+    weights = arranged(given["weight"]) if given else None
+    return plain(nll(None, x, _classes(program, x), weights, REDUCTIONS.index(loss.reduction), loss.ignore_index))  # type: ignore[arg-type]
+
+
+def _classes(program: Program, x: Arranged) -> Arranged:
+    """Return an input for the classes of a result [n, c, ...]; one without rows is [c]."""
+    shape = [extent.plain() for axis, extent in enumerate(x.shape) if axis != min(1, x.rank - 1)]
+    return arranged(program.input(TARGET, "int64", shape))
 
 
 def _like_result(function: Any, **names: str) -> Callable[..., Value]:
@@ -158,7 +162,7 @@ LOSSES: Final[dict[str, Callable[..., Value]]] = {
     "L1Loss": _like_result(ops.absolute_error),
     "SmoothL1Loss": _like_result(ops.smooth_l1, beta="beta"),
     "HuberLoss": _like_result(ops.huber, delta="delta"),
-    "BCELoss": _like_result(ops.binary_cross_entropy),
+    "BCELoss": _like_result(binary_cross_entropy),
     "BCEWithLogitsLoss": _with_logits,
     "KLDivLoss": _divergence,
     "PoissonNLLLoss": _of_elements(_poisson),

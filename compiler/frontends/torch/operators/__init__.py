@@ -19,6 +19,7 @@ recurrent   LSTM, GRU and plain recurrent layers
 reduce      reductions, running sums, sorting
 resize      resampling of images
 shape       views, permutations, slices, pieces, padding
+special     functions with a limit at a point
 write       writes into parts of tensors
 
 To add an operator, write a line, or a mapping, in the file of its family in `compiler/frontends/torch/operators/`.
@@ -48,13 +49,14 @@ from compiler.frontends.torch.operators import (
     reduce,
     resize,
     shape,
+    special,
     write,
 )
 from compiler.frontends.torch.operators.call import Mapping
 
 FAMILIES: Final = (
     activation, attention, control, conv, criteria, fill, index, linalg, norm, pointwise, pool, random, recurrent,
-    reduce, resize, shape, write,
+    reduce, resize, shape, special, write,
 )  # fmt: skip
 
 OPERATORS: Final[dict[str, Mapping]] = {

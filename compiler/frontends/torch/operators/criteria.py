@@ -51,9 +51,10 @@ def _classes_last(x: Arranged) -> Value:
     return plain(without_products(x)) if x.rank <= 2 else ordered(x, (0, *range(2, x.rank), 1))
 
 
-def _nll(
+def nll(
     call: Call, x: Arranged, target: Arranged, weights: Any = None, reduction: int = 1, ignored: int = -100
 ) -> Arranged:
+    """Return the negative logarithms of the classes' probabilities, of logarithms [n, c, ...]."""
     given = None if weights is None else plain(weights)
     labels = plain(without_products(target))
     y = ops.nll(_classes_last(x), labels, given, ignored=ignored, reduction=REDUCTIONS[reduction])
@@ -73,7 +74,22 @@ def _distance(function: Any, *names: str) -> Mapping:
 
 def _binary(call: Call, x: Arranged, target: Arranged, weights: Any = None, reduction: int = 1) -> Arranged:
     given = None if weights is None else plain(weights)
-    return arranged(ops.binary_cross_entropy(plain(x), plain(target), given, reduction=REDUCTIONS[reduction]))
+    return arranged(binary_cross_entropy(plain(x), plain(target), given, reduction=REDUCTIONS[reduction]))
+
+
+def binary_cross_entropy(x: Value, target: Value, weights: Value | None = None, *, reduction: str = "mean") -> Value:
+    """Return the cross entropy of probabilities with PyTorch's gradient, (x - target) / max((1 - x) x, 1e-12).
+
+    The logarithms are cut at -100, so their own gradient would be 0 where a probability is 0 or 1.
+    """
+    p = ops.stop_gradient(x)
+    yes, no = ops.maximum(ops.log(p), -100.0), ops.maximum(ops.log1p(-p), -100.0)
+    slope = ops.stop_gradient((p - target) / ops.maximum((1.0 - p) * p, 1e-12))
+    made = -(target * yes + (1.0 - target) * no) + (x - p) * slope
+    made = made if weights is None else made * weights
+    if reduction == "none":
+        return made
+    return ops.sum(made) if reduction == "sum" else ops.mean(made)
 
 
 def _binary_with_logits(
@@ -91,9 +107,9 @@ def _kl(call: Call, x: Arranged, target: Arranged, reduction: int = 1, *, log_ta
 
 OPERATORS: Final[dict[str, Mapping]] = {
     "aten.cross_entropy_loss.default": cross_entropy,
-    "aten.nll_loss.default": _nll,
-    "aten.nll_loss_nd.default": _nll,
-    "aten.nll_loss_forward.default": lambda call, *operands: (_nll(call, *operands), None),
+    "aten.nll_loss.default": nll,
+    "aten.nll_loss_nd.default": nll,
+    "aten.nll_loss_forward.default": lambda call, *operands: (nll(call, *operands), None),
     "aten.mse_loss.default": _distance(ops.squared_error),
     "aten.l1_loss.default": _distance(ops.absolute_error),
     "aten.smooth_l1_loss.default": _distance(ops.smooth_l1, "beta"),

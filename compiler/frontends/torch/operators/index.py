@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -20,12 +21,14 @@ from compiler.frontends.arranged import (
     transposed,
     unsqueezed,
     viewed,
+    with_broadcast,
 )
 from compiler.frontends.elements import cast_to, without_products
-from compiler.frontends.extents import ONE, Extent, factored
+from compiler.frontends.extents import ONE, Extent, factored, product
 from compiler.frontends.pieces import after_gather, sliced
 from compiler.frontends.torch.constants import Constant
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, on_plain
+from compiler.frontends.torch.operators.shape import cat
 from prograd_proto.dtypes import INTEGERS
 from registry import Value, ops
 
@@ -64,8 +67,9 @@ def _checked(call: Call, index: Arranged | Constant, x: Arranged, axis: int) -> 
     return index if x.shape[axis].symbols else _positive(index, x, axis)
 
 
-def _index(call: Call, x: Arranged, indices: Sequence[Arranged | Constant | None]) -> Arranged:
+def _index(call: Call, x: Arranged | Constant, indices: Sequence[Arranged | Constant | None]) -> Arranged:
     """Return x[..., indices, ...] with NumPy's rule: adjacent indices stay in their place."""
+    x = x.tensor(call.block) if isinstance(x, Constant) else x
     used = [axis for axis, index in enumerate(indices) if index is not None]
     if (whole := _all_positions(call, x, indices)) is not None:
         return whole
@@ -130,7 +134,7 @@ def _broadcast_shape(tensors: Sequence[Arranged]) -> tuple[Any, ...]:
     )
 
 
-def _index_select(call: Call, x: Arranged, dim: int, index: Arranged | Constant) -> Arranged:
+def _index_select(call: Call, x: Arranged | Constant, dim: int, index: Arranged | Constant) -> Arranged:
     return _index(call, x, [None] * axis_of(dim, x.rank) + [index])
 
 
@@ -152,6 +156,17 @@ def _gather(call: Call, x: Arranged, dim: int, indices: Arranged, **more: Any) -
     return _along_axis(
         lambda place, *values: ops.take_along_axis(*values, axis=place), indices.shape, axis, cut, indices
     )
+
+
+def _take_along(call: Call, x: Arranged, indices: Arranged, dim: int | None = None) -> Arranged:
+    """Return a gather whose operands broadcast along the other axes; without an axis, one of all elements."""
+    if dim is None:
+        x, indices, dim = viewed(x, (product(x.shape),)), viewed(indices, (product(indices.shape),)), 0
+    axis = axis_of(dim, x.rank)
+    x = expanded(
+        x, tuple(own if i == axis else wide for i, (own, wide) in enumerate(zip(x.shape, call.shape, strict=True)))
+    )
+    return _gather(call, x, axis, expanded(indices, call.shape))
 
 
 def _along_axis(function: Callable[..., Value], shape: Sequence[Extent], axis: int, *operands: Arranged) -> Arranged:
@@ -181,13 +196,57 @@ def _scatter(reduction: str) -> Mapping:
         if not isinstance(source, Arranged):
             number = ops.full.on(call.block)(shape=(1,) * x.rank, value=source, dtype=x.value.dtype)
             source = expanded(arranged(number), indices.shape)
-
-        def put(place: int, *values: Value) -> Value:
-            return ops.put_along_axis(*values, axis=place, reduction=reduction)  # pyright: ignore[reportArgumentType]: one of its words
-
-        return _along_axis(put, x.shape, axis, x, indices, source)
+        return _scattered(call, x, axis, indices, source, reduction)
 
     return mapped
+
+
+def _scattered(call: Call, x: Arranged, axis: int, indices: Arranged, source: Arranged, reduction: str) -> Arranged:
+    """Return x with elements put along an axis; indices may be shorter than x elsewhere, and than the source."""
+    for i, extent in enumerate(indices.shape):
+        source = source if source.shape[i] == extent else sliced(source, i, 0, extent.known())
+    part, short = x, [i for i, extent in enumerate(indices.shape) if i != axis and extent != x.shape[i]]
+    for i in short:
+        part = sliced(part, i, 0, indices.shape[i].known())
+
+    def put(place: int, *values: Value) -> Value:
+        return ops.put_along_axis(*values, axis=place, reduction=reduction)  # pyright: ignore[reportArgumentType]: one of its words
+
+    made = _along_axis(put, part.shape, axis, part, indices, cast_to(source, x.dtype))
+    for count, i in enumerate(short):
+        rest = sliced(x, i, indices.shape[i].known(), x.shape[i].known())
+        for other in short[count + 1 :]:
+            rest = sliced(rest, other, 0, indices.shape[other].known())
+        made = cat(call, [made, rest], i)
+    return made
+
+
+def _scatter_reduce(
+    call: Call, x: Arranged, dim: int, indices: Arranged, source: Arranged, how: str, include_self: bool = True
+) -> Arranged:
+    """Return x with elements combined along an axis; without itself, x begins there at the neutral element."""
+    axis = axis_of(dim, x.rank)
+    name, neutral = REDUCERS[how]
+    if not include_self:
+        start = arranged(ops.full.on(call.block)(shape=(), value=neutral, dtype=x.value.dtype))
+        x = _scattered(call, x, axis, indices, expanded(start, indices.shape), "set")
+    made = _scattered(call, x, axis, indices, source, name)
+    if how != "mean":
+        return made
+    zero, one = (arranged(ops.full.on(call.block)(shape=(), value=n, dtype=x.value.dtype)) for n in (0.0, 1.0))
+    base = expanded(one if include_self else zero, x.shape)
+    counts = _scattered(call, with_broadcast(base, range(x.rank)), axis, indices, expanded(one, indices.shape), "add")
+    return pointwise(lambda total, count: total / ops.maximum(count, 1.0), made, counts)
+
+
+REDUCERS: Final = {
+    "sum": ("add", 0.0),
+    "mean": ("add", 0.0),
+    "prod": ("mul", 1.0),
+    "amax": ("max", -math.inf),
+    "amin": ("min", math.inf),
+}
+"""For each reduction of PyTorch, that of put_along_axis and its neutral element."""
 
 
 def _index_put(call: Call, x: Arranged, indices: Sequence[Any], values: Arranged, accumulate: bool = False) -> Arranged:
@@ -284,11 +343,12 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten._unsafe_index.Tensor": _index,
     "aten.index_select.default": _index_select,
     "aten.gather.default": _gather,
-    "aten.take_along_dim.default": lambda call, x, indices, dim: _gather(call, x, dim, indices),
+    "aten.take_along_dim.default": _take_along,
     "aten.one_hot.default": _one_hot,
     "aten.scatter.src": _scatter("set"),
     "aten.scatter.value": _scatter("set"),
     "aten.scatter_add.default": _scatter("add"),
+    "aten.scatter_reduce.two": _scatter_reduce,
     "aten.index_put.default": _index_put,
     "aten.index_copy.default": _index_copy,
     "aten._embedding_bag.default": _embedding_bag,

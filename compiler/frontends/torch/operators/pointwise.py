@@ -147,7 +147,7 @@ def _of_numbers(is_first: Callable[[Value, Value], Value]) -> Mapping:
 def _logit(call: Call, x: Arranged, epsilon: float | None = None) -> Arranged:
     x = cast_to(x, call.dtype)
     x = x if epsilon is None else pointwise(lambda v: ops.clip(v, epsilon, 1.0 - epsilon), x)
-    return pointwise(lambda v: ops.log(v / (1.0 - v)), x)
+    return pointwise(lambda v: ops.log(v) - ops.log1p(-v), x)  # v / (1 - v) has no slope at 1
 
 
 def _both(name: str, mapping: Mapping, forms: str = "Tensor Scalar") -> dict[str, Mapping]:
