@@ -226,7 +226,7 @@ def _scatter_reduce(
 ) -> Arranged:
     """Return x with elements combined along an axis; without itself, x begins there at the neutral element."""
     axis = axis_of(dim, x.rank)
-    name, neutral = REDUCERS[how]
+    name, neutral = _reducer(how)
     if not include_self:
         start = arranged(ops.full.on(call.block)(shape=(), value=neutral, dtype=x.value.dtype))
         x = _scattered(call, x, axis, indices, expanded(start, indices.shape), "set")
@@ -239,14 +239,11 @@ def _scatter_reduce(
     return pointwise(lambda total, count: total / ops.maximum(count, 1.0), made, counts)
 
 
-REDUCERS: Final = {
-    "sum": ("add", 0.0),
-    "mean": ("add", 0.0),
-    "prod": ("mul", 1.0),
-    "amax": ("max", -math.inf),
-    "amin": ("min", math.inf),
-}
-"""For each reduction of PyTorch, that of put_along_axis and its neutral element."""
+def _reducer(how: str) -> tuple[str, float]:
+    """Return the reduction of put_along_axis for one of PyTorch, and its neutral element."""
+    if how in ("amax", "amin"):
+        return how[1:], -math.inf if how == "amax" else math.inf
+    return ("mul", 1.0) if how == "prod" else ("add", 0.0)
 
 
 def _index_put(call: Call, x: Arranged, indices: Sequence[Any], values: Arranged, accumulate: bool = False) -> Arranged:
