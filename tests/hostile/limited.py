@@ -88,7 +88,7 @@ class Ending(NamedTuple):
 
     @property
     def faults(self) -> list[str]:
-        """What is wrong with it."""
+        """Return the faults of the case, in words."""
         wrong = {
             f"code {self.code}": self.code not in CODES,
             "memory": self.peak_bytes > MEMORY_FACTOR * MEMORY,

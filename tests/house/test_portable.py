@@ -25,7 +25,7 @@ def hidden(open):
 builtins.open = io.open = hidden(builtins.open)
 os.listdir = hidden(os.listdir)
 """
-"""What Windows has not: modules, functions of os, and the files in which Linux describes itself."""
+"""Code that hides the modules, the functions of os and the files of Linux that Windows lacks."""
 
 IMPORT = """
 import pkgutil

@@ -17,7 +17,7 @@ from runtime.errors import ResourceLimit
 from runtime.memory.limit import resident
 
 Handler: TypeAlias = Callable[[int, FrameType | None], object] | int
-"""What the system is told to do with a signal."""
+"""The handler of a signal: a function, or one of the defaults of the system."""
 
 AGAIN_SECONDS: Final = 0.2
 """Seconds after which the time is told again, if a library has swallowed the error."""

@@ -1,4 +1,4 @@
-"""What forward changes in a module by assignment: buffers become writes, which torch.export sees.
+"""Assignments of forward to its module: those of buffers become writes, which torch.export sees.
 
 torch.export keeps the first value of a buffer that a submodule assigns, as in `self.codes = codes`, and takes numbers
 of Python for constants.

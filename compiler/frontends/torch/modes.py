@@ -27,7 +27,7 @@ FLAGS: Final = {
     "aten.rnn_relu.input": "train",
     "aten.scaled_dot_product_attention.default": "dropout_p",
 }
-"""By operator, the operand that is true or positive in training, and false or 0 in evaluation."""
+"""The name of the operand, by operator, that is true or positive in training, and false or 0 in evaluation."""
 
 DRAWN: Final = "bernoulli"
 """Word in the names of operators that draw in evaluation, too, and whose ops are a mean there."""

@@ -190,4 +190,4 @@ _FIELDS: Final[Mapping[str, _Field]] = {
     "form": _Field(FORMS.__contains__, f"one of {', '.join(FORMS)}"),
     "tokenizer": _Field(_is_bpe, "a tokenizer that prograd writes"),
 }
-"""What each field of a column has to be."""
+"""The test of each field of a column, by its name."""
