@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import FLOATS, HALVES
+from prograd_proto.dtypes import FLOATS, HALVES, NUMBERS
 from prograd_proto.spelling import closest
 from prograd_proto.wording import as_asked
 from runtime.conversion import converted
@@ -28,6 +28,9 @@ from runtime.runs.torch_names import IGNORED, Source, torch_sources
 Layout = Literal["prograd", "torch"]
 PICKLES: Final = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin")
 """Suffixes of files that PyTorch writes as pickles."""
+
+EXACT: Final = frozenset(NUMBERS[name] for name in ("bool", "uint8", "int32", "int64"))
+"""Dtypes of buffers whose values an import may compute with."""
 
 SHOWN = 3
 """Number of names that a sentence lists before it counts."""
@@ -101,6 +104,8 @@ def load_parameters(
         arrays = {name: _widened(array, array_type(states[name]).dtype) for name, array in arrays.items()}
     for name, array in arrays.items():
         _require_type(path, there[sources[name].tensor], name, array, states[name])
+    for name in _folded(program).intersection(arrays):
+        _require_same(path, there[sources[name].tensor], arrays[name], states[name])
     for name, array in arrays.items():
         np.copyto(states[name], array)
     loaded = {name: there[source.tensor] for name, source in sources.items()}
@@ -164,6 +169,24 @@ def _source(
 
 def _widened(array: Array, dtype: str) -> Array:
     return converted(array, dtype) if array_type(array).dtype in HALVES and dtype in FLOATS else array
+
+
+def _folded(program: pb.ProgramDesc) -> set[str]:
+    """Return the names of imported buffers that no block has: the import computed with their values."""
+    there = {parameter.state for block in program.blocks for parameter in block.parameters}
+    return {
+        state.name
+        for state in program.states
+        if state.HasField("imported") and state.dtype in EXACT and state.name not in there
+    }
+
+
+def _require_same(path: Path, tensor: str, array: Array, wanted: Array) -> None:
+    if not np.array_equal(array, wanted):
+        raise DataError(
+            f"{path}: the tensor {tensor!r} has other elements than the module had when it was imported, and the "
+            "program was computed with those; import the module again with these elements"
+        )
 
 
 def _require_type(path: Path, tensor: str, state: str, array: Array, wanted: Array) -> None:

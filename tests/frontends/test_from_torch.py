@@ -85,6 +85,39 @@ def test_a_state_dict_is_read_by_the_names_and_axes_of_the_module(images: torch.
     )
 
 
+class Masked(nn.Module):
+    """A layer with buffers of truth values and integers, which the program computes with while it is imported."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("mask", torch.ones(4, 4).tril().bool())
+        self.register_buffer("order", torch.tensor([2, 0, 1, 3]))
+        self.register_buffer("passing", torch.arange(4), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x)[:, self.order].masked_fill(~self.mask, 0.0) + self.passing
+
+
+def test_buffers_of_integers_and_truth_values_go_to_the_module_and_back(tmp_path: Path):
+    module, x = Masked(), torch.randn(4, 4)
+    run = Run(from_torch(module, {"x": x}).compile())
+    run.save(tmp_path / "a.safetensors", layout="torch")
+    assert str(module.load_state_dict(load_file(tmp_path / "a.safetensors"))) == "<All keys matched successfully>"
+    save_file(Masked().state_dict(), tmp_path / "b.safetensors")
+    assert run.load(tmp_path / "b.safetensors", layout="torch").left == []
+    module.order.fill_(0)
+    save_file(module.state_dict(), tmp_path / "c.safetensors")
+    before = run.states.sha256()
+    with pytest.raises(prograd.DataError) as caught:
+        run.load(tmp_path / "c.safetensors", layout="torch")
+    assert run.states.sha256() == before
+    assert str(caught.value) == (
+        f"{tmp_path / 'c.safetensors'}: the tensor 'order' has other elements than the module had when it was "
+        "imported, and the program was computed with those; import the module again with these elements"
+    )
+
+
 def test_saving_writes_the_initial_values_beside_the_program(images: torch.Tensor, tmp_path: Path):
     module = Images().eval()
     from_torch(module, {"image": images}, batch="batch").compile(batch=6).save(tmp_path / "net.pb")

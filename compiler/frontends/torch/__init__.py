@@ -5,6 +5,7 @@ import_module   an exported graph as a program: placeholders, outputs and update
 export          torch.export in both modes, and what torch itself lacks or cannot export
 modes           training and evaluation as two graphs, or as one that serves both
 assignments     buffers and other attributes that forward assigns
+calls           two calls with the examples, which show what torch.export has not seen
 hooks           hooks of gradients
 signature       the entries of the signature of a graph
 alpha_dropout   alpha dropout, which evaluation leaves out

@@ -9,16 +9,19 @@ of Python for constants.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from copy import copy
+from typing import Any, Final
 
 from compiler.errors import CompileError
 
 
 @contextmanager
-def written_buffers(torch: Any, module: Any) -> Iterator[None]:
+def written_buffers(torch: Any, module: Any) -> Iterator[Callable[[], None]]:
     """Let each call of a module end with writes of the buffers that it assigned; forget other assignments at the end.
+
+    Yields a function that forgets them at once, so that the next call begins as the first did.
 
     Raises CompileError, while the module is called, for a number or a tensor of a module that forward replaces and that
     is no buffer.
@@ -49,63 +52,13 @@ def written_buffers(torch: Any, module: Any) -> Iterator[None]:
         return kept
 
     handles = [module.register_forward_pre_hook(before_call), module.register_forward_hook(after_call)]
+    forget = remembered(module)
     try:
-        yield
+        yield forget
     finally:
         for handle in handles:
             handle.remove()
-        for name, child in children.items():
-            _restore(child, outside[name])
-
-
-def require_same_changes(torch: Any, module: Any, args: Any, keywords: Any, graph: Any) -> None:
-    """Call a module once with its examples; raise CompileError if that changes a tensor that its graph does not write.
-
-    A module that cannot be called with numbers, as on another device, is left unchecked. The module is as before.
-    """
-    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    known = {spec.target for spec in graph.graph_signature.output_specs if spec.kind.name.endswith("MUTATION")}
-    before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
-    outside = {child: dict(child.__dict__) for child in module.modules()}
-    held = {child: (dict(child._parameters), dict(child._buffers)) for child in outside}
-    args, keywords = torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.clone(), (args, keywords))
-    changed: list[str] = []
-    try:
-        with torch.no_grad(), torch.random.fork_rng():
-            module(*args, **keywords)
-            after = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-            changed = [name for name in before if not _is_same(after.get(name), before[name])]
-    except Exception:  # of any class; torch.export could call it, with fake tensors
-        changed = []
-    finally:
-        for child, (parameters, buffers) in held.items():
-            child._parameters.update(parameters)
-            child._buffers.update(buffers)
-            _restore(child, outside[child])
-        with torch.no_grad():
-            for name, tensor in tensors.items():
-                if not _is_same(tensor, before[name]):
-                    tensor.copy_(before[name])
-    refused = torch.nn.modules.instancenorm._InstanceNorm  # by its operator, in a sentence of its own
-    unknown = [
-        name
-        for name in changed
-        if name not in known
-        and not name.endswith("num_batches_tracked")
-        and not isinstance(module.get_submodule(name.rpartition(".")[0]), refused)
-    ]
-    if unknown:
-        raise CompileError(
-            f"from_torch: a call of the module changes {', '.join(unknown)}, and torch.export does not see it; write "
-            "the tensor by an operator in place, as in self.buffer.copy_(x)"
-        )
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    """Return True if two tensors have equal elements; those that are no numbers are equal."""
-    if one is None or one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    return bool(((one == other) | ((one != one) & (other != other))).all())
+        forget()
 
 
 def _write(name: str, old: Any, new: Any) -> None:
@@ -134,10 +87,30 @@ def _require_buffers(torch: Any, name: str, child: Any, before: Mapping[str, Any
             )
 
 
-def _restore(child: Any, before: Mapping[str, Any]) -> None:
-    """Give a module the plain attributes back that it had, and no others."""
-    for key in child.__dict__.keys() - before.keys():
-        del child.__dict__[key]
-    for key, value in before.items():
-        if not isinstance(value, dict):
-            child.__dict__[key] = value
+def remembered(module: Any) -> Callable[[], None]:
+    """Return a function that gives a module the plain attributes back that it has now, and no others.
+
+    Lists, dicts and sets among them get their elements back.
+    """
+    held = {child: dict(child.__dict__) for child in module.modules()}
+    contents = [
+        (value, copy(value))
+        for attributes in held.values()
+        for key, value in attributes.items()
+        if isinstance(value, list | dict | set) and key not in _OF_EVERY_MODULE
+    ]
+
+    def restore() -> None:
+        for child, attributes in held.items():
+            for key in child.__dict__.keys() - attributes.keys():
+                del child.__dict__[key]
+            child.__dict__.update(attributes)
+        for value, elements in contents:
+            value.clear()
+            (value.extend if isinstance(value, list) else value.update)(elements)
+
+    return restore
+
+
+_OF_EVERY_MODULE: Final = {"_parameters", "_buffers", "_modules"}
+"""Attributes of each module of PyTorch whose elements are tensors and modules."""

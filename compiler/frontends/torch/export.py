@@ -12,7 +12,8 @@ from typing import Any
 
 from compiler.errors import CompileError
 from compiler.frontends.torch.alpha_dropout import kept_in_evaluation
-from compiler.frontends.torch.assignments import require_same_changes, written_buffers
+from compiler.frontends.torch.assignments import written_buffers
+from compiler.frontends.torch.calls import require_same_changes
 from compiler.frontends.torch.experts import all_experts
 from compiler.frontends.torch.hooks import hooks_of, noted_hooks, require_no_hooks
 from compiler.frontends.torch.messages import reason_of, without_messages, without_text
@@ -55,12 +56,14 @@ def exported(
             kept_in_evaluation(torch),
             noted_functions(torch, functions),
             noted_hooks(torch, hooks),
-            written_buffers(torch, module),
+            written_buffers(torch, module) as forget,
         ):
             training, evaluation = traced(), None
+            forget()
             if any(child.training for child in module.modules()):
                 with in_evaluation(module), without_text():
                     evaluation = traced()
+                forget()
                 if serves_both(training.graph, evaluation.graph):
                     evaluation = None
             training = decomposed(torch, training)

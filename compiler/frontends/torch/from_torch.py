@@ -21,6 +21,7 @@ from compiler.frontends.torch.losses import append_loss
 from compiler.frontends.torch.messages import first_line
 from compiler.frontends.torch.modes import paired, unlike
 from compiler.frontends.torch.optimizers import minimize_by
+from compiler.frontends.torch.signature import unread_counters
 from compiler.frontends.torch.states import aliases
 from prograd_proto.wording import install_hint
 from registry import Value
@@ -123,11 +124,12 @@ def from_torch(
         raise CompileError(f"from_torch: {module!r} is neither a torch.nn.Module nor an exported program")
     program = Program(name or type(module).__name__.lower(), seed=seed)
     program.mixed_of_import = mixed
-    imported = Import(program, graph, names, aliases(owner), chosen, layout)
+    counters = set[str].intersection(*(unread_counters(each) for each in (graph, evaluation) if each is not None))
+    imported = Import(program, graph, names, aliases(owner), chosen, layout, counters)
     made, problems = imported.results(), list(imported.problems)
     predicted = made
     if evaluation is not None:
-        other = Import(program, evaluation, names, aliases(owner), chosen, layout, beside=imported)
+        other = Import(program, evaluation, names, aliases(owner), chosen, layout, counters, beside=imported)
         made, predicted = paired(made, other.results())
         problems += unlike(problems, other.problems)
     if explain:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, Literal
 
 from compiler.build.program import Program
 from compiler.errors import CompileError
@@ -28,12 +28,15 @@ from registry import Value, ops
 
 Layout = Literal["torch", "prograd"]
 
+CARRIED_EXACTLY: Final = {"bool", "uint8", "int8", "int16", "int32", "int64"}
+"""Dtypes of buffers that are constants of a program, and whose elements a state can have."""
+
 
 class Import:
     """One import of a graph.
 
     An import `beside` another is that of evaluation: it shares inputs and states with the graph of training, and
-    writes no states.
+    writes no states. `counters` names the counters of batches that no result reads, which are no states.
 
     Attributes:
         problems: the nodes that could not be imported.
@@ -48,11 +51,12 @@ class Import:
         names: Mapping[str, list[str]],
         symbols: Mapping[str, Mapping[int, str]],
         layout: Layout,
+        counters: Collection[str],
         beside: Import | None = None,
     ) -> None:
         require_known(graph, in_evaluation=beside is not None)
         self.program, self.graph, self.layout, self.names = program, graph, layout, names
-        self.symbols = symbols
+        self.symbols, self.counters = symbols, counters
         self.beside = beside
         self.values = InitialValues(program, f"{program.name}.weights.safetensors") if beside is None else beside.values
         self.stored: dict[tuple[str, tuple[int, ...], bytes], Value] = {} if beside is None else beside.stored
@@ -68,6 +72,7 @@ class Import:
             if spec.kind.name == "BUFFER_MUTATION"
         }
         self.states: dict[str, Arranged] = {} if beside is None else beside.states
+        self.kept: set[str] = set()
         self.tensors: dict[str, Arranged] = {}
         self.nodes = {
             spec.target: self.placeholders[spec.arg.name]
@@ -137,14 +142,18 @@ class Import:
             return self._fed(name, node) if hasattr(node.meta.get("val"), "shape") else node.meta.get("val")
         if self.beside is not None and spec.target in self.states:
             return self.states[spec.target]
-        tensor = self._tensor(spec)
-        if kind == "PARAMETER":
+        return self._held(spec, self._tensor(spec))
+
+    def _held(self, spec: Any, tensor: Any) -> Arranged | Constant:
+        """Return a tensor of the module: a state, or a constant, which files of states may have, too."""
+        is_buffer = spec.kind.name == "BUFFER" and spec.persistent
+        if spec.kind.name == "PARAMETER":
             return self._state(spec.target, tensor, trainable=bool(tensor.requires_grad))
-        is_counter = spec.target in self.mutated and not tensor.dtype.is_floating_point
-        if kind == "BUFFER" and spec.target.endswith("num_batches_tracked") and is_counter:
-            return Constant((tensor,) * self.sizes.trials, tuple(map(Extent, tensor.shape)), self._store)
-        if spec.target in self.mutated or (kind == "BUFFER" and tensor.dtype.is_floating_point and spec.persistent):
+        is_read = spec.target not in self.counters
+        if is_read and (spec.target in self.mutated or (is_buffer and tensor.dtype.is_floating_point)):
             return self._state(spec.target, tensor, trainable=None)
+        if is_buffer and is_read and self.beside is None:
+            self._keep(spec.target, tensor)
         return Constant((tensor,) * self.sizes.trials, tuple(map(Extent, tensor.shape)), self._store)
 
     def _tensor(self, spec: Any) -> Any:
@@ -182,6 +191,19 @@ class Import:
         self.program.states[name].imported.CopyFrom(pb.ImportedTensor(names=[name, *others], axes=order))
         return self.states[name]
 
+    def _keep(self, name: str, tensor: Any) -> None:
+        """Declare a buffer of integers or truth values that is a constant of the program, for files of states."""
+        tied = self.names.get(name, [name])
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        if dtype not in CARRIED_EXACTLY or not self.kept.isdisjoint(tied):
+            return
+        self.kept.add(name)
+        tensor = tensor.int() if dtype in ("int8", "int16") else tensor
+        declared(self.program, name, tensor, range(tensor.ndim), self.values, trainable=None)
+        others = [other for other in tied if other != name]
+        state = self.program.states[name]
+        state.imported.CopyFrom(pb.ImportedTensor(names=[name, *others], axes=range(tensor.ndim)))
+
     def _update(self, name: str, value: Any) -> None:
         state = self.states[name]
         new = value.tensor(self.program.block) if isinstance(value, Constant) else value
@@ -208,7 +230,7 @@ class Import:
             small = pb.SmallTensor(dtype=NUMBERS[dtype], shape=array.shape, data=array.tobytes())
             return ops.constant.on(self.program.block)(value=small)
         name = f"constant_{len(self.stored)}"
-        return self.program.buffer(name, array.shape, self.values.add(name, array), dtype=dtype)  # pyright: ignore[reportArgumentType]: one of those
+        return self.program.buffer(name, array.shape, self.values.add(name, array.copy()), dtype=dtype)  # pyright: ignore[reportArgumentType]: one of those
 
     def _locate(self, node: Any) -> int:
         path, line = source_line(node)

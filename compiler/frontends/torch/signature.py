@@ -18,6 +18,9 @@ INPUTS: Final = {"USER_INPUT", "PARAMETER", "BUFFER", "CONSTANT_TENSOR", "TOKEN"
 OUTPUTS: Final = {"USER_OUTPUT", "BUFFER_MUTATION", "USER_INPUT_MUTATION", "TOKEN"}
 """Kinds of outputs that an import understands; writes of inputs are seen by nobody but the module."""
 
+COUNTER: Final = "num_batches_tracked"
+"""Last word of the name of a counter of batches, which only normalisation without a momentum needs."""
+
 
 def require_known(graph: Any, *, in_evaluation: bool) -> None:
     """Raise CompileError for an entry of the signature that no program states."""
@@ -39,6 +42,19 @@ def require_known(graph: Any, *, in_evaluation: bool) -> None:
             )
     if in_evaluation:
         _require_no_memory(graph, nodes)
+
+
+def unread_counters(graph: Any) -> set[str]:
+    """Return the names of the counters of batches that nothing reads but their next value."""
+    nodes = {node.name: node for node in graph.graph.nodes}
+    written = {spec.target: spec.arg.name for spec in graph.graph_signature.output_specs}
+    results = {spec.arg.name for spec in graph.graph_signature.output_specs if spec.kind.name == "USER_OUTPUT"}
+    return {
+        spec.target
+        for spec in graph.graph_signature.input_specs
+        if str(spec.target).endswith(COUNTER)
+        and _followers(nodes[spec.arg.name]) - {spec.arg.name, "output"} <= {written.get(spec.target)} - results
+    }
 
 
 def _require_no_memory(graph: Any, nodes: Mapping[str, Any]) -> None:

@@ -78,8 +78,10 @@ def declared(
     dtype = str(tensor.dtype).removeprefix("torch.")
     if dtype not in ("float32", "float64", "int32", "int64", "bool", "uint8"):
         raise CompileError(f"{name} is {dtype}; convert the module with module.float() first")
-    array = tensor.detach().cpu().permute(*order).contiguous().numpy() if order else tensor.detach().cpu().numpy()
-    initial = values.add(name, array)
+    laid = tensor.detach().permute(*order) if order else tensor.detach()
+    array = laid.contiguous().cpu().numpy()
+    # the module may go on training; its memory is not the program's
+    initial = values.add(name, array.copy() if array.ctypes.data == tensor.data_ptr() else array)
     if trainable is None:
         state = program.buffer(name, array.shape, initial, dtype=dtype)  # pyright: ignore[reportArgumentType]: one of those
     else:
