@@ -55,7 +55,7 @@ def write_mlp(folder):
     for i, size in enumerate((256, 128)):
         x = ops.relu(layers.dense(x, f"layer{i}", size))
     program.minimize(ops.softmax_cross_entropy(layers.dense(x, "out", 10), label), momentum(0.01))
-    program.data("rows.safetensors")
+    program.data("rows.safetensors", shuffle=False)
     program.training(epochs=1)
     rng = np.random.default_rng(0)
     rows = {"image": rng.random((32, 784), np.float32), "label": rng.integers(0, 10, 32)}

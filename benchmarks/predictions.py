@@ -62,7 +62,7 @@ def program(folder: Path, *, has_text: bool) -> None:
     scores = layers.dense(hidden, "output", 3)
     built.minimize(ops.softmax_cross_entropy(scores, label), adam(0.01))
     built.outputs(probabilities=ops.softmax(scores))
-    built.data("rows.safetensors")
+    built.data("rows.safetensors", shuffle=False)
     built.training(epochs=2)
     built.compile(batch=256).save(folder / "p.pb")
     run = prograd.load(folder / "p.pb")

@@ -46,7 +46,7 @@ def write_program(folder: Path) -> None:
     x, y = program.input("x", "float32", ("batch", WIDTH)), program.input("y", "float32", ("batch",))
     guess = ops.sum(x * program.parameter("w", (WIDTH,)), axis=(1,))
     program.minimize(ops.squared_error(guess, y), sgd(1e-4))
-    program.data("part-*.safetensors", shuffle=16384)
+    program.data("part-*.safetensors", shuffle=16384, remainder="drop")
     program.training(epochs=1)
     program.compile(batch=BATCH).save(folder / "p.pb", force=True)
 

@@ -66,7 +66,7 @@ def write_program(folder):
     hidden = ops.relu(x @ program.parameter("w1", (64, 32)) + program.parameter("b1", (32,), zeros()))
     logits = hidden @ program.parameter("w2", (32, 10)) + program.parameter("b2", (10,), zeros())
     program.minimize(ops.softmax_cross_entropy(logits, label), adam(1e-3))
-    program.data("rows.safetensors")
+    program.data("rows.safetensors", shuffle=False)
     program.training(epochs=1)
     rng = np.random.default_rng(0)
     rows = {"x": rng.normal(size=(64, 64)).astype(np.float32), "label": rng.integers(0, 10, 64)}

@@ -34,7 +34,7 @@ def build() -> Program:
     program.metrics(bits=loss / log(2.0))
     program.outputs(logits=logits)
 
-    program.data("alice.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("alice.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     program.training(epochs=2, split="train", evaluate="test")
 
     start = program.input("start", "uint8", ("batch", LENGTH))

@@ -31,7 +31,7 @@ def build() -> Program:
     program.entry("evaluate", confusion=metrics.confusion_matrix(x, label))
     program.outputs(probabilities=ops.softmax(x), digit=ops.argmax(x))
 
-    program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     program.training(epochs=20, split="train", evaluate="test", keep_best="loss", best="min", stop_after=5)
     return program
 

@@ -50,7 +50,7 @@ def build(module: Digits, epochs: int = 12) -> Program:
     label = program.input("label", "int64", ("batch",))
     program.minimize(ops.softmax_cross_entropy(program["output"], label), adamw(warmup_cosine(3e-3)))
     program.metrics(accuracy=ops.accuracy(program["output"], label))
-    program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     program.training(epochs=epochs, evaluate="test")
     return program
 

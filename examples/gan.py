@@ -37,7 +37,7 @@ def build() -> Program:
     program.outputs(image=ops.reshape(fake, shape=("batch", 8, 8)) * 8.0 + 8.0)
 
     test = slice(2, 2 + 3 * 9 * BATCH, 3)  # nine batches of the rows held out: one row alone is at no fair distance
-    program.data("digits.safetensors", splits={"train": "train", "test": test}, shuffle=True)
+    program.data("digits.safetensors", splits={"train": "train", "test": test}, shuffle=True, remainder="drop")
     program.training(epochs=80, split="train", evaluate="test", every=20)
     return program
 

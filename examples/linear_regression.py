@@ -34,7 +34,7 @@ def build() -> Program:
     program.metrics(largest_error=ops.max(ops.abs(prediction - ink)))
     program.outputs(ink=prediction)
 
-    program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     program.training(epochs=100, split="train", evaluate="test", keep_best="loss", best="min", stop_after=10)
     return program
 

@@ -38,7 +38,7 @@ def build() -> Program:
     )
     program.outputs(forecast=forecast)
 
-    program.data("co2.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("co2.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     program.training(epochs=40, split="train", evaluate="test", every=10)
     return program
 

@@ -29,7 +29,7 @@ def build() -> Program:
     start = program.input("start", "float32", ("batch", 2))
     program.entry("swing", path=ops.transpose(swing(program, start, 100), axis=(1, 0, 2)))
 
-    program.data("pendulum.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("pendulum.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     program.training(epochs=80, evaluate="test", every=20)
     return program
 

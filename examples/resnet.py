@@ -34,7 +34,7 @@ def build() -> Program:
     program.metrics(accuracy=ops.accuracy(logits, label))
     program.outputs(probabilities=ops.softmax(logits))
 
-    program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     program.training(epochs=10, split="train", evaluate="test")
     return program
 

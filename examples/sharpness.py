@@ -36,7 +36,7 @@ def build() -> Program:
     program.fetch("sharpness", largest_curvature(program, pairs), over="last")
     program.metrics(accuracy=ops.accuracy(logits, label))
 
-    program.data("digits.safetensors", splits={"train": "train", "test": "test"})
+    program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=False, remainder="drop")
     program.training(epochs=800, split="train", evaluate="test", every=100)
     return program
 

@@ -87,8 +87,7 @@ def rows_of_epoch(program: pb.ProgramDesc, folder: Path) -> int:
         try:
             shape = _shape(folder / name, key)
         except DataError as error:
-            what = "how many rows are left for the last step of an epoch is read from it"
-            raise CompileError(f"{error}; {what}") from None
+            raise CompileError(f"data: {error}") from None
         if not shape:
             raise CompileError(f"{folder / name}: {data.columns[0].key!r} has no rows")
         count += shape[0]

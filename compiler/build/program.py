@@ -543,8 +543,8 @@ class Program:
         *,
         columns: Mapping[str, str] | None = None,
         splits: Mapping[str, str | slice] | None = None,
-        shuffle: bool | int = False,
-        remainder: Literal["drop", "exact", "partial"] = "drop",
+        shuffle: bool | int = True,
+        remainder: Literal["drop", "exact", "partial"] = "partial",
     ) -> None:
         """Read rows from a file beside the program.
 
@@ -555,12 +555,11 @@ class Program:
                 program reads no file outside of its own. Whoever runs it names the file: `--data`, or `load(data=…)`.
             columns: the key in the file for each input; by default its own name. Axis 0 counts the rows.
             splits: for each split the key of an int64 tensor of row numbers, or a slice of rows.
-            shuffle: True if training reads the rows in another order each epoch; or the approximate window in rows,
-                such as 65536, for rows that do not fit into memory. By default rows keep the order of the file; those
-                in memory of a program without data are shuffled by default: see `shuffle` of `Run.train`.
-            remainder: "drop", the default, leaves out the rows that do not fill the last training step of an epoch,
-                "exact" refuses them, and "partial" makes a step of them whose loss is of these rows alone. "partial"
-                is the default for rows in memory of a program without data: see `remainder` of `Run.train`.
+            shuffle: True, the default, if training reads the rows in another order each epoch; the approximate window
+                in rows, such as 65536, for rows that do not fit into memory; False to keep the order of the file.
+            remainder: what becomes of the rows that do not fill the last training step of an epoch: "partial", the
+                default, makes a step of them whose loss is of these rows alone, "drop" leaves them out, and "exact"
+                refuses them. Both defaults are those of `Run.train` for rows in memory.
         """
         feeds = [p.feed for p in self._block.desc.parameters if p.WhichOneof("source") == "feed"]
         self.data_desc = data_desc(file, feeds, columns or {}, splits or {}, shuffle=shuffle, remainder=remainder)

@@ -57,10 +57,9 @@ class TrainingOptions(NamedTuple):
         fold: (i, k) to evaluate on the i-th of k parts of the rows, from 1 on, and to train on the others: a run of a
             cross-validation. The program's seed chooses the parts, and `seed` of a run does not change them.
         shuffle: True to train on the rows in another order each epoch, which follows from the seed. By default as the
-            program's data says, where False is the default; rows in memory of a program without data are shuffled.
+            program's data says; True for a program without data, as in `Program.data`.
         remainder: "partial", "drop" or "exact", as in `Program.data`: what becomes of rows in memory that do not fill
-            the last step of an epoch. By default as the program's data says, where "drop" is the default; "partial"
-            for a program without data.
+            the last step of an epoch. By default as the program's data says; "partial" without such data.
         steps_per_epoch: steps per epoch of a source, whose length is unknown; by default all steps are one epoch.
         fetch: tensors to fetch besides the entry's own; `Run.fetched` has them after the last step.
         checkpoint: folder for checkpoints.

@@ -27,7 +27,7 @@ def saved(folder: Path, rows: int) -> None:
     w = program.parameter("w", (WIDTH,), constant(1.0))
     x = program.input("x", "float32", ("batch", WIDTH))
     program.minimize(ops.mean(ops.sqrt(ops.square(x * w))), adam(0.1))
-    program.data("rows.safetensors", splits={"train": "train"})
+    program.data("rows.safetensors", splits={"train": "train"}, shuffle=False, remainder="drop")
     program.training(epochs=1)
     program.compile(batch=8, shards=2).save(folder / "p.pb")
 

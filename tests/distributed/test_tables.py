@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scores = layers.dense(ops.relu(layers.dense(h, "hidden", 64)), "out", 3)
     program.minimize(ops.cross_entropy(scores, kind), adam(0.01))
     program.outputs(probabilities=ops.softmax(scores))
-    program.data("rows.safetensors", shuffle=True)
+    program.data("rows.safetensors", shuffle=True, remainder="drop")
     program.training(epochs=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

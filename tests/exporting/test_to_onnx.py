@@ -359,7 +359,7 @@ def test_raw_columns_are_encoded_by_the_model(tmp_path: Path, monkeypatch: pytes
     logits = layers.dense(ops.tanh(layers.dense(x, "hidden", 64)), "out", 3)
     program.minimize(ops.softmax_cross_entropy(logits, species), adam(0.1))
     program.outputs(logits=logits)
-    program.data("rows.safetensors")
+    program.data("rows.safetensors", shuffle=False, remainder="drop")
     program.training(epochs=1)
     program.compile(batch=32).save("people.pb")
     model = prograd.to_onnx("people.pb", raw=True)
@@ -397,7 +397,7 @@ def test_a_class_that_training_rows_lack_is_refused_by_a_raw_model_or_taken_as_a
     else:
         city = program.input("city", "int64", ("batch",))
         program.outputs(y=ops.gather(program.parameter("table", (2, 64), uniform(-1, 1)), city))
-    program.data("rows.safetensors")
+    program.data("rows.safetensors", shuffle=False, remainder="drop")
     program.compile(batch=1).save("cities.pb")
     model = prograd.to_onnx("cities.pb", raw=True)
     known = computed(model, {"city": np.array([[city] for city in cities[:32]], object)})["y"]
@@ -423,7 +423,7 @@ def test_booleans_that_are_numbers_cannot_be_raw(tmp_path: Path, monkeypatch: py
     program = Program("flags")
     x = program.input("x", "float32", ("batch", 2))
     program.outputs(y=layers.dense(x, "out", 1))
-    program.data("rows.safetensors")
+    program.data("rows.safetensors", shuffle=False, remainder="drop")
     program.compile(batch=1).save("flags.pb")
     assert refusal("flags.pb", raw=True) == (
         "to_onnx: the column 'flag' is encoded as a boolean, which ONNX cannot say; leave out raw"

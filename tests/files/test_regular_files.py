@@ -48,7 +48,7 @@ def compiled(tmp_path_factory) -> Path:
     x, y = program.input("x", "float32", ("batch", 2)), program.input("y", "float32", ("batch",))
     w = program.parameter("w", (2,), from_file("i.safetensors"))
     program.minimize(ops.mean(ops.square(ops.sum(x * w, axis=(1,)) - y)), optimizers.sgd(0.1))
-    program.data("d.safetensors")
+    program.data("d.safetensors", shuffle=False, remainder="drop")
     program.compile(batch=2).save(folder / "p.pb", force=True)
     return folder
 

@@ -51,7 +51,7 @@ def labelled(folder: Path, name: str, labels: tuple[str, str]) -> prograd.Run:
     scores = layers.dense(x[:, None], "o", 2)
     made.minimize(ops.softmax_cross_entropy(scores, y), adam(0.01))
     made.outputs(probabilities=ops.softmax(scores))
-    made.data(f"{name}.safetensors")
+    made.data(f"{name}.safetensors", shuffle=False, remainder="drop")
     made.training(epochs=1)
     made.compile(batch=32).save(folder / f"{name}.pb")
     return prograd.load(folder / f"{name}.pb")

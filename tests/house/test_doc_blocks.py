@@ -188,7 +188,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         roc=metrics.roc_curve(score, ops.equal(y, 1)),
     )
     program.outputs(digit=ops.argmax(logits, axis=1))
-    program.data("digits.safetensors", splits={"train": "train", "test": "test"})
+    program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=False, remainder="drop")
     program.training(epochs=2, evaluate="test")
     program.compile(batch=20).save("digits.pb", force=True)
     assert runtime(words("execute digits.pb -q --save trained.safetensors")) == 0

@@ -27,7 +27,7 @@ def build(name: str, width: int) -> None:
     program.minimize(ops.softmax_cross_entropy(scores, y), sgd(0.1))
     program.metrics(accuracy=ops.accuracy(scores, y))
     program.outputs(p=ops.softmax(scores))
-    program.data("rows.npz", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("rows.npz", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     program.training(epochs=2, evaluate="test")
     program.compile(rows=8).save(f"{name}.pb")
 

@@ -31,7 +31,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     scores = layers.dense(ops.concat(age[:, None], city, when, axis=1), "out", 2)
     program.minimize(ops.softmax_cross_entropy(scores, pet), sgd(0.01))
     program.outputs(probabilities=ops.softmax(scores))
-    program.data("rows.safetensors")
+    program.data("rows.safetensors", shuffle=False, remainder="drop")
     program.training(epochs=1)
     program.compile(batch=4).save("p.pb")
     Path("new.csv").write_text(NEW)

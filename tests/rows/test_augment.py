@@ -272,7 +272,7 @@ def augmented_digits():
     x, target = ops.mixup(x, ops.one_hot(label, depth=4))
     logits = layers.dense(ops.relu(layers.dense(ops.reshape(x, shape=("batch", -1)), "hidden", 64)), "output", 4)
     program.minimize(ops.cross_entropy(logits, target), adam(1e-2))
-    program.data("rows.safetensors", splits={"train": "train"}, shuffle=True)
+    program.data("rows.safetensors", splits={"train": "train"}, shuffle=True, remainder="drop")
     program.training(epochs=3)
     return program
 

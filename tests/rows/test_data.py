@@ -53,7 +53,7 @@ def test_a_split_named_by_a_key_selects_its_rows(tmp_path):
 def test_a_split_named_by_a_range_selects_its_rows(tmp_path, selection, numbers):
     write_data(tmp_path)
     program = linear()
-    program.data("rows.safetensors", splits={"some": selection})
+    program.data("rows.safetensors", splits={"some": selection}, shuffle=False, remainder="drop")
     program.compile(batch=BATCH).save(tmp_path / "p.pb")
     assert list(runtime.load(tmp_path / "p.pb").session.rows("evaluate", "some").numbers) == list(numbers)
 
@@ -78,7 +78,7 @@ def test_without_shuffling_rows_come_in_the_order_of_the_split(tmp_path):
     write_data(tmp_path, train=np.array([7, 3, 7, 1]))
     program = linear()
     program.fetch("all", program.block.value("y"))
-    program.data("rows.safetensors", splits={"train": "train"})
+    program.data("rows.safetensors", splits={"train": "train"}, shuffle=False, remainder="drop")
     program.compile(batch=4).save(tmp_path / "p.pb")
     run = runtime.load(tmp_path / "p.pb")
     for _ in run.events(epochs=1):
@@ -96,7 +96,7 @@ def test_the_remainder_is_dropped_and_said_once(tmp_path, caplog):
 def test_a_column_may_have_another_key_than_its_feed(tmp_path):
     write_data(tmp_path, target=np.ones(43, np.float32))
     program = linear()
-    program.data("rows.safetensors", columns={"y": "target"})
+    program.data("rows.safetensors", columns={"y": "target"}, shuffle=False, remainder="drop")
     program.compile(batch=BATCH).save(tmp_path / "p.pb")
     rows = runtime.load(tmp_path / "p.pb").session.rows("evaluate", None)
     assert rows.columns["y"].sum() == 43
@@ -166,7 +166,7 @@ def test_a_key_that_is_not_there_is_named_with_the_closest(tmp_path):
 def test_rows_that_are_left_are_refused_where_the_remainder_must_be_exact(tmp_path):
     write_data(tmp_path)
     program = linear()
-    program.data("rows.safetensors", splits={"train": "train"}, remainder="exact")
+    program.data("rows.safetensors", splits={"train": "train"}, remainder="exact", shuffle=False)
     program.compile(batch=BATCH).save(tmp_path / "p.pb")
     found = refused(lambda: train_once(tmp_path / "p.pb"), tmp_path)
     assert found == "the split 'train' has 31 rows, and steps of 4 leave 3 of them"
@@ -175,7 +175,7 @@ def test_rows_that_are_left_are_refused_where_the_remainder_must_be_exact(tmp_pa
 def test_a_range_that_ends_after_the_last_row_is_refused(tmp_path):
     write_data(tmp_path)
     program = linear()
-    program.data("rows.safetensors", splits={"train": slice(0, 44)})
+    program.data("rows.safetensors", splits={"train": slice(0, 44)}, shuffle=False, remainder="drop")
     program.compile(batch=BATCH).save(tmp_path / "p.pb")
     found = refused(lambda: train_once(tmp_path / "p.pb"), tmp_path)
     assert found == "rows.safetensors: the split 'train' ends at row 44, there are 43"
@@ -368,7 +368,7 @@ def test_a_static_program_reads_the_rows_that_its_feeds_share(tmp_path):
     x = program.input("x", "float32", (4, 3))
     program.entry("evaluate", over="mean", mean=ops.mean(x))
     write_data(tmp_path)
-    program.data("rows.safetensors", splits={"test": "test"})
+    program.data("rows.safetensors", splits={"test": "test"}, shuffle=False, remainder="drop")
     compiled = program.compile()
     compiled.save(tmp_path / "p.pb")
     bound = bound_entries(compiled.desc, "evaluate")[0]
@@ -387,7 +387,7 @@ def test_rows_elsewhere_are_named_by_who_runs_the_program(tmp_path, monkeypatch,
     write_data(tmp_path / "rows")
     program = linear()
     path = str(tmp_path / "rows" / "rows.safetensors") if absolute else "../rows/rows.safetensors"
-    program.data(path, splits={"train": "train", "test": "test"}, remainder="partial")
+    program.data(path, splits={"train": "train", "test": "test"}, remainder="partial", shuffle=False)
     program.training(epochs=2, evaluate="test")
     compiled = program.compile(batch=4, folder="models")
     compiled.save("models/p.pb")

@@ -43,7 +43,9 @@ def classifier() -> None:
     scores = layers.dense(ops.sum(words * mask[:, :, None], axis=(1,)), "out", 2)
     program.minimize(ops.softmax_cross_entropy(scores, verdict), sgd(0.1))
     program.outputs(scores=scores)
-    program.data("r.safetensors", columns={"mask": "review.mask"}, splits={"train": "train"})
+    program.data(
+        "r.safetensors", columns={"mask": "review.mask"}, splits={"train": "train"}, shuffle=False, remainder="drop"
+    )
     program.training(epochs=20)
     program.compile(n=2, length=(4, 8)).save("p.pb", force=True)
 

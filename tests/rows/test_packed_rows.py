@@ -136,7 +136,7 @@ def classifier(fed: str = "x") -> None:
     logits = layers.dense(x, "output", 3)
     program.minimize(ops.softmax_cross_entropy(logits, species), sgd(0.1))
     program.outputs(probabilities=ops.softmax(logits), guess=ops.argmax(logits, axis=1))
-    program.data("rows.safetensors", splits={"train": "train"})
+    program.data("rows.safetensors", splits={"train": "train"}, shuffle=False, remainder="drop")
     program.training(epochs=2)
     program.compile(batch=1).save("p.pb", force=True)
 

@@ -184,7 +184,7 @@ def test_a_bool_in_a_file_that_is_none_is_refused(tmp_path, stored):
     raw = bytearray((tmp_path / "rows.safetensors").read_bytes())
     raw[-1] = 2
     (tmp_path / "rows.safetensors").write_bytes(raw)
-    program.data("rows.safetensors")
+    program.data("rows.safetensors", shuffle=False, remainder="drop")
     program.compile(batch=1).save(tmp_path / "p.pb")
     run = runtime.load(tmp_path / "p.pb")
     rows = run.session.rows("predict", None)
@@ -286,7 +286,7 @@ def test_what_fails_while_rows_are_read_ahead_is_raised_where_they_are_needed(tm
     x = arrays()["x"].astype(np.float64)
     x[9, 1] = 1e300
     write_data(tmp_path, x=x)
-    run = runtime.load(with_data(tmp_path))
+    run = runtime.load(with_data(tmp_path, shuffle=False))
     events = run.events()
     next(events), next(events)
     assert refused(lambda: next(events), tmp_path) == "row 9 of 'x' has 1e+300, which float32 does not hold"

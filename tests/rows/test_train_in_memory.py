@@ -272,7 +272,7 @@ def test_a_missing_file_of_rows_is_named_unless_arrays_are_given(tmp_path: Path,
     program = Program("missing")
     x, y = program.input("x", "float32", ("batch", 64)), program.input("y", "int64", ("batch",))
     program.minimize(ops.softmax_cross_entropy(layers.dense(x, "output", 3), y), sgd(0.1))
-    program.data("../rows/m.safetensors", splits={"train": "train"})
+    program.data("../rows/m.safetensors", splits={"train": "train"}, shuffle=False, remainder="drop")
     compiled = program.compile(batch=32)
     for entry, begin in (("train", Run.train), ("evaluate", Run.evaluate)):
         with pytest.raises(prograd.DataError) as error:
@@ -291,7 +291,7 @@ def test_a_missing_file_of_rows_is_named_unless_arrays_are_given(tmp_path: Path,
 
 
 @pytest.mark.parametrize("has_data", [False, True])
-def test_rows_in_memory_are_shuffled_and_all_used_unless_the_data_of_the_program_say_otherwise(
+def test_rows_are_shuffled_and_all_used_whether_a_file_or_a_call_gives_them(
     has_data: bool, engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -307,7 +307,6 @@ def test_rows_in_memory_are_shuffled_and_all_used_unless_the_data_of_the_program
         run = Run(built.compile(batch=BATCH), engine=engine)
         return run.train(data=rows, epochs=2, **options).steps, run.states.sha256()
 
-    full = ROWS // BATCH
-    assert trained()[0] == 2 * (full if has_data else full + 1)
-    assert trained() == trained(shuffle=not has_data, remainder="drop" if has_data else "partial")
-    assert trained() != trained(shuffle=has_data)
+    assert trained()[0] == 2 * (ROWS // BATCH + 1)
+    assert trained() == trained(shuffle=True, remainder="partial")
+    assert trained() != trained(shuffle=False)

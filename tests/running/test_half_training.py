@@ -322,7 +322,7 @@ def classes(dtype: str, file: str) -> Program:
     prediction = ops.cast(x, dtype="float32") @ ops.cast(w, dtype="float32")
     program.minimize(ops.squared_error(prediction, ops.cast(y, dtype="float32")), compiler.adam(0.05))
     program.outputs(prediction=ops.cast(prediction, dtype=dtype))
-    program.data(file, splits={"train": slice(0, 8)})
+    program.data(file, splits={"train": slice(0, 8)}, shuffle=False, remainder="drop")
     program.training(epochs=2)
     return program
 

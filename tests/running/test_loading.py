@@ -308,7 +308,7 @@ def without_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[s
     program.minimize(ops.mean(y * y), sgd(0.1))
     program.outputs(y=y)
     program.entry("alone", twice=scale * 2.0)
-    program.data("rows.safetensors")
+    program.data("rows.safetensors", shuffle=False, remainder="drop")
     program.training(epochs=1)
     program.compile(batch=4).save("late.pb", force=True)
     assert main(["execute", "late.pb", "-q", "--save", "trained.safetensors", "--checkpoint", "run1"]) == 0

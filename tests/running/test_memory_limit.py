@@ -72,7 +72,7 @@ def empty_rows(folder: Path) -> list[str]:
 
 def training(folder: Path, file: str, rows: dict[str, np.ndarray]) -> list[str]:
     program = linear()
-    program.data(file)
+    program.data(file, shuffle=False, remainder="drop")
     write = np.savez_compressed if file.endswith("npz") else None
     if write is not None:
         write(folder / file, **rows)
@@ -111,7 +111,9 @@ def best_states(folder: Path) -> list[str]:
     w = program.parameter("w", (10 * MIB,))
     program.minimize(ops.mean(ops.square(x - y)) + ops.sum(w) * 0.0, sgd(rate=0.1))
     write_safetensors(folder / "rows.safetensors", {k: np.zeros(8, np.float32) for k in "xy"}, {}, force=True)
-    program.data("rows.safetensors", splits={"train": slice(0, 4), "test": slice(4, 8)})
+    program.data(
+        "rows.safetensors", splits={"train": slice(0, 4), "test": slice(4, 8)}, shuffle=False, remainder="drop"
+    )
     program.training(epochs=1, split="train", evaluate="test", keep_best="loss", best="min")
     program.compile(batch=4).save(folder / "p.pb", force=True)
     return []

@@ -30,7 +30,7 @@ def build(*, with_metrics: bool = True) -> Program:
             table=metrics.confusion_matrix(x[:, 1] > 0.0, y > 0.0),
         )
     program.outputs(prediction=prediction)
-    program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     program.training(epochs=3, split="train", evaluate="test", keep_best="area", best="max") if with_metrics else None
     return program
 

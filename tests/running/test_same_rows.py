@@ -39,7 +39,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     scores = layers.dense(x, "out", 2)
     program.minimize(ops.softmax_cross_entropy(scores, y), sgd(0.1))
     program.metrics(accuracy=ops.accuracy(scores, y))
-    program.data("rows.safetensors", splits={name: name for name in SPLITS}, shuffle=True)
+    program.data("rows.safetensors", splits={name: name for name in SPLITS}, shuffle=True, remainder="drop")
     program.training(epochs=3, evaluate="test")
     program.compile(n=8).save("p.pb", force=True)
     run = prograd.load("p.pb")

@@ -31,7 +31,9 @@ def good() -> pb.ProgramDesc:
     program.minimize(ops.mean(ops.softmax(y)), momentum(0.1))
     program.fetch("turned", ops.reshape(y, shape=(3, "n")))
     program.outputs(y=y)
-    program.data("rows.safetensors", splits={"train": slice(0, 4), "test": "test rows"})
+    program.data(
+        "rows.safetensors", splits={"train": slice(0, 4), "test": "test rows"}, shuffle=False, remainder="drop"
+    )
     program.training(3, evaluate="test", keep_best="loss", best="min")
     desc = program.compile(n=2).desc
     desc.files.add(path="rows.safetensors", bytes=100, sha256=bytes(32))

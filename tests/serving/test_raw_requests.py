@@ -40,7 +40,7 @@ def trained(folder: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> progr
     scores = layers.dense(ops.relu(layers.dense(joined, "hidden", 64)), "out", 3)
     program.minimize(ops.softmax_cross_entropy(scores, pet), adam(0.02))
     program.outputs(probabilities=ops.softmax(scores))
-    program.data("rows.safetensors", shuffle=True)
+    program.data("rows.safetensors", shuffle=True, remainder="drop")
     program.training(epochs=20)
     program.compile(batch=32).save("p.pb")
     run = prograd.load("p.pb", engine=engine)

@@ -61,7 +61,7 @@ def save(program: Program, folder: Path, *, epochs: int = 3, name: str = "p.pb",
     """Compile with batches of 4 and save beside rows.safetensors, which is made if it is not there."""
     if not (folder / "rows.safetensors").exists():
         write_data(folder)
-    program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     options = {"evaluate": "test", "keep_best": "loss", "best": "min"} | options
     program.training(epochs=epochs, split="train", **options)
     path = folder / name

@@ -30,7 +30,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.minimize(ops.softmax_cross_entropy(logits, kind), sgd(0.1))
     program.entry("evaluate", confusion=metrics.confusion_matrix(logits, kind))
     program.outputs(p=ops.softmax(logits))
-    program.data("a.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("a.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     program.training(epochs=2, evaluate="test")
     program.compile(rows=12).save("a.pb")
     return tmp_path

@@ -177,7 +177,7 @@ def forecast(engine: str) -> prograd.Run:
     guess = layers.dense(hidden, "out", 1)[:, 0]
     program.minimize(ops.squared_error(guess, wanted), adam(0.01))
     program.outputs(guess=guess)
-    program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     program.training(epochs=40, evaluate="test", keep_best="loss", stop_after=10)
     program.compile(batch=32).save("p.pb", force=True)
     run = prograd.load("p.pb", engine=engine)

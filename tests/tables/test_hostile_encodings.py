@@ -79,7 +79,7 @@ def made(name: str, joined: list[str], width: int, more: dict[str, object]) -> N
     scores = layers.dense(ops.concat(*parts, axis=1), "out", 2)
     program.minimize(ops.softmax_cross_entropy(scores, pet), adam(0.01))
     program.outputs(probabilities=ops.softmax(scores))
-    program.data(f"{name}.safetensors")
+    program.data(f"{name}.safetensors", shuffle=False, remainder="drop")
     program.training(epochs=1)
     program.compile(batch=16).save(name)
 

@@ -44,7 +44,7 @@ def reviews(kind: str, engine: str = "reference") -> prograd.Run:
         if kind == "argmax":  # of scores that are NaN it is the first class
             program.outputs(best=ops.argmax(scores, axis=1))
         program.outputs(probabilities=ops.softmax(scores))
-    program.data("rows.safetensors")
+    program.data("rows.safetensors", shuffle=False, remainder="drop")
     program.training(epochs=1)
     program.compile(batch=4).save("p.pb", force=True)
     run = prograd.load("p.pb", engine=engine)

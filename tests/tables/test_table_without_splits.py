@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     scores = layers.dense(x, "o", 2)
     program.minimize(ops.softmax_cross_entropy(scores, y), adam(0.02))
     program.metrics(accuracy=ops.accuracy(scores, y))
-    program.data("t.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("t.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     program.training(epochs=2, evaluate="test")
     program.compile(batch=32).save("p.pb")
     return tmp_path

@@ -32,7 +32,7 @@ def saved(folder: Path, rows: int) -> Path:
     w = program.parameter("w", (2,), constant(1.0))
     x = program.input("x", "float32", ("batch", 2))
     program.minimize(ops.mean(ops.sqrt(ops.square(x * w))), sgd(0.1))
-    program.data("rows.safetensors", splits={"train": "train"})
+    program.data("rows.safetensors", splits={"train": "train"}, shuffle=False, remainder="drop")
     program.training(epochs=1)
     program.compile(batch=8).save(folder / "p.pb", force=True)
     return folder / "p.pb"
@@ -51,7 +51,7 @@ def diverging(folder: Path, **options: object) -> prograd.Run:
     scores = layers.dense(ops.relu(layers.dense(x, "h", 16)), "o", 2)
     rate = schedules.piecewise(milestones=[10], rates=[0.1, 1e38])
     program.minimize(ops.softmax_cross_entropy(scores, y), sgd(rate))
-    program.data("rows.safetensors", splits={"train": "train", "test": "test"})
+    program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=False, remainder="drop")
     program.training(epochs=5, evaluate="test", **options)
     program.compile(batch=8).save(folder / "p.pb", force=True)
     return prograd.load(folder / "p.pb")

@@ -69,7 +69,7 @@ def test_the_best_states_and_the_result_go_along():
 def test_another_process_needs_no_file(tmp_path: Path):
     prograd.data.write(tmp_path / "rows.safetensors", DATA)
     program = built()
-    program.data("rows.safetensors", shuffle=True)
+    program.data("rows.safetensors", shuffle=True, remainder="drop")
     program.training(epochs=2)
     program.compile(batch=8).save(tmp_path / "p.pb")
     run = prograd.load(tmp_path / "p.pb", max_memory=1 << 30)

@@ -43,7 +43,7 @@ def network(rate: Any = 0.5, **training: Any) -> Program:
     scores = layers.dense(ops.relu(layers.dense(layers.dropout(x, 0.2), "hidden", 64)), "out", 2)
     program.minimize(ops.softmax_cross_entropy(scores, y), sgd(rate))
     program.metrics(accuracy=ops.accuracy(scores, y))
-    program.data("rows.safetensors", splits={name: name for name in SPLITS}, shuffle=True)
+    program.data("rows.safetensors", splits={name: name for name in SPLITS}, shuffle=True, remainder="drop")
     program.training(**{"epochs": EPOCHS, "evaluate": "test"} | training)
     return program
 
@@ -203,7 +203,7 @@ def test_settings_stand_in_for_the_numbers_of_a_file(engine: Any, capsys: pytest
         rate = schedules.reduce_on_plateau(0.5, patience=numbers[0], factor=numbers[1])
         scores = layers.dense(ops.relu(layers.dense(x, "hidden", 64)), "out", 2)
         program.minimize(ops.softmax_cross_entropy(scores, y), sgd(rate))
-        program.data("rows.safetensors", splits={name: name for name in SPLITS}, shuffle=True)
+        program.data("rows.safetensors", splits={name: name for name in SPLITS}, shuffle=True, remainder="drop")
         program.training(epochs=EPOCHS, evaluate="test", keep_best="loss", stop_after=numbers[2])
         return saved(program, f"{'s' if settings else 'n'}.pb")
 

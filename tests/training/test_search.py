@@ -37,7 +37,7 @@ def saved(*, shuffle: bool = True) -> str:
     program.minimize(ops.softmax_cross_entropy(scores, y), sgd(program.setting("rate", 0.1)))
     program.fetch("numbers", number)
     program.entry("evaluate", number=number)
-    program.data("rows.safetensors", splits={"test": "test"}, shuffle=shuffle)
+    program.data("rows.safetensors", splits={"test": "test"}, shuffle=shuffle, remainder="drop")
     program.training(epochs=1, evaluate="test", keep_best="loss")
     program.compile(n=16).save("p.pb", force=True)
     return "p.pb"

@@ -37,7 +37,7 @@ def saved(folder: Path, rate: object = 0.02, **options: object) -> Path:
     program = Program("p", seed=1)
     x, y = program.input("x", "float32", ("batch", 4)), program.input("y", "int64", ("batch",))
     program.minimize(ops.softmax_cross_entropy(layers.dense(x, "o", 2), y), adam(rate))
-    program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     program.training(epochs=3, **options)
     program.compile(batch=16).save(folder / "p.pb")
     return folder / "p.pb"

@@ -167,7 +167,7 @@ def built(trial: Trial) -> Program:
         program.average(0.9)
     program.metrics(accuracy=ops.accuracy(scores, y))
     program.outputs(scores=scores)
-    program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=True)
+    program.data("rows.safetensors", splits={"train": "train", "test": "test"}, shuffle=True, remainder="drop")
     program.training(epochs=trial.epochs, evaluate="test", keep_best=trial.keep_best or None)
     return program
 

@@ -172,7 +172,12 @@ def _requested(rows: list[dict[str, Any]], wanted: Packed, folder: Path) -> Arra
         array = wanted.arrays[key]
         x = program.input(f"x{number}", str(array.dtype), ("batch", *array.shape[1:]))
         program.outputs(**{f"y{number}": x + 0})
-    program.data("rows.safetensors", columns={f"x{number}": key for number, key in enumerate(keys)})
+    program.data(
+        "rows.safetensors",
+        columns={f"x{number}": key for number, key in enumerate(keys)},
+        shuffle=False,
+        remainder="drop",
+    )
     with chdir(folder):
         program.compile(batch=1).save("rows.pb")
     session = load(folder / "rows.pb", engine="reference").session
