@@ -1,4 +1,4 @@
-"""Slices, pieces, padding and rows along axes of a model."""
+"""Slices, pieces, padding, positions and rows along axes of a model."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from compiler.frontends.arranged import Arranged, expanded, single
+from compiler.frontends.arranged import Arranged, expanded, pointwise, single
 from compiler.frontends.extents import ONE, Extent
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
-from registry import Value, ops
+from registry import Block, Value, ops
 
 
 def sliced(x: Arranged, axis: int, start: int, stop: int, step: int = 1) -> Arranged:
@@ -38,6 +38,44 @@ def _rows(value: Value, place: int, positions: range) -> Value:
         ones = ops.full.on(value.block)(shape=(value.shape[place],), value=1, dtype="int64")
         numbers = numbers + ops.sum(ones)
     return ops.gather(value, numbers, axis=place)
+
+
+def sliced_to(x: Arranged, axis: int, extent: Extent, start: Extent | None = None) -> Arranged:
+    """Return as many positions along an axis as an extent with symbols has, from `start`, or from the end less it.
+
+    A run fails if the axis has fewer positions.
+    """
+    shape = (*x.shape[:axis], extent, *x.shape[axis + 1 :])
+    if x.held(axis) == ONE and x.shape[axis] != ONE:
+        return expanded(x, shape)
+    x, [place] = single(x, [axis])
+    numbers = positions(x.value.block, extent)
+    if start is not None and start.number:
+        first = number_of(x.value.block, start._replace(number=abs(start.number)), "int64")
+        whole = number_of(x.value.block, x.shape[axis], "int64")
+        numbers = numbers + first if start.number > 0 else numbers + (whole - first)
+    return Arranged(ops.gather(x.value, numbers, axis=place), x.axes, shape)
+
+
+def positions(block: Block, extent: Extent) -> Value:
+    """Return the numbers from 0 of an extent, int64."""
+    ones = ops.full.on(block)(shape=(extent.plain(),), value=1, dtype="int64")
+    return ops.cumsum(ones, exclusive=True)
+
+
+def number_of(block: Block, extent: Extent, dtype: str) -> Value:
+    """Return an extent as a tensor of rank 0."""
+    return ops.size.on(block)(shape=(extent.number, *extent.symbols), dtype=dtype)  # pyright: ignore[reportArgumentType]: a dtype
+
+
+def from_front(indices: Arranged, extent: Extent) -> Arranged:
+    """Return indices that may count from the end of an extent as indices that count from the front."""
+    size = number_of(indices.value.block, extent, indices.dtype) if extent.symbols else extent.number
+
+    def counted(v: Value) -> Value:
+        return ops.where(v < 0, v + size, v)
+
+    return pointwise(counted, indices)
 
 
 def split(x: Arranged, sizes: Sequence[int], axis: int) -> list[Arranged]:

@@ -307,7 +307,7 @@ def _batched_scan(node: Node) -> tuple[Any, ...]:
     """Return the results of a scan of opset 8, whose operands have a batch and then the steps: an op for each row."""
     if node.has(0):
         raise CompileError("Scan of opset 8 with lengths of its rows; convert the file to opset 9 or later")
-    count = node.sizes(1)[0]
+    count = node.size(0, 1)
     made: list[tuple[Any, ...]] = []
     for row in range(count):
         operands = [squeezed(sliced(node.lifted(x), 0, row, row + 1), [0]) for x in node.operands[1:]]

@@ -48,7 +48,7 @@ def window_of(node: Node, x: Arranged, size: Sequence[int]) -> Window:
     if automatic.startswith("SAME"):
         totals: list[int] = []
         for i in range(count):
-            extent = node.sizes()[2 + i]
+            extent = node.size(2 + i)
             steps = -(-extent // stride[i])
             totals.append(max((steps - 1) * stride[i] + (size[i] - 1) * dilation[i] + 1 - extent, 0))
         padding = parted(totals, upper=automatic == "SAME_UPPER")
@@ -97,17 +97,16 @@ def _conv_transpose(node: Node) -> Arranged:
         )
     )
     if asked or automatic.startswith("SAME"):
-        given = list(asked)[-axes:] if asked else [x.shape[2 + i].number * stride[i] for i in range(axes)]
-        totals = [y.shape[2 + i].number + more[i] - given[i] for i in range(axes)]
+        given = list(asked)[-axes:] if asked else [node.size(2 + i) * stride[i] for i in range(axes)]
+        totals = [y.shape[2 + i].known() + more[i] - given[i] for i in range(axes)]
         pads = list(parted(totals, upper=automatic == "SAME_UPPER"))
     elif automatic == "VALID":
         pads = [0] * 2 * axes
     missing = [(0, 0)] * x.rank
     for i in range(axes):
         before, after = pads[i], pads[axes + i] - more[i]
-        size = y.shape[2 + i].number
         if before > 0 or after > 0:
-            y = sliced(y, 2 + i, max(before, 0), size - max(after, 0))
+            y = sliced(y, 2 + i, max(before, 0), y.shape[2 + i].known() - max(after, 0))
         missing[2 + i] = max(-before, 0), max(-after, 0)
     y = pad(y, missing, 0.0)
     return y if bias is None else pointwise(ops.add, y, channels(bias, y.rank))
@@ -135,7 +134,7 @@ def _integer(node: Node) -> Arranged:
 def _causal(node: Node) -> tuple[Arranged, Arranged]:
     """Return a depthwise convolution behind what it saw before, and what it saw last."""
     x, w, bias, past = node.value(0), node.value(1), node.optional_value(2), node.optional_value(3)
-    size, count = node.sizes(1)[2], node.sizes()
+    size, count = node.size(2, 1), (x.shape[0], node.size(1), node.size(2))
     if past is None and size > 1:
         past = node.full((count[0], count[1], size - 1), 0.0, x.dtype)
     seen = ops.concat(past, x, axis=2) if size > 1 and past is not None else x

@@ -13,7 +13,7 @@ import numpy as np
 from compiler.exporters.onnx.call import Call, Export, Unmapped
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged, expanded
-from compiler.frontends.onnx.node import Mapping, Node, on_plain
+from compiler.frontends.onnx.node import Mapping, Node, carried_dtype, cast, on_plain
 from registry import Value, ops
 
 
@@ -32,9 +32,12 @@ def _constant_of_shape(node: Node) -> Arranged:
 
 
 def _eye_like(node: Node) -> Arranged:
-    rows, columns = node.sizes()
-    dtype = node.results[0] or "float32"
-    return arranged(node.store(np.eye(rows, columns, node.attribute("k", 0), dtype=dtype)))
+    rows, columns = node.shape()
+    dtype, k = node.results[0] or "float32", int(node.attribute("k", 0))
+    if not rows.symbols and not columns.symbols:
+        return arranged(node.store(np.eye(rows.number, columns.number, k, dtype=dtype)))
+    is_on = ops.equal(ops.reshape(node.range(rows), shape=(-1, 1)) + k, node.range(columns))
+    return arranged(cast(is_on, carried_dtype(dtype)))
 
 
 def _range(node: Node) -> Any:

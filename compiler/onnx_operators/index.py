@@ -12,40 +12,43 @@ import numpy as np
 from compiler.errors import CompileError
 from compiler.exporters.onnx.call import Call, Export, Unmapped
 from compiler.exporters.onnx.tensors import Tensor
-from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, single, squeezed
+from compiler.frontends.arranged import Arranged, arranged, plain, single, squeezed, viewed
+from compiler.frontends.extents import Extent, product
 from compiler.frontends.onnx.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
-from compiler.frontends.pieces import after_gather, sliced
+from compiler.frontends.pieces import after_gather, from_front, sliced, sliced_to
 from registry import Value, ops
 
 REDUCTIONS: Final = {"none": "set", "add": "add", "max": "max", "min": "min", "mul": "mul"}
 """Words of ONNX for what happens where several updates meet."""
 
 
-def _counted(node: Node, number: int, size: int | None) -> Arranged:
+def _counted(node: Node, number: int, extent: Extent) -> Arranged:
     """Return indices that may count from the end as indices that count from the front."""
-    x = node.operands[number]
-    if isinstance(x, Constant) and size is not None:
+    x, size = node.operands[number], extent.number
+    if not isinstance(x, Constant):
+        return from_front(node.tensor(number), extent)
+    if not extent.symbols and x.is_array:
         numbers = x.array()
         if numbers.size and (numbers.min() < -size or numbers.max() >= size):
             raise CompileError(f"an index is out of range for an axis of {size} elements")
         return arranged(node.new(np.where(numbers < 0, numbers + size, numbers), "int64"))
-    indices = node.tensor(number)
-    return indices if not size else pointwise(lambda v: ops.where(v < 0, v + size, v), indices)
+    if all(bool(np.all(trial >= 0)) for trial in x.trials):
+        return node.tensor(number)
+    return from_front(node.tensor(number), extent)
 
 
 def _gather(node: Node) -> Arranged:
     x, axis = node.tensor(0), node.axis()
-    size = None if x.shape[axis].symbols else x.shape[axis].number
-    given = node.operands[1]
-    if isinstance(given, Constant) and given.rank == 0:
+    extent, given = x.shape[axis], node.operands[1]
+    if isinstance(given, Constant) and given.rank == 0 and given.is_array:
         at = int(given.array())
-        if at >= 0 or size is not None:
-            at = at if at >= 0 else at + (size or 0)
-            if size is not None and at >= size:
-                raise CompileError(f"index {at} of an axis with {size} elements")
-            return squeezed(sliced(x, axis, at, at + 1), [axis])
-    indices = plain(_counted(node, 1, size))
+        if not extent.symbols:
+            at = at if at >= 0 else at + extent.number
+            if not 0 <= at < extent.number:
+                raise CompileError(f"index {at} of an axis with {extent} elements")
+        return squeezed(sliced(x, axis, at, at + 1), [axis])
+    indices = plain(_counted(node, 1, extent))
     x, [place] = single(x, [axis])
     y = ops.gather(x.value, indices, axis=place)
     shape = (*x.shape[:axis], *node.operands[1].shape, *x.shape[axis + 1 :])
@@ -54,10 +57,10 @@ def _gather(node: Node) -> Arranged:
 
 def _gather_elements(node: Node) -> Arranged:
     x, axis = node.tensor(0), node.axis()
-    indices = _counted(node, 1, x.shape[axis].number)
+    indices = _counted(node, 1, x.shape[axis])
     for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)):
         if i != axis and a != b:
-            x = sliced(x, i, 0, b.number)
+            x = sliced_to(x, i, b) if b.symbols else sliced(x, i, 0, b.number)
     return arranged(ops.take_along_axis(plain(x), plain(indices), axis=axis))
 
 
@@ -66,7 +69,11 @@ def _rows(node: Node, number: int, first: int = 0) -> Value:
     rows, sizes = node.value(number), node.shape()
     count = rows.shape[-1]
     assert isinstance(count, int)
-    extents = node.new([extent.number for extent in sizes[first : first + count]], rows.dtype)
+    own = sizes[first : first + count]
+    if any(extent.symbols for extent in own):
+        extents = ops.stack(*(node.count(extent, rows.dtype) for extent in own), axis=0)
+    else:
+        extents = node.new([extent.number for extent in own], rows.dtype)
     return ops.where(rows < 0, rows + extents, rows)
 
 
@@ -89,16 +96,18 @@ def _scatter_nd(node: Node) -> Arranged:
 
 def _scatter_elements(node: Node) -> Arranged:
     x, axis, reduction = node.value(0), node.axis(), _reduction(node)
-    indices = plain(_counted(node, 1, node.sizes()[axis]))
+    indices = plain(_counted(node, 1, node.shape()[axis]))
     if all(i == axis or a == b for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True))):
         return arranged(ops.put_along_axis(x, indices, node.value(2), axis=axis, reduction=reduction))
-    sizes = node.sizes(1)
-    rows = [
-        cast(indices, "int64") if i == axis else node.new(np.broadcast_to(np.expand_dims(
-            np.arange(sizes[i]), tuple(k for k in range(x.rank) if k != i)), sizes), "int64")
-        for i in range(x.rank)
-    ]  # fmt: skip
+    rows = [cast(indices, "int64") if i == axis else _along(node, indices, i) for i in range(x.rank)]
     return arranged(ops.scatter_nd(x, ops.stack(*rows, axis=-1), node.value(2), reduction=reduction))
+
+
+def _along(node: Node, x: Value, axis: int) -> Value:
+    """Return the position of each element of a tensor along an axis."""
+    numbers = node.range(Extent.of(x.shape[axis]))
+    wide = ops.reshape(numbers, shape=tuple(-1 if i == axis else 1 for i in range(x.rank)))
+    return ops.broadcast_to(wide, shape=x.shape)
 
 
 def _one_hot(node: Node, indices: Value, depth: Value, values: Value) -> Value:
@@ -112,19 +121,19 @@ def _one_hot(node: Node, indices: Value, depth: Value, values: Value) -> Value:
 
 def _tensor_scatter(node: Node, x: Value, update: Value, first: Value | None = None) -> Value:
     axis = node.axis(default=-2)
-    sizes, own = node.sizes(), node.sizes(1)
-    begin = node.new(np.zeros(sizes[0]), "int64") if first is None else cast(first, "int64")
-    at = ops.reshape(begin, shape=(sizes[0], 1)) + node.new(np.arange(own[axis])[None], "int64")
+    rows, count = x.shape[0], node.size(axis, 1)
+    begin = node.full((rows,), 0, "int64") if first is None else cast(first, "int64")
+    at = ops.reshape(begin, shape=(rows, 1)) + node.new(np.arange(count)[None], "int64")
     if node.attribute("mode", "linear") == "circular":
-        at = ops.remainder(at, node.new(sizes[axis], "int64"))
-    shape = [sizes[0] if i == 0 else own[axis] if i == axis else 1 for i in range(x.rank)]
-    whole = ops.broadcast_to(ops.reshape(at, shape=tuple(shape)), shape=own)
+        at = ops.remainder(at, node.count(node.shape()[axis]))
+    shape = [rows if i == 0 else count if i == axis else 1 for i in range(x.rank)]
+    whole = ops.broadcast_to(ops.reshape(at, shape=tuple(shape)), shape=update.shape)
     return ops.put_along_axis(x, whole, update, axis=axis)
 
 
 def _feature_extractor(node: Node, x: Value, indices: Value) -> Value:
-    count = int(np.prod(node.sizes(1)))
-    return ops.gather(x, cast(ops.reshape(indices, shape=(count,)), "int64"), axis=x.rank - 1)
+    flat = plain(viewed(arranged(indices), (product(node.shape(1)),)))
+    return ops.gather(x, cast(flat, "int64"), axis=x.rank - 1)
 
 
 def _gather_out(call: Call) -> str:

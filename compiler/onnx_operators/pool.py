@@ -77,13 +77,15 @@ def _max_pool_with_indices(node: Node, size: Sequence[int], window: Window) -> A
     y = arranged(cast(ops.max(stacked, axis=(-1,)), x.dtype))
     if not node.wants(1):
         return y
-    shape = node.sizes()
-    planes = np.arange(prod(shape[:2])).reshape(*shape[:2], *(1,) * len(size)) * prod(shape[2:])
+    batch, channels, image = node.shape()[0], node.size(1), [node.size(2 + i) for i in range(len(size))]
+    planes = ops.reshape(node.range(batch), shape=(-1, 1)) * channels + node.new(np.arange(channels), "int64")
+    planes = ops.reshape(planes * prod(image), shape=(batch.plain(), channels, *(1,) * len(size)))
     order = "F" if node.attribute("storage_order", 0) else "C"
-    numbers = planes + np.arange(prod(shape[2:])).reshape(shape[2:], order=order)
+    numbers = np.arange(prod(image)).reshape(1, 1, *image, order=order)
     chosen = ops.stack(*_windows(node, node.new(numbers, "int64"), size, window, -1.0)[0], axis=-1)
     best = ops.unsqueeze(ops.argmax(stacked, axis=-1), axis=(-1,))
-    return y, arranged(ops.squeeze(ops.take_along_axis(chosen, best, axis=-1), axis=(-1,)))
+    wide = ops.broadcast_to(chosen, shape=(*best.shape[:-1], chosen.shape[-1]))
+    return y, arranged(ops.squeeze(ops.take_along_axis(wide, best, axis=-1), axis=(-1,)) + planes)
 
 
 def _avg_pool(node: Node) -> Arranged:
@@ -109,7 +111,7 @@ def _avg_pool(node: Node) -> Arranged:
 
 def _mean_of_windows(node: Node, size: Sequence[int], window: Window, counts: bool) -> Arranged:
     x, axes = node.value(0), len(size)
-    ones = np.ones((1, 1, *node.sizes()[2:]))
+    ones = np.ones((1, 1, *(node.size(2 + i) for i in range(axes))))
     own = window
     if counts:
         sides = list(zip(window.padding[:axes], window.padding[axes:], strict=True))
@@ -153,13 +155,16 @@ def _global_norm(node: Node) -> Arranged:
 
 
 def _max_unpool(node: Node, x: Value, indices: Value, shape: Value | None = None) -> Value:
-    sizes, window = node.sizes(), node.attribute("kernel_shape")
+    window = node.attribute("kernel_shape")
     axes = len(window)
+    channels, *image = (node.size(1 + i) for i in range(axes + 1))
     stride, pads = node.attribute("strides", [1] * axes), node.attribute("pads", [0] * 2 * axes)
-    own = [(sizes[2 + i] - 1) * stride[i] - pads[i] - pads[axes + i] + window[i] for i in range(axes)]
-    blank = node.full((prod(sizes[:2]) * prod(own),), 0.0, x.dtype)
-    flat = ops.put_along_axis(blank, ops.reshape(indices, shape=(-1,)), ops.reshape(x, shape=(-1,)), axis=0)
-    y = ops.reshape(flat, shape=(*sizes[:2], *own))
+    own = [(image[i] - 1) * stride[i] - pads[i] - pads[axes + i] + window[i] for i in range(axes)]
+    planes = x.shape[0], channels
+    blank, plane = node.full((*planes, prod(own)), 0.0, x.dtype), (*planes, prod(image))
+    at = ops.remainder(ops.reshape(indices, shape=plane), node.new(prod(own), "int64"))
+    flat = ops.put_along_axis(blank, at, ops.reshape(x, shape=plane), axis=2)
+    y = ops.reshape(flat, shape=(*planes, *own))
     asked = node.numbers(2)[-axes:] if node.has(2) else own
     more = tuple(a - b for a, b in zip(asked, own, strict=True))
     return ops.pad(y, before=(0,) * x.rank, after=(0, 0, *more)) if any(more) else y
@@ -170,7 +175,7 @@ def _col2im(node: Node, x: Value, shape: Value, block: Value) -> Value:
     axes = len(image)
     stride = node.attribute("strides", [1] * axes)
     dilation, pads = node.attribute("dilations", [1] * axes), node.attribute("pads", [0] * 2 * axes)
-    n, rows, count = node.sizes()
+    n, rows, count = x.shape[0], node.size(1), node.size(2)
     channels = rows // prod(window)
     full = [image[i] + pads[i] + pads[axes + i] for i in range(axes)]
     outs = [(full[i] - (window[i] - 1) * dilation[i] - 1) // stride[i] + 1 for i in range(axes)]
@@ -180,9 +185,9 @@ def _col2im(node: Node, x: Value, shape: Value, block: Value) -> Value:
         own = [1] * 2 * axes
         own[i], own[axes + i] = window[i], outs[i]
         at = at * full[i] + place.reshape(own)
-    taps = ops.reshape(x, shape=(n * channels, prod(window) * count))
-    blank = node.full((n * channels, prod(full)), 0.0, x.dtype)
-    y = ops.reshape(ops.scatter_add(blank, node.new(at.reshape(-1), "int64"), taps, axis=1), shape=(n, channels, *full))
+    taps = ops.reshape(x, shape=(n, channels, prod(window) * count))
+    blank = node.full((n, channels, prod(full)), 0.0, x.dtype)
+    y = ops.reshape(ops.scatter_add(blank, node.new(at.reshape(-1), "int64"), taps, axis=2), shape=(n, channels, *full))
     return y[(slice(None), slice(None), *(slice(pads[i], pads[i] + image[i]) for i in range(axes)))]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from compiler.exporters.onnx.call import Call, Export, Unmapped
 from compiler.exporters.onnx.graph import Graph
 from compiler.exporters.onnx.tensors import Tensor
-from compiler.frontends.arranged import Arranged, arranged, pointwise
+from compiler.frontends.arranged import Arranged, arranged, expanded, pointwise
 from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import ONE
 from compiler.frontends.onnx.node import Mapping, Node, as_float, cast, on_plain
@@ -62,7 +62,7 @@ def _along(node: Node, function: Any, x: Arranged, axes: Any, keep: bool, empty:
     asked = range(x.rank) if axes is None else [axis % x.rank for axis in axes]
     if empty and any(x.shape[axis].number == 0 for axis in asked):
         shape = [ONE if i in asked else extent for i, extent in enumerate(x.shape) if keep or i not in asked]
-        return arranged(node.store(np.full([e.number for e in shape], _end(x.dtype, empty[0]), dtype=x.dtype)))
+        return expanded(arranged(node.store(np.asarray(_end(x.dtype, empty[0]), dtype=x.dtype))), shape)
     return reduced(lambda v, places: function(v, axis=places, keepdims=True), x, axes, keep)
 
 
@@ -93,7 +93,12 @@ def _position(function: Any) -> Mapping:
 
 
 def _last(node: Node, function: Any, x: Value, axis: int) -> Value:
-    return node.new(node.sizes()[axis] - 1, "int64") - function(ops.flip(x, axis=(axis,)), axis=axis)
+    extent = node.shape()[axis]
+    if not extent.symbols:
+        return node.new(extent.number - 1, "int64") - function(ops.flip(x, axis=(axis,)), axis=axis)
+    first = ops.unsqueeze(function(x, axis=axis), axis=(axis,))
+    numbers = ops.reshape(node.range(extent), shape=tuple(-1 if i == axis else 1 for i in range(x.rank)))
+    return ops.max(ops.where(ops.equal(x, ops.take_along_axis(x, first, axis=axis)), numbers, 0), axis=(axis,))
 
 
 def _running(function: Any) -> Mapping:

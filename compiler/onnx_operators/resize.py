@@ -54,7 +54,7 @@ def _targets(node: Node, old: list[Extent], is_old: bool) -> tuple[list[float], 
         scales = [float(s) for s in node.constant(2)] if known else None
         sizes = node.extents(3) if node.has(3) else None
     if sizes is not None:
-        numbers = [None if a == b else b.number for a, b in zip(old, sizes, strict=True)]
+        numbers = [None if a == b else b.known() for a, b in zip(old, sizes, strict=True)]
         ratios = [1.0 if n is None else n / a.number for n, a in zip(numbers, old, strict=True)]
         policy = node.attribute("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":
@@ -237,8 +237,8 @@ def _affine_grid(node: Node, theta: Value, size: Value) -> Value:
 
 def _roi_align(node: Node, x: Value, rois: Value, batch: Value) -> Value:
     """Return means or maxima of bilinear samples in each bin of each region."""
-    _, count, rows, columns = node.sizes()
-    regions = node.sizes(1)[0]
+    count, rows, columns = (node.size(axis) for axis in (1, 2, 3))
+    regions = rois.shape[0]
     out = int(node.attribute("output_height", 1)), int(node.attribute("output_width", 1))
     taps = int(node.attribute("sampling_ratio", 0))
     if taps == 0:

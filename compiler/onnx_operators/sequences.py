@@ -51,7 +51,7 @@ def _concatenated(node: Node) -> Arranged:
 
 def _split_to(node: Node) -> tuple[list[Any]]:
     x, axis = node.tensor(0), node.axis()
-    size = node.sizes()[axis]
+    size = node.size(axis)
     if not node.has(1):
         parts = split(x, [1] * size, axis)
         return ([squeezed(y, [axis]) for y in parts] if not node.attribute("keepdims", 1) else parts,)

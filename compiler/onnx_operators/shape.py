@@ -29,8 +29,11 @@ from compiler.frontends.arranged import (
 )
 from compiler.frontends.extents import ONE, Extent, product
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
-from compiler.frontends.pieces import pad, sliced, split
+from compiler.frontends.pieces import pad, sliced, sliced_to, split
 from registry import Value, ops
+
+HUGE: Final = 10**9
+"""Exporters end slices of whole axes here or at the largest integers."""
 
 
 def _reshape(node: Node) -> Arranged:
@@ -123,7 +126,7 @@ def _split(node: Node) -> tuple[Arranged, ...]:
     x, axis = node.tensor(0), node.axis()
     given = (node.numbers(1) if node.has(1) else None) if node.version >= 13 else node.attribute("split")
     if given is None:
-        size, count = node.sizes()[axis], int(node.attribute("num_outputs", len(node.outputs)))
+        size, count = node.size(axis), int(node.attribute("num_outputs", len(node.outputs)))
         each = -(-size // count)
         given = [each] * (count - 1) + [size - each * (count - 1)]
     return tuple(split(x, [int(n) for n in given], axis))
@@ -146,14 +149,10 @@ def _slice(node: Node) -> Any:
 
 def _cut(node: Node, x: Arranged, start: Extent, end: Extent, axis: int, step: int) -> Arranged:
     size = x.shape[axis]
-    huge = 10**9  # exporters end whole axes here or at the largest integers
-    if start == Extent(0) and step == 1 and (end == size or (not end.symbols and end.number >= huge)):
+    if start == Extent(0) and step == 1 and (end == size or (not end.symbols and end.number >= HUGE)):
         return x
     if size.symbols or start.symbols or end.symbols:
-        if step == 1 and not start.symbols and start.number >= 0 and end == size.times(ONE):
-            raise CompileError(f"a slice that leaves out {start} of {size} elements; bind {size.symbols[0]!r}")
-        symbol = [*size.symbols, *start.symbols, *end.symbols][0]
-        raise CompileError(f"a slice of an axis with {size} elements needs numbers; bind {symbol!r}")
+        return _cut_by_symbols(x, start, end, axis, step)
     n, first, last = size.number, start.number, end.number
     if step > 0:
         taken = range(n)[max(min(first, n), -n) : max(min(last, n), -n) : step]
@@ -167,6 +166,19 @@ def _cut(node: Node, x: Arranged, start: Extent, end: Extent, axis: int, step: i
         x, [place] = single(x, [axis])
         return like(x, ops.flip(x.value, axis=(place,)))
     return sliced(x, axis, taken.start, taken.stop, step)
+
+
+def _cut_by_symbols(x: Arranged, start: Extent, end: Extent, axis: int, step: int) -> Arranged:
+    """Return a slice that begins or ends at a symbol; raise CompileError unless it has as many positions as one."""
+    size = x.shape[axis]
+    if step == 1 and end.symbols and start == Extent(0):
+        return sliced_to(x, axis, end)
+    if step == 1 and start.symbols and start.number < 0 and (end == size or end.number >= HUGE):
+        return sliced_to(x, axis, start._replace(number=-start.number), start)
+    if step == 1 and not start.symbols and start.number >= 0 and end == size.times(ONE):
+        raise CompileError(f"a slice that leaves out {start} of {size} elements; bind {size.symbols[0]!r}")
+    symbol = [*size.symbols, *start.symbols, *end.symbols][0]
+    raise CompileError(f"a slice of an axis with {size} elements needs numbers; bind {symbol!r}")
 
 
 def _tile(node: Node) -> Arranged:
@@ -196,11 +208,12 @@ def _pad(node: Node) -> Arranged:
         pairs[axis % x.rank] = widths[i], widths[half + i]
     for axis, (before, after) in enumerate(pairs):
         if min(before, after) < 0:
-            size = x.shape[axis].number
-            x = sliced(x, axis, max(-before, 0), size - max(-after, 0))
+            x = sliced(x, axis, max(-before, 0), x.shape[axis].known() - max(-after, 0))
     pairs = [(max(a, 0), max(b, 0)) for a, b in pairs]
     if mode == "constant" and isinstance(value, Arranged):
-        outside = np.pad(np.zeros([extent.number for extent in x.shape], bool), pairs, constant_values=True)
+        outside = np.pad(
+            np.zeros([1 if extent.symbols else extent.number for extent in x.shape], bool), pairs, constant_values=True
+        )
         return pointwise(ops.where, arranged(node.new(outside)), value, pad(x, pairs, 0.0))
     if mode == "constant":
         return pad(x, pairs, value)
@@ -245,7 +258,7 @@ def _center_crop_pad(node: Node) -> Arranged:
     axes = [a % x.rank for a in node.attribute("axes", range(x.rank))]
     pairs = [(0, 0)] * x.rank
     for axis, size in zip(axes, sizes, strict=True):
-        old = x.shape[axis].number
+        old = node.size(axis)
         if size < old:
             first = (old - size) // 2
             x = sliced(x, axis, first, first + size)
@@ -257,10 +270,9 @@ def _center_crop_pad(node: Node) -> Arranged:
 
 def _reverse_sequence(node: Node, x: Value, lengths: Value) -> Value:
     batch, time = node.attribute("batch_axis", 1), node.attribute("time_axis", 0)
-    size = x.shape[time]
     along_time = tuple(-1 if i == time else 1 for i in range(x.rank))
     along_batch = tuple(x.shape[batch] if i == batch else 1 for i in range(x.rank))
-    at = node.new(np.arange(size).reshape(along_time), "int64")
+    at = ops.reshape(node.range(node.shape()[time]), shape=along_time)
     count = ops.reshape(cast(lengths, "int64"), shape=along_batch)
     whole = ops.broadcast_to(ops.where(at < count, count - 1 - at, at), shape=x.shape)
     return ops.take_along_axis(x, whole, axis=time)

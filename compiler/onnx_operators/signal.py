@@ -22,7 +22,7 @@ def _dft(node: Node, x: Value, length: Value | None = None, axis: Value | None =
     wide = cast(x, "float64")
     real = wide[..., 0]
     imaginary = wide[..., 1] if x.shape[-1] == 2 else None
-    size = node.sizes()[along]
+    size = node.size(along)
     if inverse and one_sided:
         count = given or 2 * (size - 1)
         used = min(size, count // 2 + 1)
@@ -58,8 +58,8 @@ def _along(node: Node, x: Value, matrix: Any, axis: int) -> Value:
 def _stft(node: Node, x: Value, step: Value, window: Value | None = None, length: Value | None = None) -> Value:
     """Return transforms of frames, [n, frames, frequencies, 2]."""
     hop = node.number(1)
-    size = node.number(3) if node.has(3) else node.sizes(2)[0]
-    count = (node.sizes()[1] - size) // hop + 1
+    size = node.number(3) if node.has(3) else node.size(0, 2)
+    count = (node.size(1) - size) // hop + 1
     at = np.arange(count)[:, None] * hop + np.arange(size)[None]
     frames = ops.gather(x, node.new(at, "int64"), axis=1)
     real = frames[..., 0] if x.rank == 3 else frames

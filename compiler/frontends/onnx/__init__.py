@@ -5,6 +5,7 @@ remedies      what can be done about nodes that cannot be imported
 reading       a file as a checked message, and its tensors, also in files beside it
 import_graph  a graph as a program: inputs, weights, results, notes about the exporter
 texts         what a file says of itself, kept for an export: descriptions, metadata, original names
+equal_symbols  sizes of several inputs that are one, although the file names each for itself
 ties          weights that an exporter merged or copied, each with its own values or one again
 quantised     operators of quantised numbers, rewritten as those of floats
 weights       which tensors are parameters
@@ -15,6 +16,7 @@ operators_page  their page in the documentation
 constant_sizes  bounds of such values, before they are computed
 constants     values that depend on sizes at most, computed while importing
 dtypes        element types
+order         each node behind those that it needs
 old_opsets    operators of opsets before 7
 places        the source line of a node
 """

@@ -26,6 +26,9 @@ SMALL: Final = 1 << 16
 MAX_VALUES: Final = 1 << 10
 """Elements of an operand up to which a shape may depend on its values."""
 
+LEAST_END: Final = 10**6
+"""Ends of slices from here mean the end of an axis."""
+
 
 def elements_made(onnx: Any, node: Any, given: Mapping[str, Any], opsets: Sequence[Any]) -> float:
     """Return an upper bound on the elements of the results of a node; infinity if there is none.
@@ -68,3 +71,19 @@ def _inferred(onnx: Any, node: Any, given: Mapping[str, Any], opsets: Sequence[A
             return np.inf
         total += float(prod(dim.dim_value for dim in shape.dim))
     return total
+
+
+def is_beyond(operands: Sequence[Any]) -> bool:
+    """Return True for a slice of a table that has fewer rows than the trial size of a symbol where it ends.
+
+    Its rows in a trial are not those of smaller sizes.
+    """
+    if len(operands) < 3 or operands[2].is_array:
+        return False
+    whole = [np.asarray(x.shape) for x in operands[0].trials]
+    if len(operands) > 3 and operands[3] is not None:
+        whole = [sizes[axes.reshape(-1)] for sizes, axes in zip(whole, operands[3].trials, strict=True)]
+    ends = [each.reshape(-1) for each in operands[2].trials]
+    return any(
+        bool(np.any((sizes[: len(end)] < end) & (end < LEAST_END))) for sizes, end in zip(whole, ends, strict=True)
+    )

@@ -89,11 +89,13 @@ class Constant:
         trials: its elements in each trial.
         symbols: the symbols of the import.
         store: puts its elements into the program.
+        appended: appends ops that compute it, for elements that depend on sizes in a way that is not recognised.
     """
 
     trials: tuple[Any, ...]
     symbols: Symbols
     store: Store
+    appended: Callable[[Block], Arranged] | None = None
 
     @property
     def shape(self) -> tuple[Extent, ...]:
@@ -110,11 +112,16 @@ class Constant:
         """The name of the element type in the model."""
         return self.trials[0].dtype.name
 
+    @property
+    def is_array(self) -> bool:
+        """True if the elements depend on no symbol."""
+        first = self.trials[0]
+        return all(each is first or (each.shape == first.shape and np.array_equal(each, first)) for each in self.trials)
+
     def array(self) -> Any:
         """Return the elements; raise CompileError if they depend on a symbol."""
-        first = self.trials[0]
-        if all(each.shape == first.shape and np.array_equal(each, first) for each in self.trials[1:]):
-            return first
+        if self.is_array:
+            return self.trials[0]
         raise CompileError(f"a number depends on the symbols {', '.join(self.symbols.names)}; bind them to numbers")
 
     def extents(self) -> list[Extent]:
@@ -123,7 +130,16 @@ class Constant:
         return [self.symbols.extent(column) for column in zip(*flat, strict=True)]
 
     def tensor(self, block: Block) -> Arranged:
-        """Return the constant as a tensor of the program."""
+        """Return the constant as a tensor of the program; raise CompileError if no op computes it."""
+        if self.appended is None:
+            return self._stated(block)
+        try:
+            return self._stated(block)
+        except CompileError:
+            return self.appended(block)
+
+    def _stated(self, block: Block) -> Arranged:
+        """Return the constant as a tensor, by a pattern of its elements."""
         shape = self.shape
         if any(extent.symbols and extent.number > 1 for extent in shape):
             return viewed(self._split(shape).tensor(block), shape)

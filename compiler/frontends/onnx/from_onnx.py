@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -16,10 +16,13 @@ from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.account import Account
 from compiler.frontends.onnx import quantised, ties
+from compiler.frontends.onnx.equal_symbols import equalities
+from compiler.frontends.onnx.equal_symbols import told as told_equal
 from compiler.frontends.onnx.import_graph import Import
 from compiler.frontends.onnx.reading import Tensors, checked, package, read
 from compiler.frontends.onnx.texts import texts_of_model
 from compiler.frontends.report import Table, told
+from registry import Value
 
 Inputs = Mapping[str, Sequence[int | str]]
 """Shape of each input: sizes and names of symbols."""
@@ -117,13 +120,7 @@ def from_onnx(
     require_mixed(mixed)
     account = Account(max_memory, max_time)
     onnx = package()
-    if isinstance(source, onnx.ModelProto):
-        model, path, folder = checked(source, "the model"), "the model", None
-    elif isinstance(source, str | os.PathLike):
-        path = os.fspath(source)
-        model, folder = read(path, account), Path(path).parent
-    else:
-        raise CompileError(f"from_onnx: {source!r} is neither a path nor an onnx.ModelProto")
+    model, path, folder = _opened(onnx, source, account)
     tensors = Tensors(path, folder, account)
     if tie or untie or quantised.is_quantised(model.graph):
         edited = onnx.ModelProto()
@@ -135,10 +132,16 @@ def from_onnx(
         ties.tie(onnx, model.graph, tensors)
     quantised.in_floats(onnx, model.graph, tensors)
     title = name or re.sub(r"\W", "_", Path(path).stem if folder is not None else model.graph.name) or "model"
-    program = Program(title, seed=seed)
+
+    def walked(same: Mapping[str, str]) -> Walked:
+        program = Program(title, seed=seed)
+        given = inputs or {}, dims or {}, constants or {}, max_rows or {}
+        imported = Import(program, model, tensors, *given, fake_quantize, same)
+        return imported, imported.outputs()
+
+    imported, results = _with_equal_symbols(walked)
+    program = imported.program
     program.mixed_of_import = mixed
-    imported = Import(program, model, tensors, inputs or {}, dims or {}, constants or {}, max_rows or {}, fake_quantize)
-    results = imported.outputs()
     if explain:
         return Table(imported.problems)
     if imported.problems:
@@ -149,3 +152,28 @@ def from_onnx(
     program.texts_of_model = texts_of_model(model, imported.spelled)
     program.outputs(**results)
     return program
+
+
+def _opened(onnx: Any, source: Any, account: Account) -> tuple[Any, str, Path | None]:
+    """Return the model, its path for messages, and its folder, None for a model without a file."""
+    if isinstance(source, onnx.ModelProto):
+        return checked(source, "the model"), "the model", None
+    if isinstance(source, str | os.PathLike):
+        path = os.fspath(source)
+        return read(path, account), path, Path(path).parent
+    raise CompileError(f"from_onnx: {source!r} is neither a path nor an onnx.ModelProto")
+
+
+Walked = tuple[Import, dict[str, Value]]
+"""An import and its results."""
+
+
+def _with_equal_symbols(walked: Callable[[Mapping[str, str]], Walked]) -> Walked:
+    """Return the import of a model, with sizes of several inputs as one symbol if nodes need them to be equal."""
+    first = walked({})
+    for same in equalities(first[0].shapes) if first[0].problems else ():
+        imported, results = walked(same)
+        if not imported.problems:
+            imported.notes.append(told_equal(same))
+            return imported, results
+    return first

@@ -47,6 +47,8 @@ def _is_sized(dim: Any) -> bool:
 class Import:
     """One import.
 
+    `same` gives the symbols that others stand for.
+
     Attributes:
         names: a row for each tensor of the file that the program has.
         notes: sentences for the user about what the exporter did.
@@ -62,9 +64,11 @@ class Import:
         constants: Mapping[str, Any],
         rows: Mapping[str, int],
         fake_quantize: bool = False,
+        same: Mapping[str, str] | None = None,
     ) -> None:
         self.program, self.model, self.tensors = program, model, tensors
         self.graph, self.constants, self.asked, self.dims = model.graph, constants, inputs, sizes
+        self.same = same or {}
         self.values = InitialValues(program, f"{program.name}.weights.safetensors")
         self.stored: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
         self.roles = Roles(model, tensors.array)
@@ -167,7 +171,9 @@ class Import:
         if _is_sized(dim):
             return dim.dim_value
         own = dimension_name(name, axis, dim)
-        return self.dims[own] if own in self.dims else plain_dimension(own)
+        if own in self.dims:
+            return self.dims[own]
+        return self.same.get(plain_dimension(own), plain_dimension(own))
 
     def _input(self, each: Any) -> None:
         dtype = self.walk.dtype_of(each.type) or "float32"

@@ -15,6 +15,7 @@ from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, unsqueezed
 from compiler.frontends.extents import Extent
 from compiler.frontends.onnx.constants import CARRIED, Constant, Store
+from compiler.frontends.pieces import number_of, positions
 from registry import Block, Value, ops
 
 MISSING: Final = object()
@@ -124,14 +125,24 @@ class Node:
         """Return the extents of an operand."""
         return tuple(self.operands[number].shape)
 
+    def size(self, axis: int, number: int = 0) -> int:
+        """Return an extent of an operand as a number; raise CompileError for a symbol."""
+        extent = self.shape(number)[axis]
+        if extent.symbols:
+            raise CompileError(f"{self.operator} of an axis with {extent} elements; bind {extent.symbols[0]!r}")
+        return extent.number
+
     def sizes(self, number: int = 0) -> tuple[int, ...]:
-        """Return the extents of an operand as numbers; raise CompileError for a symbol."""
-        made: list[int] = []
-        for extent in self.shape(number):
-            if extent.symbols:
-                raise CompileError(f"{self.operator} of an axis with {extent} elements; bind {extent.symbols[0]!r}")
-            made.append(extent.number)
-        return tuple(made)
+        """Return all extents of an operand as numbers; raise CompileError for a symbol."""
+        return tuple(self.size(axis, number) for axis in range(len(self.shape(number))))
+
+    def count(self, extent: Extent, dtype: str = "int64") -> Value:
+        """Return an extent as a tensor of rank 0."""
+        return number_of(self.block, extent, dtype)
+
+    def range(self, extent: Extent) -> Value:
+        """Return the numbers from 0 of an extent, int64."""
+        return positions(self.block, extent) if extent.symbols else self.new(np.arange(extent.number), "int64")
 
     def axis(self, name: str = "axis", default: int = 0, rank: int | None = None) -> int:
         """Return an attribute that is an axis, counted from the front."""

@@ -9,6 +9,8 @@ import importlib
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -16,12 +18,13 @@ import numpy as np
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, pointwise
 from compiler.frontends.extents import product
-from compiler.frontends.onnx.constant_sizes import elements_made
+from compiler.frontends.onnx.constant_sizes import elements_made, is_beyond
 from compiler.frontends.onnx.constants import CARRIED, Constant, Store, Symbols
 from compiler.frontends.onnx.dtypes import DTYPES, dtype_name
 from compiler.frontends.onnx.functions import body_of, inlined
 from compiler.frontends.onnx.node import MISSING, Node
 from compiler.frontends.onnx.old_opsets import is_old
+from compiler.frontends.onnx.order import in_order
 from compiler.frontends.onnx.places import line_of
 from compiler.frontends.onnx.reading import Tensors, package
 from compiler.frontends.onnx.remedies import remedy
@@ -85,8 +88,8 @@ class Walk:
         self.is_state: Callable[[Arranged], bool] = lambda x: False
 
     def nodes(self, nodes: Sequence[Any]) -> None:
-        """Append ops for nodes in order."""
-        for node in nodes:
+        """Append ops for nodes, each behind those that it needs."""
+        for node in in_order(nodes):
             self._node(node)
 
     def graph(self, graph: Any, operands: Sequence[Any]) -> list[Any]:
@@ -180,6 +183,7 @@ class Walk:
         if is_known and not graphs and node.op_type not in RANDOM and not self._is_sequence(node):
             known = self._computed(node, domain, operands)
             if known is not None:
+                known = self._with_ops(node, domain, operator, operands, known)
                 return self._with_parameters(node, known, lambda: self._called(node, domain, operands))
         self._infer(node, domain, operands)
         mapping = IMPORTS.get(operator)
@@ -189,6 +193,29 @@ class Walk:
         made = mapping(self._called(node, domain, operands))
         results = list(made) if isinstance(made, tuple) else [made]
         return [self._finished(value, self.dtypes.get(name)) for name, value in zip(node.output, results, strict=False)]
+
+    def _with_ops(self, node: Any, domain: str, operator: str, operands: list[Any], known: list[Any]) -> list[Any]:
+        """Return constants that depend on sizes with the ops that compute them, which are appended if they are needed.
+
+        Without a mapping of the operator they have none.
+        """
+        mapping = IMPORTS.get(operator)
+        if mapping is None or all(x is None or x.is_array for x in known):
+            return known
+
+        def appended(block: Block, number: int) -> Arranged:
+            outer, self.block = self.block, block
+            try:
+                made = mapping(self._called(node, domain, operands))
+            finally:
+                self.block = outer
+            result = made[number] if isinstance(made, tuple) else made
+            return result.tensor(block) if isinstance(result, Constant) else result
+
+        return [
+            None if x is None else replace(x, appended=partial(appended, number=number))
+            for number, x in enumerate(known)
+        ]
 
     def _is_sequence(self, node: Any) -> bool:
         return "Sequence" in node.op_type or node.op_type.startswith("Optional")
@@ -248,6 +275,12 @@ class Walk:
         """Return the results of a node whose operands are known; None if they cannot be computed here."""
         if node.op_type == "Constant" and not domain:
             return [self.constant(self._of_constant_node(node))]
+        if node.op_type == "Slice" and is_beyond(operands):
+            return None
+        return self._evaluated(node, operands)
+
+    def _evaluated(self, node: Any, operands: Sequence[Any]) -> list[Constant] | None:
+        """Return the results of a node as ONNX's evaluator computes them; None if it cannot."""
         reference = importlib.import_module("onnx.reference")
         helper, names = self.onnx.helper, [name for name in node.input if name]
         trials: list[Any] = []

@@ -1,0 +1,34 @@
+"""Symbols of several inputs that are one size, although the file gives each its own name.
+
+Exporters name the sizes of each input for itself. Where a node of the model needs two of them to be equal, as the
+numbers of rows of two inputs that are added, the import takes them for one symbol. Feeds of unequal sizes are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+Shapes = Mapping[str, Sequence[int | str]]
+"""By input, its extents."""
+
+
+def equalities(shapes: Shapes) -> Iterator[dict[str, str]]:
+    """Yield what may be equal, the symbol that stands for it by each other one: first on axis 0, then on all axes."""
+    last = dict[str, str]()
+    for axes in (1, max(map(len, shapes.values()), default=0)):
+        same = dict[str, str]()
+        for axis in range(axes):
+            symbols = [shape[axis] for shape in shapes.values() if axis < len(shape)]
+            names = list(dict.fromkeys(same.get(each, each) for each in symbols if isinstance(each, str)))
+            same.update((each, names[0]) for each in names[1:] if each not in same.values())
+        if same and same != last:
+            last = same
+            yield same
+
+
+def told(same: Mapping[str, str]) -> str:
+    """Return a sentence about symbols that are one."""
+    pairs = ", ".join(f"{other!r} is {symbol!r}" for other, symbol in same.items())
+    return (
+        f"inputs have sizes of several names that nodes need to be equal: {pairs}; feeds of unequal sizes are refused"
+    )

@@ -1,0 +1,40 @@
+"""The order of nodes: each behind the nodes whose results it reads, which files of some exporters do not keep."""
+
+# pyright: basic
+# onnx is imported by name and has no types here.
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+
+def in_order(nodes: Sequence[Any]) -> list[Any]:
+    """Return nodes so that each is behind those that it needs, otherwise as they are; in a cycle, too."""
+    makers = {name: number for number, node in enumerate(nodes) for name in node.output if name}
+    needed = [sorted({makers[name] for name in _read(node) if name in makers}) for node in nodes]
+    if all(not own or own[-1] < number for number, own in enumerate(needed)):
+        return list(nodes)
+    order: list[int] = []
+    seen = set[int]()
+    for number in range(len(nodes)):
+        todo = [number]
+        while todo:
+            missing = [each for each in needed[todo[-1]] if each not in seen]
+            seen.add(todo[-1])
+            if missing:
+                todo.append(missing[0])
+            else:
+                last = todo.pop()
+                order.append(last)
+    return [nodes[number] for number in dict.fromkeys(order)]
+
+
+def _read(node: Any) -> Iterator[str]:
+    """Yield the names that a node reads, in its branches and bodies as well."""
+    yield from (name for name in node.input if name)
+    for attribute in node.attribute:
+        if attribute.type == 5:
+            yield from (result.name for result in attribute.g.output)
+            for inner in attribute.g.node:
+                yield from _read(inner)

@@ -1,0 +1,199 @@
+"""ONNX files with a symbol along every axis that may have one, beside ONNX's own evaluator."""
+
+# pyright: basic
+# onnx is imported by name and has no types here.
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install -e ".[test]"')
+
+from onnx import helper, numpy_helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+from compiler import CompileError  # noqa: E402
+from prograd import DataError, Run, from_onnx  # noqa: E402
+
+node = helper.make_node
+DRAWN = np.random.default_rng(0)
+X = DRAWN.standard_normal((32, 6)).astype(np.float32)
+IMAGES = DRAWN.standard_normal((32, 2, 5, 5)).astype(np.float32)
+FILTERS = DRAWN.standard_normal((3, 2, 3, 3)).astype(np.float32)
+TABLE = DRAWN.standard_normal((12, 6)).astype(np.float32)
+ONE, ZERO = np.array([1]), np.array([0])
+SIZES = {"n": 32, "t": 8}
+
+
+def model(nodes: list[Any], inputs: dict[str, list[Any]], feeds: dict[str, Any], stored: dict[str, Any]) -> Any:
+    """Return a file whose results are y, and those of the last node."""
+    numbers = {name: helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in feeds.items()}
+    results = list(dict.fromkeys(["y", *nodes[-1].output]))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(name, numbers[name], shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, 7 if name == "i" else 1, None) for name in results],
+        [numpy_helper.from_array(array, name) for name, array in stored.items()],
+    )
+    imports = [helper.make_opsetid("", 19), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=9)
+
+
+def length(name: str) -> list[Any]:
+    """Return nodes that make t1, the extent of axis 1 of an input, as a vector."""
+    return [node("Shape", [name], ["s"], start=1, end=2), node("Identity", ["s"], ["t1"])]
+
+
+def at(*rows: Any) -> Any:
+    return np.array(rows)
+
+
+N6: list[Any] = ["n", 6]
+PICTURE: list[Any] = ["n", 2, 5, 5]
+CASES: dict[str, tuple[list[Any], dict[str, list[Any]], dict[str, Any], dict[str, Any]]] = {
+    "elements from the end": (
+        [node("GatherElements", ["x", "j"], ["y"], axis=0)],
+        {"x": N6, "j": N6},
+        {"x": X, "j": np.arange(-32, 160).reshape(32, 6) % 64 - 32},
+        {},
+    ),
+    "rows of indices from the end": (
+        [node("GatherND", ["x", "j"], ["y"])], {"x": N6, "j": [2, 2]}, {"x": X, "j": at([-1, -2], [0, 1])}, {}
+    ),
+    "scattered rows from the end": (
+        [node("ScatterND", ["x", "j", "u"], ["y"])],
+        {"x": N6, "j": [2, 1], "u": [2, 6]},
+        {"x": X, "j": at([-1], [0]), "u": X[:2]},
+        {},
+    ),
+    "the last row": ([node("Gather", ["x", "j"], ["y"], axis=0)], {"x": N6}, {"x": X}, {"j": np.array(-1)}),
+    "the last rows": ([node("Gather", ["x", "j"], ["y"], axis=0)], {"x": N6}, {"x": X}, {"j": at(-1, 0, -32)}),
+    "rows by data from the end": (
+        [node("Gather", ["x", "j"], ["y"], axis=0)], {"x": N6, "j": [3]}, {"x": X, "j": at(-1, 0, -4)}, {}
+    ),
+    "the row by a size": (
+        [node("Shape", ["x"], ["s"], end=1), node("Sub", ["s", "one"], ["k"]), node("Gather", ["x", "k"], ["y"])],
+        {"x": N6}, {"x": X}, {"one": ONE},
+    ),
+    "split in equal parts": (
+        [node("Split", ["x"], ["y", "b"], axis=1, num_outputs=2)], {"x": N6}, {"x": X}, {}
+    ),
+    "convolution of the same size": (
+        [node("Conv", ["x", "w"], ["y"], auto_pad="SAME_UPPER", strides=[2, 2])],
+        {"x": PICTURE}, {"x": IMAGES}, {"w": FILTERS},
+    ),
+    "pool with positions": (
+        [node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2], strides=[2, 2])], {"x": PICTURE}, {"x": IMAGES}, {}
+    ),
+    "dilated means": (
+        [node("AveragePool", ["x"], ["y"], kernel_shape=[2, 2], dilations=[2, 2])], {"x": PICTURE}, {"x": IMAGES}, {}
+    ),
+    "elements scattered along another axis": (
+        [node("ScatterElements", ["x", "j", "u"], ["y"], axis=1)],
+        {"x": N6}, {"x": X}, {"j": at([0, -2]), "u": np.ones((1, 2), np.float32)},
+    ),
+    "elements scattered along the symbol": (
+        [node("ScatterElements", ["x", "j", "u"], ["y"], axis=0)],
+        {"x": N6, "j": ["n", 3], "u": ["n", 3]},
+        {"x": X, "j": np.stack([np.arange(-32, 0)] * 3, 1), "u": X[:, :3].copy()},
+        {},
+    ),
+    "a part of a sequence": (
+        [node("SplitToSequence", ["x", "k"], ["q"], axis=1), node("SequenceAt", ["q", "one"], ["y"])],
+        {"x": N6}, {"x": X}, {"k": np.array(3), "one": np.array(1)},
+    ),
+    "features by data": (
+        [node("ArrayFeatureExtractor", ["x", "j"], ["y"], domain="ai.onnx.ml")],
+        {"x": N6, "j": ["n"]}, {"x": X, "j": np.arange(32) % 6}, {},
+    ),
+    "the last of equal maxima": (
+        [node("ArgMax", ["x"], ["i"], axis=0, select_last_index=1), node("Cast", ["i"], ["y"], to=1)],
+        {"x": N6}, {"x": np.sign(X)}, {},
+    ),
+    "rows reversed": (
+        [node("ReverseSequence", ["x", "j"], ["y"], batch_axis=0, time_axis=1)],
+        {"x": ["n", "t"], "j": ["n"]}, {"x": np.resize(X, (32, 8)), "j": np.arange(32) % 8 + 1}, {},
+    ),
+    "windows back to images": (
+        [node("Col2Im", ["x", "size", "block"], ["y"])],
+        {"x": ["n", 4, 9]}, {"x": np.resize(X, (32, 4, 9))}, {"size": at(4, 4), "block": at(2, 2)},
+    ),
+    "a table cut to the length": (
+        [*length("x"), node("Slice", ["table", "zero", "t1", "zero"], ["p"]), node("Add", ["x", "p"], ["y"])],
+        {"x": ["n", "t", 6]}, {"x": np.resize(X, (32, 8, 6))}, {"table": TABLE, "zero": ZERO},
+    ),
+    "positions of a table shorter than any trial": (
+        [*length("x"), node("Slice", ["all", "zero", "t1", "zero"], ["p"]), node("Gather", ["table", "p"], ["e"]),
+         node("Add", ["x", "e"], ["y"])],
+        {"x": ["n", "t", 6]}, {"x": np.resize(X, (32, 8, 6))},
+        {"table": TABLE, "zero": ZERO, "all": np.arange(12)},
+    ),
+    "a triangle of two sizes": (
+        [*length("x"), node("Concat", ["t1", "t1"], ["tt"], axis=0), node("ConstantOfShape", ["tt"], ["o"]),
+         node("Add", ["o", "w"], ["ones"]), node("Trilu", ["ones"], ["p"], upper=0), node("MatMul", ["p", "x"], ["y"])],
+        {"x": ["n", "t", 6]}, {"x": np.resize(X, (32, 8, 6))}, {"w": np.array(1, np.float32)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("case", CASES)
+def test_operators_need_no_size_but_their_own(case: str, engine: Any):
+    nodes, inputs, feeds, stored = CASES[case]
+    file = model(nodes, inputs, feeds, stored)
+    wanted: Any = ReferenceEvaluator(file).run(None, feeds)
+    symbols = {each for shape in inputs.values() for each in shape if isinstance(each, str)}
+    program = from_onnx(file).compile(**{name: SIZES[name] for name in symbols})
+    found = Run(program, engine=engine).step(feeds, entry="predict")
+    for result, expected in zip(file.graph.output, wanted, strict=True):
+        np.testing.assert_allclose(found[result.name], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_sizes_of_two_inputs_that_must_be_equal_are_one_symbol():
+    file = model([node("Add", ["x", "z"], ["y"])], {"x": N6, "z": ["m", 6]}, {"x": X, "z": X}, {})
+    program = from_onnx(file)
+    assert program.notes_of_import == [
+        "inputs have sizes of several names that nodes need to be equal: 'm' is 'n'; feeds of unequal sizes are refused"
+    ]
+    run = Run(program.compile(n=32))
+    np.testing.assert_array_equal(run.step({"x": X, "z": X}, entry="predict")["y"], X + X)
+    with pytest.raises(DataError):
+        run.step({"x": X, "z": X[:1]}, entry="predict")
+
+
+def test_symbols_that_no_node_needs_to_be_equal_stay_two():
+    nodes = [node("ReduceSum", ["z"], ["s"], keepdims=0), node("Add", ["x", "s"], ["y"])]
+    program = from_onnx(model(nodes, {"x": N6, "z": ["m", 6]}, {"x": X, "z": X}, {}))
+    assert program.notes_of_import == []
+    found = Run(program.compile(n=32, m=4)).step({"x": X, "z": X[:4]}, entry="predict")["y"]
+    np.testing.assert_allclose(found, X + X[:4].sum(), rtol=1e-5)
+
+
+def test_an_image_of_a_number_is_not_resized_to_a_symbol():
+    nodes = [*length("z"), node("Concat", ["head", "t1"], ["size"], axis=0),
+             node("Resize", ["x", "", "", "size"], ["y"], mode="linear")]  # fmt: skip
+    file = model(nodes, {"x": [1, 1, 6], "z": ["n", "t"]}, {"x": X, "z": X}, {"head": at(1, 1)})
+    with pytest.raises(CompileError, match="an axis with t elements must have a number here"):
+        from_onnx(file)
+
+
+def test_nodes_are_computed_behind_those_that_they_need():
+    nodes = [
+        node("Add", ["b", "x"], ["y"]),
+        node("If", ["flag"], ["b"], then_branch=branch("Neg"), else_branch=branch("Abs")),
+        node("Mul", ["x", "x"], ["a"]),
+        node("Identity", ["y"], ["i"]),
+    ]
+    file = model(nodes, {"x": N6}, {"x": X}, {"flag": np.array(True)})
+    del file.graph.output[1]
+    found = Run(from_onnx(file).compile(n=32)).step({"x": X}, entry="predict")["y"]
+    np.testing.assert_allclose(found, X - X * X, rtol=1e-5, atol=1e-6)
+
+
+def branch(operator: str) -> Any:
+    """Return a branch that reads `a` of the graph around it."""
+    return helper.make_graph(
+        [node(operator, ["a"], ["r"])], "branch", [], [helper.make_tensor_value_info("r", 1, None)]
+    )
