@@ -62,7 +62,7 @@ class Target:
         registers: number of vector registers.
         fma: True if a multiply-add is one instruction that rounds once.
         has_pair_products: True if an instruction adds the products of two pairs of bfloat16; no bit depends on it.
-        has_matrix_tiles: True if products of bfloat16 use the tiles of AMX, which have bits of their own.
+        has_matrix_tiles: True if products of bfloat16 use the tiles of AMX; no bit depends on it.
         l2_bytes: size of the second-level cache of this CPU; no bit of a result may depend on it.
         threads: upper bound on the threads among which kernels partition their work, one of `THREAD_CLASSES`; no bit of
             a result may depend on it.
@@ -143,6 +143,17 @@ class InstructionSet(NamedTuple):
 
 
 INSTRUCTION_SETS: Final = {
+    "amx": InstructionSet(
+        "x86_64",
+        (*V4_REQUIRED, "AVX512BF16", *AMX_REQUIRED),
+        f"{V4},+avx512bf16,+amx-tile,+amx-bf16",
+        "sapphirerapids",
+        vector_bytes=64,
+        registers=32,
+        fma=True,
+        has_pair_products=True,
+        has_matrix_tiles=True,
+    ),
     "avx512_bf16": InstructionSet(
         "x86_64",
         (*V4_REQUIRED, "AVX512BF16"),
@@ -156,22 +167,9 @@ INSTRUCTION_SETS: Final = {
     "avx512": InstructionSet("x86_64", V4_REQUIRED, V4, "skylake-avx512", vector_bytes=64, registers=32, fma=True),
     "avx2": InstructionSet("x86_64", V3_REQUIRED, V3, "haswell", vector_bytes=32, registers=16, fma=True),
     "sse2": InstructionSet("x86_64", ("SSE2",), "+sse2", "nehalem", vector_bytes=16, registers=16, fma=False),
-    "amx": InstructionSet(
-        "x86_64",
-        (*V4_REQUIRED, "AVX512BF16", *AMX_REQUIRED),
-        f"{V4},+avx512bf16,+amx-tile,+amx-bf16",
-        "sapphirerapids",
-        vector_bytes=64,
-        registers=32,
-        fma=True,
-        has_pair_products=True,
-        has_matrix_tiles=True,
-    ),
     "neon": InstructionSet("aarch64", ("ASIMD",), "+neon,+fp-armv8", "neoverse-n1", 16, registers=32, fma=True),
 }
 """The instruction sets by name, the best of an architecture first. `runtime/engines/choice.py` lists the names too.
-
-`amx` is behind `sse2`, which every such machine has, so it is taken only where it is named.
 """
 
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     EngineName = Literal[
         "reference",
         "native",
+        "native.amx",
         "native.avx512_bf16",
         "native.avx512",
         "native.avx2",
         "native.sse2",
-        "native.amx",
         "native.neon",
     ]
     Make = Callable[[pb.ProgramDesc, EngineOptions], Engine]
@@ -141,7 +141,7 @@ ENGINES: dict[str, Make] = {
     "native": _native,
     **{
         f"native.{name}": partial(_native, instructions=name)
-        for name in ("avx512_bf16", "avx512", "avx2", "sse2", "amx", "neon")
+        for name in ("amx", "avx512_bf16", "avx512", "avx2", "sse2", "neon")
     },
 }
 """Constructors of the engines by name."""

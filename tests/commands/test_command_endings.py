@@ -209,7 +209,7 @@ MISTYPED = [
     (
         ["--engine", "gpu"],
         "argument --engine: 'gpu' is not one of reference, native, "
-        "native.avx512_bf16, native.avx512, native.avx2, native.sse2, native.amx, native.neon",
+        "native.amx, native.avx512_bf16, native.avx512, native.avx2, native.sse2, native.neon",
     ),
     (["q.pb"], "'q.pb' is one word too many"),
     (["--chekpoint", "c"], "there is no option '--chekpoint'; did you mean '--checkpoint'?"),

@@ -36,7 +36,7 @@ ASKED = {
     "runtime ": "execute replay check profile bench cache sweep serve plot completion",
     "runtime execute --eng": "--engine",
     "runtime execute p.pb --engine ": (
-        "reference native native.avx512_bf16 native.avx512 native.avx2 native.sse2 native.amx native.neon"
+        "reference native native.amx native.avx512_bf16 native.avx512 native.avx2 native.sse2 native.neon"
     ),
     "runtime execute p.pb --log-format t": "text",
     "runtime execute --seed ": "",

@@ -29,8 +29,8 @@ from prograd_proto import program_pb2 as pb
 from runtime.codegen.machine import target
 from runtime.engines.native.cpu import instruction_sets
 
-SETS = [name for name in instruction_sets() if target(name).fma and name != "amx"]
-"""The instruction sets of this machine that give the same bits; `amx` has its own for products of bfloat16."""
+SETS = [name for name in instruction_sets() if target(name).fma]
+"""The instruction sets of this machine that give the same bits."""
 
 JUDGE = "instruction sets"
 """Prefix of the names of this judge's findings."""

@@ -225,7 +225,7 @@ def test_predicting_with_several_feeds_wants_them_by_name(run):
         (
             {"engine": "gpu"},
             "there is no engine 'gpu'; the engines are reference, native, "
-            "native.avx512_bf16, native.avx512, native.avx2, native.sse2, native.amx, native.neon",
+            "native.amx, native.avx512_bf16, native.avx512, native.avx2, native.sse2, native.neon",
         ),
         ({"math": "fast"}, "the engine 'reference' has the math 'exact', not 'fast'"),
         ({"threads": 0}, "threads=0: a run takes at least one thread"),

@@ -6,8 +6,9 @@ indices     indices of elements in a result
 registers   elements in registers and in memory
 reduction   reductions along rows and down columns, in a fixed tree
 moments     sums and squared deviations down rows, in one pass
-pair_products sums of products of pairs of bfloat16, by an instruction or by two multiply-adds
-matrix_tiles such sums by the tiles of AMX
+pair_products pairs of bfloat16 as words, and the mode in which their products are added
+pair_chains tiles of products of pairs by vector instructions
+matrix_tiles the same tiles by AMX
 tiles       the micro-kernel: a tile of a result in registers, along a depth of several loops
 copies      contiguous elements, copied or filled
 partial_sums partial sums added in order

@@ -56,8 +56,6 @@ def tile_of_pairs(
     sums: Sequence[Value],
 ) -> list[Value]:
     """Return the sums of products of a tile; the arguments are those of `tiles.tile`."""
-    if depth[-1].iterations == 0:
-        return list(sums)
     found = list(sums)
     for part in _parts(rows, vectors):
         blocks = _Blocks(f, part, vector, depth[-1].iterations, asks)

@@ -1,9 +1,9 @@
-"""Sums of products of pairs of bfloat16: a word of 32 bits holds two neighbours of the depth, the first one below.
+"""Products of pairs of bfloat16: a word of 32 bits holds two neighbours of the depth, the first one below.
 
-A step adds the product of the second elements first, then that of the first ones. Each is a multiply-add that rounds
-once. Operands and sums below the least normal number count as 0. That is what the instruction `vdpbf16ps` of AVX-512
-computes (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2). Other instruction sets compute it by
-two multiply-adds, in the mode of the processor that flushes such numbers.
+Products of bfloat16 are added in the order of the instruction `tdpbf16ps` of AMX (Intel 64 and IA-32 Architectures
+Software Developer's Manual, volume 2): `matrix_tiles` has it, and `pair_chains` computes it by vector instructions.
+Each product is added by a multiply-add that rounds once. Operands and sums below the least normal number count as 0.
+Vector instructions do so in the mode of the processor that flushes such numbers.
 
 x86 flushes a sum that is below the least normal number after rounding, AArch64 one that is below it before rounding.
 The modes differ for sums that round to the least normal number. AArch64 sets a flag whenever it flushes a sum, so a
@@ -21,6 +21,9 @@ from runtime.codegen.ir.words import absolute, any_lane, bits, convert, copysign
 
 WORD: Final = FLOAT32
 """The type of a pair in memory and in registers: 32 bits, which are no number."""
+
+GROUP_PAIRS: Final = 16
+"""Pairs of a group of the depth, which has a chain for the first elements of its pairs and one for the second ones."""
 
 MXCSR_FLUSHES: Final = 0x8040
 """Bits of the control word of x86 that count denormal results and operands as 0."""
@@ -47,43 +50,23 @@ UINT16: Final = Type("unsigned", 16)
 EXPONENT: Final = 0x7F80
 """Bits of the exponent of a bfloat16; all are set if it is infinite or NaN."""
 
-Factor = tuple[Value, ...]
-"""Pairs as a factor: words, or the second elements and the first ones as float32."""
+def widened_half(words: Value, half: int) -> Value:
+    """Return the first elements of pairs as float32, or the second ones if `half` is 1."""
+    whole = bits(words, UINT32)
+    return bits(whole & 0xFFFF0000 if half else whole << 16, FLOAT32)
 
 
-def factor(words: Value) -> Factor:
-    """Return pairs as a factor of `added`."""
-    if words.function.target.has_pair_products:
-        return (words,)
-    return second_elements(words), first_elements(words)
+def chained(words: Value, following: Value, half: int) -> Value:
+    """Return words with the first elements of pairs above those of the following pairs; with `half` 1 the second ones.
+
+    The instruction for pairs adds them in this order.
+    """
+    x, y = bits(words, UINT32), bits(following, UINT32)
+    return bits((x & 0xFFFF0000) | (y >> 16) if half else (x << 16) | (y & 0xFFFF), WORD)
 
 
-def first_elements(words: Value) -> Value:
-    """Return the first elements of pairs as float32."""
-    return bits(bits(words, UINT32) << 16, FLOAT32)
-
-
-def second_elements(words: Value) -> Value:
-    """Return the second elements of pairs as float32."""
-    return bits(bits(words, UINT32) & 0xFFFF0000, FLOAT32)
-
-
-def hidden_address(at: Value) -> Value:
-    """Return an address that LLVM does not know to be this one."""
-    return at.function.emit(f'call ptr asm "", "=r,0"(ptr {at.text})', at.type)
-
-
-def added(x: Factor, y: Factor, total: Value) -> Value:
-    """Return the sums after the products of two vectors of pairs."""
-    f = total.function
-    if len(x) == 1:
-        return _added_by_instruction(x[0], y[0], total)
-    for a, b in zip(x, y, strict=True):
-        total = f.fma(a, b, total)
-    return total
-
-
-def _added_by_instruction(x: Value, y: Value, total: Value) -> Value:
+def added_by_instruction(x: Value, y: Value, total: Value) -> Value:
+    """Return the sums after the products of the upper elements of two vectors of words, then of the lower ones."""
     f, lanes = total.function, total.type.lanes
     vector, pairs, name = total.type, f"<{2 * lanes} x bfloat>", f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
     f.module.declare(f"declare {vector} @{name}({vector}, {pairs}, {pairs})")
@@ -150,59 +133,55 @@ def are_finite_exponents(noted: Sequence[Value]) -> Value:
     return ~any_lane(most.equal(EXPONENT))
 
 
-def added_without_mode(x: Factor, y: Factor, total: Value) -> Value:
-    """Return the same sums as `added` in the mode of x86, outside of any mode; `total` has no denormal number.
+def added_without_mode(a: Value, b: Value, total: Value) -> Value:
+    """Return the multiply-add of x86 in its mode, outside of any mode; `total` has no denormal number.
 
     A sum that does not round to a normal number with all its digits is 0. The sum of scaled factors has these digits.
     Where it overflows, the sum is not tiny.
     """
-    for a, b in zip(x, y, strict=True):
-        a, b = _without_denormals(a), _without_denormals(b)
-        exact = fma(a * TINY_SCALE, b, total * TINY_SCALE)
-        is_tiny = absolute(exact) < LEAST_NORMAL * TINY_SCALE
-        total = where(is_tiny, copysign(0.0, exact), fma(a, b, total))
-    return total
+    a, b = _without_denormals(a), _without_denormals(b)
+    exact = fma(a * TINY_SCALE, b, total * TINY_SCALE)
+    is_tiny = absolute(exact) < LEAST_NORMAL * TINY_SCALE
+    return where(is_tiny, copysign(0.0, exact), fma(a, b, total))
 
 
-def flushed(
-    f: Function,
-    sums: list[Value],
-    add: Callable[[list[Value]], list[Value]],
-    add_without_mode: Callable[[list[Value]], list[Value]],
-) -> list[Value]:
+def sum_without_mode(x: Value, y: Value) -> Value:
+    """Return the sum that counts as 0 if it is denormal; it is exact then."""
+    return _without_denormals(x + y)
+
+
+Add = Callable[[list[Value], Value], list[Value]]
+"""Adds products to sums; all its additions depend on its second argument, a vector of zeros."""
+
+
+def flushed(f: Function, sums: list[Value], add: Add, add_without_mode: Add) -> list[Value]:
     """Return `add(sums)`, computed in the mode of the processor that counts denormal numbers as 0.
 
-    `add_without_mode` computes the same by `added_without_mode`.
+    `add_without_mode` computes the same by `added_without_mode` and `sum_without_mode`.
 
-    Barriers tie the sums to the mode, because LLVM may move other instructions across a change of it.
+    Barriers tie zeros and results to the mode, because LLVM may move other instructions across a change of it.
     """
-    if f.target.has_pair_products:
-        return add(sums)
+    zero = f.constant(sums[0].type, 0)
     if not f.target.triple.startswith("x86_64"):
-        return _flushed_by_aarch64(f, sums, add, add_without_mode)
+        return _flushed_by_aarch64(f, sums, zero, add, add_without_mode)
     restore = _with_mxcsr(f)
-    results = [_barrier(x) for x in add([_barrier(x) for x in sums])]
+    results = [_barrier(x) for x in add(sums, _barrier(zero))]
     restore()
     return results
 
 
-def _flushed_by_aarch64(
-    f: Function,
-    sums: list[Value],
-    add: Callable[[list[Value]], list[Value]],
-    add_without_mode: Callable[[list[Value]], list[Value]],
-) -> list[Value]:
+def _flushed_by_aarch64(f: Function, sums: list[Value], zero: Value, add: Add, add_without_mode: Add) -> list[Value]:
     f.module.declare("declare i64 @llvm.aarch64.get.fpsr()")
     f.module.declare("declare void @llvm.aarch64.set.fpsr(i64)")
     status = f.emit("call i64 @llvm.aarch64.get.fpsr()", UINT64)
     f.line(f"call void @llvm.aarch64.set.fpsr(i64 {(status & ~FPSR_FLUSHED).text})")
     restore = _with_fpcr(f)
-    results = [_barrier(x) for x in add([_barrier(x) for x in sums])]
+    results = [_barrier(x) for x in add(sums, _barrier(zero))]
     status = f.emit("call i64 @llvm.aarch64.get.fpsr()", UINT64)
     restore()
     again = f.loop(0, where((status & FPSR_FLUSHED).not_equal(0), f.index(1), f.index(0)), 1, results)
     for _ in again:
-        again.carry(add_without_mode([_without_denormals(x) for x in sums]))
+        again.carry(add_without_mode([_without_denormals(x) for x in sums], zero))
     return again.results
 
 

@@ -9,29 +9,15 @@ channels of several filter elements.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
-from runtime.codegen.kernels.matrix_tiles import tile_of_pairs
-from runtime.codegen.kernels.pair_products import (
-    added,
-    added_without_mode,
-    factor,
-    first_elements,
-    flushed,
-    hidden_address,
-    second_elements,
-)
+from runtime.codegen.kernels import matrix_tiles, pair_chains
 from runtime.codegen.machine import CACHE_LINE_BYTES
 
 UNROLLED_DEPTH_STEPS: Final = 4
 """Steps of the innermost depth loop that are written out in its body."""
-
-
-MIN_REGISTERS_FOR_PAIRS: Final = 32
-"""Least number of registers for the sums of a tile and both elements of the pairs of a step."""
 
 
 class DepthLoop(NamedTuple):
@@ -99,18 +85,16 @@ def tile(
         asks: prefetches along the innermost loop.
         sums: values to which products are added; 0 unless given.
         indices: the vectors of a row of the right operand, if they are not contiguous.
-        of_pairs: True if elements are pairs of bfloat16; see `kernels.pair_products`.
+        of_pairs: True if elements are pairs of bfloat16, which are added in groups; see `kernels.pair_products`.
     """
     indices = indices or [PanelVector(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
     sums = sums or [f.constant(vector, 0)] * (len(rows) * len(indices))
-    if of_pairs and f.target.has_matrix_tiles:
-        return tile_of_pairs(f, left, rows, right, indices, vector, depth, asks, sums)
-    step = _Step(f, rows, indices, vector.lanes, asks, of_pairs)
     if of_pairs:
-        slow = step._replace(asks=(), without_mode=True)
-        by_step = [partial(_nested, each, left=left, right=right, depth=depth) for each in (step, slow)]
-        return flushed(f, sums, *by_step)
-    return _nested(step, sums, left, right, depth)
+        if depth[-1].iterations == 0:
+            return sums
+        kind = matrix_tiles if f.target.has_matrix_tiles else pair_chains
+        return kind.tile_of_pairs(f, left, rows, right, indices, vector, depth, asks, sums)
+    return _nested(_Step(f, rows, indices, vector.lanes, asks), sums, left, right, depth)
 
 
 def lines(sums: Sequence[Value], count: int) -> list[list[Value]]:
@@ -127,48 +111,18 @@ class _Step(NamedTuple):
     vectors: Sequence[PanelVector]
     lanes: int
     asks: Sequence[Prefetch]
-    of_pairs: bool
-    without_mode: bool = False
 
     def added(self, sums: list[Value], left: Value, right: Value, along: DepthLoop, u: int) -> list[Value]:
         """Return the sums after step `u` behind these addresses."""
         f = self.f
         left, far_left = _moved(left, along.left, u)
         right, far_right = _moved(right, along.right, u)
-        if self.of_pairs and f.target.registers < MIN_REGISTERS_FOR_PAIRS and not self.without_mode:
-            return self._added_by_halves(sums, left + far_left, right + far_right)
-        line = self._line(right, far_right)
+        line = [f.load(right, far_right + vector.first, self.lanes, vector.tail) for vector in self.vectors]
         out: list[Value] = []
-        if self.of_pairs:
-            words, add = [factor(y) for y in line], added_without_mode if self.without_mode else added
-            for row in self.rows:
-                pair = factor(f.splat(f.load(left, row + far_left), self.lanes))
-                out += [add(pair, y, s) for y, s in zip(words, sums[len(out) : len(out) + len(line)], strict=True)]
-            return out
         for row in self.rows:
             x = f.splat(f.load(left, row + far_left), self.lanes)
             out += [f.fma(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
         return out
-
-    def _line(self, right: Value, far: int) -> list[Value]:
-        """Load the vectors of a row of the right operand."""
-        return [self.f.load(right, far + vector.first, self.lanes, vector.tail) for vector in self.vectors]
-
-    def _added_by_halves(self, sums: list[Value], left: Value, right: Value) -> list[Value]:
-        """Return the sums after a pair: all products of second elements, then all of first ones.
-
-        Each half loads its words itself, from addresses that LLVM takes for different ones: words, or elements, of both
-        halves would not stay in registers beside the sums.
-        """
-        f, across = self.f, len(self.vectors)
-        for half in (second_elements, first_elements):
-            line = [half(y) for y in self._line(right, 0)]
-            out: list[Value] = []
-            for row in self.rows:
-                x = half(f.splat(f.load(left, row), self.lanes))
-                out += [f.fma(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + across], strict=True)]
-            sums, left, right = out, hidden_address(left), hidden_address(right)
-        return sums
 
 
 def _moved(at: Value, step: Index, u: int) -> tuple[Value, int]:
@@ -191,8 +145,6 @@ def _innermost(step: _Step, sums: list[Value], left: Value, right: Value, along:
         if isinstance(along.iterations, int)
         else along.iterations & -UNROLLED_DEPTH_STEPS
     )
-    if step.without_mode:
-        whole = 0  # rarely computed, so short code
     for start, stop, count in ((0, whole, UNROLLED_DEPTH_STEPS), (whole, along.iterations, 1)):
         loop = step.f.loop(start, stop, count, sums, is_nonempty=along.has_whole_block and count > 1)
         for i, carried in loop:

@@ -20,7 +20,7 @@ profile_blocks the times of groups in loops and conditions
 inner_hosts such kernels between two phases of a loop
 runtime_checks numbers that an op rejects, found by compiled code, and their errors
 cpu        this machine: its instruction sets and the sizes of its caches
-amx        the features of AMX, and the permission to use its tiles
+amx        features that Linux lists, and the permission to use the tiles of AMX
 compiled   functions of a step: read from the cache, or compiled and written to it
 cache/     a package of its own: compiled code in the user's cache folder
 jit        from IR to callable functions

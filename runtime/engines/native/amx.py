@@ -1,4 +1,4 @@
-"""AMX on this machine: its features, and the permission of Linux to use its tiles.
+"""Features of this CPU that NumPy does not name, and the permission of Linux to use the tiles of AMX.
 
 The kernel saves 8 KiB of tiles with every thread that uses them, so a process asks once, for all its threads and those
 that they start (Linux 5.16 and later).
@@ -13,12 +13,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from runtime.engines.engine import Unavailable
-
 CPU_FLAGS: Final = Path("/proc/cpuinfo")
 
-FLAGS: Final = {"amx_tile": "AMX_TILE", "amx_bf16": "AMX_BF16"}
-"""Features by the word of Linux, which lists them only if CPU and kernel support them."""
+FLAGS: Final = {"amx_tile": "AMX_TILE", "amx_bf16": "AMX_BF16", "GenuineIntel": "INTEL"}
+"""Features by the word of Linux, which lists those of AMX only if CPU and kernel support them."""
+
+LINES: Final = ("flags", "vendor_id")
+"""Beginnings of the lines that have these words."""
 
 ARCH_PRCTL: Final = 158
 """Number of the system call on x86-64."""
@@ -31,15 +32,16 @@ TILE_DATA: Final = 18
 
 
 @cache
-def amx_features() -> dict[str, bool]:
-    """Return the features of AMX that CPU and system support, by name; none outside of Linux on x86-64."""
+def linux_features() -> dict[str, bool]:
+    """Return the features of `FLAGS` that Linux lists, by name; none on other systems."""
     if sys.platform != "linux":
         return {}
     try:
         lines = CPU_FLAGS.read_text().splitlines()
     except OSError:
         return {}
-    words = next((line for line in lines if line.startswith("flags")), "").partition(":")[2].split()
+    found = (next((line for line in lines if line.startswith(start)), "") for start in LINES)
+    words = {word for line in found for word in line.partition(":")[2].split()}
     return {name: True for flag, name in FLAGS.items() if flag in words}
 
 
@@ -48,8 +50,7 @@ def system_call(*arguments: int) -> int:
     return ctypes.get_errno() if ctypes.CDLL(None, use_errno=True).syscall(*arguments) else 0
 
 
-def request_tiles() -> None:
-    """Ask the system for the permission to use tiles; raise Unavailable if it refuses."""
-    if number := system_call(ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, TILE_DATA):
-        why = f"the system does not let this process use the tiles of AMX: {os.strerror(number)}"
-        raise Unavailable(f"{why}; use the engine 'native'", "no_code_for_this_cpu")
+def refused_tiles() -> str:
+    """Ask the system for the permission to use tiles; return why it refuses, or nothing."""
+    number = system_call(ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, TILE_DATA)
+    return f"the system does not let this process use the tiles of AMX: {os.strerror(number)}" if number else ""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from runtime.codegen.machine import INSTRUCTION_SETS, Target, target
 from runtime.engines.engine import Unavailable
-from runtime.engines.native.amx import amx_features, request_tiles
+from runtime.engines.native.amx import linux_features, refused_tiles
 
 
 @cache
@@ -25,9 +25,12 @@ def this_machine(instructions: str = "") -> Target:
     if not found:
         cpu = platform.machine() or "unknown"
         raise Unavailable(f"the native engine has no code for this CPU, {cpu}", "no_code_for_this_cpu")
-    if instructions and target(instructions).has_matrix_tiles:
-        request_tiles()
-    return replace(target(instructions or found[0]), **caches(Path("/sys/devices/system/cpu/cpu0/cache")))
+    chosen = target(instructions or found[0])
+    if chosen.has_matrix_tiles and (why := refused_tiles()):
+        if instructions:
+            raise Unavailable(f"{why}; use the engine 'native'", "no_code_for_this_cpu")
+        chosen = target(found[1])  # it has the same bits
+    return replace(chosen, **caches(Path("/sys/devices/system/cpu/cpu0/cache")))
 
 
 def target_of(instructions: str = "") -> Target:
@@ -46,19 +49,26 @@ def instruction_sets() -> list[str]:
 
 
 def usable(features: Mapping[str, bool], machine: str) -> list[str]:
-    """Return the instruction sets that a CPU with these features can run, the best first."""
+    """Return the instruction sets that a CPU with these features can run, the best first.
+
+    On `INTEL`, the instruction for pairs takes longer than the two multiply-adds that have its bits.
+    """
     architecture = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine.lower(), machine.lower())
-    return [
+    found = [
         name
         for name, each in INSTRUCTION_SETS.items()
         if each.architecture == architecture and all(features.get(feature) for feature in each.required)
     ]
+    if features.get("INTEL") and "avx512_bf16" in found:
+        found.remove("avx512_bf16")
+        found.insert(found.index("avx512") + 1, "avx512_bf16")
+    return found
 
 
 def cpu_features() -> Mapping[str, bool]:
-    """Return the features of CPU and system that NumPy found when it was imported, and those of AMX."""
+    """Return the features of CPU and system that NumPy found when it was imported, those of AMX, and `INTEL`."""
     features = getattr(import_module("numpy._core._multiarray_umath"), "__cpu_features__", {})  # numpy.show_runtime()
-    return {**features, **amx_features()}
+    return {**features, **linux_features(), **({"INTEL": True} if "GenuineIntel" in platform.processor() else {})}
 
 
 def caches(folder: Path) -> dict[str, int]:

@@ -20,15 +20,23 @@ BLOCK = 512
 
 
 def product(a: Array, b: Array, size: int = 0) -> Array:
-    """Return a @ b by the contract: chains of blocks of `size`, of each pair the second element first."""
+    """Return a @ b by the contract: blocks of `size` of the depth, added in order, each of groups of 32 elements.
+
+    The elements of a group with even numbers are a chain, those with odd numbers another. Both are added, then their
+    sum is added to the block.
+    """
     depth = a.shape[1]
     total = None
     for p in range(0, max(depth, 1), size := size or block(depth)):
         x, y = in_pairs(a[:, p : p + size], b[p : p + size])
         chain = np.zeros((len(a), b.shape[1]), "f4")
-        for k in range(0, x.shape[1], 2):
-            for each in (k + 1, k):
-                chain = multiply_add(x[:, each, None], y[None, each], chain)
+        for start in range(0, x.shape[1], 32):
+            even, odd = np.zeros_like(chain), np.zeros_like(chain)
+            for k in range(start, min(start + 32, x.shape[1]), 2):
+                even = multiply_add(x[:, k, None], y[None, k], even)
+                odd = multiply_add(x[:, k + 1, None], y[None, k + 1], odd)
+            one = np.ones_like(chain)
+            chain = multiply_add(multiply_add(even, one, odd), one, chain)
         with np.errstate(all="ignore"):
             total = chain if total is None else total + chain
     assert total is not None
@@ -66,23 +74,3 @@ def multiply_add(a: Array, b: Array, c: Array) -> Array:
         odd = np.where(changes, np.nextafter(near, np.where(error > 0, np.inf, -np.inf)), near)
         tiny = np.abs(odd) < LEAST_NORMAL - 2.0**-151  # less than what rounds to the least normal number
         return np.where(tiny, np.copysign(0, odd), odd).astype("f4")
-
-
-def multiply_by_tiles(a: Array, b: Array, size: int = 0) -> Array:
-    """Return a @ b as AMX adds it: of each 32 elements the even and the odd ones apart, then both, then the sum."""
-    depth = a.shape[1]
-    total = None
-    for p in range(0, max(depth, 1), size := size or block(depth)):
-        x, y = in_pairs(a[:, p : p + size], b[p : p + size])
-        chain = np.zeros((len(a), b.shape[1]), "f4")
-        for start in range(0, x.shape[1], 32):
-            even, odd = np.zeros_like(chain), np.zeros_like(chain)
-            for k in range(start, min(start + 32, x.shape[1]), 2):
-                even = multiply_add(x[:, k, None], y[None, k], even)
-                odd = multiply_add(x[:, k + 1, None], y[None, k + 1], odd)
-            one = np.ones_like(chain)
-            chain = multiply_add(multiply_add(even, one, odd), one, chain)
-        with np.errstate(all="ignore"):
-            total = chain if total is None else total + chain
-    assert total is not None
-    return total

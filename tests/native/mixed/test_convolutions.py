@@ -79,7 +79,7 @@ def test_results_are_those_of_float32_convolutions(tmp_path: Path, case: Any, en
         assert np.abs(y - exact).max() <= tolerance * np.abs(exact).max()
 
 
-SETS = [name for name in ("avx512_bf16", "avx512", "avx2") if name in instruction_sets()]
+SETS = [name for name in ("amx", "avx512_bf16", "avx512", "avx2") if name in instruction_sets()]
 
 
 @pytest.mark.skipif(len(SETS) < 2, reason="this machine has one instruction set")

@@ -14,7 +14,7 @@ from runtime.engines.native.cpu import instruction_sets
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-SETS = [f"native.{name}" for name in ("avx512_bf16", "avx512", "avx2") if name in instruction_sets()]
+SETS = [f"native.{name}" for name in ("amx", "avx512_bf16", "avx512", "avx2") if name in instruction_sets()]
 
 PIXELS = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], "f8")
 TAPS = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]], "f8")

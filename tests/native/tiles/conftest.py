@@ -43,7 +43,7 @@ def products(emulator: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         return
     features = {**cpu.cpu_features(), "AMX_TILE": True, "AMX_BF16": True}
     monkeypatch.setattr(cpu, "cpu_features", lambda: features)
-    monkeypatch.setattr(cpu, "request_tiles", lambda: None)
+    monkeypatch.setattr(cpu, "refused_tiles", lambda: "")
     emulator.install()
     yield emulator.count
     emulator.uninstall()

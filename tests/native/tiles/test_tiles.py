@@ -1,4 +1,4 @@
-"""Products of bfloat16 by the tiles of AMX: bits beside the order of Intel's manual, computed in NumPy."""
+"""Products of bfloat16 by the tiles of AMX, whose instructions are emulated where the CPU lacks them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from native.mixed import test_attention as attention
 from native.mixed import test_convolutions as convolutions
-from native.mixed.contract import multiply_add, multiply_by_tiles
+from native.mixed.contract import multiply_add
+from native.mixed.contract import product as by_contract
 from native.mixed.test_contract import KINDS, SHAPES, numbers
 from native.mixed.test_products import CASES, exact, product, result
 from native.mixed.test_products import numbers as ordinary
@@ -34,14 +35,14 @@ def has_bits(found: Array, wanted: Array) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_bits_are_those_of_the_manual(tmp_path: Path, products: Count, shape: tuple[int, int, int], kind: str) -> None:
+def test_bits_are_those_of_the_contract(tmp_path: Path, products: Count, shape: tuple[int, int, int], kind: str) -> None:
     m, k, n = shape
     rng = np.random.default_rng([m, k, n, KINDS.index(kind)])
     a, b = numbers(rng, (m, k), kind), numbers(rng, (k, n), kind)
     before = products()
     found = result(product(tmp_path, "matmul", ((m, k), (k, n)), {}), a, b, "native.amx")
     assert products() > before or before < 0
-    assert has_bits(found, multiply_by_tiles(a, b, SHAPES[shape]))
+    assert has_bits(found, by_contract(a, b, SHAPES[shape]))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -57,12 +58,12 @@ def test_all_shapes_and_strides_give_products(tmp_path: Path, products: Count, c
 
 def test_a_transposed_left_operand_has_the_same_bits(tmp_path: Path, products: Count) -> None:
     a, b = ordinary(0, (77, 90)), ordinary(1, (90, 52))
-    wanted = multiply_by_tiles(a, b)
+    wanted = by_contract(a, b)
     path = product(tmp_path, "outer_sum", ((90, 77), (90, 52)), {})
     assert has_bits(result(path, np.ascontiguousarray(a.T), b, "native.amx"), wanted)
 
 
-def test_bits_of_a_convolution_are_those_of_the_manual(tmp_path: Path, products: Count) -> None:
+def test_bits_of_a_convolution_are_those_of_the_contract(tmp_path: Path, products: Count) -> None:
     """A direct convolution is one chain: rows of the filter, of each its columns and channels in groups of 32."""
     case = ((4, 9, 9, 72), (3, 3, 72, 40), {})
     before = products()
@@ -74,7 +75,7 @@ def test_bits_of_a_convolution_are_those_of_the_manual(tmp_path: Path, products:
         image = np.concatenate([x[:, i : i + 7, j : j + 7] for j in range(3)], axis=3).reshape(-1, 3 * 72)
         weights = w[i].reshape(3 * 72, 40)
         for start in range(0, 3 * 72, 32):
-            part = multiply_by_tiles(image[:, start : start + 32], weights[start : start + 32])
+            part = by_contract(image[:, start : start + 32], weights[start : start + 32])
             total = multiply_add(part, np.ones_like(part), total)
     assert has_bits(found.reshape(total.shape), total)
 
@@ -89,56 +90,27 @@ def test_convolutions_are_those_of_float32(tmp_path: Path, products: Count, case
 
 @pytest.mark.parametrize("case", attention.CASES, ids=str)
 def test_attention_and_its_gradients_are_those_by_hand(tmp_path: Path, products: Count, case: Any) -> None:
-    """Scores are added in another order, so that a few weights nearly halfway are rounded to the other number."""
     feeds, before = attention.fed(case), products()
     found = attention.results(tmp_path, case, "native.amx", feeds)
     assert products() > before or before < 0
     for name, wanted in attention.by_hand(case, feeds).items():
         differences = np.abs(found[name] - wanted) / np.abs(wanted).max()
         assert differences.max() <= 1e-3
-        assert np.median(differences) <= 5e-6
-
-
-def trained(path: Path, engine: str, threads: int = 1) -> dict[str, Array]:
-    """Return the states after a step whose numbers and sums are all exact, so that no order changes them."""
-    program = Program("exact", seed=1)
-    x, wanted = program.input("x", "float32", ("batch", 48)), program.input("wanted", "float32", ("batch", 32))
-    w, v = program.parameter("w", (48, 64)), program.parameter("v", (64, 32))
-    error = ops.relu(x @ w) @ v - wanted
-    program.minimize(ops.sum(error * error), prograd.sgd(2.0**-9))
-    program.compile(batch=32, mixed="bfloat16").save(path / "p.pb", force=True)
-    run = prograd.load(path / "p.pb", engine=engine, threads=threads)
-    rng = np.random.default_rng(1)
-    run.state["w"], run.state["v"] = (rng.integers(-1, 2, shape).astype("f4") for shape in ((48, 64), (64, 32)))
-    feeds = {"x": rng.integers(-1, 2, (32, 48)), "wanted": rng.integers(-2, 3, (32, 32))}
-    run.step({name: x.astype("f4") for name, x in feeds.items()})
-    return {name: np.array(run.state[name]) for name in ("w", "v")}
-
-
-def test_an_exact_training_step_has_the_bits_of_all_engines(tmp_path: Path, products: Count) -> None:
-    by_reference, by_contract = (trained(tmp_path, engine) for engine in ("reference", "native.avx512_bf16"))
-    for threads in (1, 2):
-        before = products()
-        by_tiles = trained(tmp_path, "native.amx", threads)
-        assert products() > before or before < 0
-        for name, value in by_tiles.items():
-            assert has_bits(value, by_contract[name])
-            assert has_bits(value, by_reference[name])
 
 
 @pytest.mark.parametrize("seed", [0, 2, 3, 5])
-def test_random_networks_train_as_with_pairs(tmp_path: Path, products: Count, seed: int) -> None:
-    """Rows, images, sequences and recurrent layers: losses are close to those of pairs, and threads change no bit."""
+def test_random_networks_have_the_hash_of_vector_instructions(tmp_path: Path, products: Count, seed: int) -> None:
+    """Train rows, images, sequences and recurrent layers."""
     program, feeds = network(seed)
     program.compile(batch=16, mixed="bfloat16").save(tmp_path / "p.pb")
-    losses: dict[str, float] = {}
     digests: set[str] = set()
     for engine, threads in (("native.avx512_bf16", 1), ("native.amx", 1), ("native.amx", 2)):
+        before = products()
         run = prograd.load(tmp_path / "p.pb", engine=engine, threads=threads)
-        losses[engine] = [float(run.step(feeds)["loss"]) for _ in range(3)][-1]
-        if engine == "native.amx":
-            digests.add(run.state_sha256)
-    assert losses["native.amx"] == pytest.approx(losses["native.avx512_bf16"], rel=0.01)
+        for _ in range(3):
+            run.step(feeds)
+        assert (products() > before) == (engine == "native.amx") or before < 0
+        digests.add(run.state_sha256)
     assert len(digests) == 1
 
 

@@ -18,9 +18,6 @@ from runtime.engines.native import amx, cpu
 from runtime.engines.native.cpu import instruction_sets
 
 HERE = instruction_sets()
-CHOSEN = [name for name in HERE if name != "amx"]
-"""Instruction sets that the engine chooses by default on a machine without better ones."""
-
 ELSEWHERE = next(name for name in INSTRUCTION_SETS if name not in HERE)
 
 
@@ -42,7 +39,7 @@ def test_every_set_is_an_engine_by_name():
     assert [name for name in ENGINES if "." in name] == [f"native.{name}" for name in INSTRUCTION_SETS]
 
 
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", HERE)
 def test_the_result_line_names_the_set_and_its_bits_are_those_of_a_machine_that_has_no_more(
     folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ):
@@ -63,22 +60,28 @@ def test_a_set_that_the_cpu_does_not_have_is_one_sentence(folder: Path, capsys: 
     assert err == f"runtime: this CPU cannot run native code for {ELSEWHERE}; it has {', '.join(HERE)}\n"
 
 
-def test_amx_is_never_chosen_by_itself():
+def test_amx_is_the_best_set_and_the_instruction_for_pairs_is_behind_multiply_adds_on_intel():
     features = dict.fromkeys((*INSTRUCTION_SETS["amx"].required, "SSE2"), True)
-    found = cpu.usable(features, "x86_64")
-    assert (found[0], found[-1]) == ("avx512_bf16", "amx")
+    assert cpu.usable(features, "x86_64") == ["amx", "avx512_bf16", "avx512", "avx2", "sse2"]
+    assert cpu.usable(features | {"INTEL": True}, "x86_64") == ["amx", "avx512", "avx512_bf16", "avx2", "sse2"]
+    features |= {"INTEL": True, "AMX_TILE": False, "AVX512BF16": False}
+    assert cpu.usable(features, "x86_64") == ["avx512", "avx2", "sse2"]
 
 
-def test_the_system_lists_the_features_of_amx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_system_lists_the_features_of_amx_and_the_vendor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(amx, "CPU_FLAGS", tmp_path / "cpuinfo")
     monkeypatch.setattr(amx.sys, "platform", "linux")
     found: list[dict[str, bool]] = []
-    for text in ("flags\t\t: fpu amx_bf16 sse2 amx_tile amx_int8\n", "flags\t: fpu amx_tiles\n", "processor : 0\n"):
+    for text in (
+        "vendor_id\t: GenuineIntel\nflags\t\t: fpu amx_bf16 sse2 amx_tile amx_int8\n",
+        "vendor_id\t: AuthenticAMD\nflags\t: fpu amx_tiles\n",
+        "processor : 0\n",
+    ):
         (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{text}")
-        amx.amx_features.cache_clear()
-        found.append(amx.amx_features())
-    amx.amx_features.cache_clear()
-    assert found == [{"AMX_TILE": True, "AMX_BF16": True}, {}, {}]
+        amx.linux_features.cache_clear()
+        found.append(amx.linux_features())
+    amx.linux_features.cache_clear()
+    assert found == [{"AMX_TILE": True, "AMX_BF16": True, "INTEL": True}, {}, {}]
 
 
 def test_a_system_that_refuses_tiles_is_one_sentence(folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch):
@@ -86,12 +89,15 @@ def test_a_system_that_refuses_tiles_is_one_sentence(folder: Path, capsys: Any, 
     monkeypatch.setattr(cpu, "cpu_features", lambda: features)
     monkeypatch.setattr(cpu.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(amx, "system_call", lambda *arguments: errno.EPERM)
+    cpu.this_machine.cache_clear()
     code, _, err = run(capsys, "execute", "p.pb", "-q", "--engine", "native.amx")
     assert code == 2
     assert err == (
         "runtime: the system does not let this process use the tiles of AMX: Operation not permitted; "
         "use the engine 'native'\n"
     )
+    assert trained(capsys, "native")["instructions"] == cpu.usable(features, "x86_64")[1]
+    cpu.this_machine.cache_clear()
 
 
 @pytest.mark.parametrize("name", HERE)

@@ -20,8 +20,8 @@ from registry import OPS, Value
 from runtime.codegen.machine import target
 from runtime.runs.run import Run
 
-WITH_FMA = [name for name in HERE if target(name).fma and name != "amx"]
-"""The instruction sets of this machine that give the same bits; `amx` has its own for products of bfloat16."""
+WITH_FMA = [name for name in HERE if target(name).fma]
+"""The instruction sets of this machine that give the same bits."""
 
 STEPS = 3
 

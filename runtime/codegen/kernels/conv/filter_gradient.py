@@ -295,10 +295,10 @@ class _Emission:
             if together > 1
             else DepthLoop(seen.images, at.image, shape.rows.pixels * line)
         )
-        pixels = [
-            DepthLoop(rows, shape.rows.stride * at.row, line * together),
-            DepthLoop(columns, step * at.pixel, seen.line * together),
-        ]
+        lines = DepthLoop(rows, shape.rows.stride * at.row, line * together)
+        if together > 1 and step == 1:  # all images of a line of pixels are one loop, and so groups of its pairs
+            return [lines, DepthLoop(columns * together, at.image, seen.line)]
+        pixels = [lines, DepthLoop(columns, step * at.pixel, seen.line * together)]
         return [*pixels, images] if together > 1 else [images, *pixels]
 
 
