@@ -4,17 +4,19 @@ A group is 16 pairs of the depth, counted from the start of its innermost loop. 
 chain of multiply-adds that starts at 0, the second ones another. Both are added, then their sum is added to the tile.
 The tile and the first chain are in memory meanwhile, so that a chain has all registers.
 
-Each chain reads the words again and widens one half of them, or, with the instruction for pairs, takes two words and
-combines their halves: `vdpbf16ps` adds the upper elements of its words first.
+The left operand of a group is copied first, as the elements of each chain in float32. The right one is read again for
+each chain, and its elements are widened in registers. With the instruction for pairs, a word of either operand holds
+two elements of a chain, because the instruction adds the upper elements of its words first, then the lower ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from runtime.codegen.ir import FLOAT32, UINT64, Function, Index, Type, Value
+from runtime.codegen.ir import FLOAT32, Function, Index, Type, Value
 from runtime.codegen.ir.words import bits, shuffle
 from runtime.codegen.kernels.pair_products import (
     GROUP_PAIRS,
@@ -38,6 +40,9 @@ FIRST: Final = 0
 SECOND: Final = 1
 """The elements of a pair."""
 
+Add = Callable[[Value, Value, Value], Value]
+"""From a vector of each operand and a sum to the sum after their products."""
+
 
 def tile_of_pairs(
     f: Function,
@@ -53,6 +58,51 @@ def tile_of_pairs(
     """Return the sums of products of a tile; the arguments are those of `tiles.tile`."""
     chains = _Chains(f, rows, vectors, vector, left, right, depth, asks)
     return flushed(f, list(sums), chains.added, replace(chains, asks=(), without_mode=True).added)
+
+
+class _Group(NamedTuple):
+    """A group of the depth.
+
+    Attributes:
+        zero: a vector of zeros, at which chains start.
+        left, right: addresses of its first pair.
+        along: the innermost loop of the depth.
+        first: the number of its first pair in that loop.
+        count: number of its pairs.
+        doubles: number of words of a chain that hold two elements; its other elements are float32.
+    """
+
+    zero: Value
+    left: Value
+    right: Value
+    along: DepthLoop
+    first: Index
+    count: Index
+    doubles: int
+
+    @property
+    def is_padded(self) -> bool:
+        """True if the group ends with zeros: it is shorter than those before it."""
+        is_only = isinstance(self.first, int) and self.first == 0
+        return self.count != GROUP_PAIRS and not is_only
+
+
+class _LeftCopy(NamedTuple):
+    """The copy of the left operand of a group.
+
+    Attributes:
+        at: address of the first element of the first chain.
+        row: stride of rows.
+        step: stride of the elements, or words, of a chain.
+        half: stride of chains.
+        singles: where the elements of a chain in float32 would begin if no word held two.
+    """
+
+    at: Value
+    row: int
+    step: int
+    half: int
+    singles: int
 
 
 @dataclass(frozen=True)
@@ -102,100 +152,145 @@ class _Chains:
         count = along.iterations
         whole = count // GROUP_PAIRS * GROUP_PAIRS if isinstance(count, int) else count & -GROUP_PAIRS
         for i in self.f.range(0, whole, GROUP_PAIRS):
-            self._group(_Group(zero, left + i * along.left, right + i * along.right, along, i, GROUP_PAIRS))
+            self._group(zero, left, right, along, i, GROUP_PAIRS)
         rest = count - whole
-        group = _Group(zero, left + whole * along.left, right + whole * along.right, along, whole, rest)
         if isinstance(rest, Value):
             with self.f.when(rest.not_equal(0)):
-                self._group(group)
+                self._group(zero, left, right, along, whole, rest)
         elif rest:
-            self._group(group)
+            self._group(zero, left, right, along, whole, rest)
 
-    def _group(self, group: _Group) -> None:
-        """Add the products of a group to the sums in memory."""
+    def _group(self, zero: Value, left: Value, right: Value, along: DepthLoop, first: Index, count: Index) -> None:
+        """Add the products of `count` pairs from pair `first` on to the sums in memory."""
         f, lanes, sums, before = self.f, self.vector.lanes, self._buffer("tile_sums"), self._buffer("tile_chains")
-        for i, x in enumerate(self._chain(group, FIRST)):
+        left, right = left + first * along.left, right + first * along.right
+        doubles = count // 2 if f.target.has_pair_products and isinstance(count, int) else 0
+        group = _Group(zero, left, right, along, first, count, doubles)
+        is_in_rows = isinstance(along.left, int) and along.left == 1
+        copy = self._copied_rows(group) if is_in_rows else self._copied_steps(group)
+        for i, x in enumerate(self._chain(group, copy, FIRST)):
             f.store(x, before, i * lanes)
         plus = sum_without_mode if self.without_mode else Value.__add__
-        for i, x in enumerate(self._chain(group, SECOND)):
+        for i, x in enumerate(self._chain(group, copy, SECOND)):
             both = plus(x, f.load(before, i * lanes, lanes))
             f.store(plus(f.load(sums, i * lanes, lanes), both), sums, i * lanes)
 
-    def _chain(self, group: _Group, half: int) -> list[Value]:
-        """Return the chain of one half of the pairs of a group."""
-        sums, start, count = [group.zero] * (len(self.rows) * len(self.vectors)), 0, group.count
-        for each in (UNROLLED_PAIRS, 2, 1):
-            if not isinstance(count, int) and each > 1:
-                continue
-            stop = count // each * each if isinstance(count, int) else count
-            loop = self.f.loop(start, stop, each, sums)
-            for i, carried in loop:
-                if each == UNROLLED_PAIRS and half == FIRST:
-                    for ask in self.asks:
-                        ask(group.first + i)
-                loop.carry(self._steps(group, half, carried, i, each))
-            sums, start = loop.results, stop
-        is_padded = count != GROUP_PAIRS and not (isinstance(group.first, int) and group.first == 0)
-        return [x + group.zero for x in sums] if is_padded else sums
+    # The copy of the left operand.
 
-    def _steps(self, group: _Group, half: int, sums: list[Value], i: Index, count: int) -> list[Value]:
-        """Return the sums after `count` pairs from pair i on."""
-        along = group.along
-        left, right = group.left + i * along.left, group.right + i * along.right
-        if self.f.target.has_pair_products and count % 2 == 0:
-            for u in range(0, count, 2):
-                sums = self._double_step(sums, half, left + u * along.left, right + u * along.right, along)
-            return sums
-        for u in range(count):
-            sums = self._step(sums, half, left + u * along.left, right + u * along.right)
+    def _left_copy(self, row: int, step: int, singles: int) -> _LeftCopy:
+        size = (len(self.rows) + GROUP_PAIRS) * 2 * GROUP_PAIRS
+        return _LeftCopy(self.f.buffer(f"tile_left_{size}", FLOAT32, 2 * size), row, step, size, singles)
+
+    def _copied_rows(self, group: _Group) -> _LeftCopy:
+        """Copy rows whose pairs are contiguous: words of two elements of a chain, and behind them all its elements."""
+        copy = self._left_copy(2 * GROUP_PAIRS, 1, GROUP_PAIRS if group.doubles else 0)
+        for r, row in enumerate(self.rows):
+            words = self.f.load(group.left, row, GROUP_PAIRS, group.count)
+            elements = bits(words, UINT16)
+            for half in (FIRST, SECOND):
+                at = r * copy.row + half * copy.half
+                if group.doubles:
+                    chain = [half + 4 * i + k for i in range(GROUP_PAIRS // 2) for k in (2, 0)]
+                    self.f.store(bits(shuffle(elements, elements, chain), WORD), copy.at, at)
+                if 2 * group.doubles != group.count:
+                    self.f.store(widened_half(words, half), copy.at, at + copy.singles)
+        return copy
+
+    def _copied_steps(self, group: _Group) -> _LeftCopy:
+        """Copy pair by pair of the depth, all rows at a time if they are contiguous."""
+        f, along, doubles, count = self.f, group.along, group.doubles, len(self.rows)
+        is_line = list(self.rows) == [*range(self.rows[0], self.rows[0] + count)] and 1 < count <= GROUP_PAIRS
+        step = count + GROUP_PAIRS
+        copy = self._left_copy(1, step, -doubles * step)
+
+        def words(i: Index, row: int) -> Value:
+            return f.load(group.left + f.index(i) * along.left, row, GROUP_PAIRS if is_line else 0, count)
+
+        for r, row in enumerate(self.rows[:1] if is_line else self.rows):
+            for i in f.range(0, doubles):
+                pair = words(f.index(i) * 2, row), words(f.index(i) * 2 + 1, row)
+                for half in (FIRST, SECOND):
+                    f.store(chained(*pair, half), copy.at + i * step, r + half * copy.half)
+            for i in f.range(2 * doubles, group.count):
+                for half in (FIRST, SECOND):
+                    to = copy.at + (f.index(i) * step + copy.singles)
+                    f.store(widened_half(words(i, row), half), to, r + half * copy.half)
+        return copy
+
+    # The chains.
+
+    def _chain(self, group: _Group, copy: _LeftCopy, half: int) -> list[Value]:
+        """Return the chain of one half of the pairs of a group."""
+        chain = _Chain(self.f, group, copy, half, self.rows, self.vectors, self.vector.lanes)
+        add = added_without_mode if self.without_mode else self.f.fma
+        asks = self.asks if half == FIRST else ()
+        sums = [group.zero] * (len(self.rows) * len(self.vectors))
+        sums = self._steps(sums, 0, group.doubles, UNROLLED_PAIRS // 2, chain.double_step, asks, group.first, 2)
+        sums = self._steps(
+            sums, 2 * group.doubles, group.count, UNROLLED_PAIRS, partial(chain.step, add), asks, group.first, 1
+        )
+        return [x + group.zero for x in sums] if group.is_padded else sums
+
+    def _steps(
+        self,
+        sums: list[Value],
+        start: int,
+        stop: Index,
+        unrolled: int,
+        step: Callable[[list[Value], Value, int], list[Value]],
+        asks: Sequence[Prefetch],
+        first: Index,
+        pairs: int,
+    ) -> list[Value]:
+        """Return the sums after the steps from `start` to `stop`, each of one or two `pairs`."""
+        for each in (unrolled, 1):
+            if each > 1 and not isinstance(stop, int):
+                continue
+            end = start + (stop - start) // each * each if isinstance(stop, int) else stop
+            loop = self.f.loop(start, end, each, sums)
+            for i, carried in loop:
+                for ask in asks if each > 1 else ():
+                    ask(first + i * pairs)
+                for u in range(each):
+                    carried = step(carried, self.f.index(i), u)
+                loop.carry(carried)
+            sums, start = loop.results, end
         return sums
 
-    def _step(self, sums: list[Value], half: int, left: Value, right: Value) -> list[Value]:
-        """Return the sums after a multiply-add of one half of a pair."""
-        add = added_without_mode if self.without_mode else self.f.fma
-        line = [widened_half(y, half) for y in self._line(right)]
+
+class _Chain(NamedTuple):
+    """The steps of a chain of a group."""
+
+    f: Function
+    group: _Group
+    copy: _LeftCopy
+    half: int
+    rows: Sequence[int]
+    vectors: Sequence[PanelVector]
+    lanes: int
+
+    def step(self, add: Add, sums: list[Value], i: Value, u: int) -> list[Value]:
+        """Return the sums after the products of an element of the chain, `u` behind element i."""
+        line = [widened_half(y, self.half) for y in self._line(i, u)]
+        return self._added(sums, line, i, u, self.copy.singles, add)
+
+    def double_step(self, sums: list[Value], i: Value, u: int) -> list[Value]:
+        """Return the sums after the products of a word with two elements, `u` behind word i."""
+        both = zip(self._line(i * 2, 2 * u), self._line(i * 2, 2 * u + 1), strict=True)
+        line = [chained(*words, self.half) for words in both]
+        return self._added(sums, line, i, u, 0, added_by_instruction)
+
+    def _line(self, i: Value, u: int) -> list[Value]:
+        """Return the vectors of a row of the right operand."""
+        along = self.group.along.right
+        right = self.group.right + i * along + along * u
+        return [self.f.load(right, each.first, self.lanes, each.tail) for each in self.vectors]
+
+    def _added(self, sums: list[Value], line: list[Value], i: Value, u: int, begin: int, add: Add) -> list[Value]:
+        f, copy = self.f, self.copy
+        left = copy.at + i * copy.step
         out: list[Value] = []
-        for row in self.rows:
-            x = widened_half(self.f.splat(self.f.load(left, row), self.vector.lanes), half)
+        for r in range(len(self.rows)):
+            x = f.splat(f.load(left, r * copy.row + u * copy.step + self.half * copy.half + begin), self.lanes)
             out += [add(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
         return out
-
-    def _double_step(self, sums: list[Value], half: int, left: Value, right: Value, along: DepthLoop) -> list[Value]:
-        """Return the sums after one half of two pairs, by the instruction for pairs."""
-        line = [chained(*ys, half) for ys in zip(self._line(right), self._line(right + along.right), strict=True)]
-        out: list[Value] = []
-        for row in self.rows:
-            x = self._two_words(left + row, along.left, half)
-            both = zip(line, sums[len(out) : len(out) + len(line)], strict=True)
-            out += [added_by_instruction(x, y, s) for y, s in both]
-        return out
-
-    def _two_words(self, at: Value, onward: Index, half: int) -> Value:
-        """Return one half of two words of a row, in all lanes."""
-        f, lanes = self.f, self.vector.lanes
-        if not isinstance(onward, int) or onward != 1:
-            return chained(f.splat(f.load(at), lanes), f.splat(f.load(at, onward), lanes), half)
-        elements = bits(f.splat(f.load(f.cast(at, UINT64)), lanes // 2), UINT16)
-        return bits(shuffle(elements, elements, [half + 2, half] * lanes), WORD)
-
-    def _line(self, right: Value) -> list[Value]:
-        return [self.f.load(right, each.first, self.vector.lanes, each.tail) for each in self.vectors]
-
-
-class _Group(NamedTuple):
-    """A group of the depth.
-
-    Attributes:
-        zero: a vector of zeros, at which chains start.
-        left, right: addresses of its first pair.
-        along: the innermost loop of the depth.
-        first: the number of its first pair in that loop.
-        count: number of its pairs; one with fewer than `GROUP_PAIRS` behind others ends with zeros.
-    """
-
-    zero: Value
-    left: Value
-    right: Value
-    along: DepthLoop
-    first: Index
-    count: Index

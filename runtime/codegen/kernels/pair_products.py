@@ -50,6 +50,7 @@ UINT16: Final = Type("unsigned", 16)
 EXPONENT: Final = 0x7F80
 """Bits of the exponent of a bfloat16; all are set if it is infinite or NaN."""
 
+
 def widened_half(words: Value, half: int) -> Value:
     """Return the first elements of pairs as float32, or the second ones if `half` is 1."""
     whole = bits(words, UINT32)

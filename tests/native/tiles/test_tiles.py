@@ -35,7 +35,9 @@ def has_bits(found: Array, wanted: Array) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_bits_are_those_of_the_contract(tmp_path: Path, products: Count, shape: tuple[int, int, int], kind: str) -> None:
+def test_bits_are_those_of_the_contract(
+    tmp_path: Path, products: Count, shape: tuple[int, int, int], kind: str
+) -> None:
     m, k, n = shape
     rng = np.random.default_rng([m, k, n, KINDS.index(kind)])
     a, b = numbers(rng, (m, k), kind), numbers(rng, (k, n), kind)
