@@ -68,7 +68,7 @@ class _Group(NamedTuple):
         left, right: addresses of its first pair.
         along: the innermost loop of the depth.
         first: the number of its first pair in that loop.
-        count: number of its pairs.
+        pairs: number of its pairs.
         doubles: number of words of a chain that hold two elements; its other elements are float32.
     """
 
@@ -77,14 +77,14 @@ class _Group(NamedTuple):
     right: Value
     along: DepthLoop
     first: Index
-    count: Index
+    pairs: Index
     doubles: int
 
     @property
     def is_padded(self) -> bool:
         """True if the group ends with zeros: it is shorter than those before it."""
         is_only = isinstance(self.first, int) and self.first == 0
-        return self.count != GROUP_PAIRS and not is_only
+        return self.pairs != GROUP_PAIRS and not is_only
 
 
 class _LeftCopy(NamedTuple):
@@ -185,14 +185,14 @@ class _Chains:
         """Copy rows whose pairs are contiguous: words of two elements of a chain, and behind them all its elements."""
         copy = self._left_copy(2 * GROUP_PAIRS, 1, GROUP_PAIRS if group.doubles else 0)
         for r, row in enumerate(self.rows):
-            words = self.f.load(group.left, row, GROUP_PAIRS, group.count)
+            words = self.f.load(group.left, row, GROUP_PAIRS, group.pairs)
             elements = bits(words, UINT16)
             for half in (FIRST, SECOND):
                 at = r * copy.row + half * copy.half
                 if group.doubles:
                     chain = [half + 4 * i + k for i in range(GROUP_PAIRS // 2) for k in (2, 0)]
                     self.f.store(bits(shuffle(elements, elements, chain), WORD), copy.at, at)
-                if 2 * group.doubles != group.count:
+                if 2 * group.doubles != group.pairs:
                     self.f.store(widened_half(words, half), copy.at, at + copy.singles)
         return copy
 
@@ -211,7 +211,7 @@ class _Chains:
                 pair = words(f.index(i) * 2, row), words(f.index(i) * 2 + 1, row)
                 for half in (FIRST, SECOND):
                     f.store(chained(*pair, half), copy.at + i * step, r + half * copy.half)
-            for i in f.range(2 * doubles, group.count):
+            for i in f.range(2 * doubles, group.pairs):
                 for half in (FIRST, SECOND):
                     to = copy.at + (f.index(i) * step + copy.singles)
                     f.store(widened_half(words(i, row), half), to, r + half * copy.half)
@@ -227,7 +227,7 @@ class _Chains:
         sums = [group.zero] * (len(self.rows) * len(self.vectors))
         sums = self._steps(sums, 0, group.doubles, UNROLLED_PAIRS // 2, chain.double_step, asks, group.first, 2)
         sums = self._steps(
-            sums, 2 * group.doubles, group.count, UNROLLED_PAIRS, partial(chain.step, add), asks, group.first, 1
+            sums, 2 * group.doubles, group.pairs, UNROLLED_PAIRS, partial(chain.step, add), asks, group.first, 1
         )
         return [x + group.zero for x in sums] if group.is_padded else sums
 
@@ -254,7 +254,7 @@ class _Chains:
                 for u in range(each):
                     carried = step(carried, self.f.index(i), u)
                 loop.carry(carried)
-            sums, start = loop.results, end
+            sums, start = loop.results, end if isinstance(end, int) else start
         return sums
 
 
