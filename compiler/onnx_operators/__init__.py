@@ -15,6 +15,7 @@ conv        convolutions
 criteria    losses
 fill        filled tensors, ranges, triangles of matrices
 index       gathers, scatters, choices
+invariants  carried values that a loop leaves unchanged
 linalg      products of matrices
 norm        normalisation, softmax, dropout
 pointwise   arithmetic, comparisons, functions, bits, casts

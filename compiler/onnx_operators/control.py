@@ -20,6 +20,7 @@ from compiler.frontends.extents import Extent
 from compiler.frontends.onnx.constants import Constant
 from compiler.frontends.onnx.node import MISSING, Mapping, Node
 from compiler.frontends.pieces import sliced
+from compiler.onnx_operators.invariants import with_unchanged, without_unchanged
 from prograd_proto import ProgramError
 from prograd_proto.tensor_types import TensorType
 from registry import Value, ops
@@ -92,10 +93,12 @@ def ran(node: Node, graph: Any, operands: list[Any]) -> list[Any]:
 
 def _loop(node: Node) -> tuple[Any, ...]:
     """Return the results of a loop: a scan if its trips are counted, a while loop if they are data."""
-    body = node.attribute("body")
-    if _is_data(node):
-        return _while(node, body)
-    return _rolled(node, lambda: _counted(node, body), lambda: _unrolled(node, body), _trips(node))
+    less, numbers = without_unchanged(node, len(node.operands) - 2)
+    body = less.attribute("body")
+    if _is_data(less):
+        return with_unchanged(node, numbers, _while(less, body))
+    made = _rolled(less, lambda: _counted(less, body), lambda: _unrolled(less, body), _trips(less))
+    return with_unchanged(node, numbers, made)
 
 
 def _trips(node: Node) -> Extent | None:
@@ -243,6 +246,11 @@ def _scan(node: Node) -> tuple[Any, ...]:
     if node.version == 8:
         return _batched_scan(node)
     count = int(node.attribute("num_scan_inputs"))
+    less, numbers = without_unchanged(node, len(node.operands) - count)
+    return with_unchanged(node, numbers, _scanned(less, count))
+
+
+def _scanned(node: Node, count: int) -> tuple[Any, ...]:
     xs = [node.lifted(x) for x in node.operands[-count:]]
     axes = [a % x.rank for a, x in zip(node.attribute("scan_input_axes", [0] * count), xs, strict=True)]
     steps = xs[0].shape[axes[0]]

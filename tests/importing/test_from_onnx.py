@@ -328,3 +328,19 @@ def test_an_opset_of_the_future_and_an_unknown_input_are_refused():
         "from_onnx: inputs names 'y', which is not among the model's inputs ['x']"
     )
     assert refusal(mlp(), dims={"rows": 2}) == "the model has no dimension 'rows'; its dimensions are batch"
+
+
+@pytest.mark.parametrize("operator", ["Add", "Sub", "Mul"])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint16", "uint32"])
+def test_integers_that_wider_ones_carry_wrap_as_their_own(operator: str, dtype: str):
+    kind, ends = helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), np.iinfo(dtype)
+    a = np.array([ends.max, ends.min, ends.max // 2 + 1, 3], dtype)
+    b = np.array([ends.max, 1, ends.max // 2 + 1, 5], dtype)
+    infos = [helper.make_tensor_value_info(name, kind, [4]) for name in "aby"]
+    graph = helper.make_graph([helper.make_node(operator, ["a", "b"], ["y"])], "g", infos[:2], infos[2:])
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    wide = "int64" if dtype == "uint32" else "int32"
+    found = predicted(prograd.from_onnx(source), "reference", {}, a=a.astype(wide), b=b.astype(wide))["y"]
+    with np.errstate(over="ignore"):
+        wanted = {"Add": a + b, "Sub": a - b, "Mul": a * b}[operator]
+    np.testing.assert_array_equal(found, wanted.astype(wide))

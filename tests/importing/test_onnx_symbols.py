@@ -145,7 +145,8 @@ def test_operators_need_no_size_but_their_own(case: str, engine: Any):
     file = model(nodes, inputs, feeds, stored)
     wanted: Any = ReferenceEvaluator(file).run(None, feeds)
     symbols = {each for shape in inputs.values() for each in shape if isinstance(each, str)}
-    program = from_onnx(file).compile(**{name: SIZES[name] for name in symbols})
+    sizes: dict[str, Any] = {name: SIZES[name] for name in symbols}
+    program = from_onnx(file).compile(**sizes)
     found = Run(program, engine=engine).step(feeds, entry="predict")
     for result, expected in zip(file.graph.output, wanted, strict=True):
         np.testing.assert_allclose(found[result.name], expected, rtol=1e-5, atol=1e-5)

@@ -148,3 +148,58 @@ def test_weights_inside_of_branches_and_bodies_are_trained_once(engine: str):
     powers = [np.linalg.matrix_power(w, k) for k in range(3)]
     wanted = sum((powers[k].T @ x.T @ ones @ powers[2 - k].T for k in range(3)), np.zeros((64, 64)))
     np.testing.assert_allclose(w - run.state["inner.w"], wanted, rtol=1e-3, atol=1e-3)
+
+
+def loop(body: Any, operands: list[str], results: list[str]) -> Any:
+    return node("Loop", ["trips", "", *operands], results, body=body)
+
+
+def recurrent(kind: str) -> Any:
+    """Return a loop whose weights are carried values, as tf2onnx writes those of Keras."""
+    value = onnx.helper.make_tensor_value_info
+    nodes = [
+        node("MatMul", ["s", "w"], ["m"]),
+        node("Add", ["m", "b"], ["s2"]),
+        node("Identity", ["c"], ["c2"]),
+        node("Identity", ["w"], ["w1"]),
+        node("Identity", ["w1"], ["w2"]),
+    ]
+    reads = [value("s", 1, [2, 64]), value("w", 1, [64, 64]), value("b", 1, [64])]
+    makes = [value("s2", 1, [2, 64]), value("w2", 1, [64, 64]), value("b", 1, [64])]
+    if kind == "Loop":
+        body = onnx.helper.make_graph(nodes, "b", [value("i", 7, []), value("c", 9, []), *reads],
+                                      [value("c2", 9, []), *makes])  # fmt: skip
+        return loop(body, ["x", "weight", "bias"], ["y", "w_end", ""])
+    nodes[2:3] = []
+    body = onnx.helper.make_graph(nodes, "b", [*reads, value("t", 7, [1])], makes)
+    return node("Scan", ["x", "weight", "bias", "steps"], ["y", "w_end", ""], body=body, num_scan_inputs=1)
+
+
+@pytest.mark.parametrize("kind", ["Loop", "Scan"])
+@pytest.mark.parametrize("trips", [2, 12])
+def test_weights_that_a_loop_carries_unchanged_are_trained(kind: str, trips: int):
+    weights = {"weight": drawn(64, 64) / 16, "bias": drawn(64), "trips": np.array(trips)}
+    weights["steps"] = np.zeros((trips, 1), np.int64)
+    source = model([recurrent(kind)], {"x": (2, 64)}, ["y", "w_end"], weights)
+    program = prograd.from_onnx(source)
+    assert {t.name for t in program.tensors_of_file if t.trained} == {"weight", "bias"}
+    assert program.notes_of_import == []
+    program.minimize(prograd.ops.mean(program["y"]), prograd.sgd(1.0))
+    x = drawn(2, 64)
+    wanted = x
+    for _ in range(trips):
+        wanted = wanted @ weights["weight"] + weights["bias"]
+    run = prograd.Run(program.compile())
+    found = run.step({"x": x}, entry="predict")
+    np.testing.assert_allclose(found["y"], wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(found["w_end"], weights["weight"])
+    run.step({"x": x})
+    assert not np.array_equal(run.state["weight"], weights["weight"])
+
+
+def test_floats_that_are_not_trained_are_named_beside_those_that_are():
+    nodes = [constant("scale", drawn(64)), node("Mul", ["x", "scale"], ["m"]), node("MatMul", ["m", "w"], ["y"])]
+    program = prograd.from_onnx(model(nodes, {"x": (2, 64)}, ["y"], {"w": drawn(64, 8)}))
+    assert program.notes_of_import == [
+        "64 of 576 floats of the file are constants, which training leaves as they are: 'scale'"
+    ]

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
+
+from registry import Value, ops
 
 DTYPES: Final = {
     "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
@@ -21,3 +24,26 @@ def dtype_name(onnx: Any, number: int) -> str:
         return known
     names = {v: k for k, v in onnx.TensorProto.DataType.items()}
     return names.get(number, f"an element type of number {number}").lower()
+
+
+NARROW: Final = {"int8": 8, "int16": 16, "uint16": 16, "uint32": 32}
+"""Bits of the integers that wider ones carry."""
+
+WRAPPING: Final = {
+    "Abs", "Add", "BitShift", "BitwiseNot", "Cast", "CastLike", "CumProd", "CumSum", "Div", "Einsum", "Gemm", "MatMul",
+    "Mod", "Mul", "Neg", "ReduceL1", "ReduceL2", "ReduceProd", "ReduceSum", "ReduceSumSquare", "ScatterElements",
+    "ScatterND", "Sub", "Sum",
+}  # fmt: skip
+"""Operators whose integer results may be outside the range of their dtype, and then wrap."""
+
+
+def wrapping(dtype: str) -> Callable[[Value], Value]:
+    """Return a function that gives integers the value that their lowest bits have in a narrower dtype."""
+    mask = (1 << NARROW[dtype]) - 1
+    sign = 0 if dtype.startswith("u") else (mask + 1) // 2
+
+    def wrapped(v: Value) -> Value:
+        low = ops.bitwise_and(v, mask)
+        return ops.bitwise_xor(low, sign) - sign if sign else low
+
+    return wrapped

@@ -19,6 +19,7 @@ from compiler.frontends.onnx.constants import CARRIED, Constant, Symbols, carrie
 from compiler.frontends.onnx.node import MISSING
 from compiler.frontends.onnx.reading import Tensors
 from compiler.frontends.onnx.texts import dimension_name, plain_dimension, plain_name
+from compiler.frontends.onnx.untrained import untrained
 from compiler.frontends.onnx.walk import Walk
 from compiler.frontends.onnx.weights import Roles
 from compiler.frontends.report import Problem
@@ -297,6 +298,8 @@ class Import:
                 how = "they are rounded as the file does, and gradients pass the roundings unchanged"
             self.notes.append(f"{quantised} quantised tensors are read as floats; {how}")
         self._notice_copies(cure)
+        constants = untrained(self.walk.onnx, self.graph, {tensor.name for tensor in self.names})
+        self.notes += [constants] if constants else []
 
     def _notice_copies(self, cure: str) -> None:
         """Note matrices that are the transposed copy of another."""

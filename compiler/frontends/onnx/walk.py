@@ -20,7 +20,7 @@ from compiler.frontends.arranged import Arranged, pointwise
 from compiler.frontends.extents import product
 from compiler.frontends.onnx.constant_sizes import elements_made, is_beyond
 from compiler.frontends.onnx.constants import CARRIED, Constant, Store, Symbols
-from compiler.frontends.onnx.dtypes import DTYPES, dtype_name
+from compiler.frontends.onnx.dtypes import DTYPES, NARROW, WRAPPING, dtype_name, wrapping
 from compiler.frontends.onnx.functions import body_of, inlined
 from compiler.frontends.onnx.node import MISSING, Node
 from compiler.frontends.onnx.old_opsets import is_old
@@ -192,7 +192,10 @@ class Walk:
         self.block.prefix = ""
         made = mapping(self._called(node, domain, operands))
         results = list(made) if isinstance(made, tuple) else [made]
-        return [self._finished(value, self.dtypes.get(name)) for name, value in zip(node.output, results, strict=False)]
+        return [
+            self._finished(value, self.dtypes.get(name), node.op_type)
+            for name, value in zip(node.output, results, strict=False)
+        ]
 
     def _with_ops(self, node: Any, domain: str, operator: str, operands: list[Any], known: list[Any]) -> list[Any]:
         """Return constants that depend on sizes with the ops that compute them, which are appended if they are needed.
@@ -384,8 +387,8 @@ class Walk:
             if type.HasField("tensor_type") and type.tensor_type.elem_type:
                 self.dtypes[name] = dtype_name(self.onnx, type.tensor_type.elem_type)
 
-    def _finished(self, value: Any, dtype: str | None) -> Any:
-        """Return a result in the dtype that computes for that of the model; halves are rounded."""
+    def _finished(self, value: Any, dtype: str | None, operator: str) -> Any:
+        """Return a result in the dtype that computes for that of the model; halves are rounded, and integers wrap."""
         if not isinstance(value, Arranged) or dtype is None:
             return value
         if dtype not in CARRIED:
@@ -394,7 +397,7 @@ class Walk:
             value = pointwise(lambda v: ops.cast(v, dtype=CARRIED[dtype]), value)
         if dtype in ("float16", "bfloat16"):
             return pointwise(lambda v: ops.cast(ops.cast(v, dtype=dtype), dtype="float32"), value)  # type: ignore[arg-type]
-        return value
+        return pointwise(wrapping(dtype), value) if operator in WRAPPING and dtype in NARROW else value
 
 
 def _line(error: Exception) -> str:

@@ -22,6 +22,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from compiler.onnx_operators.invariants import aliases
+
 SLOTS: Final = {
     "Conv": (1, 2), "ConvTranspose": (1, 2), "DeformConv": (1, 3), "Gemm": (0, 1, 2), "MatMul": (0, 1),
     "BatchNormalization": (1, 2), "InstanceNormalization": (1, 2), "GroupNormalization": (1, 2),
@@ -86,6 +88,7 @@ class Roles:
         nodes = _nodes(graph)
         inner = [each.g for node in nodes for each in node.attribute if each.type == 5]
         self.stored = {tensor.name: tensor for each in (*inner, graph) for tensor in each.initializer}
+        self.aliases = {inside: outside for node in nodes for inside, outside in aliases(node)}
         self.makers = {name: node for node in nodes for name in node.output if name}
         self.inputs = {each.name for each in graph.input} - set(self.stored)
         self.parameters: set[str] = set()
@@ -143,7 +146,7 @@ class Roles:
         """Return the names of tensors that depend on stored ones alone."""
         made = {"", *self.stored}
         for node in nodes:
-            if all(name in made for name in node.input):
+            if all(self._outside(name) in made for name in node.input):
                 made.update(node.output)
         return made
 
@@ -175,10 +178,19 @@ class Roles:
     def _origin(self, name: str) -> str:
         """Return the name of the stored tensor, or of the Constant, behind operators that only rearrange."""
         for _ in range(MAX_REARRANGED):
+            name = self._outside(name)
             maker = self.makers.get(name)
             if maker is None or maker.op_type not in THROUGH or maker.op_type == "Concat" or not maker.input:
                 return name
             name = maker.input[0]
+        return name
+
+    def _outside(self, name: str) -> str:
+        """Return the name outside of loops of a value that they carry unchanged."""
+        seen = set[str]()
+        while name in self.aliases and name not in seen:
+            seen.add(name)
+            name = self.aliases[name]
         return name
 
     def _elements(self, name: str) -> Any:
@@ -210,7 +222,7 @@ class Roles:
         """Mark the stored tensors behind an operand as parameters, and Constant nodes if `constants` is true."""
         todo = [name]
         while todo:
-            name = todo.pop()
+            name = self._outside(todo.pop())
             if not name or (name, constants) in self._seen:
                 continue
             self._seen.add((name, constants))
