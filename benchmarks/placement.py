@@ -2,26 +2,23 @@
 
     python benchmarks/placement.py                    synthetic training steps of 400 to 100,000 tensors
     python benchmarks/placement.py FOLDER             also every table FOLDER/*.csv, with columns id, lower, upper, size
-    python benchmarks/placement.py --moves            buffers of any size at any time, by the moves that are allowed
     python benchmarks/placement.py --markdown ...     as a table for docs/memory.md
 
-Tables have alignment 1 and the effort of `compiler place`. Training steps have the effort of compiling. Seconds
-are those of the process, in which other processes have no part. `first fit` goes from the largest to the smallest into
-the lowest gap, as several published planners do. Published seconds are those of MiniMalloc's authors, in C++ on their
-machine, for the capacity in the table's name.
+Tables have alignment 1 and more effort than a program that is compiled. Seconds are those of the process, in which
+other processes have no part. `first fit` goes from the largest to the smallest into the lowest gap, as several
+published planners do. Published seconds are those of MiniMalloc's authors, in C++ on their machine, for the capacity in
+the table's name.
 """
 
 import argparse
+import csv
 import sys
-from dataclasses import replace
 from pathlib import Path
-from random import Random
 from time import process_time
 
 from cases.training_buffers import FAMILIES
 
-from compiler.commands.place import read_buffers
-from runtime.placement import EXHAUSTIVE, THOROUGH, Buffer, check_placement, place
+from runtime.placement import THOROUGH, Buffer, Effort, check_placement, place
 from runtime.placement.gaps import first_fit
 from runtime.placement.rankings import ranking_of
 from runtime.placement.sections import parts_of
@@ -29,6 +26,7 @@ from runtime.placement.sections import parts_of
 PUBLISHED = {"A": 4.910, "C": 0.637, "E": 3.717, "G": 1.181, "I": 3.908, "K": 0.628}
 TARGETS = {"G_1": (1.0, 10), "resnet50": (1.001, 10), "pangu_2.6B": (1.001, 10)}  # ratio, seconds
 LETTERED = (1.0, 60)
+EXHAUSTIVE = Effort(steps=10, visits=60_000_000)
 LAYERS = {"cnn": (15, 36, 360, 3600), "transformer": (9, 22, 220, 2200)}
 
 
@@ -36,13 +34,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", nargs="?", type=Path, help="with tables of buffers")
     parser.add_argument("--markdown", action="store_true", help="print a table for docs/memory.md")
-    parser.add_argument("--moves", action="store_true", help="how near more moves come, and nothing else")
     options = parser.parse_args()
     show = Table(options.markdown)
-    if options.moves:
-        return by_moves(show)
     for path in sorted(options.folder.glob("*.csv")) if options.folder else []:
-        buffers, name = read_buffers(str(path)), path.name.removesuffix(".csv")
+        buffers, name = read_buffers(path), path.name.removesuffix(".csv")
         wanted = TARGETS.get(name, LETTERED if name[0] in PUBLISHED else None)
         show.row(name, buffers, EXHAUSTIVE, 1, wanted, PUBLISHED.get(name.partition(".")[0]))
     for family, build in FAMILIES.items():
@@ -53,22 +48,11 @@ def main():
                 show.row(f"{family}, {updates} updates", buffers, THOROUGH, 64, wanted, None)
 
 
-def by_moves(show):
-    """Place more buffers than the exact search accepts."""
-    for count in (3_000, 28_500):
-        buffers = [Buffer(f"b{i}", *span) for i, span in enumerate(any_sizes_at_any_time(count))]
-        for moves in (0, 10_000, 100_000):
-            show.row(f"any size, any time, {moves} moves", buffers, replace(EXHAUSTIVE, moves=moves), 1, None, None)
-
-
-def any_sizes_at_any_time(count):
-    """(size, start, stop): no peak to begin at, and hardly two of a size."""
-    random = Random(count)
-    starts = [random.randrange(2 * count) for _ in range(count)]
-    return [
-        (64 * random.randrange(1, 2_000), start, start + 1 + random.randrange(1 + random.randrange(count // 5)))
-        for start in starts
-    ]
+def read_buffers(path):
+    """The buffers of a table."""
+    with path.open(newline="") as file:
+        rows = csv.DictReader(file)
+        return [Buffer(row["id"], int(row["size"]), int(row["lower"]), int(row["upper"])) for row in rows]
 
 
 def seconds_for(tensors):

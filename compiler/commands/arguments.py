@@ -9,7 +9,7 @@ from typing import Any
 from compiler.commands.data_arguments import add_pack, add_show, with_verbs_of_two_words
 from compiler.commands.models.arguments import add_compare, add_export, add_gradcheck, add_lora, add_merge
 from runtime.command_line.parsing import add_completion, add_verb, new_parser, parsed
-from runtime.command_line.values import duration, one_of, positive, positive_size, rank, size, threads
+from runtime.command_line.values import duration, one_of, positive, rank, size, threads
 from runtime.engines.choice import ENGINES
 
 
@@ -27,7 +27,7 @@ def command_parser(command: str = "compiler") -> tuple[argparse.ArgumentParser, 
 
 def add_verbs(verbs: Any, *, shared: bool = True) -> None:
     """Add the verbs of `compiler` to a parser, without those that `runtime` has too unless they are `shared`."""
-    programs = _show, _summary, _draw, _check, _compile, _diff, _freeze, _thaw, _plan, _place, _passes, _ops
+    programs = _show, _summary, _draw, _check, _compile, _diff, _freeze, _thaw, _plan, _passes, _ops
     models = _import_onnx, _import_torch, add_export, add_compare, add_gradcheck, add_merge
     for add in (*programs, *models, add_pack, add_show):
         if shared or add is not _check:
@@ -293,32 +293,6 @@ def _plan(verbs: Any) -> None:
     )
     _add_dump_after(verb)
     _add_output_or_in_place(verb)
-
-
-def _place(verbs: Any) -> None:
-    verb = _verb(
-        verbs,
-        "place",
-        "assign offsets to the buffers of a table: disjoint for overlapping lifetimes, in a small arena",
-        "The table is CSV with the columns id, lower, upper and size: a buffer of `size` bytes lives from `lower`\n"
-        "up to, but not including, `upper`. The written table has a further column, offset. The size of the arena\n"
-        "goes to stderr.",
-        "compiler place buffers.csv -o placed.csv",
-    )
-    verb.add_argument("buffers", help="a CSV file with the columns id, lower, upper, size")
-    verb.add_argument("--capacity", type=size, metavar="SIZE", help="stop at an arena of this size, as in 1.5MiB")
-    verb.add_argument(
-        "--alignment", type=positive_size, default=1, metavar="SIZE", help="alignment of each offset; default 1"
-    )
-    _add_max_time(verb, "time limit of the search, as in 90, 1.5min or 2h; default 60")
-    verb.add_argument(
-        "--moves",
-        type=positive,
-        default=10**18,
-        metavar="N",
-        help="upper bound on moves of single buffers; default no limit",
-    )
-    _add_output(verb, "CSV file to write instead of stdout")
 
 
 def _passes(verbs: Any) -> None:

@@ -76,14 +76,6 @@ def size(text: str) -> int:
     return found
 
 
-def positive_size(text: str) -> int:
-    """Return a number of bytes as `size` does, but not 0."""
-    found = size(text)
-    if not found:
-        raise ArgumentTypeError(f"{text!r} is not a size of 1 byte or more")
-    return found
-
-
 def duration(text: str) -> float:
     """Return seconds, from `90`, `90s`, `1.5min`, `2h` or `500ms`; at most a century, the range of system clocks."""
     match = _TIME.fullmatch(text)

@@ -1,8 +1,8 @@
 """Assign buffers to offsets in one arena by a pure function, and check that no two buffers collide.
 
 buffer     bytes that are needed during an interval of the clock
-placement  several algorithms to place buffers, until one reaches the lower bound or a limit of seconds; they are
-           sections, rankings, skyline, gaps, peak, attempts, search and ejection; draws are their random numbers
+placement  skylines (skyline, rankings) and an exact search (search, attempts, draws) place the buffers of each part
+           (sections); peak makes a small problem of a large one, whose rest goes into gaps
 check      a plan against the buffers, sharing no code with the algorithms that placed them
 alignment  the alignment of buffers
 
@@ -20,7 +20,6 @@ from runtime.placement.check import check_placement as check_placement
 from runtime.placement.check import planned_offsets as planned_offsets
 
 if TYPE_CHECKING:
-    from runtime.placement.placement import EXHAUSTIVE as EXHAUSTIVE
     from runtime.placement.placement import QUICK as QUICK
     from runtime.placement.placement import THOROUGH as THOROUGH
     from runtime.placement.placement import Effort as Effort
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    if name not in ("EXHAUSTIVE", "QUICK", "THOROUGH", "Effort", "Placement", "place"):
+    if name not in ("QUICK", "THOROUGH", "Effort", "Placement", "place"):
         raise AttributeError(f"module 'runtime.placement' has no attribute {name!r}")
     from importlib import import_module
 

@@ -13,7 +13,7 @@ The orders come from a pseudo-random sequence with a fixed start, so the result 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from runtime.placement.draws import draws
@@ -32,18 +32,18 @@ class Tried(NamedTuple):
     visits: int
 
 
-def attempt(part: Part, capacity: int, visits: int, stop: Callable[[], bool]) -> Tried:
+def attempt(part: Part, capacity: int, visits: int) -> Tried:
     """Try to place the part below the capacity with at most `visits` visited sections of states."""
     numbers = draws()
     blame = [1.0] * part.sections
     limit = 2 * len(part.items) + 1000
     used = number = 0
-    while used < visits and not stop():
+    while used < visits:
         whole = number % WHOLE_EVERY == 0
         glued, stacks = (part, [[i] for i in range(len(part.items))]) if whole else _glued(part, numbers)
         order = _order(glued, numbers) if number else ranking_of(part, ("peak", "life", "area"))
         nodes = min(limit << number // WHOLE_EVERY if whole else limit, (visits - used) // part.sections + 1)
-        search = Search(glued, order, capacity, nodes, blame, stop)
+        search = Search(glued, order, capacity, nodes, blame)
         outcome = search.run()
         used += search.used * part.sections
         if outcome is Outcome.FOUND:

@@ -19,7 +19,7 @@ Sets of items are the bits of integers, the first of the order lowest: two opera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
@@ -78,7 +78,6 @@ class Search:
         capacity: capacity in the units of the sizes.
         nodes: upper bound on the visited states.
         blame: number of branches that each section ended, plus one; the search reads and increments it.
-        stop: returns True to give up; called now and then.
     """
 
     part: Part
@@ -86,7 +85,6 @@ class Search:
     capacity: int
     nodes: int
     blame: list[float]
-    stop: Callable[[], bool] = lambda: False
     used: int = 0
     offsets: list[int] = field(default_factory=list[int])
     """The offset of each item after FOUND."""
@@ -116,7 +114,7 @@ class Search:
         whole = _Region(0, self.part.sections, (1 << len(self._items)) - 1, [0] * len(slack), slack, -1)
         waiting: _Open = (whole, None)
         while waiting is not None:
-            if self.used >= self.nodes or (self.used & 255 == 255 and self.stop()):
+            if self.used >= self.nodes:
                 return Outcome.STOPPED
             self.used += 1
             region, rest = waiting

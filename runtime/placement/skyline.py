@@ -12,7 +12,7 @@ sections, see `_Waiting`, so that rule 2 does not visit all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -24,10 +24,8 @@ WALL_HEIGHT: Final = 1 << 200
 """Height of the walls on both sides of the skyline; higher than any arena."""
 
 
-def lowest_offsets(
-    part: Part, ranking: Sequence[int], steps: int, is_over: Callable[[], bool] = lambda: False
-) -> tuple[list[int] | None, int]:
-    """Return an offset for each item, or None after `steps` steps or when `is_over` says so; and the steps it took.
+def lowest_offsets(part: Part, ranking: Sequence[int], steps: int) -> tuple[list[int] | None, int]:
+    """Return an offset for each item, or None after `steps` steps; and the steps it took.
 
     A step changes the section where an item waits; there are a few for each item, more where high towers alternate.
     """
@@ -41,7 +39,7 @@ def lowest_offsets(
         if k is None:
             skyline.fill(begin, end)
             continue
-        if waiting.steps > steps or (left & 255 == 255 and is_over()):
+        if waiting.steps > steps:
             return None, waiting.steps
         waiting.remove(k)
         offsets[ranking[k]] = height

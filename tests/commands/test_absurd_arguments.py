@@ -42,7 +42,7 @@ QUICK = {
     "replay": ["-q", "--steps", "1"],
     "serve": ["-q", "--max-time", "10ms"],
 }
-NEEDED = {"replay": ["--expect-sha256", "0" * 64], "place": ["--max-time", "0"], "serve": ["--port", "0"]}
+NEEDED = {"replay": ["--expect-sha256", "0" * 64], "serve": ["--port", "0"]}
 
 
 @pytest.fixture

@@ -98,7 +98,6 @@ def test_an_entry_that_is_not_there_is_usage_for_both(folder, capsys):
         ["compile", "p.pb", "-o", "no/q.pb"],
         ["plan", "p.pb", "-o", "no/q.pb"],
         ["show", "p.pb", "--html", "no/m.html"],
-        ["place", "b.csv", "-o", "no/c.csv"],
     ],
     ids=lambda words: words[0],
 )

@@ -195,7 +195,7 @@ def test_usage_errors_are_one_sentence(capsys, arguments, sentence):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("verb", ["show", "check", "compile", "diff", "place", "ops"])
+@pytest.mark.parametrize("verb", ["show", "check", "compile", "diff", "ops"])
 def test_the_help_of_every_verb_has_an_example(capsys, verb):
     code, out, _ = run(capsys, verb, "--help")
     assert code == 0

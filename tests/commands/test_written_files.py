@@ -53,7 +53,6 @@ WRONG = [
     ("compiler compile p.pb -o q.txt", "q.txt: programs are written as .pb files; write q.pb"),
     ("compiler plan p.pb -o q.onnx", "q.onnx: programs are written as .pb files; write q.pb"),
     ("compiler freeze p.pb --states s.safetensors -o q.pt", "q.pt: programs are written as .pb files; write q.pb"),
-    ("compiler place b.csv -o q.json", "q.json: placements are written as .csv files; write q.csv"),
 ]
 # fmt: on
 
@@ -80,7 +79,6 @@ MISSING = [
     "compiler draw p.pb -o none/f.svg",
     "compiler show p.pb --html none/f.html",
     "compiler show p.pb --svg none/f.svg",
-    "compiler place b.csv -o none/f.csv",
     "compiler data pack x.npy -o none/f.safetensors",
 ]
 

@@ -124,11 +124,8 @@ def test_a_file_that_an_option_names_is_regular(kind: str, file: str, folder: Pa
 
 
 @each_kind
-def test_a_table_of_buffers_and_a_text_form_are_regular(kind: str, folder: Path, capsys):
-    words = in_place_of(folder / "b.csv", kind)
-    assert compile_(["place", "b.csv"]) == 4
-    assert capsys.readouterr().err == f"compiler: b.csv: the file cannot be read: {words}\n"
-    in_place_of(folder / "p.txt", kind)
+def test_a_text_form_is_regular(kind: str, folder: Path, capsys):
+    words = in_place_of(folder / "p.txt", kind)
     assert compile_(["compile", "p.txt"]) == 3
     assert capsys.readouterr().err == f"compiler: p.txt: the file cannot be read: {words}\n"
 

@@ -129,21 +129,6 @@ def _words_changed(rng: random.Random, line: str, other: str) -> str:
     return " ".join(words)
 
 
-def table(rng: random.Random) -> Case:
-    """Buffers in CSV."""
-    good = [["id", "lower", "upper", "size"], *([f"b{i}", str(i), str(i + 3), str(64 * i)] for i in range(5))]
-    for _ in range(rng.choice((1, 1, 2, 3))):
-        row = rng.choice(good)
-        if not row:
-            continue
-        at = rng.randrange(len(row))
-        row[at] = rng.choice((*STRINGS, "-1", "1e9", "9" * 18, "9" * 30, "٣", '"', "offset", "nan"))
-        if rng.random() < 0.3:
-            del row[at]
-    text = "\n".join(",".join(row) for row in good)
-    return {"mutated.csv": text.encode()}, ["compiler place", "mutated.csv", "--max-time", "1"]
-
-
 def metrics(rng: random.Random) -> Case:
     """The metrics of a run that is resumed."""
     name = rng.choice(("m.csv", "m.jsonl"))
@@ -155,7 +140,7 @@ def metrics(rng: random.Random) -> Case:
 
 
 KINDS: tuple[Callable[[random.Random], Case], ...] = (
-    rows, loaded, resumed, rows_in_npz, fed, fed_in_json, in_text, in_text, table, metrics,
+    rows, loaded, resumed, rows_in_npz, fed, fed_in_json, in_text, in_text, metrics,
 )  # fmt: skip
 
 

@@ -41,7 +41,6 @@ OPTIONS: dict[str, list[list[str]]] = {
     ],
     "compiler compile": [[], ["-o", "out.pb"], ["--bind", "n=2"], ["--dump-after", "fold_constants"]],
     "compiler plan": [[], ["--budget", "100B"], ["--threads", "2", "-o", "out.pb"], ["--budget", "1KiB", "--spill"]],
-    "compiler place": [["--max-time", "1"]],
     "compiler ops": [["matmul"]],
     "compiler export": [
         ["-o", "out.onnx"],

@@ -16,9 +16,9 @@ from oracles.memory import Placed, is_safe
 from oracles.placement import Span, least_height
 
 from prograd_proto import ProgramError
-from runtime.placement import EXHAUSTIVE, QUICK, THOROUGH, Buffer, Effort, Placement, check_placement, place
+from runtime.placement import QUICK, THOROUGH, Buffer, Effort, Placement, check_placement, place
 from runtime.placement.attempts import attempt
-from runtime.placement.gaps import birth_order, first_fit
+from runtime.placement.gaps import first_fit
 from runtime.placement.peak import peak_first, rounds_from_peaks
 from runtime.placement.rankings import RANKINGS, ranking_of
 from runtime.placement.search import Outcome, Search
@@ -33,10 +33,6 @@ ABOVE_THEIR_BOUND = (
 )
 """Buffers that no placement fits into the bytes of their busiest tick."""
 EFFORTS = st.sampled_from([QUICK, THOROUGH, Effort(steps=0, visits=50)])
-
-
-def never() -> bool:
-    return False
 
 
 @st.composite
@@ -119,11 +115,10 @@ def test_a_skyline_gives_up_after_its_steps():
     assert lowest_offsets(part, ranking, steps=10_000)[0] is not None
 
 
-@given(spans(), st.booleans(), st.booleans())
-def test_gaps_are_filled_safely_from_the_ground_up(spans: list[Span], smallest: bool, by_birth: bool):
+@given(spans(), st.sampled_from(RANKINGS))
+def test_gaps_are_filled_safely_from_the_ground_up(spans: list[Span], by: tuple[str, ...]):
     part = part_of(spans)
-    ranking = birth_order(part) if by_birth else ranking_of(part, ("size", "life"))
-    offsets = first_fit(part, ranking, smallest=smallest)
+    offsets = first_fit(part, ranking_of(part, by))
     items = [(item.first, item.last, item.size) for item in part.items]
     assert is_good(items, offsets, max(o + s for o, (_, _, s) in zip(offsets, items, strict=True)))
 
@@ -146,7 +141,7 @@ def test_what_is_placed_from_its_peak_is_safe_and_the_peak_no_higher_than_its_wi
     def place_window(core: Part, room: int) -> list[int]:
         assert len(core.items) <= most
         rooms.append(room)
-        offsets = first_fit(core, birth_order(core))
+        offsets = first_fit(core, ranking_of(core, ("life", "size")))
         heights.append(max(offset + item.size for offset, item in zip(offsets, core.items, strict=True)))
         return offsets
 
@@ -173,7 +168,7 @@ def test_a_peak_without_holes_stays_so_when_the_rest_is_placed_around_it(seed: i
     part = part_of([*before, *peak, *through, *after])
 
     def place_window(core: Part, room: int) -> list[int]:
-        tried = attempt(core, room, visits=10**6, stop=never)
+        tried = attempt(core, room, visits=10**6)
         assert tried.outcome is Outcome.FOUND
         return tried.offsets
 
@@ -199,7 +194,7 @@ def test_more_buffers_than_can_be_searched_are_placed_from_their_peak_at_the_bou
     assert (quick.arena_bytes, quick.lower_bound, quick.optimal) == (1_127, 1_124, False)
     placement = place(buffers, THOROUGH, alignment=1)
     check_placement(buffers, placement.offsets, placement.arena_bytes, alignment=1)
-    assert placement == Placement(placement.offsets, 1_124, 1_124, True, "peak first", False)
+    assert placement == Placement(placement.offsets, 1_124, 1_124, True, "peak first")
 
 
 def gradient_accumulation(layers: int, micro_batches: int) -> list[Span]:
@@ -217,7 +212,7 @@ def test_each_of_several_equal_peaks_gets_a_window_so_that_the_bound_is_reached(
     buffers = buffers_of(gradient_accumulation(130, 3))
     placement = place(buffers, Effort(steps=5, visits=4_000_000), alignment=1)
     check_placement(buffers, placement.offsets, placement.arena_bytes, alignment=1)
-    assert placement == Placement(placement.offsets, 412, 412, True, "peak first", False)
+    assert placement == Placement(placement.offsets, 412, 412, True, "peak first")
 
 
 @given(spans(most=60), st.integers(0, 9), st.integers(1, 5))
@@ -226,7 +221,7 @@ def test_each_round_of_windows_is_safe_and_the_bound_ends_them(spans: list[Span]
     part = part_of(spans)
 
     def place_window(core: Part, room: int) -> list[int]:
-        return first_fit(core, birth_order(core))
+        return first_fit(core, ranking_of(core, ("life", "size")))
 
     items = [(item.first, item.last, item.size) for item in part.items]
     rounds = list(rounds_from_peaks(part, part.lower_bound, place_window, most, most_rounds))
@@ -263,11 +258,9 @@ def test_the_search_finds_a_placement_exactly_if_there_is_one(spans: list[Span])
 def test_the_search_proves_that_a_lower_bound_is_out_of_reach(spans: list[Span]):
     (part,) = parts_of(spans)
     assert least_height(spans) == part.lower_bound + 1
-    assert attempt(part, part.lower_bound, visits=10**5, stop=never).outcome is Outcome.IMPOSSIBLE
+    assert attempt(part, part.lower_bound, visits=10**5).outcome is Outcome.IMPOSSIBLE
     placement = place(buffers_of(spans), THOROUGH, alignment=1)
     assert (placement.arena_bytes, placement.optimal) == (part.lower_bound + 1, True)
-    quick = place(buffers_of(spans), QUICK, alignment=1)
-    assert (quick.arena_bytes > part.lower_bound, quick.optimal) == (True, False)
 
 
 @given(st.integers(0, 2**32), st.integers(6, 30))
@@ -275,7 +268,7 @@ def test_the_search_proves_that_a_lower_bound_is_out_of_reach(spans: list[Span])
 def test_the_search_solves_what_was_cut_from_a_full_rectangle(seed: int, pieces: int):
     spans, height = cut(seed, pieces)
     for part in parts_of(spans):
-        tried = attempt(part, height, visits=10**6, stop=never)
+        tried = attempt(part, height, visits=10**6)
         assert tried.outcome is Outcome.FOUND
         assert is_good([(i.first, i.last, i.size) for i in part.items], tried.offsets, height)
 
@@ -302,9 +295,6 @@ def test_the_search_ends_with_its_nodes_and_when_it_is_told_to():
     order = ranking_of(part, ("life", "area"))
     search = Search(part, order, part.lower_bound, nodes=300, blame=[1.0] * part.sections)
     assert (search.run(), search.used) == (Outcome.STOPPED, 300)
-    told = Search(part, order, part.lower_bound, nodes=10**9, blame=[1.0] * part.sections, stop=lambda: True)
-    assert told.run() is Outcome.STOPPED
-    assert attempt(part, part.lower_bound, visits=10**9, stop=lambda: True).outcome is Outcome.STOPPED
 
 
 # All together
@@ -330,7 +320,6 @@ def test_every_placement_is_safe_and_never_claims_too_much(spans: list[Span], ef
     assert placement.arena_bytes == max(ends, default=0)
     assert placement.lower_bound <= placement.arena_bytes
     assert placement.optimal or placement.arena_bytes > placement.lower_bound
-    assert not placement.stopped
 
 
 def test_an_instance_that_no_greedy_order_solves_is_placed_at_its_lower_bound():
@@ -338,16 +327,8 @@ def test_an_instance_that_no_greedy_order_solves_is_placed_at_its_lower_bound():
     buffers = instance("C.1048576.csv")
     placement = place(buffers, THOROUGH, alignment=1)
     check_placement(buffers, placement.offsets, placement.arena_bytes, alignment=1)
-    assert placement == Placement(placement.offsets, 1_039_360, 1_039_360, True, "search", False)
+    assert placement == Placement(placement.offsets, 1_039_360, 1_039_360, True, "search")
     assert place(buffers, QUICK, alignment=1).arena_bytes > 1_200_000
-
-
-def test_a_capacity_that_is_reached_ends_the_search():
-    buffers = instance("C.1048576.csv")
-    placement = place(buffers, EXHAUSTIVE, alignment=1, capacity=1_330_000)
-    assert 1_039_360 < placement.arena_bytes <= 1_330_000
-    assert not placement.optimal
-    assert placement.method != "search"
 
 
 def test_many_buffers_are_placed_nearly_as_low_as_the_bound_when_that_is_asked():
@@ -360,12 +341,6 @@ def test_many_buffers_are_placed_nearly_as_low_as_the_bound_when_that_is_asked()
     best = place(buffers, Effort(steps=5, visits=0))
     assert best.lower_bound == near.lower_bound
     assert best.arena_bytes <= near.arena_bytes
-
-
-def test_seconds_that_are_over_are_reported():
-    placement = place(instance("C.1048576.csv"), EXHAUSTIVE, alignment=1, seconds=0.0)
-    assert placement.stopped
-    assert placement.arena_bytes > placement.lower_bound
 
 
 def test_more_than_four_gibibytes_and_more_than_65536_buffers_are_placed():

@@ -149,7 +149,6 @@ def test_a_loop_of_links_is_told_as_the_system_does(folder, capsys):
         (runtime, ["execute", "p.pb", "--save", "loop/x"]),
         (compiler, ["check", "loop"]),
         (compiler, ["compile", "loop.txt"]),
-        (compiler, ["place", "loop"]),
     ):
         code, out, err = run(capsys, command, *arguments)
         assert code in (2, 3, 4)
