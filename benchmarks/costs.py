@@ -41,7 +41,9 @@ from runtime.codegen.kernels.conv.filter_plan import FilterGradient  # noqa: E40
 from runtime.codegen.kernels.conv.plan import packed_filter_cycles  # noqa: E402 - likewise
 from runtime.codegen.kernels.matmul import plan as matmul_plan  # noqa: E402 - likewise
 from runtime.codegen.kernels.matmul.plan import tile_cycles  # noqa: E402 - likewise
+from runtime.codegen.kernels.tiles import DepthLoop, tile  # noqa: E402 - likewise
 from runtime.codegen.lowering.instructions import instructions  # noqa: E402 - likewise
+from runtime.codegen.machine import MATRIX_ROWS  # noqa: E402 - likewise
 from runtime.codegen.rules import conv as conv_rules  # noqa: E402 - likewise
 from runtime.codegen.rules.conv import shape_of  # noqa: E402 - likewise
 from runtime.engines.native import jit, step_code  # noqa: E402 - likewise
@@ -191,9 +193,9 @@ def loop(
     chains: int,
     type: ir.Type,
     size: int = 4096,
+    turns: int = 20_000,
 ) -> float:
     """Return the cycles of a turn of a loop that carries chains of values; it gets the counter and an address."""
-    turns = 20_000
     module = Module(HERE)
     f = module.function("loop", [pointer(type.of(0))])
     x = f.arguments[0]
@@ -268,6 +270,54 @@ def unfused_multiply_add_penalty() -> float:
     """Products and sums as two instructions, against multiply-adds."""
     fused = loop(lambda f, xs, i, at: [f.fma(x, x, x) for x in xs], 12, VECTOR)
     return loop(lambda f, xs, i, at: [x * x + x for x in xs], 12, VECTOR) / fused
+
+
+def matrix_tile(groups: int, rows: Sequence[int], *, is_far: bool = False) -> float:
+    """Return the cycles of a tile of AMX with two vectors over some groups of the depth.
+
+    `is_far`: the right operand comes from the second-level cache, otherwise all groups are the same one.
+    """
+    if not HERE.has_matrix_tiles:
+        return float("nan")
+    width, size = 2 * LANES, 1 << 18
+
+    def body(f: Function, xs: Sequence[ir.Value], i: ir.Value, at: ir.Value) -> list[ir.Value]:
+        depth = [DepthLoop(groups, 0, MATRIX_ROWS * width if is_far else 0), DepthLoop(MATRIX_ROWS, 1, width)]
+        sums = tile(f, at, rows, at + size, width, VECTOR, depth, of_pairs=True)
+        for number, x in enumerate(sums):
+            f.store(x, at, number * LANES + size // 2)
+        return list(xs)
+
+    return loop(body, 1, VECTOR, size + groups * MATRIX_ROWS * width, turns=64)
+
+
+@measures("MATRIX_ROW_CYCLES")
+def matrix_row() -> float:
+    """A tile of 32 rows and two vectors, over 1024 groups without those before them."""
+    rows = [row * LANES for row in range(2 * MATRIX_ROWS)]
+    return (matrix_tile(1025, rows) - matrix_tile(1, rows)) / 1024 / (2 * len(rows))
+
+
+@measures("MATRIX_PANEL_ROW_CYCLES")
+def matrix_panel_row() -> float:
+    """A tile of 8 rows and two vectors, whose right operand of 1 MB comes from the second-level cache."""
+    rows = [row * LANES for row in range(MATRIX_ROWS // 2)]
+    return (matrix_tile(513, rows, is_far=True) - matrix_tile(1, rows)) / 512 / (2 * MATRIX_ROWS)
+
+
+@measures("MATRIX_COPIED_ROW_CYCLES")
+def matrix_copied_row() -> float:
+    """A tile of 32 rows whose distances differ, against one of equal distances."""
+    even = [row * LANES for row in range(2 * MATRIX_ROWS)]
+    odd = [row * LANES + row % 3 * 2048 for row in range(2 * MATRIX_ROWS)]
+    return (matrix_tile(256, odd) - matrix_tile(256, even)) / 256 / len(odd)
+
+
+@measures("MATRIX_REGISTER_CYCLES")
+def matrix_register() -> float:
+    """A tile of one group, without its product."""
+    rows = [row * LANES for row in range(2 * MATRIX_ROWS)]
+    return (matrix_tile(1, rows) - costs.MATRIX_ROW_CYCLES * 2 * len(rows)) / (MATRIX_ROWS * (4 + MATRIX_ROWS / 4))
 
 
 def tile_products(m: int, n: int) -> float:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from runtime.codegen.machine import Target
+from runtime.codegen.machine import MATRIX_ROWS, Target
 
 CYCLE_NANOSECONDS: Final = 0.4
 """Nanoseconds of a cycle at 2.5 GHz. Measured by a chain of dependent additions."""
@@ -54,6 +54,20 @@ CELL_CYCLES: Final = 1.0
 
 SCORE_CYCLES: Final = 0.25
 """Cycles of a score of attention in the softmax, beside both products. Measured by attention of short heads."""
+
+# Products of bfloat16 by AMX, whose tile registers have 16 rows of 16 pairs, or of 16 columns.
+
+MATRIX_ROW_CYCLES: Final = 1.0
+"""Cycles of a row of the product of two tile registers. Measured by a product whose operands are in the near caches."""
+
+MATRIX_PANEL_ROW_CYCLES: Final = 1.3
+"""Cycles in which a row of the right operand arrives in a tile register from the second-level cache."""
+
+MATRIX_COPIED_ROW_CYCLES: Final = 1.5
+"""Cycles in which a row of the left operand is copied, because the rows of a register are not equally far apart."""
+
+MATRIX_REGISTER_CYCLES: Final = 2.0
+"""Cycles of a sum in a tile register: its 16 rows are stored once, and loaded, for 16 groups of the depth."""
 
 # Memory. The parameters for elements hold for float32.
 
@@ -281,6 +295,17 @@ def tile_step_cycles(rows: int, vectors: int, panel_cycles: float = 0.0) -> floa
         vectors * panel_cycles,
         MULTIPLY_ADD_LATENCY_CYCLES,
     )
+
+
+def matrix_tile_step_cycles(rows: int, vectors: int, copied_rows: int = 0) -> float:
+    """Return the cycles of a tile by AMX for each pair of the depth, of which a register holds 16.
+
+    `copied_rows` are those that are copied before they are loaded.
+    """
+    registers = -(-rows // MATRIX_ROWS) * vectors
+    products, panels = rows * vectors * MATRIX_ROW_CYCLES, vectors * MATRIX_ROWS * MATRIX_PANEL_ROW_CYCLES
+    beside = copied_rows * MATRIX_COPIED_ROW_CYCLES + (MATRIX_ROWS / 4 + registers) * MATRIX_REGISTER_CYCLES
+    return (max(products, panels) + beside) / MATRIX_ROWS
 
 
 def multiply_add_penalty(target: Target) -> int:

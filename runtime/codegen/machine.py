@@ -42,6 +42,9 @@ NOMINAL_LANES: Final = 16
 also on those without a fused multiply-add."""
 
 
+MATRIX_ROWS: Final = 16
+"""Rows of a tile register of AMX, and 32-bit elements of a row."""
+
 THREAD_CLASSES: Final = (2, 4, 8, 16, 32, 64)
 """Numbers of threads among which kernels partition their work; numbers between two share the code of the larger one."""
 

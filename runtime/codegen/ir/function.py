@@ -39,6 +39,9 @@ class Function:
         self._allocations: list[str] = []
         self._block = "entry"
         self._count = 0
+        self._calls: list[int] = []
+        self._lost: list[Value] = []
+        self._last: list[str] = []
 
     # Writing.
 
@@ -54,10 +57,13 @@ class Function:
 
     def end(self, result: Value | None = None) -> None:
         """Append the return, and add the text to the module."""
+        for line in self._calls if self._lost else ():
+            self.put(line, "\n".join(f"  store ptr null, ptr {each.text}" for each in self._lost))
+        self._lines += self._last
         self.line(f"ret {result.type} {result.text}" if result else "ret void")
         head = f"define {'dso_local ' if self._public else 'internal '}{self.result or 'void'} @{self.name}"
         parameters = ", ".join(f"{type} %a{i}" for i, type in enumerate(self.parameters))
-        body = "\n".join((*self._allocations, *self._lines))
+        body = "\n".join(filter(None, (*self._allocations, *self._lines)))
         self.module.add(f"{head}({parameters}) #0 {{\nentry:\n{body}\n}}\n")
 
     # Constants.
@@ -223,6 +229,7 @@ class Function:
     def call_at(self, address: Value, *arguments: Value) -> None:
         """Call the function at an address."""
         self.line(f"call void {address.text}({_listed(arguments)})")
+        self._calls.append(self.reserve())
 
     def call_for_int(self, address: Value) -> Value:
         """Call the function at an address, which has no arguments and returns an `int` of C."""
@@ -280,10 +287,23 @@ class Function:
     def call(self, name: str, *arguments: Value, result: Type | None = None) -> Value | None:
         """Call a function of this module."""
         text = f"call {result or 'void'} @{name}({_listed(arguments)})"
-        if result is not None:
-            return self.emit(text, result)
-        self.line(text)
-        return None
+        found = self.emit(text, result) if result is not None else None
+        if result is None:
+            self.line(text)
+        self._calls.append(self.reserve())
+        return found
+
+    def lost_by_calls(self, name: str, last: str) -> Value:
+        """Return memory for an address that is null when the function begins and after each call of another one.
+
+        `last` is an instruction before the return.
+        """
+        at = Value(f"%{name}", pointer(UINT8), self)
+        if not any(each.text == at.text for each in self._lost):
+            self._lost.append(at)
+            self._last.append(f"  {last}")
+            self._allocations += [f"  {at.text} = alloca ptr, align 8", f"  store ptr null, ptr {at.text}"]
+        return at
 
     def label(self) -> str:
         """Return a new label of a basic block."""

@@ -136,6 +136,21 @@ def shuffle(a: Value, b: Value, lanes: Sequence[int]) -> Value:
     return a.function.emit(f"shufflevector {a.type} {a.text}, {b.type} {b.text}, <{len(lanes)} x i32> <{picks}>", type)
 
 
+def transposed(square: list[Value]) -> list[Value]:
+    """Transpose as many vectors as each has lanes: neighbours exchange elements, then pairs, fours and so on."""
+    lanes, bit = len(square), 1
+    while bit < lanes:
+        lower = [lane + (lanes - bit if lane & bit else 0) for lane in range(lanes)]
+        upper = [lane + (lanes if lane & bit else bit) for lane in range(lanes)]
+        turned = list(square)
+        for i in range(lanes):
+            if not i & bit:
+                a, b = square[i], square[i | bit]
+                turned[i], turned[i | bit] = shuffle(a, b, lower), shuffle(a, b, upper)
+        square, bit = turned, bit * 2
+    return square
+
+
 def lane(x: Value, number: Index) -> Value:
     """Return one lane as a scalar."""
     if not x.type.lanes:

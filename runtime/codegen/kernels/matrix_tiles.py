@@ -2,9 +2,11 @@
 
 `tdpbf16ps` adds the product of 16 rows and up to 16 pairs of the depth with as many rows of 16 columns. It adds the
 products of the first elements of all pairs, those of the second elements, then both sums, then their sum to the tile
-(Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2). Bits therefore differ from those of
-`pair_products`. They do not depend on the partition: groups of 16 pairs are counted from the start of the innermost
-loop of the depth, and a shorter group ends with zeros.
+(Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2). Groups of 16 pairs are counted from the start
+of the innermost loop of the depth, and a shorter group behind others ends with zeros.
+
+A function loads a description of the registers where it differs from the one before, which takes 166 cycles, and
+releases them at its end.
 
     accumulators, row by row | operands of the left, by rows | operands of the right, by columns     of 8 registers
 """
@@ -16,12 +18,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from runtime.codegen.ir import FLOAT32, Function, Index, Type, Value
+from runtime.codegen.ir.types import MASK
+from runtime.codegen.ir.words import transposed
+from runtime.codegen.machine import MATRIX_ROWS
 
 if TYPE_CHECKING:
     from runtime.codegen.kernels.tiles import DepthLoop, PanelVector, Prefetch
-
-TILE_ROWS: Final = 16
-"""Rows of a tile register; also the pairs of a row of it, and the 32-bit columns."""
 
 TILE_REGISTERS: Final = 8
 
@@ -39,9 +41,8 @@ FIRST_HEIGHT: Final = 48
 
 TILE_BYTES: Final = 1024
 
-PRODUCT_ROWS: Final = 2 * TILE_ROWS
-PRODUCT_VECTORS: Final = 2
-"""Rows and vectors of a tile of a matrix product: each operand that is loaded is used twice."""
+MAX_MATRIX_ROWS: Final = {1: 3 * MATRIX_ROWS, 2: 2 * MATRIX_ROWS}
+"""Upper bounds on the rows of a tile by its vectors, so that sums and operands fit into the registers."""
 
 
 def tile_of_pairs(
@@ -92,7 +93,7 @@ class _Part(NamedTuple):
 
 def _parts(rows: Sequence[int], vectors: Sequence[PanelVector]) -> Iterator[_Part]:
     """Yield parts whose accumulators and operands fit into the registers, as equal as possible."""
-    groups = _shares(rows, TILE_ROWS)
+    groups = _shares(rows, MATRIX_ROWS)
     across = 3 if len(groups) == 1 else 2
     down = 3 if len(vectors) == 1 else 2
     first_row = 0
@@ -119,7 +120,7 @@ class _Blocks:
 
     def __init__(self, f: Function, part: _Part, vector: Type, iterations: Index, asks: Sequence[Prefetch]) -> None:
         self.f, self.part, self.vector, self.asks = f, part, vector, asks
-        self.deep = min(iterations, TILE_ROWS) if isinstance(iterations, int) else TILE_ROWS
+        self.deep = min(iterations, MATRIX_ROWS) if isinstance(iterations, int) else MATRIX_ROWS
         self.lefts = len(part.groups) * len(part.vectors)
         self.rights = self.lefts + len(part.groups)
         assert self.rights + len(part.vectors) <= TILE_REGISTERS, "accumulators and operands fit into the registers"
@@ -129,14 +130,23 @@ class _Blocks:
     def sums(self, sums: list[Value], left: Value, right: Value, depth: Sequence[DepthLoop]) -> list[Value]:
         """Return these sums and the products of the depth."""
         f = self.f
-        _call(f, "ldtilecfg", f.data(*self._config()))
+        self._describe()
         self._begin(sums)
         self._nested(left, right, depth)
         for number in range(self.lefts):
             _call(f, "tilestored64", number, self._place(number), ROW_BYTES)
-        _call(f, "tilerelease")
         lanes = self.vector.lanes
         return [f.load(self._place(number), at, lanes, tail) for number, at, tail in self._vectors()]
+
+    def _describe(self) -> None:
+        """Load the description of the registers, unless it is the one that the function loaded last."""
+        f, wanted = self.f, self.f.data(*self._config())
+        f.module.declare("declare void @llvm.x86.tilerelease()")
+        known = f.lost_by_calls("tile_description", "call void @llvm.x86.tilerelease()")
+        loaded = f.emit(f"load ptr, ptr {known.text}", wanted.type)
+        with f.when(f.emit(f"icmp ne ptr {loaded.text}, {wanted.text}", MASK)):
+            _call(f, "ldtilecfg", wanted)
+            f.line(f"store ptr {wanted.text}, ptr {known.text}")
 
     def _config(self) -> tuple[str, bytes]:
         """Return the name and the bytes of the description of the registers."""
@@ -169,7 +179,7 @@ class _Blocks:
         for i, group in enumerate(self.part.groups):
             for row in range(len(group)):
                 for v, vector in enumerate(self.part.vectors):
-                    yield i * across + v, row * TILE_ROWS, vector.tail
+                    yield i * across + v, row * MATRIX_ROWS, vector.tail
 
     def _place(self, number: int) -> Value:
         return self.sum_buffer + number * (TILE_BYTES // 4)
@@ -181,12 +191,12 @@ class _Blocks:
                 self._nested(left + i * along.left, right + i * along.right, inner)
             return
         f, count = self.f, along.iterations
-        whole = count // TILE_ROWS * TILE_ROWS if isinstance(count, int) else count & -TILE_ROWS
-        for i in f.range(0, whole, TILE_ROWS):
+        whole = count // MATRIX_ROWS * MATRIX_ROWS if isinstance(count, int) else count & -MATRIX_ROWS
+        for i in f.range(0, whole, MATRIX_ROWS):
             for ask in self.asks:
-                for step in range(0, TILE_ROWS, 4):
+                for step in range(0, MATRIX_ROWS, 4):
                     ask(i + step)
-            self._multiply(left + i * along.left, right + i * along.right, along, TILE_ROWS)
+            self._multiply(left + i * along.left, right + i * along.right, along, MATRIX_ROWS)
         a, b, rest = left + whole * along.left, right + whole * along.right, count - whole
         if isinstance(rest, Value):
             with f.when(rest.not_equal(0)):
@@ -205,18 +215,28 @@ class _Blocks:
                 _call(self.f, "tdpbf16ps", i * len(part.vectors) + v, self.lefts + i, self.rights + v)
 
     def _load_left(self, number: int, left: Value, rows: Sequence[int], along: DepthLoop, count: Index) -> None:
-        """Load pairs of rows: in place if they are as far apart as the next ones, else from a copy."""
+        """Load pairs of rows: in place if they are as far apart as the next ones, else from a copy.
+
+        If the rows of a pair are contiguous, squares of pairs are transposed in vector registers.
+        """
         f, apart = self.f, {b - a for a, b in pairwise(rows)}
         if count == self.deep and along.left == 1 and len(apart) <= 1:
-            _call(f, "tileloadd64", number, left + rows[0], 4 * (apart.pop() if apart else TILE_ROWS))
+            _call(f, "tileloadd64", number, left + rows[0], 4 * (apart.pop() if apart else MATRIX_ROWS))
+            return
+        if along.left != 1 and apart <= {1} and isinstance(count, int):
+            lines = [f.load(left + i * along.left, rows[0], MATRIX_ROWS, len(rows)) for i in range(count)]
+            lines += [f.constant(FLOAT32.of(MATRIX_ROWS), 0)] * (MATRIX_ROWS - count)
+            for r, line in enumerate(transposed(lines)[: len(rows)]):
+                f.store(line, self.operand_buffer, r * MATRIX_ROWS)
+            _call(f, "tileloadd64", number, self.operand_buffer, ROW_BYTES)
             return
         for r, row in enumerate(rows):
             if along.left == 1:
-                f.store(f.load(left, row, TILE_ROWS, count), self.operand_buffer, r * TILE_ROWS)
+                f.store(f.load(left, row, MATRIX_ROWS, count), self.operand_buffer, r * MATRIX_ROWS)
                 continue
-            f.store(f.constant(FLOAT32.of(TILE_ROWS), 0), self.operand_buffer, r * TILE_ROWS)
+            f.store(f.constant(FLOAT32.of(MATRIX_ROWS), 0), self.operand_buffer, r * MATRIX_ROWS)
             for i in f.range(0, count):
-                f.store(f.load(left + i * along.left, row), self.operand_buffer, i + r * TILE_ROWS)
+                f.store(f.load(left + i * along.left, row), self.operand_buffer, i + r * MATRIX_ROWS)
         _call(f, "tileloadd64", number, self.operand_buffer, ROW_BYTES)
 
     def _load_right(self, number: int, right: Value, columns: int, along: DepthLoop, count: Index) -> None:
@@ -226,10 +246,10 @@ class _Blocks:
             _call(f, "tileloadd64", number, right, along.right * 4)
             return
         for i in f.range(0, count):
-            row = f.load(right + i * along.right, 0, TILE_ROWS, columns)
-            f.store(row, self.operand_buffer, i * TILE_ROWS)
+            row = f.load(right + i * along.right, 0, MATRIX_ROWS, columns)
+            f.store(row, self.operand_buffer, i * MATRIX_ROWS)
         for i in f.range(count, self.deep):
-            f.store(f.constant(FLOAT32.of(TILE_ROWS), 0), self.operand_buffer, i * TILE_ROWS)
+            f.store(f.constant(FLOAT32.of(MATRIX_ROWS), 0), self.operand_buffer, i * MATRIX_ROWS)
         _call(f, "tileloadd64", number, self.operand_buffer, ROW_BYTES)
 
 
@@ -241,7 +261,6 @@ def _call(f: Function, name: str, *operands: Value | int) -> None:
         "tilestored64": ("i8", "ptr", "i64"),
         "tdpbf16ps": ("i8", "i8", "i8"),
         "tilezero": ("i8",),
-        "tilerelease": (),
     }[name]
     f.module.declare(f"declare void @llvm.x86.{name}({', '.join(types)})")
     texts = [x.text if isinstance(x, Value) else str(x) for x in operands]

@@ -20,6 +20,9 @@ from subjects.random_networks import network
 import prograd
 from prograd import Program, ops
 from prograd_proto.dtypes import DTypeName
+from runtime.codegen.ir import FLOAT32, Module, pointer
+from runtime.codegen.kernels.tiles import DepthLoop, tile
+from runtime.codegen.machine import target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -114,6 +117,29 @@ def test_random_networks_have_the_hash_of_vector_instructions(tmp_path: Path, pr
         assert (products() > before) == (engine == "native.amx") or before < 0
         digests.add(run.state_sha256)
     assert len(digests) == 1
+
+
+def test_a_function_releases_the_registers_once_and_describes_them_again_after_a_call() -> None:
+    module = Module(target("amx"))
+    other = module.function("other", [])
+    other.end()
+    f = module.function("tiles", [pointer(FLOAT32)])
+    [at] = f.arguments
+    for rows in (32, 32, 20):
+        offsets = [row * 16 for row in range(rows)]
+        tile(f, at, offsets, at, 32, FLOAT32.of(16), [DepthLoop(16, 1, 32)], of_pairs=True)
+    f.call("other")
+    f.end()
+    before, text = module.text.split("void @tiles(")
+    lines = text.splitlines()
+    assert before.count("@llvm.x86.tilerelease()") == 1  # its declaration
+    [release] = [i for i, line in enumerate(lines) if "tilerelease" in line]
+    assert lines[release + 1].strip() == "ret void"
+    loads = [i for i, line in enumerate(lines) if "ldtilecfg" in line]
+    assert len(loads) == 3
+    assert all(lines[i - 1].startswith("b") and "br i1" in lines[i - 2] for i in loads)  # under a condition
+    [call] = [i for i, line in enumerate(lines) if "@other" in line]
+    assert lines[call + 1].strip() == "store ptr null, ptr %tile_description"
 
 
 def test_products_of_float32_use_no_tiles(tmp_path: Path, products: Count) -> None:

@@ -100,7 +100,7 @@ class Heads:
 
         Of pairs, it has whole nominal vectors.
         """
-        costs = tile_costs(self.target, self.lanes, self.rows, self.keys)
+        costs = tile_costs(self.target, self.lanes, self.rows, self.keys, of_pairs=self.of_pairs)
         width, multiple = self._nominal_width, self.sum_lanes if self.of_pairs else self.lanes
         whole = [shape for shape in costs if width % (keys := shape[1] * self.lanes) == 0 and keys % multiple == 0]
         return min(whole, key=lambda shape: costs[shape]) if whole else (2, self.nominal_vectors)

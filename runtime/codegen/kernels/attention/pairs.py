@@ -33,7 +33,7 @@ def width_of(heads: Heads, size: int) -> int:
 
 
 def _row_tile(heads: Heads, size: int) -> tuple[int, int]:
-    return tile_shape(heads.target, heads.lanes, heads.rows, size)
+    return tile_shape(heads.target, heads.lanes, heads.rows, size, of_pairs=True)
 
 
 def panels_of_rows(heads: Heads, pairs: int, size: int) -> int:

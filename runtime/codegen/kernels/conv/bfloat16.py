@@ -86,7 +86,8 @@ class FilterGradientOfPairs:
             return
         self.shape = replace(self.shape, images=shape.images // 2)
         copied = shape.images * shape.rows.source * shape.columns.source * shape.groups * shape.deep
-        self.cycles: float = self.shape.places * self.shape.planned(target).cycles + copied * PACKED_ELEMENT_CYCLES / 2
+        products = self.shape.places * self.shape.planned(target).cycles(target)
+        self.cycles: float = products + copied * PACKED_ELEMENT_CYCLES / 2
 
     @staticmethod
     def applies(shape: FilterGradient) -> bool:

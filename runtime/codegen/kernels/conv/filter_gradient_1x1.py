@@ -51,7 +51,7 @@ class FilterGradient1x1:
         self.in_order = self.blocks // self.parts if is_even else 1
         self.tiles = sum(many for _, many in shares(self.own_deep, self.shape.most))
         self.panel = self.height * self.columns * self.shape.width
-        self.cycles: float = shape.places // self.together * self.shape.cycles
+        self.cycles: float = shape.places // self.together * self.shape.cycles(target)
 
     @staticmethod
     def applies(target: Target, shape: FilterGradient) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from runtime.codegen.costs import SEPARATE_TAPS_GAIN, TWO_TILE_SIZES_PENALTY, tile_step_cycles
+from runtime.codegen.costs import SEPARATE_TAPS_GAIN, TWO_TILE_SIZES_PENALTY
 from runtime.codegen.ir import Type
 from runtime.codegen.kernels.conv.borders import Border
 from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES, WANTED_ITEMS
-from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS, shares
+from runtime.codegen.kernels.matmul.plan import shares, step_cycles, tile_rows
 from runtime.codegen.machine import NOMINAL_TARGET, Target
 
 BLOCK_PIXELS: Final = 256
@@ -115,23 +115,22 @@ class FilterGradient:
         """
         ways = [
             replace(self, vectors=vectors, most=most, is_merged=is_merged)
-            for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items()
+            for vectors, most in tile_rows(target, of_pairs=self.of_pairs).items()
             for is_merged in merged
         ]
         ways = [way for way in ways if way.is_merged <= way.may_merge]
         ways = ways or [replace(self, vectors=1, most=self.line, is_merged=True)]
-        return min(ways, key=lambda way: way.cycles)
+        return min(ways, key=lambda way: way.cycles(target))
 
     @property
     def places(self) -> int:
         """Output pixels of all images."""
         return self.images * self.rows.pixels * self.columns.pixels
 
-    @property
-    def cycles(self) -> float:
-        """Cycles for each output pixel."""
+    def cycles(self, target: Target) -> float:
+        """Return the cycles for each output pixel."""
         tiles = [(size, count * self.repetitions) for size, count in self.tiles]
-        cycles = sum(n * tile_step_cycles(r, self.vectors) for r, n in tiles)
+        cycles = sum(n * step_cycles(target, r, self.vectors, of_pairs=self.of_pairs) for r, n in tiles)
         return (
             cycles
             * self.across

@@ -17,10 +17,9 @@ from runtime.codegen.costs import (
     L2_PANEL_BYTES_PER_CYCLE,
     PACKED_ELEMENT_CYCLES,
     SCATTERED_BYTE_CYCLES,
-    tile_step_cycles,
 )
 from runtime.codegen.kernels.conv.axes import Axis
-from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS, shares
+from runtime.codegen.kernels.matmul.plan import shares, step_cycles, tile_rows
 from runtime.codegen.machine import NOMINAL_L1_BYTES, NOMINAL_L2_BYTES, NOMINAL_LANES, NOMINAL_TARGET, Target
 
 MAX_CHAIN_DEPTH: Final = 640
@@ -219,11 +218,11 @@ def omits_border(shape: ConvShape) -> bool:
 def _costs_of_images(target: Target, lanes: int, shape: ConvShape) -> dict[ConvTile, float]:
     """Return the cycles of a step of the depth at one output position, by tiles of images."""
     costs: dict[ConvTile, float] = {}
-    for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items():
+    for vectors, most in tile_rows(target, of_pairs=shape.of_pairs).items():
         fewest = -(-shape.images // most)
         for parts in (fewest, fewest + 1):
             sizes = shares(shape.images, -(-shape.images // parts))
-            step = sum(tiles * tile_step_cycles(size, vectors) for size, tiles in sizes)
+            step = sum(n * step_cycles(target, size, vectors, of_pairs=shape.of_pairs) for size, n in sizes)
             costs[ConvTile(sizes[0][0], 1, 1, vectors)] = step * -(-shape.wide // (vectors * lanes))
     return costs
 
@@ -291,10 +290,11 @@ def _block(target: Target, lanes: int, shape: ConvShape, one_row: bool) -> ConvT
 def _costs(target: Target, lanes: int, shape: ConvShape, near: float, one_row: bool) -> dict[ConvTile, float]:
     """Return, by tile, the cycles of a step of the depth of all tiles; reading a vector of the panel takes `near`."""
     costs: dict[ConvTile, float] = {}
-    for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items():
+    for vectors, most in tile_rows(target, of_pairs=shape.of_pairs).items():
         for images, rows, columns in _tile_extents(shape, most, one_row):
             count = images * rows * columns
-            step = tile_step_cycles(count, vectors, near)
+            copied = count if images * rows > 1 else 0
+            step = step_cycles(target, count, vectors, near, of_pairs=shape.of_pairs, copied_rows=copied)
             tiles = -(-shape.images // images) * -(-shape.rows.pixels // rows) * -(-shape.columns.pixels // columns)
             costs[ConvTile(images, rows, columns, vectors)] = tiles * -(-shape.wide // (vectors * lanes)) * step
     return costs

@@ -97,7 +97,7 @@ class DirectFilterGradient:
 
     def __init__(self, target: Target, shape: FilterGradient) -> None:
         self.target, self.shape = target, shape
-        self.cycles: float = shape.places * shape.planned(target).cycles
+        self.cycles: float = shape.places * shape.planned(target).cycles(target)
 
     @staticmethod
     def applies(target: Target, shape: FilterGradient) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from runtime.codegen.ir import Function, Index, Type, Value
-from runtime.codegen.ir.words import shuffle
+from runtime.codegen.ir.words import transposed
 from runtime.codegen.kernels.matmul.matrix import Matrix, Operand, PairedMatrix
 
 VECTORS_PER_ITERATION: Final = 4
@@ -101,21 +101,6 @@ def _squares(f: Function, source: Operand, to: Value, columns: int, width: int, 
         square += [f.constant(vector, 0)] * (vector.lanes - len(square))
         for i, row in enumerate(transposed(square)):
             f.store(row, to, i * width + j)
-
-
-def transposed(square: list[Value]) -> list[Value]:
-    """Transpose as many vectors as each has lanes: neighbours exchange elements, then pairs, fours and so on."""
-    lanes, bit = len(square), 1
-    while bit < lanes:
-        lower = [lane + (lanes - bit if lane & bit else 0) for lane in range(lanes)]
-        upper = [lane + (lanes if lane & bit else bit) for lane in range(lanes)]
-        turned = list(square)
-        for i in range(lanes):
-            if not i & bit:
-                a, b = square[i], square[i | bit]
-                turned[i], turned[i | bit] = shuffle(a, b, lower), shuffle(a, b, upper)
-        square, bit = turned, bit * 2
-    return square
 
 
 def pieces(f: Function, count: Index, lanes: int, together: int = 1) -> Iterator[tuple[Index, int]]:

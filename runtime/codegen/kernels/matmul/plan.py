@@ -7,15 +7,17 @@ the depth is a pair.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from runtime.codegen.costs import (
     CONFLICTING_ROWS_PENALTY,
     PACKED_ELEMENT_CYCLES,
     UNPACKED_ELEMENT_CYCLES,
+    matrix_tile_step_cycles,
     tile_step_cycles,
 )
-from runtime.codegen.kernels.matrix_tiles import PRODUCT_ROWS, PRODUCT_VECTORS
+from runtime.codegen.kernels.matrix_tiles import MAX_MATRIX_ROWS
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import Target
 
@@ -31,6 +33,24 @@ MAX_TILE_ROWS: Final = {
 
 LLVM loads vectors of the next step ahead, so fewer fit than a count of registers suggests; a test reads the assembly.
 """
+
+
+def tile_rows(target: Target, *, of_pairs: bool) -> Mapping[int, int]:
+    """Return the upper bounds on the rows of a tile by its vectors; `of_pairs` is True for pairs of bfloat16."""
+    return MAX_MATRIX_ROWS if of_pairs and target.has_matrix_tiles else MAX_TILE_ROWS[target.registers, target.fma]
+
+
+def step_cycles(
+    target: Target, rows: int, vectors: int, panel_cycles: float = 0.0, *, of_pairs: bool, copied_rows: int = 0
+) -> float:
+    """Return the cycles of a tile for each step of the depth; see `costs.tile_step_cycles`.
+
+    `copied_rows` are those whose pairs are copied before AMX loads them.
+    """
+    if of_pairs and target.has_matrix_tiles:
+        return matrix_tile_step_cycles(rows, vectors, copied_rows)
+    return tile_step_cycles(rows, vectors, panel_cycles)
+
 
 CONFLICT_STRIDE_BYTES: Final = 4096
 """Stride in bytes at which rows fall into the same sets of the first-level cache."""
@@ -176,28 +196,26 @@ def plan_rows(
 
 def tile_shape(target: Target, lanes: int, m: int, n: int, *, of_pairs: bool = False) -> tuple[int, int]:
     """Return rows and vectors of the tile that takes the fewest cycles for each step of the depth."""
-    if of_pairs and target.has_matrix_tiles:
-        return -(-m // -(-m // PRODUCT_ROWS)), PRODUCT_VECTORS if n > lanes else 1
-    costs = tile_costs(target, lanes, m, n)
+    costs = tile_costs(target, lanes, m, n, of_pairs=of_pairs)
     return min(costs, key=lambda shape: costs[shape])
 
 
-def tile_cycles(target: Target, lanes: int, m: int, n: int) -> float:
+def tile_cycles(target: Target, lanes: int, m: int, n: int, *, of_pairs: bool = False) -> float:
     """Return the cycles of the best tile for each step of the depth."""
-    return min(tile_costs(target, lanes, m, n).values())
+    return min(tile_costs(target, lanes, m, n, of_pairs=of_pairs).values())
 
 
-def tile_costs(target: Target, lanes: int, m: int, n: int) -> dict[tuple[int, int], float]:
+def tile_costs(target: Target, lanes: int, m: int, n: int, *, of_pairs: bool = False) -> dict[tuple[int, int], float]:
     """Return the cycles for each step of the depth, by rows and vectors of tiles.
 
     A step loads a vector for each of its columns and an element for each of its rows, and multiplies and adds once for
     each pair; with two units for either, and a latency of four cycles until a sum can be used again.
     """
     costs: dict[tuple[int, int], float] = {}
-    for vectors, most in MAX_TILE_ROWS[target.registers, target.fma].items():
+    for vectors, most in tile_rows(target, of_pairs=of_pairs).items():
         columns, tiles = -(-n // (vectors * lanes)), -(-m // most)
         rows = -(-m // tiles)
-        step = tile_step_cycles(rows, vectors)
+        step = step_cycles(target, rows, vectors, of_pairs=of_pairs)
         costs[rows, vectors] = columns * tiles * step
     return costs
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.costs import COPIED_BYTE_CYCLES, COPIED_LINE_CYCLES, GATHERED_ELEMENT_CYCLES, TRANSPOSED_ROW_CYCLES
 from runtime.codegen.ir import Index, Type, Value
-from runtime.codegen.kernels.matmul.packing import transposed
+from runtime.codegen.ir.words import transposed
 from runtime.codegen.kernels.moves.line import line, power_below
 from runtime.codegen.kernels.moves.move import Move, Strided
 from runtime.codegen.kernels.nest import leading, offset_of, over, spread

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
-from runtime.codegen.kernels.matmul.plan import MAX_TILE_ROWS, depth_of_block, shares
+from runtime.codegen.kernels.matmul.plan import depth_of_block, shares, tile_rows
 from runtime.codegen.kernels.tiles import DepthLoop, PanelVector, tile
 
 MAX_CHAIN_DEPTH: Final = 640
@@ -53,7 +53,7 @@ def product(
 ) -> None:
     """Write the product of rows x depth, `apart` from row to row, by depth x vectors."""
     vectors, parts, size = len(weights.vectors), depth.number, depth.size
-    width, most = vectors * vector.lanes, MAX_TILE_ROWS[f.target.registers, f.target.fma].get(vectors, 2)
+    width, most = vectors * vector.lanes, tile_rows(f.target, of_pairs=of_pairs).get(vectors, 2)
     start = 0
     for count, tiles in shares(rows, most):
         for i in f.range(start, start + count * tiles, count):

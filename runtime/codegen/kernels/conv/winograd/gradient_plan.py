@@ -201,7 +201,7 @@ def planned_filters(target: Target, shape: FilterGradient) -> FilterPlan:
             _up(-(-shape.deep // one.wanted), ITEM_CHANNEL_MULTIPLE) if is_shared else MAX_ITEM_CHANNELS,
         )
         channels = next(count for count in range(most, 0, -ITEM_CHANNEL_MULTIPLE) if shape.deep % count == 0)
-    costs = tile_costs(target, shape.lanes, channels, shape.wide)
+    costs = tile_costs(target, shape.lanes, channels, shape.wide, of_pairs=shape.of_pairs)
     rows, vectors = max(
         (tile for tile in costs if costs[tile] <= MAX_WIDE_TILE_SLOWDOWN * min(costs.values())),
         key=lambda tile: tile[1],

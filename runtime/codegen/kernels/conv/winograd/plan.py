@@ -195,7 +195,7 @@ def plan_winograd(target: Target, bits: int, shape: ConvShape) -> WinogradPlan:
     few = one.tiles // blocks
     nominal_lanes = target.nominal.lanes(bits)
     nominal_width = tile_shape(target.nominal, nominal_lanes, few, shape.wide)[1] * nominal_lanes
-    costs = tile_costs(target, lanes, few, shape.wide)
+    costs = tile_costs(target, lanes, few, shape.wide, of_pairs=shape.of_pairs)
     tiles = [tile for tile in costs if nominal_width % (tile[1] * lanes) == 0]
     rows, vectors = min(tiles, key=lambda tile: costs[tile])
     width = vectors * lanes
