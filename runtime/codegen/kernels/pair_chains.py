@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 UNROLLED_PAIRS: Final = 4
 """Pairs of a group that are written out in the body of its loop."""
 
-FIRST: Final = 0
-SECOND: Final = 1
+LOWER: Final = 0
+UPPER: Final = 1
 """The elements of a pair."""
 
 Add = Callable[[Value, Value, Value], Value]
@@ -168,10 +168,10 @@ class _Chains:
         group = _Group(zero, left, right, along, first, count, doubles)
         is_in_rows = isinstance(along.left, int) and along.left == 1
         copy = self._copied_rows(group) if is_in_rows else self._copied_steps(group)
-        for i, x in enumerate(self._chain(group, copy, FIRST)):
+        for i, x in enumerate(self._chain(group, copy, LOWER)):
             f.store(x, before, i * lanes)
         plus = sum_without_mode if self.without_mode else Value.__add__
-        for i, x in enumerate(self._chain(group, copy, SECOND)):
+        for i, x in enumerate(self._chain(group, copy, UPPER)):
             both = plus(x, f.load(before, i * lanes, lanes))
             f.store(plus(f.load(sums, i * lanes, lanes), both), sums, i * lanes)
 
@@ -187,7 +187,7 @@ class _Chains:
         for r, row in enumerate(self.rows):
             words = self.f.load(group.left, row, GROUP_PAIRS, group.pairs)
             elements = bits(words, UINT16)
-            for half in (FIRST, SECOND):
+            for half in (LOWER, UPPER):
                 at = r * copy.row + half * copy.half
                 if group.doubles:
                     chain = [half + 4 * i + k for i in range(GROUP_PAIRS // 2) for k in (2, 0)]
@@ -209,10 +209,10 @@ class _Chains:
         for r, row in enumerate(self.rows[:1] if is_line else self.rows):
             for i in f.range(0, doubles):
                 pair = words(f.index(i) * 2, row), words(f.index(i) * 2 + 1, row)
-                for half in (FIRST, SECOND):
+                for half in (LOWER, UPPER):
                     f.store(chained(*pair, half), copy.at + i * step, r + half * copy.half)
             for i in f.range(2 * doubles, group.pairs):
-                for half in (FIRST, SECOND):
+                for half in (LOWER, UPPER):
                     to = copy.at + (f.index(i) * step + copy.singles)
                     f.store(widened_half(words(i, row), half), to, r + half * copy.half)
         return copy
@@ -223,7 +223,7 @@ class _Chains:
         """Return the chain of one half of the pairs of a group."""
         chain = _Chain(self.f, group, copy, half, self.rows, self.vectors, self.vector.lanes)
         add = added_without_mode if self.without_mode else self.f.fma
-        asks = self.asks if half == FIRST else ()
+        asks = self.asks if half == LOWER else ()
         sums = [group.zero] * (len(self.rows) * len(self.vectors))
         sums = self._steps(sums, 0, group.doubles, UNROLLED_PAIRS // 2, chain.double_step, asks, group.first, 2)
         sums = self._steps(
