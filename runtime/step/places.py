@@ -75,6 +75,8 @@ def _planned(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPla
     tensors = [buffer for buffer in buffers if buffer.name not in scratch]
     planned = planned_offsets(plan.placements, tensors, lambda name: name in scratch or is_scratch(name))
     apart = sum(aligned(buffer.nbytes) for buffer in buffers)
+    if plan.arena_bytes > apart and any(is_scratch(placement.tensor) for placement in plan.placements):
+        return None
     if plan.arena_bytes > apart:
         raise ProgramError(
             f"the plan has an arena of {plan.arena_bytes} bytes; without any sharing its buffers take {apart}"

@@ -15,6 +15,7 @@ from compiler.train.optimizers import Optimizer
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from runtime.engines.reference.bind import bind
+from runtime.step.scratch import is_scratch
 
 POISON = 0xFF
 """A byte that makes every float NaN and every integer -1."""
@@ -178,6 +179,22 @@ def test_a_plan_does_not_know_of_a_pinned_tensor_and_is_put_aside():
     np.testing.assert_array_equal(pinned.step(x=0.0)[first.name], 1)
 
 
+def without_scratch(plan: pb.MemoryPlan, arena_bytes: int) -> None:
+    kept = [placement for placement in plan.placements if not is_scratch(placement.tensor)]
+    assert len(kept) < len(plan.placements)
+    plan.CopyFrom(pb.MemoryPlan(arena_bytes=arena_bytes, placements=kept))
+
+
+def test_a_plan_for_kernels_that_had_more_scratch_is_made_anew():
+    plain, plan = with_plan(a_program())
+    plan.arena_bytes = 2 * plan.arena_bytes
+    planned = Stepper(a_program(), plan=plan)
+    assert planned.executor.footprint.arena < plan.arena_bytes
+    for _ in range(5):
+        poisoned(planned)
+        same_bits(plain.step(x=0.3), planned.step(x=0.3))
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -190,7 +207,7 @@ def test_a_plan_does_not_know_of_a_pinned_tensor_and_is_put_aside():
             "the plan and the block differ in %stranger; compile again",
         ),
         (
-            lambda plan: setattr(plan, "arena_bytes", 1 << 50),
+            lambda plan: without_scratch(plan, arena_bytes=1 << 50),
             "the plan has an arena of 1125899906842624 bytes; without any sharing its buffers take {apart}",
         ),
         (
