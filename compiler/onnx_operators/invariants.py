@@ -38,9 +38,10 @@ def aliases(node: Any) -> Iterator[tuple[str, str]]:
     given, read, _ = FIRST[node.op_type]
     attributes = {attribute.name: attribute for attribute in node.attribute}
     scanned = attributes["num_scan_inputs"].i if "num_scan_inputs" in attributes else 0
-    body = attributes["body"].g if "body" in attributes else None
-    count = len(node.input) - given - scanned
-    for number in unchanged(node.op_type, body, count) if body is not None else ():
+    if "body" not in attributes:
+        return
+    body, count = attributes["body"].g, len(node.input) - given - scanned
+    for number in unchanged(node.op_type, body, count):
         yield body.input[read + number].name, node.input[given + number]
 
 

@@ -33,7 +33,6 @@ NEEDS_A_NUMBER: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], int]] = {
     "write first": (lambda x: written(x, 0), (4, 4), 0),
     "write last": (lambda x: written(x, -1), (4, 4), 0),
     "write two": (lambda x: written(x, slice(None, 2)), (4, 4), 0),
-    "index from end": (lambda x: x[torch.tensor([0, -1])], (4, 4), 0),
     "resize": (lambda x: torch.nn.functional.interpolate(x, scale_factor=2.0), (2, 3, 4, 6), 2),
     "adaptive pool": (lambda x: torch.nn.functional.adaptive_avg_pool2d(x, (None, 3)), (2, 3, 4, 6), 2),
     "roll": (lambda x: torch.roll(x, 1), (4, 4), 0),

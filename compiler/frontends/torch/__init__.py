@@ -17,6 +17,7 @@ own_gradients   functions that define their gradients themselves
 operators       the operators of ATen in terms of prograd's
 operators_page  their page in the documentation
 peepholes       patterns of several nodes that one op computes
+picked          rows that a mask of data picks
 constants       values that depend on no input
 states          parameters and buffers
 losses          losses of torch.nn

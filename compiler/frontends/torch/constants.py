@@ -36,11 +36,13 @@ class Constant:
         trials: its elements as PyTorch's tensors, for each trial of the symbols.
         shape: its extents.
         store: puts its elements into the program.
+        appended: appends ops that compute it, for elements that depend on sizes in a way that is not recognised.
     """
 
     trials: tuple[Any, ...]
     shape: tuple[Extent, ...]
     store: Store
+    appended: Callable[[Block], Arranged] | None = None
 
     @property
     def rank(self) -> int:
@@ -53,7 +55,16 @@ class Constant:
         return str(self.trials[0].dtype).removeprefix("torch.")
 
     def tensor(self, block: Block) -> Arranged:
-        """Return the constant as a tensor of the program; raise CompileError if its elements depend on a size."""
+        """Return the constant as a tensor of the program; raise CompileError if no op computes it."""
+        try:
+            return self._stated(block)
+        except CompileError:
+            if self.appended is None:
+                raise
+        return self.appended(block)
+
+    def _stated(self, block: Block) -> Arranged:
+        """Return the constant as a tensor, by a pattern of its elements."""
         if any(extent.symbols and extent.number > 1 for extent in self.shape):
             return viewed(self._factored().tensor(block), self.shape)
         cut = [self._without_repeats(trial) for trial in self.trials]
@@ -78,9 +89,14 @@ class Constant:
             return "causal"
         return ""
 
+    @property
+    def is_negative(self) -> bool:
+        """True if an element is."""
+        return any(bool((trial < 0).any()) for trial in self.trials)
+
     def counted_from_front(self, size: Extent) -> Constant:
         """Return indices that may be negative as indices that count from the front."""
-        if all(bool((trial >= 0).all()) for trial in self.trials):
+        if not self.is_negative:
             return self
         return replace(self, trials=tuple(trial + (trial < 0) * size.known() for trial in self.trials))
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, expanded, plain
-from compiler.frontends.extents import Extent
+from compiler.frontends.extents import Extent, product
 from compiler.frontends.report import Problem
 from compiler.frontends.torch.constants import Constant, Store
 from compiler.frontends.torch.operators import OPERATORS, SEES_CONSTANTS, control
 from compiler.frontends.torch.operators.call import Call, Result
 from compiler.frontends.torch.peepholes import folded
+from compiler.frontends.torch.picked import REASON, Picked, computed, picked, selected, written
 from compiler.frontends.torch.places import module_path, problem_of
 from compiler.frontends.torch.sizes import Sizes, Unsized
 from prograd_proto import ProgramError
@@ -73,12 +75,16 @@ class Walk:
         for node in graph.nodes:
             if node.op == "output":
                 results = node.args[0] if isinstance(node.args[0], list | tuple) else node.args
-                outputs = [self._operand(x) for x in results]
+                outputs = [self._returned(x) for x in results]
             elif node.op == "get_attr":
                 self.values[node.name] = Inner(self, getattr(graph.owning_module, node.target))
             elif node.op == "call_function":
                 self.values[node.name] = self._kept(node, self._called(node))
         return outputs
+
+    def _returned(self, x: Any) -> Any:
+        value = self._operand(x)
+        return self._lacking(x, str(x.target), REASON) if isinstance(value, Picked) else value
 
     def _kept(self, node: Any, value: Any) -> Any:
         """Return the value of a node; of one that becomes a state and is read, too, the state outside training."""
@@ -111,6 +117,8 @@ class Walk:
         """Return the results of an operator, computed now if its operands are constants."""
         if any(_is_missing(x) for x in operands):
             return MISSING if name in OPERATORS else self._lacking(node, name, LACKING)
+        if name == "aten.slice.Tensor" and len(operands) > 3 and isinstance(operands[3], Unsized):
+            return self._mapped(node, name)  # it has the extent of its result
         if any(isinstance(x, Unsized) for x in operands):
             return self._lacking(node, name, "reads a number that is known only when the module runs")
         if not self._is_constant(node, name, operands):
@@ -145,6 +153,7 @@ class Walk:
         made = [
             node.target(*self._trial(node.args, i), **self._trial(node.kwargs, i)) for i in range(self.sizes.trials)
         ]
+        self._learn(node, made)
         if isinstance(made[0], tuple | list):
             results = self._results(node)
             return tuple(
@@ -152,7 +161,27 @@ class Walk:
             )
         if not hasattr(made[0], "shape"):
             return made[0]
-        return Constant(tuple(made), self._results(node)[0].shape, self.store)
+        ops_of = partial(self._with_ops, node) if self.sizes.trials > 1 and str(node.target) in OPERATORS else None
+        return Constant(tuple(made), self._results(node)[0].shape, self.store, ops_of)
+
+    def _with_ops(self, node: Any, block: Block) -> Arranged:
+        """Return a constant as its operator computes it in the program."""
+        outer, self.block = self.block, block
+        try:
+            made = self._appended(node, str(node.target), OPERATORS[str(node.target)])
+        finally:
+            self.block = outer
+        if not isinstance(made, Arranged):
+            raise CompileError(f"{node.target} of sizes is not imported")
+        return made
+
+    def _learn(self, node: Any, made: list[Any]) -> None:
+        """Note the sizes of computed constants that torch.export takes for numbers of data."""
+        values = node.meta["val"] if isinstance(node.meta["val"], tuple | list) else (node.meta["val"],)
+        for i, value in enumerate(values):
+            trials = [each[i] if isinstance(each, tuple | list) else each for each in made]
+            for axis, size in enumerate(getattr(value, "shape", ())):
+                self.sizes.learn(size, [trial.shape[axis] for trial in trials])
 
     def _trial(self, x: Any, number: int) -> Any:
         if isinstance(x, Mapping):
@@ -185,11 +214,7 @@ class Walk:
         self.block.prefix = f"{path}." if path else ""
         self.block.at(self.locate(node))
         try:
-            call = Call(self.block, self._results(node), self.in_evaluation)
-            args = [self._given(self._operand(x), name) for x in node.args]
-            more = {key: self._given(self._operand(x), name) for key, x in node.kwargs.items() if key not in PLACES}
-            special = folded(node, self.values, call)
-            return mapping(call, *args, **more) if special is None else special
+            return self._appended(node, name, mapping)
         except ProgramError as error:
             return self._lacking(node, name, str(error))
         except (AttributeError, IndexError, TypeError, ValueError) as error:  # an operand of a kind not thought of
@@ -198,13 +223,67 @@ class Walk:
             self.block.prefix = ""
             self.block.at(None)
 
+    def _appended(self, node: Any, name: str, mapping: Any) -> Any:
+        """Return the results of a mapping; masks that are constants become numbers of positions."""
+        args, mask = [self._operand(x) for x in node.args], None
+        if name == "aten.masked_select.default":
+            args, name = selected(self._lifted(args[0]), args[1]), "aten.index.Tensor"
+            mapping = OPERATORS[name]
+        if name in INDEXED:
+            args[1], mask = self._masks(node, args[1])
+        if mask is not None and name != "aten.index_put.default":
+            self.sizes.pick(node.meta["val"].shape[0], product(mask.shape))
+            return picked(self._lifted(args[0]), mask)
+        if mask is not None:
+            return written(self._lifted(args[0]), mask, *(self._lifted(x) for x in args[2:]))
+        call = Call(self.block, self._results(node), self.in_evaluation)
+        given = [self._given(x, name) for x in args]
+        more = {key: self._given(self._operand(x), name) for key, x in node.kwargs.items() if key not in PLACES}
+        special = folded(node, self.values, call)
+
+        def mapped() -> Any:
+            return mapping(call, *given, **more) if special is None else special
+
+        if not any(_has(x, Picked) for x in args):
+            return mapped()
+        each = any("pointwise" in str(tag) for tag in node.target.tags)
+        lifted = [x if isinstance(x, Picked) else y for x, y in zip(args, given, strict=True)]
+        return computed(call, name, mapping, lifted, mapped, each=each)
+
+    def _masks(self, node: Any, indices: Any) -> tuple[list[Any], Arranged | None]:
+        """Return indices with constant masks as positions; and the mask of data that alone picks the first axes."""
+        made: list[Any] = []
+        for x in indices:
+            if not isinstance(x, Constant) or x.dtype != "bool":
+                made.append(x)
+                continue
+            found = [trial.nonzero(as_tuple=True) for trial in x.trials]
+            counts = [len(each[0]) for each in found]
+            if len({*counts}) > 1:
+                raise CompileError("a mask picks a number of rows that depends on a size; import without that symbol")
+            for size in node.meta["val"].shape:
+                if str(size).startswith("u"):
+                    self.sizes.learn(size, counts)
+            made += [Constant(axis, (Extent(counts[0]),), self.store) for axis in zip(*found, strict=True)]
+        [*_, last] = made
+        alone = isinstance(last, Arranged) and last.dtype == "bool" and all(x is None for x in made[:-1])
+        return made, last if alone and len(made) == 1 else None
+
+    def _lifted(self, x: Any) -> Any:
+        return x.tensor(self.block) if isinstance(x, Constant) else x
+
     def _given(self, x: Any, name: str) -> Any:
+        if isinstance(x, Picked):
+            return x.tensor
         if isinstance(x, Constant):
             return x if name in SEES_CONSTANTS else x.tensor(self.block)
         if isinstance(x, list):
             return [self._given(each, name) for each in x]
         return x.number if isinstance(x, Extent) and not x.symbols else x
 
+
+INDEXED: Final = {"aten.index.Tensor", "aten._unsafe_index.Tensor", "aten.index_put.default"}
+"""Operators whose second operand is a list of indices, masks among them."""
 
 PLACES: Final = {"device", "layout", "pin_memory", "memory_format", "dtype", "requires_grad", "non_blocking", "copy"}
 """Keywords that say where and how a tensor is stored; dtypes are those of the result."""
@@ -223,7 +302,11 @@ def _is_missing(x: Any) -> bool:
 def _has_tensor(x: Any) -> bool:
     if isinstance(x, list | tuple):
         return any(map(_has_tensor, x))
-    return isinstance(x, Arranged)
+    return isinstance(x, Arranged | Picked)
+
+
+def _has(x: Any, kind: type) -> bool:
+    return isinstance(x, kind) or (isinstance(x, list) and any(_has(each, kind) for each in x))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.errors import CompileError
@@ -20,10 +20,14 @@ class Sizes:
     Attributes:
         names: our symbols by those of PyTorch.
         sizes: sizes of our symbols, for each trial in which constants are computed.
+        known: by PyTorch's symbol of a number of data, the number, which only constants determine.
+        rows: by such a symbol, the number of all rows of which a mask picks as many.
     """
 
     names: Mapping[str, str]
     sizes: Sequence[Mapping[str, int]]
+    known: dict[str, int] = field(default_factory=dict[str, int])
+    rows: dict[str, Extent] = field(default_factory=dict[str, Extent])
 
     @property
     def trials(self) -> int:
@@ -46,9 +50,21 @@ class Sizes:
 
     def value(self, size: Any) -> Any:
         """Return a size as an extent, or a number that is none, such as a float."""
-        return (
-            size if isinstance(size, float | bool) else self.extent(size) if _is_product(size) else Unsized(str(size))
-        )
+        if isinstance(size, float | bool):
+            return size
+        expression = getattr(getattr(size, "node", None), "expr", size)
+        of_data = {str(symbol) for symbol in getattr(expression, "free_symbols", ())} - {*self.names, *self.known}
+        return self.extent(size) if _is_product(size) and not of_data else Unsized(str(size))
+
+    def learn(self, size: Any, numbers: Sequence[int]) -> None:
+        """Note the number of a symbol of data that constants determine, if it is equal in all trials."""
+        expression = getattr(getattr(size, "node", None), "expr", size)
+        if getattr(expression, "is_Symbol", False) and str(expression) not in self.names and len({*numbers}) == 1:
+            self.known[str(expression)] = int(numbers[0])
+
+    def pick(self, size: Any, extent: Extent) -> None:
+        """Note the number of all rows of which a mask picks as many as a symbol of data."""
+        self.rows[str(getattr(getattr(size, "node", None), "expr", size))] = extent
 
     def in_trial(self, extent: Extent, number: int) -> int:
         """Return the size of an extent in a trial."""
@@ -62,6 +78,14 @@ class Sizes:
             return Extent(int(factor))
         if factor.is_Symbol and str(factor) in self.names:
             return Extent(1, (self.names[str(factor)],))
+        if str(factor) in self.known:
+            return Extent(self.known[str(factor)])
+        if str(factor) in self.rows:
+            return self.rows[str(factor)]
+        if factor.is_Symbol and str(factor).startswith("u"):
+            raise CompileError(
+                "makes a tensor whose size depends on data; keep all rows and use torch.where(mask, x, 0)"
+            )
         raise CompileError(f"an axis has {self._named(whole)} elements, which is no product of a number and symbols")
 
     def _named(self, expression: Any) -> str:

@@ -25,7 +25,7 @@ from compiler.frontends.arranged import (
 )
 from compiler.frontends.elements import cast_to, without_products
 from compiler.frontends.extents import ONE, Extent, factored, product
-from compiler.frontends.pieces import after_gather, sliced
+from compiler.frontends.pieces import after_gather, from_front, sliced
 from compiler.frontends.torch.constants import Constant
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, on_plain
 from compiler.frontends.torch.operators.shape import cat
@@ -53,18 +53,17 @@ def _require_no_frequencies(by_frequency: bool) -> None:
         raise CompileError("scale_grad_by_freq=True divides gradients by counts of codes, which no operator does")
 
 
-def _positive(indices: Arranged, x: Arranged, axis: int) -> Arranged:
-    """Return indices that may count from the end as indices that count from the front."""
-    size = x.shape[axis].number
-    return pointwise(lambda v: ops.where(v < 0, v + size, v), indices)
-
-
 def _checked(call: Call, index: Arranged | Constant, x: Arranged, axis: int) -> Arranged:
+    extent = x.shape[axis]
     if isinstance(index, Constant):
-        return index.counted_from_front(x.shape[axis]).tensor(call.block)
+        if extent.symbols and index.is_negative:
+            return from_front(index.tensor(call.block), extent)
+        return index.counted_from_front(extent).tensor(call.block)
     if index.dtype not in INTEGERS:
-        raise CompileError("an index of truth values makes a tensor whose size depends on data")
-    return index if x.shape[axis].symbols else _positive(index, x, axis)
+        raise CompileError(
+            "a mask of data behind other axes picks rows whose number no shape states; use torch.where(mask, x, 0)"
+        )
+    return from_front(index, extent)
 
 
 def _index(call: Call, x: Arranged | Constant, indices: Sequence[Arranged | Constant | None]) -> Arranged:
@@ -80,8 +79,6 @@ def _index(call: Call, x: Arranged | Constant, indices: Sequence[Arranged | Cons
         y = ops.gather(x.value, values, axis=place)
         axes = after_gather(x, used[0], place, values.rank)
         return Arranged(y, axes, call.shape)
-    if any(index.dtype not in INTEGERS for index in given):
-        raise CompileError("an index of truth values makes a tensor whose size depends on data")
     rest = [i for i in range(x.rank) if i not in used]
     value = plain(permuted(x, (*used, *rest)))
     shape = _broadcast_shape(given)
@@ -188,6 +185,11 @@ def _fits(x: Arranged, indices: Arranged, axis: int) -> bool:
 def _one_hot(call: Call, indices: Arranged, depth: int = -1) -> Arranged:
     y = ops.one_hot(plain(without_products(indices)), depth=depth, dtype="int64")
     return viewed(arranged(y), call.shape)
+
+
+def _masked_select(call: Call, *operands: Any) -> Arranged:
+    """Stand for the walk, which takes the elements for those of x[mask]."""
+    raise CompileError("selects by a mask in a way that is not imported")
 
 
 def _scatter(reduction: str) -> Mapping:
@@ -339,6 +341,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.index.Tensor": _index,
     "aten._unsafe_index.Tensor": _index,
     "aten.index_select.default": _index_select,
+    "aten.masked_select.default": _masked_select,
     "aten.gather.default": _gather,
     "aten.take_along_dim.default": _take_along,
     "aten.one_hot.default": _one_hot,

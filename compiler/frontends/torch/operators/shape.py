@@ -25,8 +25,9 @@ from compiler.frontends.arranged import (
 )
 from compiler.frontends.elements import without_products
 from compiler.frontends.extents import ONE, Extent, factored
-from compiler.frontends.pieces import pad, sliced, split
+from compiler.frontends.pieces import pad, sliced, sliced_to, split
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, on_plain, promoted
+from compiler.frontends.torch.sizes import Unsized
 from registry import ops
 
 
@@ -59,14 +60,17 @@ def _expand(call: Call, x: Arranged, *rest: Any, **more: Any) -> Arranged:
     return expanded(x, call.shape)
 
 
-def _slice(
-    call: Call, x: Arranged, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Arranged:
+def _slice(call: Call, x: Arranged, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Arranged:
     axis = axis_of(dim, x.rank)
     if call.shape == x.shape and step == 1:
         return x
     size = x.shape[axis]
-    if size.symbols and not call.shape[axis].symbols:
+    made = call.shape[axis]
+    if isinstance(start, Unsized):
+        raise CompileError(f"a slice that begins at {start.text}; begin at a number or at the end less a size")
+    if made.symbols and step == 1 and (not isinstance(start, int) or start >= 0 or -start == made):
+        return sliced_to(x, axis, made, start if isinstance(start, Extent) else Extent(start or 0))
+    if size.symbols and not made.symbols:
         from_end = (start or 0) < 0 and (end is None or end >= 0)
         return sliced(x, axis, start or 0, 0 if from_end else end or 0, step)
     if size.symbols:
