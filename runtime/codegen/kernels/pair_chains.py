@@ -204,7 +204,8 @@ class _Chains:
         copy = self._left_copy(1, step, -doubles * step)
 
         def words(i: Index, row: int) -> Value:
-            return f.load(group.left + f.index(i) * along.left, row, GROUP_PAIRS if is_line else 0, count)
+            at = group.left + f.index(i) * along.left
+            return f.load(at, row, GROUP_PAIRS, count) if is_line else f.load(at, row)
 
         for r, row in enumerate(self.rows[:1] if is_line else self.rows):
             for i in f.range(0, doubles):
