@@ -35,6 +35,8 @@ def product(a: Array, b: Array, size: int = 0) -> Array:
             for k in range(start, min(start + 32, x.shape[1]), 2):
                 even = multiply_add(x[:, k, None], y[None, k], even)
                 odd = multiply_add(x[:, k + 1, None], y[None, k + 1], odd)
+            if start > 0 and x.shape[1] < start + 32:  # it ends with zeros, so a sum of -0 becomes 0
+                even, odd = (multiply_add(np.zeros_like(chain), np.zeros_like(chain), each) for each in (even, odd))
             one = np.ones_like(chain)
             chain = multiply_add(multiply_add(even, one, odd), one, chain)
         with np.errstate(all="ignore"):
