@@ -89,8 +89,9 @@ def load_parameters(
     left_out = {str(name) for key in ("slots", "counters", "epoch") for name in about.get(key, ())}
     others = (states.keys() | left_out) - {*mine}
     there = _renamed(path, [n for n in tensors if n not in others and not is_of_run(n)], rename or {})
-    wanted = _matching(mine, only) if only else mine
     imported = {state.name: state.imported for state in program.states if state.HasField("imported")}
+    known = [name for name in mine if name in imported or name in there]  # a module has no others
+    wanted = _matching(mine, only) if only else known if imported and layout == "torch" else mine
     sources = {name: _source(path, name, there, layout, imported.get(name)) for name in wanted}
     taken = {there[source.tensor] for source in sources.values()}
     left = [tensor for tensor in there.values() if tensor not in taken]

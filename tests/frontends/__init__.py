@@ -9,6 +9,7 @@ exported_to_onnx  seeded modules, and their files by both ONNX exporters of PyTo
 modes        tests of what a module does in each mode, and of what torch.export drops
 networks     modules of three packages in small sizes, with seeded weights and without dropout
 steps        compares states after steps of optimizers
+training     tests of losses and schedulers
 written      modules as users write them
 torchvision_without_operators  imports torchvision where its compiled operators are missing
 """

@@ -94,9 +94,10 @@ class Masked(nn.Module):
         self.register_buffer("mask", torch.ones(4, 4).tril().bool())
         self.register_buffer("order", torch.tensor([2, 0, 1, 3]))
         self.register_buffer("passing", torch.arange(4), persistent=False)
+        self.register_buffer("large", torch.arange(20_000.0), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.linear(x)[:, self.order].masked_fill(~self.mask, 0.0) + self.passing
+        return self.linear(x)[:, self.order].masked_fill(~self.mask, 0.0) + self.passing + self.large[self.order]
 
 
 def test_buffers_of_integers_and_truth_values_go_to_the_module_and_back(tmp_path: Path):

@@ -20,9 +20,7 @@ peepholes       patterns of several nodes that one op computes
 picked          rows that a mask of data picks
 constants       values that depend on no input
 states          parameters and buffers
-losses          losses of torch.nn
-optimizers      optimizers of torch.optim with their groups
-schedulers      schedulers of torch.optim.lr_scheduler as rates
+training        losses, optimizers and schedulers
 sizes           PyTorch's symbols of sizes
 trips           the number of trips of a loop that counts
 places          module and source line of a node

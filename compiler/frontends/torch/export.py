@@ -15,12 +15,14 @@ from compiler.frontends.torch.alpha_dropout import kept_in_evaluation
 from compiler.frontends.torch.assignments import written_buffers
 from compiler.frontends.torch.calls import require_same_changes
 from compiler.frontends.torch.experts import all_experts
+from compiler.frontends.torch.graph import WITHOUT_OPS
 from compiler.frontends.torch.hooks import hooks_of, noted_hooks, require_no_hooks
 from compiler.frontends.torch.messages import reason_of, without_messages, without_text
 from compiler.frontends.torch.modes import in_evaluation, serves_both
 from compiler.frontends.torch.no_gradient import keep_regions
 from compiler.frontends.torch.operators import OPERATORS
 from compiler.frontends.torch.own_gradients import noted_functions, require_no_own_gradients
+from compiler.frontends.torch.training.losses import TARGET
 
 
 def exported(
@@ -40,8 +42,8 @@ def exported(
 
     shapes = None
     if any(symbols.values()):
-        by_name = {name: dynamic(name) for name in inputs}
-        shapes = _like_arguments(module, list(by_name.values())) if args else by_name
+        by_name = [dynamic(name) for name in inputs]
+        shapes = _like_arguments(module, by_name) if args else dict(zip(keywords, by_name, strict=True))
     _require_momentum(torch, module)
     functions, hooks = set[type](), hooks_of(module)
     require_no_hooks(hooks)
@@ -84,11 +86,17 @@ def decomposed(torch: Any, graph: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         keep_regions(torch, graph)
-        graph = graph.run_decompositions(_losses_of_rows(torch, graph))
-        missing = {node.target for node in _nodes(graph) if node.op == "call_function" and _is_missing(node)}
-        table = torch.export.default_decompositions() if missing else {}
-        wanted = {op: table[op] for op in missing if op in table}
+        losses = _losses_of_rows(torch, graph)
+        graph = graph.run_decompositions(_wanted(torch, graph) | losses)
+        wanted = _wanted(torch, graph)  # of what was written in place, and of what decompositions are made of
         return graph.run_decompositions(wanted) if wanted else graph
+
+
+def _wanted(torch: Any, graph: Any) -> dict[Any, Any]:
+    """Return the decompositions of the operators of a graph that the table lacks."""
+    missing = {node.target for node in _nodes(graph) if node.op == "call_function" and _is_missing(node)}
+    table = torch.export.default_decompositions() if missing else {}
+    return {op: table[op] for op in missing if op in table}
 
 
 def _losses_of_rows(torch: Any, graph: Any) -> dict[Any, Any]:
@@ -127,7 +135,7 @@ def _nodes(graph: Any) -> list[Any]:
 
 
 def _is_missing(node: Any) -> bool:
-    return hasattr(node.target, "namespace") and str(node.target) not in OPERATORS
+    return hasattr(node.target, "namespace") and str(node.target) not in {*OPERATORS, *WITHOUT_OPS}
 
 
 def _require_momentum(torch: Any, module: Any) -> None:
@@ -145,6 +153,9 @@ def _arguments(module: Any, inputs: Mapping[str, Any]) -> tuple[tuple[Any, ...],
     parameters = inspect.signature(module.forward).parameters
     if all(name in parameters for name in inputs):
         return (), dict(inputs)
+    if TARGET in parameters and parameters[TARGET].kind.name == "KEYWORD_ONLY" and TARGET in inputs:
+        own = [name for name in parameters if name != TARGET]
+        return (), dict(zip([*own[: len(inputs) - 1], TARGET], inputs.values(), strict=True))
     return tuple(inputs.values()), {}
 
 

@@ -17,12 +17,13 @@ from compiler.frontends.report import Problem, Table, told
 from compiler.frontends.torch.export import decomposed, exported
 from compiler.frontends.torch.hooks import require_no_step_hooks
 from compiler.frontends.torch.import_module import Import, Layout
-from compiler.frontends.torch.losses import append_loss
 from compiler.frontends.torch.messages import first_line
 from compiler.frontends.torch.modes import paired, unlike
-from compiler.frontends.torch.optimizers import minimize_by
 from compiler.frontends.torch.signature import unread_counters
 from compiler.frontends.torch.states import aliases
+from compiler.frontends.torch.training.losses import append_loss
+from compiler.frontends.torch.training.optimizers import minimize_by
+from compiler.frontends.torch.training.own_losses import inside, loss_of, with_loss
 from prograd_proto.wording import install_hint
 from registry import Value
 
@@ -95,7 +96,8 @@ def from_torch(
             rows or more. Without it, all sizes are those of the examples.
         symbols: by input and axis, further symbols, as in {"tokens": {1: "length"}}.
         layout: "prograd" takes images, of 4 or 5 axes, with channels last, and returns them so; "torch" as the module.
-        loss: a loss of torch.nn, which compares the first result with a new input `target`.
+        loss: a loss of torch.nn, which compares the first result with a new input `target`. If `inputs` has an example
+            `target`, which forward does not take, any function or module of the result and the target.
         optimizer: an optimizer of torch.optim, which minimizes `loss`, or else the module's only scalar result.
         scheduler: a scheduler of torch.optim.lr_scheduler for that optimizer, which is stepped after every step.
         name: name of the program, by default that of the module's class.
@@ -107,7 +109,7 @@ def from_torch(
     with their places.
     """
     require_mixed(mixed)
-    torch = _torch()
+    torch, is_inside = _torch(), False
     if optimizer is not None:
         require_no_step_hooks(optimizer)
     if layout not in ("torch", "prograd"):
@@ -118,8 +120,10 @@ def from_torch(
         owner = module.module()
     elif isinstance(module, torch.nn.Module):
         named = _inputs(torch, inputs)
+        is_inside, named = inside(module, named, loss)
         names, chosen, owner = list(named), _symbols(named, batch, symbols or {}), module
-        graph, evaluation = exported(torch, module, named, chosen)
+        with with_loss(torch, module, loss, is_inside):
+            graph, evaluation = exported(torch, module, named, chosen)
     else:
         raise CompileError(f"from_torch: {module!r} is neither a torch.nn.Module nor an exported program")
     program = Program(name or type(module).__name__.lower(), seed=seed)
@@ -140,7 +144,7 @@ def from_torch(
     predictions = _predictions(imported, made, results, predicted)
     if predictions:
         program.outputs(**predictions)
-    _append_training(program, imported, results, owner, loss, optimizer, scheduler)
+    _append_training(program, imported, results, owner, loss_of(loss, is_inside), optimizer, scheduler)
     return program
 
 
@@ -176,18 +180,20 @@ def _append_training(
     if scheduler is not None and optimizer is None:
         raise CompileError("from_torch: scheduler= changes the rate of optimizer=; give both")
     number: Value | None = results[scalars[0]] if len(scalars) == 1 else None
-    if loss is not None:
+    if isinstance(loss, str):
+        number = results[next(name for name in reversed(list(results)) if name.rstrip("_") == loss)]
+    elif loss is not None:
         first = next(iter(results))
         number = append_loss(program, loss, imported.tensors[first], imported.buffer)
-        if optimizer is None:
-            raise CompileError("from_torch: loss= is minimized by optimizer=; give both, or build the loss with ops")
+    if loss is not None and optimizer is None:
+        raise CompileError("from_torch: loss= is minimized by optimizer=; give both, or build the loss with ops")
     if optimizer is None:
         return
     if number is None:
         raise CompileError(
             f"from_torch: optimizer= needs a loss; the module has {len(scalars)} scalar results, so give loss="
         )
-    minimize_by(program, number, optimizer, imported.states_of(module), scheduler)
+    minimize_by(program, number, optimizer, imported.states_of(module), scheduler, imported.store)
 
 
 def _require_complete(problems: list[Problem]) -> None:

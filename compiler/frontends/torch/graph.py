@@ -38,6 +38,9 @@ IGNORED: Final = {
 NUMBERS_OF_RUNS: Final = {"aten._local_scalar_dense.default", "aten.item.default"}
 """Numbers that a tensor has when the module runs; checks may read them."""
 
+WITHOUT_OPS: Final = {*IGNORED, *NUMBERS_OF_RUNS, "aten.sym_size.int"}
+"""Operators that the walk understands without a mapping."""
+
 NEVER_CONSTANT: Final = {"aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default",
                          "aten.empty_permuted.default"}  # fmt: skip
 """Operators whose results have no elements that count."""

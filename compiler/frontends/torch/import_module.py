@@ -65,7 +65,7 @@ class Import:
         fed = [spec.arg.name for spec in graph.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
         self.inputs = dict(zip(fed, inputs, strict=True))
         self.sizes = self._sizes()
-        self.walk = Walk(program.block, self.sizes, self._store, self._locate, in_evaluation=beside is not None)
+        self.walk = Walk(program.block, self.sizes, self.store, self._locate, in_evaluation=beside is not None)
         self.mutated = {
             spec.target: spec.arg.name
             for spec in graph.graph_signature.output_specs
@@ -154,7 +154,7 @@ class Import:
             return self._state(spec.target, tensor, trainable=None)
         if is_buffer and is_read and self.beside is None:
             self._keep(spec.target, tensor)
-        return Constant((tensor,) * self.sizes.trials, tuple(map(Extent, tensor.shape)), self._store)
+        return Constant((tensor,) * self.sizes.trials, tuple(map(Extent, tensor.shape)), self.store)
 
     def _tensor(self, spec: Any) -> Any:
         if spec.kind.name == "PARAMETER" or (spec.kind.name == "BUFFER" and spec.persistent):
@@ -212,7 +212,7 @@ class Import:
         order = self.program.states[name].imported.axes
         self.program.update(state.value, ordered(expanded(new, state.shape), list(order)))
 
-    def _store(self, array: Any) -> Value:
+    def store(self, array: Any) -> Value:
         """Return an array as a constant of the program, or as a buffer if it is large."""
         key = str(array.dtype), array.shape, array.tobytes()
         if key not in self.stored:

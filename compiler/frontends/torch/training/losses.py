@@ -35,7 +35,7 @@ def append_loss(program: Program, loss: Any, x: Arranged, weights: Callable[[str
         raise CompileError(f"loss={name} {ELSEWHERE[name]}")
     if name not in LOSSES:
         known = ", ".join(LOSSES)
-        raise CompileError(f"loss={loss!r} is none of {known}; call it inside the module, or build it with ops")
+        raise CompileError(f"loss={loss!r} is none of {known}; give inputs= an example 'target', or build it with ops")
     if getattr(loss, "reduction", "mean") not in ("mean", "sum", "batchmean"):
         raise CompileError(f"loss={loss!r} is no number; use reduction='mean' or 'sum'")
     given = {

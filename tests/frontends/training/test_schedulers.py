@@ -11,6 +11,7 @@ from torch import nn  # noqa: E402 - it is there
 from torch.optim import lr_scheduler as of_torch  # noqa: E402
 
 from compiler import CompileError  # noqa: E402
+from compiler.frontends.torch.training.rate_tables import factors  # noqa: E402
 from prograd import Run, from_torch  # noqa: E402
 
 STEPS = 40
@@ -56,6 +57,11 @@ SCHEDULERS: dict[str, Callable[[torch.optim.Optimizer], of_torch.LRScheduler]] =
     ),
     "sequence": lambda o: of_torch.SequentialLR(
         o, [of_torch.LinearLR(o, 0.2, total_iters=5), of_torch.CosineAnnealingLR(o, T_max=20)], milestones=[5]
+    ),
+    "function": lambda o: of_torch.LambdaLR(o, [lambda k: 1 / (k + 1), lambda k: max(0.0, 1 - k / 20)]),
+    "product": lambda o: of_torch.MultiplicativeLR(o, lambda k: 0.9 if k % 3 else 1.05),
+    "sequence with a function": lambda o: of_torch.SequentialLR(
+        o, [of_torch.LinearLR(o, 0.2, total_iters=5), of_torch.LambdaLR(o, lambda k: 0.9**k)], milestones=[5]
     ),
     "chain": lambda o: of_torch.ChainedScheduler([of_torch.LinearLR(o, 0.2, total_iters=5), of_torch.StepLR(o, 8)]),
 }
@@ -103,9 +109,8 @@ def test_a_plateau_reduces_the_rate():
 
 
 REFUSED: dict[str, Callable[[torch.optim.Optimizer], object]] = {
-    "scheduler=LambdaLR calls Python at each step, which no program can; use prograd.schedules": lambda o: (
-        of_torch.LambdaLR(o, lambda step: 0.9**step)
-    ),
+    "scheduler=LambdaLR: its function cannot be evaluated for all steps (IndexError: list index out of range); use "
+    "prograd.schedules": lambda o: of_torch.LambdaLR(o, lambda step: [1.0, 0.5, 0.25][step]),
     "scheduler=OneCycleLR changes the momentum, which no rate can; give it cycle_momentum=False": lambda o: (
         of_torch.OneCycleLR(o, 0.1, total_steps=10)
     ),
@@ -123,7 +128,7 @@ REFUSED: dict[str, Callable[[torch.optim.Optimizer], object]] = {
     ),
     "scheduler=int is none of StepLR, MultiStepLR, ExponentialLR, ConstantLR, LinearLR, PolynomialLR, "
     "CosineAnnealingLR, CosineAnnealingWarmRestarts, OneCycleLR, CyclicLR, SequentialLR, ChainedScheduler, "
-    "ReduceLROnPlateau; use prograd.schedules": lambda o: 3,
+    "LambdaLR, MultiplicativeLR, ReduceLROnPlateau; use prograd.schedules": lambda o: 3,
 }
 
 
@@ -152,3 +157,18 @@ def test_a_scheduler_that_is_not_given_is_not_ignored():
     assert str(raised.value) == (
         "optimizer: a scheduler changes its rates; give scheduler= too, or a new optimizer for constant rates"
     )
+
+
+@pytest.mark.parametrize(
+    ("function", "steps"),
+    [
+        (lambda k: min(1.0, k / 10) * max(0.0, (5000 - k) / 4990), 5001),
+        (lambda k: 1.0 if k < 200_000 else 0.5, 200_001),
+        (lambda k: 0.5, 1),
+    ],
+)
+def test_a_table_of_rates_ends_where_its_function_stays(function: Callable[[int], float], steps: int):
+    scheduler = of_torch.LambdaLR(optimizer_of(Sums()), function)
+    table = factors(scheduler, 1)
+    assert len(table) == steps
+    assert table[-1] == function(steps + 7)

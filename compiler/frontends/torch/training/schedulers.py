@@ -14,26 +14,25 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from compiler.errors import CompileError
+from compiler.frontends.torch.training.rate_tables import Store, factors, rate_at
 from compiler.train.schedules import Schedule, reduce_on_plateau
 from registry import Block, Value, ops
 
 Form = Callable[[Value], Value]
 """The rate of a group after a number of steps."""
 
-PYTHON: Final = {"LambdaLR", "MultiplicativeLR"}
-"""Schedulers that call a function of Python."""
 
-
-def schedule_of(scheduler: Any, number: int) -> Schedule:
+def schedule_of(scheduler: Any, number: int, store: Store) -> Schedule:
     """Return the rate of a scheduler for the group of its optimizer with this number.
 
-    Raises CompileError for a scheduler that calls Python, that changes the momentum, or that is not known.
+    `store` puts tables of rates into the program. Raises CompileError for a scheduler that changes the momentum, or
+    that is not known.
     """
     _require_known(scheduler)
     group = scheduler.optimizer.param_groups[number]
     if type(scheduler).__name__ == "ReduceLROnPlateau":
         return _plateau(scheduler, float(group["lr"]), number)
-    form, begun = _form(scheduler, group, number), _steps_made(scheduler)
+    form, begun = _form(scheduler, group, number, store), _steps_made(scheduler)
 
     def schedule(block: Block) -> Value:
         step = ops.cast(block.state("step"), dtype="float64")
@@ -50,23 +49,31 @@ def _steps_made(scheduler: Any) -> float:
 
 def _require_known(scheduler: Any) -> None:
     name = type(scheduler).__name__
-    if name in PYTHON:
-        raise CompileError(f"scheduler={name} calls Python at each step, which no program can; use prograd.schedules")
-    known = [*FORMS, "ReduceLROnPlateau"]
+    known = [*FORMS, *PARTS, *TABLES, "ReduceLROnPlateau"]
     if name not in known:
         raise CompileError(f"scheduler={name} is none of {', '.join(known)}; use prograd.schedules")
 
 
-def _form(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
+def _form(scheduler: Any, group: Mapping[str, Any], number: int, store: Store) -> Form:
     _require_known(scheduler)
     name = type(scheduler).__name__
     if getattr(scheduler, "cycle_momentum", False):
         raise CompileError(f"scheduler={name} changes the momentum, which no rate can; give it cycle_momentum=False")
+    if name in PARTS:
+        return PARTS[name](scheduler, group, number, store)
+    if name in TABLES:
+        return _table(scheduler, group, number, store)
     return FORMS[name](scheduler, group, number)
 
 
 def _base(group: Mapping[str, Any]) -> float:
     return float(group["initial_lr"])
+
+
+def _table(scheduler: Any, group: Mapping[str, Any], number: int, store: Store) -> Form:
+    """Return the rates that a function of Python gives, evaluated now."""
+    table = store(_base(group) * factors(scheduler, number))
+    return lambda t: rate_at(table, t)
 
 
 def _step(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
@@ -169,9 +176,9 @@ def _cyclic(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
     return form
 
 
-def _sequence(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
+def _sequence(scheduler: Any, group: Mapping[str, Any], number: int, store: Store) -> Form:
     """Return schedulers one after the other, each of which counts from its own beginning."""
-    forms = [_form(each, group, number) for each in scheduler._schedulers]
+    forms = [_form(each, group, number, store) for each in scheduler._schedulers]
 
     def form(t: Value) -> Value:
         made = forms[0](t)
@@ -182,12 +189,12 @@ def _sequence(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
     return form
 
 
-def _chain(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
+def _chain(scheduler: Any, group: Mapping[str, Any], number: int, store: Store) -> Form:
     """Return the product of the factors of schedulers that multiply the rate."""
     for each in scheduler._schedulers:
         if type(each).__name__ not in FACTORS:
             raise CompileError(f"scheduler=ChainedScheduler has {type(each).__name__}, which is no factor of the rate")
-    forms = [_form(each, group, number) for each in scheduler._schedulers]
+    forms = [_form(each, group, number, store) for each in scheduler._schedulers]
 
     def form(t: Value) -> Value:
         made = forms[0](t)
@@ -214,7 +221,16 @@ def _plateau(scheduler: Any, rate: float, number: int) -> Schedule:
     )
 
 
-FACTORS: Final = {"StepLR", "MultiStepLR", "ExponentialLR", "ConstantLR", "LinearLR", "PolynomialLR"}
+FACTORS: Final = {
+    "LambdaLR",
+    "MultiplicativeLR",
+    "StepLR",
+    "MultiStepLR",
+    "ExponentialLR",
+    "ConstantLR",
+    "LinearLR",
+    "PolynomialLR",
+}
 """Schedulers that multiply the rate, so that several of them can be chained."""
 
 FORMS: Final[dict[str, Callable[[Any, Mapping[str, Any], int], Form]]] = {
@@ -228,7 +244,11 @@ FORMS: Final[dict[str, Callable[[Any, Mapping[str, Any], int], Form]]] = {
     "CosineAnnealingWarmRestarts": _restarts,
     "OneCycleLR": _one_cycle,
     "CyclicLR": _cyclic,
-    "SequentialLR": _sequence,
-    "ChainedScheduler": _chain,
 }
 """The function that converts each class of torch.optim.lr_scheduler for a parameter group."""
+
+PARTS: Final = {"SequentialLR": _sequence, "ChainedScheduler": _chain}
+"""The functions that convert schedulers made of others."""
+
+TABLES: Final = ("LambdaLR", "MultiplicativeLR")
+"""Schedulers that call a function of Python at each step, which is evaluated."""

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from compiler.build.program import Program
 from compiler.errors import CompileError
-from compiler.frontends.torch.schedulers import schedule_of
+from compiler.frontends.torch.training.rate_tables import Store
+from compiler.frontends.torch.training.schedulers import schedule_of
 from compiler.train import optimizers
 from compiler.train.backward import reached_by_gradient
 from compiler.train.optimizers import Optimizer
@@ -19,7 +20,9 @@ from compiler.train.schedules import Rate
 from registry import Value, ops
 
 
-def minimize_by(program: Program, loss: Value, optimizer: Any, names: Mapping[int, str], scheduler: Any = None) -> None:
+def minimize_by(
+    program: Program, loss: Value, optimizer: Any, names: Mapping[int, str], scheduler: Any, store: Store
+) -> None:
     """Append the updates of an optimizer of torch.optim.
 
     Args:
@@ -27,7 +30,8 @@ def minimize_by(program: Program, loss: Value, optimizer: Any, names: Mapping[in
         loss: the number to minimize.
         optimizer: its groups keep their rates, decays and further numbers; its state does not come along.
         names: the states by the ids of the parameters.
-        scheduler: a scheduler of the optimizer, which gives the rates of its groups.
+        scheduler: a scheduler of the optimizer, which gives the rates of its groups, or None.
+        store: puts an array into the program.
 
     Raises CompileError for an optimizer or a scheduler that prograd has not, a scheduler of another optimizer, or a
     parameter that is none of the module's.
@@ -39,7 +43,10 @@ def minimize_by(program: Program, loss: Value, optimizer: Any, names: Mapping[in
             "optimizer: a scheduler changes its rates; give scheduler= too, or a new optimizer for constant rates"
         )
     made = [
-        (group, _optimizer(optimizer, group, float(group["lr"]) if scheduler is None else schedule_of(scheduler, i)))
+        (
+            group,
+            _optimizer(optimizer, group, float(group["lr"]) if scheduler is None else schedule_of(scheduler, i, store)),
+        )
         for i, group in enumerate(optimizer.param_groups)
     ]
     members: list[tuple[list[Value], Optimizer]] = []
