@@ -23,7 +23,7 @@ def trained(path: Path, seed: int, engine: str, threads: int = 1, mixed: str | N
 
 
 @pytest.mark.skipif("avx512_bf16" not in instruction_sets(), reason="this machine has no instruction for pairs")
-@pytest.mark.parametrize("name", ["avx512", "avx2"])
+@pytest.mark.parametrize("name", [name for name in ("amx", "avx512", "avx2") if name in instruction_sets()])
 @pytest.mark.parametrize("seed", range(12))
 def test_states_do_not_depend_on_the_instruction_set(tmp_path: Path, seed: int, name: str) -> None:
     assert trained(tmp_path, seed, f"native.{name}") == trained(tmp_path, seed, "native.avx512_bf16")
