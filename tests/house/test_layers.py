@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -158,21 +159,37 @@ TABLE_OF_PASSES = "runtime.codegen.lowering.passes.pipeline"
 LAZY = {"tqdm": "a bar is drawn only on a terminal"}
 
 
+class Imported(NamedTuple):
+    """An import: the module, the names that are taken from it, and where it stands."""
+
+    module: str
+    names: tuple[str, ...]
+    at_once: bool
+    for_types: bool
+
+
 @cache
-def imports(path: Path) -> list[tuple[str, bool]]:
-    """Every imported module, and whether it is imported when the file is."""
-    return list(found_imports(path))
-
-
-def found_imports(path: Path) -> Iterator[tuple[str, bool]]:
-    tree = ast.parse(path.read_text())
-    inside = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.Lambda) for n in ast.walk(f)}
-    for node in ast.walk(tree):
+def imported(path: Path) -> list[Imported]:
+    """Every import of a file; those in functions are not made at once."""
+    found: list[Imported] = []
+    waiting: list[tuple[ast.AST, bool, bool]] = [(ast.parse(path.read_text()), True, False)]
+    while waiting:
+        node, at_once, for_types = waiting.pop()
         if isinstance(node, ast.Import):
-            yield from ((alias.name, id(node) not in inside) for alias in node.names)
+            found += [Imported(alias.name, (), at_once, for_types) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports name the whole path"
-            yield node.module or "", id(node) not in inside
+            found.append(Imported(node.module or "", tuple(alias.name for alias in node.names), at_once, for_types))
+        elif not isinstance(node, ast.expr):
+            at_once = at_once and not isinstance(node, ast.FunctionDef)
+            for_types = for_types or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+            waiting += [(child, at_once, for_types) for child in ast.iter_child_nodes(node)]
+    return found
+
+
+def imports(path: Path) -> list[tuple[str, bool]]:
+    """Every imported module, and whether it is imported when the file is."""
+    return [(each.module, each.at_once) for each in imported(path)]
 
 
 def files() -> list[tuple[str, Path]]:
@@ -317,19 +334,9 @@ def _module(root: Path, path: Path) -> str:
 
 
 def _imported_modules(path: Path, later: bool) -> Iterator[str]:
-    tree = ast.parse(path.read_text())
-    functions = () if later else (ast.FunctionDef, ast.Lambda)
-    left_out = [node for node in ast.walk(tree) if isinstance(node, functions) or _is_for_types(node)]
-    inside = {id(node) for each in left_out for node in ast.walk(each)}
-    for node in ast.walk(tree):
-        if id(node) not in inside and isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif id(node) not in inside and isinstance(node, ast.ImportFrom):
-            yield from (node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names))
-
-
-def _is_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    for module, names, at_once, for_types in imported(path):
+        if not for_types and (at_once or later):
+            yield from (module, *(f"{module}.{name}" for name in names))
 
 
 def test_the_runtime_loads_numpy_and_protobuf_and_nothing_else():
