@@ -13,7 +13,8 @@ from compiler.errors import UsageError
 from compiler.passes.pass_table import Pass
 from compiler.passes.pipeline import PASSES
 from compiler.planning.pipeline import PLANNING
-from compiler.reference.passes import AnyPass, AnyTable, facts_of, heading, notes, passes_page
+from compiler.reference.passes import AnyTable, applies_to, facts_of, heading, notes, passes_page
+from prograd_proto.pass_order import OrderedPass
 from prograd_proto.spelling import closest
 from runtime.command_line.streams import put
 from runtime.engines.choice import lowering_passes
@@ -63,7 +64,7 @@ def table_as_json(table: AnyTable) -> dict[str, object]:
     }
 
 
-def _as_json(each: AnyPass) -> dict[str, object]:
+def _as_json(each: OrderedPass) -> dict[str, object]:
     facts = {
         "name": each.name,
         "does": each.does,
@@ -72,7 +73,7 @@ def _as_json(each: AnyPass) -> dict[str, object]:
         "invalidates": dict(each.invalidates),
     }
     if not isinstance(each, Pass):
-        return {**facts, "applies_to": each.applies_to}
+        return {**facts, "applies_to": applies_to(each)}
     options = [
         {"name": o.name, "type": o.type_name, "value": o.value, "meaning": o.meaning} for o in each.options.values()
     ]

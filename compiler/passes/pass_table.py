@@ -1,52 +1,25 @@
-"""The classes of a pass and of a table of passes; the order is checked when a table is made.
-
-A fact is a property of a program between two passes, such as "bound": the blocks that run are static. A pass requires
-facts, establishes some and invalidates others, each with the reason. A table with a wrong order cannot be made.
-"""
+"""The passes of the compiler, with their options, and tables of them; a table with a wrong order cannot be made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
 from compiler.errors import CompileError
 from compiler.passes.pass_options import Option, options_of, require_fitting
-from prograd_proto.pass_order import Reasons, facts_after, order_fault, reasons_of
+from prograd_proto.pass_order import OrderedPass, OrderedPasses, facts_after, order_fault
 from prograd_proto.spelling import closest
 
 
 @dataclass(frozen=True)
-class Pass:
-    """A function that edits a program in place, and its position among others.
+class Pass(OrderedPass):
+    """A function that edits a program in place, called with the program and with its options as keywords.
 
     Attributes:
-        function: called with the program, and with its options as keywords; the pass has its name.
-        requires: facts that must hold before it, with the reasons.
-        establishes: facts that hold from it on, with their meaning.
-        invalidates: facts that may no longer hold, with the reasons.
         settings: options whose value differs from the default in the function's signature.
     """
 
-    function: Callable[..., object]
-    requires: Reasons = field(default_factory=dict[str, str])
-    establishes: Reasons = field(default_factory=dict[str, str])
-    invalidates: Reasons = field(default_factory=dict[str, str])
     settings: Mapping[str, object] = field(default_factory=dict[str, object])
-
-    @property
-    def name(self) -> str:
-        """The name of the function, which for built-in passes is that of the file."""
-        return self.function.__name__
-
-    @property
-    def does(self) -> str:
-        """The first line of the function's docstring."""
-        return (self.function.__doc__ or "").strip().partition("\n")[0]
-
-    @property
-    def reasons(self) -> list[tuple[str, str, str]]:
-        """The facts of the pass: "requires", "establishes" or "invalidates", the fact, and the reason."""
-        return reasons_of(self)
 
     @property
     def options(self) -> dict[str, Option]:
@@ -69,32 +42,12 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class PassTable:
-    """Passes in their order. Raises CompileError if the order is wrong.
-
-    Attributes:
-        name: the verb that runs them.
-        passes: from the first to the last.
-        given: the facts that hold before the first.
-        promises: the facts that must hold after the last, and their purpose.
-    """
-
-    name: str
-    passes: Sequence[Pass]
-    given: Reasons = field(default_factory=dict[str, str])
-    promises: Reasons = field(default_factory=dict[str, str])
+class PassTable(OrderedPasses[Pass]):
+    """The passes of a verb. Raises CompileError if the order is wrong."""
 
     def __post_init__(self) -> None:
         if fault := order_fault(self.name, self.passes, self.given, self.promises):
             raise CompileError(fault)
-
-    def __iter__(self) -> Iterator[Pass]:
-        return iter(self.passes)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the passes, in order."""
-        return [each.name for each in self.passes]
 
     @property
     def facts(self) -> dict[str, str]:

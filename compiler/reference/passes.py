@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
 
 from compiler.passes.pass_table import Pass, PassTable
-from prograd_proto.pass_order import OrderedPass, reasons_of
+from prograd_proto.pass_order import OrderedPass, OrderedPasses
 
 HEAD = """\
 # Passes
@@ -18,51 +18,7 @@ table is imported. The details of a pass are at the top of its file, which has i
 """
 
 
-class LoweringPass(OrderedPass, Protocol):
-    """A pass by which an engine lowers a step."""
-
-    @property
-    def does(self) -> str:
-        """The first line of its docstring."""
-        ...
-
-    @property
-    def reasons(self) -> list[tuple[str, str, str]]:
-        """Its facts: "requires", "establishes" or "invalidates", the fact, and the reason."""
-        ...
-
-    @property
-    def applies_to(self) -> str:
-        """The steps that are lowered with it."""
-        ...
-
-
-class LoweringTable(Protocol):
-    """The passes by which an engine lowers a step."""
-
-    @property
-    def name(self) -> str:
-        """The name of the engine."""
-        ...
-
-    @property
-    def passes(self) -> Sequence[LoweringPass]:
-        """The passes in order."""
-        ...
-
-    @property
-    def given(self) -> Mapping[str, str]:
-        """The facts that hold before the first."""
-        ...
-
-    @property
-    def promises(self) -> Mapping[str, str]:
-        """The facts that hold after the last, and their purpose."""
-        ...
-
-
-AnyPass: TypeAlias = Pass | LoweringPass
-AnyTable: TypeAlias = PassTable | LoweringTable
+AnyTable: TypeAlias = OrderedPasses[OrderedPass]
 
 
 class Note(NamedTuple):
@@ -85,14 +41,19 @@ def heading(table: AnyTable) -> str:
 
 def facts_of(table: AnyTable) -> list[tuple[str, str, str]]:
     """Return the facts of all passes of a table."""
-    return [row for each in table.passes for row in reasons_of(each)]
+    return [row for each in table.passes for row in each.reasons]
 
 
-def notes(each: AnyPass) -> list[Note]:
+def notes(each: OrderedPass) -> list[Note]:
     """Return the options of a pass of the compiler, or the kind of steps to which alone a lowering pass applies."""
     if isinstance(each, Pass):
         return [Note("option", f"{o.name}: {o.type_name} = {o.value}", o.meaning) for o in each.options.values()]
-    return [] if each.applies_to == "all steps" else [Note("applies to", each.applies_to, "")]
+    return [] if applies_to(each) == "all steps" else [Note("applies to", applies_to(each), "")]
+
+
+def applies_to(each: OrderedPass) -> str:
+    """Return the steps that a lowering pass is for; the engine's class of passes is slow to import."""
+    return getattr(each, "applies_to", "all steps")
 
 
 def _table(table: AnyTable) -> Iterator[str]:
@@ -111,7 +72,7 @@ def _runner(table: AnyTable) -> str:
     return f"`{heading(table)}`" if isinstance(table, PassTable) else heading(table)
 
 
-def _pass(each: AnyPass) -> Iterator[str]:
+def _pass(each: OrderedPass) -> Iterator[str]:
     yield f"### `{each.name}`\n\n{each.does}\n"
     yield from (f"* {word} *{fact}*: {why}" for word, fact, why in each.reasons)
     for note in notes(each):

@@ -14,7 +14,7 @@
 * `lifespans`: questions about the lifespans of states
 * `entry_views`: the feeds and fetches of entries, for prompts and notebooks, and their spellings in an imported file
 * `ragged_names`: names of arrays in a data file whose rows have unequal lengths
-* `pass_order`: the check of the order of passes by the facts that they require and establish
+* `pass_order`: passes, and the check of their order by the facts that they require and establish
 * `settings`: the scalar states whose values a run may replace
 * `errors`: errors caused by a program or a plugin
 * `regular_files`: opening regular files only

@@ -1,14 +1,16 @@
-"""Check of the order of passes: every fact that a pass requires holds before it.
+"""Passes in an order that is checked: every fact that a pass requires holds before it.
 
-The facts that hold are tracked from the first pass to the last: a pass removes those that it invalidates and adds those
-that it establishes. The compiler and the code generator check their tables of passes by this module.
+A fact is a property of what the passes change, such as "bound": the blocks that run are static. The facts that hold are
+tracked from the first pass to the last: a pass removes those that it invalidates and adds those that it establishes.
+The compiler and the code generator have tables of passes of their own, which are made of these.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from prograd_proto.spelling import closest
 
@@ -16,28 +18,65 @@ Reasons = Mapping[str, str]
 """Reasons by fact."""
 
 
-class OrderedPass(Protocol):
-    """A pass as this check sees it."""
+@dataclass(frozen=True)
+class OrderedPass:
+    """A function, and its position among others.
+
+    Attributes:
+        function: the pass has its name, which for built-in passes is that of the file.
+        requires: facts that must hold before it, with the reasons.
+        establishes: facts that hold from it on, with their meaning.
+        invalidates: facts that may no longer hold, with the reasons.
+    """
+
+    function: Callable[..., object]
+    requires: Reasons = field(default_factory=dict[str, str])
+    establishes: Reasons = field(default_factory=dict[str, str])
+    invalidates: Reasons = field(default_factory=dict[str, str])
 
     @property
     def name(self) -> str:
-        """The name of the pass."""
-        ...
+        """The name of the function."""
+        return self.function.__name__
 
     @property
-    def requires(self) -> Reasons:
-        """Facts that must hold before it, with the reasons."""
-        ...
+    def does(self) -> str:
+        """The first line of the function's docstring."""
+        return (self.function.__doc__ or "").strip().partition("\n")[0]
 
     @property
-    def establishes(self) -> Reasons:
-        """Facts that hold from it on, with their meaning."""
-        ...
+    def reasons(self) -> list[tuple[str, str, str]]:
+        """The facts of the pass: "requires", "establishes" or "invalidates", the fact, and the reason."""
+        words = {"requires": self.requires, "establishes": self.establishes, "invalidates": self.invalidates}
+        return [(word, fact, why) for word, facts in words.items() for fact, why in facts.items()]
+
+
+AnyPass = TypeVar("AnyPass", bound=OrderedPass, covariant=True)
+
+
+@dataclass(frozen=True)
+class OrderedPasses(Generic[AnyPass]):
+    """Passes in their order, which the tables that are made of this class check.
+
+    Attributes:
+        name: what runs them: a verb or an engine.
+        passes: from the first to the last.
+        given: the facts that hold before the first.
+        promises: the facts that must hold after the last, and their purpose.
+    """
+
+    name: str
+    passes: Sequence[AnyPass]
+    given: Reasons = field(default_factory=dict[str, str])
+    promises: Reasons = field(default_factory=dict[str, str])
+
+    def __iter__(self) -> Iterator[AnyPass]:
+        return iter(self.passes)
 
     @property
-    def invalidates(self) -> Reasons:
-        """Facts that may no longer hold, with the reasons."""
-        ...
+    def names(self) -> list[str]:
+        """The names of the passes, in order."""
+        return [each.name for each in self.passes]
 
 
 def order_fault(table: str, passes: Sequence[OrderedPass], given: Reasons, promises: Reasons) -> str:
@@ -58,12 +97,6 @@ def facts_after(each: OrderedPass, holding: Reasons) -> dict[str, str]:
     return {fact: why for fact, why in holding.items() if fact not in each.invalidates} | dict(each.establishes)
 
 
-def reasons_of(each: OrderedPass) -> list[tuple[str, str, str]]:
-    """Return the facts of a pass: "requires", "establishes" or "invalidates", the fact, and the reason."""
-    words = {"requires": each.requires, "establishes": each.establishes, "invalidates": each.invalidates}
-    return [(word, fact, why) for word, facts in words.items() for fact, why in facts.items()]
-
-
 def _of_names(table: str, passes: Sequence[OrderedPass], given: Reasons, promises: Reasons) -> Iterator[str]:
     for name, count in Counter(each.name for each in passes).items():
         if count > 1:
@@ -72,7 +105,7 @@ def _of_names(table: str, passes: Sequence[OrderedPass], given: Reasons, promise
 
 def _of_reasons(table: str, passes: Sequence[OrderedPass], given: Reasons, promises: Reasons) -> Iterator[str]:
     for each in passes:
-        for word, fact, why in reasons_of(each):
+        for word, fact, why in each.reasons:
             if not why:
                 yield f"{table}: {each.name} {word} {fact!r} without a reason; say why"
 

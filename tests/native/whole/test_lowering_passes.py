@@ -72,10 +72,10 @@ def test_every_pass_has_the_name_of_its_file_and_says_what_it_does_in_a_line():
 def test_no_pass_can_be_left_out_unless_all_facts_that_it_establishes_are_optional(each: Pass):
     wanted = {fact for other in PASSES for fact in other.requires} | PASSES.promises.keys()
     if wanted.isdisjoint(each.establishes):
-        assert PassTable("native", without(each.name), PASSES.promises)
+        assert PassTable("native", without(each.name), promises=PASSES.promises)
     else:
         with pytest.raises(ValueError, match=r"^native: |^native promises "):
-            PassTable("native", without(each.name), PASSES.promises)
+            PassTable("native", without(each.name), promises=PASSES.promises)
 
 
 def test_a_wrong_order_is_refused_with_the_reason():
@@ -84,7 +84,7 @@ def test_a_wrong_order_is_refused_with_the_reason():
     passes = [*PASSES]
     passes[i], passes[i + 1] = passes[i + 1], passes[i]
     with pytest.raises(ValueError, match="requires 'phases'") as error:
-        PassTable("native", passes, PASSES.promises)
+        PassTable("native", passes, promises=PASSES.promises)
     assert str(error.value) == (
         "native: place requires 'phases' (the pass counts lifetimes in phases), which prepack, before it, invalidates "
         "(prepacked kernel steps belong to no phase); put schedule between"
@@ -94,7 +94,7 @@ def test_a_wrong_order_is_refused_with_the_reason():
 def test_the_order_is_checked_for_instrumented_steps_too():
     everywhere = [replace(each, applies_to="ordinary steps") if each.name == "separate" else each for each in PASSES]
     with pytest.raises(ValueError, match=r"^native: partition requires 'groups' \(each group becomes one kernel\), "):
-        PassTable("native", everywhere, PASSES.promises)
+        PassTable("native", everywhere, promises=PASSES.promises)
 
 
 # Snapshots.
