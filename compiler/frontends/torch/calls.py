@@ -11,12 +11,13 @@ list or the state of another generator.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 from compiler.errors import CompileError
 from compiler.frontends.torch.assignments import remembered
 from compiler.frontends.torch.messages import reason_of
+from compiler.frontends.torch.operators import control
 
 SEED: Final = 0
 """Seed of what both calls draw."""
@@ -33,7 +34,8 @@ def require_same_changes(torch: Any, module: Any, args: Any, keywords: Any, grap
     """
     plain = {child: dict(child.__dict__) for child in module.modules()}
     args, keywords = torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.clone(), (args, keywords))
-    with _kept(torch, module) as tensors:
+    is_watched = not any(str(node.target) in control.OPERATORS for node in graph.graph.nodes)
+    with _kept(torch, module, is_watched=is_watched) as tensors:
         try:
             first = _results(torch, lambda: module(*args, **keywords))
             _require_known(torch, module, tensors.changed(), graph)
@@ -65,6 +67,11 @@ class _Tensors:
         self._saved = {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
         self._places = {_place(tensor): name for name, tensor in module.named_parameters()}
 
+    def copy_all(self) -> None:
+        """Keep the elements of all parameters."""
+        for parameter in self._module.parameters():
+            self.written(parameter)
+
     def written(self, tensor: Any) -> None:
         """Keep the elements of a parameter that is about to be written."""
         name = self._places.get(_place(tensor))
@@ -91,14 +98,15 @@ class _Tensors:
 
 
 @contextmanager
-def _kept(torch: Any, module: Any) -> Iterator[_Tensors]:
-    """Yield the tensors of a module; at the end, give them and the plain attributes back."""
+def _kept(torch: Any, module: Any, *, is_watched: bool) -> Iterator[_Tensors]:
+    """Yield the tensors of a module; at the end, give them and the plain attributes back.
+
+    PyTorch compiles operators of control flow, which it cannot while writes are watched; then all tensors are copied.
+    """
     tensors, forget = _Tensors(torch, module), remembered(module)
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):
         """Tells of each write of an operator before it runs."""
-
-        supports_higher_order_operators = True
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             for x in _written(func, args, kwargs or {}):
@@ -106,7 +114,9 @@ def _kept(torch: Any, module: Any) -> Iterator[_Tensors]:
             return func(*args, **(kwargs or {}))
 
     try:
-        with Watch():
+        if not is_watched:
+            tensors.copy_all()
+        with Watch() if is_watched else nullcontext():
             yield tensors
     finally:
         tensors.restore()
