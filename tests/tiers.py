@@ -64,11 +64,29 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for mark, cases in sampled_functions(items):
+        for number, case in enumerate(cases):
+            if not is_sampled(number, mark.args[0]):
+                case.add_marker("thorough")
     slow, changed = slow_tests(), config.option.changed_since
     touched = touched_tests(changed_files(changed)) if changed else set[Path]()
     for item in items:
         if function_name(item.nodeid) in slow and item.path not in touched:
             item.add_marker("slow")
+
+
+def is_sampled(number: int, of: int) -> bool:
+    """Return True for one case of each `of`, another one in each turn: no value of a second parameter is missed."""
+    return (number + number // of) % of == 0
+
+
+def sampled_functions(items: Iterable[pytest.Item]) -> Iterable[tuple[pytest.Mark, list[pytest.Item]]]:
+    """Return the marks `sampled` with the cases of their functions."""
+    found: dict[int, tuple[pytest.Mark, list[pytest.Item]]] = {}
+    for item in items:
+        if (mark := item.get_closest_marker("sampled")) is not None:
+            found.setdefault(id(mark), (mark, []))[1].append(item)
+    return found.values()
 
 
 def function_name(nodeid: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import mutate_code
 import pytest
-from tiers import LEFT_OUT, SLOW_TESTS, slow_functions, touched_tests
+from tiers import LEFT_OUT, SLOW_TESTS, is_sampled, slow_functions, touched_tests
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
@@ -40,12 +40,19 @@ def test_every_change_by_a_patch_is_undone():
 
 def test_the_commands_of_the_tiers_select_by_the_marks_that_are_registered():
     options = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
-    assert [line.partition(":")[0] for line in options["markers"]] == ["slow", "thorough"]
+    assert [line.partition(":")[0] for line in options["markers"]] == ["slow", "sampled(n)", "thorough"]
     assert "--strict-markers" in options["addopts"]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     commit, quick = LEFT_OUT
     assert options["addopts"].endswith(f"-m '{commit}'")
     assert f'-m "{quick}" --changed-since' in makefile
+
+
+@pytest.mark.parametrize("of", [2, 3, 4, 5])
+def test_a_sample_of_cases_has_each_value_of_two_parameters(of: int):
+    sample = [divmod(number, of) for number in range(of * of) if is_sampled(number, of)]
+    assert len(sample) == of
+    assert {first for first, _ in sample} == {second for _, second in sample} == {*range(of)}
 
 
 def test_the_slow_functions_are_those_whose_tests_are_slow_on_average_or_together():

@@ -54,6 +54,7 @@ def require_close(got, wanted, tolerance=2e-6) -> None:
         np.testing.assert_allclose(got[name], array, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("shards", [1, 2, 8, 32])
 @pytest.mark.parametrize("loss", ["labels", "mean"])

@@ -56,6 +56,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(3)
 @every_target
 @pytest.mark.parametrize("case", CASES)
 def test_a_bottleneck_has_the_bits_of_its_convolutions(target, case):

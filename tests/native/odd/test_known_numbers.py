@@ -39,6 +39,7 @@ def alike(native: np.ndarray, reference: np.ndarray, signs: bool = True):
         np.testing.assert_array_equal(np.signbit(native[there]), np.signbit(reference[there]))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", one_in(3, ODD))
 @pytest.mark.parametrize("name", BINARY)
 def test_a_known_number_beside_a_tensor(name: str, number: float):
@@ -48,6 +49,7 @@ def test_a_known_number_beside_a_tensor(name: str, number: float):
     alike(*by_both(lambda x, n: function(ops.full_like(x, n), x), number), signs=signs)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", ODD)
 @pytest.mark.parametrize("name", UNARY)
 def test_a_known_number_among_others(name: str, number: float):
