@@ -206,7 +206,8 @@ def _without_repeats(trial: Any) -> Any:
     """Return the elements with extent 1 along axes on which they are equal."""
     for axis in range(trial.ndim):
         first = trial.take([0], axis=axis) if trial.shape[axis] else trial
-        if trial.shape[axis] > 1 and bool(np.all(trial == first)):
+        signs = trial.dtype.kind != "f" or bool(np.all(np.signbit(trial) == np.signbit(first)))  # of zeros
+        if trial.shape[axis] > 1 and signs and bool(np.all(trial == first)):
             trial = first
     return trial
 

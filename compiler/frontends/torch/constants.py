@@ -126,7 +126,7 @@ class Constant:
         """Return the elements with extent 1 along axes on which they are equal."""
         for axis in range(trial.ndim):
             first = trial.narrow(axis, 0, 1) if trial.shape[axis] else trial
-            if trial.shape[axis] > 1 and bool((trial == first).all()):
+            if trial.shape[axis] > 1 and bool(((trial == first) & (trial.signbit() == first.signbit())).all()):
                 trial = first
         return trial.contiguous()
 

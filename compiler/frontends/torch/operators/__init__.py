@@ -5,6 +5,7 @@ A mapping is a function of the `Call` and the operands of an ATen operator. It a
 call        the call of an operator, and mappings made of functions
 activation  activation functions
 attention   scaled_dot_product_attention
+composed    functions that are composed of a few ops
 control     conditions and loops
 conv        convolutions
 criteria    losses
@@ -35,6 +36,7 @@ from typing import Final
 from compiler.frontends.torch.operators import (
     activation,
     attention,
+    composed,
     control,
     conv,
     criteria,
@@ -55,8 +57,8 @@ from compiler.frontends.torch.operators import (
 from compiler.frontends.torch.operators.call import Mapping
 
 FAMILIES: Final = (
-    activation, attention, control, conv, criteria, fill, index, linalg, norm, pointwise, pool, random, recurrent,
-    reduce, resize, shape, special, write,
+    activation, attention, composed, control, conv, criteria, fill, index, linalg, norm, pointwise, pool, random,
+    recurrent, reduce, resize, shape, special, write,
 )  # fmt: skip
 
 OPERATORS: Final[dict[str, Mapping]] = {

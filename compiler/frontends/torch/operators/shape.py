@@ -309,7 +309,6 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.roll.default": _roll,
     "aten.flip.default": _flip,
     "aten.repeat.default": _repeat,
-    "aten.tile.default": _repeat,
     "aten.repeat_interleave.self_int": _repeat_interleave,
     "aten.tril.default": _triangle("tril"),
     "aten.triu.default": _triangle("triu"),

@@ -1,0 +1,68 @@
+"""from_torch: functions that are composed of a few ops, with gradients, beside PyTorch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
+
+from torch import nn  # noqa: E402
+
+from prograd import Run, from_torch, ops, sgd  # noqa: E402
+
+X = torch.randn(32, 64, generator=torch.Generator().manual_seed(1))
+fold = nn.functional.fold
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "hstack": lambda x: torch.hstack([x, x * 2]),
+    "hstack of vectors": lambda x: torch.hstack([x[0], x[1]]),
+    "vstack": lambda x: torch.vstack([x[0], x]),
+    "dstack": lambda x: torch.dstack([x, x]),
+    "atleast_3d": lambda x: torch.atleast_3d(x) * 2,
+    "tile": lambda x: x.tile(2),
+    "tile with new axes": lambda x: x.tile(2, 1, 3),
+    "masked_scatter": lambda x: x.masked_scatter(x > 0, x * 3 + 1),
+    "masked_scatter of rows": lambda x: x.masked_scatter(x[:, :1] > 0, x * 3),
+    "inner": lambda x: torch.inner(x, x),
+    "inner of vectors": lambda x: torch.inner(x[0], x[1]),
+    "tensordot": lambda x: torch.tensordot(x.reshape(4, 8, 64), x.reshape(8, 4, 64), dims=([1, 0], [0, 1])),
+    "addmv": lambda x: torch.addmv(x[:, 0], x, x[1], beta=0.5, alpha=2),
+    "hypot": lambda x: torch.hypot(x, x * 2),
+    "copysign": lambda x: torch.copysign(x, -x.flip(0)),
+    "copysign of zeros": lambda x: torch.copysign(x, torch.tensor([0.0, -0.0]).repeat(32)),
+    "copysign of a number": lambda x: torch.copysign(x, -2.0),
+    "round to decimals": lambda x: torch.round(x, decimals=2) + x,
+    "round to tens": lambda x: torch.round(x * 100, decimals=-1) + x,
+    "searchsorted": lambda x: torch.searchsorted(torch.arange(3.0), x) + x,
+    "searchsorted on the right": lambda x: torch.searchsorted(torch.arange(3.0), x.detach().round(), right=True) + x,
+    "searchsorted of rows": lambda x: torch.searchsorted(x.detach().sort(-1)[0], x) + x,
+    "fold": lambda x: fold(x.reshape(4, 16, 32)[:, :, :9], (4, 4), 2),
+    "fold with steps": lambda x: fold(x.reshape(4, 16, 32)[:, :12, :4], (3, 5), (2, 3), stride=(1, 2), padding=0),
+    "shifts": lambda x: ((x * 10).long() << 1) + ((x * 10).long() >> 1) + x,
+}
+
+
+class Of(nn.Module):
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.function, self.w = function, nn.Parameter(torch.randn(64))
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x * self.w)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_and_gradients_are_those_of_pytorch(name: str):
+    module = Of(FUNCTIONS[name])
+    program = from_torch(module, {"x": X})
+    program.fetch("y", program["output"])
+    program.minimize(ops.mean(ops.square(program["output"])), sgd(0.1))
+    wanted = module(X)
+    torch.square(wanted).mean().backward()
+    run = Run(program.compile(), engine="reference" if len(name) % 2 else "native")
+    np.testing.assert_allclose(run.step({"x": X.numpy()})["y"], wanted.detach(), rtol=1e-4, atol=1e-4)
+    stepped = (module.w - 0.1 * module.w.grad).detach()
+    np.testing.assert_allclose(run.state["w"], stepped, rtol=1e-4, atol=1e-5)
