@@ -42,6 +42,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_code_of_loops_fits_its_block(name: str, threads: int):

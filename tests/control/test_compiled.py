@@ -104,6 +104,7 @@ BODIES: dict[str, Body] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [0, 1, 2, 5])
 @pytest.mark.parametrize("body", BODIES)

@@ -105,6 +105,7 @@ CASES: dict[str, Case] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("engine", "threads"), [("reference", 1), ("native", 1), ("native", 2)])
 @pytest.mark.parametrize("case", CASES)
 def test_a_gradient_has_its_known_answer(case: str, engine: str, threads: int):

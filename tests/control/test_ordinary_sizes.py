@@ -147,6 +147,7 @@ CASES: dict[str, tuple[Build, Results, Results]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-10), ("float32", 2e-4)])
 @pytest.mark.parametrize("case", CASES)
 def test_values_and_gradients_are_those_of_a_loop_of_numpy(case: str, dtype: str, tolerance: float):

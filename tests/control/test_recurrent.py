@@ -100,6 +100,7 @@ def require_close(found: list[dict[str, np.ndarray]], wanted: list[dict[str, np.
             np.testing.assert_allclose(one[name], other[name], rtol=1e-4, atol=2e-6, err_msg=name)
 
 
+@pytest.mark.sampled(2)
 @ENGINES
 @pytest.mark.parametrize("kind", CELLS)
 def test_a_scan_trains_as_the_operator_does(kind: str, engine: str):

@@ -80,6 +80,7 @@ CASES: dict[str, Callable[[Value, Value], Value]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES)
 def test_a_map_has_the_bits_of_one_thread(case: str):
     program = Program(case, seed=4)
@@ -101,6 +102,7 @@ RESULTS: dict[str, Callable[[Value], tuple[Value, ...]]] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [8, 9, 300])
 @pytest.mark.parametrize("case", RESULTS)
@@ -197,6 +199,7 @@ ENDLESS: dict[str, Callable[[Value], Value]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("case", ENDLESS)
 def test_a_limit_of_time_ends_loops_around_maps_and_in_them(

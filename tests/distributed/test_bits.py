@@ -27,6 +27,7 @@ def by_ranks(count: int, folder: Path, engine: str, *more: str):
     return ended
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_any_number_of_processes_trains_to_the_states_of_one(count, engine, folder, wanted):

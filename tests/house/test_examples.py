@@ -49,6 +49,7 @@ def test_a_script_makes_the_committed_program_to_the_byte(script: Path, tmp_path
     assert made.read_bytes() == committed.read_bytes(), "run make examples"
 
 
+@pytest.mark.sampled(3)
 @each_example
 def test_an_example_trains_to_the_same_states_each_time(script: Path):
     hashes = set()

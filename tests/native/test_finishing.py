@@ -50,6 +50,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(2)
 @every_target
 @pytest.mark.parametrize("case", CASES)
 def test_what_follows_a_convolution(target, case):

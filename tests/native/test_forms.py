@@ -204,6 +204,7 @@ def vector(f, form, operands, once, results, i, tail=None):
         f.store(in_memory(y), p, *((i, tail) if y.type.lanes else ()))
 
 
+@pytest.mark.sampled(2)
 @every_target
 @pytest.mark.parametrize("dtype", sorted(COMPUTED_DTYPES))
 def test_every_form_gives_what_its_reference_kernel_gives(target, dtype):

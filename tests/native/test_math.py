@@ -241,6 +241,7 @@ def test_whole_powers_of_two_are_exact(target):
     assert (pointwise(target, [math.log2], np.dtype("f4"), np.ldexp(np.float32(1), x.astype(int)))[0] == x).all()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", INSTRUCTION_SETS)
 def test_no_function_calls_another(name):
     module = Module(target(name))

@@ -46,6 +46,7 @@ def numbers(shape, mean, deviation, dtype="float32", seed=0):
     return (np.random.default_rng(seed).standard_normal(shape) * deviation + mean).astype(dtype)
 
 
+@pytest.mark.sampled(3)
 @every_target
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -118,6 +119,7 @@ def test_any_number_of_threads_gives_the_same_bits(shape):
         assert [each.tobytes() for each in one] == [each.tobytes() for each in other]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", [other for other in OTHERS if other.fma], ids=lambda t: t.name)
 @pytest.mark.parametrize("shape", [(1000, 16), (9001, 48), IMAGES], ids=str)
 def test_every_width_of_vectors_gives_the_same_bits(target, shape):

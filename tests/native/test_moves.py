@@ -37,6 +37,7 @@ def test_a_matrix_of_any_dtype_is_transposed(dtype: str, target):
         check("transpose", bits(shape, dtype), target=target, axes=(1, 0))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", sorted(ITEM_BYTES))
 def test_elements_of_any_dtype_are_moved(dtype: str):
     x, y = bits((3, 70), dtype), bits((3, 11), dtype)

@@ -33,6 +33,7 @@ def layer(x: Value, w: Value, b: Value, beside: Value) -> list[Value]:
     return [relu(h), h, matmul(beside, w), outer_sum(x, h) * 2]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("m", "k", "n"), SIZES)
 def test_any_number_of_threads_makes_the_same_bits_of_a_product(m: int, k: int, n: int, dtype: str):
@@ -52,6 +53,7 @@ def heavy(product: Value, beside: Value) -> list[Value]:
     return [relu(h), h]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), [(False, False), (False, True), (True, False)])
 @pytest.mark.parametrize(("m", "k", "n", "follows"), [(261, 520, 1003, heavy), (1003, 131, 515, light)])
@@ -67,6 +69,7 @@ def test_a_large_product_copies_its_right_operand_once_for_all_parts(
     check(made, [a, b, of(m, n, dtype=dtype)], this_machine(), threads=2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("k", "m", "n"), [(1024, 96, 1030), (517, 512, 260)])
 def test_a_large_gradient_of_weights_is_cut_into_columns_of_all_rows(k: int, m: int, n: int, dtype: str):

@@ -194,6 +194,7 @@ def test_the_operand_of_a_convolution_is_made_where_it_is_copied(target, case):
     check(write, operands, target, near=1e-4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", list(OPERANDS))
 def test_it_has_the_bits_of_one_that_is_stored_by_any_number_of_threads(case):
     write, kept, operands = of_operand(case)

@@ -77,6 +77,7 @@ def test_ignored_labels_count_in_no_shard_even_if_a_shard_has_no_other(engine):
     require_close(cut[1], whole[1])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("loss", ["labels", "mean"])
 def test_a_smaller_step_has_full_shards_and_a_smaller_one(loss, engine):

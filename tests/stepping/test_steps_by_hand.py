@@ -95,6 +95,7 @@ def views(x: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", views(feeds()["x"]))
 def test_arrays_that_lie_otherwise_give_the_same_bits(engine: str, name: str):
     run = new_run(engine)

@@ -70,6 +70,7 @@ def expected(phases: int) -> np.ndarray:
     return words
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("sleeping")
 @pytest.mark.parametrize("chained", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 3, 5, 32])

@@ -256,6 +256,7 @@ def test_code_that_reads_past_its_array_dies_in_these_tests():
         assert done.returncode == -11
 
 
+@pytest.mark.sampled(3)
 @every_target
 @pytest.mark.parametrize("wide", ["int64", "int32", "float64"])
 @pytest.mark.parametrize("narrow", ["int32", "uint8", "float32", "bool"])

@@ -52,6 +52,7 @@ def operands(m, n, k, dtype="f4"):
     return rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
 
 
+@pytest.mark.sampled(2)
 @every_target
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 def test_products_of_odd_shapes_are_near_the_exact_ones(target, layout):

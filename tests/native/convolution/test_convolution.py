@@ -113,6 +113,7 @@ def test_a_row_of_a_filter_beside_the_border_reads_no_border():
     np.testing.assert_array_equal(np.isnan(made), seen)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", ["uneven border", "every other of many pixels", "once, row by row"])
 @pytest.mark.parametrize("op", ["conv2d", "conv2d_input_gradient", "conv2d_filter_gradient"])
 def test_threads_change_no_bit(op: str, case: str):

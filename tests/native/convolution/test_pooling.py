@@ -33,6 +33,7 @@ CASES = {
 OPS = ["max_pool2d", "max_pool2d_select", "max_pool2d_input_gradient", "avg_pool2d", "avg_pool2d_input_gradient"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("number", range(len(CASES)), ids=list(CASES))
 @pytest.mark.parametrize(("op", "counts_border"), [(op, False) for op in OPS] + [(op, True) for op in OPS[-2:]])
 def test_a_pool_computes_what_its_kernel_does(op: str, number: int, counts_border: bool):

@@ -102,6 +102,7 @@ def test_every_place_is_near_the_sum_of_its_products(op: str, number: int):
         np.testing.assert_allclose(made, wanted, rtol=0, atol=2e-6 * np.abs(wanted).max())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("case", ["several blocks", "units that share pixels"])
 @pytest.mark.parametrize("op", OPERATORS)

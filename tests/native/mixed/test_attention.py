@@ -81,6 +81,7 @@ def by_hand(case: Any, feeds: Found) -> Found:
     return {"y": rounded(powers) @ v / total, "dq": ds @ k, **of_groups}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_only_factors_of_products_are_rounded(tmp_path: Path, case: Any, engine: str) -> None:

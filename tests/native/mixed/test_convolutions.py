@@ -93,6 +93,7 @@ def test_bits_do_not_depend_on_the_instruction_set(tmp_path: Path, case: Any) ->
         assert all(np.array_equal(a.view("u4"), b.view("u4")) for a, b in zip(first, other, strict=True))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ["reference", *(f"native.{name}" for name in SETS)])
 @pytest.mark.parametrize("images", [2, 12])
 @pytest.mark.parametrize("odd", [np.inf, np.nan])

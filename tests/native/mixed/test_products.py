@@ -71,6 +71,7 @@ def exact(name: str, a: Array, b: Array, attributes: dict[str, Any]) -> Array:
     return a @ (b.swapaxes(-1, -2) if attributes.get("transpose_b") else b)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_sums_are_those_of_exact_products(tmp_path: Path, case: Any, engine: str) -> None:

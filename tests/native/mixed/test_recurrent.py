@@ -103,6 +103,7 @@ def test_states_are_those_of_rounded_products(tmp_path: Path, engine: str, name:
     assert np.abs(h - by_hand(name, feeds)).max() < 0.01  # a state near the middle of two numbers rounds either way
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("name", GATES)
 @pytest.mark.parametrize("engine", ["reference", "native"])

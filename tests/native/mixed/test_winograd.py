@@ -94,6 +94,7 @@ def operands(case: Any) -> tuple[Array, Array, Array]:
     return numbers(0, shape), numbers(1, (3, 3, shape[3], wide)), numbers(2, (*shape[:3], wide))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_numbers_are_those_of_rounded_transforms(tmp_path: Path, case: Any) -> None:
     x, w, dy = operands(case)

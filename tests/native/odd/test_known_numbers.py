@@ -62,6 +62,7 @@ def test_nothing_is_larger_or_smaller_than_a_known_nan():
             assert np.isnan(made).all()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "prod", "logsumexp"])
 def test_a_reduction_of_one_known_number(name: str):
     for number in ODD:

@@ -10,6 +10,7 @@ from registry import OPS
 GATES = {"rnn": 1, "lstm": 4, "gru": 3}
 
 
+@pytest.mark.sampled(2)
 @every_target
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("kind", GATES)

@@ -21,6 +21,7 @@ UPDATES = {
 STEPS = [-1, -2, -10, -11, -100_000, -(2**63), 0, 1000, 2**62, 2**63 - 1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("beta", [0.9, 0.0])
 @pytest.mark.parametrize("name", UPDATES)
 def test_a_step_that_no_run_has_is_computed_alike(name: str, beta: float):

@@ -85,6 +85,7 @@ def test_bits_of_a_convolution_are_those_of_the_contract(tmp_path: Path, product
     assert has_bits(found.reshape(total.shape), total)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", convolutions.CASES, ids=str)
 def test_convolutions_are_those_of_float32(tmp_path: Path, products: Count, case: Any) -> None:
     wanted = convolutions.results(tmp_path, "float32", case, "reference")
@@ -103,6 +104,7 @@ def test_attention_and_its_gradients_are_those_by_hand(tmp_path: Path, products:
         assert differences.max() <= 1e-3
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [0, 2, 3, 5])
 def test_random_networks_have_the_hash_of_vector_instructions(tmp_path: Path, products: Count, seed: int) -> None:
     """Train rows, images, sequences and recurrent layers."""

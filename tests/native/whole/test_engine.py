@@ -116,6 +116,7 @@ def test_runs_have_the_same_bits_for_any_number_of_threads(stem: str):
         assert [name for name in first if first[name].tobytes() != other[name].tobytes()] == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_what_a_group_reads_lives_until_its_last_phase(path: Path, threads: int):

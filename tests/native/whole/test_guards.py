@@ -46,6 +46,7 @@ def test_indices_of_a_shape_without_elements_are_refused_and_write_nothing():
     assert sentences[0] == sentences[1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [(0,), (0, 4), (4, 0), (1,)])
 def test_indices_of_few_places_touch_no_memory_beside_buffers(shape: tuple[int, ...]):
     def tried(seed: int, folder: Path) -> str:

@@ -39,6 +39,7 @@ def test_every_set_is_an_engine_by_name():
     assert [name for name in ENGINES if "." in name] == [f"native.{name}" for name in INSTRUCTION_SETS]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", HERE)
 def test_the_result_line_names_the_set_and_its_bits_are_those_of_a_machine_that_has_no_more(
     folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, name: str

@@ -108,6 +108,7 @@ def made(name: str, *, finite: bool = True) -> Made:
     return Made(write, operands)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OPERANDS)
 def test_results_have_the_same_bits_for_any_number_of_threads(name: str):
     op = made(name)
@@ -115,6 +116,7 @@ def test_results_have_the_same_bits_for_any_number_of_threads(name: str):
     assert others == [first] * len(others)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OPERANDS)
 def test_results_that_are_not_finite_are_the_same_numbers_for_any_number_of_threads(name: str):
     op = made(name, finite=False)

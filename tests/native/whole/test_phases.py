@@ -40,6 +40,7 @@ def test_groups_wait_for_the_next_phase_where_together_they_would_take_more_room
     assert narrow.memory.arena_bytes < 700000 < roomy.memory.arena_bytes < 1400000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_take_no_more_memory_than_by_the_reference_engine(path: Path):
     run = runtime.load(path, engine="reference")

@@ -111,6 +111,7 @@ ODD_CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 """Functions of operands, and the shapes of these."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("operand", range(4))
 @pytest.mark.parametrize("case", ODD_CASES)
 def test_numbers_that_are_not_finite_give_the_same_bits(case: str, operand: int):

@@ -109,6 +109,7 @@ def no_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     cpu.this_machine.cache_clear()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("instructions", INSTRUCTION_SETS)
 @pytest.mark.parametrize("view", [[], ["--ir"], ["--after", "fuse"], ["--after", next(reversed(NAMES))]])
 @pytest.mark.usefixtures("no_cpu")
