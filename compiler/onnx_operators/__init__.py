@@ -17,6 +17,7 @@ fill        filled tensors, ranges, triangles of matrices
 index       gathers, scatters, choices
 invariants  carried values that a loop leaves unchanged
 linalg      products of matrices
+linear_models  linear models and scalers of scikit-learn
 norm        normalisation, softmax, dropout
 pointwise   arithmetic, comparisons, functions, bits, casts
 pool        pooling
@@ -53,6 +54,7 @@ from compiler.onnx_operators import (
     fill,
     index,
     linalg,
+    linear_models,
     norm,
     pointwise,
     pool,
@@ -68,8 +70,9 @@ from compiler.onnx_operators import (
 )
 
 FAMILIES: Final = (
-    activation, attention, contributed, contributed_attention, control, conv, criteria, fill, index, linalg, norm,
-    pointwise, pool, quantize, recurrent, reduce, resize, selection, sequences, shape, signal, update,
+    activation, attention, contributed, contributed_attention, control, conv, criteria, fill, index, linalg,
+    linear_models, norm, pointwise, pool, quantize, recurrent, reduce, resize, selection, sequences, shape, signal,
+    update,
 )  # fmt: skip
 
 IMPORTS: Final[dict[str, Mapping]] = {name: mapping for family in FAMILIES for name, mapping in family.IMPORTS.items()}

@@ -179,13 +179,6 @@ def _lp_normalization(node: Node) -> Arranged:
     return pointwise(lambda v, n: v / ops.where(ops.equal(n, 0.0), n * 0.0 + 1.0, n), x, size)
 
 
-def _normalizer(node: Node) -> Arranged:
-    order = {"MAX": np.inf, "L1": 1.0, "L2": 2.0}[node.attribute("norm", "MAX")]
-    x = node.tensor(0)
-    size = reduced(lambda v, axes: ops.norm(v, ord=order, axis=axes, keepdims=True), x, x.rank - 1, keepdim=True)
-    return pointwise(ops.div, x, size)
-
-
 def _response_norm(node: Node) -> Arranged:
     return first(
         ops.local_response_norm(
@@ -336,7 +329,6 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "LogSoftmax": _softmax(ops.log_softmax),
     "Hardmax": _softmax(_hardmax),
     "Dropout": _dropout,
-    "ai.onnx.ml.Normalizer": _normalizer,
 }
 
 EXPORTS: Final[dict[str, Export]] = {

@@ -1,0 +1,96 @@
+"""Linear models and scalers of ai.onnx.ml, as scikit-learn's pipelines are exported."""
+
+# pyright: basic
+# onnx is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, arranged
+from compiler.frontends.onnx.node import Mapping, Node, cast
+from registry import Value, ops
+
+
+def _scores(node: Node, count: int) -> Value:
+    """Return the products of rows with the coefficients of `count` targets, plus intercepts, float32."""
+    x = cast(node.value(0), "float32")
+    weights = np.asarray(node.attribute("coefficients"), np.float32).reshape(count, -1)
+    y = ops.matmul(x, node.new(np.ascontiguousarray(weights.T)))
+    offsets = node.attribute("intercepts")
+    return y + node.new(offsets, "float32") if offsets else y
+
+
+def _ended(y: Value, end: str) -> Value:
+    """Return scores after the transformation of a model."""
+    if end == "NONE":
+        return y
+    if end == "LOGISTIC":
+        return ops.sigmoid(y)
+    if end == "SOFTMAX":
+        return ops.softmax(y)
+    raise CompileError(f"ends in post_transform={end!r}, and prograd has NONE, LOGISTIC and SOFTMAX")
+
+
+def _regressor(node: Node) -> Arranged:
+    count = int(node.attribute("targets", 1))
+    return arranged(_ended(_scores(node, count), node.attribute("post_transform", "NONE")))
+
+
+def _classifier(node: Node) -> tuple[Arranged, Arranged]:
+    """Return the class of the largest score, and the scores; one score of two classes is that of the second."""
+    labels = node.attribute("classlabels_ints")
+    if not labels:
+        raise CompileError("has labels that are strings, which prograd has not")
+    end, count = node.attribute("post_transform", "NONE"), len(node.attribute("intercepts") or labels)
+    scores = _scores(node, count)
+    if count == 1 and len(labels) == 2:
+        if end == "SOFTMAX":
+            raise CompileError("has one score of two classes, which a softmax makes 1; use LOGISTIC or NONE")
+        second = _ended(scores, end)
+        scores = ops.concat(1.0 - second, second, axis=1)
+        chosen = ops.cast(ops.reshape(second, shape=(-1,)) > (0.5 if end == "LOGISTIC" else 0.0), dtype="int64")
+    else:
+        scores = _ended(scores, end)
+        chosen = ops.argmax(scores, axis=1)
+    return arranged(ops.gather(node.new(labels, "int64"), chosen, axis=0)), arranged(scores)
+
+
+def _scaler(node: Node) -> Arranged:
+    offset, scale = (np.asarray(node.attribute(name), np.float32) for name in ("offset", "scale"))
+    return arranged((cast(node.value(0), "float32") - node.new(offset)) * node.new(scale))
+
+
+def _normalizer(node: Node) -> Arranged:
+    """Return rows divided by their norm, or by their largest element; one of zeros stays."""
+    x, norm = cast(node.value(0), "float32"), node.attribute("norm", "MAX")
+    if norm == "MAX":
+        size = ops.max(x, axis=(-1,), keepdims=True)
+    elif norm == "L1":
+        size = ops.sum(ops.abs(x), axis=(-1,), keepdims=True)
+    else:
+        size = ops.sqrt(ops.sum(ops.square(x), axis=(-1,), keepdims=True))
+    return arranged(x / ops.where(ops.equal(size, 0.0), 1.0, size))
+
+
+def _imputer(node: Node) -> Arranged:
+    """Return elements with the replaced value put in; that of a column each, or one of all."""
+    x = node.value(0)
+    is_float = x.dtype.startswith("float")
+    kind = "float" if is_float else "int64"
+    given: Any = node.attribute(f"imputed_value_{kind}s")
+    replaced = node.attribute(f"replaced_value_{kind}", 0)
+    is_missing = ops.not_equal(x, x) if is_float and replaced != replaced else ops.equal(x, replaced)
+    return arranged(ops.where(is_missing, node.new(given, x.dtype), x))
+
+
+IMPORTS: Final[dict[str, Mapping]] = {
+    "ai.onnx.ml.LinearRegressor": _regressor,
+    "ai.onnx.ml.LinearClassifier": _classifier,
+    "ai.onnx.ml.Scaler": _scaler,
+    "ai.onnx.ml.Normalizer": _normalizer,
+    "ai.onnx.ml.Imputer": _imputer,
+}
