@@ -9,8 +9,9 @@ pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
 from native.made import check
 
+from prograd import Program, Run, constant, sgd
 from registry import Value
-from registry.ops import matmul, outer_sum, relu
+from registry.ops import einsum, matmul, mean, outer_sum, relu
 from runtime.codegen.emit.partition import partitioned
 from runtime.codegen.kernels.matmul.shape import ProductShape, is_halved
 from runtime.codegen.kernels.nest import Nest
@@ -113,3 +114,17 @@ def test_parts_are_rows_of_what_is_large(
         pieces = {"rows": partition.rows.pieces, "columns": partition.columns.pieces, "depth": partition.depth.pieces}
         assert pieces[along] > 1, (along, pieces)
         assert sum(count > 1 for count in pieces.values()) == 1 or along == "depth", (along, pieces)
+
+
+@pytest.mark.parametrize("k", [1, 2, 64])
+def test_a_gradient_of_a_product_of_two_rows_of_one_matrix_has_a_depth_of_one(k: int):
+    program = Program("rows", seed=1)
+    x, w = program.input("x", "float32", ("batch", k)), program.parameter("w", (2, k), constant(0.5))
+    program.minimize(einsum("i,i->", w[0], w[1]) + mean(x * w[0]), sgd(0.25))
+    compiled, rows = program.compile(batch=4), {"x": of(8, k)}
+    states: list[np.ndarray] = []
+    for engine in ("reference", "native"):
+        run = Run(compiled, engine=engine)
+        run.train(data=rows, shuffle=False)
+        states.append(run.states.arrays["w"])
+    np.testing.assert_allclose(states[1], states[0], rtol=NEAR["float32"])

@@ -70,6 +70,8 @@ class _Column:
     def rows(self, at: Sequence[Index], row: Index, count: int) -> None:
         """Compute `count` rows from `row` on, at most one vector of them; `at` is the index along the batch axes."""
         left = self.operands.left([*at]).moved(row, 0)
+        if isinstance(left, Matrix) and self.shape.k == 1:
+            left = replace(left, column=1)  # the stride of a single column may be anything
         right = self.operands.right([*at])
         assert isinstance(right, Matrix), "only the left operand is computed"
         right = replace(right, row=1)  # or it has but one row
