@@ -4,7 +4,9 @@ import signal
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -56,6 +58,18 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str | bytes], None]
         assert raw == expected
 
     return check
+
+
+STATES: dict[tuple[str, str], dict[str, Any]] = {}
+"""The state of each generator of a test file when the first test of the process began, by file and name."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let each test draw the same numbers whatever tests of its file ran before it in this process."""
+    names = vars(item.module) if isinstance(item, pytest.Function) else {}
+    for name, value in names.items():
+        if isinstance(value, np.random.Generator):
+            value.bit_generator.state = STATES.setdefault((names["__name__"], name), value.bit_generator.state)
 
 
 def pytest_collection_finish() -> None:

@@ -7,11 +7,13 @@ import tomllib
 from pathlib import Path
 
 import mutate_code
+import numpy as np
 import pytest
 from tiers import LEFT_OUT, SLOW_TESTS, is_sampled, slow_functions, touched_tests
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
+RNG = np.random.default_rng(1)
 
 
 def test_every_line_of_the_list_of_slow_tests_names_a_function():
@@ -46,6 +48,11 @@ def test_the_commands_of_the_tiers_select_by_the_marks_that_are_registered():
     commit, quick = LEFT_OUT
     assert options["addopts"].endswith(f"-m '{commit}'")
     assert f'-m "{quick}" --changed-since' in makefile
+
+
+@pytest.mark.parametrize("turn", [0, 1])
+def test_each_test_of_a_file_draws_the_same_numbers(turn: int):
+    assert RNG.integers(2**62) == np.random.default_rng(1).integers(2**62), f"also in turn {turn}"
 
 
 @pytest.mark.parametrize("of", [2, 3, 4, 5])
