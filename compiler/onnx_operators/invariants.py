@@ -12,7 +12,7 @@ from typing import Any, Final
 from compiler.frontends.onnx.node import Node
 
 FIRST: Final = {"Loop": (2, 2, 1), "Scan": (0, 0, 0)}
-"""By operator, the position of the first carried value: among operands, inputs of the body, and results of the body."""
+"""Position of the first carried value among the operands, the inputs of the body and its results, by operator."""
 
 
 def unchanged(operator: str, body: Any, count: int) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 Shapes = Mapping[str, Sequence[int | str]]
-"""By input, its extents."""
+"""Shapes by the names of inputs; an extent is a number or a symbol."""
 
 
 def equalities(shapes: Shapes) -> Iterator[dict[str, str]]:

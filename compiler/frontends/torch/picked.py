@@ -21,7 +21,7 @@ from compiler.frontends.torch.operators.criteria import OPERATORS as LOSSES
 from registry import Value, ops
 
 LABELLED: Final = {"aten.cross_entropy_loss.default": 4, "aten.nll_loss.default": 4, "aten.nll_loss_nd.default": 4}
-"""By loss of classes, the position of the class that counts nothing."""
+"""Position of the operand `ignore_index`, by operator; rows of that class add nothing to the loss."""
 
 APART: Final = {
     "aten.alias.default", "aten.clone.default", "aten.contiguous.default", "aten.detach.default",
