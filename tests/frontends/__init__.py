@@ -1,6 +1,7 @@
 """An optional group of tests, which needs PyTorch, torchvision, timm and transformers: see docs/from-pytorch.md.
 
 agreement    compares an imported program with its module: outputs, gradients, statistics, states after steps
+by_hand      trains a module by its loop in PyTorch, and compares losses and states
 census       compares many networks; census_page is the page of them
 configurations  small configurations of networks of transformers
 double       modules in float64 throughout

@@ -12,6 +12,7 @@ from torch import nn  # noqa: E402
 
 import prograd  # noqa: E402
 from compiler import CompileError  # noqa: E402
+from frontends.by_hand import require_same_steps  # noqa: E402 - it needs PyTorch
 from prograd import Run, adam, from_torch, ops  # noqa: E402
 from prograd_proto import type_of  # noqa: E402
 
@@ -159,16 +160,7 @@ def test_five_steps_end_at_the_states_of_pytorch(kind: str, optimizer):
     theirs = optimizer([{"params": weights}, {"params": biases, "weight_decay": 0.0, "lr": 0.02}])
     program = from_torch(module, {"input": x}, batch="batch", loss=loss, optimizer=theirs)
     run = Run(program.compile(batch=4))
-    for _ in range(5):
-        found = run.step({"input": x.numpy(), "target": target.numpy()})["loss"]
-        theirs.zero_grad()
-        wanted = loss(module(x), target)
-        wanted.backward()
-        theirs.step()
-        np.testing.assert_allclose(found, wanted.item(), rtol=1e-5)
-    for name, parameter in module.named_parameters():
-        there = parameter.detach().numpy()
-        np.testing.assert_allclose(run.state[name], there.T if there.ndim > 1 else there, rtol=1e-4, atol=1e-6)
+    require_same_steps(run, module, loss, theirs, x, target, rtol_of_loss=1e-5, rtol=1e-4, atol=1e-6)
 
 
 class Sorted(nn.Module):

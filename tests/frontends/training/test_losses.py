@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[te
 from torch import nn  # noqa: E402 - it is there
 
 from compiler import CompileError  # noqa: E402
+from frontends.by_hand import require_same_steps  # noqa: E402
 from prograd import Run, from_torch  # noqa: E402
 
 ROWS, SIZE, CLASSES = 32, 64, 5
@@ -71,16 +72,7 @@ def compare(loss: nn.Module, target: torch.Tensor, optimizer: Callable[..., torc
     theirs = optimizer(module.parameters())
     program = from_torch(module, {"input": x}, batch="batch", loss=loss, optimizer=theirs)
     run = Run(program.compile(batch=ROWS), engine=engine)
-    for _ in range(5):
-        found = run.step({"input": x.numpy(), "target": target.numpy()})["loss"]
-        theirs.zero_grad()
-        wanted = loss(module(x), target)
-        wanted.backward()
-        theirs.step()
-        np.testing.assert_allclose(found, wanted.item(), rtol=1e-10)
-    for name, parameter in module.named_parameters():
-        there = parameter.detach().numpy()
-        np.testing.assert_allclose(run.state[name], there.T if there.ndim > 1 else there, rtol=1e-8, atol=1e-11)
+    require_same_steps(run, module, loss, theirs, x, target, rtol_of_loss=1e-10, rtol=1e-8, atol=1e-11)
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
