@@ -79,6 +79,7 @@ TRAINERS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("frozen", [ENCODER, ["encoder.w"], ["head.w"]], ids=str)
 @pytest.mark.parametrize("name", TRAINERS)
 def test_freezing_is_as_if_it_had_been_declared(name, frozen):

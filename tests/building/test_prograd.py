@@ -58,6 +58,7 @@ def test_a_name_that_is_not_there_is_said_with_one_that_is():
         _ = prograd.Progam  # pyright: ignore
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["compiler", "registry", "runtime", "prograd_proto"])
 def test_a_file_that_hides_a_package_is_named(name: str, tmp_path: Path):
     (tmp_path / f"{name}.py").write_text("")
@@ -95,6 +96,7 @@ def test_a_package_of_the_user_that_hides_one_is_named(tmp_path: Path):
     assert python(tmp_path, "from prograd import Program").stderr.splitlines()[-1] == f"ImportError: {said}"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "code",
     ["from prograd import Program, load", "import runtime; from prograd import Program", "import prograd.layers"],

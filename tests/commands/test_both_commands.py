@@ -133,6 +133,7 @@ def shell(command: str, words: str, redirection: str) -> subprocess.CompletedPro
     return subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.sampled(4)
 @each_command
 @pytest.mark.parametrize(
     ("redirection", "code", "sentence"),
@@ -149,6 +150,7 @@ def test_results_that_cannot_be_written_are_an_error(folder, command: str, redir
     assert done.stderr == (f"{command}: {sentence}\n" if sentence else "")
 
 
+@pytest.mark.sampled(6)
 @each_command
 @pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-", "<&- 2>&-"])
 def test_what_happens_to_stderr_changes_no_result(folder, command: str, redirection: str):
@@ -197,6 +199,7 @@ SCRIPTS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", ENDINGS)
 @pytest.mark.parametrize("script", SCRIPTS, ids=["commands", "numpy", "operators", "at work"])
 def test_a_signal_at_any_time_is_one_sentence(folder, script: str, number: signal.Signals):

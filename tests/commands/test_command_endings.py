@@ -50,6 +50,7 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return child
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_with_128_and_its_number_after_a_checkpoint_that_resumes(folder, capsys, number):
     child = started(folder, "--checkpoint", "c", "--every", "1000000")
@@ -107,6 +108,7 @@ def limited(folder: Path, nbytes: int, *arguments: str) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("arguments", "file"),
     [

@@ -189,6 +189,7 @@ def test_pictures_hold_nothing_that_is_a_mark_or_a_control(tmp_path: Path, capsy
         assert not acts(name.read_text())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437"])
 def test_a_terminal_that_lacks_letters_gets_escapes(tmp_path: Path, encoding):
     program = hostile(save(linear(), tmp_path, epochs=1), "größe 大")

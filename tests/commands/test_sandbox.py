@@ -29,6 +29,7 @@ def python(script: str, *arguments: str, folder: Path) -> subprocess.CompletedPr
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "seconds"),
     [

@@ -36,6 +36,7 @@ def child(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", ENDINGS)
 @pytest.mark.parametrize("module", ["runtime.commands", "numpy", "numpy.linalg", "runtime.runs.run"])
 def test_a_signal_while_modules_are_imported_is_one_sentence(tmp_path, module, number):
@@ -58,6 +59,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", ENDINGS)
 def test_the_first_signal_ends_a_run_that_is_not_under_way(tmp_path, number):
     save(rich(), tmp_path)

@@ -18,6 +18,7 @@ def shell(folder: Path, redirection: str, *arguments: str) -> subprocess.Complet
     return subprocess.run(["/bin/sh", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("arguments", [LOUD, BAR, JSON], ids=["plain", "bar", "json"])
 @pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])
 def test_what_happens_to_stderr_ends_no_run(tmp_path, arguments, redirection):
@@ -36,6 +37,7 @@ def test_an_error_that_cannot_be_told_keeps_its_code_and_stays_out_of_the_result
     assert (done.returncode, done.stdout) == (2, "")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("redirection", "code", "sentence"),
     [

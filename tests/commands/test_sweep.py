@@ -315,6 +315,7 @@ def test_what_cannot_be_merged_is_refused(folder, capsys):
     assert said("--merge", "b.jsonl") == "runtime: b.jsonl: line 1 is no run of a sweep\n"
 
 
+@pytest.mark.thorough
 def test_a_cluster_makes_all_runs_though_a_worker_is_lost(folder, capsys):
     pytest.importorskip("distributed", reason="Dask is an extra")
     _, here, _ = run(capsys, "sweep", "p.pb", "--set", "rate=1e-3,1e-2,0.05,0.1", "-q", "--threads", 1)

@@ -194,6 +194,7 @@ def test_plot_takes_histograms_beside_curves_and_chooses_by_pattern(folder: Path
     assert (code, err) == (4, f"runtime: bad.jsonl: line {number} is no histogram of execute --watch\n")
 
 
+@pytest.mark.thorough
 def test_many_histograms_are_cut_and_that_is_said(folder: Path, capsys: Capture):
     assert run(capsys, "execute", "p.pb", "-q", "--epochs", "1", "--metrics", "m.jsonl", "--watch", "*")[0] == 0
     text = Path("m.jsonl").read_text()

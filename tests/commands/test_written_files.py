@@ -57,6 +57,7 @@ WRONG = [
 # fmt: on
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("command", "sentence"), WRONG)
 def test_a_name_of_another_format_is_refused_before_any_work(command: str, sentence: str, folder: Path, capsys):
     before = sorted(folder.iterdir())
@@ -83,6 +84,7 @@ MISSING = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("command", MISSING)
 def test_a_folder_that_is_missing_is_named_and_not_made(command: str, folder: Path, capsys):
     name = next(word.partition("@")[2] or word for word in command.split() if "none/" in word)
@@ -90,6 +92,7 @@ def test_a_folder_that_is_missing_is_named_and_not_made(command: str, folder: Pa
     assert not Path("none").exists()
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("nbytes", [0, 64, 4096, 20000])
 def test_a_full_disk_while_an_array_is_written_is_a_limit(engine: str, nbytes: int, folder: Path):

@@ -38,6 +38,7 @@ def test_every_sampled_case_passes_unless_the_list_has_it(kind: str, engine: str
     assert [name for name, reason in found.items() if not reason and name in listed] == []
 
 
+@pytest.mark.thorough
 def test_a_sample_has_the_same_numbers_after_an_export_and_another_import():
     differing, refused, count = round_trips("node", 25)
     assert differing == {}

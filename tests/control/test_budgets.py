@@ -91,6 +91,7 @@ def deep() -> Compiled:
     return made.compile()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_values_wait_in_a_file_while_a_loop_runs_with_equal_bits(engine: str, tmp_path: Path):
     if engine == "native":

@@ -50,6 +50,7 @@ def trained(block: Block, engine: str, x: np.ndarray = X) -> list[dict[str, np.n
     return stepped(program.compile(batch=len(x)).desc, "train", {"x": x}, 3, engine)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_a_loop_over_positions_has_the_values_and_gradients_of_all_at_once(engine: str):
     for one, other in zip(trained(in_a_loop, engine), trained(at_once, engine), strict=True):

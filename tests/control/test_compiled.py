@@ -46,6 +46,7 @@ def both(program: Program, **feeds: np.ndarray) -> dict[str, np.ndarray]:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("rows", "width"), [(32, 64), (32, 256), (3, 5)])
 def test_training_through_a_scan_has_equal_bits_on_any_threads(rows: int, width: int):
     program = Program("ordinary", seed=2)

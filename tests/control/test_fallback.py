@@ -95,7 +95,7 @@ def network(case: str) -> pb.ProgramDesc:
     return program.compile().desc
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", CASES)
 def test_training_and_predictions_are_those_of_the_reference_engine(case: str):
     desc = network(case)

@@ -80,7 +80,7 @@ CASES: dict[str, Callable[[Value, Value], Value]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", CASES)
 def test_a_map_has_the_bits_of_one_thread(case: str):
     program = Program(case, seed=4)

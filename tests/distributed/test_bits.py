@@ -27,13 +27,14 @@ def by_ranks(count: int, folder: Path, engine: str, *more: str):
     return ended
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_any_number_of_processes_trains_to_the_states_of_one(count, engine, folder, wanted):
     assert by_ranks(count, folder, engine).field("state_sha256") == wanted[engine]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_metrics_and_checkpoints_are_written_once_and_any_number_of_processes_goes_on(engine, folder, wanted):
     run = f"run-{engine}"
@@ -49,6 +50,7 @@ def test_metrics_and_checkpoints_are_written_once_and_any_number_of_processes_go
     assert alone(run_of(engine, *kept, "--resume"), folder).field("state_sha256") == wanted[engine]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_evaluation_and_prediction_have_the_bits_of_one_process(engine, folder):
     for entry, rows in (("evaluate", "test"), ("predict", "train")):
@@ -62,6 +64,7 @@ def test_evaluation_and_prediction_have_the_bits_of_one_process(engine, folder):
     assert one.tobytes() == many.tobytes()
 
 
+@pytest.mark.thorough
 def test_tables_and_files_of_states_are_written_once(folder):
     words = ["--entry", "predict", "--split", "train"]
     alone(run_of("native", *words, "--out", "one.csv"), folder)

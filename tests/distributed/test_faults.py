@@ -41,12 +41,14 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(tmp_path_factory.mktemp("faults"), LAUNCHER, is_timed=False, deadline=DEADLINE)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", CASES, ids=[case.kind for case in CASES])
 def test_a_fault_of_one_process_ends_all_and_loses_no_checkpoint(case, bench):
     assert case.kind in FAULTS
     assert bench.fault_of(case) == ""
 
 
+@pytest.mark.thorough
 def test_a_job_that_is_stopped_as_a_whole_and_continued_loses_no_process(tmp_path):
     save_network(tmp_path)
     words = run_of("reference", "--epochs", "60", "--mpi", "--collective-timeout", "2", "--checkpoint", "kept")

@@ -46,6 +46,7 @@ def test_all_processes_end_alike_and_no_file_has_nan(engine, zero, tmp_path):
     assert not (tmp_path / "s.safetensors").exists()
 
 
+@pytest.mark.sampled(2)
 @starts_jobs
 @pytest.mark.parametrize("zero", [[], ["--zero"]])
 def test_finite_states_are_saved_by_all_processes_or_the_first(zero, tmp_path):

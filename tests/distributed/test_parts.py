@@ -41,6 +41,7 @@ def predicted(capsys, name: str, *more: str) -> bytes:
     return np.load(f"{name}.npy").tobytes()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("parts", [1, 3, 4])
 def test_parts_joined_are_the_prediction_of_one_process(parts, engine, folder, capsys):
@@ -50,6 +51,7 @@ def test_parts_joined_are_the_prediction_of_one_process(parts, engine, folder, c
     assert b"".join(found) == whole
 
 
+@pytest.mark.thorough
 def test_a_cluster_predicts_the_bits_of_one_process_though_a_worker_is_lost(folder, capsys):
     pytest.importorskip("distributed", reason="Dask is an extra")
     whole = predicted(capsys, "whole")

@@ -35,6 +35,7 @@ def spilled() -> pb.ProgramDesc:
     return program
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_loops_frozen_parameters_averages_and_budgets_keep_the_results_of_shards(engine, tmp_path):
     whole, _ = trained(combined().compile(batch=64), engine)
@@ -46,6 +47,7 @@ def test_loops_frozen_parameters_averages_and_budgets_keep_the_results_of_shards
     assert trained(spilled(), engine, spill=tmp_path)[1] == digest
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ENGINES)
 @starts_jobs
 def test_processes_spill_and_compute_loops_with_the_bits_of_one(engine, tmp_path):

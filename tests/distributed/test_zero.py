@@ -24,6 +24,7 @@ from runtime.ranks.pieces import pieces_of
 from runtime.runs.states import new_states
 
 
+@pytest.mark.sampled(2)
 @starts_jobs
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
@@ -37,6 +38,7 @@ def test_optimizers_that_work_by_elements_keep_their_bits(names, engine, tmp_pat
     assert ended.out.splitlines() == [f"{name} equal smaller" for name in names]
 
 
+@pytest.mark.sampled(2)
 @starts_jobs
 @pytest.mark.parametrize("engine", ENGINES)
 def test_checkpoints_are_whole_and_any_number_of_processes_goes_on(engine, folder):
@@ -57,6 +59,7 @@ def test_checkpoints_are_whole_and_any_number_of_processes_goes_on(engine, folde
         assert ended.field("state_sha256") == one.field("state_sha256")
 
 
+@pytest.mark.thorough
 @starts_jobs
 def test_the_best_states_are_cut_too(tmp_path):
     save_network(tmp_path, keep_best=True)

@@ -59,6 +59,7 @@ ESTIMATORS = [Classifier, Regressor]
 X, Y = load_iris(return_X_y=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_an_estimator_passes_most_checks_of_scikit_learn(kind: Any):
     estimator, made = kind(engine="reference", **SMALL), 0
@@ -262,6 +263,7 @@ def test_without_scikit_learn_the_import_says_how_to_install_it():
     )
 
 
+@pytest.mark.thorough
 def test_the_page_about_estimators_runs(tmp_path: Path):
     page = (Path(__file__).parents[2] / "docs/estimators.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

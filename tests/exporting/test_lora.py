@@ -34,6 +34,7 @@ def feeds() -> dict[str, np.ndarray]:
     return {"x": rng.standard_normal((32, 8, 8, 16)).astype(np.float32), "label": rng.integers(0, 10, 32)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_adapters_begin_with_the_program_as_it_is_and_train_alone(engine: str):
     plain, adapted = built(), built(("block.attention*", 4, 8.0), ("mix", 2, None))

@@ -95,6 +95,7 @@ def recurrent(kind: str, **options: Any) -> Program:
     return program
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("opset", [13, 17, 18, 20, 21, 23])
 def test_a_network_of_images_has_the_same_numbers_in_every_opset(opset: int):
     if opset < 14:  # onnx's evaluator mixes the statistics of the batch into BatchNormalization of version 9

@@ -83,6 +83,7 @@ def test_a_link_to_a_regular_file_is_opened(tmp_path: Path):
         assert file.read() == b"bytes"
 
 
+@pytest.mark.sampled(2)
 @each_kind
 @pytest.mark.parametrize("command", ["runtime check", "runtime execute", "compiler check", "compiler show"])
 def test_a_program_is_a_regular_file(kind: str, command: str, folder: Path, capsys):
@@ -91,6 +92,7 @@ def test_a_program_is_a_regular_file(kind: str, command: str, folder: Path, caps
     assert outcome(capsys, kind, *command.split(), "p.pb") == (3, f"{name}: p.pb: the file cannot be read: {words}")
 
 
+@pytest.mark.sampled(2)
 @each_kind
 @pytest.mark.parametrize("verb", ["check", "execute"])
 @pytest.mark.parametrize("file", ["d.safetensors", "i.safetensors"])
@@ -145,6 +147,7 @@ def test_a_record_and_the_metrics_beside_it_are_regular(kind: str, folder: Path,
     )  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @each_kind
 def test_a_token_a_log_of_requests_and_runs_of_a_sweep_are_regular(kind: str, folder: Path, capsys):
     pytest.importorskip("aiohttp")

@@ -86,6 +86,7 @@ def test_the_page_about_metrics_runs(folder: Path, capsys: pytest.CaptureFixture
     assert {"curves.svg", "tables.png", "confusion.npy"} <= {path.name for path in folder.iterdir()}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("page", ["docs/reproducibility.md", "docs/commands.md"])
 def test_the_commands_of_a_page_do_what_it_says(page: str, folder: Path, capsys: pytest.CaptureFixture[str]):
     found = commands(ROOT / page)

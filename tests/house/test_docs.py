@@ -162,6 +162,7 @@ def test_the_page_on_rows_runs(tmp_path: Path):
     python(tmp_path, "-c", "\n".join([*fenced(page, "python"), "assert species.tolist() == ['dog', 'cat']"]))
 
 
+@pytest.mark.thorough
 def test_the_page_on_training_runs_and_names_all_that_there_is(tmp_path: Path):
     page = (ROOT / "docs/training.md").read_text(encoding="utf-8")
     for code in fenced(page, "python"):

@@ -212,6 +212,7 @@ def energy_distance(x: np.ndarray, y: np.ndarray) -> float:
     return 2 * mean(x, y, 0) - mean(x, x, 1) - mean(y, y, 1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_a_decoder_with_a_cache_writes_what_its_predictions_of_whole_rows_make_likeliest(engine: str):
     run = runtime.load(FOLDER / "decoder.pb", engine=engine, settings={"temperature": 0})

@@ -46,6 +46,7 @@ def test_every_operator_is_compared_with_pytorch_or_has_a_reason_not_to_be():
     assert sorted({*TORCH, *NOT_COMPARED, *DRAWN, *MASKED}) == sorted(MAKERS)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("start", one_in(2, range(0, PROGRAMS, 10)))
 def test_random_programs_have_the_gradients_and_the_bits_of_every_judge(start: int):
     found: dict[int, list[str]] = {}
@@ -56,6 +57,7 @@ def test_random_programs_have_the_gradients_and_the_bits_of_every_judge(start: i
     assert {seed: said for seed, said in found.items() if said} == {}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("start", range(0, CALLS, 50))
 def test_random_calls_have_the_gradients_and_the_bits_of_every_judge(start: int):
     found: dict[int, list[str]] = {}

@@ -89,6 +89,7 @@ def test_every_notebook_is_run_and_named_on_the_pages():
         assert told == found, page_
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_the_cells_of_a_notebook_run_in_their_order(name: str, tmp_path: Path):
     notebook = json.loads((ROOT / f"examples/notebooks/{name}.ipynb").read_text(encoding="utf-8"))

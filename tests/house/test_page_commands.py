@@ -165,6 +165,7 @@ def test_the_commands_of_the_page_about_layers(here: Path):
     np.testing.assert_array_equal(found["stem.w"][1, 2], weights["conv1.weight"][:, :, 1, 2].T)
 
 
+@pytest.mark.thorough
 def test_the_commands_of_the_page_about_examples(here: Path):
     """Run with one epoch instead of many; a script builds exactly the committed file."""
     shutil.copytree(ROOT / "examples", "examples")

@@ -41,6 +41,7 @@ def test_a_chain_of_layers_fits_into_three_fifths_of_its_plan_for_a_third_of_its
     assert 1 < train.cost < 1.35
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("optimizer", [momentum(0.1), adam(0.01, clip=global_norm(0.1))], ids=["plain", "clipped"])
 @pytest.mark.parametrize(("build", "rows"), [(deep, 64), (normalised, 8)], ids=["dropout", "batch_norm"])
 def test_a_run_within_a_budget_has_the_bits_of_a_plain_one(

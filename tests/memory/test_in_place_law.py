@@ -56,6 +56,7 @@ def running_blocks(program: pb.ProgramDesc) -> list[pb.BlockDesc]:
     return [program.blocks[binding.block] for entry in program.entries for binding in entry.bindings]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("make", PROGRAMS.values(), ids=list(PROGRAMS))
 def test_the_law_allows_just_the_pairs_after_which_every_reader_finds_its_value(make):
     allowed = refused = 0

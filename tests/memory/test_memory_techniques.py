@@ -68,6 +68,7 @@ def expected() -> str:
     return states_after(bound_by("order_ops", "share_memory"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(
     "left_out", [(), ("order_ops",), ("share_memory",)], ids=["all", "no order_ops", "no share_memory"]
@@ -94,6 +95,7 @@ def test_what_is_computed_again_to_fit_a_budget_changes_no_bit(threads: int, exp
     assert states_after(compiled.desc, threads=threads) == expected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_what_waits_in_a_file_to_fit_a_budget_changes_no_bit(threads: int, expected: str):
     compiled = network().compile(n=4)

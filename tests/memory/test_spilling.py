@@ -67,6 +67,7 @@ def test_what_is_dear_to_compute_again_waits_in_the_file():
     verify(BlockAnalyses(compiled.desc))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("optimizer", [momentum(0.1), adam(0.01, clip=global_norm(0.1))], ids=["plain", "clipped"])
 @pytest.mark.parametrize(("build", "rows"), [(deep, 64), (normalised, 8)], ids=["dropout", "batch_norm"])
 def test_a_run_with_a_file_has_the_bits_of_a_plain_one(
@@ -118,6 +119,7 @@ def in_file_of(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Placed]:
     return [Placed(sizes[name], i, last[name] + 1, offsets[name]) for name, i in made.items()]
 
 
+@pytest.mark.thorough
 @given(program=training_programs())
 @settings(max_examples=8)
 def test_what_is_measured_of_a_schedule_is_what_the_block_then_needs(program: Program):

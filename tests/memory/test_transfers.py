@@ -321,6 +321,7 @@ def apart(desc: pb.ProgramDesc) -> pb.MemoryPlan:
     return plan
 
 
+@pytest.mark.thorough
 @given(training_programs(), st.data())
 @settings(max_examples=15)
 def test_training_programs_that_spill_at_random_have_the_same_bits_on_any_schedule(

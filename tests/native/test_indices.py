@@ -114,6 +114,7 @@ def test_of_many_steps_in_one_call_those_before_a_refused_one_are_made(bad: int)
     np.testing.assert_allclose(seen["native"][2], seen["reference"][2], rtol=1e-5)
 
 
+@pytest.mark.thorough
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_rows_by_several_numbers(data):

@@ -84,6 +84,7 @@ def test_a_layer_and_its_gradient_together_compute_what_their_kernels_do(op: str
         check(layer(op, case), operands(op, case), target(here), near, end=number % 2 == 0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("op", GATES)
 def test_no_bit_depends_on_threads(op: str):
     case = Case(9, 6, 20, 130)

@@ -67,7 +67,7 @@ def both(write: Operand, name: str, operands: Sequence[np.ndarray], target: Targ
     return Made(computed, operands).groups(target)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(18)
 @every_target
 @pytest.mark.parametrize("name", OPERANDS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -82,7 +82,7 @@ def test_a_product_computes_its_left_operand_with_the_bits_of_one_in_memory(
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("name", OPERANDS)
 @pytest.mark.parametrize("case", ["weights", "transposed weights", "one column", "gradient", "its right operand"])
 def test_either_operand_of_every_product_may_be_computed(name: str, case: str):

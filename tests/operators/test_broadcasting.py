@@ -60,6 +60,7 @@ def test_a_symbol_does_not_broadcast_to_another_or_to_a_number():
             added(("n",), (other,))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ON_NUMBERS)
 @given(SHAPES, st.randoms(use_true_random=False))
 def test_each_element_is_the_function_of_the_elements_it_comes_from(name, shapes, random):

@@ -145,6 +145,7 @@ def sparse(shape: tuple[int, ...], dtype: str) -> Any:
     return x
 
 
+@pytest.mark.sampled(2)
 @engines
 @pytest.mark.parametrize(
     ("dtype", "shape"),
@@ -178,6 +179,7 @@ def test_nonzero_of_a_number_and_of_nothing(engine: Any):
     assert run(engine, partial(ops.nonzero, count=2), np.zeros((0, 3), np.float32))[1] == 0
 
 
+@pytest.mark.sampled(4)
 @engines
 @pytest.mark.parametrize(
     ("dtype", "shape"), [("float32", (32, 16)), ("int64", (40,)), ("uint8", (1,)), ("float64", (30,)), ("int32", (9,))]

@@ -67,6 +67,7 @@ def test_the_gradient_of_a_state_that_is_read_after_it_is_known_waits_for_that_r
         assert {(pair.output, pair.input) for pair in block.ops[i].in_place} == {(0, 0), (1, 2)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("candidate", CANDIDATES, ids=lambda candidate: candidate.__name__)
 @given(program=training_programs())
 @settings(max_examples=15, deadline=None)

@@ -50,6 +50,7 @@ def outputs(program: pb.ProgramDesc, feeds: dict[str, np.ndarray]) -> dict[str, 
     return {fetch.name: arrays[fetch.tensor] for fetch in block.fetches}
 
 
+@pytest.mark.sampled(4)
 @each_pass
 def test_a_random_program_gives_the_same_bits(passes: tuple[Pass, ...]):
     shorter = 0
@@ -125,6 +126,7 @@ def test_a_random_program_that_is_compiled_again_stays_as_it_is():
         assert again.SerializeToString(deterministic=True) == program.SerializeToString(deterministic=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("example", one_in(4, EXAMPLES), ids=lambda path: path.stem)
 def test_an_example_trains_to_the_same_states_with_and_without_each_pass(example: Path, tmp_path: Path):
     for file in load(example).files:

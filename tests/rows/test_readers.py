@@ -94,6 +94,7 @@ def test_an_error_about_a_whole_number_names_its_row():
         prograd.data.encode({"x": ["1", "2", "b"]}, "rows.safetensors")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no such files in its folders")
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt", "a.parquet", "a.npz", "a.npy", "f/c/a.png"])
 @pytest.mark.parametrize("kind", ["pipe", "device"])
@@ -285,6 +286,7 @@ def test_many_columns_take_time_in_proportion():
     assert seconds[1] < 30 * seconds[0] + 0.5, seconds
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process occupies now")
 @pytest.mark.parametrize("engine", one_in(2, ["reference", "native"]))
 @pytest.mark.parametrize(("line", "count"), one_in(2, [("1", 3 * MIB // 2), ("12", MIB), ("", 0)]))

@@ -18,6 +18,7 @@ def test_a_run_that_is_killed_at_any_moment_goes_on_as_if_it_had_not_been(bench)
     assert sum(kill(bench, draw, 0.15) for _ in range(5)) > 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("resumed", [False, True], ids=["a new run", "a resumed run"])
 def test_a_call_that_fails_or_is_never_ended_loses_nothing(bench, resumed):
     more = ["--resume"] if resumed else []

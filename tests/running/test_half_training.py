@@ -70,6 +70,7 @@ def is_given_as(array: np.ndarray, dtype: str) -> bool:
     return array.dtype == (np.float16 if dtype == "float16" else np.float32)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_every_optimizer_computes_in_float32_and_rounds_the_parameter(dtype, name):
@@ -439,6 +440,7 @@ print("ml_dtypes" in sys.modules and sys.modules["ml_dtypes"] is not None, file=
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_the_runtime_needs_no_other_package_for_either(dtype, tmp_path):
     write_rows(dtype, tmp_path)

@@ -141,6 +141,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
 def test_the_process_stays_below_the_limit_and_says_what_was_too_much(attack: Callable[[Path], list[str]], tmp_path):
     code, peak, said = measured(tmp_path, *attack(tmp_path))
@@ -150,6 +151,7 @@ def test_the_process_stays_below_the_limit_and_says_what_was_too_much(attack: Ca
     assert peak < LIMIT
 
 
+@pytest.mark.thorough
 def test_a_pooling_of_many_taps_keeps_no_list_of_them(tmp_path: Path):
     program = Program("pooling")
     x = program.input("x", "float32", (1, 600, 600, 1))

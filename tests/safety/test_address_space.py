@@ -38,6 +38,7 @@ def test_a_limit_below_what_starting_takes_ends_with_6(mebibytes: int, engine: s
     assert limited(mebibytes, "--engine", engine) == (6, "", START)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mebibytes", [200, 272, 284])
 def test_a_limit_below_what_llvm_takes_ends_with_6_where_native_code_is_asked_for(
     mebibytes: int, monkeypatch: pytest.MonkeyPatch

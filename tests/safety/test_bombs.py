@@ -16,6 +16,7 @@ LIMIT = 200 << 20
 SECONDS = 600.0
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("sandbox", one_in(2, [False, True]))
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("name", [name for name in BOMBS if name != "reductions"])

@@ -653,6 +653,7 @@ def test_a_good_program_passes_and_is_not_changed():
     assert program.SerializeToString(deterministic=True) == before
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("change", "sentence"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS])
 def test_a_program_that_lies_is_refused_in_a_sentence(change: Change, sentence: str):
     program = good()

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process occupied")
 
 
+@pytest.mark.thorough
 def test_hostile_files_end_within_limits_of_memory_and_time(tmp_path: Path):
     pytest.importorskip("onnx")
     words = [sys.executable, "-m", "hostile.limited", "--count", "12", "--seed", "100"]

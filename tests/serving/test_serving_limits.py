@@ -173,6 +173,7 @@ def peak_of(process: subprocess.Popen[str]) -> int:
     return int(Path(f"/proc/{process.pid}/status").read_text().partition("VmHWM:")[2].split()[0]) // 1024
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process occupies now")
 @pytest.mark.parametrize(
     "body", [b"[" + b"[]," * (16 * MIB // 3 - 1) + b"[]]", b'{"x":[' + b"[0,0,0]," * (2 * MIB - 2) + b"[0,0,0]]}"],
@@ -247,6 +248,7 @@ def test_an_answer_that_never_fits_is_told_the_limit(folder: Path):
     assert (status, sentence.partition(" needs ")[0]) == (413, "with the answer the request")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", [JSON, NPY, RAW, SAFETENSORS])
 @pytest.mark.parametrize("shape", one_in(3, [((20_000, 2, 1, 1),), ((200_000,),), ((50_000, 1),)]))
 def test_writing_an_answer_takes_no_more_than_is_counted(form: str, shape: tuple[int, ...]):
@@ -347,6 +349,7 @@ def stopped_while_busy(folder: Path, seconds: float, number: signal.Signals, eng
     return process.returncode, err
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_a_server_that_is_stopped_while_it_is_busy_says_nothing(folder: Path, engine: str):
     """Stop four servers, or as many as `PROGRAD_SHUTDOWNS` says; each engine has half of them."""

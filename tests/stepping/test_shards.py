@@ -54,7 +54,7 @@ def require_close(got, wanted, tolerance=2e-6) -> None:
         np.testing.assert_allclose(got[name], array, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("shards", [1, 2, 8, 32])
 @pytest.mark.parametrize("loss", ["labels", "mean"])
@@ -159,6 +159,7 @@ def test_activations_take_the_memory_of_a_shard():
     assert arena(shards=8) < arena() / 3.5
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_saved_file_trains_in_shards_with_the_rows_that_are_left(engine, tmp_path):
     from safetensors.numpy import save_file

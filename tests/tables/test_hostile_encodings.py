@@ -90,6 +90,7 @@ def with_encoding(name: str, text: str) -> None:
     save(program, "m.pb", force=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", one_in(8, range(0, 400, 25)))
 def test_a_hostile_encoding_ends_every_verb_with_a_sentence_and_a_code(here: Path, first: int):
     pytest.importorskip("onnx")
@@ -109,6 +110,7 @@ def test_a_hostile_encoding_ends_every_verb_with_a_sentence_and_a_code(here: Pat
     assert {0, 3} <= ended
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("column", "field", "value", "said"),
     [

@@ -80,6 +80,7 @@ CASES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES)
 def test_the_rates_are_those_of_the_rule_by_hand(case: dict[str, Any], engine: Any):
     arguments = {name: case[name] for name in ("factor", "patience", "min_delta", "cooldown")}
@@ -113,6 +114,7 @@ def stopped(losses: Sequence[float], patience: int, min_delta: float) -> int:
     return len(losses)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("patience", "min_delta"), [(3, 0.0), (2, 0.03), (4, 0.01)])
 def test_a_run_stops_after_its_patience(patience: int, min_delta: float, engine: Any):
     losses = prograd.load(saved(network()), engine=engine).train(progress=False).history["evaluate.loss"]
@@ -161,6 +163,7 @@ def resumable(kind: str) -> tuple[Program, dict[str, Any]]:
     return network("setting"), {"callbacks": callbacks, "keep_best": 2}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("every", [None, 4])
 @pytest.mark.parametrize("kind", ["file", "callbacks"])
 def test_a_run_that_is_cut_anywhere_resumes_to_the_same_bits_and_files(kind: str, every: int | None, engine: Any):

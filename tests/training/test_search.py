@@ -126,6 +126,7 @@ def test_a_cross_validated_sweep_names_the_best_settings(capsys: pytest.CaptureF
     assert [line["fold"] for line in lines] == [1, 2, 1, 2]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("search", ["--random", "--bayes"])
 def test_a_sweep_over_ranges_makes_as_many_runs(search: str, capsys: pytest.CaptureFixture[str]):
     if search == "--bayes":
@@ -206,6 +207,7 @@ def test_words_that_are_no_range_and_no_fold(words: list[str], sentence: str, ca
     assert capsys.readouterr().err == f"runtime: {sentence}\n"
 
 
+@pytest.mark.thorough
 def test_each_run_of_a_sweep_writes_to_the_trackers(capsys: pytest.CaptureFixture[str]):
     pytest.importorskip("tensorboardX", reason='pip install -e ".[test]" brings it')
     command = ["sweep", saved(), "--set", "rate=1e-3,1e-2", "--seeds", "2", "--tensorboard", "tb", "-q"]

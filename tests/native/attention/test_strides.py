@@ -123,7 +123,7 @@ def _casts(case: Case) -> int:
 COPIES = {"transpose", "concat", "split", "slice"}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", CASES)
 def test_heads_are_read_and_gradients_written_in_place_with_the_bits_of_copies(name: str):
     case, target = CASES[name], this_machine()
@@ -151,7 +151,7 @@ def test_heads_of_bfloat16_are_read_by_strides_on_every_instruction_set(target: 
         assert found == [x.tobytes() for x in apart.native(target)][: len(found)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 @pytest.mark.parametrize("part", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -96,6 +96,7 @@ def run(folder):
     return done.returncode, done.stderr, done.stdout.rpartition("state_sha256=")[2]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "change",
     one_in(

@@ -364,6 +364,7 @@ def tasks_of_examples(here):
     return {key: equal for key, equal in tasks.items() if len(equal) > 1}
 
 
+@pytest.mark.thorough
 def test_tasks_with_the_same_key_have_the_same_code_in_whatever_program_they_are():
     here = target("avx2")
     tasks = tasks_of_examples(here)

@@ -92,6 +92,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(form, "cycles", 0.0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize(("op", "number"), one_in(2, product(OPERATORS, range(len(CASES)))))
 def test_every_place_is_near_the_sum_of_its_products(op: str, number: int):

@@ -84,7 +84,7 @@ def test_results_are_those_of_float32_convolutions(tmp_path: Path, case: Any, en
 SETS = [name for name in ("amx", "avx512_bf16", "avx512", "avx2") if name in instruction_sets()]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(24)
 @pytest.mark.skipif(len(SETS) < 2, reason="this machine has one instruction set")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_bits_do_not_depend_on_the_instruction_set(tmp_path: Path, case: Any) -> None:
@@ -191,7 +191,7 @@ def test_casts_around_a_convolution_change_no_bit(tmp_path: Path, engine: str) -
     assert np.array_equal(found[0], found[1])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_gradients_of_inputs_are_rounded_where_they_are_computed(tmp_path: Path, case: Any) -> None:
     """A cast and a factor of each channel behind a gradient are computed with it, unless the gradient is fetched."""

@@ -21,7 +21,7 @@ def computed(model: Any, feeds: dict[str, Any]) -> Any:
     return session.run(None, feeds)[0]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", [0, 1, 2, 5], ids=["recurrent", "images", "rows", "sequences"])
 def test_a_mixed_run_is_exported_as_a_float32_network(seed: int) -> None:
     program, feeds = network(seed)

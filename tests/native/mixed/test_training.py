@@ -22,7 +22,7 @@ def trained(path: Path, seed: int, engine: str, threads: int = 1, mixed: str | N
     return losses[-1], run.state_sha256
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(36)
 @pytest.mark.skipif("avx512_bf16" not in instruction_sets(), reason="this machine has no instruction for pairs")
 @pytest.mark.parametrize("name", [name for name in ("amx", "avx512", "avx2") if name in instruction_sets()])
 @pytest.mark.parametrize("seed", range(12))
@@ -30,13 +30,13 @@ def test_states_do_not_depend_on_the_instruction_set(tmp_path: Path, seed: int, 
     assert trained(tmp_path, seed, f"native.{name}") == trained(tmp_path, seed, "native.avx512_bf16")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(12, 18))
 def test_states_do_not_depend_on_threads(tmp_path: Path, seed: int) -> None:
     assert trained(tmp_path, seed, "native", threads=2) == trained(tmp_path, seed, "native")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("seed", range(18, 30))
 def test_both_engines_and_float32_have_similar_losses(tmp_path: Path, seed: int) -> None:
     single, _ = trained(tmp_path, seed, "reference", mixed=None)

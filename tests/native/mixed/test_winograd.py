@@ -115,7 +115,7 @@ def test_engines_agree_within_the_error_of_rounded_transforms(tmp_path: Path, ca
         assert np.sqrt((difference**2).mean()) <= 5e-3 * np.sqrt((wanted**2).mean()), name
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.skipif(len(SETS) < 2, reason="this machine has one instruction set")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_bits_depend_on_no_instruction_set_and_no_thread(tmp_path: Path, case: Any) -> None:
@@ -125,7 +125,7 @@ def test_bits_depend_on_no_instruction_set_and_no_thread(tmp_path: Path, case: A
         assert all(np.array_equal(first[name].view("u4"), other[name].view("u4")) for name in first)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("engine", SETS)
 @pytest.mark.parametrize(
     ("operand", "odd"), [("x", np.nan), ("x", np.inf), ("w", np.nan), ("w", -np.inf), ("dy", np.nan), ("dy", np.inf)]

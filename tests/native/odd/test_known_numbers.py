@@ -39,7 +39,7 @@ def alike(native: np.ndarray, reference: np.ndarray, signs: bool = True):
         np.testing.assert_array_equal(np.signbit(native[there]), np.signbit(reference[there]))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("number", one_in(3, ODD))
 @pytest.mark.parametrize("name", BINARY)
 def test_a_known_number_beside_a_tensor(name: str, number: float):

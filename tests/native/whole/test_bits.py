@@ -46,6 +46,7 @@ def plain(family: str) -> tuple[Subject, Results]:
     return subject, steps_of(subject.compiled, subject.feeds)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("family", "way"), one_in(12, CASES))
 def test_a_family_has_the_bits_of_its_plain_run(family: str, way: str):
     subject, expected = plain(family)

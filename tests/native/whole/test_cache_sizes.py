@@ -41,6 +41,7 @@ def machine(folder: Path, instructions: str, kib: tuple[int, int]) -> Target:
     return replace(target(instructions), **caches(folder / f"{kib}"))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("instructions", one_in(len(WITH_FMA), WITH_FMA))
 @pytest.mark.parametrize("family", one_in(8, FAMILIES))
 def test_two_training_steps_have_the_same_bits_on_machines_with_other_caches(

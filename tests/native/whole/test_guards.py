@@ -59,6 +59,7 @@ def test_indices_of_few_places_touch_no_memory_beside_buffers(shape: tuple[int, 
     assert campaign.FAULT not in counts
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("instructions", one_in(len(SETS), SETS))
 @pytest.mark.parametrize("name", one_in(4, programs.NETWORKS))
 def test_a_network_of_ordinary_size_stays_in_its_buffers(
@@ -75,6 +76,7 @@ def test_a_network_of_ordinary_size_stays_in_its_buffers(
     assert counts == {"ran": 1}, capsys.readouterr().out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", one_in(6, GOLDEN), ids=lambda path: path.stem)
 def test_a_golden_program_stays_in_its_buffers(path: Path, capsys: pytest.CaptureFixture[str]):
     def tried(seed: int, folder: Path) -> str:
@@ -117,6 +119,7 @@ def test_a_byte_beside_a_buffer_is_found(end: bool):
         region.require_untouched()
 
 
+@pytest.mark.thorough
 def test_a_campaign_goes_on_after_what_kills_a_process(capsys: pytest.CaptureFixture[str]):
     def tried(seed: int, folder: Path) -> str:
         if seed == 2:

@@ -108,7 +108,7 @@ def made(name: str, *, finite: bool = True) -> Made:
     return Made(write, operands)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", OPERANDS)
 def test_results_have_the_same_bits_for_any_number_of_threads(name: str):
     op = made(name)
@@ -158,6 +158,7 @@ def require_equal_bits(compiled: Compiled, feeds: dict[str, np.ndarray]) -> None
     assert len(found) == 1, found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rule", ["lstm", "gru"])
 def test_a_recurrent_layer_has_the_same_bits_for_any_number_of_threads(rule: str):
     compiled, rng = recurrent(rule), np.random.default_rng(0)
@@ -178,6 +179,7 @@ def test_the_products_of_a_recurrent_gradient_are_shared_by_more_threads_than_pa
     assert items[16] >= 12
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", one_in(16, FAMILIES))
 def test_two_training_steps_have_the_same_bits_for_any_number_of_threads(family: str):
     compiled = family_program(family).compile(batch=ROWS)

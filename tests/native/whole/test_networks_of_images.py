@@ -37,6 +37,7 @@ def biased(program: Program, x: Value) -> Value:
     return ops.max_pool(ops.tanh(layers.conv(h, "two", 9, padding="none")), window=(2, 2), stride=(2, 2))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("network", [residual, inverted, biased])
 def test_twenty_steps_and_a_prediction(network: Callable[[Program, Value], Value]):
     program = Program("images", seed=3)

@@ -49,7 +49,7 @@ def require_equal_states(compiled: Compiled, feeds: dict[str, np.ndarray]) -> No
             assert not differing, f"{name} differs from {WITH_FMA[0]} on {threads} threads"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("mixed", PRECISIONS)
 @pytest.mark.parametrize("family", one_in(4, FAMILIES))
 def test_training_steps_have_the_same_bits_on_all_instruction_sets(family: str, mixed: str | None):
@@ -57,6 +57,7 @@ def test_training_steps_have_the_same_bits_on_all_instruction_sets(family: str, 
     require_equal_states(compiled, family_feeds(compiled))
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("mixed", PRECISIONS)
 @pytest.mark.parametrize("family", one_in(8, FAMILIES))
 def test_denormal_numbers_give_the_same_bits(family: str, mixed: str | None):
@@ -111,7 +112,7 @@ ODD_CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 """Functions of operands, and the shapes of these."""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("operand", range(4))
 @pytest.mark.parametrize("case", ODD_CASES)
 def test_numbers_that_are_not_finite_give_the_same_bits(case: str, operand: int):
