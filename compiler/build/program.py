@@ -193,28 +193,31 @@ class Program:
         return mark(self.states.values(), patterns, trainable=True)
 
     @_with_the_line
-    def lora(self, pattern: str, *, r: int = 8, alpha: float | None = None) -> list[str]:
+    def lora(self, *patterns: str, r: int = 8, alpha: float | None = None) -> list[str]:
         """Add low-rank adapters to matching weights, freeze all parameters but adapters, and return the weights.
 
-        An op that reads a weight W reads W + alpha / r * A @ B from now on. A and B are the parameters `W.lora_a` and
-        `W.lora_b`; one of them begins with zeros. Call it after the forward pass and before `minimize`; `thaw` trains
-        other parameters too. `to_onnx` and `compiler merge` add the products to the weights. Hu et al., 2021.
+        A product x @ W becomes x @ W + alpha / r * (x @ A) @ B, and any other op that reads W reads
+        W + alpha / r * A @ B. A and B are the parameters `W.lora_a` and `W.lora_b`; one of them begins with zeros. Call
+        it after the forward pass and before `minimize`; `thaw` trains other parameters too. `to_onnx` and
+        `compiler merge` add the products to the weights. Hu et al., 2021.
 
         Args:
-            pattern: names of weights of two axes or more, such as "attention.*"; the last word of a name may be left
-                out.
+            *patterns: names of weights of two axes or more, such as "attention.*"; the last word of a name may be left
+                out, and the first ones if no whole name matches.
             r: the rank, at most the smaller side of each matrix.
             alpha: the factor of the product is alpha / r; r unless given, for the factor 1.
 
         Raises OpError if nothing matches, if a rank is too large, or after `minimize`.
         """
+        if not patterns:
+            raise OpError('lora: name the weights that get adapters, as in lora("*.q_proj", "*.v_proj", r=8)')
         if self._updates or self._block.differentiations:
             raise OpError("lora: adapters come before minimize and gradients, which would not see them")
         return with_adapters(
             self._states,
             [self._block, *(Block(kept.block) for kept in self._opened.kept.values())],
             self.state,
-            pattern,
+            patterns,
             rank=r,
             alpha=alpha,
         )

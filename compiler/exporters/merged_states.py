@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler.errors import CompileError
-from compiler.train.adapters import A, B, is_adapter, scale_of
+from compiler.train.adapters import A, Adapter, B, adapter_of, is_adapter
 from prograd_proto import program_pb2 as pb
+from prograd_proto.files import copy_of
+from runtime.conversion import converted
+from runtime.dtypes import array_type
 
 
 def adapters_alone(program: pb.ProgramDesc, arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,25 +38,63 @@ def _require_adapters(program: pb.ProgramDesc) -> None:
         raise CompileError("merge: the program has no adapters; compiler import --lora, or Program.lora, adds them")
 
 
+def without_side_paths(
+    program: pb.ProgramDesc, number: int, arrays: Mapping[str, Any]
+) -> tuple[pb.ProgramDesc, Mapping[str, Any]]:
+    """Return a program whose block multiplies with merged weights, where it has adapters on side paths, and these."""
+    block = program.blocks[number]
+    tensors = _tensors(block)
+    found = {name: _adapter(block, tensors, name) for name in arrays if f"{name}.{A}" in arrays}
+    beside = {name: adapter for name, adapter in found.items() if adapter is not None and adapter.beside}
+    if not beside:
+        return program, arrays
+    made = copy_of(program)
+    ops = {op.outputs[0]: op for op in made.blocks[number].ops if op.outputs}
+    gone: set[str] = set()
+    for adapter in beside.values():
+        for total, product in adapter.beside:
+            ops[product.outputs[0]].outputs[0] = total.outputs[0]
+            gone.add(total.outputs[0])
+    kept = [op for op in made.blocks[number].ops if not (op.type == "add" and op.outputs[0] in gone)]
+    copies = [_copied(op) for op in kept]
+    del made.blocks[number].ops[:]
+    made.blocks[number].ops.extend(copies)
+    return made, {**arrays, **{name: _merged(program, arrays, name) for name in beside}}
+
+
+def _copied(op: pb.OpDesc) -> pb.OpDesc:
+    made = pb.OpDesc()
+    made.CopyFrom(op)
+    return made
+
+
+def _tensors(block: pb.BlockDesc) -> dict[str, str]:
+    return {p.state: p.tensor for p in block.parameters if p.WhichOneof("source") == "state"}
+
+
+def _adapter(block: pb.BlockDesc, tensors: Mapping[str, str], weight: str) -> Adapter | None:
+    a, b = tensors.get(f"{weight}.{A}"), tensors.get(f"{weight}.{B}")
+    return None if a is None or b is None else adapter_of(block, a, b)
+
+
 def _merged(program: pb.ProgramDesc, arrays: Mapping[str, Any], name: str) -> Any:
     """Return a weight with its adapter in float64, rounded once."""
     weight = arrays[name]
-    a, b = f"{name}.{A}", f"{name}.{B}"
-    if a not in arrays:
+    if f"{name}.{A}" not in arrays:
         return weight
-    left, right, scale = _factors(program, a, b)
+    left, right, scale = factors_of(program, name)
     added = arrays[left].astype("float64") @ arrays[right].astype("float64") * scale
-    return (weight.astype("float64") + added.reshape(weight.shape)).astype(weight.dtype)
+    total = converted(weight, "float64") + added.reshape(weight.shape)
+    return converted(total, array_type(weight).dtype)
 
 
-def _factors(program: pb.ProgramDesc, a: str, b: str) -> tuple[str, str, float]:
-    """Return the left and the right factor and the number that their product is multiplied by."""
+def factors_of(program: pb.ProgramDesc, weight: str) -> tuple[str, str, float]:
+    """Return the states of a weight's left and right factor, and the number that their product is multiplied by."""
     for entry in program.entries:
         block = program.blocks[entry.source_block]
-        tensors = {p.state: p.tensor for p in block.parameters if p.WhichOneof("source") == "state"}
-        if a in tensors and b in tensors:
-            for left, right in ((a, b), (b, a)):
-                scale = scale_of(block, tensors[left], tensors[right])
-                if scale is not None:
-                    return left, right, scale
-    raise CompileError(f"merge: no entry multiplies {a} and {b}")
+        tensors = _tensors(block)
+        found = _adapter(block, tensors, weight)
+        if found is not None:
+            states = {tensor: state for state, tensor in tensors.items()}
+            return states[found.left], states[found.right], found.scale
+    raise CompileError(f"merge: no entry multiplies {weight}.{A} and {weight}.{B}")

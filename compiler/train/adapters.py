@@ -4,8 +4,9 @@
    possible. A filter of 1x1 windows is the matrix of its channels.
 2. The factor on the side of the inputs, A, begins with normal numbers of deviation 1 / sqrt(inputs), and the other one,
    B, with zeros, so that training begins with the weight as it is.
-3. The sum is computed once in a step, before all ops that read the weight, in the growing block and in the entries of a
-   file that was opened. Merging therefore changes no more than where the sum is computed.
+3. A product x @ W becomes x @ W + alpha / r * (x @ A) @ B: no gradient has the size of W, and W may be stored in 16
+   bits. All other ops read the sum of W and the product, which is computed once in a step.
+4. Both are added to the growing block and to the entries of a file that was opened.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from math import prod, sqrt
-from typing import Final
+from typing import Final, NamedTuple
 
 from compiler.build.state_table import StateTable
 from compiler.train.initialisers import normal, zeros
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import NAMES, NUMBERS
+from prograd_proto.dtypes import FLOATS, NAMES, NUMBERS, REALS
 from prograd_proto.elements import pack, unpack
 from prograd_proto.spelling import closest
 from prograd_proto.tensor_types import shape_of
@@ -28,12 +29,28 @@ from registry import Block, OpError, Value, ops
 A: Final = "lora_a"
 B: Final = "lora_b"
 
+_LOOK_UPS: Final = ("gather",)
+"""Ops that read rows of a weight, and say nothing of the order of its axes."""
+
+
+class Factors(NamedTuple):
+    """The factors of an adapter as tensors of a block: left @ right * scale has the shape of the weight."""
+
+    left: Value
+    right: Value
+    scale: float
+
+    def scaled(self, block: Block) -> Value:
+        """Return the scale as a tensor of the block."""
+        number = pb.SmallTensor(dtype=NUMBERS[self.left.dtype], data=pack(self.left.dtype, [self.scale]))
+        return ops.constant.on(block)(value=number)
+
 
 def with_adapters(
     states: StateTable,
     blocks: Sequence[Block],
     state_tensor: Callable[[str], Value],
-    pattern: str,
+    patterns: Sequence[str],
     *,
     rank: int,
     alpha: float | None,
@@ -43,7 +60,8 @@ def with_adapters(
     `blocks` are the growing block and those of a file's other entries; `state_tensor` gives the tensor of a state in
     the first. Raises OpError for a pattern without matrices, a rank that is too large, and a second adapter.
     """
-    chosen = matching(list(states.descs.values()), pattern, rank)
+    descs = list(states.descs.values())
+    chosen = list({s.name: s for pattern in patterns for s in matching(descs, pattern, rank)}.values())
     for state in chosen:
         if f"{state.name}.{A}" in states.descs:
             raise OpError(f"lora: {state.name} has an adapter already")
@@ -64,7 +82,7 @@ def _adapt(
     scale: float,
 ) -> None:
     """Add the adapter of one weight to all blocks."""
-    shape, dtype = _shape(state), NAMES[state.dtype]
+    shape, dtype = _shape(state), TensorType(NAMES[state.dtype], ()).wide.dtype
     rows, columns = matrix_of(shape)
     outputs_first = any(has_outputs_first(b.desc, own) for b in blocks for own in _tensors(b, state.name))
     random = normal(0.0, deviation_of(shape, outputs_first=outputs_first))
@@ -76,14 +94,14 @@ def _adapt(
         added.trainable, added.rate_scale, added.decay_scale = True, 1.0, 1.0
     growing, *others = blocks
     left, right = (state_tensor(name) for name in names)
-    add_to_block(growing, state_tensor(state.name), left, right, scale)
+    add_to_block(growing, state_tensor(state.name), Factors(left, right, scale))
     for block in others:
         for own in _tensors(block, state.name):
             for name, type in zip(names, types, strict=True):
                 block.define(name, type)
                 block.desc.parameters.add(tensor=name, state=name)
             left, right = (block.value(name) for name in names)
-            add_to_block(block, block.value(own), left, right, scale)
+            add_to_block(block, block.value(own), Factors(left, right, scale))
 
 
 def _tensors(block: Block, state: str) -> list[str]:
@@ -99,13 +117,16 @@ def is_adapter(name: str) -> bool:
 def matching(states: Sequence[pb.StateDesc], pattern: str, rank: int) -> list[pb.StateDesc]:
     """Return the weights that match a pattern and get adapters; raise OpError if there are none.
 
-    A pattern also matches the name without its last word: "attn.*" and "attn.q" both match "attn.q.w".
+    A pattern also matches the name without its last word: "attn.*" and "attn.q" both match "attn.q.w". If no name
+    matches, the pattern is for the ends of names: "q_proj" matches "model.layers.0.self_attn.q_proj.weight".
     """
     parameters = [s for s in states if s.kind == pb.STATE_KIND_PARAMETER and not is_adapter(s.name)]
-    named = [s for s in parameters if fnmatchcase(s.name, pattern) or fnmatchcase(s.name.rpartition(".")[0], pattern)]
+    named = [s for s in parameters if _matches(s.name, pattern)] or [
+        s for s in parameters if _matches(s.name, f"*.{pattern}")
+    ]
     if not named:
         raise OpError(f"lora: no parameter matches {pattern!r}{closest(pattern, [s.name for s in parameters])}")
-    chosen = [s for s in named if NAMES[s.dtype] in ("float32", "float64") and min(matrix_of(_shape(s))) > 1]
+    chosen = [s for s in named if NAMES[s.dtype] in REALS and min(matrix_of(_shape(s))) > 1]
     if not chosen:
         raise OpError(f"lora: {pattern!r} matches no matrix, only {', '.join(s.name for s in named)}")
     for state in chosen:
@@ -113,6 +134,10 @@ def matching(states: Sequence[pb.StateDesc], pattern: str, rank: int) -> list[pb
         if not 1 <= rank <= min(rows, columns):
             raise OpError(f"lora: r={rank} is not from 1 to {min(rows, columns)}, as {state.name} needs")
     return chosen
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition(".")[0], pattern)
 
 
 def matrix_of(shape: Sequence[int]) -> tuple[int, int]:
@@ -123,12 +148,16 @@ def matrix_of(shape: Sequence[int]) -> tuple[int, int]:
 
 def has_outputs_first(block: pb.BlockDesc, weight: str) -> bool:
     """Return True if the rows of a weight are outputs, as those of PyTorch and ONNX are: its readers transpose it."""
+    names = {weight}
     for op in block.ops:
-        if weight not in op.inputs:
+        if names.isdisjoint(op.inputs):
             continue
-        if op.type == "matmul" and list(op.inputs).index(weight) == 1:
+        if op.type == "cast":
+            names.update(op.outputs)
+        elif op.type == "matmul" and op.inputs[1] in names:
             return bool(attributes_of(op)["transpose_b"])
-        return op.type == "transpose"
+        elif op.type not in _LOOK_UPS:
+            return op.type == "transpose"
     return False
 
 
@@ -138,30 +167,105 @@ def deviation_of(shape: Sequence[int], *, outputs_first: bool) -> float:
     return 1 / sqrt(columns if outputs_first else rows)
 
 
-def add_to_block(block: Block, weight: Value, left: Value, right: Value, scale: float) -> None:
-    """Let all ops of a block read the sum of a weight and its adapter."""
+def add_to_block(block: Block, weight: Value, factors: Factors) -> None:
+    """Let all ops of a block compute with the sum of a weight and its adapter: products on a side path."""
     readers = list(block.desc.ops)
-    with block.appending():
-        number = pb.SmallTensor(dtype=NUMBERS[weight.dtype], data=pack(weight.dtype, [scale]))
-        factor = ops.constant.on(block)(value=number)
-        adapter = ops.reshape(ops.matmul(left, right) * factor, shape=weight.shape)
-        total = weight + adapter
-    new = list(block.desc.ops)[len(readers) :]
-    for op in readers:
-        op.inputs[:] = [total.name if name == weight.name else name for name in op.inputs]
-    kept = [_copy(op) for op in (*new, *readers)]
+    wide = {weight.name} | {op.outputs[0] for op in readers if op.type == "cast" and op.inputs[0] == weight.name}
+    aside = [op for op in readers if weight.rank == 2 and _is_product(block, op, wide)]
+    casts = [op for op in readers if op.type == "cast" and op.inputs[0] == weight.name]
+    mine = {id(op) for op in (*aside, *casts)}
+    others = [op for op in readers if id(op) not in mine and not wide.isdisjoint(op.inputs)]
+    before = _with_sum(block, weight, wide, factors, others) if others else []
+    behind = {id(op): _beside(block, op, factors) for op in aside}
+    kept = [*before, *(each for op in readers for each in (op, *behind.get(id(op), ())))]
+    copies = [_copy(op) for op in kept]
     del block.desc.ops[:]
-    block.desc.ops.extend(kept)
+    block.desc.ops.extend(copies)
 
 
-def scale_of(block: pb.BlockDesc, left: str, right: str) -> float | None:
-    """Return the factor alpha / r of an adapter, from the op that multiplies the product; None if there is none."""
+def _is_product(block: Block, op: pb.OpDesc, weights: set[str]) -> bool:
+    """Return True for a product of activations, of the dtype of adapters, and a weight."""
+    if op.type != "matmul" or op.inputs[1] not in weights or op.inputs[0] in weights:
+        return False
+    return block.types[op.inputs[0]].dtype in FLOATS
+
+
+def _with_sum(
+    block: Block, weight: Value, wide: set[str], factors: Factors, readers: Sequence[pb.OpDesc]
+) -> list[pb.OpDesc]:
+    """Let ops read the sum of a weight and the product of its factors; return the ops that compute it."""
+    count = len(block.desc.ops)
+    with block.appending():
+        first = weight if weight.dtype == factors.left.dtype else ops.cast(weight, dtype=factors.left.dtype)
+        adapter = ops.reshape(ops.matmul(factors.left, factors.right) * factors.scaled(block), shape=weight.shape)
+        total = first + adapter
+        stored = total if total.dtype == weight.dtype else ops.cast(total, dtype=weight.dtype)
+    for op in readers:
+        op.inputs[:] = [(stored if name == weight.name else total).name if name in wide else name for name in op.inputs]
+    return _taken(block, count)
+
+
+def _beside(block: Block, op: pb.OpDesc, factors: Factors) -> list[pb.OpDesc]:
+    """Add the product with the factors to that with the weight, under its name; return the new ops."""
+    count, given = len(block.desc.ops), attributes_of(op)
+    outputs_first = bool(given["transpose_b"])
+    first, second = (factors.right, factors.left) if outputs_first else (factors.left, factors.right)
+    with block.appending():
+        x = block.value(op.inputs[0])
+        inner = ops.matmul(x, first, transpose_a=bool(given["transpose_a"]), transpose_b=outputs_first)
+        side = ops.matmul(inner, second, transpose_b=outputs_first) * factors.scaled(block)
+        total = block.value(op.outputs[0]) + side
+    new = _taken(block, count)
+    name, other = op.outputs[0], total.name
+    op.outputs[0], new[-1].outputs[0] = other, name
+    new[-1].inputs[:] = [other if each == name else each for each in new[-1].inputs]
+    return new
+
+
+def _taken(block: Block, count: int) -> list[pb.OpDesc]:
+    """Remove the ops behind the first `count` from a block, and return copies of them."""
+    new = [_copy(op) for op in list(block.desc.ops)[count:]]
+    del block.desc.ops[count:]
+    return new
+
+
+class Adapter(NamedTuple):
+    """An adapter as a block computes it: the factors with W + scale * left @ right, and the product beside it.
+
+    `beside` is the sum op and the product with the weight, for an adapter on a side path.
+    """
+
+    left: str
+    right: str
+    scale: float
+    beside: list[tuple[pb.OpDesc, pb.OpDesc]]
+
+
+def adapter_of(block: pb.BlockDesc, a: str, b: str) -> Adapter | None:
+    """Return the adapter of two tensors of factors, A and B, in a block; None if the block does not multiply them."""
     makers = {name: op for op in block.ops for name in op.outputs}
-    products = {op.outputs[0] for op in block.ops if op.type == "matmul" and list(op.inputs) == [left, right]}
-    scaled = next((op for op in block.ops if op.type == "mul" and op.inputs[0] in products), None)
-    if scaled is None:
-        return None
-    tensor = next(a.tensor_value for a in makers[scaled.inputs[1]].attributes if a.name == "value")
+    found: Adapter | None = None
+    for op in block.ops:
+        product = makers.get(op.inputs[0]) if op.type == "mul" else None
+        if product is None or product.type != "matmul":
+            continue
+        if {*product.inputs} == {a, b}:
+            found = found or Adapter(product.inputs[0], product.inputs[1], _number(makers[op.inputs[1]]), [])
+            continue
+        inner = makers.get(product.inputs[0])
+        if inner is None or inner.type != "matmul" or {inner.inputs[1], product.inputs[1]} != {a, b}:
+            continue
+        first, second = inner.inputs[1], product.inputs[1]
+        left, right = (second, first) if attributes_of(product)["transpose_b"] else (first, second)
+        total = next(each for each in block.ops if each.type == "add" and each.inputs[1] == op.outputs[0])
+        found = found or Adapter(left, right, _number(makers[op.inputs[1]]), [])
+        found.beside.append((total, makers[total.inputs[0]]))
+    return found
+
+
+def _number(op: pb.OpDesc) -> float:
+    """Return the number of a constant."""
+    tensor = next(a.tensor_value for a in op.attributes if a.name == "value")
     return float(unpack(NAMES[tensor.dtype], tensor.data)[0])
 
 

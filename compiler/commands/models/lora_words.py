@@ -1,4 +1,4 @@
-"""The words of --lora: a pattern, and r and alpha behind a colon."""
+"""The words of --lora: patterns with commas between them, and r and alpha behind a colon."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def add_adapters(program: Program, words: list[str]) -> list[str]:
         if match is None:
             raise UsageError(f"--lora {text}: write PATTERN:r=RANK, as in 'attn.*:r=8' or 'attn.*:r=8,alpha=16'")
         try:
-            found += program.lora(match[1], r=int(match[2]), alpha=None if match[3] is None else float(match[3]))
+            found += program.lora(
+                *match[1].split(","), r=int(match[2]), alpha=None if match[3] is None else float(match[3])
+            )
         except OpError as error:
             reason = re.sub(r"^[^\s:]+\.py:\d+: ", "", str(error)).removeprefix("lora: ")  # the line of the command
             raise UsageError(f"--lora {text}: {reason}") from None

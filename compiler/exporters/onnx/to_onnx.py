@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from compiler.errors import CompileError
+from compiler.exporters.merged_states import without_side_paths
 from compiler.exporters.onnx.call import Export
 from compiler.exporters.onnx.choices import with_known_choices
 from compiler.exporters.onnx.finishing import finished
@@ -82,6 +83,7 @@ def to_onnx(
     number, program = _source_block(program if view else without_mixed_precision(program), entry, sizes or {})
     if not view:
         _require_prediction(program.blocks[number], entry)
+        program, arrays = without_side_paths(program, number, arrays)
         program = with_known_choices(program, number)
     block = program.blocks[number]
     exports = own_domain_exports() if view else EXPORTS
