@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from compiler.errors import CompileError as CompileError
     from compiler.errors import LimitError as LimitError
     from compiler.exporters.onnx.to_onnx import to_onnx as to_onnx
+    from compiler.frontends.language_models.from_lm import from_lm as from_lm
     from compiler.frontends.onnx.from_onnx import from_onnx as from_onnx
     from compiler.frontends.torch import from_torch as from_torch
     from compiler.train import clipping as clipping
@@ -64,6 +65,7 @@ _NAMES = {
     "compiler.build.program": "Program",
     "compiler.errors": "CompileError LimitError",
     "compiler.exporters.onnx.to_onnx": "to_onnx",
+    "compiler.frontends.language_models.from_lm": "from_lm",
     "compiler.frontends.onnx.from_onnx": "from_onnx",
     "compiler.frontends.torch": "from_torch",
     "compiler.train.backward": "gradients",

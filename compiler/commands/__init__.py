@@ -2,10 +2,10 @@
 
 A verb is the function of that name in the file of that name, but for thaw, which is in freeze, and those of two words;
 `arguments` is their table, and `compiler --help` prints it: check, compare, compile, completion, data pack, data show,
-diff, draw, export, freeze, gradcheck, import onnx, import torch, merge, ops, passes, plan, show, summary.
+diff, draw, export, freeze, gradcheck, import lm, import onnx, import torch, merge, ops, passes, plan, show, summary.
 Modules that they use:
 
-imports         the verb `import onnx`
+imports         the verbs `import lm` and `import onnx`
 models          the verbs `export`, `compare`, `gradcheck` and `merge`
 import_torch    the verb `import torch`
 arguments       the command line: the verbs, and the options of each
@@ -36,7 +36,7 @@ from runtime.runs.interrupts import ENDINGS, Interrupts
 CODES = ((UsageError, EXIT_USAGE), (DataError, EXIT_DATA), (LimitError, EXIT_LIMIT))
 OUTPUTS = ("output", "html", "svg")
 """Options that name files to write."""
-WRITTEN = dict.fromkeys(["compile", "freeze", "import_onnx", "import_torch", "plan"], (".pb", "programs"))
+WRITTEN = dict.fromkeys(["compile", "freeze", "import_lm", "import_onnx", "import_torch", "plan"], (".pb", "programs"))
 """The output of -o by verb: the suffix of the format, and the content of the file."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from compiler.commands.data_arguments import add_pack, add_show, with_verbs_of_two_words
 from compiler.commands.models.arguments import add_compare, add_export, add_gradcheck, add_lora, add_merge
 from runtime.command_line.parsing import add_completion, add_verb, new_parser, parsed
-from runtime.command_line.values import duration, one_of, positive, rank, size, threads
+from runtime.command_line.values import duration, int64, one_of, positive, rank, size, threads
 from runtime.engines.choice import ENGINES
 
 
@@ -28,7 +28,7 @@ def command_parser(command: str = "compiler") -> tuple[argparse.ArgumentParser, 
 def add_verbs(verbs: Any, *, shared: bool = True) -> None:
     """Add the verbs of `compiler` to a parser, without those that `runtime` has too unless they are `shared`."""
     programs = _show, _summary, _draw, _check, _compile, _diff, _freeze, _thaw, _plan, _passes, _ops
-    models = _import_onnx, _import_torch, add_export, add_compare, add_gradcheck, add_merge
+    models = _import_onnx, _import_torch, _import_lm, add_export, add_compare, add_gradcheck, add_merge
     for add in (*programs, *models, add_pack, add_show):
         if shared or add is not _check:
             add(verbs)
@@ -237,6 +237,39 @@ def _import_torch(verbs: Any) -> None:
     _add_mixed(verb)
     add_lora(verb)
     verb.add_argument("--explain", action="store_true", help="print what cannot be imported, and write nothing")
+    _add_output(verb, "the program file to write")
+
+
+def _import_lm(verbs: Any) -> None:
+    verb = _verb(
+        verbs,
+        "import lm",
+        "write a language model of Hugging Face's form as a program that trains and answers",
+        "The source is a folder with config.json, model.safetensors and tokenizer.json. Weights in the folder of the\n"
+        "program, or below, are read where they are. --lora or --train names what is trained.",
+        "compiler import lm smollm2/ --data rows.safetensors --lora 'q_proj,v_proj:r=8,alpha=16' \\",
+        "    --optimizer adamw:2e-4 --batch 4 -o smol.pb",
+        "compiler import lm smollm2/ -o smol.pb    # to talk with it: runtime chat smol.pb",
+    )
+    verb.set_defaults(module="imports.import_lm", verb="import_lm")
+    verb.add_argument("source", metavar="DIR", help="the folder of the model")
+    verb.add_argument("--data", metavar="FILE", help="rows of compiler data pack --chat, which the program trains on")
+    verb.add_argument("--length", type=positive, metavar="N", help="codes in a row; default those of --data, or 256")
+    verb.add_argument("--batch", type=positive, default=1, metavar="N", help="rows of a step; default 1")
+    add_lora(verb)
+    verb.add_argument(
+        "--train", action="append", default=[], metavar="PATTERN",
+        help="train these weights whole, as in 'model.layers.28.*'; several times",
+    )  # fmt: skip
+    verb.add_argument("--optimizer", metavar="NAME:RATE", help="default adamw:2e-4; --set rate=1e-4 changes the rate")
+    verb.add_argument("--accumulate", type=positive, default=1, metavar="N", help="steps of one update; default 1")
+    verb.add_argument("--epochs", type=positive, default=3, metavar="N", help="passes over the rows; default 3")
+    verb.add_argument("--seed", type=int64, default=0, metavar="N", help="seed of the program; default 0")
+    verb.add_argument(
+        "--positions", type=positive, metavar="N", help="codes of a text that is written, with its prompt; default 512"
+    )
+    verb.add_argument("--texts", type=positive, default=1, metavar="N", help="texts written at a time; default 1")
+    _add_mixed(verb)
     _add_output(verb, "the program file to write")
 
 

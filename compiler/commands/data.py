@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from compiler.commands.notes import note
 from compiler.data.options import PackOptions, options_of
 from compiler.data.pack import packed, packed_like
 from compiler.data.show import lines_of
@@ -20,6 +21,11 @@ def pack(options: argparse.Namespace) -> None:
     if not options.output.endswith(".safetensors"):
         raise UsageError(f"-o {options.output}: the name of a file of rows ends in .safetensors")
     asked = _asked(options)
+    if options.chat is not None:
+        _pack_chats(options, asked)
+        return
+    if options.length is not None or options.together:
+        raise UsageError("--length and --together are for the rows of a language model; give --chat too")
     if options.like is None:
         found = packed(options.source, asked)
     else:
@@ -34,6 +40,22 @@ def pack(options: argparse.Namespace) -> None:
     )
     splits = [(name, len(numbers)) for name, numbers in found.splits.items()]
     put_result(options, "OK", [("rows", found.rows), ("arrays", ",".join(found.arrays)), *splits])
+
+
+def _pack_chats(options: argparse.Namespace, asked: PackOptions) -> None:
+    """Write the texts of a source as rows of codes."""
+    from compiler.data.chats import IGNORED, chat_options, packed_chats  # few rows are texts of a model
+
+    if options.like is not None:
+        raise UsageError("--like says how columns are encoded, and texts have none; leave it out")
+    chosen = chat_options(options.chat, options.length, asked, together=options.together)
+    rows = packed_chats(Path(options.source), chosen)
+    write(options.output, rows.arrays, splits=rows.splits, metadata=rows.metadata, force=options.force)
+    if rows.cut:
+        note(options, f"note: {rows.cut} of {rows.texts} texts have more than {chosen.length} codes, and were cut")
+    labels = rows.arrays["labels"]
+    fields = [("texts", rows.texts), ("rows", len(labels)), ("counted", int((labels != IGNORED).sum()))]
+    put_result(options, "OK", [*fields, *((name, len(numbers)) for name, numbers in rows.splits.items())])
 
 
 def show(options: argparse.Namespace) -> None:

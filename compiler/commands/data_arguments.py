@@ -44,6 +44,7 @@ def add_pack(verbs: Any) -> None:
         "compiler data pack people.csv -o rows.safetensors --missing age=median --standardise age --class city",
         "compiler data pack photos/ -o rows.safetensors --size 32x32 --split train=0.9 --by stratified=label",
         "compiler data pack new.csv -o new.safetensors --like rows.safetensors",
+        "compiler data pack chats.jsonl --chat smollm2/ --length 256 --together --split test=0.1 -o rows.safetensors",
     )
     verb.set_defaults(module="data", verb="pack")
     verb.add_argument(
@@ -135,6 +136,15 @@ def add_pack(verbs: Any) -> None:
     others.add_argument("--target", metavar="NAME", help="column to predict after each window, as NAME_next")
     others.add_argument(
         "--ahead", type=positive, default=1, metavar="N", help="rows from the last of a window to its target; default 1"
+    )
+    chats = verb.add_argument_group("texts for a language model")
+    chats.add_argument(
+        "--chat", metavar="DIR",
+        help="make codes of conversations, prompts with completions, or texts, by tokenizer and template of a model",
+    )  # fmt: skip
+    chats.add_argument("--length", type=positive, metavar="N", help="codes in a row")
+    chats.add_argument(
+        "--together", action="store_true", help="put several texts into a row, which do not see each other"
     )
 
 

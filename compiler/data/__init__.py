@@ -6,6 +6,7 @@ named    checks of the columns that an option names
 tables   NumPy's files as arrays
 images   folders of images
 texts    lines of text, and windows of bytes
+chats    conversations and texts as codes of a language model
 fit      the encoding of a column: kind, vocabulary, mean, replacement of missing values
 scales   the mean and the deviation of training rows
 series   windows of consecutive rows of a table

@@ -15,4 +15,5 @@ report     what a model has that prograd has not, told at once
 operators_page  pages of the operators that front ends import
 onnx       files of ONNX
 torch      modules of PyTorch
+language_models  folders of Hugging Face's form
 """

@@ -15,10 +15,9 @@ class InitialValues:
     """Arrays that become the initial values of states, in one file beside the program."""
 
     def __init__(self, program: Program, path: str) -> None:
-        self._path = path
-        self._arrays = program.arrays.setdefault(path, {})
+        self._program, self._path = program, path
 
     def add(self, name: str, array: Any) -> FromFile:
         """Keep an array under the name of its state."""
-        self._arrays[name] = array
+        self._program.arrays.setdefault(self._path, {})[name] = array
         return from_file(self._path, name)

@@ -20,7 +20,12 @@ _COLUMNS: Final = 80  # of a terminal that does not report its size, as those of
 
 
 def put(text: str) -> None:
-    """Print a result.
+    """Print a result; raise errors as `put_part` does."""
+    put_part(text + "\n")
+
+
+def put_part(text: str) -> None:
+    """Print a part of a line of a result.
 
     Raises ResourceLimit if stdout is a file on a full disk, BrokenPipeError if its reader has left, DataError if it
     cannot be written for another reason, such as being closed.
@@ -28,7 +33,7 @@ def put(text: str) -> None:
     if sys.stdout is None:  # None if the process was started without stdout
         raise DataError(f"{STDOUT}: the results cannot be written: it is closed")
     try:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
         raise

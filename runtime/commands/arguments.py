@@ -18,6 +18,7 @@ from runtime.command_line.values import (
     part,
     port,
     positive,
+    setting,
     size,
     tolerance,
 )
@@ -68,6 +69,7 @@ def add_verbs(verbs: Any) -> None:
         ("cache", _cache),
         ("sweep", _sweep),
         ("serve", _serve),
+        ("chat", _chat),
         ("plot", _plot),
         ("completion", add_completion),
     ):
@@ -404,6 +406,36 @@ def _serve(verbs: Any, name: str) -> None:
     limits = verb.add_argument_group("limits")
     add_memory(limits)
     limits.add_argument("--max-time", type=duration, metavar="TIME", help="stop after this time, as at a signal")
+
+
+def _chat(verbs: Any, name: str) -> None:
+    verb = _verb(
+        verbs,
+        name,
+        "talk with a language model: it answers each line of stdin",
+        "The program is one of compiler import lm. Its answers are written as they come. It needs the extra `lm`.",
+        "runtime chat smol.pb",
+        "runtime chat smol.pb --load tuned.safetensors --set temperature=0.7 --set top_p=0.9",
+        "runtime chat smol.pb --message 'What is the capital of Belgium?' --most 40",
+        "runtime chat gpt2.pb --plain --message 'Once upon a time'",
+    )
+    what = verb.add_argument_group("texts")
+    what.add_argument("--message", metavar="TEXT", help="answer this message only, in place of the lines of stdin")
+    what.add_argument("--system", metavar="TEXT", help="begin with this text of the system")
+    what.add_argument("--plain", action="store_true", help="go on with each text as it is, without a template")
+    what.add_argument("--most", type=positive, metavar="N", help="upper bound on the codes of a text")
+    what.add_argument(
+        "--stop", action="append", default=[], metavar="TEXT", help="end a text before this one, several times"
+    )
+    what.add_argument(
+        "--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=NUMBER",
+        help="temperature, top_k, top_p or repetition_penalty; default those of the model's folder",
+    )  # fmt: skip
+    what.add_argument("--seed", dest="draws", type=int64, metavar="N", help="seed of the texts; default 0")
+    what.add_argument("--tokenizer", type=Path, metavar="DIR", help="folder of the tokenizer; default the model's")
+    add_how(verb.add_argument_group("how to run"))
+    add_load(verb.add_argument_group("states"))
+    add_memory(verb.add_argument_group("limits"))
 
 
 def _verb(verbs: Any, name: str, summary: str, more: str, *examples: str) -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from prograd_proto.regular_files import open_lines
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.results import put_result
-from runtime.commands.loaded import loaded_run
+from runtime.commands.loaded import require_load, run_with_states
 from runtime.errors import UsageError
 from runtime.memory.limit import peak_rss
 from runtime.runs.run import Run
@@ -30,7 +30,7 @@ def serve(options: argparse.Namespace) -> int:
     _require_consistent(options)
     token = read_token(options.token_file)
     require_token(options.host, token)
-    run = _loaded(options)
+    run = run_with_states(options)
     if run.session.data.is_encoded:
         run.session.data.encoding()  # a damaged one is told now, and not in each answer
     entry = _entry(options, run)
@@ -93,16 +93,7 @@ def _log(path: Path | None, say: Callable[[str], object]) -> Generator[Callable[
 def _require_consistent(options: argparse.Namespace) -> None:
     """Raise UsageError for options that contradict each other, or where the server library is missing."""
     require_library()
-    if (options.only or options.rename or options.layout != "prograd") and not options.load:
-        raise UsageError("--only, --rename and --layout say what --load takes; give --load")
-
-
-def _loaded(options: argparse.Namespace) -> Run:
-    """Return the program, with the requested states."""
-    run = loaded_run(options)
-    if options.load:
-        run.load(options.load, only=options.only, rename=dict(options.rename), layout=options.layout)
-    return run
+    require_load(options)
 
 
 def _entry(options: argparse.Namespace, run: Run) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Never, Protocol, cast
 
@@ -383,6 +383,37 @@ class Run:
         x = self._named(x) if self.session.names else x
         of_table = self._predictions.of_table(entry, x, raw=raw)
         return Fetched(self._predictions(entry, x) if of_table is None else of_table, self.session.names)
+
+    def chat(
+        self,
+        prompt: str | Sequence[Mapping[str, str]],
+        *,
+        most: int | None = None,
+        stop: Sequence[str] = (),
+        plain: bool = False,
+        tokenizer: Path_ | None = None,
+        **choices: float,
+    ) -> Iterator[str]:
+        """Return the pieces of a language model's answer, each written when it is asked for.
+
+        The program is one of `from_lm`. Equal states, prompts and choices give equal texts.
+
+        Args:
+            prompt: a message, or a conversation: its turns, each with `role` and `content`.
+            most: the number of codes that are written at most; by default as many as there is room for.
+            stop: texts that end the answer, and are not part of it.
+            plain: go on with the prompt, a text, as it is, without the template of conversations.
+            tokenizer: the folder of the tokenizer; by default that of the model, from the folder of the program.
+            **choices: temperature, top_k, top_p, repetition_penalty and seed, as docs/language-models.md has them.
+
+        Raises UsageError for a program that is no language model, an unknown choice or a missing package, DataError
+        for another tokenizer, or a prompt that there is no room for.
+        """
+        from runtime.language.chatting import chat  # few runs write texts
+
+        asked = prompt if plain or not isinstance(prompt, str) else [{"role": "user", "content": prompt}]
+        folder = None if tokenizer is None else Path(tokenizer)
+        return chat(self, asked, Path(self._folder), folder, most=most, stop=stop, choices=choices)
 
     def _named(self, given: Any) -> Any:
         """Return arrays by feed with the program's names as keys, and anything else as it is."""

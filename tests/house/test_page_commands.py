@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import io
+import json
 import os
 import re
 import shlex
@@ -14,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from subjects.language_model import made_folder
 
 from compiler.__main__ import main as compiler
 from prograd import Program, data, layers, ops, sgd
@@ -34,6 +37,7 @@ RUN_BY = {
     "docs/serving.md": "test_doc_blocks",
     "docs/from-pytorch.md": "test_import_command",  # of tests/frontends, which needs PyTorch
     "docs/data.md": "test_page_commands",
+    "docs/language-models.md": "test_page_commands",
     "docs/layers.md": "test_page_commands",
     "docs/training.md": "test_page_commands",
     "examples/README.md": "test_page_commands",
@@ -126,6 +130,22 @@ def test_the_commands_of_the_page_about_training(here: Path, capsys: pytest.Capt
     do(f"{command} -q")
     [wanted] = re.findall(r"set\.rate=\S+ set\.decay=.* set\.limit=\S+", page.read_text(encoding="utf-8"))
     assert wanted in capsys.readouterr().out
+
+
+def test_the_commands_of_the_page_about_language_models(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    install, pack, tune, train, evaluate, chat = commands(ROOT / "docs/language-models.md")
+    assert install == 'pip install "prograd[native,lm]"'
+    made_folder(Path("smollm2"), max_position_embeddings=512)
+    turns = [[{"role": "user", "content": f"who is {n} ?"}, {"role": "assistant", "content": "me"}] for n in range(64)]
+    Path("chats.jsonl").write_text("".join(json.dumps({"messages": turn}) + "\n" for turn in turns))
+    for command in (pack, tune, f"{train} -q", f"{evaluate} -q"):
+        do(command)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("who is 7 ?\n"))
+    capsys.readouterr()
+    do(f"{chat} --most 4 -q")
+    assert " codes=4 " in capsys.readouterr().out
 
 
 def test_the_commands_of_the_page_about_layers(here: Path):

@@ -54,7 +54,8 @@ def test_the_suffix_says_which_format_a_file_has(net: dict[str, np.ndarray], cap
         with pytest.raises(SystemExit):
             main(["import", *words])
         assert capsys.readouterr().err == (
-            "compiler: there is no verb 'import'; the verbs are import onnx, import torch; see compiler --help\n"
+            "compiler: there is no verb 'import'; the verbs are import onnx, import torch, import lm; "
+            "see compiler --help\n"
         )
 
 

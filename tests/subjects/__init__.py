@@ -4,6 +4,7 @@ evaluate            a function of Values on arrays, and its gradient: for tests 
 values              numbers for the values of a program under construction; derivatives of any order; lines of tests
 cases               a sample as a program, and the check of its gradients by differences
 one_pass            a small program before and after one pass
+language_model      small language models as folders of Hugging Face's form
 models              small models twice: as ops, and as NumPy with gradients by hand
 budgets             networks whose step a budget makes smaller
 hazards             programs whose ops may run in several orders

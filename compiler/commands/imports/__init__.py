@@ -1,5 +1,6 @@
 """Verbs that import models.
 
+import_lm      the verb `import lm`
 import_onnx    the verb `import onnx`
 named          names of programs, those of their files
 format_of      the format of a model by the name of its file

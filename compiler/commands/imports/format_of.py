@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-IMPORTS = {"onnx": ".onnx", "torch": ".pt2"}
-"""Suffix of the files that each verb of `import` reads."""
+IMPORTS = {"onnx": ".onnx", "torch": ".pt2", "lm": "/"}
+"""Ending of the names that each verb of `import` reads: of files, and of the folder of a language model."""
 
 
 def format_of(words: Sequence[str]) -> str | None:

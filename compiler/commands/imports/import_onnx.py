@@ -124,7 +124,7 @@ def _append_training(program: Program, options: argparse.Namespace) -> None:
         program.thaw(*options.train)
     elif not options.lora:
         _freeze_others(program, options.train)
-    program.minimize(_loss(program, options.loss, options), _optimizer(options.optimizer))
+    program.minimize(_loss(program, options.loss, options), optimizer_of(options.optimizer))
 
 
 def _freeze_others(program: Program, patterns: list[str]) -> None:
@@ -161,12 +161,15 @@ def _loss(program: Program, name: str, options: argparse.Namespace) -> Value:
     return function(result, program.input("target", dtype, shape))  # pyright: ignore[reportArgumentType]: a dtype
 
 
-def _optimizer(text: str) -> optimizers.Optimizer:
+def optimizer_of(text: str, setting: Value | None = None) -> optimizers.Optimizer:
+    """Return the optimizer of `NAME:RATE`, with a setting in place of the rate if one is given."""
     name, _, rate = text.partition(":")
     known = ("adam", "adamw", "sgd", "momentum", "rmsprop", "adagrad", "lion", "lamb")
     function: Any = getattr(optimizers, name, None) if name in known else None
     try:
-        return function(float(rate)) if function is not None and float(rate) > 0 else _refuse(text)
+        if function is None or not float(rate) > 0:
+            return _refuse(text)
+        return function(float(rate) if setting is None else setting)
     except ValueError:
         return _refuse(text)
 

@@ -1,0 +1,114 @@
+"""The verb `compiler import lm`: writes a language model of a folder as a program that trains, answers and is saved."""
+
+# pyright: basic
+# JSON has no types here.
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from compiler.build.program import Program
+from compiler.commands.imports.import_onnx import optimizer_of
+from compiler.commands.models.lora_words import add_adapters
+from compiler.commands.notes import note
+from compiler.data.chats import KEY
+from compiler.errors import CompileError, UsageError
+from compiler.frontends.language_models.from_lm import MODEL_TEXT, from_lm
+from prograd_proto import program_pb2 as pb
+from runtime.command_line.results import put_result
+from runtime.errors import ExecutionError
+from runtime.files.tensor_files import keys_of, read_metadata, shapes_of
+
+
+def import_lm(options: argparse.Namespace) -> None:
+    """Import the model, append its training, and write the program."""
+    rows = None if options.data is None else _Rows(Path(options.data))
+    if rows is not None and options.length not in (None, rows.length):
+        raise UsageError(f"--length {options.length}: the rows of {options.data} have {rows.length} codes")
+    trains = bool(options.lora or options.train)
+    if options.optimizer is not None and not trains:
+        raise UsageError("--optimizer needs what it trains: --lora PATTERN:r=8 for adapters, or --train PATTERN")
+    program = from_lm(
+        options.source,
+        length=rows.length if rows is not None else options.length,
+        together=rows is not None and rows.together,
+        trained=options.train,
+        positions=options.positions,
+        texts=options.texts,
+        output=options.output,
+        seed=options.seed,
+    )
+    if rows is not None:
+        _require_same_tokenizer(program, rows)
+        _declare(program, rows, options)
+    adapted = add_adapters(program, options.lora)
+    for pattern in options.train if adapted else ():
+        program.thaw(*_meant(program, pattern))
+    if trains:
+        name, _, rate = (options.optimizer or "adamw:2e-4").partition(":")
+        own = optimizer_of(f"{name}:{rate}", program.setting("rate", _rate(options.optimizer, rate), least=0.0))
+        program.minimize(program["loss"], own, accumulate=options.accumulate)
+    compiled = program.compile(mixed=options.mixed, folder=Path(options.output).parent, batch=options.batch)
+    compiled.save(options.output, force=options.force)
+    for name in compiled.arrays:
+        note(options, f"note: weights are in {name}, which must lie beside {options.output}")
+    parameters = [state for state in compiled.desc.states if state.kind == pb.STATE_KIND_PARAMETER]
+    trained = sum(state.trainable for state in parameters)
+    fields = [("weights", len(parameters)), ("trained", trained), ("program_sha256", compiled.sha256)]
+    put_result(options, "OK", fields)
+
+
+class _Rows:
+    """What a file of rows of codes says of itself."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            about: Any = json.loads(read_metadata(path).get(KEY, "null"))
+            self.keys = keys_of(path)
+            shape = shapes_of(path, ["codes"])["codes"] if "codes" in self.keys else ()
+            self.splits = [key for key in self.keys if key not in _COLUMNS]
+        except ExecutionError as error:
+            raise CompileError(str(error)) from None
+        except (ValueError, RecursionError):
+            about = None
+        if not isinstance(about, dict) or len(shape) != 2:
+            raise CompileError(f"{path}: the file has no rows of codes; compiler data pack --chat makes them")
+        self.files: Any = about.get("files", {})
+        self.length, self.together = shape[1], "segments" in self.keys
+
+
+_COLUMNS: Final = ("codes", "labels", "segments", "positions")
+
+
+def _declare(program: Program, rows: _Rows, options: argparse.Namespace) -> None:
+    """Declare the rows and the run."""
+    file = os.path.relpath(rows.path, Path(options.output).parent).replace(os.sep, "/")
+    program.data(file, splits={name: name for name in rows.splits})
+    others = [name for name in rows.splits if name != "train"]
+    if options.lora or options.train:
+        program.training(epochs=options.epochs, split="train", evaluate=others[0] if others else None)
+
+
+def _require_same_tokenizer(program: Program, rows: _Rows) -> None:
+    own = json.loads(program.texts_of_model[MODEL_TEXT])["files"].get("tokenizer.json")
+    if rows.files.get("tokenizer.json") != own:
+        raise CompileError(
+            f"{rows.path}: these rows were made with another tokenizer than the model's; pack them with --chat and the "
+            "folder of the model"
+        )
+
+
+def _meant(program: Program, pattern: str) -> list[str]:
+    return [pattern if any(pattern == name for name in program.states) or "*" in pattern else f"{pattern}.*"]
+
+
+def _rate(given: str | None, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"--optimizer {given}: write NAME:RATE, as in adamw:2e-4") from None

@@ -1,0 +1,10 @@
+"""Language models from folders of Hugging Face's form: config.json, safetensors, tokenizer.json.
+
+from compiler import from_lm
+
+config    the architecture that config.json describes
+weights   the tensors of the folder's files
+network   the layers of a model, which training and writing share
+from_lm   a program that trains, evaluates and writes
+writing   the entries that read a prompt and write the next code
+"""

@@ -1,0 +1,185 @@
+"""Import of a language model from a folder of Hugging Face's form."""
+
+# pyright: basic
+# JSON has no types here.
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from hashlib import sha256
+from math import inf
+from pathlib import Path
+from typing import Final
+
+from compiler.build.program import Program
+from compiler.errors import CompileError
+from compiler.frontends.initial_values import InitialValues
+from compiler.frontends.language_models.config import Architecture, architecture_of, read_json
+from compiler.frontends.language_models.network import Network, Places
+from compiler.frontends.language_models.weights import Weights, path_from
+from compiler.frontends.language_models.writing import CHUNK, add_writing
+from compiler.train.metrics import perplexity
+from prograd_proto.regular_files import open_regular
+from registry import Value, ops
+
+MODEL_TEXT: Final = "language_model"
+"""The key of a program's text about its model, JSON that the runtime reads: `runtime.language.model`."""
+
+LENGTH: Final = 256
+"""The codes of a row unless they are given."""
+
+IGNORED: Final = -100
+"""The label of a code that no loss counts, as in PyTorch."""
+
+
+def from_lm(
+    folder: str | os.PathLike[str],
+    *,
+    length: int | None = None,
+    together: bool = False,
+    trained: Sequence[str] = (),
+    positions: int | None = None,
+    texts: int = 1,
+    output: str | os.PathLike[str] = "program.pb",
+    seed: int = 0,
+) -> Program:
+    """Return a program of a language model: GPT-2, Llama, Mistral, Qwen2, Qwen3 or Gemma 3.
+
+    `program["logits"]` are the scores of the next code, [batch, length, vocabulary], `program["loss"]` is their mean
+    cross entropy over the labels that are not -100. The inputs are `codes` and `labels`, int32 [batch, length]; a label
+    is the code behind. All weights are frozen but those of `trained`; `program.lora` adds adapters. The entry
+    `evaluate` reports loss and perplexity; `read` and `next` write texts, by `Run.chat` and `runtime chat`.
+    The model's dropouts are left out. Files that lie in the folder of the program, or below, are read where they are.
+
+    Args:
+        folder: has config.json and model.safetensors, or its parts and their index; for texts also tokenizer.json.
+        length: the codes of a row; by default 256, as far as the model has positions.
+        together: rows have several texts: the inputs `segments`, int32 [batch, length], number them, and a position
+            sees those of its text only. `positions` counts from 0 in each.
+        trained: patterns of weights to train whole, as "model.layers.28.*"; they become float32.
+        positions: the codes of a text that is written, prompts included; by default the larger of 512 and `length`,
+            as far as the model has positions.
+        texts: the number of texts that are written at a time.
+        output: the path at which the program will be saved.
+        seed: the seed of training.
+
+    Raises CompileError for a folder that is no model, or a config, a weight or a size that the builder does not know.
+    """
+    at = Path(folder)
+    made, weights = architecture_of(at), Weights(at)
+    length = min(LENGTH, made.positions) if length is None else length
+    _require_sizes(made, length, positions, texts)
+    name = Path(output).name.removesuffix(".pb")
+    program = Program(name, seed=seed)
+    inside = path_from(Path(output), at)
+    places = Places(inside, InitialValues(program, f"{name}.weights.safetensors"), trained)
+    network = Network(program, made, weights, places)
+    _add_training(program, network, length, together)
+    network.require_all_read()
+    _require_used(program, trained)
+    room = positions or min(max(512, length), made.positions)
+    add_writing(program, network, room, texts)
+    program.texts_of_model[MODEL_TEXT] = _about(at, inside, made, room, texts)
+    return program
+
+
+def _add_training(program: Program, network: Network, length: int, together: bool) -> None:
+    made = network.made
+    codes = program.input("codes", "int32", ("batch", length))
+    labels = program.input("labels", "int32", ("batch", length))
+    numbers = ops.range.on(program)(stop=length)
+    places, segments = numbers, None
+    if together:
+        segments = program.input("segments", "int32", ("batch", length))
+        places = ops.cast(program.input("positions", "int32", ("batch", length)), dtype="int64")
+    masks: dict[int, Value | None] = {}
+
+    def attend(layer: int, q: Value, k: Value, v: Value) -> Value:
+        window = made.windows[layer] if made.windows[layer] < length else 0
+        if window not in masks:
+            masks[window] = _mask(numbers, segments, window)
+        return ops.scaled_dot_product_attention(q, k, v, masks[window], causal=True, scale=made.scale)
+
+    x = network.hidden(codes, places, attend)
+    logits = program.block.named(ops.identity(network.scores(x)), "logits")
+    loss = program.block.named(ops.identity(ops.cross_entropy(logits, labels, ignored=IGNORED)), "loss")
+    program.entry("evaluate", over="mean", loss=loss, perplexity=perplexity(logits, labels, ignored=IGNORED))
+
+
+def _mask(numbers: Value, segments: Value | None, window: int) -> Value | None:
+    """Return the positions that a query sees besides those before it: of its text, and within the window."""
+    seen: list[Value] = []
+    if segments is not None:
+        seen.append(ops.equal(ops.unsqueeze(segments, axis=(1, 3)), ops.unsqueeze(segments, axis=(1, 2))))
+    if window:
+        apart = ops.unsqueeze(numbers, axis=(1,)) - ops.unsqueeze(numbers, axis=(0,))
+        seen.append(apart < window)
+    if len(seen) == 2:
+        return ops.logical_and(*seen)
+    return seen[0] if seen else None
+
+
+def _require_sizes(made: Architecture, length: int, positions: int | None, texts: int) -> None:
+    for name, value, most in (
+        ("length", length, made.positions),
+        ("positions", positions or 1, made.positions),
+        ("texts", texts, 256),
+    ):
+        if not 1 <= value <= most:
+            raise CompileError(f"from_lm: {name}={value} is not from 1 to {most}, as the model has positions"
+                               if name != "texts" else f"from_lm: texts={value} is not from 1 to {most}")  # fmt: skip
+
+
+def _require_used(program: Program, trained: Sequence[str]) -> None:
+    from fnmatch import fnmatchcase
+
+    from prograd_proto.spelling import closest
+
+    for pattern in trained:
+        if not any(fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*") for name in program.states):
+            raise CompileError(f"from_lm: no weight matches {pattern!r}{closest(pattern, list(program.states))}")
+
+
+def _about(folder: Path, inside: str | None, made: Architecture, positions: int, texts: int) -> str:
+    """Return what a runtime needs to know to write texts, as JSON."""
+    files = {
+        name: sha256(_read(folder / name)).hexdigest()
+        for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+        if (folder / name).is_file()
+    }
+    stops, defaults = set(made.stops), {}
+    if (folder / "generation_config.json").is_file():
+        given = read_json(folder / "generation_config.json")
+        found = given.get("eos_token_id")
+        stops |= {code for code in (found if isinstance(found, list) else [found]) if type(code) is int}
+        ranges = {"temperature": 100.0, "top_k": 256, "top_p": 1.0, "repetition_penalty": 100.0}
+        defaults = {
+            key: given[key]
+            for key, most in ranges.items()
+            if type(given.get(key)) in (int, float) and 0 < given[key] <= min(most, inf)
+        }
+    about = {
+        "family": made.family,
+        "folder": inside if inside is not None else os.fspath(folder),
+        "files": files,
+        "vocabulary": made.vocabulary,
+        "layers": made.layers,
+        "groups": made.groups,
+        "head_size": made.head_size,
+        "positions": positions,
+        "texts": texts,
+        "chunk": min(CHUNK, positions),
+        "stops": sorted(stops),
+        "defaults": defaults,
+    }
+    return json.dumps(about, sort_keys=True, separators=(",", ":"))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with open_regular(path) as stream:
+            return stream.read()
+    except OSError as error:
+        raise CompileError(f"{path}: {(error.strerror or str(error)).lower()}") from None

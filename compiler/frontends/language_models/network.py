@@ -1,0 +1,223 @@
+"""The layers of a language model, from codes to scores of the next code."""
+
+# pyright: basic
+# arrays have no types here.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from compiler.build.program import Program
+from compiler.errors import CompileError
+from compiler.frontends.initial_values import InitialValues
+from compiler.frontends.language_models.config import Architecture
+from compiler.frontends.language_models.weights import Weights
+from compiler.train.initialisers import from_file
+from registry import Value, ops
+
+Attend = Callable[[int, Value, Value, Value], Value]
+"""From a layer's number, queries [n, h, l, d], keys and values [n, g, l, d] to the attended values [n, h, l, d]."""
+
+
+class Places(NamedTuple):
+    """Where states lie.
+
+    Attributes:
+        folder: the path of the model's folder from that of the program; None if its weights are copied.
+        copies: values that are written beside the program.
+        trained: patterns of the weights that are trained whole.
+    """
+
+    folder: str | None
+    copies: InitialValues
+    trained: Sequence[str]
+
+
+class Network:
+    """The layers of one model in a program; each call adds ops that read the same states."""
+
+    def __init__(self, program: Program, made: Architecture, weights: Weights, places: Places) -> None:
+        self._program, self.made, self._weights, self._places = program, made, weights, places
+        self._prefix = _prefix(made, weights)
+        self._read: set[str] = set()
+
+    def hidden(self, codes: Value, positions: Value, attend: Attend) -> Value:
+        """Return what the layers make of codes [n, l], [n, l, width], before the head.
+
+        `positions` broadcast to [n, l].
+        """
+        made, names = self.made, _NAMES[_is_gpt2(self.made)]
+        x = self._rows(names.codes, (made.vocabulary, made.width), codes)
+        if made.embedding_scale != 1:
+            x = x * _rounded_to(made.embedding_scale, self.stored(names.codes))
+        if not made.rotary:
+            x = x + self._rows(names.positions, (made.positions, made.width), positions)
+        for layer in range(made.layers):
+            x = self._block(x, layer, positions, attend)
+        return self._norm(x, names.last_norm)
+
+    def scores(self, x: Value) -> Value:
+        """Return the scores of the next code for each position, [n, l, vocabulary]."""
+        made, names = self.made, _NAMES[_is_gpt2(self.made)]
+        shape = (made.vocabulary, made.width)
+        head = self._table(names.codes, shape) if made.tied else self._weight("lm_head.weight", shape, whole=True)
+        return ops.matmul(x, head, transpose_b=True)
+
+    def require_all_read(self) -> None:
+        """Raise CompileError for a tensor of the folder that no layer reads."""
+        idle = ("rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias")
+        tied = {"lm_head.weight"} if self.made.tied else set[str]()
+        for name in self._weights.tensors:
+            if name not in self._read and name not in tied and not name.endswith(idle):
+                raise CompileError(f"{self._weights.folder}: no layer of {self.made.family} reads the weight {name}")
+
+    def stored(self, name: str) -> str:
+        """Return the dtype in which a weight is stored in the folder."""
+        return self._weights.tensors[self._prefix + name].dtype
+
+    def _block(self, x: Value, layer: int, positions: Value, attend: Attend) -> Value:
+        made, names = self.made, _NAMES[_is_gpt2(self.made)]
+        at = f"{names.layers}.{layer}."
+        y = self._attention(self._norm(x, at + names.norm_1), layer, at + names.attention, positions, attend)
+        x = x + (self._norm(y, at + "post_attention_layernorm") if made.norms_behind else y)
+        y = self._forward(self._norm(x, at + names.norm_2[made.norms_behind]), at + "mlp")
+        return x + (self._norm(y, at + "post_feedforward_layernorm") if made.norms_behind else y)
+
+    def _attention(self, x: Value, layer: int, at: str, positions: Value, attend: Attend) -> Value:
+        made = self.made
+        q, k, v = self._queries_keys_values(x, at)
+        if made.norms_of_heads:
+            q, k = self._norm(q, f"{at}.q_norm"), self._norm(k, f"{at}.k_norm")
+        if made.rotary:
+            base = made.local_rotary if made.windows[layer] and made.local_rotary else made.rotary
+            among = ops.unsqueeze(positions, axis=(1,)) if positions.rank == 2 else positions
+            q, k = (ops.rotary_embedding(each, among, base=base) for each in (q, k))
+        y = ops.transpose(attend(layer, q, k, v), axis=(0, 2, 1, 3))
+        y = ops.reshape(y, shape=(*x.shape[:2], made.heads * made.head_size))
+        return self._linear(y, f"{at}.{'c_proj' if _is_gpt2(made) else 'o_proj'}", made.width, made.output_bias)
+
+    def _queries_keys_values(self, x: Value, at: str) -> list[Value]:
+        made = self.made
+        sizes = [made.heads, made.groups, made.groups]
+        if _is_gpt2(made):
+            y = self._linear(x, f"{at}.c_attn", 3 * made.width, made.bias)
+            parts = [y[..., i * made.width : (i + 1) * made.width] for i in range(3)]
+        else:
+            parts = [
+                self._linear(x, f"{at}.{name}_proj", size * made.head_size, made.bias)
+                for name, size in zip("qkv", sizes, strict=True)
+            ]
+        heads = (
+            ops.reshape(part, shape=(*x.shape[:2], size, made.head_size))
+            for part, size in zip(parts, sizes, strict=True)
+        )
+        return [ops.transpose(each, axis=(0, 2, 1, 3)) for each in heads]
+
+    def _forward(self, x: Value, at: str) -> Value:
+        made = self.made
+        if _is_gpt2(made):
+            inner = self._activated(self._linear(x, f"{at}.c_fc", made.hidden, made.hidden_bias))
+            return self._linear(inner, f"{at}.c_proj", made.width, made.hidden_bias)
+        gate = self._activated(self._linear(x, f"{at}.gate_proj", made.hidden, made.hidden_bias))
+        return self._linear(
+            gate * self._linear(x, f"{at}.up_proj", made.hidden, made.hidden_bias),
+            f"{at}.down_proj", made.width, made.hidden_bias,
+        )  # fmt: skip
+
+    def _activated(self, x: Value) -> Value:
+        if self.made.activation == "silu":
+            return ops.silu(x)
+        return ops.gelu(x, approximate="tanh") if self.made.activation == "gelu_tanh" else ops.gelu(x)
+
+    def _linear(self, x: Value, name: str, size: int, bias: bool) -> Value:
+        """Return the product with a weight, which GPT-2 stores with inputs first, and others with outputs first."""
+        inputs = int(x.shape[-1])
+        if _is_gpt2(self.made):
+            y = ops.matmul(x, self._weight(f"{name}.weight", (inputs, size)))
+        else:
+            y = ops.matmul(x, self._weight(f"{name}.weight", (size, inputs)), transpose_b=True)
+        return y + self._weight(f"{name}.bias", (size,)) if bias else y
+
+    def _norm(self, x: Value, name: str) -> Value:
+        made, size = self.made, (int(x.shape[-1]),)
+        weight = self._weight(f"{name}.weight", size)
+        if made.norm == "layer":
+            return ops.layer_norm(x, weight, self._weight(f"{name}.bias", size), epsilon=made.epsilon)[0]
+        scale = weight + 1.0 if made.norm == "rms_from_1" else weight
+        return ops.rms_norm(x, scale, epsilon=made.epsilon)[0]
+
+    def _rows(self, name: str, shape: tuple[int, int], indices: Value) -> Value:
+        return _as_float32(ops.embedding(self._state(self._prefix + name, shape), indices))
+
+    def _table(self, name: str, shape: tuple[int, int]) -> Value:
+        return _as_float32(self._state(self._prefix + name, shape))
+
+    def _weight(self, name: str, shape: tuple[int, ...], *, whole: bool = False) -> Value:
+        return _as_float32(self._state(name if whole else self._prefix + name, shape))
+
+    def _state(self, name: str, shape: tuple[int, ...]) -> Value:
+        """Return the state of a weight: as the folder stores it, or as float32 if it is trained."""
+        if name in self._program.states:
+            return self._program.state(name)
+        there, places = self._weights.require(name, shape), self._places
+        if there.dtype not in ("float32", "float16", "bfloat16"):
+            raise CompileError(
+                f"{self._weights.folder / there.file}: {name} is {there.dtype}; weights are F32, F16 or BF16"
+            )
+        self._read.add(name)
+        trained = any(fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*") for pattern in places.trained)
+        if places.folder is not None and (there.dtype == "float32" or not trained):
+            path = there.file if places.folder == "." else f"{places.folder}/{there.file}"
+            initial: Any = from_file(path, name)
+            dtype: Any = there.dtype
+        else:
+            initial, dtype = places.copies.add(name, self._weights.array(name)), "float32"
+        return self._program.parameter(name, shape, initial, dtype=dtype, trainable=trained)
+
+
+class _Names(NamedTuple):
+    """The words of a family for the parts of a model; `norm_2` without and with a norm behind attention."""
+
+    codes: str
+    positions: str
+    layers: str
+    norm_1: str
+    attention: str
+    norm_2: tuple[str, str]
+    last_norm: str
+
+
+_NAMES = {
+    False: _Names(
+        "embed_tokens.weight", "", "layers", "input_layernorm", "self_attn",
+        ("post_attention_layernorm", "pre_feedforward_layernorm"), "norm",
+    ),
+    True: _Names("wte.weight", "wpe.weight", "h", "ln_1", "attn", ("ln_2", "ln_2"), "ln_f"),
+}  # fmt: skip
+
+
+def _is_gpt2(made: Architecture) -> bool:
+    return made.family == "gpt2"
+
+
+def _prefix(made: Architecture, weights: Weights) -> str:
+    """Return the word before the names of all weights but the head; GPT-2's files have it or not."""
+    if not _is_gpt2(made):
+        return "model."
+    return "transformer." if "transformer.wte.weight" in weights.tensors else ""
+
+
+def _as_float32(x: Value) -> Value:
+    return x if x.dtype == "float32" else ops.cast(x, dtype="float32")
+
+
+def _rounded_to(number: float, dtype: str) -> float:
+    """Return a number as a weight's dtype has it, in which the published models multiply."""
+    from struct import pack, unpack
+
+    if dtype == "bfloat16":
+        [bits] = unpack("<I", pack("<f", number))
+        return float(unpack("<f", pack("<I", (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000))[0])
+    return number

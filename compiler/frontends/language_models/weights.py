@@ -1,0 +1,111 @@
+"""The weights of a folder: tensors of its safetensors files, which stay where they are as far as they can."""
+
+# pyright: basic
+# arrays have no types here.
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from compiler.errors import CompileError
+from compiler.frontends.language_models.config import read_json
+from runtime.conversion import converted
+from runtime.errors import ExecutionError
+from runtime.files.safetensors_file import WORDS, read_header
+from runtime.files.tensor_files import read_arrays, unverified
+
+INDEX: Final = "model.safetensors.index.json"
+ALONE: Final = "model.safetensors"
+
+_DTYPES: Final = {word: name for name, word in WORDS.items() if name in ("float32", "float16", "bfloat16")}
+
+
+class Tensor(NamedTuple):
+    """A tensor of a file: its dtype as programs name it, and its shape."""
+
+    file: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Weights:
+    """The tensors of a folder by name.
+
+    Attributes:
+        folder: the folder.
+        tensors: where each tensor is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Read the headers; raise CompileError for a folder without weights, or with damaged ones."""
+        self.folder = folder
+        self.tensors: dict[str, Tensor] = {}
+        for file in _files(folder):
+            self.tensors |= _tensors(folder, file)
+
+    def require(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        """Return a tensor; raise CompileError if it is missing or has another shape or a dtype without a use."""
+        found = self.tensors.get(name)
+        if found is None:
+            raise CompileError(f"{self.folder}: the weights lack {name}, which config.json asks for")
+        if found.shape != shape:
+            raise CompileError(
+                f"{self.folder / found.file}: {name} has the shape {list(found.shape)}; config.json asks for "
+                f"{list(shape)}"
+            )
+        return found
+
+    def array(self, name: str) -> Any:
+        """Return a tensor as float32."""
+        file = self.folder / self.tensors[name].file
+        try:
+            with unverified(file) as reader:
+                return converted(read_arrays(file, reader, [name])[name], "float32")
+        except ExecutionError as error:
+            raise CompileError(str(error)) from None
+
+
+def path_from(program: Path, folder: Path) -> str | None:
+    """Return the path of a folder from that of the program; None if it is not inside of it."""
+    here, there = os.path.realpath(program.parent), os.path.realpath(folder)
+    inside = os.path.relpath(there, here)
+    return None if inside.split(os.sep)[0] == os.pardir else Path(inside).as_posix()
+
+
+def _files(folder: Path) -> list[str]:
+    """Return the names of the files of weights."""
+    if not folder.is_dir():
+        what = "this is a file" if folder.exists() else "there is no such folder"
+        raise CompileError(f"{folder}: {what}; name a folder with config.json and model.safetensors")
+    if (folder / ALONE).is_file():
+        return [ALONE]
+    if not (folder / INDEX).is_file():
+        raise CompileError(f"{folder}: the folder has neither {ALONE} nor {INDEX}; other forms of weights are not read")
+    places = read_json(folder / INDEX).get("weight_map")
+    if not isinstance(places, Mapping) or not all(isinstance(file, str) for file in places.values()):
+        raise CompileError(f"{folder / INDEX}: weight_map does not name a file for each tensor")
+    files = sorted(set(places.values()))
+    for file in files:
+        if os.path.basename(file) != file:
+            raise CompileError(f"{folder / INDEX}: weight_map names {file!r}, which is not in this folder")
+        if not (folder / file).is_file():
+            raise CompileError(f"{folder / file}: the file is missing, and {INDEX} names it")
+    return files
+
+
+def _tensors(folder: Path, file: str) -> dict[str, Tensor]:
+    path = folder / file
+    try:
+        with unverified(path) as reader:
+            header = read_header(reader)
+    except ExecutionError as error:
+        raise CompileError(str(error)) from None
+    except (OSError, ValueError) as error:
+        raise CompileError(f"{path}: the file is damaged: {error}") from None
+    return {
+        name: Tensor(file, _DTYPES.get(extent.word, extent.word), tuple(extent.shape))
+        for name, extent in header.extents.items()
+    }
