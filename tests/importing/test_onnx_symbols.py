@@ -198,3 +198,49 @@ def branch(operator: str) -> Any:
     return helper.make_graph(
         [node(operator, ["a"], ["r"])], "branch", [], [helper.make_tensor_value_info("r", 1, None)]
     )
+
+
+COARSE = {
+    "rounded up": ([node("Add", ["s", "w"], ["a"]), node("Div", ["a", "w"], ["b"]), node("Mul", ["b", "w"], ["p"])], 128),
+    "at most": ([node("Min", ["s", "w"], ["p"])], 512),
+    "beyond": ([node("Greater", ["s", "w"], ["p"])], 512),
+}  # fmt: skip
+
+
+def of_size(nodes: list[Any], inputs: dict[str, Any], stored: dict[str, Any], last: str) -> Any:
+    """Return a file that adds what it computes of the number of rows, p, to each element."""
+    more = [node("Cast", ["p"], ["f"], to=1), node(last, ["x", "f"], ["y"])]
+    return model([node("Shape", ["x"], ["s"], end=1), *nodes, *more], inputs, {"x": X}, stored)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("case", COARSE)
+def test_a_function_of_a_size_that_is_level_for_small_ones_follows_large_ones(case: str, engine: Any):
+    nodes, step = COARSE[case]
+    file = of_size(nodes, {"x": N6}, {"w": at(step)}, "Add")
+    x = np.resize(X, (600, 6))
+    wanted: Any = ReferenceEvaluator(file).run(None, {"x": x})
+    found = Run(from_onnx(file).compile(n=600), engine=engine).step({"x": x}, entry="predict")["y"]
+    np.testing.assert_allclose(found, wanted[0], rtol=1e-6)
+
+
+def test_a_shape_that_is_level_for_small_sizes_is_refused():
+    nodes, step = COARSE["rounded up"]
+    tail = [*nodes, node("Concat", ["p", "six"], ["q"], axis=0), node("ConstantOfShape", ["q"], ["o"])]
+    file = model(
+        [node("Shape", ["x"], ["s"], end=1), *tail, node("Concat", ["x", "o"], ["y"], axis=0)],
+        {"x": N6}, {"x": X}, {"w": at(step), "six": at(6)},
+    )  # fmt: skip
+    with pytest.raises(CompileError, match="a size is no product of a number and the symbols n; bind them to numbers"):
+        from_onnx(file)
+    assert from_onnx(file, {"x": (200, 6)})["y"].shape == (456, 6)
+
+
+def test_a_range_that_begins_at_a_size_is_refused():
+    nodes = [
+        node("Squeeze", ["s"], ["n0"]), node("Add", ["n0", "n0"], ["n2"]), node("Range", ["n0", "n2", "one"], ["r"]),
+        node("Unsqueeze", ["r", "one"], ["p"]),
+    ]  # fmt: skip
+    file = of_size(nodes, {"x": N6}, {"one": np.array(1)}, "Add")
+    with pytest.raises(CompileError, match="a number depends on the symbols n; bind them to numbers"):
+        from_onnx(file)

@@ -15,6 +15,7 @@ functions     operators that ONNX defines by simpler ones
 node          a node with its operands, and mappings made of functions
 operators_page  their page in the documentation
 constant_sizes  bounds of such values, before they are computed
+computed      nodes of known operands, computed while importing
 constants     values that depend on sizes at most, computed while importing
 dtypes        element types
 order         each node behind those that it needs

@@ -82,8 +82,8 @@ def is_beyond(operands: Sequence[Any]) -> bool:
         return False
     whole = [np.asarray(x.shape) for x in operands[0].trials]
     if len(operands) > 3 and operands[3] is not None:
-        whole = [sizes[axes.reshape(-1)] for sizes, axes in zip(whole, operands[3].trials, strict=True)]
+        whole = [sizes[axes.reshape(-1)] for sizes, axes in zip(whole, operands[3].trials, strict=False)]
     ends = [each.reshape(-1) for each in operands[2].trials]
     return any(
-        bool(np.any((sizes[: len(end)] < end) & (end < LEAST_END))) for sizes, end in zip(whole, ends, strict=True)
+        bool(np.any((sizes[: len(end)] < end) & (end < LEAST_END))) for sizes, end in zip(whole, ends, strict=False)
     )

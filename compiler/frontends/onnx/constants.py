@@ -1,8 +1,9 @@
 """Values of a graph that depend on no input's elements, though they may depend on the sizes of inputs.
 
-A shape becomes a reshape's operand through any number of nodes. So each symbol gets two trial sizes, which are primes,
-and everything that depends on sizes alone is computed for both. A number that is equal in both trials is a number; one
-that has a symbol's prime as a factor in each is a multiple of that symbol.
+A shape becomes a reshape's operand through any number of nodes. So each symbol gets trial sizes, which are primes, and
+everything that depends on sizes alone is computed for each. A number that is equal in all trials is a number; one that
+has a symbol's prime as a factor in each is a multiple of that symbol. The sizes of the last trial are large, so that
+neither ceil(n / 128) nor min(n, 512) passes for one of these. It is left out where it would make many elements.
 """
 
 # pyright: basic
@@ -22,8 +23,14 @@ from compiler.frontends.extents import Extent, factored
 from prograd_proto.dtypes import DTypeName
 from registry import Block, Value, ops
 
-PRIMES: Final = ((31, 41), (37, 43), (47, 59), (53, 61), (67, 73), (71, 79), (83, 97), (89, 101))
-"""Trial sizes: a pair for each symbol."""
+PRIMES: Final = (
+    (31, 41, 1031), (37, 43, 1033), (47, 59, 1039), (53, 61, 1049), (67, 73, 1051), (71, 79, 1061), (83, 97, 1063),
+    (89, 101, 1069),
+)  # fmt: skip
+"""Trial sizes of each symbol."""
+
+SURE_TRIALS: Final = 2
+"""Number of trials that every constant has; those of the last one may be missing."""
 
 CARRIED: Final[Mapping[str, DTypeName]] = {
     **{name: name for name in ("float32", "float64", "int32", "int64", "uint8", "bool")},  # type: ignore[dict-item]
@@ -70,7 +77,7 @@ class Symbols:
             return Extent(numbers[0])
         made: list[str] = []
         for symbol in self.names:
-            primes = [trial[symbol] for trial in self.sizes]
+            primes = [trial[symbol] for trial in self.sizes[: len(numbers)]]
             while all(n and n % p == 0 for n, p in zip(numbers, primes, strict=True)):
                 numbers = [n // p for n, p in zip(numbers, primes, strict=True)]
                 made.append(symbol)
@@ -86,7 +93,7 @@ class Constant:
     """A tensor that depends on sizes at most.
 
     Attributes:
-        trials: its elements in each trial.
+        trials: its elements in each trial; those of the last one may be missing.
         symbols: the symbols of the import.
         store: puts its elements into the program.
         appended: appends ops that compute it, for elements that depend on sizes in a way that is not recognised.
@@ -148,7 +155,7 @@ class Constant:
             return expanded(arranged(self.store(carried(cut[0]))), shape)
         if cut[0].ndim == 0 or cut[0].size == 1:
             return self._size(block, cut)
-        if all(_is_range(each) for each in cut):
+        if all(_is_range(each) and _first_step(each) == _first_step(cut[0]) for each in cut):
             return self._counted(block, cut[0], shape)
         if 1 < cut[0].shape[-1] <= MAX_COLUMNS and not shape[-1].symbols:
             return self._columns(block, shape[-1].number)
@@ -184,8 +191,7 @@ class Constant:
 
     def _counted(self, block: Block, trial: Any, shape: Sequence[Extent]) -> Arranged:
         """Return first, first + step ... along the axis of a symbol."""
-        flat = trial.reshape(-1)
-        first, step = int(flat[0]), int(flat[1] - flat[0])
+        first, step = _first_step(trial)
         axis = next(i for i, n in enumerate(trial.shape) if n > 1)
         made = tuple(extent.plain() if i == axis else 1 for i, extent in enumerate(shape))
         steps = ops.cumsum(ops.full.on(block)(shape=made, value=step, dtype="int64"), axis=axis, exclusive=True)
@@ -219,3 +225,9 @@ def _is_range(trial: Any) -> bool:
         return False
     flat = trial.reshape(-1)
     return bool(np.all(flat[1:] - flat[:-1] == flat[1] - flat[0]))
+
+
+def _first_step(trial: Any) -> tuple[int, int]:
+    """Return the first element of a range and its step."""
+    flat = trial.reshape(-1)
+    return int(flat[0]), int(flat[1] - flat[0])

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +16,7 @@ import numpy as np
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, pointwise
 from compiler.frontends.extents import product
-from compiler.frontends.onnx.constant_sizes import elements_made, is_beyond
+from compiler.frontends.onnx.computed import computed
 from compiler.frontends.onnx.constants import CARRIED, Constant, Store, Symbols
 from compiler.frontends.onnx.dtypes import DTYPES, NARROW, WRAPPING, dtype_name, wrapping
 from compiler.frontends.onnx.functions import body_of, inlined
@@ -33,18 +31,10 @@ from compiler.onnx_operators import IMPORTS
 from compiler.onnx_operators.quantize import rounded_weight
 from prograd_proto import ProgramError
 from registry import Block, Value, ops
-from runtime.errors import ResourceLimit
 
 RANDOM: Final = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli",
                  "Dropout"}  # fmt: skip
 """Operators that draw, so they are no constants."""
-
-ELEMENT_BYTES: Final = 8
-"""Upper bound on the bytes of an element of most constants."""
-
-EVALUATED_SINCE: Final = {"DequantizeLinear": 19, "QuantizeLinear": 19}
-"""First opsets that ONNX's evaluator has of operators whose meaning is older."""
-
 
 UNFIT: Final = (
     OverflowError, IndexError, ZeroDivisionError, TypeError, ValueError, AssertionError, KeyError, AttributeError,
@@ -181,7 +171,7 @@ class Walk:
         if operator == "Size" and not isinstance(x, list):
             return [self._extents([_whole(x.shape)], scalar=True)]
         if is_known and not graphs and node.op_type not in RANDOM and not self._is_sequence(node):
-            known = self._computed(node, domain, operands)
+            known = computed(node, operands, self.versions, self.symbols, self.store, self.tensors)
             if known is not None:
                 known = self._with_ops(node, domain, operator, operands, known)
                 return self._with_parameters(node, known, lambda: self._called(node, domain, operands))
@@ -273,72 +263,6 @@ class Walk:
             for trial in range(self.symbols.trials)
         ]
         return Constant(tuple(t.reshape(()) if scalar else t for t in trials), self.symbols, self.store)
-
-    def _computed(self, node: Any, domain: str, operands: Sequence[Any]) -> list[Constant] | None:
-        """Return the results of a node whose operands are known; None if they cannot be computed here."""
-        if node.op_type == "Constant" and not domain:
-            return [self.constant(self._of_constant_node(node))]
-        if node.op_type == "Slice" and is_beyond(operands):
-            return None
-        return self._evaluated(node, operands)
-
-    def _evaluated(self, node: Any, operands: Sequence[Any]) -> list[Constant] | None:
-        """Return the results of a node as ONNX's evaluator computes them; None if it cannot."""
-        reference = importlib.import_module("onnx.reference")
-        helper, names = self.onnx.helper, [name for name in node.input if name]
-        trials: list[Any] = []
-        for number in range(self.symbols.trials):
-            given = {n: x.trials[number] for n, x in zip(node.input, operands, strict=True) if x is not None}
-            least = EVALUATED_SINCE.get(node.op_type, 1)
-            imports = [helper.make_opsetid(d, v if d else max(v, least)) for d, v in self.versions.items()]
-            if not self._require_small(node, given, imports):
-                return None
-            inputs = [helper.make_empty_tensor_value_info(name) for name in dict.fromkeys(names)]
-            outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
-            graph = helper.make_graph([node], "constant", inputs, outputs)
-            model = helper.make_model(graph, opset_imports=imports)
-            try:
-                with warnings.catch_warnings(), np.errstate(all="ignore"):
-                    warnings.simplefilter("ignore")
-                    results = reference.ReferenceEvaluator(model).run(None, given)
-            except (MemoryError, ResourceLimit):
-                raise
-            except Exception:  # the evaluator raises many classes for what it lacks
-                return None
-            if any(not isinstance(y, np.ndarray | np.generic | int | float) for y in results):
-                return None
-            trials.append([np.asarray(y) for y in results])
-            self.tensors.account.take(sum(y.nbytes for y in trials[-1]))
-        made = iter(zip(*trials, strict=True))
-        results = [Constant(next(made), self.symbols, self.store) if name else None for name in node.output]
-        if any(y is not None and y.trials[0].dtype.kind in "OUS" for y in results):
-            raise CompileError("makes strings, which prograd has not")
-        return results  # type: ignore[return-value]
-
-    def _require_small(self, node: Any, given: Mapping[str, Any], opsets: Sequence[Any]) -> bool:
-        """Return True if a constant may be computed, False if nobody knows how large it is.
-
-        Raises ResourceLimit if it takes more than the account of the import has.
-        """
-        count = elements_made(self.onnx, node, given, opsets)
-        if count == np.inf:
-            return False
-        self.tensors.account.require(ELEMENT_BYTES * count, f"a constant of {node.op_type}")
-        return True
-
-    def _of_constant_node(self, node: Any) -> Any:
-        for attribute in node.attribute:
-            value = self.onnx.helper.get_attribute_value(attribute)
-            match attribute.name:
-                case "value":
-                    return self.tensors.array(value)
-                case "value_float" | "value_floats":
-                    return np.asarray(value, dtype=np.float32)
-                case "value_int" | "value_ints":
-                    return np.asarray(value, dtype=np.int64)
-                case _:
-                    raise CompileError(f"a constant by {attribute.name}, which prograd has not")
-        raise CompileError("a constant without a value")
 
     def _unfolded(self, node: Any, domain: str, operator: str) -> Sequence[Any]:
         """Append the body of an operator that ONNX defines as a function; return its results."""
