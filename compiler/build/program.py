@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import ChainMap
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -49,6 +50,7 @@ from compiler.train.weighted_means import weights_in
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS, DTypeName
+from prograd_proto.entry_views import STRINGS_KEY
 from prograd_proto.settings import written
 from prograd_proto.spelling import closest
 from registry import Block, OpError, Value
@@ -221,6 +223,11 @@ class Program:
             rank=r,
             alpha=alpha,
         )
+
+    @property
+    def strings_of_model(self) -> tuple[str, ...]:
+        """The strings of an imported model by their codes, which the program has in place of them."""
+        return tuple(json.loads(self.texts_of_model.get(STRINGS_KEY, "[]")))
 
     @property
     def tensors(self) -> dict[str, Value]:

@@ -194,6 +194,10 @@ def _import_onnx(verbs: Any) -> None:
         "--max-rows", action="append", default=[], metavar="NAME=COUNT",
         help="bound a result whose number of rows is data, as of NonZero",
     )  # fmt: skip
+    verb.add_argument(
+        "--outputs", nargs="+", action="extend", default=[], metavar="NAME",
+        help="import these results alone; any tensor of the file may be one",
+    )  # fmt: skip
     verb.add_argument("--max-memory", type=size, metavar="SIZE", help="memory limit of the process, as in 2GiB")
     verb.add_argument("--max-time", type=duration, metavar="TIME", help="time limit of the import, as in 5min")
     verb.add_argument("--check", action="store_true", help="print what cannot be imported, and write nothing")

@@ -17,7 +17,7 @@ fill        filled tensors, ranges, triangles of matrices
 index       gathers, scatters, choices
 invariants  carried values that a loop leaves unchanged
 linalg      products of matrices
-linear_models  linear models and scalers of scikit-learn
+ml          models and transformations of scikit-learn and of tree ensembles
 norm        normalisation, softmax, dropout
 pointwise   arithmetic, comparisons, functions, bits, casts
 pool        pooling
@@ -54,7 +54,6 @@ from compiler.onnx_operators import (
     fill,
     index,
     linalg,
-    linear_models,
     norm,
     pointwise,
     pool,
@@ -68,11 +67,12 @@ from compiler.onnx_operators import (
     signal,
     update,
 )
+from compiler.onnx_operators.ml import encoders, linear_models, svm, trees
 
 FAMILIES: Final = (
     activation, attention, contributed, contributed_attention, control, conv, criteria, fill, index, linalg,
-    linear_models, norm, pointwise, pool, quantize, recurrent, reduce, resize, selection, sequences, shape, signal,
-    update,
+    norm, pointwise, pool, quantize, recurrent, reduce, resize, selection, sequences, shape, signal, update,
+    encoders, linear_models, svm, trees,
 )  # fmt: skip
 
 IMPORTS: Final[dict[str, Mapping]] = {name: mapping for family in FAMILIES for name, mapping in family.IMPORTS.items()}

@@ -131,9 +131,10 @@ def _tensor_scatter(node: Node, x: Value, update: Value, first: Value | None = N
     return ops.put_along_axis(x, whole, update, axis=axis)
 
 
-def _feature_extractor(node: Node, x: Value, indices: Value) -> Value:
-    flat = plain(viewed(arranged(indices), (product(node.shape(1)),)))
-    return ops.gather(x, cast(flat, "int64"), axis=x.rank - 1)
+def _feature_extractor(node: Node) -> Arranged:
+    x = node.value(0)
+    y = arranged(ops.gather(x, cast(node.value(1), "int64"), axis=x.rank - 1))
+    return viewed(y, (*node.shape()[:-1], product(node.shape(1))))
 
 
 def _gather_out(call: Call) -> str:
@@ -221,7 +222,7 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "ScatterND": _scatter_nd,
     "OneHot": on_plain(_one_hot),
     "TensorScatter": on_plain(_tensor_scatter),
-    "ai.onnx.ml.ArrayFeatureExtractor": on_plain(_feature_extractor),
+    "ai.onnx.ml.ArrayFeatureExtractor": _feature_extractor,
 }
 
 EXPORTS: Final[dict[str, Export]] = {

@@ -351,13 +351,6 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "CastLike": _cast_like,
     "BitCast": _bitcast,
     "Identity": lambda node: node.operands[0],
-    "ai.onnx.ml.Scaler": lambda node: pointwise(
-        lambda v: (
-            (v - node.new(np.float32(node.attribute("offset", [0.0]))))
-            * node.new(np.float32(node.attribute("scale", [1.0])))
-        ),
-        node.tensor(0),
-    ),
 }
 
 EXPORTS: Final[dict[str, Export]] = {

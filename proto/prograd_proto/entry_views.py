@@ -19,6 +19,9 @@ T = TypeVar("T")
 SPELLING_KEY: Final = "name "
 """Start of the keys of replaced names, before the name in the program."""
 
+STRINGS_KEY: Final = "strings"
+"""Key of the text with the strings of an imported model by their codes, as a list in JSON."""
+
 
 @dataclass(frozen=True)
 class EntryView:

@@ -201,7 +201,9 @@ def branch(operator: str) -> Any:
 
 
 COARSE = {
-    "rounded up": ([node("Add", ["s", "w"], ["a"]), node("Div", ["a", "w"], ["b"]), node("Mul", ["b", "w"], ["p"])], 128),
+    "rounded up": (
+        [node("Add", ["s", "w"], ["a"]), node("Div", ["a", "w"], ["b"]), node("Mul", ["b", "w"], ["p"])], 128
+    ),
     "at most": ([node("Min", ["s", "w"], ["p"])], 512),
     "beyond": ([node("Greater", ["s", "w"], ["p"])], 512),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from_onnx     the function that users call
 remedies      what can be done about nodes that cannot be imported
 reading       a file as a checked message, and its tensors, also in files beside it
+chosen_results  a graph with some of its results
 import_graph  a graph as a program: inputs, weights, results, notes about the exporter
 texts         what a file says of itself, kept for an export: descriptions, metadata, original names
 equal_symbols  sizes of several inputs that are one, although the file names each for itself
@@ -18,6 +19,7 @@ constant_sizes  bounds of such values, before they are computed
 computed      nodes of known operands, computed while importing
 constants     values that depend on sizes at most, computed while importing
 dtypes        element types
+strings       strings, whose codes a program has
 order         each node behind those that it needs
 old_opsets    operators of opsets before 7
 places        the source line of a node

@@ -51,10 +51,7 @@ def computed(
     if trials is None:
         return None
     made = iter(zip(*trials, strict=True))
-    results = [Constant(next(made), symbols, store) if name else None for name in node.output]
-    if any(y is not None and y.trials[0].dtype.kind in "OUS" for y in results):
-        raise CompileError("makes strings, which prograd has not")
-    return results
+    return [Constant(next(made), symbols, store) if name else None for name in node.output]
 
 
 def _trials(
@@ -125,6 +122,9 @@ def _of_constant_node(node: Any, tensors: Tensors) -> Any:
                 return np.asarray(value, dtype=np.float32)
             case "value_int" | "value_ints":
                 return np.asarray(value, dtype=np.int64)
+            case "value_string" | "value_strings":
+                texts = [text.decode("utf-8", "replace") for text in np.atleast_1d(np.asarray(value, object))]
+                return np.asarray(texts if attribute.strings else texts[0], object)
             case _:
                 raise CompileError(f"a constant by {attribute.name}, which prograd has not")
     raise CompileError("a constant without a value")

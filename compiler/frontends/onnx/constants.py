@@ -35,10 +35,10 @@ SURE_TRIALS: Final = 2
 CARRIED: Final[Mapping[str, DTypeName]] = {
     **{name: name for name in ("float32", "float64", "int32", "int64", "uint8", "bool")},  # type: ignore[dict-item]
     **dict.fromkeys(("int8", "int16", "uint16"), "int32"),
-    **dict.fromkeys(("uint32", "uint64"), "int64"),
+    **dict.fromkeys(("uint32", "uint64", "string"), "int64"),
     **dict.fromkeys(("float16", "bfloat16"), "float32"),
 }
-"""The dtype that computes for each dtype of ONNX."""
+"""The dtype that computes for each dtype of ONNX; strings are codes."""
 
 MAX_COLUMNS: Final = 8
 """Largest number of columns of a constant that are stated one by one; tuples of indices have as many as axes."""
@@ -117,7 +117,8 @@ class Constant:
     @property
     def dtype(self) -> str:
         """The name of the element type in the model."""
-        return self.trials[0].dtype.name
+        dtype = self.trials[0].dtype
+        return "string" if dtype.kind in "OUS" else dtype.name
 
     @property
     def is_array(self) -> bool:
@@ -201,7 +202,13 @@ class Constant:
 
 
 def carried(array: Any) -> Any:
-    """Return an array in the dtype that computes for its own."""
+    """Return an array in the dtype that computes for its own; strings as they are."""
+    if array.dtype.kind in "OUS":
+        return array.astype(object)
+    if array.dtype.name == "uint64" and array.size and array.max() >= 2**63:
+        raise CompileError(
+            f"a tensor of uint64 has the element {array.max()}, and int64, which carries them, ends at {2**63 - 1}"
+        )
     dtype = CARRIED.get(array.dtype.name)
     if dtype is None:
         raise CompileError(f"a tensor has elements of {array.dtype.name}, which prograd has not")

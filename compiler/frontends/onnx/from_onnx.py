@@ -16,6 +16,7 @@ from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.account import Account
 from compiler.frontends.onnx import quantised, ties
+from compiler.frontends.onnx.chosen_results import keep_results
 from compiler.frontends.onnx.equal_symbols import equalities
 from compiler.frontends.onnx.equal_symbols import told as told_equal
 from compiler.frontends.onnx.import_graph import Import
@@ -36,6 +37,7 @@ def from_onnx(
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Any] | None = None,
     max_rows: Mapping[str, int] | None = None,
+    outputs: Sequence[str] | None = None,
     name: str | None = None,
     seed: int = 0,
     tie: bool = False,
@@ -56,6 +58,7 @@ def from_onnx(
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Any] | None = None,
     max_rows: Mapping[str, int] | None = None,
+    outputs: Sequence[str] | None = None,
     name: str | None = None,
     seed: int = 0,
     tie: bool = False,
@@ -75,6 +78,7 @@ def from_onnx(
     dims: Mapping[str, int] | None = None,
     constants: Mapping[str, Any] | None = None,
     max_rows: Mapping[str, int] | None = None,
+    outputs: Sequence[str] | None = None,
     name: str | None = None,
     seed: int = 0,
     tie: bool = False,
@@ -90,8 +94,9 @@ def from_onnx(
     Feeds and results have the names of the file, in which characters other than letters, digits and dots become
     underscores. `program["logits"]` is a result, and the entry `predict` has them all; `program.outputs_of_module`
     lists them. `program.notes_of_import` has sentences about what the exporter did to the weights, and
-    `program.tensors_of_file` a row for each weight: its name, its shape, whether it is trained, and why. The file's
-    description, metadata, producer and original names stay with the program, and an export writes them again.
+    `program.tensors_of_file` a row for each weight: its name, its shape, whether it is trained, and why. Strings are
+    codes, which are positions in `program.strings_of_model`. The file's description, metadata, producer and original
+    names stay with the program, and an export writes them again.
 
     Args:
         source: the path of a file, or an onnx.ModelProto.
@@ -100,6 +105,7 @@ def from_onnx(
         constants: values of inputs that have to be known while importing, such as shapes.
         max_rows: by name, bounds of results whose number of rows is data, as of NonZero; a further
             result, with `_count` behind that name, is the number.
+        outputs: names of the results to import, all unless given; nodes and inputs that they do not need are left out.
         name: name of the program, by default that of the file.
         seed: seed of the program.
         tie: make matrices that are copies of others, or transposed copies, one parameter again.
@@ -122,10 +128,12 @@ def from_onnx(
     onnx = package()
     model, path, folder = _opened(onnx, source, account)
     tensors = Tensors(path, folder, account)
-    if tie or untie or quantised.is_quantised(model.graph):
+    if tie or untie or outputs is not None or quantised.is_quantised(model.graph):
         edited = onnx.ModelProto()
         edited.CopyFrom(model)
         model = edited
+    if outputs is not None:
+        keep_results(onnx, model.graph, list(outputs), path)
     if untie:
         ties.untie(model.graph)
     if tie:
@@ -149,7 +157,7 @@ def from_onnx(
     program.outputs_of_module = list(results)
     program.notes_of_import = imported.notes
     program.tensors_of_file = imported.names
-    program.texts_of_model = texts_of_model(model, imported.spelled)
+    program.texts_of_model = texts_of_model(model, imported.spelled) | imported.codes.texts()
     program.outputs(**results)
     return program
 

@@ -18,6 +18,8 @@ from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.onnx.constants import CARRIED, Constant, Symbols, carried
 from compiler.frontends.onnx.node import MISSING
 from compiler.frontends.onnx.reading import Tensors
+from compiler.frontends.onnx.strings import Codes
+from compiler.frontends.onnx.strings import told as told_strings
 from compiler.frontends.onnx.texts import dimension_name, plain_dimension, plain_name
 from compiler.frontends.onnx.untrained import untrained
 from compiler.frontends.onnx.walk import Walk
@@ -70,6 +72,7 @@ class Import:
         self.program, self.model, self.tensors = program, model, tensors
         self.graph, self.constants, self.asked, self.dims = model.graph, constants, inputs, sizes
         self.same = same or {}
+        self.codes = Codes()
         self.values = InitialValues(program, f"{program.name}.weights.safetensors")
         self.stored: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
         self.roles = Roles(model, tensors.array)
@@ -123,7 +126,12 @@ class Import:
         self._notice()
         for state, new in self.walk.updates:
             self.program.update(state.value, plain(new))
-        return self._named()
+        results = self._named()
+        if self.codes.all():
+            ends = [each.name for each in (*self.fed, *self.graph.output)]
+            named = [name for name in ends if self.walk.dtypes.get(name) == "string"]
+            self.notes.append(told_strings(self.codes.all(), named))
+        return results
 
     def _require_known(self, what: str, given: Mapping[str, Any]) -> None:
         names = [each.name for each in self.fed]
@@ -221,6 +229,7 @@ class Import:
     def _store(self, array: Any) -> Value:
         """Return an array as a constant of the program, or as a buffer if it is large."""
         array = carried(np.ascontiguousarray(array).reshape(np.shape(array)))
+        array = self.codes.of(array) if array.dtype == object else array
         key = array.dtype.name, array.shape, array.tobytes()
         if array.nbytes > SMALL:
             if key not in self.stored:
@@ -298,6 +307,7 @@ class Import:
                 how = "they are rounded as the file does, and gradients pass the roundings unchanged"
             self.notes.append(f"{quantised} quantised tensors are read as floats; {how}")
         self._notice_copies(cure)
+        self.notes += self.walk.notes
         constants = untrained(self.walk.onnx, self.graph, {tensor.name for tensor in self.names})
         self.notes += [constants] if constants else []
 

@@ -188,8 +188,6 @@ class Tensors:
         name = tensor.name or "a constant"
         if any(extent < 0 for extent in tensor.dims):
             raise CompileError(f"{self.path}: the tensor {name!r} has the shape {list(tensor.dims)}")
-        if tensor.data_type == onnx.TensorProto.STRING:
-            raise CompileError(f"the tensor {name!r} has strings, which prograd has not")
         tensor = self.inside(tensor)
         try:
             return onnx.numpy_helper.to_array(tensor)

@@ -26,6 +26,7 @@ from compiler.frontends.onnx.order import in_order
 from compiler.frontends.onnx.places import line_of
 from compiler.frontends.onnx.reading import Tensors, package
 from compiler.frontends.onnx.remedies import remedy
+from compiler.frontends.onnx.strings import require_strings
 from compiler.frontends.report import Problem
 from compiler.onnx_operators import IMPORTS
 from compiler.onnx_operators.quantize import rounded_weight
@@ -52,6 +53,7 @@ class Walk:
         rows: by name of a result, the bound of its rows if their number is data.
         fake_quantize: True if gradients pass the roundings of quantised tensors.
         counted: by name of such a result, the number of its rows.
+        notes: sentences for the user about results.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Walk:
         self.rows: Mapping[str, int] = {}
         self.fake_quantize = False
         self.counted: dict[str, Value] = {}
+        self.notes: list[str] = []
         self._made_parameters: dict[tuple[str, bytes], Any] = {}
         self.updates: list[tuple[Arranged, Arranged]] = []
         self.onnx = package()
@@ -176,6 +179,7 @@ class Walk:
                 known = self._with_ops(node, domain, operator, operands, known)
                 return self._with_parameters(node, known, lambda: self._called(node, domain, operands))
         self._infer(node, domain, operands)
+        require_strings(node, self.dtypes)
         mapping = IMPORTS.get(operator)
         if mapping is None:
             return self._unfolded(node, domain, operator)

@@ -1,4 +1,4 @@
-"""Linear models and scalers of ai.onnx.ml, as scikit-learn's pipelines are exported."""
+"""Linear models, scalers, imputers and normalizers, as scikit-learn's pipelines are exported."""
 
 # pyright: basic
 # onnx is imported by name and has no types here, nor have the lambdas of a table.
@@ -12,6 +12,7 @@ import numpy as np
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged
 from compiler.frontends.onnx.node import Mapping, Node, cast
+from compiler.onnx_operators.ml.classes import chosen, ended, labels
 from registry import Value, ops
 
 
@@ -24,43 +25,34 @@ def _scores(node: Node, count: int) -> Value:
     return y + node.new(offsets, "float32") if offsets else y
 
 
-def _ended(y: Value, end: str) -> Value:
-    """Return scores after the transformation of a model."""
-    if end == "NONE":
-        return y
-    if end == "LOGISTIC":
-        return ops.sigmoid(y)
-    if end == "SOFTMAX":
-        return ops.softmax(y)
-    raise CompileError(f"ends in post_transform={end!r}, and prograd has NONE, LOGISTIC and SOFTMAX")
-
-
 def _regressor(node: Node) -> Arranged:
     count = int(node.attribute("targets", 1))
-    return arranged(_ended(_scores(node, count), node.attribute("post_transform", "NONE")))
+    return arranged(ended(_scores(node, count), node.attribute("post_transform", "NONE")))
 
 
 def _classifier(node: Node) -> tuple[Arranged, Arranged]:
     """Return the class of the largest score, and the scores; one score of two classes is that of the second."""
-    labels = node.attribute("classlabels_ints")
-    if not labels:
-        raise CompileError("has labels that are strings, which prograd has not")
-    end, count = node.attribute("post_transform", "NONE"), len(node.attribute("intercepts") or labels)
+    names = labels(node)
+    if names is None:
+        raise CompileError("has no labels")
+    end, count = node.attribute("post_transform", "NONE"), len(node.attribute("intercepts") or names)
     scores = _scores(node, count)
-    if count == 1 and len(labels) == 2:
+    if count == 1 and len(names) == 2:
         if end == "SOFTMAX":
             raise CompileError("has one score of two classes, which a softmax makes 1; use LOGISTIC or NONE")
-        second = _ended(scores, end)
+        second = ended(scores, end)
         scores = ops.concat(1.0 - second, second, axis=1)
-        chosen = ops.cast(ops.reshape(second, shape=(-1,)) > (0.5 if end == "LOGISTIC" else 0.0), dtype="int64")
+        at = ops.cast(ops.reshape(second, shape=(-1,)) > (0.5 if end == "LOGISTIC" else 0.0), dtype="int64")
     else:
-        scores = _ended(scores, end)
-        chosen = ops.argmax(scores, axis=1)
-    return arranged(ops.gather(node.new(labels, "int64"), chosen, axis=0)), arranged(scores)
+        scores = ended(scores, end)
+        at = ops.argmax(scores, axis=1)
+    return arranged(chosen(node, names, at)), arranged(scores)
 
 
 def _scaler(node: Node) -> Arranged:
-    offset, scale = (np.asarray(node.attribute(name), np.float32) for name in ("offset", "scale"))
+    offset, scale = (
+        np.asarray(node.attribute(name, [default]), np.float32) for name, default in (("offset", 0.0), ("scale", 1.0))
+    )
     return arranged((cast(node.value(0), "float32") - node.new(offset)) * node.new(scale))
 
 

@@ -78,10 +78,10 @@ def test_rows_are_divided_by_their_norm(norm: str):
 @pytest.mark.parametrize(
     ("attributes", "reason"),
     [
-        ({"classlabels_strings": ["a", "b"]}, "has labels that are strings, which prograd has not"),
+        ({}, "has no labels"),
         (
-            {"classlabels_ints": [0, 1], "post_transform": "PROBIT"},
-            "ends in post_transform='PROBIT', and prograd has NONE, LOGISTIC and SOFTMAX",
+            {"classlabels_ints": [0, 1], "post_transform": "SQUARE"},
+            "ends in post_transform='SQUARE', and prograd has NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO, PROBIT",
         ),
     ],
 )
