@@ -93,6 +93,21 @@ def test_a_program_that_has_the_casts_gets_no_more() -> None:
     assert compile_program(compiled.desc, {"batch": 32}, passes=with_mixed(PASSES, "bfloat16")).sha256 == before
 
 
+def test_a_weight_that_is_stored_in_bfloat16_is_read_as_it_is() -> None:
+    program = Program("stored", seed=1)
+    x = program.input("x", "float32", ("batch", 64))
+    w = program.parameter("w", (64, 96), dtype="bfloat16", trainable=False)
+    v = program.parameter("v", (96, 64))
+    y = ops.relu(x @ ops.cast(w, dtype="float32")) @ v
+    program.minimize(ops.sum(ops.square(y)), prograd.sgd(1e-3))
+    desc = program.compile(batch=32, mixed="bfloat16").desc
+    block = desc.blocks[desc.entries[0].source_block]
+    types = {name: type.dtype for name, type in BlockAnalysis(block).types.items()}
+    read = {name for op in block.ops if op.type in ("matmul", "outer_sum") for name in op.inputs}
+    assert "w" in read
+    assert {types[name] for name in read} == {"bfloat16"}
+
+
 def test_two_tensors_are_compared_as_they_are() -> None:
     program = Program("compared", seed=1)
     x = program.input("x", "float32", ("batch", 64))

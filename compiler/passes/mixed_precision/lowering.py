@@ -36,6 +36,7 @@ class Lowering(BlockFacts):
             products, and ops that follow or move elements, read their rounded copies.
         weights: bfloat16 copies of states that such an op and its gradient read, by state and op.
         wide: tensors that only widen a 16-bit float.
+        sources: for each of them that the program has, the bfloat16 tensor that it widens, which products read.
     """
 
     def __init__(self, block: BlockAnalysis, keep: Sequence[str], lower: Sequence[str]) -> None:
@@ -51,6 +52,7 @@ class Lowering(BlockFacts):
         self.looped: set[str] = set()
         self.weights: dict[tuple[str, int], str] = {}
         self.wide: set[str] = set()
+        self.sources: dict[str, str] = {}
         self.ops: list[pb.OpDesc] = []
 
     def rewrite(self) -> None:
@@ -67,12 +69,20 @@ class Lowering(BlockFacts):
             op.inputs[:] = [self._operand(i, j, name, op) for j, name in enumerate(old.inputs)]
             self.ops.append(op)
             self._note(i, op)
-        if len(self.ops) == len(block.ops):
+        unread = self._unread()
+        if len(self.ops) == len(block.ops) and not unread:
             return
+        self.ops = [op for op in self.ops if unread.isdisjoint(op.outputs)]
         del block.desc.ops[:]
         block.desc.ops.extend(self.ops)
         block.forget()
         order_tensors(block)
+
+    def _unread(self) -> set[str]:
+        """Return the widened tensors that nothing reads any more, because all products read what they widen."""
+        desc = self.block.desc
+        ends = {*desc.results, *(fetch.tensor for fetch in desc.fetches), *(update.tensor for update in desc.updates)}
+        return set(self.sources) - ends - {name for op in self.ops for name in op.inputs}
 
     # Operators that stay float32.
 
@@ -97,6 +107,8 @@ class Lowering(BlockFacts):
         """Return what an op reads as its operand `j`; append the casts that this takes."""
         if not self._is(name, "float32"):
             return name
+        if i not in self.kept and self._is_lowered(i, j) and name in self.sources:
+            return self.sources[name]
         if i not in self.kept and self._is_lowered(i, j) and name not in self.wide:
             return self._weights_of_loop(name, op) if self._has_loop(i) else self._copy(name, op)
         if name in self.looped and not self._follows(i, j):
@@ -129,6 +141,7 @@ class Lowering(BlockFacts):
         if op.type == "cast" and self._is(op.inputs[0], DTYPE) and self._is(op.outputs[0], "float32"):
             self.wide.update(op.outputs)
             self.narrow.update(op.outputs)
+            self.sources[op.outputs[0]] = op.inputs[0]
             return
         if i in self.kept or op.type in CONTROL or op.type == "cast":
             return
