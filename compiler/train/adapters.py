@@ -156,6 +156,8 @@ def has_outputs_first(block: pb.BlockDesc, weight: str) -> bool:
             names.update(op.outputs)
         elif op.type == "matmul" and op.inputs[1] in names:
             return bool(attributes_of(op)["transpose_b"])
+        elif op.type == "matmul":
+            return not attributes_of(op)["transpose_a"]
         elif op.type not in _LOOK_UPS:
             return op.type == "transpose"
     return False
@@ -176,7 +178,7 @@ def add_to_block(block: Block, weight: Value, factors: Factors) -> None:
     mine = {id(op) for op in (*aside, *casts)}
     others = [op for op in readers if id(op) not in mine and not wide.isdisjoint(op.inputs)]
     before = _with_sum(block, weight, wide, factors, others) if others else []
-    behind = {id(op): _beside(block, op, factors) for op in aside}
+    behind = {id(op): _beside(block, op, wide, factors) for op in aside}
     kept = [*before, *(each for op in readers for each in (op, *behind.get(id(op), ())))]
     copies = [_copy(op) for op in kept]
     del block.desc.ops[:]
@@ -184,10 +186,10 @@ def add_to_block(block: Block, weight: Value, factors: Factors) -> None:
 
 
 def _is_product(block: Block, op: pb.OpDesc, weights: set[str]) -> bool:
-    """Return True for a product of activations, of the dtype of adapters, and a weight."""
-    if op.type != "matmul" or op.inputs[1] not in weights or op.inputs[0] in weights:
+    """Return True for a product of a weight and activations, which have the dtype of adapters."""
+    if op.type != "matmul" or len(weights.intersection(op.inputs)) != 1:
         return False
-    return block.types[op.inputs[0]].dtype in FLOATS
+    return all(block.types[name].dtype in FLOATS for name in op.inputs)
 
 
 def _with_sum(
@@ -205,16 +207,20 @@ def _with_sum(
     return _taken(block, count)
 
 
-def _beside(block: Block, op: pb.OpDesc, factors: Factors) -> list[pb.OpDesc]:
+def _beside(block: Block, op: pb.OpDesc, weights: set[str], factors: Factors) -> list[pb.OpDesc]:
     """Add the product with the factors to that with the weight, under its name; return the new ops."""
-    count, given = len(block.desc.ops), attributes_of(op)
-    outputs_first = bool(given["transpose_b"])
-    first, second = (factors.right, factors.left) if outputs_first else (factors.left, factors.right)
+    count = len(block.desc.ops)
+    a, b = (bool(attributes_of(op)[name]) for name in ("transpose_a", "transpose_b"))
     with block.appending():
-        x = block.value(op.inputs[0])
-        inner = ops.matmul(x, first, transpose_a=bool(given["transpose_a"]), transpose_b=outputs_first)
-        side = ops.matmul(inner, second, transpose_b=outputs_first) * factors.scaled(block)
-        total = block.value(op.outputs[0]) + side
+        if op.inputs[1] in weights:
+            first, second = (factors.right, factors.left) if b else (factors.left, factors.right)
+            inner = ops.matmul(block.value(op.inputs[0]), first, transpose_a=a, transpose_b=b)
+            side = ops.matmul(inner, second, transpose_b=b)
+        else:  # the weight is on the left, and the activations are its columns
+            first, second = (factors.left, factors.right) if a else (factors.right, factors.left)
+            inner = ops.matmul(first, block.value(op.inputs[1]), transpose_a=a, transpose_b=b)
+            side = ops.matmul(second, inner, transpose_a=a)
+        total = block.value(op.outputs[0]) + side * factors.scaled(block)
     new = _taken(block, count)
     name, other = op.outputs[0], total.name
     op.outputs[0], new[-1].outputs[0] = other, name

@@ -91,6 +91,32 @@ def test_the_gradients_of_adapters_are_those_of_the_product():
     np.testing.assert_allclose(b - run.state["w.lora_b"], 2 * a.T @ g, rtol=1e-9)
 
 
+@pytest.mark.parametrize("outputs_first", [False, True])
+@pytest.mark.parametrize("on_the_left", [False, True])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_adapter_beside_a_product_equals_the_sum(engine: str, on_the_left: bool, outputs_first: bool):
+    program = Program("product", seed=1)
+    x = program.input("x", "float32", (32, 64))
+    w = program.parameter("w", (96, 64) if outputs_first else (64, 96), dtype="bfloat16")
+    wide = ops.cast(w, dtype="float32")
+    if on_the_left:
+        y = ops.transpose(ops.matmul(wide, x, transpose_a=not outputs_first, transpose_b=True), axis=(1, 0))
+    else:
+        y = ops.matmul(x, wide, transpose_b=outputs_first)
+    assert program.lora("w", r=4, alpha=8.0) == ["w"]
+    program.outputs(y=y)
+    run = prograd.Run(program.compile(), engine=engine)  # type: ignore[arg-type]
+    rng = np.random.default_rng(0)
+    fed = rng.standard_normal((32, 64)).astype(np.float32)
+    left, right = ("w.lora_b", "w.lora_a") if outputs_first else ("w.lora_a", "w.lora_b")
+    assert not np.any(run.state["w.lora_b"])
+    for name in (left, right):
+        run.state[name] = rng.standard_normal(run.state[name].shape).astype(np.float32)
+    whole = np.asarray(run.state["w"], np.float64) + 2 * np.asarray(run.state[left]) @ np.asarray(run.state[right])
+    wanted = fed @ (whole.T if outputs_first else whole)
+    np.testing.assert_allclose(run.predict({"x": fed})["y"], wanted, rtol=1e-3, atol=1e-3)
+
+
 def test_a_program_of_a_file_gets_adapters_in_all_its_entries(tmp_path: Path):
     path = tmp_path / "net.pb"
     program = Program("net", seed=1)

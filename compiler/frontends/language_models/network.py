@@ -63,7 +63,7 @@ class Network:
         made, names = self.made, _NAMES[_is_gpt2(self.made)]
         shape = (made.vocabulary, made.width)
         head = self._table(names.codes, shape) if made.tied else self._weight("lm_head.weight", shape, whole=True)
-        return ops.matmul(x, head, transpose_b=True)
+        return _product(x, head)
 
     def require_all_read(self) -> None:
         """Raise CompileError for a tensor of the folder that no layer reads."""
@@ -137,7 +137,7 @@ class Network:
         if _is_gpt2(self.made):
             y = ops.matmul(x, self._weight(f"{name}.weight", (inputs, size)))
         else:
-            y = ops.matmul(x, self._weight(f"{name}.weight", (size, inputs)), transpose_b=True)
+            y = _product(x, self._weight(f"{name}.weight", (size, inputs)))
         return y + self._weight(f"{name}.bias", (size,)) if bias else y
 
     def _norm(self, x: Value, name: str) -> Value:
@@ -207,6 +207,17 @@ def _prefix(made: Architecture, weights: Weights) -> str:
     if not _is_gpt2(made):
         return "model."
     return "transformer." if "transformer.wte.weight" in weights.tensors else ""
+
+
+def _product(x: Value, weight: Value) -> Value:
+    """Return x [..., inputs] times a weight [outputs, inputs].
+
+    A single position is a column: the rows of the weight are then read as they lie, by a sum along each.
+    """
+    if x.shape[:-1] != (1, 1):
+        return ops.matmul(x, weight, transpose_b=True)
+    column = ops.matmul(weight, ops.reshape(x, shape=(x.shape[-1], 1)))
+    return ops.reshape(column, shape=(1, 1, weight.shape[0]))
 
 
 def _as_float32(x: Value) -> Value:
