@@ -265,6 +265,7 @@ def _import_lm(verbs: Any) -> None:
         "--train", action="append", default=[], metavar="PATTERN",
         help="train these weights whole, as in 'model.layers.28.*'; several times",
     )  # fmt: skip
+    verb.add_argument("--peft", metavar="DIR", help="begin with the adapters of a folder of PEFT, and train them")
     verb.add_argument("--optimizer", metavar="NAME:RATE", help="default adamw:2e-4; --set rate=1e-4 changes the rate")
     verb.add_argument("--accumulate", type=positive, default=1, metavar="N", help="steps of one update; default 1")
     verb.add_argument("--epochs", type=positive, default=3, metavar="N", help="passes over the rows; default 3")

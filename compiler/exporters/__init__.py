@@ -2,4 +2,5 @@
 
 onnx           files of ONNX
 merged_states  states with low-rank adapters added to their weights
+language_models tuned language models as folders for other programs
 """

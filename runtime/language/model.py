@@ -32,7 +32,8 @@ class LanguageModel:
     """What a program says of its language model.
 
     Attributes:
-        folder: the folder of the tokenizer, from that of the program.
+        family: the `model_type` of its config.
+        folder: its folder, from that of the program.
         files: the SHA-256 of each of its files that the program was made with.
         vocabulary: the number of codes.
         layers: the number of layers.
@@ -45,6 +46,7 @@ class LanguageModel:
         defaults: temperature and the like, as the model's folder has them.
     """
 
+    family: str
     folder: str
     files: Mapping[str, str]
     vocabulary: int
@@ -83,9 +85,10 @@ def _parsed(given: Any) -> LanguageModel:
     if not all(name in FILES and len(digest) == 64 for name, digest in files.items()):
         raise ValueError(files)
     defaults = {str(name): float(value) for name, value in given["defaults"].items()}
-    if not isinstance(given["folder"], str):
+    if not all(isinstance(given[name], str) for name in ("family", "folder")):
         raise TypeError(given["folder"])
     return LanguageModel(
+        family=given["family"],
         folder=given["folder"],
         files=files,
         stops=tuple(int(code) for code in given["stops"]),

@@ -103,11 +103,15 @@ OF_ROWS = {
 PACKING = ("compiler/data/", "compiler/commands/data.py", "prograd/data.py")
 """Folders and files that pack rows; nothing imports them before rows are packed."""
 
-OF_WEIGHTS = {"runtime.conversion", "runtime.errors", "runtime.files"}
+OF_WEIGHTS = {"runtime.conversion", "runtime.errors", "runtime.files", "runtime.language"}
 """What imports of language models may import: their files are read as the runtime reads them."""
 
-WEIGHTS = ("compiler/frontends/language_models/", "compiler/commands/imports/import_lm.py")
-"""Folders and files that import language models."""
+WEIGHTS = (
+    "compiler/frontends/language_models/",
+    "compiler/commands/imports/import_lm.py",
+    "compiler/exporters/language_models.py",
+)
+"""Folders and files that read and write language models."""
 
 ESTIMATORS = "prograd/sklearn/"
 """The folder that may import scikit-learn and NumPy; nothing imports it but a user who has both."""

@@ -135,7 +135,7 @@ def test_the_commands_of_the_page_about_training(here: Path, capsys: pytest.Capt
 def test_the_commands_of_the_page_about_language_models(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    install, pack, tune, train, evaluate, chat = commands(ROOT / "docs/language-models.md")
+    install, pack, tune, train, evaluate, chat, *merges = commands(ROOT / "docs/language-models.md")
     assert install == 'pip install "prograd[native,lm]"'
     made_folder(Path("smollm2"), max_position_embeddings=512)
     turns = [[{"role": "user", "content": f"who is {n} ?"}, {"role": "assistant", "content": "me"}] for n in range(64)]
@@ -146,6 +146,8 @@ def test_the_commands_of_the_page_about_language_models(
     capsys.readouterr()
     do(f"{chat} --most 4 -q")
     assert " codes=4 " in capsys.readouterr().out
+    for command in merges:
+        do(command)
 
 
 def test_the_commands_of_the_page_about_layers(here: Path):

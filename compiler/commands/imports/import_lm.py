@@ -18,6 +18,7 @@ from compiler.commands.notes import note
 from compiler.data.chats import KEY
 from compiler.errors import CompileError, UsageError
 from compiler.frontends.language_models.from_lm import MODEL_TEXT, from_lm
+from compiler.frontends.language_models.peft import add_peft
 from prograd_proto import program_pb2 as pb
 from runtime.command_line.results import put_result
 from runtime.errors import ExecutionError
@@ -29,7 +30,7 @@ def import_lm(options: argparse.Namespace) -> None:
     rows = None if options.data is None else _Rows(Path(options.data))
     if rows is not None and options.length not in (None, rows.length):
         raise UsageError(f"--length {options.length}: the rows of {options.data} have {rows.length} codes")
-    trains = bool(options.lora or options.train)
+    trains = bool(options.lora or options.train or options.peft)
     if options.optimizer is not None and not trains:
         raise UsageError("--optimizer needs what it trains: --lora PATTERN:r=8 for adapters, or --train PATTERN")
     program = from_lm(
@@ -46,6 +47,8 @@ def import_lm(options: argparse.Namespace) -> None:
         _require_same_tokenizer(program, rows)
         _declare(program, rows, options)
     adapted = add_adapters(program, options.lora)
+    if options.peft is not None:
+        adapted += add_peft(program, Path(options.peft), f"{program.name}.weights.safetensors")
     for pattern in options.train if adapted else ():
         program.thaw(*_meant(program, pattern))
     if trains:
@@ -90,7 +93,7 @@ def _declare(program: Program, rows: _Rows, options: argparse.Namespace) -> None
     file = os.path.relpath(rows.path, Path(options.output).parent).replace(os.sep, "/")
     program.data(file, splits={name: name for name in rows.splits})
     others = [name for name in rows.splits if name != "train"]
-    if options.lora or options.train:
+    if options.lora or options.train or options.peft:
         program.training(epochs=options.epochs, split="train", evaluate=others[0] if others else None)
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from runtime.command_line.parsing import add_verb
-from runtime.command_line.values import positive
+from runtime.command_line.values import one_of, positive
 from runtime.engines.choice import ENGINES
 
 
@@ -96,16 +96,25 @@ def add_merge(verbs: Any) -> None:
         verbs,
         "merge",
         "add low-rank adapters to their weights, and write the states of the program without adapters",
-        "The file fits the program that the adapters were added to. --adapters writes the adapters alone.",
+        "The file fits the program that the adapters were added to. --adapters writes the adapters alone. Language\n"
+        "models are also written as folders, for PEFT or whole.",
         "compiler merge tune.pb --load tuned.safetensors -o merged.safetensors",
+        "compiler merge smol.pb --load tuned.safetensors --layout peft -o adapter/",
+        "compiler merge smol.pb --load tuned.safetensors --layout hf -o tuned/",
     )
     verb.set_defaults(module="models.merge", verb="merge")
     verb.add_argument("program", help="a program file with adapters")
     verb.add_argument("--load", metavar="FILE", help="take the states from a file that a run saved")
     verb.add_argument("--only", action="append", default=[], metavar="PATTERN", help="with --load: these states only")
     verb.add_argument("--adapters", action="store_true", help="write the adapters alone, which is a small file")
-    verb.add_argument("-o", "--output", metavar="FILE", required=True, help="the safetensors file to write")
-    verb.add_argument("--force", action="store_true", help="replace the file of -o if it exists")
+    verb.add_argument(
+        "--layout", type=one_of("prograd", "peft", "hf"), default="prograd", metavar="{prograd,peft,hf}",
+        help="of a language model: a folder of adapters for PEFT, or of the whole model of Hugging Face's form",
+    )  # fmt: skip
+    verb.add_argument(
+        "-o", "--output", metavar="PATH", required=True, help="the safetensors file to write, or the folder"
+    )
+    verb.add_argument("--force", action="store_true", help="replace the files of -o that exist")
 
 
 def add_lora(verb: argparse.ArgumentParser) -> None:

@@ -6,10 +6,11 @@ import argparse
 from pathlib import Path
 
 from compiler.build.well_formed import well_formed
+from compiler.errors import UsageError
 from compiler.exporters.merged_states import adapters_alone, merged_states
 from runtime.command_line.results import put_result
 from runtime.files.tensor_files import write_safetensors
-from runtime.runs.run import load
+from runtime.runs.run import Run, load
 
 
 def merge(options: argparse.Namespace) -> None:
@@ -19,6 +20,26 @@ def merge(options: argparse.Namespace) -> None:
     if options.load is not None:
         run.load(options.load, only=options.only)
     run.states.require()
+    if options.layout != "prograd":
+        _write_folder(options, run)
+        return
     states = (adapters_alone if options.adapters else merged_states)(run.program, run.states.arrays)
     write_safetensors(options.output, states, {}, force=options.force)
     put_result(options, "OK", [("states", str(len(states)))])
+
+
+def _write_folder(options: argparse.Namespace, run: Run) -> None:
+    """Write a tuned language model, or its adapters, as a folder for other programs."""
+    from compiler.exporters.language_models import write_hf, write_peft  # few programs are language models
+
+    folder, beside = Path(options.output), Path(options.program).parent
+    if folder.suffix == ".safetensors":
+        raise UsageError(f"-o {options.output}: --layout {options.layout} writes a folder, not a file")
+    if options.layout == "peft":
+        count = write_peft(run.program, run.states.arrays, folder, force=options.force)
+        put_result(options, "OK", [("modules", str(count))])
+        return
+    if options.adapters:
+        raise UsageError("--adapters: --layout hf writes a whole model; --layout peft writes adapters")
+    count = write_hf(run.program, run.states.arrays, beside, folder, force=options.force)
+    put_result(options, "OK", [("weights", str(count))])

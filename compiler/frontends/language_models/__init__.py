@@ -6,5 +6,6 @@ config    the architecture that config.json describes
 weights   the tensors of the folder's files
 network   the layers of a model, which training and writing share
 from_lm   a program that trains, evaluates and writes
+peft      adapters of PEFT's folders
 writing   the entries that read a prompt and write the next code
 """

@@ -1,0 +1,123 @@
+"""Tuned language models for other programs: adapters as a folder of PEFT, and whole models as Hugging Face has them.
+
+PEFT 0.21 reads `adapter_config.json` and `adapter_model.safetensors`: for a module, `lora_A.weight` [rank, inputs] and
+`lora_B.weight` [outputs, rank], whose product is multiplied by `lora_alpha` / `r`.
+"""
+
+# pyright: basic
+# arrays and JSON have no types here.
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from compiler.errors import CompileError
+from compiler.exporters.merged_states import factors_of, merged_states
+from compiler.train.adapters import A, B, is_adapter
+from prograd_proto import program_pb2 as pb
+from runtime.conversion import converted
+from runtime.errors import ExecutionError
+from runtime.files.output import write_output
+from runtime.files.tensor_files import write_safetensors
+from runtime.language.model import FILES, language_model, read_file
+
+PEFT_CONFIG: Final = "adapter_config.json"
+PEFT_WEIGHTS: Final = "adapter_model.safetensors"
+PREFIX: Final = "base_model.model."
+"""The word before the names of all modules in PEFT's files."""
+
+
+def write_peft(program: pb.ProgramDesc, arrays: Mapping[str, Any], folder: Path, *, force: bool) -> int:
+    """Write the adapters of a language model as a folder of PEFT; return the number of adapted modules.
+
+    Raises CompileError for a program without adapters, or that is no language model, and errors as `write_output`.
+    """
+    model = _model(program)
+    weights = [state.name for state in program.states if f"{state.name}.{A}" in arrays]
+    if not weights:
+        raise CompileError("merge: the program has no adapters; compiler import lm --lora adds them")
+    tensors: dict[str, Any] = {}
+    ranks, alphas = dict[str, int](), dict[str, float]()
+    inputs_first = model.family == "gpt2"
+    for weight in weights:
+        module = weight.removesuffix(".weight")
+        _, _, scale = factors_of(program, weight)
+        a, b = arrays[f"{weight}.{A}"], arrays[f"{weight}.{B}"]
+        down, up = (a.T, b.T) if inputs_first else (a, b)
+        ranks[module], alphas[module] = down.shape[0], scale * down.shape[0]
+        for word, array in (("lora_A", down), ("lora_B", up)):
+            tensors[f"{PREFIX}{module}.{word}.weight"] = converted(array, "float32")
+    rank, alpha = _most(ranks), _most(alphas)
+    config = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": model.folder,
+        "bias": "none",
+        "fan_in_fan_out": inputs_first,
+        "inference_mode": True,
+        "lora_alpha": alpha,
+        "lora_dropout": 0.0,
+        "r": rank,
+        "rank_pattern": {module: own for module, own in ranks.items() if own != rank},
+        "alpha_pattern": {module: own for module, own in alphas.items() if own != alpha},
+        "target_modules": sorted(ranks),
+    }
+    _make(folder)
+    write_safetensors(folder / PEFT_WEIGHTS, tensors, {"format": "pt"}, force=force)
+    write_output(folder / PEFT_CONFIG, _json(config), force=force)
+    return len(weights)
+
+
+def write_hf(program: pb.ProgramDesc, arrays: Mapping[str, Any], beside: Path, folder: Path, *, force: bool) -> int:
+    """Write a tuned language model, adapters added to its weights, as a folder of Hugging Face's form.
+
+    Weights get the dtypes that they have in the model's folder, from which all other files are copied. Returns the
+    number of weights. Raises CompileError for a program that is no language model, or a folder that is missing, and
+    errors as `write_output`.
+    """
+    from compiler.frontends.language_models.weights import Weights  # few programs are language models
+
+    model = _model(program)
+    source = beside / model.folder
+    there = Weights(source)
+    has_adapters = any(map(is_adapter, arrays))
+    kinds = (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)
+    plain = {state.name: arrays[state.name] for state in program.states if state.kind in kinds}
+    states = merged_states(program, arrays) if has_adapters else plain
+    tensors = {name: converted(states[name], there.tensors[name].dtype) for name in states if name in there.tensors}
+    _make(folder)
+    write_safetensors(folder / "model.safetensors", tensors, {"format": "pt"}, force=force)
+    for name in ("config.json", "generation_config.json", *FILES, "special_tokens_map.json"):
+        if (source / name).is_file():
+            try:
+                write_output(folder / name, read_file(source / name), force=force)
+            except ExecutionError as error:
+                raise CompileError(str(error)) from None
+    return len(tensors)
+
+
+def _model(program: pb.ProgramDesc) -> Any:
+    try:
+        return language_model(program)
+    except ExecutionError as error:
+        raise CompileError(f"merge: {error}") from None
+
+
+def _most(values: Mapping[str, Any]) -> Any:
+    """Return the most frequent value."""
+    counts = [*values.values()]
+    return max(counts, key=counts.count)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CompileError(f"{folder}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _json(given: Mapping[str, Any]) -> bytes:
+    return (json.dumps(given, indent=2, sort_keys=True) + "\n").encode()
