@@ -83,6 +83,11 @@ class Target:
     l2_bytes: int = 512 << 10
     threads: int = 2
 
+    @property
+    def widens_pairs(self) -> bool:
+        """True if products of bfloat16 are multiply-adds of elements that are widened to float32."""
+        return not self.has_pair_products
+
     def lanes(self, bits: int = 32) -> int:
         """Return the number of elements of `bits` bits in a vector register."""
         return self.vector_bytes * 8 // bits

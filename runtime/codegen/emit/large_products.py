@@ -105,7 +105,7 @@ def large_steps(target: Target, kernel: GroupKernel, shape: ProductShape) -> Ker
     if not blocks.width:
         follow = KernelStep(finish, rows.pieces, shape.m * shape.n * UPDATED_ELEMENT_CYCLES)
         return KernelSteps((multiply, follow) if waits else (multiply,), (waiting,), (memory_budget,))
-    copied = plan.depths * plan.depth * blocks.width
+    copied = plan.depths * plan.depth * blocks.width * plan.elements
     first = KernelStep(copy, copies.pieces, copied * PACKED_ELEMENT_CYCLES, prepack=Prepack((_right_of(shape),), (0,)))
     return KernelSteps((first, multiply), (copied * item,), (memory_budget, waiting))
 
@@ -217,12 +217,14 @@ class _Emission:
         f, plan, shape = self.context.f, self.blocks.plan, self.shape
         right = self.operands.right([]).moved(p, 0)
         inside = f.index(p) % plan.depth
-        to = self._lies(f.index(p) - inside, 0) + inside * plan.width
+        to = self._lies(f.index(p) - inside, 0) + inside * plan.panel_row
         packed_right(f, right, to, depth, shape.n, plan.width, plan.depth, self.element.of(plan.lanes))
 
     def _lies(self, p: Index, column: Index) -> Value:
         """Return the address of the copy of a block of the right operand."""
-        return self.context.shared_scratch(0, self.element) + (p * self.blocks.width + column * self.blocks.plan.depth)
+        plan = self.blocks.plan
+        begin = (p * self.blocks.width + column * plan.depth) * plan.elements
+        return self.context.shared_scratch(0, self.element) + begin
 
     def item(self, number: Value) -> None:
         """Compute one block of the result."""

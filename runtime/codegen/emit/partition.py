@@ -162,7 +162,7 @@ def _cost_of_partition(target: Target, bits: int, shape: ProductShape, partition
     """
     m, n = partition.rows.size, partition.columns.size
     plan = plan_of(target, bits, shape, m, n, shape.k)
-    copied = plan.pack_left * m + plan.pack_right * n
+    copied = (plan.pack_left * m + plan.pack_right * n) * plan.elements
     far = not plan.pack_right and n > plan.width and shape.right[0] * bits // 8 % CONFLICT_STRIDE_BYTES == 0
     cycles = tile_cycles(target, plan.lanes, m, n) * (CONFLICTING_ROWS_PENALTY if far else 1)
     part = (cycles + copied * PACKED_ELEMENT_CYCLES) * shape.k

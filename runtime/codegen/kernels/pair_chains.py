@@ -4,9 +4,11 @@ A group is 16 pairs of the depth, counted from the start of its innermost loop. 
 chain of multiply-adds that starts at 0, the second ones another. Both are added, then their sum is added to the tile.
 The tile and the first chain are in memory meanwhile, so that a chain has all registers.
 
-The left operand of a group is copied first, as the elements of each chain in float32. The right one is read again for
-each chain, and its elements are widened in registers. With the instruction for pairs, a word of either operand holds
-two elements of a chain, because the instruction adds the upper elements of its words first, then the lower ones.
+Products of matrices widen operands while they pack them: a pair is then two neighbours of float32. Other kernels have
+words. The left operand of a group is copied first, as the elements of each chain in float32. The right one is read
+again for each chain, and its elements are widened in registers. With the instruction for pairs, a word of either
+operand holds two elements of a chain, because the instruction adds the upper elements of its words first, then the
+lower ones.
 """
 
 from __future__ import annotations
@@ -54,9 +56,11 @@ def tile_of_pairs(
     depth: Sequence[DepthLoop],
     asks: Sequence[Prefetch],
     sums: Sequence[Value],
+    *,
+    is_widened: bool,
 ) -> list[Value]:
     """Return the sums of products of a tile; the arguments are those of `tiles.tile`."""
-    chains = _Chains(f, rows, vectors, vector, left, right, depth, asks)
+    chains = _Chains(f, rows, vectors, vector, left, right, depth, asks, is_widened)
     return flushed(f, list(sums), chains.added, replace(chains, asks=(), without_mode=True).added)
 
 
@@ -92,14 +96,14 @@ class _LeftCopy(NamedTuple):
 
     Attributes:
         at: address of the first element of the first chain.
-        row: stride of rows.
+        rows: offsets of rows.
         step: stride of the elements, or words, of a chain.
         half: stride of chains.
         singles: where the elements of a chain in float32 would begin if no word held two.
     """
 
     at: Value
-    row: int
+    rows: Sequence[int]
     step: int
     half: int
     singles: int
@@ -117,6 +121,7 @@ class _Chains:
         left, right: addresses of the operands.
         depth: loops of the depth, the innermost last.
         asks: prefetches along the innermost loop.
+        is_widened: True if the elements of pairs are float32.
         without_mode: True if no mode of the processor counts denormal numbers as 0.
     """
 
@@ -128,6 +133,7 @@ class _Chains:
     right: Value
     depth: Sequence[DepthLoop]
     asks: Sequence[Prefetch]
+    is_widened: bool
     without_mode: bool = False
 
     def added(self, sums: list[Value], zero: Value) -> list[Value]:
@@ -164,10 +170,10 @@ class _Chains:
         """Add the products of `count` pairs from pair `first` on to the sums in memory."""
         f, lanes, sums, before = self.f, self.vector.lanes, self._buffer("tile_sums"), self._buffer("tile_chains")
         left, right = left + first * along.left, right + first * along.right
-        doubles = count // 2 if f.target.has_pair_products and isinstance(count, int) else 0
+        has_instruction = f.target.has_pair_products and not self.is_widened
+        doubles = count // 2 if has_instruction and isinstance(count, int) else 0
         group = _Group(zero, left, right, along, first, count, doubles)
-        is_in_rows = isinstance(along.left, int) and along.left == 1
-        copy = self._copied_rows(group) if is_in_rows else self._copied_steps(group)
+        copy = self._left(group)
         for i, x in enumerate(self._chain(group, copy, LOWER)):
             f.store(x, before, i * lanes)
         plus = sum_without_mode if self.without_mode else Value.__add__
@@ -177,9 +183,18 @@ class _Chains:
 
     # The copy of the left operand.
 
+    def _left(self, group: _Group) -> _LeftCopy:
+        """Return the left operand as chains of float32: in place if it is, else a copy."""
+        step = group.along.left
+        if self.is_widened:
+            assert isinstance(step, int), "widened operands have constant strides"
+            return _LeftCopy(group.left, self.rows, step, step // 2, 0)
+        return self._copied_rows(group) if isinstance(step, int) and step == 1 else self._copied_steps(group)
+
     def _left_copy(self, row: int, step: int, singles: int) -> _LeftCopy:
         size = (len(self.rows) + GROUP_PAIRS) * 2 * GROUP_PAIRS
-        return _LeftCopy(self.f.buffer(f"tile_left_{size}", FLOAT32, 2 * size), row, step, size, singles)
+        rows = [row * r for r in range(len(self.rows))]
+        return _LeftCopy(self.f.buffer(f"tile_left_{size}", FLOAT32, 2 * size), rows, step, size, singles)
 
     def _copied_rows(self, group: _Group) -> _LeftCopy:
         """Copy rows whose pairs are contiguous: words of two elements of a chain, and behind them all its elements."""
@@ -188,7 +203,7 @@ class _Chains:
             words = self.f.load(group.left, row, GROUP_PAIRS, group.pairs)
             elements = bits(words, UINT16)
             for half in (LOWER, UPPER):
-                at = r * copy.row + half * copy.half
+                at = copy.rows[r] + half * copy.half
                 if group.doubles:
                     chain = [half + 4 * i + k for i in range(GROUP_PAIRS // 2) for k in (2, 0)]
                     self.f.store(bits(shuffle(elements, elements, chain), WORD), copy.at, at)
@@ -222,7 +237,7 @@ class _Chains:
 
     def _chain(self, group: _Group, copy: _LeftCopy, half: int) -> list[Value]:
         """Return the chain of one half of the pairs of a group."""
-        chain = _Chain(self.f, group, copy, half, self.rows, self.vectors, self.vector.lanes)
+        chain = _Chain(self.f, group, copy, half, self.vectors, self.vector.lanes, self.is_widened)
         add = added_without_mode if self.without_mode else self.f.fma
         asks = self.asks if half == LOWER else ()
         sums = [group.zero] * (len(self.rows) * len(self.vectors))
@@ -266,13 +281,15 @@ class _Chain(NamedTuple):
     group: _Group
     copy: _LeftCopy
     half: int
-    rows: Sequence[int]
     vectors: Sequence[PanelVector]
     lanes: int
+    is_widened: bool
 
     def step(self, add: Add, sums: list[Value], i: Value, u: int) -> list[Value]:
         """Return the sums after the products of an element of the chain, `u` behind element i."""
-        line = [widened_half(y, self.half) for y in self._line(i, u)]
+        line = self._line(i, u)
+        if not self.is_widened:
+            line = [widened_half(y, self.half) for y in line]
         return self._added(sums, line, i, u, self.copy.singles, add)
 
     def double_step(self, sums: list[Value], i: Value, u: int) -> list[Value]:
@@ -284,14 +301,17 @@ class _Chain(NamedTuple):
     def _line(self, i: Value, u: int) -> list[Value]:
         """Return the vectors of a row of the right operand."""
         along = self.group.along.right
-        right = self.group.right + i * along + along * u
-        return [self.f.load(right, each.first, self.lanes, each.tail) for each in self.vectors]
+        right, begin = self.group.right + i * along + along * u, 0
+        if self.is_widened:
+            assert isinstance(along, int), "widened operands have constant strides"
+            begin = self.half * along // 2
+        return [self.f.load(right, begin + each.first, self.lanes, each.tail) for each in self.vectors]
 
     def _added(self, sums: list[Value], line: list[Value], i: Value, u: int, begin: int, add: Add) -> list[Value]:
         f, copy = self.f, self.copy
         left = copy.at + i * copy.step
         out: list[Value] = []
-        for r in range(len(self.rows)):
-            x = f.splat(f.load(left, r * copy.row + u * copy.step + self.half * copy.half + begin), self.lanes)
+        for row in copy.rows:
+            x = f.splat(f.load(left, row + u * copy.step + self.half * copy.half + begin), self.lanes)
             out += [add(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
         return out

@@ -18,6 +18,7 @@ from math import gcd
 from typing import NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir.halves import widened
 
 FinishVector = Callable[[Value, Index, Index, int], None]
 """Takes a finished vector of channels: its pixel number, its first channel, and the number of lanes that count.
@@ -51,6 +52,14 @@ class ComputedOperand(NamedTuple):
     def onward(self, rows: Index) -> ComputedOperand:
         """Return the operand that begins `rows` rows further on."""
         return self._replace(first=self.first + rows)
+
+    def widened(self) -> ComputedOperand:
+        """Return the same operand of bfloat16 as float32."""
+
+        def read(row: Index, column: Index, lanes: int, count: int) -> Value:
+            return widened(self.read(row, column, lanes, count))
+
+        return self._replace(read=read)
 
 
 class KernelContext(NamedTuple):

@@ -71,6 +71,7 @@ def tile(
     indices: Sequence[PanelVector] = (),
     *,
     of_pairs: bool = False,
+    is_widened: bool = False,
 ) -> list[Value]:
     """Return the sums of products of a tile: the vectors of the first row, then those of the next rows.
 
@@ -86,14 +87,17 @@ def tile(
         sums: values to which products are added; 0 unless given.
         indices: the vectors of a row of the right operand, if they are not contiguous.
         of_pairs: True if elements are pairs of bfloat16, which are added in groups; see `kernels.pair_products`.
+        is_widened: True if the two elements of a pair are float32, half of the stride of pairs from each other.
     """
     indices = indices or [PanelVector(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
     sums = sums or [f.constant(vector, 0)] * (len(rows) * len(indices))
     if of_pairs:
         if depth[-1].iterations == 0:
             return sums
-        kind = matrix_tiles if f.target.has_matrix_tiles else pair_chains
-        return kind.tile_of_pairs(f, left, rows, right, indices, vector, depth, asks, sums)
+        arguments = (f, left, rows, right, indices, vector, depth, asks, sums)
+        if f.target.has_matrix_tiles:
+            return matrix_tiles.tile_of_pairs(*arguments)
+        return pair_chains.tile_of_pairs(*arguments, is_widened=is_widened)
     return _nested(_Step(f, rows, indices, vector.lanes, asks), sums, left, right, depth)
 
 

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from native.building import every_target, run
+from native.building import HERE, every_target, run
 from native.guarded import guarded
 
 from runtime.codegen.ir import FLOAT32, FLOAT64, INT32, Module, pointer
+from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import convert, maximum
-from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, plan_product, product, stored
+from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, PairedMatrix, plan_product, product, stored
 from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, MAX_TILE_ROWS, shares
 from runtime.codegen.kernels.matmul.tile import tile
 from runtime.codegen.kernels.steps import ComputedOperand
@@ -20,6 +21,7 @@ from runtime.engines.native import jit
 
 ELEMENT = {np.dtype("f4"): FLOAT32, np.dtype("f8"): FLOAT64}
 SHAPES = [(1, 1, 1), (1, 7, 300), (14, 33, 17), (3, 16, 0), (97, 70, 513), (97, 129, 65)]
+OF_VECTORS = [of for of in map(target, HERE) if not of.has_matrix_tiles]
 ODD_CACHES = {"l2_bytes": 24 << 10}
 
 
@@ -152,6 +154,31 @@ def test_operands_are_computed_where_they_are_packed(target, layout):
     arrays += [guarded(np.zeros(size, "f4")) for size in ((m, n), plan.scratch)]
     run(module, arrays)
     assert (arrays[2] == (a @ b) / 2).all()
+
+
+@pytest.mark.parametrize("target", OF_VECTORS, ids=lambda t: t.name)
+@pytest.mark.parametrize("layout", ["NN", "TT"])
+@pytest.mark.parametrize("k", [129, 1063])
+def test_copies_of_pairs_are_widened_once_unless_an_instruction_multiplies_them(target, k, layout):
+    m, n = 49, 70
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-9, 9, (m, k)).astype("f4"), rng.integers(-9, 9, (k, n)).astype("f4")
+    left, right = ((k, 1), (n, 1)) if layout == "NN" else ((1, m), (1, k))
+    pairs, is_widened = -(-k // 2), target.widens_pairs
+    plan = plan_product(target, 32, m, n, pairs, left, right, (True, True), of_pairs=True)
+    assert plan.panel_row == plan.width * (2 if is_widened else 1)
+    module = Module(target)
+    f = module.function("built", [pointer(BFLOAT16)] * 2 + [pointer(FLOAT32)] * 2)
+    pa, pb, pc, ps = f.arguments
+    x = PairedMatrix(Matrix(pa, *left), is_left=True, depth=k, is_widened=is_widened)
+    y = PairedMatrix(Matrix(pb, *right), is_left=False, depth=k, is_widened=is_widened)
+    c = Matrix(pc, n)
+    product(f, plan, FLOAT32, m, n, pairs, x, y, stored(c), partial=c, scratch=ps)
+    f.end()
+    halves = [(np.ascontiguousarray(v if layout == "NN" else v.T).view("u4") >> 16).astype("u2") for v in (a, b)]
+    arrays = [guarded(v) for v in (*halves, np.zeros((m, n), "f4"), np.full(plan.scratch, np.nan, "f4"))]
+    run(module, arrays)
+    assert (arrays[2] == a @ b).all()
 
 
 @every_target

@@ -14,7 +14,6 @@ from functools import partial
 
 from runtime.codegen.costs import PACKED_ELEMENT_CYCLES
 from runtime.codegen.ir import FLOAT32, Index, Type, Value
-from runtime.codegen.ir.halves import widened
 from runtime.codegen.ir.types import WIDENED_BFLOAT16
 from runtime.codegen.ir.words import bits, shuffle
 from runtime.codegen.kernels.conv.correlation import correlation_steps
@@ -137,7 +136,8 @@ def with_widened_operands(steps: KernelSteps) -> KernelSteps:
 
     def wide(context: KernelContext) -> KernelContext:
         inputs = [context.f.cast(x, WIDENED_BFLOAT16) if x is not None else None for x in context.inputs]
-        return context._replace(inputs=inputs, computed_operand=_widened(context.computed_operand))
+        operand = context.computed_operand
+        return context._replace(inputs=inputs, computed_operand=operand.widened() if operand is not None else None)
 
     return _with_contexts(steps, wide)
 
@@ -156,16 +156,6 @@ def _with_contexts(steps: KernelSteps, change: ChangeContext) -> KernelSteps:
         return step._replace(write=changed.setdefault(step.write, write))
 
     return steps._replace(steps=tuple(map(with_change, steps.steps)))
-
-
-def _widened(operand: ComputedOperand | None) -> ComputedOperand | None:
-    if operand is None:
-        return None
-
-    def read(row: Index, column: Index, lanes: int, count: int) -> Value:
-        return widened(operand.read(row, column, lanes, count))
-
-    return operand._replace(read=read)
 
 
 def _of_words(operand: ComputedOperand | None) -> ComputedOperand | None:

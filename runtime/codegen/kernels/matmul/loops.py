@@ -144,10 +144,12 @@ class _BlockTiles:
     def panels(self, a: Matrix, b: Matrix, i: Index, rows: int, columns: int, *, by_panels: bool) -> None:
         """Compute all tiles of a block of rows, panel by panel."""
         for j, width in in_blocks(self.f, columns, self.plan.width):
-            beside = replace(b, at=b.at + j * self.plan.depth) if by_panels else b.moved(0, j)
+            beside = replace(b, at=b.at + j * self.plan.depth * self.plan.elements) if by_panels else b.moved(0, j)
             if self.next_panels is not None:
                 is_last = self.f.index(j) + width >= columns
-                self.next_panel = where(is_last, self.next_panels, beside.at + width * self.plan.depth)
+                self.next_panel = where(
+                    is_last, self.next_panels, beside.at + width * self.plan.depth * self.plan.elements
+                )
             for r, size in in_tiles(self.f, rows, self.plan.rows):
                 along = self._along(self._asked(j, r, size, rows, columns))
                 self.tile(a.moved(r, 0), beside, i + r, self.j + j, size, width, along)
@@ -168,9 +170,9 @@ class _BlockTiles:
         panels, line = -(-columns // self.plan.width), CACHE_LINE_BYTES * 8 // self.vector.bits
         asked: list[tuple[Value, Index]] = []
         if self.next_panel is not None:
-            lines = UNROLLED_DEPTH_STEPS * self.plan.width // line
+            lines = UNROLLED_DEPTH_STEPS * self.plan.panel_row // line
             at = self.next_panel + self.f.index(r) * lines // rows * line
-            asked += [(at + n * line, self.plan.width) for n in range(-(-lines * size // rows))]
+            asked += [(at + n * line, self.plan.panel_row) for n in range(-(-lines * size // rows))]
         for at, each in self.ahead:
             lines = -(-each.columns // line)
             first = (self.f.index(j) // self.plan.width * rows + r) * (lines * UNROLLED_DEPTH_STEPS) // (panels * rows)
@@ -193,14 +195,14 @@ class _BlockTiles:
         if self.partial is None:
             for matrix in self.beside:
                 self._ask_for(matrix.moved(i, j), rows, columns)
-            sums = tile(self.f, a, b, rows, columns, self.vector, self.depth, along=along, of_pairs=self.plan.of_pairs)
+            sums = self._sums(a, b, rows, columns, along)
             assert self.epilogue is not None, "one depth has one"
             for r, c, tail, x in self._vectors(sums, columns):
                 self.epilogue(x, i + r, j + c, tail)
             return
         at = self.partial.moved(i, j)
         self._ask_for(at, rows, columns)
-        sums = tile(self.f, a, b, rows, columns, self.vector, self.depth, along=along, of_pairs=self.plan.of_pairs)
+        sums = self._sums(a, b, rows, columns, along)
         self._add(at, sums, columns)
         if self.epilogue is None:
             return
@@ -209,6 +211,12 @@ class _BlockTiles:
                 for c in range(0, columns, self.plan.lanes):
                     tail = min(self.plan.lanes, columns - c)
                     self.epilogue(at.along_row(r, c, self.plan.lanes, tail), i + r, j + c, tail)
+
+    def _sums(self, a: Matrix, b: Matrix, rows: int, columns: int, along: Callable[[Index], None] | None) -> Sums:
+        of_pairs, is_widened = self.plan.of_pairs, self.plan.is_widened
+        return tile(
+            self.f, a, b, rows, columns, self.vector, self.depth, along=along, of_pairs=of_pairs, is_widened=is_widened
+        )
 
     def _add(self, at: Matrix, sums: Sums, columns: int) -> None:
         """Store the sums of the first block of the depth, and add those of others."""

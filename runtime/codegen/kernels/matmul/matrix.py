@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from runtime.codegen.ir import UINT32, Index, Value
-from runtime.codegen.ir.words import bits, shuffle, where
+from runtime.codegen.ir.types import WIDENED_BFLOAT16
+from runtime.codegen.ir.words import bits, minimum, shuffle, where
 from runtime.codegen.kernels.pair_products import WORD, paired
 from runtime.codegen.kernels.steps import ComputedOperand
 
@@ -18,6 +19,11 @@ class Matrix:
     at: Value
     row: int
     column: int = 1
+
+    @property
+    def widened(self) -> Matrix:
+        """The same elements of bfloat16 as float32."""
+        return replace(self, at=self.at.function.cast(self.at, WIDENED_BFLOAT16))
 
     def moved(self, i: Index, j: Index) -> Matrix:
         """Return the submatrix that begins at row i and column j."""
@@ -55,6 +61,11 @@ class ComputedMatrix:
     i: Index = 0
     j: Index = 0
 
+    @property
+    def widened(self) -> ComputedMatrix:
+        """The same elements of bfloat16 as float32."""
+        return replace(self, operand=self.operand.widened())
+
     def moved(self, i: Index, j: Index) -> ComputedMatrix:
         """Return the submatrix that begins at row i and column j."""
         return replace(self, i=self.i + i, j=self.j + j)
@@ -90,12 +101,14 @@ class PairedMatrix:
         is_left: True if its rows are along the depth, False if its columns are.
         depth: number of its elements along the depth.
         p: the pair at which it begins.
+        is_widened: True if copies have its elements as float32: a pair is two neighbours along the depth.
     """
 
     source: Matrix | ComputedMatrix
     is_left: bool
     depth: int
     p: Index = 0
+    is_widened: bool = False
 
     @property
     def row(self) -> int:
@@ -111,6 +124,15 @@ class PairedMatrix:
     def has_vectors(self) -> bool:
         """True if all pairs along the depth are whole, so that vectors of them can be read."""
         return self.depth % 2 == 0
+
+    def elements(self, pairs: Index) -> Index:
+        """Return the number of elements of the first `pairs` pairs: one less if the last one has no neighbour."""
+        if self.has_vectors:
+            return pairs * 2
+        rest = self.p * -2 + self.depth
+        if isinstance(rest, Value):
+            return minimum(rest, pairs * 2)
+        return min(pairs * 2, rest) if isinstance(pairs, int) else minimum(pairs * 2, rest)
 
     def moved(self, i: Index, j: Index) -> PairedMatrix:
         """Return the submatrix that begins at row i and column j."""

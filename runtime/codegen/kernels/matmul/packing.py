@@ -24,6 +24,8 @@ def packed_left(
 ) -> Matrix:
     """Copy `rows` rows, `depth` deep, and return the copy; `apart` has the stride of its rows, or of its columns."""
     lanes = vector.lanes
+    if isinstance(source, PairedMatrix) and source.is_widened:
+        return _widened_left(f, source, to, rows, depth, apart, vector)
     if source.column == 1:
         copy = Matrix(to, apart[0], 1)
         for i in f.range(0, rows):
@@ -37,6 +39,26 @@ def packed_left(
         for i, count in pieces(f, rows, lanes if source.row == 1 else 0):
             f.store(source.along_column(i, p, count) if count else source.element(i, p), copy.at, p * copy.column + i)
     return copy
+
+
+def _widened_left(
+    f: Function, source: PairedMatrix, to: Value, rows: int, pairs: Index, apart: tuple[int, int], vector: Type
+) -> Matrix:
+    """Copy the elements of pairs; a pair without a second element ends with 0."""
+    count = source.elements(pairs)
+    copy = packed_left(f, source.source.widened, to, rows, count, apart, vector)
+    for _ in _if_fewer(f, count, pairs, source):
+        for i in f.range(0, rows):
+            f.store(f.constant(vector.of(0), 0), copy.at, i * copy.row + count * copy.column)
+    return copy
+
+
+def _if_fewer(f: Function, count: Index, pairs: Index, source: PairedMatrix) -> Iterator[None]:
+    """Run the code inside if the last pair has no second element."""
+    if source.has_vectors:
+        return
+    with f.when(f.index(count).not_equal(pairs * 2)):
+        yield
 
 
 def _left_by_rows(f: Function, source: PairedMatrix, copy: Matrix, rows: int, depth: Index, vector: Type) -> Matrix:
@@ -66,7 +88,11 @@ def _blocks(f: Function, total: int, size: int) -> Iterator[tuple[Index, int]]:
 def packed_right(
     f: Function, source: Operand, to: Value, depth: Index, columns: int, width: int, most: int, vector: Type
 ) -> None:
-    """Copy `depth` rows of `columns` columns as panels of `width` columns, each with room for `most` rows."""
+    """Copy `depth` rows of `columns` columns as panels of `width` columns, each with room for `most` rows.
+
+    A row of pairs that are widened becomes two rows.
+    """
+    most *= 2 if isinstance(source, PairedMatrix) and source.is_widened else 1
     whole = columns // width * width
     for j in f.range(0, whole, width):
         _panel(f, source.moved(0, j), to + j * most, depth, width, width, vector)
@@ -81,6 +107,9 @@ def _has_vectors(source: Operand) -> bool:
 
 def _panel(f: Function, source: Operand, to: Value, depth: Index, columns: int, width: int, vector: Type) -> None:
     lanes = vector.lanes
+    if isinstance(source, PairedMatrix) and source.is_widened:
+        _widened_panel(f, source, to, depth, columns, width, vector)
+        return
     if source.column == 1:
         for p in f.range(0, depth):
             for j in range(0, columns, lanes):
@@ -92,6 +121,17 @@ def _panel(f: Function, source: Operand, to: Value, depth: Index, columns: int, 
             continue
         for j in f.range(0, columns):
             f.store(source.element(p, j), to, p * width + j)
+
+
+def _widened_panel(
+    f: Function, source: PairedMatrix, to: Value, pairs: Index, columns: int, width: int, vector: Type
+) -> None:
+    """Copy the elements of pairs as a panel with two rows for each; see `_widened_left`."""
+    count = source.elements(pairs)
+    _panel(f, source.source.widened, to, count, columns, width, vector)
+    for _ in _if_fewer(f, count, pairs, source):
+        for j in range(0, width, vector.lanes):
+            f.store(f.constant(vector, 0), to, count * width + j)
 
 
 def _squares(f: Function, source: Operand, to: Value, columns: int, width: int, vector: Type) -> None:

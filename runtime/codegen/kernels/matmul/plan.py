@@ -19,7 +19,7 @@ from runtime.codegen.costs import (
 )
 from runtime.codegen.kernels.matrix_tiles import MAX_MATRIX_ROWS
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
-from runtime.codegen.machine import Target
+from runtime.codegen.machine import NOMINAL_L1_BYTES, Target
 
 MAX_CHAIN_DEPTH: Final = 256
 """Upper bound on a chain: a longer one loses digits, and the operands of a block of this depth fit into the caches."""
@@ -35,9 +35,19 @@ LLVM loads vectors of the next step ahead, so fewer fit than a count of register
 """
 
 
+MAX_WIDENED_VECTORS: Final = 2
+"""Upper bound on the vectors of a tile whose elements are widened: high tiles read panels of twice the size less often.
+"""
+
+
 def tile_rows(target: Target, *, of_pairs: bool) -> Mapping[int, int]:
     """Return the upper bounds on the rows of a tile by its vectors; `of_pairs` is True for pairs of bfloat16."""
-    return MAX_MATRIX_ROWS if of_pairs and target.has_matrix_tiles else MAX_TILE_ROWS[target.registers, target.fma]
+    if of_pairs and target.has_matrix_tiles:
+        return MAX_MATRIX_ROWS
+    found = MAX_TILE_ROWS[target.registers, target.fma]
+    if of_pairs and target.widens_pairs:
+        return {vectors: rows for vectors, rows in found.items() if vectors <= MAX_WIDENED_VECTORS}
+    return found
 
 
 def step_cycles(
@@ -70,6 +80,7 @@ class MatmulPlan(NamedTuple):
         pack_left, pack_right: True if blocks of the operands are copied.
         left_scratch, right_scratch: elements of memory for those copies.
         of_pairs: True if an element is a pair of bfloat16, and the depth a number of pairs.
+        is_widened: True if copies have the elements of pairs as float32.
     """
 
     rows: int
@@ -84,11 +95,22 @@ class MatmulPlan(NamedTuple):
     left_scratch: int
     right_scratch: int
     of_pairs: bool = False
+    is_widened: bool = False
+
+    @property
+    def elements(self) -> int:
+        """Elements of a copy for each step of the depth."""
+        return 2 if self.is_widened else 1
 
     @property
     def apart(self) -> tuple[int, int]:
         """Elements from row to row of a copy of the left operand, or from column to column."""
-        return self.depth + self.lanes, self.block_rows + self.lanes
+        return self.depth * self.elements + self.lanes, self.block_rows + self.lanes
+
+    @property
+    def panel_row(self) -> int:
+        """Elements of a panel for each step of the depth."""
+        return self.width * self.elements
 
     @property
     def width(self) -> int:
@@ -126,17 +148,20 @@ def plan_product(
         computed: whether the left and the right operand are computed where they are packed, so that they are packed.
         of_pairs: True if an element is a pair of bfloat16.
     """
-    item, lanes = bits // 8, target.lanes(bits)
+    is_widened = of_pairs and target.widens_pairs
+    elements = 2 if is_widened else 1
+    item, lanes = bits // 8 * elements, target.lanes(bits)
     rows, vectors = tile_shape(target, lanes, m, n, of_pairs=of_pairs)
     width = vectors * lanes
     depths, depth = max(-(-k // MAX_CHAIN_DEPTH), 1), depth_of_block(k)
     pack_right = k > 0 and (computed[1] or right[1] != 1 or (n > width and packing_pays(m, right[0] * item)))
     is_far = pack_right and n >= 4 * width and m * k * item >= target.l2_bytes  # else it stays near
-    pack_left = is_far or (k > 0 and computed[0])
+    pack_left = is_far or (k > 0 and (computed[0] or is_widened))
     block_columns = n if pack_left else width  # a computed block is packed once for all columns
     if pack_right:
         block_columns = _block(n, target.l2_bytes // 2 // (depth * item), width)
-    block_rows = _block(m, target.l2_bytes // 8 // (depth * item), rows) if pack_left else m
+    copied_bytes = NOMINAL_L1_BYTES if is_widened else target.l2_bytes // 8  # widened rows stay in the nearest cache
+    block_rows = _block(m, copied_bytes // (depth * item), rows) if pack_left else m
     return MatmulPlan(
         rows,
         vectors,
@@ -147,9 +172,10 @@ def plan_product(
         block_columns,
         pack_left,
         pack_right,
-        _left_scratch(block_rows, depth, lanes, left) if pack_left else 0,
-        _up(_up(block_columns, width) * depth, 16) if pack_right else 0,
+        _left_scratch(block_rows, depth * elements, lanes, left) if pack_left else 0,
+        _up(_up(block_columns, width) * depth * elements, 16) if pack_right else 0,
         of_pairs,
+        is_widened,
     )
 
 
@@ -182,14 +208,14 @@ def plan_rows(
     and if it is computed.
     """
     plan = plan_product(target, bits, m, n, k, left, right, of_pairs=of_pairs)
-    copies = left[1] != 1 or is_computed
+    copies = left[1] != 1 or is_computed or plan.is_widened
     columns = n if is_computed and not plan.pack_right else plan.block_columns
     return plan._replace(
         block_rows=m,
         block_columns=columns,
         pack_left=copies,
         pack_right=False,
-        left_scratch=_left_scratch(m, plan.depth, plan.lanes, left) if copies else 0,
+        left_scratch=_left_scratch(m, plan.depth * plan.elements, plan.lanes, left) if copies else 0,
         right_scratch=0,
     )
 

@@ -24,16 +24,21 @@ def tile(
     has_whole_block: bool = True,
     along: Callable[[Index], None] | None = None,
     of_pairs: bool = False,
+    is_widened: bool = False,
 ) -> Sums:
     """Return the sums of products of `rows` rows of the left operand with `columns` columns of the right one.
 
     The rows of the right operand are contiguous; the last vector of a row may be partial. A depth that is not a
     constant is at least `UNROLLED_DEPTH_STEPS`, or `has_whole_block` is False. `along` is called with the first of
-    every `UNROLLED_DEPTH_STEPS` steps. `of_pairs`: see `tiles.tile`.
+    every `UNROLLED_DEPTH_STEPS` steps. `of_pairs` and `is_widened`: see `tiles.tile`; the depth counts pairs.
     """
     assert depth == 0 or right.column == 1, f"columns are {right.column} apart"
-    offsets, loop = [i * left.row for i in range(rows)], tiles.DepthLoop(depth, left.column, right.row, has_whole_block)
+    offsets, each = [i * left.row for i in range(rows)], 2 if is_widened else 1
+    loops, asks = (
+        [tiles.DepthLoop(depth, left.column * each, right.row * each, has_whole_block)],
+        [along] if along else (),
+    )
     sums = tiles.tile(
-        f, left.at, offsets, right.at, columns, vector, [loop], [along] if along else (), of_pairs=of_pairs
+        f, left.at, offsets, right.at, columns, vector, loops, asks, of_pairs=of_pairs, is_widened=is_widened
     )
     return tiles.lines(sums, rows)
