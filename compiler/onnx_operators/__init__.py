@@ -19,6 +19,7 @@ invariants  carried values that a loop leaves unchanged
 linalg      products of matrices
 ml          models and transformations of scikit-learn and of tree ensembles
 norm        normalisation, softmax, dropout
+part        slices, padding, crops
 pointwise   arithmetic, comparisons, functions, bits, casts
 pool        pooling
 quantize    quantised tensors
@@ -27,7 +28,7 @@ reduce      reductions, running sums, positions of extremes
 resize      resampling of images
 selection   nonzero and unique elements, boxes that overlap little
 sequences   sequences, which are lists while importing
-shape       views, permutations, slices, pieces, padding
+shape       views, permutations, pieces, blocks
 signal      Fourier transforms
 update      optimizers as nodes
 
@@ -55,6 +56,7 @@ from compiler.onnx_operators import (
     index,
     linalg,
     norm,
+    part,
     pointwise,
     pool,
     quantize,
@@ -71,7 +73,7 @@ from compiler.onnx_operators.ml import encoders, linear_models, svm, trees
 
 FAMILIES: Final = (
     activation, attention, contributed, contributed_attention, control, conv, criteria, fill, index, linalg,
-    norm, pointwise, pool, quantize, recurrent, reduce, resize, selection, sequences, shape, signal, update,
+    norm, part, pointwise, pool, quantize, recurrent, reduce, resize, selection, sequences, shape, signal, update,
     encoders, linear_models, svm, trees,
 )  # fmt: skip
 

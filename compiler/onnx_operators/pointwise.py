@@ -14,14 +14,12 @@ from compiler.exporters.onnx.call import Call, Export, Unmapped, arithmetic, eit
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, pointwise
 from compiler.frontends.elements import cast_to
-from compiler.frontends.onnx.dtypes import DTYPES, dtype_name
+from compiler.frontends.onnx.dtypes import DTYPES, NARROW, dtype_name, wrapping
 from compiler.frontends.onnx.node import Mapping, Node, binary, carried_dtype, folded, is_integer, unary
+from compiler.frontends.onnx.small_floats import FORMATS, rounded
 from compiler.onnx_operators.conv import with_bias
 from compiler.onnx_operators.norm import batch_norm_out
 from registry import Value, ops
-
-BITS: Final = {"int8": 8, "int16": 16, "uint16": 16, "uint32": 32}
-"""Narrow integers, which wider ones carry, and their bits."""
 
 BITCAST_SINCE: Final = 26
 """First opset that has BitCast."""
@@ -82,14 +80,7 @@ def _bitwise_not(node: Node) -> Arranged:
 
 def wrapped(node: Node, x: Arranged, dtype: str | None) -> Arranged:
     """Return integers modulo the range of a narrow dtype, as the dtype that carries it."""
-    if dtype not in BITS:
-        return x
-    mask = node.new((1 << BITS[dtype]) - 1, x.dtype)
-    y = pointwise(lambda v: ops.bitwise_and(v, mask), x)
-    if dtype.startswith("u"):
-        return y
-    half = node.new(1 << (BITS[dtype] - 1), x.dtype)
-    return pointwise(lambda v: ops.sub(ops.bitwise_xor(v, half), half), y)
+    return pointwise(wrapping(dtype), x) if dtype in NARROW else x
 
 
 def _cast(node: Node) -> Arranged:
@@ -107,7 +98,9 @@ def _cast_like(node: Node) -> Arranged:
 def _bitcast(node: Node) -> Arranged:
     """Return the bits of a tensor in another dtype; narrow integers, which wider ones carry, wrap."""
     x, dtype = node.tensor(0), dtype_name(node.walk.onnx, int(node.attribute("to", 0)))
-    if dtype in BITS or node.dtypes[0] in BITS or dtype == node.dtypes[0]:
+    if any(each in FORMATS for each in (dtype, node.dtypes[0])) and dtype != node.dtypes[0]:
+        raise CompileError(f"the bits of {node.dtypes[0]} as {dtype}, which prograd has not")
+    if dtype in NARROW or node.dtypes[0] in NARROW or dtype == node.dtypes[0]:
         return converted(node, x, dtype)
     y = pointwise(ops.bitcast, x)
     if y.dtype != carried_dtype(dtype):
@@ -129,7 +122,10 @@ def _bitcast_out(call: Call, x: str) -> str:
 def converted(node: Node, x: Arranged, dtype: str) -> Arranged:
     """Return a tensor in a dtype of the model."""
     target = carried_dtype(dtype)
-    if dtype in BITS and x.dtype.startswith("float"):
+    if dtype in FORMATS and dtype != node.dtypes[0]:
+        saturates = bool(node.attribute("saturate", 1))
+        return pointwise(lambda v: rounded(v, dtype, saturates=saturates), cast_to(x, target))
+    if dtype in NARROW and x.dtype.startswith("float"):
         return wrapped(node, cast_to(cast_to(x, "int64"), target), dtype)
     y = cast_to(x, target)
     return wrapped(node, y, dtype) if node.dtypes[0] != dtype else y

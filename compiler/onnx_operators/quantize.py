@@ -13,11 +13,15 @@ from compiler.frontends.elements import cast_to
 from compiler.frontends.onnx.constants import CARRIED
 from compiler.frontends.onnx.dtypes import dtype_name
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
+from compiler.frontends.onnx.small_floats import FORMATS
 from compiler.onnx_operators.conv import channels, convolved
 from compiler.onnx_operators.linalg import matmul
 from registry import Value, ops
 
-LIMITS: Final = {"uint8": (0.0, 255.0), "int8": (-128.0, 127.0), "int16": (-32768.0, 32767.0), "uint16": (0.0, 65535.0)}
+LIMITS: Final = {
+    "uint8": (0.0, 255.0), "int8": (-128.0, 127.0), "int16": (-32768.0, 32767.0), "uint16": (0.0, 65535.0),
+    "int2": (-2.0, 1.0), "uint2": (0.0, 3.0), "int4": (-8.0, 7.0), "uint4": (0.0, 15.0),
+}  # fmt: skip
 """Least and largest numbers of quantised dtypes."""
 
 
@@ -46,8 +50,10 @@ def _along(node: Node, v: Value, x: Value) -> Value:
 def _quantize(node: Node, x: Value, scale: Value, zero: Value | None = None) -> Value:
     given = node.attribute("output_dtype", 0)
     dtype = node.dtypes[2] if zero is not None else dtype_name(node.walk.onnx, given) if given else "uint8"
-    least, most = _limits(dtype)
     y = cast(x, "float32") / cast(_along(node, scale, x), "float32")
+    if dtype in FORMATS:
+        return y
+    least, most = _limits(dtype)
     shift = None if zero is None else cast(_along(node, zero, x), "float32")
     if node.walk.fake_quantize:
         node.walk.dtypes[node.outputs[0]] = "float32"  # integers have no gradient

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,10 @@ import numpy as np
 import prograd
 from compiler.errors import CompileError
 from compiler.frontends.onnx.constants import CARRIED
+from compiler.frontends.onnx.dtypes import own_name
+
+MAX_SYMBOLS = 4
+"""Largest number of symbols of a case."""
 
 KINDS = {"node": "node", "simple": "simple", "converted": "pytorch-converted", "operator": "pytorch-operator"}
 """Kinds of cases by the word of the command."""
@@ -42,16 +47,23 @@ def cases(kind: str) -> list[Any]:
     return sorted(load_model_tests(kind=KINDS[kind]), key=lambda case: case.name)
 
 
-def judged(case: Any, engine: str, *, again: bool = False) -> Verdict:
+def judged(case: Any, engine: str, *, again: bool = False, symbolic: bool = False) -> Verdict:
     """Return how a case ends on an engine; an error that is no sentence of ours is a reason too."""
     try:
-        return verdict(case, engine, again=again)
+        return verdict(case, engine, again=again, symbolic=symbolic)
     except Exception as error:
         return Verdict(f"{type(error).__name__}: {error}".splitlines()[0])
 
 
-def verdict(case: Any, engine: str, *, again: bool = False) -> Verdict:
-    """Return how a case ends on an engine; raise what import and run raise, but for the sentences of an import."""
+def verdict(case: Any, engine: str, *, again: bool = False, symbolic: bool = False) -> Verdict:
+    """Return how a case ends on an engine; raise what import and run raise, but for the sentences of an import.
+
+    Args:
+        case: a case of onnx.backend.test.
+        engine: the engine.
+        again: export the program and import it again first.
+        symbolic: give each size of the inputs a symbol, as many as the import takes.
+    """
     onnx: Any = import_module("onnx")
 
     if case.model_dir is None:
@@ -66,9 +78,9 @@ def verdict(case: Any, engine: str, *, again: bool = False) -> Verdict:
         return Verdict("its inputs or results are no tensors")
     names = [value.name for value in model.graph.input]
     given, wanted = [np.asarray(x) for x in given], [np.asarray(x) for x in wanted]
-    carried = any(CARRIED.get(x.dtype.name) != x.dtype.name for x in (*given, *wanted))
+    carried = any(CARRIED.get(own_name(x.dtype)) != x.dtype.name for x in (*given, *wanted))
     try:
-        made = _compared(case, model, dict(zip(names, given, strict=False)), wanted, {}, engine, again)
+        made = _compared(case, model, dict(zip(names, given, strict=False)), wanted, {}, engine, again, symbolic)
         return made._replace(carried=carried)
     except CompileError as error:
         reason = str(error)
@@ -76,9 +88,9 @@ def verdict(case: Any, engine: str, *, again: bool = False) -> Verdict:
         if "has to be known while importing" not in reason or not known:
             return Verdict(reason)
     try:
-        return _compared(case, model, dict(zip(names, given, strict=False)), wanted, known, engine, again)._replace(
-            bound=True, carried=carried
-        )
+        return _compared(
+            case, model, dict(zip(names, given, strict=False)), wanted, known, engine, again, symbolic
+        )._replace(bound=True, carried=carried)
     except CompileError as error:
         return Verdict(str(error))
 
@@ -93,21 +105,30 @@ def _shapes(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _compared(
-    case: Any, model: Any, given: dict[str, Any], wanted: list[Any], known: dict[str, Any], engine: str, again: bool
+    case: Any,
+    model: Any,
+    given: dict[str, Any],
+    wanted: list[Any],
+    known: dict[str, Any],
+    engine: str,
+    again: bool,
+    symbolic: bool,
 ) -> Verdict:
     inputs = {name: array.shape for name, array in given.items() if name not in known}
     rows = _rows(model, wanted)
-    program = prograd.from_onnx(model, inputs, constants=known, max_rows=rows, name="case")
+    program, sizes = _imported(model, inputs, known, rows, symbolic)
     if again:
         program = _again(program)
-    run = prograd.Run(program.compile(), engine=engine)  # type: ignore[arg-type]
+    run = prograd.Run(program.compile(**sizes), engine=engine)  # type: ignore[arg-type]
     fed = run.entries["predict"].feeds
-    feeds = {_own(name): _carried(array) for name, array in given.items() if _own(name) in fed}
+    strings = program.strings_of_model
+    feeds = {_own(name): _carried(array, strings) for name, array in given.items() if _own(name) in fed}
     results = run.step(feeds, entry="predict")
     for name, count in rows.items():
         if f"{name}_count" in results and results[f"{name}_count"] != count:
             return Verdict(f"{name} has {results[f'{name}_count']} rows in place of {count}")
     for name, expected in zip(program.outputs_of_module, wanted, strict=False):
+        expected = _carried(expected, strings) if expected.dtype.kind in "OUS" else expected
         found = np.asarray(results[name])
         if found.shape != expected.shape:
             return Verdict(f"{name} has the shape {found.shape} in place of {expected.shape}")
@@ -118,6 +139,23 @@ def _compared(
                 apart = np.abs(found.astype(np.float64) - wide.astype(np.float64))
             return Verdict(f"{name} differs by {np.nanmax(apart):.1g}")
     return Verdict("")
+
+
+def _imported(
+    model: Any, inputs: dict[str, tuple[int, ...]], known: dict[str, Any], rows: dict[str, int], symbolic: bool
+) -> tuple[Any, dict[str, int]]:
+    """Return the program of a model and the sizes of its symbols, of which it has as many as the import takes."""
+    sizes = sorted({size for shape in inputs.values() for size in shape if size > 1}) if symbolic else []
+    for count in range(min(len(sizes), MAX_SYMBOLS), 0, -1):
+        for chosen in combinations(sizes, count):
+            shapes = {n: [f"size{size}" if size in chosen else size for size in s] for n, s in inputs.items()}
+            try:
+                program = prograd.from_onnx(model, shapes, constants=known, max_rows=rows, name="case")
+            except CompileError:
+                continue
+            if set(program.symbols) >= {f"size{size}" for size in chosen}:
+                return program, {f"size{size}": size for size in chosen}
+    return prograd.from_onnx(model, inputs, constants=known, max_rows=rows, name="case"), {}
 
 
 def _rows(model: Any, wanted: list[Any]) -> dict[str, int]:
@@ -146,14 +184,8 @@ def _again(program: prograd.Program) -> prograd.Program:
 
 
 def _are_arrays(values: Any) -> bool:
-    """Return True for a list of tensors of numbers."""
-    return values is not None and all(
-        isinstance(value, np.ndarray | np.generic) and _kind(value) not in "OUS" for value in values
-    )
-
-
-def _kind(value: Any) -> str:
-    return np.asarray(value).dtype.kind
+    """Return True for a list of tensors."""
+    return values is not None and all(isinstance(value, np.ndarray | np.generic) for value in values)
 
 
 def _array(onnx: Any, value: Any) -> Any:
@@ -165,8 +197,12 @@ def _own(name: str) -> str:
     return "".join(c if c.isalnum() or c in "_." else "_" for c in name)
 
 
-def _carried(array: Any) -> Any:
-    return np.ascontiguousarray(array.astype(CARRIED[array.dtype.name])).reshape(array.shape)
+def _carried(array: Any, strings: tuple[str, ...] = ()) -> Any:
+    """Return an array in the dtype that carries it; strings as codes."""
+    if array.dtype.kind in "OUS":
+        codes = [strings.index(text) if text in strings else -1 for text in array.reshape(-1).tolist()]
+        return np.array(codes, np.int64).reshape(array.shape)
+    return np.ascontiguousarray(array.astype(CARRIED[own_name(array.dtype)])).reshape(array.shape)
 
 
 def _data(onnx: Any, folder: Path, model: Any) -> tuple[list[Any] | None, list[Any] | None]:

@@ -2,6 +2,7 @@
 
 PYTHONPATH=tests python -m conformance.run --kind node --engine reference
 PYTHONPATH=tests python -m conformance.run --kind node --every 5 --engine native
+PYTHONPATH=tests python -m conformance.run --kind node --symbolic
 PYTHONPATH=tests python -m conformance.run --kind node --write      # the list again; it may only shrink
 """
 
@@ -24,13 +25,14 @@ def main() -> int:
     parser.add_argument("--engine", default="reference")
     parser.add_argument("--every", type=int, default=1, help="every n-th case")
     parser.add_argument("--match", default="", help="cases whose names contain this")
+    parser.add_argument("--symbolic", action="store_true", help="with symbols for the sizes of inputs")
     parser.add_argument("--write", action="store_true", help="write the list")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     found: dict[str, Verdict] = {}
     for case in cases(options.kind)[:: options.every]:
         if options.match in case.name:
-            found[case.name] = judged(case, options.engine)
+            found[case.name] = judged(case, options.engine, symbolic=options.symbolic)
     failed = {name: v.reason for name, v in found.items() if v.reason}
     bound = sum(v.bound and not v.reason for v in found.values())
     carried = sum(v.carried and not v.reason for v in found.values())

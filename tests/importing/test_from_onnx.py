@@ -244,7 +244,7 @@ def test_a_check_says_what_can_be_done():
         helper.make_node("Multinomial", ["x"], ["a"], name="draw", sample_size=2),
         helper.make_node("Fused", ["x"], ["b"], name="fused", domain="com.microsoft"),
         helper.make_node("NonZero", ["x"], ["c"], name="where"),
-        helper.make_node("Cast", ["x"], ["d"], name="small", to=17),
+        helper.make_node("Cast", ["x"], ["d"], name="small", to=24),
     ]
     source = model(nodes, {"x": (32, 64)}, ["a", "b", "c", "d"], {})
     source.opset_import.add(domain="com.microsoft", version=1)

@@ -204,6 +204,7 @@ COARSE = {
     "rounded up": (
         [node("Add", ["s", "w"], ["a"]), node("Div", ["a", "w"], ["b"]), node("Mul", ["b", "w"], ["p"])], 128
     ),
+    "scaled": ([node("Cast", ["s"], ["a"], to=1), node("Sqrt", ["a"], ["b"]), node("Reciprocal", ["b"], ["p"])], 1),
     "at most": ([node("Min", ["s", "w"], ["p"])], 512),
     "beyond": ([node("Greater", ["s", "w"], ["p"])], 512),
 }  # fmt: skip
@@ -217,7 +218,7 @@ def of_size(nodes: list[Any], inputs: dict[str, Any], stored: dict[str, Any], la
 
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("case", COARSE)
-def test_a_function_of_a_size_that_is_level_for_small_ones_follows_large_ones(case: str, engine: Any):
+def test_a_function_of_a_size_that_is_no_factor_follows_it(case: str, engine: Any):
     nodes, step = COARSE[case]
     file = of_size(nodes, {"x": N6}, {"w": at(step)}, "Add")
     x = np.resize(X, (600, 6))

@@ -19,6 +19,7 @@ constant_sizes  bounds of such values, before they are computed
 computed      nodes of known operands, computed while importing
 constants     values that depend on sizes at most, computed while importing
 dtypes        element types
+small_floats  floats of four and eight bits
 strings       strings, whose codes a program has
 order         each node behind those that it needs
 old_opsets    operators of opsets before 7

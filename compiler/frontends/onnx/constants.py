@@ -20,6 +20,8 @@ import numpy as np
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, expanded, ordered, viewed
 from compiler.frontends.extents import Extent, factored
+from compiler.frontends.onnx.dtypes import own_name
+from compiler.frontends.onnx.small_floats import FORMATS
 from prograd_proto.dtypes import DTypeName
 from registry import Block, Value, ops
 
@@ -34,9 +36,9 @@ SURE_TRIALS: Final = 2
 
 CARRIED: Final[Mapping[str, DTypeName]] = {
     **{name: name for name in ("float32", "float64", "int32", "int64", "uint8", "bool")},  # type: ignore[dict-item]
-    **dict.fromkeys(("int8", "int16", "uint16"), "int32"),
+    **dict.fromkeys(("int2", "uint2", "int4", "uint4", "int8", "int16", "uint16"), "int32"),
     **dict.fromkeys(("uint32", "uint64", "string"), "int64"),
-    **dict.fromkeys(("float16", "bfloat16"), "float32"),
+    **dict.fromkeys(("float16", "bfloat16", *FORMATS), "float32"),
 }
 """The dtype that computes for each dtype of ONNX; strings are codes."""
 
@@ -70,9 +72,13 @@ class Symbols:
             made *= self.sizes[trial][symbol]
         return made
 
-    def extent(self, sizes: Sequence[int]) -> Extent:
+    def extent(self, sizes: Sequence[float]) -> Extent:
         """Return the extent that has these sizes in the trials."""
-        numbers = [int(size) for size in sizes]
+        numbers = [int(size) if size == size // 1 else 0 for size in sizes]
+        if tuple(numbers) != tuple(sizes):
+            raise CompileError(
+                f"a number depends on the symbols {', '.join(self.names)} and is no whole one; bind them to numbers"
+            )
         if len(set(numbers)) == 1:
             return Extent(numbers[0])
         made: list[str] = []
@@ -118,7 +124,7 @@ class Constant:
     def dtype(self) -> str:
         """The name of the element type in the model."""
         dtype = self.trials[0].dtype
-        return "string" if dtype.kind in "OUS" else dtype.name
+        return "string" if dtype.kind in "OUS" else own_name(dtype)
 
     @property
     def is_array(self) -> bool:
@@ -209,7 +215,7 @@ def carried(array: Any) -> Any:
         raise CompileError(
             f"a tensor of uint64 has the element {array.max()}, and int64, which carries them, ends at {2**63 - 1}"
         )
-    dtype = CARRIED.get(array.dtype.name)
+    dtype = CARRIED.get(own_name(array.dtype))
     if dtype is None:
         raise CompileError(f"a tensor has elements of {array.dtype.name}, which prograd has not")
     return np.asarray(array, dtype=dtype).reshape(array.shape)

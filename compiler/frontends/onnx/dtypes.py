@@ -13,6 +13,8 @@ from registry import Value, ops
 DTYPES: Final = {
     "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "string": 8, "bool": 9,
     "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16,
+    "float8e4m3fn": 17, "float8e4m3fnuz": 18, "float8e5m2": 19, "float8e5m2fnuz": 20, "uint4": 21, "int4": 22,
+    "float4e2m1": 23, "uint2": 25, "int2": 26,
 }  # fmt: skip
 """Numbers of element types."""
 
@@ -26,7 +28,13 @@ def dtype_name(onnx: Any, number: int) -> str:
     return names.get(number, f"an element type of number {number}").lower()
 
 
-NARROW: Final = {"int8": 8, "int16": 16, "uint16": 16, "uint32": 32}
+def own_name(dtype: Any) -> str:
+    """Return ONNX's name of a dtype of NumPy, which ml_dtypes writes with underscores."""
+    name = dtype.name.replace("_", "")
+    return "float4e2m1" if name == "float4e2m1fn" else name
+
+
+NARROW: Final = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "int8": 8, "int16": 16, "uint16": 16, "uint32": 32}
 """Bits of the integers that wider ones carry."""
 
 WRAPPING: Final = {

@@ -45,8 +45,13 @@ class Codes:
         return tuple(self._codes)
 
 
-def require_strings(node: Any, dtypes: Mapping[str, str]) -> None:
-    """Raise CompileError for a node that does more with strings than to move or compare them."""
+def require_strings(node: Any, dtypes: Mapping[str, str], is_known: Sequence[bool]) -> None:
+    """Raise CompileError for a node that does more with strings than to move them or compare them with known ones.
+
+    `is_known` is True for the operands that are constants.
+    """
+    if node.op_type == "Equal" and dtypes.get(node.input[0]) == "string" and not any(is_known):
+        raise CompileError("compares strings that are both data, and all that the file does not have are one code, -1")
     if node.op_type in OF_CODES:
         return
     reads = any(dtypes.get(name) == "string" for name in node.input)

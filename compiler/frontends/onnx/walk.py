@@ -26,6 +26,7 @@ from compiler.frontends.onnx.order import in_order
 from compiler.frontends.onnx.places import line_of
 from compiler.frontends.onnx.reading import Tensors, package
 from compiler.frontends.onnx.remedies import remedy
+from compiler.frontends.onnx.small_floats import FORMATS, rounded
 from compiler.frontends.onnx.strings import require_strings
 from compiler.frontends.report import Problem
 from compiler.onnx_operators import IMPORTS
@@ -179,7 +180,7 @@ class Walk:
                 known = self._with_ops(node, domain, operator, operands, known)
                 return self._with_parameters(node, known, lambda: self._called(node, domain, operands))
         self._infer(node, domain, operands)
-        require_strings(node, self.dtypes)
+        require_strings(node, self.dtypes, [isinstance(x, Constant) for x in operands])
         mapping = IMPORTS.get(operator)
         if mapping is None:
             return self._unfolded(node, domain, operator)
@@ -325,6 +326,8 @@ class Walk:
             value = pointwise(lambda v: ops.cast(v, dtype=CARRIED[dtype]), value)
         if dtype in ("float16", "bfloat16"):
             return pointwise(lambda v: ops.cast(ops.cast(v, dtype=dtype), dtype="float32"), value)  # type: ignore[arg-type]
+        if dtype in FORMATS and operator in ("QuantizeLinear", "Clip"):
+            return pointwise(lambda v: rounded(v, dtype), value)
         return pointwise(wrapping(dtype), value) if operator in WRAPPING and dtype in NARROW else value
 
 
