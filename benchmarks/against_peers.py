@@ -12,6 +12,11 @@ another environment that has them, of all or of one peer.
 `--mixed bfloat16` compares mixed precision: all contenders in float32, and prograd, PyTorch by autocast and JAX and
 TensorFlow by casts of the operands of products, in bfloat16. Their losses have to agree within 5 %.
 
+    python benchmarks/against_peers.py --table [--rounds N] [SUBJECT ...]
+
+prints one row for each subject: milliseconds of a step in float32 and with mixed precision, on two threads, beside the
+fastest peer in either, and PyTorch's autocast.
+
     python benchmarks/against_peers.py --start [--threads 1,2] [SUBJECT ...]
 
 prints instead what prograd takes to start: the arena beside the reference plan's, and the processor time of a process
@@ -38,8 +43,14 @@ NARROW = {
 }
 """Environment variables that keep PyTorch, its numerical libraries and JAX from using AVX-512."""
 
-FIRST = 10
-"""Steps that are made first: contenders compile, and their losses are compared after them."""
+TABLE = ("mlp", "lenet", "lstm", "gru", "transformer", "mobilenet", "resnet18", "gpt2")
+"""Words for the subjects of the table of mixed precision if none are named."""
+
+WARM_STEPS = 4
+"""Steps before those that count, at least."""
+
+SLOW_SECONDS = 1.0
+"""Seconds of a step from which on one step is enough to warm up."""
 
 
 class Contender:
@@ -53,7 +64,8 @@ class Contender:
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
-        _, self.loss, self.bytes = self.ask(FIRST)
+        took, self.loss, self.bytes = self.ask(SUBJECTS[subject].first_steps)
+        self.is_slow = took > SUBJECTS[subject].first_steps * SLOW_SECONDS
 
     def ask(self, steps):
         """Seconds, the last loss, bytes."""
@@ -65,8 +77,8 @@ class Contender:
 
     def warm_up(self, seconds):
         """Steps of which nothing is kept but how long one takes."""
-        took, _, _ = self.ask(4)
-        count = max(min(int(seconds / took * 4), 64), 4)
+        took, _, _ = self.ask(1 if self.is_slow else WARM_STEPS)
+        count = max(min(int(seconds / took * WARM_STEPS), 64), 1 if self.is_slow else WARM_STEPS)
         self.seconds.append(self.ask(count)[0] / count)
 
     def turn(self, seconds):
@@ -94,7 +106,7 @@ def measured(options, name, threads):
         contenders += [Contender(interpreter(options, p), p, name, threads, narrow, options.mixed) for p in peers]
     losses = {c.name: c.loss for c in contenders}
     if max(losses.values()) > min(losses.values()) * (1.05 if options.mixed else 1.001):
-        raise SystemExit(f"{name}: the losses differ after {FIRST} steps: {losses}")
+        raise SystemExit(f"{name}: the losses differ after the first steps: {losses}")
     take_turns(contenders, options.rounds, options.seconds)
     for contender in contenders:
         contender.end()
@@ -134,8 +146,13 @@ def main():
     parser.add_argument(
         "--mixed", choices=["bfloat16"], default="", help="beside float32, all of them in this dtype too"
     )
+    parser.add_argument("--table", action="store_true", help="float32 and mixed precision beside the fastest peers")
     parser.add_argument("--start", action="store_true", help="how programs start, without peers")
     options = parser.parse_args()
+    if options.table:
+        options.mixed = "bfloat16"
+        print_table(options)
+        return
     if options.start:
         print(f"{'':30} threads  arena KiB  plan KiB  cold s  warm s")
     else:
@@ -152,6 +169,35 @@ def main():
             found = measured(options, name, threads)
             target = subject.target[options.instructions == "avx2"] if threads == 2 and not options.mixed else None
             print(f"{name:30} {threads:7}  {row(found, target, options.mixed)}", flush=True)
+
+
+def print_table(options):
+    """Print the rows of the table of mixed precision, on two threads."""
+    print(
+        "| network | float32 | fastest float32 peer | mixed | fastest bfloat16 peer | PyTorch autocast | mixed beside |"
+    )
+    print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
+    for name in SUBJECTS:
+        if any(part in name for part in options.subjects or TABLE):
+            found = {key: seconds * 1e3 for key, (seconds, _) in measured(options, name, 2).items()}
+            print(mixed_row(name, found), flush=True)
+
+
+def mixed_row(name, found):
+    """Return the row of a subject from the milliseconds of each contender."""
+    ours, mixed = found.pop("prograd"), found.pop("prograd bfloat16")
+    single = {key: ms for key, ms in found.items() if not key.endswith(" bfloat16")}
+    half = {key.removesuffix(" bfloat16"): ms for key, ms in found.items() if key not in single}
+    autocast = [ms for key, ms in half.items() if key.partition(".")[0] == "torch"]
+    beside = f"{ours / mixed:.2f} our float32, {min(found.values(), default=0) / mixed:.2f} the fastest peer"
+    cells = [f"{ours:.4g}", fastest(single), f"{mixed:.4g}", fastest(half), f"{min(autocast, default=0):.4g}", beside]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def fastest(found):
+    """Return the milliseconds and the name of the fastest contender."""
+    name = min(found, key=found.get, default=None)
+    return f"{found[name]:.4g} {name}" if name else ""
 
 
 def row(found, target, mixed=""):

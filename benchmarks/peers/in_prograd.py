@@ -3,20 +3,22 @@
 from subjects import initial, is_trained, rows
 
 import runtime
-from prograd import Program, adam, momentum, ops, sgd
+from prograd import Program, adam, adamw, momentum, ops, sgd
 
-OPTIMIZERS = {"sgd": sgd, "momentum": lambda rate: momentum(rate, momentum=0.9), "adam": adam}
+OPTIMIZERS = {"sgd": sgd, "momentum": lambda rate: momentum(rate, momentum=0.9), "adam": adam, "adamw": adamw}
 
 
 class Layers:
     """Operators of prograd, with parameters of these shapes."""
 
     def __init__(self, program, values):
-        self.program, self.values = program, values
+        self.program, self.values, self.made = program, values, {}
 
     def weight(self, name):
-        declare = self.program.parameter if is_trained(name) else self.program.buffer
-        return declare(name, self.values[name].shape)
+        if name not in self.made:
+            declare = self.program.parameter if is_trained(name) else self.program.buffer
+            self.made[name] = declare(name, self.values[name].shape)
+        return self.made[name]
 
     def dense(self, x, name, width):
         return x @ self.weight(f"{name}.w") + self.weight(f"{name}.b")
@@ -64,6 +66,9 @@ class Layers:
 
     def embedding(self, x, name, count, width):
         return ops.embedding(self.weight(name), x)
+
+    def scores(self, x, name):
+        return x @ ops.transpose(self.weight(name), axis=(1, 0))
 
     def add_position(self, x, name):
         return x + self.weight(name)

@@ -78,6 +78,10 @@ class Layers:
         self.normal(name, (count, width), 1.0)
         return Shape((*x, width))
 
+    def scores(self, x, name):
+        self.normal(name, self.values[name].shape, 0.02)
+        return Shape((*x[:-1], self.values[name].shape[0]))
+
     def add_position(self, x, name):
         self.normal(name, x, 0.1)
         return x

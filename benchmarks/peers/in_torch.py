@@ -8,6 +8,7 @@ OPTIMIZERS = {
     "sgd": lambda parameters, rate: t.optim.SGD(parameters, rate, fused=True),
     "momentum": lambda parameters, rate: t.optim.SGD(parameters, rate, momentum=0.9, fused=True),
     "adam": lambda parameters, rate: t.optim.Adam(parameters, rate, fused=True),
+    "adamw": lambda parameters, rate: t.optim.AdamW(parameters, rate, fused=True),
 }
 
 
@@ -79,6 +80,9 @@ class Layers:
 
     def embedding(self, x, name, count, width):
         return F.embedding(x, self.weight(name))
+
+    def scores(self, x, name):
+        return F.linear(x, self.weight(name))
 
     def add_position(self, x, name):
         return x + self.weight(name)

@@ -44,6 +44,16 @@ def transformer(f, x, layers=4, width=256, heads=8, words=1000):
     return f.dense(f.layer_norm(x, "norm"), "out", words)
 
 
+def gpt2(f, x, layers=12, width=768, heads=12, words=50257):
+    """GPT-2 with 124 million parameters, without dropout: scores are products with the embedding of words."""
+    x = f.add_position(f.embedding(x, "words", words, width), "position")
+    for i in range(layers):
+        x = x + f.attention(f.layer_norm(x, f"{i}.norm1"), f"{i}.attention", heads)
+        y = f.gelu(f.dense(f.layer_norm(x, f"{i}.norm2"), f"{i}.up", 4 * width))
+        x = x + f.dense(y, f"{i}.down", width)
+    return f.scores(f.layer_norm(x, "norm"), "words")
+
+
 def mobilenet(f, x):
     """Blocks of MobileNetV2, four times as wide inside; Sandler et al., 2018."""
     x, inside = f.relu6(f.batch_norm(f.conv(x, "stem", 32), "stem")), 32

@@ -26,6 +26,7 @@ class Subject:
         rows: that a run takes its steps from, in order, again and again.
         words: how many kinds of tokens rows are made of, and are predicted; 0 if rows are floats.
         classes: 1 if a number is predicted.
+        first_steps: steps that are made first: contenders compile, and their losses are compared after them.
     """
 
     network: Callable
@@ -38,6 +39,7 @@ class Subject:
     rows: int = 4096
     words: int = 0
     classes: int = 10
+    first_steps: int = 10
 
     @property
     def classifies(self):
@@ -60,6 +62,9 @@ SUBJECTS = {
     "gru, adam, 32": Subject(networks.gru, SEQUENCE, 32, "adam", 1e-3, (2.2, 1.6), (*OF_ROWS, "tensorflow"), 1024),
     "transformer, adam, 8": Subject(
         networks.transformer, (128,), 8, "adam", 1e-3, (1.4, 1.1), (*OF_ROWS, "tensorflow"), 1024, words=1000
+    ),
+    "gpt2, adamw, 4": Subject(
+        networks.gpt2, (128,), 4, "adamw", 1e-4, (1.3, 1.1), ("torch",), 64, words=50257, first_steps=3
     ),
     "mobilenet, sgd, 32": Subject(
         networks.mobilenet, PIXELS, 32, "sgd", 0.01, (2.0, 1.5), (*OF_IMAGES, "jax.shifted"), 1024
