@@ -308,6 +308,7 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "Exp": unary(ops.exp),
     "Log": unary(ops.log),
     "Erf": unary(ops.erf),
+    "Erfc": unary(ops.erfc),  # of TensorFlow, whose name tf2onnx leaves
     "Sin": unary(ops.sin),
     "Cos": unary(ops.cos),
     "Tan": unary(ops.tan),

@@ -203,3 +203,17 @@ def test_floats_that_are_not_trained_are_named_beside_those_that_are():
     assert program.notes_of_import == [
         "64 of 576 floats of the file are constants, which training leaves as they are: 'scale'"
     ]
+
+
+def test_constant_nodes_are_weights_of_a_file_that_stores_none_otherwise():
+    scale, shift = constant("scale", drawn(64)), constant("shift", drawn(64))
+    nodes = [
+        scale,
+        shift,
+        node("Relu", ["x"], ["r"]),
+        node("Mul", ["r", "scale"], ["a"]),
+        node("Add", ["a", "shift"], ["y"]),
+    ]
+    assert trained(model(nodes, {"x": (32, 64)}, ["y"], {})) == {"scale", "shift"}
+    nodes.append(node("MatMul", ["y", "w"], ["z"]))
+    assert trained(model(nodes, {"x": (32, 64)}, ["z"], {"w": drawn(64, 64)})) == {"w"}

@@ -20,6 +20,7 @@ computed      nodes of known operands, computed while importing
 constants     values that depend on sizes at most, computed while importing
 dtypes        element types
 small_floats  floats of four and eight bits
+keras_files   what tf2onnx makes of layers of Keras
 strings       strings, whose codes a program has
 order         each node behind those that it needs
 old_opsets    operators of opsets before 7

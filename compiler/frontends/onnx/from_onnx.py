@@ -20,6 +20,7 @@ from compiler.frontends.onnx.chosen_results import keep_results
 from compiler.frontends.onnx.equal_symbols import equalities
 from compiler.frontends.onnx.equal_symbols import told as told_equal
 from compiler.frontends.onnx.import_graph import Import
+from compiler.frontends.onnx.keras_files import PRODUCER, cut_biases, folded_norms
 from compiler.frontends.onnx.reading import Tensors, checked, package, read
 from compiler.frontends.onnx.texts import texts_of_model
 from compiler.frontends.report import Table, told
@@ -128,17 +129,7 @@ def from_onnx(
     onnx = package()
     model, path, folder = _opened(onnx, source, account)
     tensors = Tensors(path, folder, account)
-    if tie or untie or outputs is not None or quantised.is_quantised(model.graph):
-        edited = onnx.ModelProto()
-        edited.CopyFrom(model)
-        model = edited
-    if outputs is not None:
-        keep_results(onnx, model.graph, list(outputs), path)
-    if untie:
-        ties.untie(model.graph)
-    if tie:
-        ties.tie(onnx, model.graph, tensors)
-    quantised.in_floats(onnx, model.graph, tensors)
+    model, notes = _edited(onnx, model, tensors, outputs, tie=tie, untie=untie)
     title = name or re.sub(r"\W", "_", Path(path).stem if folder is not None else model.graph.name) or "model"
 
     def walked(same: Mapping[str, str]) -> Walked:
@@ -155,11 +146,29 @@ def from_onnx(
     if imported.problems:
         raise CompileError(f"from_onnx: {told(imported.problems)}")
     program.outputs_of_module = list(results)
-    program.notes_of_import = imported.notes
+    program.notes_of_import = imported.notes + notes
     program.tensors_of_file = imported.names
     program.texts_of_model = texts_of_model(model, imported.spelled) | imported.codes.texts()
     program.outputs(**results)
     return program
+
+
+def _edited(
+    onnx: Any, model: Any, tensors: Tensors, outputs: Sequence[str] | None, *, tie: bool, untie: bool
+) -> tuple[Any, list[str]]:
+    """Return a model as it is imported, and notes; the given model stays as it is."""
+    if tie or untie or outputs is not None or model.producer_name == PRODUCER or quantised.is_quantised(model.graph):
+        edited = onnx.ModelProto()
+        edited.CopyFrom(model)
+        model = edited
+    if outputs is not None:
+        keep_results(onnx, model.graph, list(outputs), tensors.path)
+    if untie:
+        ties.untie(model.graph)
+    if tie:
+        ties.tie(onnx, model.graph, tensors)
+    quantised.in_floats(onnx, model.graph, tensors)
+    return model, cut_biases(onnx, model, tensors) + folded_norms(model)
 
 
 def _opened(onnx: Any, source: Any, account: Account) -> tuple[Any, str, Path | None]:

@@ -4,7 +4,8 @@
 2. Without such a note, a tensor with several elements is a parameter if a node reads it in the slot of a weight. Nodes
    in between may rearrange it, dequantise it or combine it with other stored tensors, as a direction and a length.
 3. An operand of an addition or a multiplication is a weight if the graph stores it as an initialiser. A Constant node
-   is a weight only after a product of matrices, a convolution or an instance normalisation.
+   is a weight only after a product of matrices, a convolution or an instance normalisation, or if the graph has no
+   initialisers of floats: its exporter stores weights as nodes.
 4. Ones and zeros in the slots of a normalisation, under a name that no module has, stand for a normalisation without
    parameters.
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import ast
 import re
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -43,6 +45,9 @@ ADDED: Final = {"Add": (0, 1), "Mul": (0, 1), "Sub": (1,)}
 
 STATISTICS: Final = {"BatchNormalization": (3, 4)}
 """Positions of the operands that are running statistics, for each operator."""
+
+FLOATS: Final = {1, 10, 11, 16}
+"""Numbers of the element types that are floats."""
 
 THROUGH: Final = {
     "Identity", "Transpose", "Reshape", "Slice", "Concat", "Unsqueeze", "Squeeze", "Split", "Flatten", "Expand", "Cast",
@@ -99,6 +104,7 @@ class Roles:
         self._seen: set[tuple[str, bool]] = set()
         self._folded: set[str] = set()
         self._named = self._noted(graph)
+        self._in_nodes = not any(t.data_type in FLOATS and prod(t.dims) > 1 for t in self.stored.values())
         for node in nodes:
             for number, name in enumerate(node.input):
                 if name:
@@ -160,7 +166,7 @@ class Roles:
             other = node.input[1 - number] if len(node.input) == 2 else ""
             if node.op_type == "Sub" and self._origin(other) in self.inputs:
                 return  # the mean of what is fed
-            self._reach(name, node, constants=self._is_behind_weights(node, name, other))
+            self._reach(name, node, constants=self._in_nodes or self._is_behind_weights(node, name, other))
         elif node.op_type == "Exp" and name in self.stored:
             self._reach(name, node, constants=False)  # the logarithm of a scale, as contrastive models have it
 
