@@ -44,10 +44,7 @@ def tile_rows(target: Target, *, of_pairs: bool) -> Mapping[int, int]:
     """Return the upper bounds on the rows of a tile by its vectors; `of_pairs` is True for pairs of bfloat16."""
     if of_pairs and target.has_matrix_tiles:
         return MAX_MATRIX_ROWS
-    found = MAX_TILE_ROWS[target.registers, target.fma]
-    if of_pairs and target.widens_pairs:
-        return {vectors: rows for vectors, rows in found.items() if vectors <= MAX_WIDENED_VECTORS}
-    return found
+    return MAX_TILE_ROWS[target.registers, target.fma]
 
 
 def step_cycles(
@@ -151,7 +148,8 @@ def plan_product(
     is_widened = of_pairs and target.widens_pairs
     elements = 2 if is_widened else 1
     item, lanes = bits // 8 * elements, target.lanes(bits)
-    rows, vectors = tile_shape(target, lanes, m, n, of_pairs=of_pairs)
+    most = MAX_WIDENED_VECTORS if is_widened else None
+    rows, vectors = tile_shape(target, lanes, m, n, of_pairs=of_pairs, max_vectors=most)
     width = vectors * lanes
     depths, depth = max(-(-k // MAX_CHAIN_DEPTH), 1), depth_of_block(k)
     pack_right = k > 0 and (computed[1] or right[1] != 1 or (n > width and packing_pays(m, right[0] * item)))
@@ -220,10 +218,13 @@ def plan_rows(
     )
 
 
-def tile_shape(target: Target, lanes: int, m: int, n: int, *, of_pairs: bool = False) -> tuple[int, int]:
+def tile_shape(
+    target: Target, lanes: int, m: int, n: int, *, of_pairs: bool = False, max_vectors: int | None = None
+) -> tuple[int, int]:
     """Return rows and vectors of the tile that takes the fewest cycles for each step of the depth."""
     costs = tile_costs(target, lanes, m, n, of_pairs=of_pairs)
-    return min(costs, key=lambda shape: costs[shape])
+    fitting = [shape for shape in costs if max_vectors is None or shape[1] <= max_vectors]
+    return min(fitting, key=lambda shape: costs[shape])
 
 
 def tile_cycles(target: Target, lanes: int, m: int, n: int, *, of_pairs: bool = False) -> float:
