@@ -18,7 +18,7 @@ from runtime.memory.limit import peak_rss
 from runtime.runs.run import Run
 from runtime.runs.untrained import computes_with_initial_values
 from runtime.serving.access import Access, read_token, require_token
-from runtime.serving.endpoints import Limits
+from runtime.serving.gate import Limits
 from runtime.serving.predictor import Predictor
 from runtime.serving.rare_warnings import rare_warnings
 from runtime.serving.server import Stop, answer, listen, require_library

@@ -30,10 +30,11 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array, numpy_dtype
 from runtime.entries import BoundEntry
-from runtime.errors import DataError, ExecutionError, OutOfTime
+from runtime.errors import DataError, OutOfTime
 from runtime.rows.rows import checked_feeds, common_length
 from runtime.runs.evaluation import run_over
 from runtime.runs.session import Session
+from runtime.serving.busy import Busy
 from runtime.serving.steps import Steps
 
 if TYPE_CHECKING:
@@ -43,10 +44,6 @@ Arrays = dict[str, Array]
 
 MAX_WAITED_SECONDS: Final = 1e-3
 """Upper bound in seconds on a step that the server's loop waits for."""
-
-
-class Busy(ExecutionError):
-    """The queue of requests is full."""
 
 
 class Request(NamedTuple):

@@ -15,7 +15,8 @@ from runtime.errors import UsageError
 from runtime.extras import extra
 from runtime.serving.access import Access
 from runtime.serving.connections import Connections, most_connections
-from runtime.serving.endpoints import ANYBODY, Counts, Endpoints, Limits
+from runtime.serving.endpoints import Endpoints
+from runtime.serving.gate import ANYBODY, Counts, Gate, Limits
 from runtime.serving.predictor import Predictor
 
 ADDRESS: Final = "127.0.0.1"
@@ -109,18 +110,35 @@ def answer(
         access: the token that requests must bring, and the log of requests.
     """
     web = require_library()
-    connections = Connections(most_connections(), report)
-    endpoints = Endpoints(web, predictor, limits, said, report, access, connections)
+
+    def endpoints(connections: Connections) -> Gate:
+        return Endpoints(web, predictor, limits, said, report, access, connections)
+
     try:
-        is_whole = asyncio.run(_serve(web, endpoints, taken, limits, stop, ready, report, seconds))
+        return answered_by(endpoints, taken, limits, stop=stop, ready=ready, report=report, seconds=seconds)
     finally:
         predictor.close()
-    return Served(endpoints.counts, is_whole)
+
+
+def answered_by(
+    endpoints: Callable[[Connections], Gate],
+    taken: socket.socket,
+    limits: Limits,
+    *,
+    stop: Stop,
+    ready: Callable[[], None],
+    report: Callable[[str], None],
+    seconds: float | None = None,
+) -> Served:
+    """Answer requests by endpoints, made for the connections of the server; the arguments are those of `answer`."""
+    made = endpoints(Connections(most_connections(), report))
+    is_whole = asyncio.run(_serve(require_library(), made, taken, limits, stop, ready, report, seconds))
+    return Served(made.counts, is_whole)
 
 
 async def _serve(
     web: Any,
-    endpoints: Endpoints,
+    endpoints: Gate,
     taken: socket.socket,
     limits: Limits,
     stop: Stop,

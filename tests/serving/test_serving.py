@@ -30,7 +30,7 @@ from subjects.serving import (
 
 import runtime
 from compiler import Program, ops
-from runtime.serving.endpoints import MAX_LARGE_BODIES
+from runtime.serving.gate import MAX_LARGE_BODIES
 
 X = rows(5)
 

@@ -14,7 +14,7 @@ import numpy as np
 import runtime
 from compiler import Program, ops, zeros
 from runtime.serving.access import Access
-from runtime.serving.endpoints import ANYBODY, Counts, Limits
+from runtime.serving.gate import ANYBODY, Counts, Limits
 from runtime.serving.predictor import Predictor
 from runtime.serving.server import Served, Stop, answer, listen
 
