@@ -366,10 +366,15 @@ def _serve(verbs: Any, name: str) -> None:
         "SIGTERM or Ctrl-C stops the server after it has answered all accepted requests.\nIt needs the extra `serve`.",
         "runtime serve digits.pb --load trained.safetensors",
         "runtime serve digits.pb --load trained.safetensors --port 0 --threads 2 --max-body 1MiB",
+        "runtime serve smol.pb --load tuned.safetensors --chat",
         "curl http://127.0.0.1:8000/predict -H 'Content-Type: application/octet-stream' --data-binary @images.raw",
     )
     what = verb.add_argument_group("what to serve")
     what.add_argument("--entry", metavar="NAME", help="entry to serve, which must not train; default predict")
+    what.add_argument(
+        "--chat", action="store_true", help="serve the texts of a language model, as clients of the OpenAI kind ask"
+    )
+    what.add_argument("--tokenizer", type=Path, metavar="DIR", help="with --chat: folder of the tokenizer")
     what.add_argument("--seed", type=int64, metavar="N", help="seed in place of the program's")
     add_settings(what)
     add_how(what)

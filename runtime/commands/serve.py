@@ -18,10 +18,11 @@ from runtime.memory.limit import peak_rss
 from runtime.runs.run import Run
 from runtime.runs.untrained import computes_with_initial_values
 from runtime.serving.access import Access, read_token, require_token
+from runtime.serving.connections import Connections
 from runtime.serving.gate import Limits
 from runtime.serving.predictor import Predictor
 from runtime.serving.rare_warnings import rare_warnings
-from runtime.serving.server import Stop, answer, listen, require_library
+from runtime.serving.server import Stop, answer, answered_by, listen, require_library
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -33,10 +34,12 @@ def serve(options: argparse.Namespace) -> int:
     run = run_with_states(options)
     if run.session.data.is_encoded:
         run.session.data.encoding()  # a damaged one is told now, and not in each answer
+    if options.chat:
+        return _serve_texts(options, run, token, start)
     entry = _entry(options, run)
     predictor = Predictor(run.session, entry, queue=options.queue, together=options.together)
     taken = listen(options.port, options.host)
-    url = f"http://{f'[{options.host}]' if ':' in options.host else options.host}:{taken.getsockname()[1]}"
+    url = _url(options, taken.getsockname()[1])
     said = _said(run, entry)
     stop = Stop()
 
@@ -67,6 +70,46 @@ def serve(options: argparse.Namespace) -> int:
     fields = [*vars(done.counts).items(), ("computed", predictor.computed), ("wall", f"{perf_counter() - start:.3f}")]
     put_result(options, "OK", [("entry", entry), *fields, ("rss", peak_rss())])
     return EXIT_DONE
+
+
+def _serve_texts(options: argparse.Namespace, run: Run, token: bytes | None, start: float) -> int:
+    """Answer requests for texts of a language model."""
+    from runtime.language.texts import Texts  # few programs write texts
+    from runtime.serving.texts import TextEndpoints
+
+    run.states.require()
+    texts = Texts(run.session, Path(options.program).parent, options.tokenizer)
+    taken = listen(options.port, options.host)
+    url = _url(options, taken.getsockname()[1])
+    said, stop, limits = _said(run, "next"), Stop(), Limits(options.max_body, options.answer_time)
+
+    def ready() -> None:
+        options.interrupts.hold(stop.at_signal)
+        put_result(options, "READY", [("url", url), *said.items()])
+        if not options.quiet:
+            options.say(f"texts of {sentence(run.program.name, MAX_WORD_CHARACTERS)!r} are at {url}/v1; Ctrl-C ends it")
+
+    with taken, _log(options.access_log, options.say) as log:
+
+        def endpoints(connections: Connections) -> TextEndpoints:
+            access, web = Access(token, log), require_library()
+            return TextEndpoints(
+                web, texts, limits, said, options.say, run.memory, access, connections, queue=options.queue
+            )
+
+        done = answered_by(
+            endpoints, taken, limits, stop=stop, ready=ready, report=options.say, seconds=options.max_time
+        )
+    run.close()
+    if not done.is_whole:
+        options.interrupts.check()
+    fields = [*vars(done.counts).items(), ("wall", f"{perf_counter() - start:.3f}"), ("rss", peak_rss())]
+    put_result(options, "OK", fields)
+    return EXIT_DONE
+
+
+def _url(options: argparse.Namespace, port: int) -> str:
+    return f"http://{f'[{options.host}]' if ':' in options.host else options.host}:{port}"
 
 
 @contextmanager

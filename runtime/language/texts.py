@@ -137,7 +137,6 @@ class Texts:
         kept = min(kept, len(codes) - 1)
         self.writer.begin(row, choices, codes[:kept])
         self._held[row] = codes
-        others: list[int | None] = [None] * self.model.texts
         pieces = Pieces(self.tokenizer)
         code = self.writer.read(row, codes[kept:]) if most else -1
         while True:
@@ -153,8 +152,7 @@ class Texts:
                 answer.ending = "stop" if stops.found else "length"
                 break
             self._held[row].append(code)
-            others[row] = code
-            code = self.writer.next(others)[row] or 0
+            code = self.writer.next_of(row, code)
         if not stops.found:
             yield from stops.passed(pieces.rest())
             yield from stops.rest()

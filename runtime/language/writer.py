@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Lock
+from threading import Condition, Lock
 from typing import Final
 
 import numpy as np
@@ -48,6 +48,10 @@ class Writer:
         self._choices = [Choices()] * self.model.texts
         self.lengths = np.zeros(self.model.texts, np.int32)
         self._lock = Lock()
+        self._turn = Condition()
+        self._is_making = False
+        self._waiting: dict[int, int] = {}
+        self._found: dict[int, int | Exception] = {}
 
     def begin(self, row: int, choices: Choices, kept: Sequence[int] = ()) -> None:
         """Empty a row for a new text; its first codes may stay, if they are those that it has."""
@@ -92,6 +96,34 @@ class Writer:
         counts = np.array([code is not None for code in codes], np.int32)
         found = self._step("next", table, counts)
         return [int(new) if count else None for new, count in zip(found, counts, strict=True)]
+
+    def next_of(self, row: int, code: int) -> int:
+        """Let a row take a code, and return the code behind it; rows of other threads take theirs in the same step.
+
+        The first thread makes a step for all codes that wait; those that come meanwhile wait for the next one.
+        """
+        with self._turn:
+            self._waiting[row] = code
+            self._turn.wait_for(lambda: row in self._found or not self._is_making)
+            if row not in self._found:
+                self._is_making, taken = True, dict(self._waiting)
+                self._waiting.clear()
+                self._turn.release()
+                found: dict[int, int | Exception] = {}
+                try:
+                    news = self.next([taken.get(each) for each in range(self.model.texts)])
+                    found = {each: new for each, new in enumerate(news) if new is not None}
+                except Exception as error:  # each of the threads raises it
+                    found = dict.fromkeys(taken, error)
+                finally:
+                    self._turn.acquire()
+                    self._is_making = False
+                    self._found |= found
+                    self._turn.notify_all()
+            made = self._found.pop(row)
+        if isinstance(made, Exception):
+            raise made
+        return made
 
     def _step(self, entry: str, codes: Array, counts: Array) -> Array:
         """Make a step, and put the new keys and values behind those of the rows that take part."""

@@ -5,6 +5,7 @@ connections a bounded number of connections, of which idle ones make room for ne
 gate        what all requests pass: token, host, limits, and the sentences that refuse them
 busy        the error of a server that has as many requests as it takes
 endpoints   the addresses of predictions, and their answers
+texts       the addresses of texts of a language model
 bodies      bodies of requests while they arrive
 forms       formats of arrays in the bodies of requests and answers: JSON, raw elements, .npy, safetensors
 json_arrays arrays in a large JSON body, read in pieces

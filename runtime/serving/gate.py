@@ -121,7 +121,8 @@ class Gate(ABC):
             return await self._answered(request)
         start = monotonic()
         response = await self._answered(request)
-        nbytes = len(response.body) if response.body is not None else 0
+        body = getattr(response, "body", None)  # an answer in pieces has none
+        nbytes = 0 if body is None else len(body)
         self._access.log(log_line(request, response.status, nbytes, monotonic() - start))
         return response
 
@@ -152,7 +153,11 @@ class Gate(ABC):
         if self._there.get(request.path, ("",))[0] == "POST":
             self.counts.failed += refusal.status == 500
             self.counts.refused += refusal.status != 500
-        return self._json({"error": sentence(str(refusal))}, status=refusal.status, headers=refusal.headers)
+        return self._json({"error": self._told(refusal)}, status=refusal.status, headers=refusal.headers)
+
+    def _told(self, refusal: Refusal) -> object:
+        """Return the value of `error` in an answer that refuses a request."""
+        return sentence(str(refusal))
 
     async def end(self, until: float) -> None:
         """Wait until all requests are answered, at most until a time of the loop.

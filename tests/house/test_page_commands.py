@@ -135,7 +135,7 @@ def test_the_commands_of_the_page_about_training(here: Path, capsys: pytest.Capt
 def test_the_commands_of_the_page_about_language_models(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    install, pack, tune, train, evaluate, chat, *merges = commands(ROOT / "docs/language-models.md")
+    install, pack, tune, train, evaluate, chat, *merges, serve = commands(ROOT / "docs/language-models.md")
     assert install == 'pip install "prograd[native,lm]"'
     made_folder(Path("smollm2"), max_position_embeddings=512)
     turns = [[{"role": "user", "content": f"who is {n} ?"}, {"role": "assistant", "content": "me"}] for n in range(64)]
@@ -148,6 +148,7 @@ def test_the_commands_of_the_page_about_language_models(
     assert " codes=4 " in capsys.readouterr().out
     for command in merges:
         do(command)
+    do(f"{serve} --port 0 --max-time 1ms -q")
 
 
 def test_the_commands_of_the_page_about_layers(here: Path):
