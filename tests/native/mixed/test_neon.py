@@ -80,19 +80,21 @@ def words(x: Array) -> Array:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("by_steps", [False, True])
+@pytest.mark.parametrize("is_widened", [False, True])
 def test_a_tile_of_neon_has_the_bits_of_the_contract(
-    tmp_path: Path, shape: tuple[int, int, int], kind: str, by_steps: bool
+    tmp_path: Path, shape: tuple[int, int, int], kind: str, by_steps: bool, is_widened: bool
 ) -> None:
     """`by_steps`: the rows of a step of the depth are contiguous, not the pairs of a row."""
     m, k, n = shape
     rng, of = np.random.default_rng([m, k, n, KINDS.index(kind)]), target("neon", "linux")
     a, b = numbers(rng, (m, k), kind), numbers(rng, (k, n), kind)
-    left, right, lanes = words(a), words(np.ascontiguousarray(b.T)).T, of.lanes()
+    left, right = (a, b) if is_widened else (words(a), words(np.ascontiguousarray(b.T)).T)
+    across, each, lanes = left.shape[1], 2 if is_widened else 1, of.lanes()
     module = Module(of)
     f = module.function("tile", [pointer(FLOAT32)] * 3)
-    rows, step = ([*range(m)], m) if by_steps else ([i * (k // 2) for i in range(m)], 1)
-    depth = [DepthLoop(k // 2, step, n)]
-    sums = tile(f, f.arguments[0], rows, f.arguments[1], n, FLOAT32.of(lanes), depth, of_pairs=True)
+    rows, step = ([*range(m)], m) if by_steps else ([i * across for i in range(m)], 1)
+    depth, vector = [DepthLoop(k // 2, step * each, n * each)], FLOAT32.of(lanes)
+    sums = tile(f, f.arguments[0], rows, f.arguments[1], n, vector, depth, of_pairs=True, is_widened=is_widened)
     for i, x in enumerate(sums):
         f.store(x, f.arguments[2], i * lanes)
     f.end()
