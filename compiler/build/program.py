@@ -46,7 +46,7 @@ from compiler.train.optimizers import Optimizer
 from compiler.train.parameter_groups import Group
 from compiler.train.plateaus import settle_plateaus
 from compiler.train.shards import mark_shards
-from compiler.train.weighted_means import weights_in
+from compiler.train.weighted_means import weight_of, weights_in
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS, DTypeName
@@ -444,12 +444,13 @@ class Program:
             parameters: the parameters to train; by default every trainable one that the loss depends on.
             groups: pairs of parameters and the optimizer that trains them in place of `optimizer`.
             clip: limits the gradients of all parameters, before an optimizer limits those that it trains.
-            accumulate: the steps whose mean gradient makes one update. Optimizers count updates, schedules steps.
+            accumulate: the steps whose mean gradient makes one update. Optimizers count updates, schedules steps. If
+                labels count in the loss, or it has a `weight`, steps are weighted by it, as the rows of one batch are.
             no_grad: tensors, or their names, that block the gradient; parameters among them are not trained.
             name: the name of the loss in reports of training and `evaluate`. The rate is reported as `rate`, or as
                 `<name>_rate` for a loss of another name.
-            weight: a scalar, the weight of a step's loss in an evaluation, such as the number of unmasked elements; by
-                default the number of labels that count in the loss, else the rows.
+            weight: a scalar, the weight of a step's loss in an evaluation and among accumulated steps, such as the
+                number of unmasked elements; by default the number of labels that count in the loss, else the rows.
 
         Returns:
             The trained parameters with their gradients of this step, before clipping.
@@ -464,7 +465,8 @@ class Program:
             raise OpError(f"minimize: weight={weight!r} is not a scalar; take ops.sum(weight)")
         require_rows_apart(self._block, loss)
         descent = Descent(self._block, self._states, self._updates, self.update, self._free_state)
-        pairs, rates = descent.append(loss, optimizer, parameters, groups, clip, accumulate, no_grad)
+        counted = weight if weight is not None else weight_of(loss)
+        pairs, rates = descent.append(loss, optimizer, parameters, groups, clip, accumulate, no_grad, counted)
         self._losses.update((dw.name, loss.name) for _, dw in pairs)
         if weight is not None:
             self._loss_weights[loss.name] = {weight.name}

@@ -14,6 +14,7 @@ from compiler.train.clipping import Clip, require_clip
 from compiler.train.initialisers import constant
 from compiler.train.optimizers import Optimizer, Slot, rate_for
 from compiler.train.parameter_groups import Cadence, Group, grouped
+from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.spelling import nearest
 from registry import Block, Value, ops
@@ -50,8 +51,12 @@ class Descent:
         clip: Clip | None,
         accumulate: int,
         no_grad: Sequence[Value | str],
+        weight: Value | None = None,
     ) -> tuple[Pairs, list[Value]]:
-        """Append all of `Program.minimize`; return its result, and the learning rates in the order of the groups."""
+        """Append all of `Program.minimize`; return its result, and the learning rates in the order of the groups.
+
+        With a `weight`, the mean gradient of the steps of one update is weighted by it.
+        """
         _require_sane(loss, [optimizer, *(own for _, own in groups)], clip, accumulate)
         pairs = self._gradients(loss, parameters, no_grad)
         members = grouped([w for w, _ in pairs], optimizer, groups)
@@ -59,7 +64,8 @@ class Descent:
         with self.block.on_behalf_of(stage=pb.STAGE_UPDATE):
             cadence = Cadence.of(self.block, accumulate)
             sums = self._sums(pairs, cadence)
-            means = [so_far + dw / cadence.every for so_far, dw in sums] or [dw for _, dw in pairs]
+            kept, means = self._means(sums, cadence, weight)
+            means = means or [dw for _, dw in pairs]
             given = dict(zip((w.name for w, _ in pairs), clip(means) if clip else means, strict=True))
             for own, trained in members:
                 rates.append(own.rate(self.block))
@@ -67,9 +73,27 @@ class Descent:
                 for w, dw in zip(trained, own.clip(grads) if own.clip and grads else grads, strict=True):
                     self._append_update(own, w, dw, rates[-1], cadence)
             if cadence.waits is not None:  # after all readers of the means, so they can be overwritten
-                for (so_far, _), mean in zip(sums, means, strict=True):
-                    self.update(so_far, ops.where(cadence.waits, mean, 0.0))
+                for so_far, total in kept:
+                    self.update(so_far, ops.where(cadence.waits, total, 0.0))
         return pairs, rates
+
+    def _means(self, sums: Pairs, cadence: Cadence, weight: Value | None) -> tuple[Pairs, list[Value]]:
+        """Return the slots with what they hold behind this step, and the mean gradients of the steps so far."""
+        if weight is None or not sums:
+            means = [so_far + dw / cadence.every for so_far, dw in sums]
+            return [(so_far, mean) for (so_far, _), mean in zip(sums, means, strict=True)], means
+        count = self.block.state(self._new_count())
+        total = count + ops.cast(weight, dtype="float64")
+        divisor = ops.where(ops.equal(total, 0.0), 1.0, total)
+        totals = [so_far + dw * ops.cast(weight, dtype=dw.dtype) for so_far, dw in sums]
+        kept = [(so_far, total) for (so_far, _), total in zip(sums, totals, strict=True)]
+        return [*kept, (count, total)], [each / ops.cast(divisor, dtype=each.dtype) for each in totals]
+
+    def _new_count(self) -> str:
+        """Return the state of the weight of the steps since the last update."""
+        name = self.free_state("accumulated_weight")
+        self.states.add(name, TensorType("float64", ()), pb.STATE_KIND_BUFFER, constant(0.0))
+        return name
 
     def _gradients(self, loss: Value, parameters: Sequence[Value] | None, no_grad: Sequence[Value | str]) -> Pairs:
         names = dict.fromkeys(self.states.trainable())

@@ -10,6 +10,7 @@ from oracles import optimizers as by_hand
 from subjects.steps import Stepper
 
 import compiler
+import prograd
 from compiler import CompileError, OpError, Program, constant, ops
 from compiler.train.optimizers import Optimizer
 
@@ -302,3 +303,25 @@ def test_what_cannot_be_trained_so_is_an_error():
         compiler.by_value(0)
     with pytest.raises(OpError, match=r"average: decay=1.0 and every=1; they are in \[0, 1\) and from 1"):
         program.average(1.0)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_accumulated_steps_with_few_labels_count_less_and_make_the_update_of_one_batch(engine: str):
+    """Four steps of 8 rows with 0 to 8 labels that count are one step of 32 rows."""
+
+    def made(batch: int, accumulate: int) -> prograd.Run:
+        program = Program("counted", seed=3)
+        x, y = program.input("x", "float32", ("batch", 64)), program.input("y", "int32", ("batch",))
+        logits = x @ program.parameter("w", (64, 16))
+        program.minimize(ops.cross_entropy(logits, y, ignored=-100), compiler.adam(1e-2), accumulate=accumulate)
+        return prograd.Run(program.compile(batch=batch), engine=engine)  # type: ignore[arg-type]
+
+    rng = np.random.default_rng(0)
+    whole, parts = made(32, 1), made(8, 4)
+    for _ in range(3):
+        x, y = rng.standard_normal((32, 64)).astype(np.float32), rng.integers(0, 16, 32).astype(np.int32)
+        y[8:16], y[17:24], y[28:] = -100, -100, -100
+        whole.step({"x": x, "y": y})
+        for at in range(0, 32, 8):
+            parts.step({"x": x[at : at + 8], "y": y[at : at + 8]})
+        np.testing.assert_allclose(parts.state["w"], whole.state["w"], rtol=1e-4, atol=1e-6)
