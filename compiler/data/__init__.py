@@ -13,4 +13,5 @@ series   windows of consecutive rows of a table
 splits   rows of a split: at random, by classes, by time, by group
 write    arrays to a file, whatever their order in memory
 show     the content of a packed file
+show_chats  how full rows of codes are, and what of them counts
 """

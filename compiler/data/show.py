@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from compiler.data.show_chats import lines_of_chats
 from prograd_proto import TensorType
 from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from prograd_proto.ragged_names import OFFSETS, PADDING
@@ -53,6 +54,7 @@ def lines_of(path: Path, rows: int) -> Iterator[str]:
         yield f"  {sentence(name, MAX_WORD_CHARACTERS):<{width}}  {_type(column, shape)}  {_range(column)}".rstrip()
         for line in _made(name, column, unequal, encoding, rows):
             yield f"  {'':<{width}}  {line}"
+    yield from lines_of_chats(path)
 
 
 def _encoding(path: Path) -> Encoding:

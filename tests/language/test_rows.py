@@ -138,3 +138,18 @@ def test_wrong_options_are_refused(folder: Path, options: list[str], words: str,
 
 def test_codes_fit_the_model(folder: Path):
     assert packed(lines({"text": "the capital"}), "--length", "8")["codes"].max() < CODES
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_file_shows_its_lengths_and_what_counts(folder: Path, together: bool, capsys: pytest.CaptureFixture[str]):
+    rows = [{"prompt": "what is ", "completion": "the capital . " * (1 + n % 5)} for n in range(32)]
+    found = packed(lines(*rows), "--length", "64", *(["--together"] if together else []))
+    capsys.readouterr()
+    assert main(["data", "show", "rows.safetensors"]) == 0
+    said = capsys.readouterr().out
+    count = (found["labels"] != -100).mean()
+    assert f"texts: 32 in {len(found['codes'])} rows of 64 codes, " in said
+    assert f"; {count:.0%} counts" in said
+    bars = [line.split() for line in said.splitlines() if " codes  " in line and " to " in line]
+    assert sum(int(bar[4]) for bar in bars) == 32
+    assert "the first row: what is the capital . " in said
