@@ -62,6 +62,10 @@ def _cut(node: Node, x: Arranged, start: Extent, end: Extent, axis: int, step: i
 def _cut_by_symbols(x: Arranged, start: Extent, end: Extent, axis: int, step: int) -> Arranged:
     """Return a slice that begins or ends at a symbol; raise CompileError unless it has as many positions as one."""
     size = x.shape[axis]
+    if not start.symbols and start.number < 0 and (end == size or end.number >= HUGE):
+        end = Extent(0)
+    if not start.symbols and not end.symbols and end.number - start.number == 1 == step:
+        return sliced(x, axis, start.number, end.number)
     if step == 1 and end.symbols and start == Extent(0):
         return sliced_to(x, axis, end)
     if step == 1 and start.symbols and start.number < 0 and (end == size or end.number >= HUGE):

@@ -73,6 +73,17 @@ CASES: dict[str, tuple[list[Any], dict[str, list[Any]], dict[str, Any], dict[str
     "rows by data from the end": (
         [node("Gather", ["x", "j"], ["y"], axis=0)], {"x": N6, "j": [3]}, {"x": X, "j": at(-1, 0, -4)}, {}
     ),
+    "a slice of the first row": (
+        [node("Slice", ["x", "zero", "one", "zero"], ["y"])], {"x": N6}, {"x": X}, {"zero": ZERO, "one": ONE}
+    ),
+    "a slice of the last row": (
+        [node("Slice", ["x", "last", "end", "zero"], ["y"])],
+        {"x": N6}, {"x": X}, {"zero": ZERO, "last": at(-1), "end": at(2**62)},
+    ),
+    "a slice of the row before the last": (
+        [node("Slice", ["x", "first", "last", "zero"], ["y"])],
+        {"x": N6}, {"x": X}, {"zero": ZERO, "first": at(-2), "last": at(-1)},
+    ),
     "the row by a size": (
         [node("Shape", ["x"], ["s"], end=1), node("Sub", ["s", "one"], ["k"]), node("Gather", ["x", "k"], ["y"])],
         {"x": N6}, {"x": X}, {"one": ONE},
@@ -206,6 +217,7 @@ COARSE = {
     ),
     "scaled": ([node("Cast", ["s"], ["a"], to=1), node("Sqrt", ["a"], ["b"]), node("Reciprocal", ["b"], ["p"])], 1),
     "at most": ([node("Min", ["s", "w"], ["p"])], 512),
+    "below": ([node("Less", ["s", "w"], ["p"])], 11),
     "beyond": ([node("Greater", ["s", "w"], ["p"])], 512),
 }  # fmt: skip
 
@@ -221,10 +233,12 @@ def of_size(nodes: list[Any], inputs: dict[str, Any], stored: dict[str, Any], la
 def test_a_function_of_a_size_that_is_no_factor_follows_it(case: str, engine: Any):
     nodes, step = COARSE[case]
     file = of_size(nodes, {"x": N6}, {"w": at(step)}, "Add")
-    x = np.resize(X, (600, 6))
-    wanted: Any = ReferenceEvaluator(file).run(None, {"x": x})
-    found = Run(from_onnx(file).compile(n=600), engine=engine).step({"x": x}, entry="predict")["y"]
-    np.testing.assert_allclose(found, wanted[0], rtol=1e-6)
+    program = from_onnx(file)
+    for rows in (5, 600):
+        x = np.resize(X, (rows, 6))
+        wanted: Any = ReferenceEvaluator(file).run(None, {"x": x})
+        found = Run(program.compile(n=rows), engine=engine).step({"x": x}, entry="predict")["y"]
+        np.testing.assert_allclose(found, wanted[0], rtol=1e-6)
 
 
 def test_a_shape_that_is_level_for_small_sizes_is_refused():

@@ -2,8 +2,9 @@
 
 A shape becomes a reshape's operand through any number of nodes. So each symbol gets trial sizes, which are primes, and
 everything that depends on sizes alone is computed for each. A number that is equal in all trials is a number; one that
-has a symbol's prime as a factor in each is a multiple of that symbol. The sizes of the last trial are large, so that
-neither ceil(n / 128) nor min(n, 512) passes for one of these. It is left out where it would make many elements.
+has a symbol's prime as a factor in each is a multiple of that symbol. The sizes of the last two trials are small and
+large, by turns, so that neither n < 11 nor ceil(n / 128) nor min(n, 512) nor n / t passes for one of these. They are
+left out from the first one on in which a node cannot be computed or would make many elements.
 """
 
 # pyright: basic
@@ -26,13 +27,13 @@ from prograd_proto.dtypes import DTypeName
 from registry import Block, Value, ops
 
 PRIMES: Final = (
-    (31, 41, 1031), (37, 43, 1033), (47, 59, 1039), (53, 61, 1049), (67, 73, 1051), (71, 79, 1061), (83, 97, 1063),
-    (89, 101, 1069),
+    (31, 41, 2, 1031), (37, 43, 1033, 3), (47, 59, 5, 1039), (53, 61, 1049, 7), (67, 73, 11, 1051),
+    (71, 79, 1061, 13), (83, 97, 17, 1063), (89, 101, 1069, 19),
 )  # fmt: skip
 """Trial sizes of each symbol."""
 
 SURE_TRIALS: Final = 2
-"""Number of trials that every constant has; those of the last one may be missing."""
+"""Number of trials that every constant has; the others may be missing."""
 
 CARRIED: Final[Mapping[str, DTypeName]] = {
     **{name: name for name in ("float32", "float64", "int32", "int64", "uint8", "bool")},  # type: ignore[dict-item]
@@ -99,7 +100,7 @@ class Constant:
     """A tensor that depends on sizes at most.
 
     Attributes:
-        trials: its elements in each trial; those of the last one may be missing.
+        trials: its elements in each trial; the last ones may be missing.
         symbols: the symbols of the import.
         store: puts its elements into the program.
         appended: appends ops that compute it, for elements that depend on sizes in a way that is not recognised.

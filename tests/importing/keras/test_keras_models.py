@@ -108,7 +108,8 @@ def test_a_model_of_keras_agrees_with_tensorflow(name: str, tmp_path: Path):
     assert sum(np.prod(row.shape) for row in program.tensors_of_file if row.trained) == sum(g.size for g in gradients)
     program.minimize(ops.mean(ops.square(program[result])), sgd(1.0))
     states = {own: state for own, state in program.states.items() if set(state.imported.names) & set(names)}
-    compiled = program.compile(**dict.fromkeys(program.symbols, ROWS))
+    sizes: dict[str, Any] = dict.fromkeys(program.symbols, ROWS)
+    compiled = program.compile(**sizes)
     for engine in ("reference", "native"):
         run = Run(compiled, engine=engine)  # type: ignore[arg-type]
         given = dict(zip(run.entries["predict"].feeds, feeds, strict=True))

@@ -1,0 +1,4 @@
+"""Random ONNX graphs with symbols beside ONNX Runtime.
+
+__main__  the campaign
+"""
