@@ -436,7 +436,7 @@ def _chat(verbs: Any, name: str) -> None:
         "--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=NUMBER",
         help="temperature, top_k, top_p or repetition_penalty; default those of the model's folder",
     )  # fmt: skip
-    what.add_argument("--seed", dest="draws", type=int64, metavar="N", help="seed of the texts; default 0")
+    what.add_argument("--seed", type=int64, metavar="N", help="seed of the texts; default 0")
     what.add_argument("--tokenizer", type=Path, metavar="DIR", help="folder of the tokenizer; default the model's")
     add_how(verb.add_argument_group("how to run"))
     add_load(verb.add_argument_group("states"))

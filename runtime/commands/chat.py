@@ -23,11 +23,12 @@ def chat(options: argparse.Namespace) -> int:
     """Answer each line of stdin, or the message of the options; write the texts as they come."""
     start = perf_counter()
     chosen, options.settings = chosen_settings(options.settings), []
+    draws, options.seed = options.seed, None  # of the texts, and not of the program
     run = run_with_states(options)
     try:
         run.states.require()
         texts = Texts(run.session, Path(options.program).parent, options.tokenizer)
-        given = chosen | ({} if options.draws is None else {"seed": options.draws})
+        given = chosen | ({} if draws is None else {"seed": draws})
         choices = choices_of(given, texts.model.defaults)
         codes = _talk(options, run, texts, choices)
     finally:

@@ -90,6 +90,11 @@ def test_what_both_commands_can_be_told_has_one_name_and_one_meaning():
 
 
 EXCEPTIONS = {
+    ("merge", "-o"),  # a folder for the other layouts
+    ("merge", "--output"),
+    ("merge", "--layout"),  # of what is written, for other programs
+    ("data pack", "--chat"),  # the folder of a model, where serve has a switch
+    ("data pack", "--together"),  # texts in a row, where serve counts rows
     ("replay", "--record"),  # it reads what that of execute writes
     ("bench", "--threads"),  # several numbers, to be compared
     ("sweep", "--set"),  # several values, likewise
