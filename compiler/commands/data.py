@@ -44,7 +44,8 @@ def pack(options: argparse.Namespace) -> None:
 
 def _pack_chats(options: argparse.Namespace, asked: PackOptions) -> None:
     """Write the texts of a source as rows of codes."""
-    from compiler.data.chats import IGNORED, chat_options, packed_chats  # few rows are texts of a model
+    from compiler.data.chats import chat_options, packed_chats  # few rows are texts of a model
+    from runtime.language.model import IGNORED
 
     if options.like is not None:
         raise UsageError("--like says how columns are encoded, and texts have none; leave it out")

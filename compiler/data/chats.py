@@ -24,17 +24,11 @@ from compiler.data.options import PackOptions
 from compiler.data.texts import read_lines
 from runtime.dtypes import Array
 from runtime.errors import DataError, UsageError
-from runtime.language.model import read_files
+from runtime.language.model import IGNORED, ROWS_KEY, read_files
 from runtime.language.template import Template, require_conversation
 from runtime.language.tokenizer import Tokenizer, stop_code
 from runtime.philox import permutation
 from runtime.rows.encoding.csv_rows import read_regular, text_of
-
-KEY: Final = "language_rows"
-"""The key of the header of a file of rows that says how texts became rows, as JSON."""
-
-IGNORED: Final = -100
-"""The label of a position that no loss counts."""
 
 OPEN_ROWS: Final = 256
 """The number of rows that are looked at for room, the newest ones."""
@@ -106,7 +100,7 @@ def packed_chats(source: Path, options: ChatOptions) -> Rows:
         joined = {key: joined[key] for key in ("codes", "labels")}
     if not (joined["labels"] != IGNORED).any():
         raise DataError(f"{source}: nothing in the texts counts: no turn is an assistant's")
-    metadata = {KEY: _about(options, files, tokenizer, joined)}
+    metadata = {ROWS_KEY: _about(options, files, tokenizer, joined)}
     return Rows(joined, splits, metadata, len(texts), cut)
 
 

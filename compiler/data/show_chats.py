@@ -1,4 +1,4 @@
-"""What a file of rows of codes has: how full its rows are, how much of them counts, and the first row as text."""
+"""The summary of a file of rows of codes: lengths of texts, the share that counts, and the first row as text."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from compiler.data.chats import IGNORED, KEY
 from prograd_proto.printable import sentence
 from runtime.dtypes import Array
 from runtime.errors import ExecutionError
 from runtime.files.tensor_files import keys_of, read_arrays, read_metadata, unverified
+from runtime.language.model import IGNORED, ROWS_KEY
 
 BARS: Final = 8
 """The number of ranges of lengths that are shown."""
@@ -50,7 +50,7 @@ def lines_of_chats(path: Path) -> Iterator[str]:
 
 def _about(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(read_metadata(path).get(KEY, "null"))
+        found = json.loads(read_metadata(path).get(ROWS_KEY, "null"))
     except (ExecutionError, ValueError, RecursionError):
         return None
     return cast(dict[str, Any], found) if isinstance(found, dict) else None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler.errors import CompileError
-from compiler.train.adapters import A, Adapter, B, adapter_of, is_adapter
+from compiler.train.adapters import A, Adapter, B, adapter_of, is_adapter, replace_ops
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of
 from runtime.conversion import converted
@@ -55,17 +55,9 @@ def without_side_paths(
         for total, product in adapter.beside:
             ops[product.outputs[0]].outputs[0] = total.outputs[0]
             gone.add(total.outputs[0])
-    kept = [op for op in made.blocks[number].ops if not (op.type == "add" and op.outputs[0] in gone)]
-    copies = [_copied(op) for op in kept]
-    del made.blocks[number].ops[:]
-    made.blocks[number].ops.extend(copies)
+    block = made.blocks[number]
+    replace_ops(block, [op for op in block.ops if not (op.type == "add" and op.outputs[0] in gone)])
     return made, {**arrays, **{name: _merged(program, arrays, name) for name in beside}}
-
-
-def _copied(op: pb.OpDesc) -> pb.OpDesc:
-    made = pb.OpDesc()
-    made.CopyFrom(op)
-    return made
 
 
 def _tensors(block: pb.BlockDesc) -> dict[str, str]:

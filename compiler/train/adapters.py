@@ -172,17 +172,21 @@ def deviation_of(shape: Sequence[int], *, outputs_first: bool) -> float:
 def add_to_block(block: Block, weight: Value, factors: Factors) -> None:
     """Let all ops of a block compute with the sum of a weight and its adapter: products on a side path."""
     readers = list(block.desc.ops)
-    wide = {weight.name} | {op.outputs[0] for op in readers if op.type == "cast" and op.inputs[0] == weight.name}
-    aside = [op for op in readers if weight.rank == 2 and _is_product(block, op, wide)]
     casts = [op for op in readers if op.type == "cast" and op.inputs[0] == weight.name]
+    wide = {weight.name, *(op.outputs[0] for op in casts)}
+    aside = [op for op in readers if weight.rank == 2 and _is_product(block, op, wide)]
     mine = {id(op) for op in (*aside, *casts)}
     others = [op for op in readers if id(op) not in mine and not wide.isdisjoint(op.inputs)]
     before = _with_sum(block, weight, wide, factors, others) if others else []
     behind = {id(op): _beside(block, op, wide, factors) for op in aside}
-    kept = [*before, *(each for op in readers for each in (op, *behind.get(id(op), ())))]
+    replace_ops(block.desc, [*before, *(each for op in readers for each in (op, *behind.get(id(op), ())))])
+
+
+def replace_ops(block: pb.BlockDesc, kept: Sequence[pb.OpDesc]) -> None:
+    """Replace the ops of a block by copies of these, which may be its own."""
     copies = [_copy(op) for op in kept]
-    del block.desc.ops[:]
-    block.desc.ops.extend(copies)
+    del block.ops[:]
+    block.ops.extend(copies)
 
 
 def _is_product(block: Block, op: pb.OpDesc, weights: set[str]) -> bool:

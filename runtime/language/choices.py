@@ -11,7 +11,7 @@ from prograd_proto.spelling import closest
 from runtime.errors import UsageError
 
 MOST_CHOICES: Final = 256
-"""The largest `top_k`: the entries that write look at so many codes."""
+"""The number of codes with the largest scores among which an entry draws: the largest `top_k`."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a program says of its language model, and the folder of its tokenizer.
+"""The description of a language model in a program and in its rows, and the files of its tokenizer.
 
 The text is part of a file that anybody may have written, so nothing of it is trusted: sizes are compared with the
 entries, and files are read only if they have the hashes that the program names.
@@ -18,7 +18,13 @@ from prograd_proto.regular_files import open_regular
 from runtime.errors import DataError, UsageError
 
 KEY: Final = "language_model"
-"""The key of the text in the program."""
+"""The key of a program's text about its model, JSON that the import writes."""
+
+ROWS_KEY: Final = "language_rows"
+"""The key of the header of a file of rows that says how texts became rows, as JSON."""
+
+IGNORED: Final = -100
+"""The label of a position that no loss counts, as in PyTorch."""
 
 MOST_BYTES: Final = 1 << 26
 """Upper bound on a file of a tokenizer, 64 MiB."""
@@ -29,7 +35,7 @@ FILES: Final = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """What a program says of its language model.
+    """The description of a language model in a program.
 
     Attributes:
         family: the `model_type` of its config.
@@ -66,7 +72,7 @@ class LanguageModel:
 
 
 def language_model(program: pb.ProgramDesc) -> LanguageModel:
-    """Return what a program says of its language model; raise UsageError for one that is none."""
+    """Return the description of a program's language model; raise UsageError for a program without one."""
     text = next((each.text for each in program.model if each.key == KEY), None)
     if text is None:
         raise UsageError("the program is no language model; compiler import lm, or prograd.from_lm, makes one")

@@ -46,7 +46,7 @@ class _TooLarge(BaseException):
 
 
 class _Refused(Exception):
-    """What a template says by `raise_exception`."""
+    """The message that a template raises by `raise_exception`."""
 
 
 @cache

@@ -2,7 +2,7 @@
 
 server      starts, reports that, and stops when every accepted request is answered
 connections a bounded number of connections, of which idle ones make room for new ones
-gate        what all requests pass: token, host, limits, and the sentences that refuse them
+gate        the checks of every request: token, host, limits; and the sentences that refuse it
 busy        the error of a server that has as many requests as it takes
 endpoints   the addresses of predictions, and their answers
 texts       the addresses of texts of a language model

@@ -5,8 +5,8 @@
     GET  /metrics   counts and times in the text format of Prometheus
     POST /predict   arrays in, the entry's fetches out
 
-`gate` has what all requests pass. A foreign web page that is open in a local browser cannot send requests: each format
-needs a permission that the server gives to nobody, and the page's host is not this one.
+`gate` has the checks of every request. A foreign web page that is open in a local browser cannot send requests: each
+format needs a permission that the server gives to nobody, and the page's host is not this one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all requests pass: the token, the host, the limits of a body, and the sentences that refuse them.
+"""The checks of every request: its token, its host and the limits of its body; and the sentences that refuse it.
 
 An error is a sentence, as {"error": "..."}. The server library reads requests and writes answers. This module selects
 the function that answers, because the library's own table of addresses takes as long as a small prediction.
@@ -30,7 +30,7 @@ Act = Callable[[Any], Awaitable[Any]]
 """A function that answers a request."""
 
 Addresses = Mapping[str, tuple[str, Act]]
-"""By address, the method of HTTP and the function that answers."""
+"""The method of HTTP and the function that answers, by address."""
 
 ANYBODY: Final = Access()
 """Access without a token and without a log."""

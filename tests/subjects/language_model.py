@@ -21,8 +21,7 @@ TEXTS = [
 CODES = 320
 """The size of the tables of codes, larger than the tokenizer."""
 
-LLAMA = {
-    "model_type": "llama",
+SIZES = {
     "vocab_size": CODES,
     "hidden_size": 64,
     "intermediate_size": 96,
@@ -30,6 +29,10 @@ LLAMA = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "max_position_embeddings": 128,
+}
+LLAMA = {
+    "model_type": "llama",
+    **SIZES,
     "rms_norm_eps": 1e-5,
     "rope_theta": 10000.0,
     "hidden_act": "silu",

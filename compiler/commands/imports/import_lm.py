@@ -15,14 +15,15 @@ from compiler.build.program import Program
 from compiler.commands.imports.import_onnx import optimizer_of
 from compiler.commands.models.lora_words import add_adapters
 from compiler.commands.notes import note
-from compiler.data.chats import KEY
 from compiler.errors import CompileError, UsageError
-from compiler.frontends.language_models.from_lm import MODEL_TEXT, from_lm
+from compiler.frontends.language_models.from_lm import from_lm
 from compiler.frontends.language_models.peft import add_peft
+from compiler.frontends.language_models.weights import is_meant
 from prograd_proto import program_pb2 as pb
 from runtime.command_line.results import put_result
 from runtime.errors import ExecutionError
 from runtime.files.tensor_files import keys_of, read_metadata, shapes_of
+from runtime.language.model import KEY, ROWS_KEY
 
 
 def import_lm(options: argparse.Namespace) -> None:
@@ -49,8 +50,8 @@ def import_lm(options: argparse.Namespace) -> None:
     adapted = add_adapters(program, options.lora)
     if options.peft is not None:
         adapted += add_peft(program, Path(options.peft), f"{program.name}.weights.safetensors")
-    for pattern in options.train if adapted else ():
-        program.thaw(*_meant(program, pattern))
+    if adapted:
+        program.thaw(*(name for name in program.states if is_meant(name, options.train)))
     if trains:
         name, _, rate = (options.optimizer or "adamw:2e-4").partition(":")
         own = optimizer_of(f"{name}:{rate}", program.setting("rate", _rate(options.optimizer, rate), least=0.0))
@@ -66,12 +67,12 @@ def import_lm(options: argparse.Namespace) -> None:
 
 
 class _Rows:
-    """What a file of rows of codes says of itself."""
+    """The description of a file of rows of codes: length, splits, and the hashes of the tokenizer's files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            about: Any = json.loads(read_metadata(path).get(KEY, "null"))
+            about: Any = json.loads(read_metadata(path).get(ROWS_KEY, "null"))
             self.keys = keys_of(path)
             shape = shapes_of(path, ["codes"])["codes"] if "codes" in self.keys else ()
             self.splits = [key for key in self.keys if key not in _COLUMNS]
@@ -98,16 +99,12 @@ def _declare(program: Program, rows: _Rows, options: argparse.Namespace) -> None
 
 
 def _require_same_tokenizer(program: Program, rows: _Rows) -> None:
-    own = json.loads(program.texts_of_model[MODEL_TEXT])["files"].get("tokenizer.json")
+    own = json.loads(program.texts_of_model[KEY])["files"].get("tokenizer.json")
     if rows.files.get("tokenizer.json") != own:
         raise CompileError(
             f"{rows.path}: these rows were made with another tokenizer than the model's; pack them with --chat and the "
             "folder of the model"
         )
-
-
-def _meant(program: Program, pattern: str) -> list[str]:
-    return [pattern if any(pattern == name for name in program.states) or "*" in pattern else f"{pattern}.*"]
 
 
 def _rate(given: str | None, text: str) -> float:

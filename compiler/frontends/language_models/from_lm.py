@@ -18,20 +18,15 @@ from compiler.errors import CompileError
 from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.language_models.config import Architecture, architecture_of, read_json
 from compiler.frontends.language_models.network import Network, Places
-from compiler.frontends.language_models.weights import Weights, path_from
+from compiler.frontends.language_models.weights import Weights, is_meant, path_from
 from compiler.frontends.language_models.writing import CHUNK, add_writing
 from compiler.train.metrics import perplexity
-from prograd_proto.regular_files import open_regular
 from registry import Value, ops
-
-MODEL_TEXT: Final = "language_model"
-"""The key of a program's text about its model, JSON that the runtime reads: `runtime.language.model`."""
+from runtime.errors import ExecutionError
+from runtime.language.model import FILES, IGNORED, KEY, read_file
 
 LENGTH: Final = 256
 """The codes of a row unless they are given."""
-
-IGNORED: Final = -100
-"""The label of a code that no loss counts, as in PyTorch."""
 
 
 def from_lm(
@@ -81,7 +76,7 @@ def from_lm(
     _require_used(program, trained)
     room = positions or min(max(512, length), made.positions)
     add_writing(program, network, room, texts)
-    program.texts_of_model[MODEL_TEXT] = _about(at, inside, made, room, texts)
+    program.texts_of_model[KEY] = _about(at, inside, made, room, texts)
     return program
 
 
@@ -133,22 +128,16 @@ def _require_sizes(made: Architecture, length: int, positions: int | None, texts
 
 
 def _require_used(program: Program, trained: Sequence[str]) -> None:
-    from fnmatch import fnmatchcase
-
     from prograd_proto.spelling import closest
 
     for pattern in trained:
-        if not any(fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*") for name in program.states):
+        if not any(is_meant(name, [pattern]) for name in program.states):
             raise CompileError(f"from_lm: no weight matches {pattern!r}{closest(pattern, list(program.states))}")
 
 
 def _about(folder: Path, inside: str | None, made: Architecture, positions: int, texts: int) -> str:
     """Return what a runtime needs to know to write texts, as JSON."""
-    files = {
-        name: sha256(_read(folder / name)).hexdigest()
-        for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
-        if (folder / name).is_file()
-    }
+    files = {name: sha256(_read(folder / name)).hexdigest() for name in FILES if (folder / name).is_file()}
     stops, defaults = set(made.stops), {}
     if (folder / "generation_config.json").is_file():
         given = read_json(folder / "generation_config.json")
@@ -179,7 +168,6 @@ def _about(folder: Path, inside: str | None, made: Architecture, positions: int,
 
 def _read(path: Path) -> bytes:
     try:
-        with open_regular(path) as stream:
-            return stream.read()
-    except OSError as error:
-        raise CompileError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        return read_file(path)
+    except ExecutionError as error:
+        raise CompileError(str(error)) from None

@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.language_models.config import Architecture
-from compiler.frontends.language_models.weights import Weights
+from compiler.frontends.language_models.weights import Weights, is_meant
 from compiler.train.initialisers import from_file
 from registry import Value, ops
 
@@ -22,7 +21,7 @@ Attend = Callable[[int, Value, Value, Value], Value]
 
 
 class Places(NamedTuple):
-    """Where states lie.
+    """The places of states.
 
     Attributes:
         folder: the path of the model's folder from that of the program; None if its weights are copied.
@@ -167,7 +166,7 @@ class Network:
                 f"{self._weights.folder / there.file}: {name} is {there.dtype}; weights are F32, F16 or BF16"
             )
         self._read.add(name)
-        trained = any(fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*") for pattern in places.trained)
+        trained = is_meant(name, places.trained)
         if places.folder is not None and (there.dtype == "float32" or not trained):
             path = there.file if places.folder == "." else f"{places.folder}/{there.file}"
             initial: Any = from_file(path, name)

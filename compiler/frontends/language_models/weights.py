@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -66,6 +67,11 @@ class Weights:
                 return converted(read_arrays(file, reader, [name])[name], "float32")
         except ExecutionError as error:
             raise CompileError(str(error)) from None
+
+
+def is_meant(name: str, patterns: Sequence[str]) -> bool:
+    """Return True for a weight that a pattern matches, by its name or by the beginning of it up to a dot."""
+    return any(fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*") for pattern in patterns)
 
 
 def path_from(program: Path, folder: Path) -> str | None:

@@ -14,12 +14,10 @@ from typing import Final, NamedTuple
 from compiler.build.program import Program
 from compiler.frontends.language_models.network import Network
 from registry import Value, ops
+from runtime.language.choices import MOST_CHOICES
 
 CHUNK: Final = 64
 """The codes of a prompt that one step of `read` takes."""
-
-MOST_CHOICES: Final = 256
-"""The codes with the largest scores, among which one is drawn."""
 
 
 class _Inputs(NamedTuple):

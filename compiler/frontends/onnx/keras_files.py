@@ -1,4 +1,4 @@
-"""What tf2onnx makes of layers of Keras: second biases of zeros, and normalisations without statistics."""
+"""Peculiarities of layers of Keras in files of tf2onnx: second biases of zeros, folded batch normalisations."""
 
 # pyright: basic
 # onnx is imported by name and has no types here.
@@ -21,12 +21,12 @@ NOTE_OF_BIASES: Final = (
     "the second biases of {count} recurrent layers are zeros, which tf2onnx adds to the one of Keras and training "
     "leaves as they are"
 )
-"""What users read about biases."""
+"""The note about biases, with their number."""
 
 NOTE_OF_NORMS: Final = (
     "the exporter folded {count} batch normalisations into scales and shifts, which training moves without statistics"
 )
-"""What users read about normalisations."""
+"""The note about normalisations, with their number."""
 
 BIAS: Final = 3
 """Position of the operand with both biases, [directions, 2 * gates * size]."""

@@ -26,7 +26,7 @@ MEMBER: Final = MODES.index("BRANCH_MEMBER")
 """The mode of a test for a set."""
 
 AGGREGATES: Final = ("AVERAGE", "SUM", "MIN", "MAX")
-"""What becomes of the leaves of all trees, by the numbers of TreeEnsemble."""
+"""Reductions over the leaves of all trees, by their numbers in TreeEnsemble."""
 
 
 def _leaves(node: Node, forest: Forest) -> Value:

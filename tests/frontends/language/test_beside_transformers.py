@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from frontends.torchvision_without_operators import torchvision
-from subjects.language_model import TEMPLATE, made_folder
+from subjects.language_model import CODES, SIZES, TEMPLATE, made_folder
 
 import prograd
 from compiler import from_lm
@@ -20,24 +20,15 @@ from runtime.language.writer import Writer
 
 torch = pytest.importorskip("torch")
 transformers: Any = None
-CODES, LENGTH = 320, 48
-COMMON = {
-    "vocab_size": CODES,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 128,
-}
+LENGTH = 48
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2": ("GPT2", {"vocab_size": CODES, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128}),
-    "llama": ("Llama", COMMON),
-    "llama with biases": ("Llama", {**COMMON, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True}),
-    "mistral": ("Mistral", {**COMMON, "sliding_window": 16}),
-    "qwen2": ("Qwen2", {**COMMON, "tie_word_embeddings": True}),
-    "qwen3": ("Qwen3", {**COMMON, "head_dim": 32}),
-    "gemma3": ("Gemma3Text", {**COMMON, "num_hidden_layers": 7, "head_dim": 16, "sliding_window": 16}),
+    "llama": ("Llama", SIZES),
+    "llama with biases": ("Llama", {**SIZES, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True}),
+    "mistral": ("Mistral", {**SIZES, "sliding_window": 16}),
+    "qwen2": ("Qwen2", {**SIZES, "tie_word_embeddings": True}),
+    "qwen3": ("Qwen3", {**SIZES, "head_dim": 32}),
+    "gemma3": ("Gemma3Text", {**SIZES, "num_hidden_layers": 7, "head_dim": 16, "sliding_window": 16}),
 }
 
 
