@@ -389,7 +389,7 @@ class Run:
         prompt: str | Sequence[Mapping[str, str]],
         *,
         most: int | None = None,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] = (),
         plain: bool = False,
         tokenizer: Path_ | None = None,
         **choices: float,
@@ -401,7 +401,7 @@ class Run:
         Args:
             prompt: a message, or a conversation: its turns, each with `role` and `content`.
             most: the number of codes that are written at most; by default as many as there is room for.
-            stop: texts that end the answer, and are not part of it.
+            stop: a text, or several, that ends the answer and is not part of it.
             plain: go on with the prompt, a text, as it is, without the template of conversations.
             tokenizer: the folder of the tokenizer; by default that of the model, from the folder of the program.
             **choices: temperature, top_k, top_p, repetition_penalty and seed, as docs/language-models.md has them.
@@ -413,7 +413,8 @@ class Run:
 
         asked = prompt if plain or not isinstance(prompt, str) else [{"role": "user", "content": prompt}]
         folder = None if tokenizer is None else Path(tokenizer)
-        return chat(self, asked, Path(self._folder), folder, most=most, stop=stop, choices=choices)
+        stops = [stop] if isinstance(stop, str) else stop
+        return chat(self, asked, Path(self._folder), folder, most=most, stop=stops, choices=choices)
 
     def _named(self, given: Any) -> Any:
         """Return arrays by feed with the program's names as keys, and anything else as it is."""

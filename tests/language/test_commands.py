@@ -180,6 +180,7 @@ def test_a_stop_text_ends_an_answer_and_is_not_part_of_it(home: Path):
     for stop in (whole[5:8], whole[3], "never there"):
         wanted = whole.partition(stop)[0]
         assert "".join(run.chat("who is 5 ?", most=20, stop=[stop])) == wanted
+        assert "".join(run.chat("who is 5 ?", most=20, stop=stop)) == wanted  # one text, not its letters
 
 
 def test_a_prompt_without_room_and_other_programs_are_refused(home: Path):
