@@ -10,12 +10,11 @@ activation  activation functions
 attention   attention and rotary positions
 contributed  fused operators of ONNX Runtime
 contributed_attention  its attention
-control     conditions and loops
 conv        convolutions
 criteria    losses
 fill        filled tensors, ranges, triangles of matrices
 index       gathers, scatters, choices
-invariants  carried values that a loop leaves unchanged
+flow        conditions and loops
 linalg      products of matrices
 ml          models and transformations of scikit-learn and of tree ensembles
 norm        normalisation, softmax, dropout
@@ -49,10 +48,10 @@ from compiler.onnx_operators import (
     attention,
     contributed,
     contributed_attention,
-    control,
     conv,
     criteria,
     fill,
+    flow,
     index,
     linalg,
     norm,
@@ -72,7 +71,7 @@ from compiler.onnx_operators import (
 from compiler.onnx_operators.ml import encoders, linear_models, svm, trees
 
 FAMILIES: Final = (
-    activation, attention, contributed, contributed_attention, control, conv, criteria, fill, index, linalg,
+    activation, attention, contributed, contributed_attention, flow, conv, criteria, fill, index, linalg,
     norm, part, pointwise, pool, quantize, recurrent, reduce, resize, selection, sequences, shape, signal, update,
     encoders, linear_models, svm, trees,
 )  # fmt: skip

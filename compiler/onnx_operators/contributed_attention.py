@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.errors import CompileError
-from compiler.frontends.onnx.constants import Constant
+from compiler.frontends.onnx.known.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
 from compiler.onnx_operators.attention import _rotary as rotary
 from registry import Value, ops

@@ -14,7 +14,7 @@ from compiler.exporters.onnx.call import Call, Export, Unmapped
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged, plain, single, squeezed, viewed
 from compiler.frontends.extents import Extent, product
-from compiler.frontends.onnx.constants import Constant
+from compiler.frontends.onnx.known.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
 from compiler.frontends.pieces import after_gather, from_front, sliced, sliced_to
 from registry import Value, ops

@@ -15,6 +15,7 @@ from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, pointwise
 from compiler.frontends.elements import cast_to
 from compiler.frontends.onnx.dtypes import DTYPES, NARROW, dtype_name, wrapping
+from compiler.frontends.onnx.known.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, binary, carried_dtype, folded, is_integer, unary
 from compiler.frontends.onnx.small_floats import FORMATS, rounded
 from compiler.onnx_operators.conv import with_bias
@@ -38,7 +39,8 @@ def _mod(node: Node) -> Arranged:
 
 def _pow(node: Node) -> Arranged:
     a, b = node.pair()
-    exponent = None if isinstance(node.operands[1], Arranged) else node.operands[1].trials[0]
+    is_known = isinstance(node.operands[1], Constant) and node.operands[1].is_array
+    exponent = node.constant(1) if is_known else None
     if exponent is not None and exponent.size == 1 and b.rank <= a.rank and not is_integer(a):
         number = float(exponent.reshape(-1)[0])
         if number == 2:

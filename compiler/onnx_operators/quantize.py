@@ -10,8 +10,8 @@ from typing import Final
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, plain
 from compiler.frontends.elements import cast_to
-from compiler.frontends.onnx.constants import CARRIED
 from compiler.frontends.onnx.dtypes import dtype_name
+from compiler.frontends.onnx.known.constants import CARRIED
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
 from compiler.frontends.onnx.small_floats import FORMATS
 from compiler.onnx_operators.conv import channels, convolved

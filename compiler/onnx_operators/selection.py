@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.frontends.arranged import arranged
-from compiler.frontends.onnx.constants import Constant
+from compiler.frontends.onnx.known.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
 from registry import Value, ops
 

@@ -13,7 +13,7 @@ from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, plain, squeezed
 from compiler.frontends.onnx.node import Mapping, Node
 from compiler.frontends.pieces import split
-from compiler.onnx_operators.control import ran
+from compiler.onnx_operators.flow.bodies import ran
 from compiler.onnx_operators.shape import joined
 from registry import ops
 

@@ -75,6 +75,12 @@ def _axes(node: Node, rank: int) -> list[int] | None:
 def _squeeze(node: Node) -> Arranged:
     x = node.tensor(0)
     axes = _axes(node, x.rank)
+    symbols = sorted({symbol for extent in x.shape for symbol in extent.symbols})
+    if axes is None and symbols:
+        node.walk.notes.append(
+            f"the Squeeze {node.outputs[0]!r} keeps the axes with {', '.join(symbols)} elements; bind these by dims= "
+            "or --dim where they are 1"
+        )
     axes = [i for i, extent in enumerate(x.shape) if extent == ONE] if axes is None else axes
     wide = [i for i in axes if x.shape[i] != ONE]
     if wide:

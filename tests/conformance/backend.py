@@ -12,8 +12,8 @@ import numpy as np
 
 import prograd
 from compiler.errors import CompileError
-from compiler.frontends.onnx.constants import CARRIED
 from compiler.frontends.onnx.dtypes import own_name
+from compiler.frontends.onnx.known.constants import CARRIED
 
 MAX_SYMBOLS = 4
 """Largest number of symbols of a case."""

@@ -64,7 +64,7 @@ OF_RUNTIME_IN_ONE_FILE = {
     ("compiler/commands/imports/process_limits.py", "runtime.memory.limit"): "whose memory counts",
     ("compiler/frontends/account.py", "runtime.errors"): "a limit of an import ends it as one of a run does",
     ("compiler/frontends/account.py", "runtime.memory.limit"): "with the memory that the process has already",
-    ("compiler/frontends/onnx/computed.py", "runtime.errors"): "and is no problem of a node",
+    ("compiler/frontends/onnx/known/computed.py", "runtime.errors"): "and is no problem of a node",
     ("compiler/commands/models/arguments.py", "runtime.engines.choice"): "an option lists the engines by name",
     ("compiler/exporters/onnx/folding.py", "runtime.one_op"): "what an export computes has the bits of the kernel",
     ("compiler/exporters/onnx/folding.py", "runtime.constants"): "of the constants of a program",

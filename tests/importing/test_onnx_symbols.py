@@ -219,6 +219,21 @@ COARSE = {
     "at most": ([node("Min", ["s", "w"], ["p"])], 512),
     "below": ([node("Less", ["s", "w"], ["p"])], 11),
     "beyond": ([node("Greater", ["s", "w"], ["p"])], 512),
+    "far beyond": ([node("Greater", ["s", "w"], ["p"])], 5000),
+    "more than one": ([node("Greater", ["s", "w"], ["p"])], 1),
+    "equal": ([node("Equal", ["s", "w"], ["p"])], 64),
+    "at least": ([node("Max", ["s", "w"], ["p"])], 2),
+    "a remainder": (
+        [node("Mod", ["s", "w"], ["a"]), node("Cast", ["a"], ["b"], to=9), node("Not", ["b"], ["p"])], 4
+    ),
+    "within": (
+        [node("Less", ["s", "w"], ["a"]), node("Add", ["w", "w"], ["w2"]), node("Add", ["s", "w"], ["s2"]),
+         node("Greater", ["s2", "w2"], ["b"]), node("Or", ["a", "b"], ["c"]), node("Not", ["c"], ["p"])], 64,
+    ),
+    "halved": (
+        [node("Add", ["w", "w"], ["w2"]), node("Div", ["s", "w2"], ["a"]), node("Mul", ["a", "w2"], ["b"]),
+         node("Sub", ["s", "b"], ["p"])], 1,
+    ),
 }  # fmt: skip
 
 
@@ -234,11 +249,100 @@ def test_a_function_of_a_size_that_is_no_factor_follows_it(case: str, engine: An
     nodes, step = COARSE[case]
     file = of_size(nodes, {"x": N6}, {"w": at(step)}, "Add")
     program = from_onnx(file)
-    for rows in (5, 600):
+    for rows in (1, 5, 64, 600, 5200):
         x = np.resize(X, (rows, 6))
         wanted: Any = ReferenceEvaluator(file).run(None, {"x": x})
         found = Run(program.compile(n=rows), engine=engine).step({"x": x}, entry="predict")["y"]
         np.testing.assert_allclose(found, wanted[0], rtol=1e-6)
+
+
+def test_two_symbols_are_compared_for_the_sizes_of_the_run():
+    nodes = [
+        node("Shape", ["z"], ["t"], end=1), node("Add", ["t", "w"], ["a"]), node("Less", ["s", "a"], ["p"]),
+    ]  # fmt: skip
+    more = [
+        node("Shape", ["x"], ["s"], end=1),
+        *nodes,
+        node("Cast", ["p"], ["f"], to=1),
+        node("Add", ["x", "f"], ["y"]),
+    ]
+    file = model(more, {"x": N6, "z": ["t", 6]}, {"x": X, "z": X}, {"w": at(20)})
+    program = from_onnx(file)
+    for n, t in ((32, 5), (32, 64), (25, 5)):
+        feeds = {"x": np.resize(X, (n, 6)), "z": np.resize(X, (t, 6))}
+        wanted: Any = ReferenceEvaluator(file).run(None, feeds)
+        found = Run(program.compile(n=n, t=t)).step({"x": feeds["x"]}, entry="predict")["y"]
+        np.testing.assert_array_equal(found, wanted[0])
+
+
+def test_products_of_sizes_in_narrow_integers_stay_extents():
+    nodes = [
+        node("Shape", ["x"], ["s"]), node("Cast", ["s"], ["a"], to=6), node("ReduceProd", ["a"], ["b"], keepdims=1),
+        node("Reshape", ["x", "b"], ["f"]), node("Neg", ["f"], ["g"]), node("Reshape", ["g", "s"], ["h"]),
+        node("Less", ["b", "w"], ["p"]), node("Where", ["p", "h", "x"], ["y"]),
+    ]  # fmt: skip
+    program = from_onnx(model(nodes, {"x": ["n", "t"]}, {"x": X}, {"w": np.array([5000], np.int32)}))
+    for n, t, sign in ((32, 64, -1), (100, 90, 1)):
+        x = np.ones((n, t), np.float32)
+        found = Run(program.compile(n=n, t=t)).step({"x": x}, entry="predict")["y"]
+        np.testing.assert_array_equal(found, sign * x)
+
+
+def test_an_exporters_expansion_of_a_shape_stays_known():
+    """PyTorch writes expand so: the elements of the shape that are -1 become 1."""
+    nodes = [
+        node("Shape", ["x"], ["s"]), node("Shape", ["s"], ["r"]),
+        node("ConstantOfShape", ["r"], ["ones"], value=helper.make_tensor("v", 7, [1], [1])),
+        node("Mul", ["ones", "minus"], ["m"]), node("Equal", ["s", "m"], ["e"]),
+        node("Where", ["e", "ones", "s"], ["t"]), node("Expand", ["row", "t"], ["y0"]), node("Add", ["x", "y0"], ["y"]),
+    ]  # fmt: skip
+    file = model(nodes, {"x": N6}, {"x": X}, {"minus": at(-1), "row": X[:1]})
+    program = from_onnx(file)
+    assert program["y"].shape == ("n", 6)
+    assert [op.type for op in program.block.desc.ops] == ["add", "identity"]
+
+
+SQUEEZED = [
+    node("Shape", ["x"], ["s"], end=1), node("Equal", ["s", "one"], ["c"]), node("Squeeze", ["c"], ["d"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("then", ["Neg", "Squeeze"])
+def test_a_branch_for_a_size_of_1_runs_or_is_left_out_in_words(then: str):
+    more = helper.make_node("If", ["d"], ["y"], then_branch=named("then", then), else_branch=named("else", "Exp"))
+    program = from_onnx(model([*SQUEEZED, more], {"x": N6}, {"x": X}, {"zero": at(0), "one": at(1)}))
+    left = [note for note in program.notes_of_import if "is left out" in note]
+    wanted = (
+        "the branch of the If 'y' for a size of 1 is left out, as its results have another shape; "
+        "bind n by dims= or --dim where such a size is 1"
+    )
+    assert left == ([] if then == "Neg" else [wanted])
+    np.testing.assert_allclose(Run(program.compile(n=32)).step({"x": X}, entry="predict")["y"], np.exp(X), rtol=1e-6)
+    if then == "Neg":
+        found = Run(program.compile(n=1)).step({"x": X[:1]}, entry="predict")["y"]
+        np.testing.assert_array_equal(found, -X[:1])
+
+
+def named(name: str, operator: str) -> Any:
+    """Return a branch that reads x."""
+    reads = ["x", "zero"] if operator == "Squeeze" else ["x"]
+    result = helper.make_tensor_value_info(name, 1, None)
+    return helper.make_graph([node(operator, reads, [name])], name, [], [result])
+
+
+def test_a_squeeze_of_all_axes_says_which_it_keeps():
+    program = from_onnx(model([node("Squeeze", ["x"], ["y"])], {"x": ["n", 1, 6]}, {"x": X}, {}))
+    assert program["y"].shape == ("n", 6)
+    assert program.notes_of_import == [
+        "the Squeeze 'y' keeps the axes with n elements; bind these by dims= or --dim where they are 1"
+    ]
+
+
+def test_branches_of_other_shapes_that_a_size_chooses_are_refused():
+    nodes = [node("Shape", ["x"], ["s"], end=1), node("Less", ["s", "w"], ["c"]), node("Squeeze", ["c"], ["d"])]
+    more = helper.make_node("If", ["d"], ["y"], then_branch=named("then", "Size"), else_branch=named("else", "Exp"))
+    with pytest.raises(CompileError, match="its condition depends on the symbols n, so bind them to numbers"):
+        from_onnx(model([*nodes, more], {"x": N6}, {"x": X}, {"w": at(50)}))
 
 
 def test_a_shape_that_is_level_for_small_sizes_is_refused():

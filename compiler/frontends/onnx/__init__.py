@@ -15,9 +15,7 @@ walk          the walk over the nodes
 functions     operators that ONNX defines by simpler ones
 node          a node with its operands, and mappings made of functions
 operators_page  their page in the documentation
-constant_sizes  bounds of such values, before they are computed
-computed      nodes of known operands, computed while importing
-constants     values that depend on sizes at most, computed while importing
+known         values that depend on sizes at most, computed while importing
 dtypes        element types
 small_floats  floats of four and eight bits
 keras_files   what tf2onnx makes of layers of Keras

@@ -15,7 +15,7 @@ from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, ordered, plain, transposed
 from compiler.frontends.initial_values import InitialValues
-from compiler.frontends.onnx.constants import CARRIED, Constant, Symbols, carried
+from compiler.frontends.onnx.known.constants import CARRIED, Constant, Symbols, carried
 from compiler.frontends.onnx.node import MISSING
 from compiler.frontends.onnx.reading import Tensors
 from compiler.frontends.onnx.strings import Codes

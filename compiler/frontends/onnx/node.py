@@ -14,7 +14,7 @@ import numpy as np
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, unsqueezed
 from compiler.frontends.extents import Extent
-from compiler.frontends.onnx.constants import CARRIED, Constant, Store
+from compiler.frontends.onnx.known.constants import CARRIED, Constant, Store
 from compiler.frontends.pieces import number_of, positions
 from registry import Block, Value, ops
 
@@ -34,6 +34,7 @@ class Node:
         version: the opset of its domain.
         attributes: its attributes as Python's values.
         operands: for each input a tensor, a constant, a list of these, or None if it is left out.
+        inputs: names of the operands; "" for one that is left out.
         outputs: names of the results; "" for one that nobody reads.
         dtypes: dtypes of the model by the number of an operand, None if unknown.
         results: dtypes of the model by the number of a result, None if unknown.
@@ -46,6 +47,7 @@ class Node:
     version: int
     attributes: dict[str, Any]
     operands: Sequence[Any]
+    inputs: Sequence[str]
     outputs: Sequence[str]
     dtypes: Sequence[str | None]
     results: Sequence[str | None]
@@ -177,11 +179,18 @@ class Node:
         """Return a filled tensor."""
         return ops.full.on(self.block)(shape=tuple(shape), value=value, dtype=dtype)  # pyright: ignore[reportArgumentType]: a dtype
 
+    def depends_on_sizes(self, number: int) -> bool:
+        """Return True for a tensor that depends on sizes alone."""
+        return self.inputs[number] in self.walk.by_sizes
+
     def _known(self, number: int) -> Constant:
         if not self.has(number):
             raise CompileError(f"operand {number} is missing")
         x = self.operands[number]
         if not isinstance(x, Constant):
+            if self.depends_on_sizes(number):
+                names = ", ".join(self.walk.symbols.names)
+                raise CompileError(f"a size is no product of a number and the symbols {names}; bind them to numbers")
             raise CompileError(f"operand {number} has to be known while importing; give it by --constant NAME=VALUE")
         return x
 

@@ -16,10 +16,11 @@ import numpy as np
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, pointwise
 from compiler.frontends.extents import product
-from compiler.frontends.onnx.computed import computed
-from compiler.frontends.onnx.constants import CARRIED, Constant, Store, Symbols
 from compiler.frontends.onnx.dtypes import DTYPES, NARROW, WRAPPING, dtype_name, wrapping
 from compiler.frontends.onnx.functions import body_of, inlined
+from compiler.frontends.onnx.known.certain import is_certain, without_ones
+from compiler.frontends.onnx.known.computed import computed
+from compiler.frontends.onnx.known.constants import CARRIED, Constant, Store, Symbols, settled
 from compiler.frontends.onnx.node import MISSING, Node
 from compiler.frontends.onnx.old_opsets import is_old
 from compiler.frontends.onnx.order import in_order
@@ -54,6 +55,7 @@ class Walk:
         rows: by name of a result, the bound of its rows if their number is data.
         fake_quantize: True if gradients pass the roundings of quantised tensors.
         counted: by name of such a result, the number of its rows.
+        by_sizes: names of tensors that depend on sizes alone, with their elements for sizes above 1.
         notes: sentences for the user about results.
     """
 
@@ -75,6 +77,7 @@ class Walk:
         self.rows: Mapping[str, int] = {}
         self.fake_quantize = False
         self.counted: dict[str, Value] = {}
+        self.by_sizes: dict[str, Constant | None] = {}
         self.notes: list[str] = []
         self._made_parameters: dict[tuple[str, bytes], Any] = {}
         self.updates: list[tuple[Arranged, Arranged]] = []
@@ -140,6 +143,31 @@ class Walk:
         for name, value in zip(node.output, made, strict=False):
             if name and value is not None:
                 self.define(name, value)
+        self._mark(node, operands, made)
+
+    def _mark(self, node: Any, operands: Sequence[Any], made: Sequence[Any]) -> None:
+        """Note which results of a node depend on sizes alone although they are tensors."""
+        for name in node.output:
+            self.by_sizes.pop(name, None)
+        pairs = list(zip(node.input, operands, strict=True))
+        sized = [x is None or isinstance(x, Constant) or name in self.by_sizes for name, x in pairs]
+        if not all(sized) or node.op_type in RANDOM or self._has_graphs(node):
+            return
+        if all(x is None or (isinstance(x, Constant) and x.is_array) for x in operands):
+            return
+        usual = self._usual(node, [self.by_sizes.get(name, x) if isinstance(x, Arranged) else x for name, x in pairs])
+        for number, (name, value) in enumerate(zip(node.output, made, strict=False)):
+            if isinstance(value, Arranged):
+                self.by_sizes[name] = usual[number] if usual else None
+
+    def _usual(self, node: Any, operands: Sequence[Any]) -> Sequence[Any] | None:
+        """Return the results of a node for sizes above 1; None if they are known for the trial sizes only."""
+        if any(x is None and name for name, x in zip(node.input, operands, strict=True)):
+            return None
+        operands = [x and without_ones(x) for x in operands]
+        known = computed(node, operands, self.versions, self.symbols, self.store, self.tensors)
+        known = known and [y and without_ones(y) for y in known]
+        return known if known is not None and is_certain(node, operands, known) else None
 
     def _is_computed_otherwise(self, node: Any, domain: str) -> bool:
         """Return True for operators without a mapping that are known by sizes alone, or by their functions."""
@@ -168,15 +196,14 @@ class Walk:
     def _made(self, node: Any, domain: str, operator: str, operands: list[Any]) -> Sequence[Any]:
         is_past = not domain and is_old(self.onnx, node.op_type, self.versions.get("", 1))
         is_known = not is_past and all(x is None or isinstance(x, Constant) for x in operands)
-        graphs = any(attribute.type in (5, 10) for attribute in node.attribute)
         if operator == "Shape" and not isinstance(operands[0], list):
             return [self._shape(node, operands[0])]
         x: Any = operands[0] if operands else None
         if operator == "Size" and not isinstance(x, list):
             return [self._extents([_whole(x.shape)], scalar=True)]
-        if is_known and not graphs and node.op_type not in RANDOM and not self._is_sequence(node):
+        if is_known and not self._has_graphs(node) and node.op_type not in RANDOM and not self._is_sequence(node):
             known = computed(node, operands, self.versions, self.symbols, self.store, self.tensors)
-            if known is not None:
+            if known is not None and is_certain(node, operands, known):
                 known = self._with_ops(node, domain, operator, operands, known)
                 return self._with_parameters(node, known, lambda: self._called(node, domain, operands))
         self._infer(node, domain, operands)
@@ -215,6 +242,9 @@ class Walk:
             for number, x in enumerate(known)
         ]
 
+    def _has_graphs(self, node: Any) -> bool:
+        return any(attribute.type in (5, 10) for attribute in node.attribute)
+
     def _is_sequence(self, node: Any) -> bool:
         return "Sequence" in node.op_type or node.op_type.startswith("Optional")
 
@@ -242,6 +272,7 @@ class Walk:
             self.versions.get(domain, self.versions.get("", 1)),
             attributes,
             operands,
+            list(node.input),
             list(node.output),
             [self.dtypes.get(name) for name in node.input],
             [self.dtypes.get(name) for name in node.output],
@@ -263,11 +294,9 @@ class Walk:
         return self._extents(list(x.shape)[window.get("start", 0) : window.get("end")])
 
     def _extents(self, extents: Sequence[Any], *, scalar: bool = False) -> Constant:
-        trials = [
-            np.array([self.symbols.in_trial(extent, trial) for extent in extents], dtype=np.int64)
-            for trial in range(self.symbols.trials)
-        ]
-        return Constant(tuple(t.reshape(()) if scalar else t for t in trials), self.symbols, self.store)
+        rows = [[self.symbols.in_trial(extent, trial) for extent in extents] for trial in range(self.symbols.trials)]
+        trials = [np.array(row, dtype=np.int64) for row in rows if all(n < 2**63 for n in row)]
+        return Constant(settled([t.reshape(()) if scalar else t for t in trials]), self.symbols, self.store)
 
     def _unfolded(self, node: Any, domain: str, operator: str) -> Sequence[Any]:
         """Append the body of an operator that ONNX defines as a function; return its results."""

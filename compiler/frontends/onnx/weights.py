@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from compiler.onnx_operators.invariants import aliases
+from compiler.onnx_operators.flow.invariants import aliases
 
 SLOTS: Final = {
     "Conv": (1, 2), "ConvTranspose": (1, 2), "DeformConv": (1, 3), "Gemm": (0, 1, 2), "MatMul": (0, 1),

@@ -1,28 +1,24 @@
-"""Conditions and loops."""
+"""Loops and scans."""
 
 # pyright: basic
 # onnx is imported by name and has no types here, nor have the lambdas of a table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from compiler.errors import CompileError
-from compiler.exporters.onnx.call import Call, Export, Unmapped
-from compiler.exporters.onnx.graph import Graph
-from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged, plain, squeezed
 from compiler.frontends.extents import Extent
-from compiler.frontends.onnx.constants import Constant
-from compiler.frontends.onnx.node import MISSING, Mapping, Node
+from compiler.frontends.onnx.known.constants import Constant
+from compiler.frontends.onnx.node import Mapping, Node
 from compiler.frontends.pieces import sliced
-from compiler.onnx_operators.invariants import with_unchanged, without_unchanged
+from compiler.onnx_operators.flow.bodies import inside, ran, traced
+from compiler.onnx_operators.flow.invariants import with_unchanged, without_unchanged
 from prograd_proto import ProgramError
-from prograd_proto.tensor_types import TensorType
 from registry import Value, ops
 
 MAX_TRIPS: Final = 4096
@@ -30,65 +26,6 @@ MAX_TRIPS: Final = 4096
 
 MAX_SHORT: Final = 8
 """Largest number of trips that are unrolled although they may be an op."""
-
-
-def _if(node: Node) -> tuple[Any, ...]:
-    """Return the results of the branch that a constant chooses, or of an op that runs one of both branches."""
-    condition = node.operands[0]
-    branches = [node.attribute(name) for name in ("then_branch", "else_branch")]
-    if isinstance(condition, Constant):
-        return tuple(ran(node, branches[0 if bool(condition.array().reshape(())) else 1], []))
-    flag = ops.reshape(plain(node.tensor(0)), shape=())
-    traced: list[tuple[Value, ...]] = []
-
-    def results(branch: Any) -> tuple[Value, ...]:
-        traced.append(_inside(node, branch, []))
-        return traced[-1]
-
-    try:
-        made = ops.cond(flag, *(lambda branch=branch: results(branch) for branch in branches))
-    except ProgramError:
-        for one, other in zip(*traced, strict=False) if len(traced) == 2 else ():
-            if one.type != other.type:
-                raise CompileError(
-                    f"its branches make {one.type} and {other.type}, and a result of a program has one type; if the "
-                    "condition is an input, give it by --constant NAME=VALUE"
-                ) from None
-        raise
-    return tuple(map(arranged, made))
-
-
-def _inside(node: Node, graph: Any, operands: list[Any]) -> tuple[Value, ...]:
-    """Return the results of a branch or a body as tensors of the block that is being built."""
-    block = node.walk.block.root.active
-    return tuple(plain(x.tensor(block) if isinstance(x, Constant) else x) for x in _traced(node, graph, operands))
-
-
-def _traced(node: Node, graph: Any, operands: list[Any]) -> list[Any]:
-    """Return the results of a branch or a body, tensors or constants, in the block that is being built."""
-    walk = node.walk
-    outer, count = walk.block, len(walk.updates)
-    walk.block = outer.root.active
-    try:
-        results = ran(node, graph, operands)
-        if len(walk.updates) != count:
-            raise CompileError("has a branch with batch normalisation, whose statistics would follow it")
-        return results
-    finally:
-        walk.block = outer
-
-
-def ran(node: Node, graph: Any, operands: list[Any]) -> list[Any]:
-    """Return the results of a branch or a body; raise CompileError for the first problem in it."""
-    before = len(node.walk.problems)
-    results = node.walk.graph(graph, operands)
-    inner = node.walk.problems[before:]
-    if inner:
-        del node.walk.problems[before:]
-        raise CompileError(f"contains {inner[0].operator}, which {inner[0].reason}")
-    if any(x is MISSING for x in results):
-        raise CompileError("has a branch that does not make its results")
-    return results
 
 
 def _loop(node: Node) -> tuple[Any, ...]:
@@ -103,7 +40,7 @@ def _loop(node: Node) -> tuple[Any, ...]:
 
 def _trips(node: Node) -> Extent | None:
     """Return the number of trips of a counted loop, None if nothing bounds it."""
-    if node.has(1) and not all(bool(trial.reshape(())) for trial in node.operands[1].trials):
+    if node.has(1) and not bool(node.constant(1).reshape(())):
         return Extent(0)
     return node.extents(0)[0] if node.has(0) else None
 
@@ -133,7 +70,7 @@ def _counted(node: Node, body: Any) -> tuple[Any, ...]:
     flag = node.walk.constant(np.asarray(True))
 
     def step(values: tuple[Value, ...], number: Value) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-        goes_on, *made = _traced(node, body, [arranged(number), flag, *map(arranged, values)])
+        goes_on, *made = traced(node, body, [arranged(number), flag, *map(arranged, values)])
         if not isinstance(goes_on, Constant) or not bool(goes_on.array().reshape(())):
             raise CompileError("its condition after a trip is data")
         results = tuple(plain(node.lifted(x)) for x in made)
@@ -187,7 +124,7 @@ def _while(node: Node, body: Any) -> tuple[Any, ...]:
         return ops.logical_and(goes, i < limit)
 
     def after(i: Value, goes: Value, *values: Value) -> tuple[Value, ...]:
-        more, *rest = _inside(node, body, [arranged(x) for x in (i, goes, *values)])
+        more, *rest = inside(node, body, [arranged(x) for x in (i, goes, *values)])
         return (i + 1, ops.reshape(more, shape=()), *rest)
 
     made, _ = ops.while_loop(going, after, node.new(0, "int64"), goes, *carries, max_trips=most)
@@ -215,7 +152,7 @@ def _collecting(node: Node, body: Any, goes: Value, limit: Value, carries: list[
         kinds: list[Value] = []
 
         def trip() -> tuple[Value, ...]:
-            more, *made = _inside(node, body, [arranged(x) for x in (number, goes, *rest)])
+            more, *made = inside(node, body, [arranged(x) for x in (number, goes, *rest)])
             kinds.extend(made[len(rest) :])
             return (number + 1, ops.reshape(more, shape=()), *made)
 
@@ -268,7 +205,7 @@ def _rows(node: Node, xs: list[Arranged], axes: list[int]) -> tuple[Any, ...]:
         read = [ops.flip(x, axis=0) if way else x for x, way in zip(read, ways, strict=True)]
 
     def step(values: tuple[Value, ...], rows: tuple[Value, ...]) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-        made = _inside(node, body, [*map(arranged, values), *map(arranged, rows)])
+        made = inside(node, body, [*map(arranged, values), *map(arranged, rows)])
         return made[: len(carries)], made[len(carries) :]
 
     last, stacks = ops.scan(step, carries, tuple(read), reverse=backwards)
@@ -324,102 +261,4 @@ def _batched_scan(node: Node) -> tuple[Any, ...]:
     return tuple(_stacked(node, list(each), 0) for each in zip(*made, strict=True))
 
 
-def _run_block(call: Call, number: int, operands: Sequence[Tensor], graph: Graph) -> list[str]:
-    """Append the nodes of a block inside an op to a graph; return the names of its results, which are new."""
-    walk = call.walk.inner(call.blocks[number], graph)
-    for parameter in walk.block.parameters:
-        walk.values[parameter.tensor] = operands[parameter.argument]
-    walk.ops()
-    if any(name not in walk.values for name in walk.block.results):
-        raise Unmapped("has a block with ops that ONNX cannot express")
-    return [graph.add("Identity", graph.plain(walk.values[name])) for name in walk.block.results]
-
-
-def _body(graph: Graph, hint: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Any:
-    """Return the message of a branch or a body."""
-    model = graph.model
-    given, made = ([model.value(x.name, *x.type) for x in each] for each in (inputs, outputs))
-    return model.onnx.helper.make_graph(graph.nodes, model.free(hint), given, made)
-
-
-def _results(graph: Graph, names: Sequence[str], types: Sequence[TensorType]) -> list[Tensor]:
-    return [graph.result(name, type) for name, type in zip(names, types, strict=True)]
-
-
-def _if_out(call: Call) -> list[str]:
-    operands = [x for x in call.operands[1:] if x is not None]
-    branches: dict[str, Any] = {}
-    for number, word in enumerate(("then_branch", "else_branch")):
-        graph = Graph(call.graph.model, call.graph)
-        made = _results(graph, _run_block(call, number, operands, graph), call.types)
-        branches[word] = _body(graph, word, [], made)
-    return call.graph.several("If", call.plain(0), count=len(call.types), hint=call.outputs[0], **branches)
-
-
-def _new_inputs(graph: Graph, types: Sequence[TensorType], hint: str) -> list[Tensor]:
-    return [graph.result(graph.model.free(hint), type) for type in types]
-
-
-def _scan_out(call: Call) -> list[str]:
-    """Return a scan over rows as a Scan, and one without rows as a Loop."""
-    given = call.attributes
-    if given["counted"]:
-        raise Unmapped("makes a number of trips that is data and fewer than its rows, which ONNX's Scan cannot")
-    carries, rows = int(given["carries"]), int(given["rows"])
-    operands = [x for x in call.operands if x is not None]
-    states, arrays, shared = operands[:carries], operands[carries : carries + rows], operands[carries + rows :]
-    graph = Graph(call.graph.model, call.graph)
-    inputs = _new_inputs(graph, [x.type for x in states], "carry")
-    inputs += _new_inputs(graph, [x.type._replace(shape=x.shape[1:]) for x in arrays], "row")
-    types = [type if i < carries else type._replace(shape=type.shape[1:]) for i, type in enumerate(call.types)]
-    results = _results(graph, _run_block(call, 0, [*inputs, *shared], graph), types)
-    names = [call.graph.plain(x) for x in [*states, *arrays]]
-    backwards, made = int(bool(given["reverse"])), len(call.types)
-    if rows:
-        return call.graph.several(
-            "Scan", *names, count=made, hint=call.outputs[0], body=_body(graph, "scan", inputs, results),
-            num_scan_inputs=rows, scan_input_directions=[backwards] * rows,
-            scan_output_directions=[backwards] * (made - carries) or None,
-        )  # fmt: skip
-    if backwards and made > carries:
-        raise Unmapped("stacks rows from the last to the first without reading any, which ONNX's Loop cannot")
-    trips = call.graph.reshaped(call.graph.shape(given["length"]), ())
-    return _looped(call, graph, trips, call.graph.constant(True), inputs, results, names, "")
-
-
-def _looped(
-    call: Call, graph: Graph, trips: str, go: str, inputs: Sequence[Tensor], results: Sequence[Tensor],
-    names: Sequence[str], goes_on: str,
-) -> list[str]:  # fmt: skip
-    """Append a Loop; `goes_on` is the condition after a trip, "" for one that always holds."""
-    number, condition = graph.model.free("trip"), graph.model.free("condition")
-    after = graph.add("Identity", goes_on or condition)
-    index, flag = TensorType("int64", ()), TensorType("bool", ())
-    given = [graph.result(number, index), graph.result(condition, flag), *inputs]
-    body = _body(graph, "loop", given, [graph.result(after, flag), *results])
-    return call.graph.several("Loop", trips, go, *names, count=len(results), hint=call.outputs[0], body=body)
-
-
-def _while_out(call: Call) -> list[str]:
-    """Return a while loop as a Loop with one more carry, the number of trips."""
-    carries, most = int(call.attributes["carries"]), int(call.attributes["max_trips"])
-    if len(call.types) > carries + 1:
-        raise Unmapped("stores what its gradient reads, in an entry that should only predict")
-    operands = [x for x in call.operands if x is not None]
-    states, shared = operands[:carries], operands[carries:]
-    [go] = _run_block(call, 0, operands, call.graph)
-    graph = Graph(call.graph.model, call.graph)
-    index = TensorType("int64", ())
-    inputs = _new_inputs(graph, [*(x.type for x in states), index], "carry")
-    made = _run_block(call, 1, [*inputs[:-1], *shared], graph)
-    made.append(graph.add("Add", inputs[-1].name, graph.constant(1, "int64")))
-    results = _results(graph, made, [*(x.type for x in states), index])
-    [goes_on] = _run_block(call, 0, [*results[:-1], *shared], graph)
-    names = [*(call.graph.plain(x) for x in states), call.graph.constant(0, "int64")]
-    trips = call.graph.constant(most, "int64") if most else ""
-    return _looped(call, graph, trips, go, inputs, results, names, goes_on)
-
-
-IMPORTS: Final[dict[str, Mapping]] = {"If": _if, "Loop": _loop, "Scan": _scan}
-
-EXPORTS: Final[dict[str, Export]] = {"cond": _if_out, "scan": _scan_out, "while_loop": _while_out}
+IMPORTS: Final[dict[str, Mapping]] = {"Loop": _loop, "Scan": _scan}

@@ -26,6 +26,9 @@ SMALL: Final = 1 << 16
 MAX_VALUES: Final = 1 << 10
 """Elements of an operand up to which a shape may depend on its values."""
 
+INT32: Final = 6
+"""ONNX's number of int32."""
+
 LEAST_END: Final = 10**6
 """Ends of slices from here mean the end of an axis."""
 
@@ -73,6 +76,25 @@ def _inferred(onnx: Any, node: Any, given: Mapping[str, Any], opsets: Sequence[A
     return total
 
 
+def overflows(node: Any, given: Mapping[str, Any]) -> bool:
+    """Return True if the integers of a product of large sizes, or of a cast of one, may leave their dtype."""
+    arrays = list(given.values())
+    dtype = arrays[0].dtype if arrays else np.dtype(np.int64)
+    if node.op_type == "Cast" and any(each.name == "to" and each.i == INT32 for each in node.attribute):
+        dtype = np.dtype(np.int32)
+    elif node.op_type not in ("Mul", "ReduceProd"):
+        return False
+    if dtype.kind != "i" or any(each.size > MAX_VALUES or each.dtype.kind not in "iuf" for each in arrays):
+        return False
+    if node.op_type == "Mul":
+        largest = prod(max((abs(int(n)) for n in each.reshape(-1)), default=0) for each in arrays)
+    elif node.op_type == "ReduceProd":
+        largest = prod(abs(int(n)) for n in arrays[0].reshape(-1))
+    else:
+        largest = max((abs(float(n)) for n in arrays[0].reshape(-1)), default=0)
+    return largest > np.iinfo(dtype).max
+
+
 def is_beyond(operands: Sequence[Any]) -> bool:
     """Return True for a slice of a table that has fewer rows than the trial size of a symbol where it ends.
 
@@ -80,7 +102,8 @@ def is_beyond(operands: Sequence[Any]) -> bool:
     """
     if len(operands) < 3 or operands[2].is_array:
         return False
-    whole = [np.asarray(x.shape) for x in operands[0].trials]
+    primes = operands[0].symbols.primes
+    whole = [np.asarray(x.shape) for x in operands[0].trials[:primes]]
     if len(operands) > 3 and operands[3] is not None:
         whole = [sizes[axes.reshape(-1)] for sizes, axes in zip(whole, operands[3].trials, strict=False)]
     ends = [each.reshape(-1) for each in operands[2].trials]

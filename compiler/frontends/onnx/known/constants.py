@@ -1,10 +1,14 @@
 """Values of a graph that depend on no input's elements, though they may depend on the sizes of inputs.
 
-A shape becomes a reshape's operand through any number of nodes. So each symbol gets trial sizes, which are primes, and
-everything that depends on sizes alone is computed for each. A number that is equal in all trials is a number; one that
-has a symbol's prime as a factor in each is a multiple of that symbol. The sizes of the last two trials are small and
-large, by turns, so that neither n < 11 nor ceil(n / 128) nor min(n, 512) nor n / t passes for one of these. They are
-left out from the first one on in which a node cannot be computed or would make many elements.
+A shape becomes a reshape's operand through any number of nodes. So each symbol gets trial sizes, and everything that
+depends on sizes alone is computed for each. A number that is equal in all trials is a number; one that has a symbol's
+size as a factor in each is a multiple of that symbol.
+
+1. The sizes of the first trials are primes: in two of them they rise and fall along the symbols, in the others they are
+   small or large, so that each symbol is far above and far below each other one in some trial.
+2. In the last two trials all sizes are 1, and all are `LARGEST`. A number that follows sizes by steps, such as n < 5000
+   or max(n, 2), has another form there (see certain.py).
+3. A trial and those behind it are left out where a node cannot be computed or would make many elements.
 """
 
 # pyright: basic
@@ -26,11 +30,20 @@ from compiler.frontends.onnx.small_floats import FORMATS
 from prograd_proto.dtypes import DTypeName
 from registry import Block, Value, ops
 
-PRIMES: Final = (
-    (31, 41, 2, 1031), (37, 43, 1033, 3), (47, 59, 5, 1039), (53, 61, 1049, 7), (67, 73, 11, 1051),
-    (71, 79, 1061, 13), (83, 97, 17, 1063), (89, 101, 1069, 19),
-)  # fmt: skip
-"""Trial sizes of each symbol."""
+RISING: Final = (31, 37, 47, 53, 67, 71, 83, 89)
+"""Sizes of the symbols in the first trial."""
+
+FALLING: Final = (41, 43, 59, 61, 73, 79, 97, 101)
+"""Sizes of the symbols in the second trial, in which the first symbol has the largest."""
+
+SMALL_SIZES: Final = (2, 3, 5, 7, 11, 13, 17, 19)
+"""Small size of each symbol."""
+
+LARGE_SIZES: Final = (1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069)
+"""Large size of each symbol."""
+
+LARGEST: Final = 1 << 20
+"""Size of all symbols in the last trial."""
 
 SURE_TRIALS: Final = 2
 """Number of trials that every constant has; the others may be missing."""
@@ -54,17 +67,25 @@ class Symbols:
     """The symbols of an import with their trial sizes."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        if len(names) > len(PRIMES):
+        if len(names) > len(RISING):
             raise CompileError(
-                f"the model has {len(names)} symbols, and {len(PRIMES)} are supported; bind {names[-1]!r} to a size"
+                f"the model has {len(names)} symbols, and {len(RISING)} are supported; bind {names[-1]!r} to a size"
             )
         self.names = tuple(names)
-        self.sizes = [dict(zip(names, column, strict=False)) for column in zip(*PRIMES, strict=True)]
+        primes = [RISING, FALLING[: len(names)][::-1], *_alternating(len(names))]
+        self.primes = len(primes)
+        columns = [*primes, (1,) * len(names), (LARGEST,) * len(names)]
+        self.sizes = [dict(zip(names, column, strict=False)) for column in columns]
 
     @property
     def trials(self) -> int:
         """The number of trials: 1 without symbols."""
         return len(self.sizes) if self.names else 1
+
+    @property
+    def ones(self) -> int:
+        """The number of the trial in which all sizes are 1."""
+        return self.primes
 
     def in_trial(self, extent: Extent, trial: int) -> int:
         """Return the size of an extent in a trial."""
@@ -93,6 +114,16 @@ class Symbols:
                 f"a size is no product of a number and the symbols {', '.join(self.names)}; bind them to numbers"
             )
         return Extent(numbers[0], tuple(sorted(made)))
+
+
+def _alternating(count: int) -> list[tuple[int, ...]]:
+    """Return pairs of trials in which some symbols are small and the others large, and the reverse, for all pairs."""
+    made: list[tuple[int, ...]] = []
+    for bit in range(max(1, (count - 1).bit_length())):
+        for first in (0, 1):
+            sizes = zip(SMALL_SIZES, LARGE_SIZES, strict=True)
+            made.append(tuple(pair[(i >> bit & 1) ^ first] for i, pair in enumerate(sizes)))
+    return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +161,7 @@ class Constant:
     @property
     def is_array(self) -> bool:
         """True if the elements depend on no symbol."""
-        first = self.trials[0]
-        return all(each is first or (each.shape == first.shape and np.array_equal(each, first)) for each in self.trials)
+        return are_equal(self.trials)
 
     def array(self) -> Any:
         """Return the elements; raise CompileError if they depend on a symbol."""
@@ -158,7 +188,8 @@ class Constant:
         shape = self.shape
         if any(extent.symbols and extent.number > 1 for extent in shape):
             return viewed(self._split(shape).tensor(block), shape)
-        cut = [_without_repeats(trial) for trial in self.trials] if self.symbols.names else [self.trials[0]]
+        primes = self.trials[: self.symbols.primes]
+        cut = [without_repeats(trial) for trial in primes] if self.symbols.names else [self.trials[0]]
         if all(each.shape == cut[0].shape and np.array_equal(each, cut[0]) for each in cut[1:]):
             return expanded(arranged(self.store(carried(cut[0]))), shape)
         if cut[0].ndim == 0 or cut[0].size == 1:
@@ -208,6 +239,17 @@ class Constant:
         return expanded(arranged(counted if dtype == "int64" else ops.cast(counted, dtype=dtype)), shape)
 
 
+def are_equal(trials: Sequence[Any]) -> bool:
+    """Return True if arrays have one shape and equal elements."""
+    first = trials[0]
+    return all(each is first or (each.shape == first.shape and np.array_equal(each, first)) for each in trials[1:])
+
+
+def settled(trials: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the elements in all trials as one object if they are equal."""
+    return (trials[0],) * len(trials) if are_equal(trials) else tuple(trials)
+
+
 def carried(array: Any) -> Any:
     """Return an array in the dtype that computes for its own; strings as they are."""
     if array.dtype.kind in "OUS":
@@ -222,7 +264,7 @@ def carried(array: Any) -> Any:
     return np.asarray(array, dtype=dtype).reshape(array.shape)
 
 
-def _without_repeats(trial: Any) -> Any:
+def without_repeats(trial: Any) -> Any:
     """Return the elements with extent 1 along axes on which they are equal."""
     for axis in range(trial.ndim):
         first = trial.take([0], axis=axis) if trial.shape[axis] else trial

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.errors import CompileError
-from compiler.frontends.onnx.constant_sizes import SMALL, elements_made, is_beyond
-from compiler.frontends.onnx.constants import SURE_TRIALS, Constant, Store, Symbols
+from compiler.frontends.onnx.known.bounds import SMALL, elements_made, is_beyond, overflows
+from compiler.frontends.onnx.known.constants import SURE_TRIALS, Constant, Store, Symbols, settled
 from compiler.frontends.onnx.reading import Tensors, package
 from runtime.errors import ResourceLimit
 
@@ -51,7 +51,7 @@ def computed(
     if trials is None:
         return None
     made = iter(zip(*trials, strict=True))
-    return [Constant(next(made), symbols, store) if name else None for name in node.output]
+    return [Constant(settled(next(made)), symbols, store) if name else None for name in node.output]
 
 
 def _trials(
@@ -65,10 +65,12 @@ def _trials(
             trials.append(trials[0])
             continue
         arrays = {n: x.trials[number] for n, x in zip(node.input, operands, strict=True) if x is not None}
+        if number >= SURE_TRIALS and overflows(node, arrays):
+            return trials
         made = _evaluated(node, arrays, versions, tensors, SMALL if number >= SURE_TRIALS else None)
         if made is None and number < SURE_TRIALS:
             return None
-        if made is None:
+        if made is None or any(a.ndim != b.ndim for a, b in zip(made, trials[0] if trials else made, strict=True)):
             return trials
         trials.append(made)
     return trials
