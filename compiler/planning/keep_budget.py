@@ -81,10 +81,11 @@ def plan_within(
         return plan
     if not block.ops:
         raise LimitError(f"what is fed takes {plan.arena_bytes} bytes by itself, more than the budget of {budget}")
-    timeline, goal, smallest = timeline_of(step_graph(block)), budget, plan.arena_bytes
-    costs = operations_of(block)
+    start, goal, smallest = timeline_of(step_graph(block)), budget, plan.arena_bytes
+    timeline, costs = start, operations_of(block)
+    forward = {i for i, op in enumerate(block.ops) if op.stage == pb.STAGE_FORWARD}
     while True:
-        timeline = lower(timeline, costs, goal, spilling=spilling, limit=limit)
+        timeline = lower(timeline, costs, goal, forward=forward, spilling=spilling, limit=limit)
         ways = [prefetch(timeline, costs, goal, limit), timeline] if timeline.spilled else [timeline]
         for way in ways if timeline.peak <= goal or not limit.is_over else ():
             trial = block.copied_to(pb.BlockDesc())
@@ -97,6 +98,9 @@ def plan_within(
                 return plan
         if limit.is_over:
             raise LimitError(_how_far(block, timeline, budget, limit))
+        if timeline.peak > goal and forward:
+            timeline, goal, forward = start, budget, set[int]()  # units lead to no arena within the budget
+            continue
         if timeline.peak > goal:
             raise LimitError(_why_not(block, timeline, smallest, budget, spilling))
         goal = timeline.peak - (plan.arena_bytes - budget)

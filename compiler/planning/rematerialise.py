@@ -1,16 +1,18 @@
 """Lower the peak of a step by recomputing values instead of keeping them, or by spilling them to a file.
 
-1. Consider the op at which the peak is reached. A value that is live across it, and no operand of it unless the op
+1. The forward pass is recomputed in units first, such as its layers (`units`). In a long step the search goes on from
+   there if the budget is not met; in others its result competes with the search from the start, as follows.
+2. Consider the op at which the peak is reached. A value that is live across it, and no operand of it unless the op
    could overwrite it, need not be kept: the op that computed it is repeated right before the value's next use, and
    that use and all later ones read the new value.
-2. Operands of the repeated op whose live range ended earlier are kept live until then, or rematerialised too by
+3. Operands of the repeated op whose live range ended earlier are kept live until then, or rematerialised too by
    repeating their ops. If one of these is repeated again later, the earlier repetition may serve both. If spilling is
    allowed, the value may instead be spilled to the file once it is defined, and reloaded right before its next use.
    That also works for feeds, and for values that the end of the step reads.
-3. Each of these choices is tried on the graph, where the true peak is measured, with scratch and results in place.
+4. Each of these choices is tried on the graph, where the true peak is measured, with scratch and results in place.
    Only choices that lower the peak, or leave fewer ops at it, count: the peak never rises. The choice of the highest
    worth is applied, and the search continues until the budget is met or no choice helps.
-4. The worth of a choice is first the bytes above the budget that it frees, summed over the step, for each operation
+5. The worth of a choice is first the bytes above the budget that it frees, summed over the step, for each operation
    that it adds, those for moving bytes included. If the search with this measure ends above the budget or adds many
    operations, other measures are tried, and the result with the lowest cost is chosen.
 
@@ -24,11 +26,12 @@ a state that it reads is written over only after it, or not in place. An op with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain, islice
 
 from compiler.planning.time_limit import TimeLimit
 from compiler.planning.timeline import Choice, Timeline, repeat, spill
+from compiler.planning.units import by_units
 
 MOST_TRIED = 24
 """Upper bound on the values that are tried at one peak; those with the most bytes for an operation come first."""
@@ -49,6 +52,7 @@ def lower(
     costs: Sequence[int],
     budget: int,
     *,
+    forward: Collection[int] = (),
     spilling: bool = False,
     limit: TimeLimit | None = None,
 ) -> Timeline:
@@ -58,11 +62,16 @@ def lower(
         timeline: the start of the search; the peak of the result is no higher.
         costs: the operations of each op of the block.
         budget: bytes.
+        forward: the forward ops, of which units may be recomputed (see `units`).
         spilling: True if values may be spilled to a file.
         limit: time limit; the best result by then is returned.
     """
     limit = limit or TimeLimit()
     best, cheap = None, CHEAP * timeline.cost(costs)
+    if timeline.peak > budget and not timeline.has_repetitions:
+        best = by_units(timeline, costs, budget, forward)
+        if best is not None and len(timeline.order) > LONG and not spilling:
+            return best if best.peak <= budget else _lowered(best, costs, budget, by_step, spilling, limit)
     for worth in WORTHS[:1] if len(timeline.order) > LONG else WORTHS:
         found = _lowered(timeline, costs, budget, worth, spilling, limit)
         if best is None or _rank(found, costs, budget) < _rank(best, costs, budget):

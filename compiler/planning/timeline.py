@@ -65,6 +65,11 @@ class Timeline:
             costs[self.ops[i]] if self.ops[i] >= 0 else OPERATIONS_PER_MOVED_BYTE * self.moved(i) for i in self.order
         )
 
+    @property
+    def has_repetitions(self) -> bool:
+        """True if an op of the block runs twice, or a value is moved."""
+        return len(self.order) > len(self.graph.before)
+
     def may_repeat(self, value: int) -> bool:
         """Return True if a value of the block may be recomputed: an op without effects computes it."""
         return self.made_by[value] != -1 and self.made_by[value] not in self.graph.once
@@ -100,6 +105,20 @@ def repeat(timeline: Timeline, choice: Choice) -> Timeline:
     edit = _Edit(timeline, choice.position)
     edit.insert(chosen, source)
     edit.redirect(chosen, merge=choice.merge)
+    return edit.done()
+
+
+def repeat_unit(timeline: Timeline, chosen: Sequence[int], at: int) -> Timeline:
+    """Return the timeline with ops repeated before a position, for what is read of them from there on.
+
+    Args:
+        timeline: the input, which is not modified; the ops of the unit are not repeated in it.
+        chosen: the ops, in order.
+        at: the position.
+    """
+    edit = _Edit(timeline, at)
+    edit.insert(chosen, {timeline.values[read]: read for op in chosen for read in timeline.graph.reads[op]})
+    edit.redirect(chosen, merge=False)
     return edit.done()
 
 
