@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from compiler.analyses.costs import operations_of
@@ -86,24 +87,35 @@ def plan_within(
     forward = {i for i, op in enumerate(block.ops) if op.stage == pb.STAGE_FORWARD}
     while True:
         timeline = lower(timeline, costs, goal, forward=forward, spilling=spilling, limit=limit)
-        ways = [prefetch(timeline, costs, goal, limit), timeline] if timeline.spilled else [timeline]
-        for way in ways if timeline.peak <= goal or not limit.is_over else ():
-            trial = block.copied_to(pb.BlockDesc())
-            write_timeline(trial, way)
-            share_in_block(trial)
-            plan = plan_of(trial, THOROUGH)
+        for way in _ways(timeline, costs, goal, limit) if timeline.peak <= goal or not limit.is_over else ():
+            plan = _placed(block, way, budget)
             smallest = min(smallest, plan.arena_bytes)
             if plan.arena_bytes <= budget:
-                block.become(trial)
                 return plan
         if limit.is_over:
             raise LimitError(_how_far(block, timeline, budget, limit))
-        if timeline.peak > goal and forward:
-            timeline, goal, forward = start, budget, set[int]()  # units lead to no arena within the budget
-            continue
-        if timeline.peak > goal:
+        if timeline.peak <= goal:
+            goal = timeline.peak - (plan.arena_bytes - budget)
+        elif not forward:
             raise LimitError(_why_not(block, timeline, smallest, budget, spilling))
-        goal = timeline.peak - (plan.arena_bytes - budget)
+        else:
+            timeline, goal, forward = start, budget, set[int]()  # units lead to no arena within the budget
+
+
+def _ways(timeline: Timeline, costs: Sequence[int], goal: int, limit: TimeLimit) -> list[Timeline]:
+    """Return a timeline, behind one whose reloads start early if values wait in a file."""
+    return [prefetch(timeline, costs, goal, limit), timeline] if timeline.spilled else [timeline]
+
+
+def _placed(block: BlockAnalysis, timeline: Timeline, budget: int) -> pb.MemoryPlan:
+    """Return the plan of a timeline; the block becomes it if the plan is within the budget."""
+    trial = block.copied_to(pb.BlockDesc())
+    write_timeline(trial, timeline)
+    share_in_block(trial)
+    plan = plan_of(trial, THOROUGH)
+    if plan.arena_bytes <= budget:
+        block.become(trial)
+    return plan
 
 
 def _how_far(block: BlockAnalysis, timeline: Timeline, budget: int, limit: TimeLimit) -> str:
