@@ -10,7 +10,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 from compiler.analyses.costs import operations_of
@@ -82,29 +84,56 @@ def plan_within(
         return plan
     if not block.ops:
         raise LimitError(f"what is fed takes {plan.arena_bytes} bytes by itself, more than the budget of {budget}")
-    start, goal, smallest = timeline_of(step_graph(block)), budget, plan.arena_bytes
-    timeline, costs = start, operations_of(block)
     forward = {i for i, op in enumerate(block.ops) if op.stage == pb.STAGE_FORWARD}
-    while True:
-        timeline = lower(timeline, costs, goal, forward=forward, spilling=spilling, limit=limit)
-        for way in _ways(timeline, costs, goal, limit) if timeline.peak <= goal or not limit.is_over else ():
-            plan = _placed(block, way, budget)
-            smallest = min(smallest, plan.arena_bytes)
-            if plan.arena_bytes <= budget:
-                return plan
-        if limit.is_over:
-            raise LimitError(_how_far(block, timeline, budget, limit))
-        if timeline.peak <= goal:
-            goal = timeline.peak - (plan.arena_bytes - budget)
-        elif not forward:
-            raise LimitError(_why_not(block, timeline, smallest, budget, spilling))
-        else:
-            timeline, goal, forward = start, budget, set[int]()  # units lead to no arena within the budget
+    search = _Search(block, timeline_of(step_graph(block)), operations_of(block), budget, spilling, limit)
+    found = search.plan(forward) or search.plan(set())
+    if found is None:
+        raise LimitError(_why_not(block, search.last, search.smallest, budget, spilling))
+    return found
 
 
-def _ways(timeline: Timeline, costs: Sequence[int], goal: int, limit: TimeLimit) -> list[Timeline]:
-    """Return a timeline, behind one whose reloads start early if values wait in a file."""
-    return [prefetch(timeline, costs, goal, limit), timeline] if timeline.spilled else [timeline]
+@dataclass
+class _Search:
+    """The search for a plan of a block within a budget.
+
+    Attributes:
+        last: the timeline in which the search ended.
+        smallest: the bytes of the smallest arena found.
+    """
+
+    block: BlockAnalysis
+    start: Timeline
+    costs: Sequence[int]
+    budget: int
+    spilling: bool
+    limit: TimeLimit
+    last: Timeline = field(init=False)
+    smallest: float = inf
+
+    def plan(self, forward: Collection[int]) -> pb.MemoryPlan | None:
+        """Return a plan within the budget, whose block it becomes; None if there is none with units of these ops."""
+        self.last, goal = self.start, self.budget
+        while True:
+            self.last = lower(self.last, self.costs, goal, forward=forward, spilling=self.spilling, limit=self.limit)
+            arena = inf
+            for way in self._ways(goal):
+                plan = _placed(self.block, way, self.budget)
+                arena = plan.arena_bytes
+                self.smallest = min(self.smallest, arena)
+                if arena <= self.budget:
+                    return plan
+            if self.limit.is_over:
+                raise LimitError(_how_far(self.block, self.last, self.budget, self.limit))
+            if self.last.peak > goal:
+                return None
+            goal = self.last.peak - (int(arena) - self.budget)
+
+    def _ways(self, goal: int) -> list[Timeline]:
+        """Return the timelines to place: with reloads that start early, too, if values wait in a file."""
+        if self.last.peak > goal and self.limit.is_over:
+            return []
+        early = [prefetch(self.last, self.costs, goal, self.limit)] if self.last.spilled else []
+        return [*early, self.last]
 
 
 def _placed(block: BlockAnalysis, timeline: Timeline, budget: int) -> pb.MemoryPlan:
@@ -128,7 +157,7 @@ def _how_far(block: BlockAnalysis, timeline: Timeline, budget: int, limit: TimeL
     )
 
 
-def _why_not(block: BlockAnalysis, timeline: Timeline, smallest: int, budget: int, spilling: bool) -> str:
+def _why_not(block: BlockAnalysis, timeline: Timeline, smallest: float, budget: int, spilling: bool) -> str:
     at = timeline.live.index(timeline.peak)
     op, own = block.ops[timeline.ops[timeline.order[at]]], timeline.graph.working_set(timeline.order, at)
     how = as_asked("--spill", "spill=True")
