@@ -8,6 +8,7 @@ passes        the passes of `compile`: their table, and one file a pass
 frontends     imports of models of other frameworks
 exporters     programs as models of other frameworks
 onnx_operators operators of ONNX and of prograd in terms of each other, by family
+quantization  weights as codes of few bits
 analyses      questions about a block: graphs, costs, lifespans, reports
 planning      the passes of `plan`: memory budgets, spilled values, space for threads
 data          rows packed from tables, arrays, images and text

@@ -96,6 +96,7 @@ class Program:
         self.name = name
         self.seed = seed
         self.data_desc: pb.DataDesc | None = None
+        self.folder = Path()  # from which the paths of initial values count
         self.rows_folder = ""  # from the folder of the program to that of its rows, where they are not in it
         self.run_desc: pb.RunDesc | None = None
         self.arrays: dict[str, dict[str, Any]] = {}  # by path and key: initial values that `save` writes beside it
@@ -135,6 +136,7 @@ class Program:
         """
         desc = read_program(path)
         program = cls(desc.name, seed=desc.seed)
+        program.folder = Path(path).parent
         program._restore(desc)
         return program
 
@@ -223,6 +225,59 @@ class Program:
             rank=r,
             alpha=alpha,
         )
+
+    @_with_the_line
+    def quantize(
+        self, weights: str = "q8_0", *, keep: Sequence[str] = (), values: Mapping[str, Any] | None = None
+    ) -> list[str]:
+        """Store weights as codes of 8 or 4 bits in blocks of 32 that share a scale, and return their names.
+
+        The weights are all parameters of two axes or more whose last axis is a multiple of 32. A weight W becomes the
+        buffers `W.codes` and `W.scales`, which `dequantize` widens where ops read it; it is trained no longer, and a
+        program that trained it keeps its other entries alone. Adapters of frozen weights are trained as before: call
+        it after `lora` and before `minimize`.
+
+        Args:
+            weights: "q8_0" takes 8.5 bits for a number, "q4_0" takes 4.5; GGUF has the same forms.
+            keep: names of parameters that stay as they are, such as "head.*"; the last word may be left out.
+            values: the values of states by name, such as `run.state`, with which all parameters and buffers then begin;
+                otherwise those that the program brings, or the files that it names.
+
+        Raises OpError if nothing is quantised, or for a weight that has no values, or values that no codes stand for.
+        """
+        from compiler.quantization.quantized import chosen_weights, codes_of, values_of, widen_in  # brings NumPy
+
+        chosen = chosen_weights(self.states, weights, keep)
+        brought = values_of(self, chosen, values)
+        if any(name in self._updates for name in chosen):
+            self._stop_training()
+        path, types = f"{self.name}.weights.safetensors", dict[str, list[TensorType]]()
+        for name in chosen:
+            made, types[name] = codes_of(name, brought.pop(name), weights), []
+            for own, array in made.items():
+                type = TensorType(array.dtype.name, array.shape)
+                self._states.add(own, type, pb.STATE_KIND_BUFFER, FromFile(path, own))
+                types[name].append(type)
+                brought[own] = array
+            del self.states[name]
+        self.arrays = {path: brought}
+        for name in brought:
+            self.states[name].ClearField("initial")
+            self.states[name].external.path, self.states[name].external.key = path, name
+        for block in (self._block, *(Block(kept.block) for kept in self._opened.kept.values())):
+            widen_in(block, types, weights)
+        return chosen
+
+    def _stop_training(self) -> None:
+        """Leave out the updates, what training reports, and the states of optimizers."""
+        self._updates.clear()
+        self._averages.clear()
+        self._plateaus.clear()
+        self._reports.train.clear()
+        self._reports.losses.clear()
+        self.run_desc = None
+        for name in [name for name, state in self.states.items() if state.kind == pb.STATE_KIND_SLOT]:
+            del self.states[name]
 
     @property
     def strings_of_model(self) -> tuple[str, ...]:

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from compiler.commands.data_arguments import add_pack, add_show, with_verbs_of_two_words
-from compiler.commands.models.arguments import add_compare, add_export, add_gradcheck, add_lora, add_merge
+from compiler.commands.models.arguments import (
+    add_compare,
+    add_export,
+    add_gradcheck,
+    add_lora,
+    add_merge,
+    add_quantize,
+    add_weights,
+)
 from runtime.command_line.parsing import add_completion, add_verb, new_parser, parsed
 from runtime.command_line.values import duration, int64, one_of, positive, rank, size, threads
 from runtime.engines.choice import ENGINES
@@ -28,7 +36,7 @@ def command_parser(command: str = "compiler") -> tuple[argparse.ArgumentParser, 
 def add_verbs(verbs: Any, *, shared: bool = True) -> None:
     """Add the verbs of `compiler` to a parser, without those that `runtime` has too unless they are `shared`."""
     programs = _show, _summary, _draw, _check, _compile, _diff, _freeze, _thaw, _plan, _passes, _ops
-    models = _import_onnx, _import_torch, _import_lm, add_export, add_compare, add_gradcheck, add_merge
+    models = _import_onnx, _import_torch, _import_lm, add_export, add_compare, add_gradcheck, add_merge, add_quantize
     for add in (*programs, *models, add_pack, add_show):
         if shared or add is not _check:
             add(verbs)
@@ -265,6 +273,7 @@ def _import_lm(verbs: Any) -> None:
         "--train", action="append", default=[], metavar="PATTERN",
         help="train these weights whole, as in 'model.layers.28.*'; several times",
     )  # fmt: skip
+    add_weights(verb, None)
     verb.add_argument("--peft", metavar="DIR", help="begin with the adapters of a folder of PEFT, and train them")
     verb.add_argument("--optimizer", metavar="NAME:RATE", help="default adamw:2e-4; --set rate=1e-4 changes the rate")
     verb.add_argument("--accumulate", type=positive, default=1, metavar="N", help="steps of one update; default 1")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from compiler.errors import CompileError
-from compiler.exporters.merged_states import factors_of, merged_states
+from compiler.exporters.merged_states import factors_of, merged_states, plain_states
 from compiler.train.adapters import A, B, is_adapter
 from prograd_proto import program_pb2 as pb
 from runtime.conversion import converted
@@ -36,7 +36,7 @@ def write_peft(program: pb.ProgramDesc, arrays: Mapping[str, Any], folder: Path,
     Raises CompileError for a program without adapters, or that is no language model, and errors as `write_output`.
     """
     model = _model(program)
-    weights = [state.name for state in program.states if f"{state.name}.{A}" in arrays]
+    weights = [name.removesuffix(f".{A}") for name in arrays if name.endswith(f".{A}")]
     if not weights:
         raise CompileError("merge: the program has no adapters; compiler import lm --lora adds them")
     tensors: dict[str, Any] = {}
@@ -84,9 +84,7 @@ def write_hf(program: pb.ProgramDesc, arrays: Mapping[str, Any], beside: Path, f
     source = beside / model.folder
     there = Weights(source)
     has_adapters = any(map(is_adapter, arrays))
-    kinds = (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)
-    plain = {state.name: arrays[state.name] for state in program.states if state.kind in kinds}
-    states = merged_states(program, arrays) if has_adapters else plain
+    states = (merged_states if has_adapters else plain_states)(program, arrays)
     tensors = {name: converted(states[name], there.tensors[name].dtype) for name in states if name in there.tensors}
     _make(folder)
     write_safetensors(folder / "model.safetensors", tensors, {"format": "pt"}, force=force)

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler.errors import CompileError
+from compiler.quantization.block_codes import wide
+from compiler.quantization.quantized import CODES, SCALES
 from compiler.train.adapters import A, Adapter, B, adapter_of, is_adapter, replace_ops
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of
@@ -28,9 +30,18 @@ def merged_states(program: pb.ProgramDesc, arrays: Mapping[str, Any]) -> dict[st
     They fit the program that the adapters were added to. Raises CompileError if the program has no adapters.
     """
     _require_adapters(program)
+    plain = plain_states(program, arrays)
+    return {name: _merged(program, {**arrays, **plain}, name) for name in plain if not is_adapter(name)}
+
+
+def plain_states(program: pb.ProgramDesc, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters and buffers, those that are codes of few bits as the float32 numbers that they stand for."""
     kinds = (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)
-    kept = [state.name for state in program.states if state.kind in kinds and not is_adapter(state.name)]
-    return {name: _merged(program, arrays, name) for name in kept}
+    found = {state.name: arrays[state.name] for state in program.states if state.kind in kinds}
+    for name in [name.removesuffix(f".{CODES}") for name in found if name.endswith(f".{CODES}")]:
+        if f"{name}.{SCALES}" in found:
+            found[name] = wide(found.pop(f"{name}.{CODES}"), found.pop(f"{name}.{SCALES}"))
+    return found
 
 
 def _require_adapters(program: pb.ProgramDesc) -> None:

@@ -26,6 +26,7 @@ order          sorting, positions in the sorted order, largest elements
 pointwise      arithmetic, comparisons, selection
 pool           pooling of images
 positions      embedding lookup, rotary and sinusoidal positions, pixel shuffle
+quantization   numbers of few bits in blocks that share a scale
 random         uniform and normal numbers, dropout masks
 recurrent      plain recurrent layers, GRU and LSTM
 reduce         sums, products, means and extremes; broadcasting
@@ -80,6 +81,7 @@ from registry.ops.order import *
 from registry.ops.pointwise import *
 from registry.ops.pool import *
 from registry.ops.positions import *
+from registry.ops.quantization import *
 from registry.ops.random import *
 from registry.ops.recurrent import *
 from registry.ops.reduce import *

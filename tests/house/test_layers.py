@@ -58,6 +58,7 @@ OF_RUNTIME_IN_ONE_FILE = {
     ("compiler/compare/models.py", "runtime.runs.run"): "and so are the results of a program",
     ("compiler/commands/models/gradcheck.py", "runtime.runs.run"): "whose states may come from a file",
     ("compiler/commands/models/merge.py", "runtime.runs.run"): "as those that are merged",
+    ("compiler/commands/models/quantize.py", "runtime.runs.run"): "and of those that become codes",
     ("compiler/commands/models/merge.py", "runtime.files.tensor_files"): "and written as a run reads them",
     ("compiler/commands/models/given_feeds.py", "runtime.files.tensor_files"): "feeds are files that a run reads",
     ("compiler/commands/imports/process_limits.py", "runtime.errors"): "and so does one of the process of a command",
@@ -103,15 +104,16 @@ OF_ROWS = {
 PACKING = ("compiler/data/", "compiler/commands/data.py", "prograd/data.py")
 """Folders and files that pack rows; nothing imports them before rows are packed."""
 
-OF_WEIGHTS = {"runtime.conversion", "runtime.errors", "runtime.files", "runtime.language"}
+OF_WEIGHTS = {"runtime.conversion", "runtime.one_op", "runtime.errors", "runtime.files", "runtime.language"}
 """What imports of language models may import: their files are read as the runtime reads them."""
 
 WEIGHTS = (
     "compiler/frontends/language_models/",
     "compiler/commands/imports/import_lm.py",
     "compiler/exporters/language_models.py",
+    "compiler/quantization/",
 )
-"""Folders and files that read and write language models."""
+"""Folders and files that read and write language models, or weights as codes."""
 
 ESTIMATORS = "prograd/sklearn/"
 """The folder that may import scikit-learn and NumPy; nothing imports it but a user who has both."""
@@ -123,6 +125,7 @@ ARRAYS = (
     "compiler/gradcheck/",
     "compiler/compare/models.py",
     "compiler/compare/numbers.py",
+    "compiler/quantization/",
     "compiler/commands/models/given_feeds.py",
 )
 """Folders that may import NumPy: tensors of ONNX files are arrays, and nothing imports them before a file is needed."""

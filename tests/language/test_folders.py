@@ -137,3 +137,19 @@ def test_other_programs_have_no_such_layouts(capsys: pytest.CaptureFixture[str])
         "--adapters: --layout hf writes a whole model; --layout peft writes adapters"
     )
     assert not Path("a").exists()
+
+
+@pytest.mark.parametrize("form", ["q8_0", "q4_0"])
+def test_adapters_on_weights_of_few_bits_are_tuned_and_written(form: str):
+    made_folder(Path("m"), dtype="bfloat16")
+    before = loss(imported())
+    run = trained("--lora", "q_proj,v_proj:r=4,alpha=8", "--weights", form)
+    assert f"{MODULES[0]}.weight.codes" in run.state
+    assert f"{MODULES[0]}.weight" not in run.state
+    assert loss(run) < 0.95 * before
+    merge("peft", "adapter")
+    assert loss(imported("--peft", "adapter", "--weights", form, output="again.pb")) == loss(run)
+    merge("hf", "whole")
+    assert loss(imported(source="whole", output="whole.pb")) == pytest.approx(loss(run), rel=1e-2)
+    texts = [list(prograd.load("again.pb", engine=e).chat("who is 5 ?", most=8)) for e in ("reference", "native")]
+    assert texts[0] == texts[1]

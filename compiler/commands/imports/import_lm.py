@@ -20,6 +20,7 @@ from compiler.frontends.language_models.from_lm import from_lm
 from compiler.frontends.language_models.peft import add_peft
 from compiler.frontends.language_models.weights import is_meant
 from prograd_proto import program_pb2 as pb
+from registry import OpError
 from runtime.command_line.results import put_result
 from runtime.errors import ExecutionError
 from runtime.files.tensor_files import keys_of, read_metadata, shapes_of
@@ -31,9 +32,7 @@ def import_lm(options: argparse.Namespace) -> None:
     rows = None if options.data is None else _Rows(Path(options.data))
     if rows is not None and options.length not in (None, rows.length):
         raise UsageError(f"--length {options.length}: the rows of {options.data} have {rows.length} codes")
-    trains = bool(options.lora or options.train or options.peft)
-    if options.optimizer is not None and not trains:
-        raise UsageError("--optimizer needs what it trains: --lora PATTERN:r=8 for adapters, or --train PATTERN")
+    trains = _trains(options)
     program = from_lm(
         options.source,
         length=rows.length if rows is not None else options.length,
@@ -47,11 +46,8 @@ def import_lm(options: argparse.Namespace) -> None:
     if rows is not None:
         _require_same_tokenizer(program, rows)
         _declare(program, rows, options)
-    adapted = add_adapters(program, options.lora)
-    if options.peft is not None:
-        adapted += add_peft(program, Path(options.peft), f"{program.name}.weights.safetensors")
-    if adapted:
-        program.thaw(*(name for name in program.states if is_meant(name, options.train)))
+    _adapt(program, options)
+    coded = [] if options.weights is None else _quantized(program, options)
     if trains:
         name, _, rate = (options.optimizer or "adamw:2e-4").partition(":")
         own = optimizer_of(f"{name}:{rate}", program.setting("rate", _rate(options.optimizer, rate), least=0.0))
@@ -62,8 +58,34 @@ def import_lm(options: argparse.Namespace) -> None:
         note(options, f"note: weights are in {name}, which must lie beside {options.output}")
     parameters = [state for state in compiled.desc.states if state.kind == pb.STATE_KIND_PARAMETER]
     trained = sum(state.trainable for state in parameters)
-    fields = [("weights", len(parameters)), ("trained", trained), ("program_sha256", compiled.sha256)]
+    fields = [("weights", len(parameters) + len(coded)), ("trained", trained), ("program_sha256", compiled.sha256)]
     put_result(options, "OK", fields)
+
+
+def _trains(options: argparse.Namespace) -> bool:
+    """Return True if something is trained; raise UsageError for an optimizer of nothing."""
+    trains = bool(options.lora or options.train or options.peft)
+    if options.optimizer is not None and not trains:
+        raise UsageError("--optimizer needs what it trains: --lora PATTERN:r=8 for adapters, or --train PATTERN")
+    return trains
+
+
+def _adapt(program: Program, options: argparse.Namespace) -> None:
+    """Add the adapters of the options."""
+    adapted = add_adapters(program, options.lora)
+    if options.peft is not None:
+        adapted += add_peft(program, Path(options.peft), f"{program.name}.weights.safetensors")
+    if adapted:
+        program.thaw(*(name for name in program.states if is_meant(name, options.train)))
+
+
+def _quantized(program: Program, options: argparse.Namespace) -> list[str]:
+    """Store the weights that are not trained as codes of few bits, and return their names."""
+    trained = [name for name in program.states if is_meant(name, options.train)]
+    try:
+        return program.quantize(options.weights, keep=trained)
+    except OpError as error:
+        raise UsageError(f"--weights {options.weights}: {str(error).partition('quantize: ')[2]}") from None
 
 
 class _Rows:
@@ -94,7 +116,7 @@ def _declare(program: Program, rows: _Rows, options: argparse.Namespace) -> None
     file = os.path.relpath(rows.path, Path(options.output).parent).replace(os.sep, "/")
     program.data(file, splits={name: name for name in rows.splits})
     others = [name for name in rows.splits if name != "train"]
-    if options.lora or options.train or options.peft:
+    if _trains(options):
         program.training(epochs=options.epochs, split="train", evaluate=others[0] if others else None)
 
 

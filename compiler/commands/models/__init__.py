@@ -5,6 +5,7 @@ compare      the verb `compare`
 gradcheck    the verb `gradcheck`
 arguments    the options of these verbs
 merge        the verb `merge`
+quantize     the verb `quantize`
 lora_words   the words of --lora
 given_feeds  feeds from files
 """

@@ -117,6 +117,37 @@ def add_merge(verbs: Any) -> None:
     verb.add_argument("--force", action="store_true", help="replace the files of -o that exist")
 
 
+def add_quantize(verbs: Any) -> None:
+    """Add the verb `quantize`."""
+    verb = add_verb(
+        verbs,
+        "quantize",
+        "write a program whose weights are codes of 8 or 4 bits, which take less memory and time to read",
+        "Parameters of two axes or more whose last axis is a multiple of 32 become codes in blocks of 32 with a\n"
+        "scale, which products widen as they read them. They are trained no longer; adapters of frozen weights are.",
+        "compiler quantize net.pb --load trained.safetensors --weights q8_0 --keep 'head.*' -o small.pb",
+    )
+    verb.set_defaults(module="models.quantize", verb="quantize")
+    verb.add_argument("program", help="a program file")
+    verb.add_argument("--load", metavar="FILE", help="take the states from a file that a run saved")
+    verb.add_argument("--only", action="append", default=[], metavar="PATTERN", help="with --load: these states only")
+    add_weights(verb, "q8_0")
+    verb.add_argument(
+        "--keep", action="append", default=[], metavar="PATTERN", help="leave matching parameters as they are"
+    )
+    verb.add_argument("-o", "--output", metavar="FILE", required=True, help="the program file to write")
+    verb.add_argument("--force", action="store_true", help="replace the files of -o that exist")
+
+
+def add_weights(verb: argparse.ArgumentParser, default: str | None) -> None:
+    """Add the option --weights of verbs that write codes of few bits."""
+    told = f"; default {default}" if default else ""
+    verb.add_argument(
+        "--weights", type=one_of("q8_0", "q4_0"), default=default, metavar="{q8_0,q4_0}",
+        help=f"store weights as codes: q8_0 takes 8.5 bits for a number, q4_0 takes 4.5{told}",
+    )  # fmt: skip
+
+
 def add_lora(verb: argparse.ArgumentParser) -> None:
     """Add the option --lora of verbs that import."""
     verb.add_argument(

@@ -68,6 +68,7 @@ def from_lm(
     _require_sizes(made, length, positions, texts)
     name = Path(output).name.removesuffix(".pb")
     program = Program(name, seed=seed)
+    program.folder = Path(output).parent
     inside = path_from(Path(output), at)
     places = Places(inside, InitialValues(program, f"{name}.weights.safetensors"), trained)
     network = Network(program, made, weights, places)

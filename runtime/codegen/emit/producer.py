@@ -14,11 +14,10 @@ from runtime.codegen.ir import Index, Value
 from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, Operand, PairedMatrix, words
 from runtime.codegen.kernels.matmul.shape import ProductShape
 from runtime.codegen.kernels.nest import offset_of
-from runtime.codegen.kernels.registers import in_register
 from runtime.codegen.kernels.steps import ComputedOperand, Read
 from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.lowering.nodes import Node
-from runtime.codegen.lowering.producers import row_strides, selection_of
+from runtime.codegen.lowering.producers import reader_of, row_strides
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps, Pointwise
 
 
@@ -37,8 +36,8 @@ def _step_with_prologue(kernel: GroupKernel, kernel_step: KernelStep) -> KernelS
 def _computed_operand(context: KernelContext, kernel: GroupKernel) -> ComputedOperand:
     """Return the operand that the prologue of a group computes."""
     nodes = [node for node in kernel.group.prologue if isinstance(node.rule, Pointwise)]
-    selected = [_selected(context, kernel, node) for node in kernel.group.prologue if node not in nodes]
-    computed = [name for name, _ in selected]
+    alone = [_read_alone(context, kernel, node) for node in kernel.group.prologue if node not in nodes]
+    computed = [name for name, _ in alone]
     result = kernel.group.prologue[-1].outputs[0]
     shape = kernel.types[result].static_shape
     body = body_of(context, kernel, nodes, (), computed)
@@ -48,7 +47,7 @@ def _computed_operand(context: KernelContext, kernel: GroupKernel) -> ComputedOp
     strides = {name: step for name, step in steps.items() if step}
 
     def read(row: Index, column: Index, lanes: int, count: int) -> Value:
-        values = {name: load(row, column, lanes, count) for name, load in selected}
+        values = {name: load(row, column, lanes, count) for name, load in alone}
         return body.at(strides, [row, column], lanes, count, values)[result]
 
     large = [name for name, step in strides.items() if step == (shape[-1], 1)]
@@ -56,17 +55,12 @@ def _computed_operand(context: KernelContext, kernel: GroupKernel) -> ComputedOp
     return ComputedOperand(read, [context.addresses[x] for x in large], [context.addresses[x] for x in far])
 
 
-def _selected(context: KernelContext, kernel: GroupKernel, node: Node) -> tuple[str, Read]:
-    """Return the result of a node that selects rows of its first operand, and the function that reads them."""
-    selection, types = selection_of(node, kernel.types), [kernel.types[name] for name in node.inputs]
-    assert selection is not None, f"{node.op.type} selects no rows"
-    addresses, columns = [context.addresses[name] for name in node.inputs], types[0].static_shape[-1]
-
-    def read(row: Index, column: Index, lanes: int, count: int) -> Value:
-        at = addresses[0] + (selection.row(context, types, addresses, row) * columns + column)
-        return in_register(context.f.load(at, 0, lanes, count if lanes else None), types[0].dtype)
-
-    return node.outputs[0], read
+def _read_alone(context: KernelContext, kernel: GroupKernel, node: Node) -> tuple[str, Read]:
+    """Return the result of a node whose rows can be read alone, and the function that reads them."""
+    reader, types = reader_of(node, kernel.types), [kernel.types[name] for name in node.inputs]
+    assert reader is not None, f"rows of {node.op.type} cannot be read alone"
+    addresses = [context.addresses[name] for name in node.inputs]
+    return node.outputs[0], reader.reader(context, types, addresses, node.attributes)
 
 
 class ProductOperands:

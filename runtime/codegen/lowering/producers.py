@@ -3,7 +3,7 @@
 1. The operand is seen as a matrix. Its columns are the last axis, and its rows are all other axes.
 2. The nodes are pointwise. They have the shape of the operand, and read each tensor by two strides, one from row to row
    and one from column to column. Among these tensors are statistics of rows that an earlier group has reduced.
-3. The first node may select rows of its first operand instead, such as `gather`: see `CustomKernel.row_selection`.
+3. The first node may be a kernel whose rows can be read alone instead, such as `gather`: see `CustomKernel.row_reader`.
 4. The reader has a slot for this operand. A convolution has one for its first operand, if it packs each pixel about
    once. A product has one for either operand.
 5. `recompute` decides whether the operand is computed there. It then has the same bits as in memory: the nodes are the
@@ -22,7 +22,7 @@ from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.lowering.view import View
 from runtime.codegen.rules import CustomKernel, Pointwise, Product
-from runtime.codegen.rules.rule import RowSelection
+from runtime.codegen.rules.rule import RowReader
 
 
 def has_slot(group: Group, name: str) -> bool:
@@ -49,7 +49,7 @@ def can_produce(
         return False
     internal = {name for node in nodes for name in node.outputs}
     return all(types[node.outputs[0]].static_shape == shape for node in nodes) and all(
-        selection_of(node, types)
+        reader_of(node, types)
         or (
             _is_elementwise(node)
             and all(x in internal or row_strides(_layout(x, types, views), shape) for x in node.inputs if x)
@@ -58,11 +58,11 @@ def can_produce(
     )
 
 
-def selection_of(node: Node, types: Mapping[str, TensorType]) -> RowSelection | None:
-    """Return how a node selects rows of its first operand, if it does."""
-    selection = node.rule.row_selection if isinstance(node.rule, CustomKernel) else None
-    applies = selection is not None and selection.applies([types[x] for x in node.inputs], node.attributes)
-    return selection if applies else None
+def reader_of(node: Node, types: Mapping[str, TensorType]) -> RowReader | None:
+    """Return how vectors of the rows of a node's result are computed alone, if they can be."""
+    reader = node.rule.row_reader if isinstance(node.rule, CustomKernel) else None
+    applies = reader is not None and reader.applies([types[x] for x in node.inputs], node.attributes)
+    return reader if applies else None
 
 
 def _is_elementwise(node: Node) -> bool:

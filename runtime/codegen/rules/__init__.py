@@ -11,6 +11,7 @@ special     the error functions and the gamma functions
 copy        casts and broadcasts
 fill        tensors computed from indices alone, triangles of matrices
 random      random numbers, dropout
+quantization numbers of few bits in blocks
 sampling    choices by random numbers
 augment     the choice between training and prediction
 update      sgd, momentum
@@ -72,6 +73,7 @@ from runtime.codegen.rules import order as order
 from runtime.codegen.rules import pointwise as pointwise
 from runtime.codegen.rules import pool as pool
 from runtime.codegen.rules import products as products
+from runtime.codegen.rules import quantization as quantization
 from runtime.codegen.rules import random as random
 from runtime.codegen.rules import recurrent as recurrent
 from runtime.codegen.rules import reductions as reductions

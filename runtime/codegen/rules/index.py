@@ -17,10 +17,11 @@ from runtime.codegen.ir import DTYPES, INT64, Index, Type, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.moves import line
 from runtime.codegen.kernels.nest import leading, over, spread
-from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
+from runtime.codegen.kernels.registers import in_register
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Read
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.lookup import Lookup
-from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel, RowSelection
+from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel, RowReader
 
 WANTED_ITEMS: Final = 32
 """Number of work items that gives every thread a share."""
@@ -193,14 +194,18 @@ def _selects_rows(inputs: Sequence[TensorType], attributes: Mapping[str, Any]) -
     return inputs[0].rank == 2 and attributes["axis"] % 2 == 0
 
 
-def _selected_row(
-    context: KernelContext, inputs: Sequence[TensorType], addresses: Sequence[Value], row: Index
-) -> Value:
-    return Lookup(inputs[0].static_shape[:1]).row_number(context, addresses[1], row)
+def _selected_rows(
+    context: KernelContext, inputs: Sequence[TensorType], addresses: Sequence[Value], attributes: Mapping[str, Any]
+) -> Read:
+    lookup, columns = Lookup(inputs[0].static_shape[:1]), inputs[0].static_shape[-1]
+
+    def read(row: Index, column: Index, lanes: int, count: int) -> Value:
+        at = addresses[0] + (lookup.row_number(context, addresses[1], row) * columns + column)
+        return in_register(context.f.load(at, 0, lanes, count if lanes else None), inputs[0].dtype)
+
+    return read
 
 
-RULES["gather"] = CustomKernel(
-    gather, frozenset(DTYPES) | HALVES, row_selection=RowSelection(_selects_rows, _selected_row)
-)
+RULES["gather"] = CustomKernel(gather, frozenset(DTYPES) | HALVES, row_reader=RowReader(_selects_rows, _selected_rows))
 RULES["scatter_add"] = CustomKernel(scatter_add, NUMERIC_DTYPES, overwrites_first=True)
 RULES["bincount"] = CustomKernel(bincount, NUMERIC_DTYPES)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 from prograd_proto import TensorType
-from runtime.codegen.ir import BOOL, DTYPES, Index, Type, Value
+from runtime.codegen.ir import BOOL, DTYPES, Type, Value
 from runtime.codegen.kernels.moves import Layout
 from runtime.codegen.kernels.reduction import Reducer
-from runtime.codegen.kernels.steps import KernelContext, KernelSteps
+from runtime.codegen.kernels.steps import KernelContext, KernelSteps, Read
 from runtime.codegen.machine import Target
 
 Expression = Callable[..., Value | tuple[Value, ...]]
@@ -169,16 +169,19 @@ class StridedPlan(NamedTuple):
     ]
 
 
-class RowSelection(NamedTuple):
-    """The rows that a kernel such as `gather` selects, for a product that reads them in place instead of a copy.
+class RowReader(NamedTuple):
+    """The rows of the result of a kernel, for a product that computes them where it packs them; rows are last axes.
 
     Attributes:
-        applies: function that returns True if each row of the result is a row of the first operand; rows are last axes.
-        row: function from the number of a row of the result to that of the row of the first operand.
+        applies: function that returns True if rows of the result of these operands can be read.
+        reader: function from the addresses of the operands, in order, to the function that computes vectors of rows.
+        instructions: instructions for a vector; None if the rows are selected from a table, such as by `gather`: they
+            are read only once, and no more of the table than the result has.
     """
 
     applies: Callable[[Sequence[TensorType], Mapping[str, Any]], bool]
-    row: Callable[[KernelContext, Sequence[TensorType], Sequence[Value], Index], Value]
+    reader: Callable[[KernelContext, Sequence[TensorType], Sequence[Value], Mapping[str, Any]], Read]
+    instructions: int | None = None
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,7 @@ class CustomKernel:
             ops may follow; otherwise no other op joins the group.
         plan_with_prologue: function that returns kernel steps that compute the first operand while they copy it, see
             `KernelContext.computed_operand`; None if the kernel copies nothing.
-        row_selection: how the op fills the producer slot of a product, if its result consists of rows of an operand.
+        row_reader: how the op fills the producer slot of a product, if vectors of its rows can be computed alone.
         overwrites_first: True if the result may lie in the memory of the first operand: work items read rows of it that
             they write themselves, before they write them.
         is_random: True if the kernel reads the number of the op's random stream, as `KernelContext.stream`.
@@ -214,7 +217,7 @@ class CustomKernel:
     plan_with_prologue: (
         Callable[[Target, Sequence[TensorType], Sequence[TensorType], Mapping[str, Any]], KernelSteps | None] | None
     ) = None
-    row_selection: RowSelection | None = None
+    row_reader: RowReader | None = None
     overwrites_first: bool = False
     is_random: bool = False
     strided: StridedPlan | None = None

@@ -165,6 +165,13 @@ def bitcast(d: Draw) -> None:
     d.call("bitcast", d.any(("float32", "int32", "float64", "int64", "bool")))
 
 
+@maker("dequantize")
+def dequantize(d: Draw) -> None:
+    *leading, blocks, size = (max(extent, 1) for extent in (*d.shape(0, 2), d.size(), d.choice((1, 16, 32))))
+    codes = d.tensor((*leading, blocks * size), "uint8")
+    d.call("dequantize", codes, d.fresh((*leading, blocks), "float16"), bits=d.choice((8, 4)))
+
+
 @maker("over_shards")
 def over_shards(d: Draw) -> None:
     d.call("over_shards", d.any(), shards=d.int(1, 8), mean=True)

@@ -8,7 +8,8 @@
    (see `lowering.producers`). The nodes of the slot may read statistics of rows that the tensor's own group has
    reduced, so that a norm before a product needs no pass over rows to write its result. Products compute each element
    once in all. A tensor that exceeds the second-level cache may be computed again if that takes few instructions.
-4. The result of a product is never computed again. If another group reads it, it is stored and counts as an operand.
+4. A weight of few bits, such as `dequantize` widens, is computed in every product that reads it.
+5. The result of a product is never computed again. If another group reads it, it is stored and counts as an operand.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.instructions import instructions
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Node, Nodes
-from runtime.codegen.lowering.producers import can_produce, has_slot, selection_of
+from runtime.codegen.lowering.producers import can_produce, has_slot, reader_of
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import Pointwise, Product, Rule
 
@@ -65,7 +66,7 @@ def recomputed(
             pass  # another tensor may need operands that are read by then
     remaking.forget_unread()
     for group in remaking.groups:
-        if group.nodes and selection_of(group.nodes[0], remaking.types):
+        if group.nodes and reader_of(group.nodes[0], remaking.types):
             remaking.consider(group.nodes[0].outputs[0], group)  # casts of it are in slots by then
     return remaking.result()
 
@@ -142,7 +143,8 @@ class _Recomputation:
         if any(plan is None for plan in plans):
             return False
         found = [plan for plan in plans if plan is not None]
-        most = size if selection_of(group.nodes[0], self.types) else inf  # of a table only selected rows are read
+        reader = reader_of(group.nodes[0], self.types)
+        most = size if reader and reader.instructions is None else inf  # of a table only selected rows are read
         more = sum(min(self._bytes(root), most) for plan in found for root in plan.more)
         longer = {root for plan in found for root in plan.more if not self._lives(root, plan.group)}
         stored = size * (WRITTEN_BYTE_CYCLES + len(found) * READ_BYTE_CYCLES)
@@ -170,7 +172,7 @@ class _Recomputation:
         if any(self.root[x] == name and x != name for node in reader.nodes for x in node.inputs if x):
             return None
         is_slot = has_slot(reader, name)
-        if selection_of(group.nodes[0], self.types):
+        if reader_of(group.nodes[0], self.types):
             nodes = group.nodes if is_slot else None
         else:
             nodes = self._chain(name, group, group.row_values - {name} if is_slot else ())
@@ -206,9 +208,9 @@ class _Recomputation:
 
     def _evaluations(self, group: Group, name: str, nodes: Sequence[Node]) -> int | None:
         """Return how often a group computes each element of the operand in its slot; None if it cannot."""
-        if not has_slot(group, name) or (self._is_prepacked(nodes) and not self._widens_for_a_column(group, nodes)):
+        if not has_slot(group, name) or (self._is_prepacked(nodes) and not self._stays_narrow(group, nodes)):
             return None
-        if selection_of(nodes[0], self.types) and not self._checks_before_updates(group, nodes[0]):
+        if reader_of(nodes[0], self.types) and not self._reads_alone(group, nodes[0]):
             return None
         nodes = [*nodes, *group.prologue]
         if not can_produce(nodes, self.types[name], self.types, self.block.views):
@@ -216,18 +218,24 @@ class _Recomputation:
         block, producing = replace(self.block, types=self.types, root=self.root), replace(group, prologue=nodes)
         return self.evaluations(self.target, kernel_of(block, producing, ()))
 
-    def _checks_before_updates(self, group: Group, selection: Node) -> bool:
-        """Return True if a product may check indices instead of an earlier group: no state is written between both."""
+    def _reads_alone(self, group: Group, node: Node) -> bool:
+        """Return True if a group may compute rows of a kernel: a product, which checks indices before any update."""
+        if not isinstance(group.nodes[0].rule, Product):
+            return False
         updated = {self.root[update.tensor] for update in self.block.block.desc.updates}
-        first = next(i for i, other in enumerate(self.groups) if selection in other.nodes)
+        first = next(i for i, other in enumerate(self.groups) if node in other.nodes)
         between = self.groups[first : self.rank[group] + 1]
-        is_product = isinstance(group.nodes[0].rule, Product)
-        return is_product and all(updated.isdisjoint(other.outputs) for other in between)
+        return self._is_narrow(node) or all(updated.isdisjoint(other.outputs) for other in between)
+
+    def _is_narrow(self, node: Node) -> bool:
+        """Return True if a node widens numbers of few bits, whose result should never be in memory."""
+        reader = reader_of(node, self.types)
+        return reader is not None and reader.instructions is not None
 
     def _pays_packing(self, name: str, plans: Sequence[_GroupRecomputation]) -> bool:
         """Return True if products compute an operand once in all, or its memory costs more than to compute it again."""
         again = sum(plan.evaluations for plan in plans if isinstance(plan.group.nodes[0].rule, Product)) - 1
-        if again < 1:
+        if again < 1 or any(self._is_narrow(plan.nodes[0]) for plan in plans):
             return True
         cycles = KEPT_VECTOR_CYCLES + max(sum(self._cycles(node, name) for node in plan.nodes) for plan in plans)
         saved = STORED_VECTOR_CYCLES - KEPT_VECTOR_CYCLES
@@ -239,15 +247,16 @@ class _Recomputation:
         read = {self.root[x] for node in nodes for x in node.inputs if x and x not in internal}
         return not self.block.block.desc.updates and read <= {*self.block.state_of, *self.block.constants}
 
-    def _widens_for_a_column(self, group: Group, nodes: Sequence[Node]) -> bool:
-        """Return True if nodes widen a weight of 16 bits for a product of one column, which takes what memory gives.
+    def _stays_narrow(self, group: Group, nodes: Sequence[Node]) -> bool:
+        """Return True if nodes widen a weight of few bits, or one of 16 bits for a product of one column.
 
-        It reads each element once, so that half the bytes take half the time, and widening them in registers none.
+        A column reads each element once, so that half the bytes take half the time, and widening them in registers
+        takes none.
         """
         [first, *others] = nodes
         dtypes = ("bfloat16", "float16")
         is_widening = not others and first.op.type == "cast" and self.types[first.inputs[0]].dtype in dtypes
-        return is_widening and group.domain[-1:] == (1,)
+        return self._is_narrow(first) or (is_widening and group.domain[-1:] == (1,))
 
     def _chain(self, name: str, group: Group, row_values: Collection[str]) -> list[Node] | None:
         """Return the nodes of the group that compute a tensor, in order, if they are few and cheap.
@@ -326,7 +335,7 @@ class _Recomputation:
 
     def _forget_unread(self, group: Group) -> None:
         """Remove the nodes of a group that nothing reads any more."""
-        if group.is_unfusible and not selection_of(group.nodes[0], self.types):
+        if group.is_unfusible and not reader_of(group.nodes[0], self.types):
             return
         read = {name for name in group.outputs if name in self.block.ends or self.readers.get(name)}
         kept: list[Node] = []

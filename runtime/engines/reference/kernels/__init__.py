@@ -34,6 +34,7 @@ from runtime.engines.reference.kernels import norm as norm
 from runtime.engines.reference.kernels import order as order
 from runtime.engines.reference.kernels import pointwise as pointwise
 from runtime.engines.reference.kernels import pool as pool
+from runtime.engines.reference.kernels import quantization as quantization
 from runtime.engines.reference.kernels import random as random
 from runtime.engines.reference.kernels import ranks as ranks
 from runtime.engines.reference.kernels import recurrent as recurrent

@@ -1,0 +1,229 @@
+"""A program whose weights are codes of few bits: `dequantize` widens them where ops read them.
+
+1. The tensor of a weight keeps its name and is the result of `dequantize`, so that other ops stay as they are. A weight
+   of 16 bits becomes float32: its casts read that as it is, and ops that need 16 bits get a cast.
+2. Rows that are looked up are looked up among codes and scales, and only they are widened.
+3. A program that trains one of the weights trains no longer: its updates and its entry `train` leave it.
+"""
+
+# pyright: basic
+# arrays have no types here.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from compiler.quantization.block_codes import BITS, BLOCK, narrow
+from compiler.train.adapters import is_adapter, replace_ops
+from prograd_proto import ProgramError, TensorType, attributes_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import HALVES, NAMES, NUMBERS, REALS, DTypeName
+from prograd_proto.spelling import closest
+from prograd_proto.tensor_types import shape_of
+from registry import Block, OpError, Value, ops
+from runtime.conversion import converted
+from runtime.errors import ExecutionError
+from runtime.files.tensor_files import read_arrays, unverified
+
+if TYPE_CHECKING:
+    from compiler.build.program import Program
+
+CODES: Final = "codes"
+SCALES: Final = "scales"
+
+
+def chosen_weights(states: Mapping[str, pb.StateDesc], form: str, keep: Sequence[str]) -> list[str]:
+    """Return the weights that become codes: parameters of rows of whole blocks, but those that `keep` matches.
+
+    Raises OpError for an unknown form, for a pattern that matches nothing, and if no weight is left.
+    """
+    if form not in BITS:
+        raise OpError(f"quantize: weights={form!r} is neither {' nor '.join(map(repr, BITS))}")
+    parameters = [name for name, state in states.items() if state.kind == pb.STATE_KIND_PARAMETER]
+    for pattern in keep:
+        if not any(_matches(name, pattern) for name in parameters):
+            raise OpError(f"quantize: keep={pattern!r} matches no parameter{closest(pattern, parameters)}")
+    chosen = [
+        name for name in parameters if _fits(states[name]) and not any(_matches(name, pattern) for pattern in keep)
+    ]
+    if not chosen:
+        raise OpError(
+            f"quantize: no parameter has two axes and rows of {BLOCK} elements or a multiple; there is nothing to do"
+        )
+    return chosen
+
+
+def _fits(state: pb.StateDesc) -> bool:
+    shape = shape_of(state.shape)
+    is_matrix = len(shape) > 1 and prod(map(int, shape)) > 0 and int(shape[-1]) % BLOCK == 0
+    return is_matrix and NAMES[state.dtype] in REALS - {"float64"} and not is_adapter(state.name)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition(".")[0], pattern)
+
+
+def values_of(program: Program, chosen: Sequence[str], given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the values of the chosen weights as float32, and those of other states that do not begin by an op.
+
+    With `given` values, these are all parameters and buffers that last. Raises OpError for a weight without values.
+    """
+    kinds = (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)
+    lasting = [s for s in program.states.values() if s.kind in kinds and s.lifespan == pb.LIFESPAN_ALWAYS]
+    if given is None:
+        found = _initial_arrays(program.arrays, program.folder, lasting)
+    else:
+        found = {s.name: converted(np.asarray(given[s.name]), NAMES[s.dtype]) for s in lasting if s.name in given}
+    for name in chosen:
+        if name not in found:
+            raise OpError(
+                f"quantize: the values of {name} are not known before the program runs; give values=run.state"
+            )
+        found[name] = converted(found[name], "float32")
+    return found
+
+
+def _initial_arrays(
+    arrays: Mapping[str, Mapping[str, Any]], folder: Path, states: Iterable[pb.StateDesc]
+) -> dict[str, Any]:
+    """Return the initial values of states that have them in `arrays`, or in files beside the program, by name.
+
+    Raises ProgramError if a file cannot be read or lacks one.
+    """
+    found: dict[str, Any] = {}
+    by_file: dict[str, dict[str, str]] = {}
+    for state in states:
+        if state.WhichOneof("initial") == "external":
+            by_file.setdefault(state.external.path, {})[state.name] = state.external.key
+    for path, keys in by_file.items():
+        there = arrays.get(path)
+        if there is None:
+            try:
+                with unverified(folder / path) as reader:
+                    there = read_arrays(folder / path, reader, keys.values())
+            except ExecutionError as error:
+                raise ProgramError(str(error)) from None
+        found |= {name: there[key] for name, key in keys.items()}
+    return found
+
+
+def codes_of(name: str, array: Any, form: str) -> dict[str, Any]:
+    """Return the arrays that stand for a weight by name; raise OpError for numbers that no codes stand for."""
+    try:
+        codes, scales = narrow(array, form)
+    except ValueError as error:
+        raise OpError(f"quantize: {name} {error}; keep={name!r} leaves it as it is") from None
+    return {f"{name}.{CODES}": codes, f"{name}.{SCALES}": scales}
+
+
+def widen_in(block: Block, types: Mapping[str, Sequence[TensorType]], form: str) -> None:
+    """Let a block that reads weights read their codes and scales instead; `types` are theirs, by weight."""
+    weights: dict[str, _Weight] = {}
+    for parameter in list(block.desc.parameters):
+        if parameter.WhichOneof("source") != "state" or parameter.state not in types:
+            continue
+        tensor, state = parameter.tensor, parameter.state
+        block.desc.parameters.remove(parameter)
+        block.state_tensors.discard(tensor)
+        stored: list[Value] = []
+        for word, type in zip((CODES, SCALES), types[state], strict=True):
+            stored.append(block.define_free(f"{state}.{word}", type))
+            block.desc.parameters.add(tensor=stored[-1].name, state=f"{state}.{word}")
+            block.state_tensors.add(stored[-1].name)
+        weights[tensor] = _Weight(tensor, block.types[tensor], stored, BITS[form])
+    if weights:
+        _Widening(block, weights).replace()
+
+
+class _Weight(NamedTuple):
+    """A weight in a block: its tensor, the type that it had, its codes and scales, and the bits of a code."""
+
+    tensor: str
+    type: TensorType
+    stored: list[Value]
+    bits: int
+
+
+class _Widening:
+    """The replacement of the readers of weights in a block."""
+
+    def __init__(self, block: Block, weights: Mapping[str, _Weight]) -> None:
+        self.block, self.weights = block, weights
+        self.old = [_copy(op) for op in block.desc.ops]
+        self.readers: dict[str, list[pb.OpDesc]] = {}
+        for op in self.old:
+            for name in set(op.inputs):
+                self.readers.setdefault(name, []).append(op)
+        self.ends = {f.tensor for f in block.desc.fetches} | {u.tensor for u in block.desc.updates}
+
+    def replace(self) -> None:
+        """Write the ops anew."""
+        made, missing = list[pb.OpDesc](), dict(self.weights)
+        for op in self.old:
+            if self._looked_up(op):
+                made += self._look_up(op)
+                continue
+            for name in dict.fromkeys(op.inputs):
+                if name in missing:
+                    made += self._whole(missing.pop(name))
+            made.append(op)
+        for weight in missing.values():
+            made += self._whole(weight) if weight.tensor in self.ends else []
+        replace_ops(self.block.desc, made)
+
+    def _looked_up(self, op: pb.OpDesc) -> _Weight | None:
+        """Return the weight that an op looks up rows of."""
+        weight = self.weights.get(op.inputs[0]) if op.type == "gather" else None
+        return weight if weight and attributes_of(op)["axis"] in (0, -weight.type.rank) else None
+
+    def _whole(self, weight: _Weight) -> list[pb.OpDesc]:
+        """Return the ops that make a weight, under its name."""
+        names = [op for op in self.readers.get(weight.tensor, ()) if not self._looked_up(op)]
+        return self._written(
+            weight.tensor,
+            lambda: self._rounded(weight, weight.tensor, names, ops.dequantize(*weight.stored, bits=weight.bits)),
+        )
+
+    def _look_up(self, op: pb.OpDesc) -> list[pb.OpDesc]:
+        """Return the ops that look up rows, under the name of the result."""
+        weight = self._looked_up(op)
+        assert weight is not None, "asked before"
+        indices, name = self.block.value(op.inputs[1]), op.outputs[0]
+
+        def rows() -> Value:
+            parts = [ops.gather(each, indices, axis=0) for each in weight.stored]
+            return self._rounded(weight, name, self.readers.get(name, []), ops.dequantize(*parts, bits=weight.bits))
+
+        return self._written(name, rows)
+
+    def _rounded(self, weight: _Weight, name: str, readers: list[pb.OpDesc], x: Value) -> Value:
+        """Return x in the dtype that its readers need: float32 for casts to it, else that of the weight."""
+        casts = all(op.type == "cast" and attributes_of(op)["dtype"] == "float32" for op in readers)
+        if weight.type.dtype not in HALVES or (casts and name not in self.ends):
+            return x
+        return ops.cast(x, dtype=cast(DTypeName, weight.type.dtype))
+
+    def _written(self, name: str, write: Callable[[], Value]) -> list[pb.OpDesc]:
+        """Return the ops that a function appends; the last of them writes the tensor of a name, in its own dtype."""
+        count = len(self.block.desc.ops)
+        with self.block.appending():
+            made = write()
+        new = [_copy(op) for op in list(self.block.desc.ops)[count:]]
+        del self.block.desc.ops[count:]
+        del self.block.desc.tensors[-1], self.block.tensors[made.name], self.block.types[made.name]
+        new[-1].outputs[0] = name
+        self.block.tensors[name].dtype = NUMBERS[made.dtype]
+        self.block.types[name] = TensorType(made.dtype, self.block.types[name].shape)
+        return new
+
+
+def _copy(op: pb.OpDesc) -> pb.OpDesc:
+    made = pb.OpDesc()
+    made.CopyFrom(op)
+    return made

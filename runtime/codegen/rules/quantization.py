@@ -1,0 +1,123 @@
+"""Numbers of few bits in blocks that share a scale, widened in registers.
+
+A vector of a row that lies in one block takes one scale. Vectors are no longer than a half of a block, in which the
+elements of four bits are in the same half of their bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from prograd_proto import TensorType
+from runtime.codegen.costs import COPIED_BYTE_CYCLES
+from runtime.codegen.ir import FLOAT32, INT32, UINT32, Function, Index, Type, Value
+from runtime.codegen.ir.words import bits, convert, with_lane
+from runtime.codegen.kernels.nest import along
+from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Read
+from runtime.codegen.machine import Target
+from runtime.codegen.rules.rule import RULES, CustomKernel, RowReader
+
+LEAST_BLOCK: Final = 32
+"""A number that divides the elements of blocks that there is code for."""
+
+INT8: Final = Type("signed", 8)
+
+INSTRUCTIONS: Final = 8
+"""Instructions for a vector."""
+
+
+class _Blocks(NamedTuple):
+    """The blocks of a row: how many there are, the bytes and the elements of one, and the bits of an element."""
+
+    blocks: int
+    nbytes: int
+    size: int
+    bits: int
+
+
+def _blocks(inputs: Sequence[TensorType | None], attributes: Mapping[str, Any]) -> _Blocks:
+    codes, scales = (x.static_shape[-1] for x in inputs if x is not None)
+    nbytes = codes // scales
+    return _Blocks(scales, nbytes, nbytes * 8 // attributes["bits"], attributes["bits"])
+
+
+def dequantize(
+    target: Target,
+    inputs: Sequence[TensorType | None],
+    outputs: Sequence[TensorType],
+    attributes: Mapping[str, Any],
+) -> KernelSteps:
+    """Return one kernel step, whose work items are rows."""
+    [y], types = outputs, [x for x in inputs if x is not None]
+    columns, lanes = y.static_shape[-1], target.lanes(32)
+
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f = context.f
+        read = rows(context, types, [x for x in context.inputs if x is not None], attributes)
+        for row in f.range(start, stop):
+
+            def vector(column: Index, lanes: int, count: int, row: Index = row) -> None:
+                at = f.index(row) * columns + column
+                f.store(read(row, column, lanes, count), context.outputs[0], at, count if lanes else None)
+
+            along(f, columns, lanes, vector)
+
+    work_items = y.nbytes // (4 * columns)
+    return KernelSteps((KernelStep(write, work_items, y.nbytes * COPIED_BYTE_CYCLES),))
+
+
+def rows(
+    context: KernelContext, inputs: Sequence[TensorType], addresses: Sequence[Value], attributes: Mapping[str, Any]
+) -> Read:
+    """Return the function that widens a vector of a row."""
+    f, blocks = context.f, _blocks(inputs, attributes)
+    codes, scales = addresses
+
+    def read(row: Index, column: Index, lanes: int, count: int) -> Value:
+        if lanes and not _is_multiple(column, lanes):
+            return _gathered(f, read, row, column, lanes, count)
+        position, block = f.index(column) % blocks.size, f.index(column) // blocks.size
+        number = f.index(row) * blocks.blocks + block
+        scale = convert(f.load(scales, number), FLOAT32)
+        first = number * blocks.nbytes
+        tail = count if lanes else None
+        if blocks.bits == 8:
+            x = convert(bits(f.load(codes, first + position, lanes, tail), INT8), INT32)
+        else:
+            half = position // blocks.nbytes
+            pair = convert(f.load(codes, first + position % blocks.nbytes, lanes, tail), UINT32)
+            x = convert((pair >> convert(half * 4, UINT32)) & 15, INT32) - 8
+        return convert(x, FLOAT32) * scale
+
+    return read
+
+
+def _is_multiple(column: Index, lanes: int) -> bool:
+    return column % lanes == 0 if isinstance(column, int) else column.multiple % lanes == 0
+
+
+def _gathered(f: Function, read: Read, row: Index, column: Index, lanes: int, count: int) -> Value:
+    """Return a vector of single elements; it may begin anywhere."""
+    x = f.constant(FLOAT32.of(lanes), 0)
+    for i in range(count):
+        x = with_lane(x, i, read(row, f.index(column) + i, 0, 1))
+    return x
+
+
+def _can_read(inputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
+    return _has_code(inputs, (), attributes)
+
+
+def _has_code(
+    inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> bool:
+    return _blocks(inputs, attributes).size % LEAST_BLOCK == 0
+
+
+RULES["dequantize"] = CustomKernel(
+    dequantize,
+    frozenset({"uint8", "float16"}),
+    supports=_has_code,
+    row_reader=RowReader(_can_read, rows, INSTRUCTIONS),
+)
