@@ -14,6 +14,7 @@ from compiler.analyses.memory_report import MemoryReport
 from compiler.build.brought_arrays import Arrays, file_of_arrays, write_arrays
 from compiler.build.columns import data_files, keep_encoding, require_columns
 from compiler.build.last_batch import Sizes, each, in_order, require_last_batch, row_symbol, sizes_of
+from compiler.build.limits import require_within_limits
 from compiler.build.other_words import no_attribute_of_compiled
 from compiler.build.plugins import require_used
 from compiler.build.whole_numbers import is_whole
@@ -200,6 +201,7 @@ def compile_program(
     rows = row_symbol(program)  # symbols of live ops: a symbol of dead ops needs no size
     for entry in program.entries:
         _bind(program, entry, sorted(symbols_of(analyses, entry.source_block)), sizes, rows)
+    require_within_limits(program)
     run_passes(program, passes.since("bind_dimensions"), after=after, well_formed=well_formed, analyses=analyses)
     return Compiled(program, passes)
 
@@ -232,15 +234,20 @@ def _bind(program: pb.ProgramDesc, entry: pb.EntryDesc, symbols: list[str], give
         raise CompileError(f"entry {entry.name!r}: rows of {len(several)} lengths; there are at most {MOST_LENGTHS}")
     counts = in_order(given[rows]) if rows is not None and rows in symbols else []
     trained = trains(program, program.blocks[entry.source_block])
+    single = all(each.least <= 1 for each in program.limits if each.symbol == rows)
     for number, lengths in enumerate(several):
-        _add_bindings(entry, dict(zip(others, lengths, strict=True)), rows, _counts(counts, number, trained=trained))
+        taken = _counts(counts, number, trained=trained, single=single)
+        _add_bindings(entry, dict(zip(others, lengths, strict=True)), rows, taken)
 
 
-def _counts(counts: list[int], length: int, *, trained: bool) -> list[int]:
-    """Return the numbers of rows that steps of a length are made for; length 0 is the longest."""
+def _counts(counts: list[int], length: int, *, trained: bool, single: bool) -> list[int]:
+    """Return the numbers of rows that steps of a length are made for; length 0 is the longest.
+
+    Entries that do not train take `single` rows as well.
+    """
     if trained:
         return counts[:1] if length else counts
-    return [*counts, 1] if counts and counts[-1] != 1 else counts
+    return [*counts, 1] if single and counts and counts[-1] != 1 else counts
 
 
 def _add_bindings(entry: pb.EntryDesc, sizes: Mapping[str, int], rows: str | None, counts: Sequence[int]) -> None:

@@ -105,6 +105,7 @@ class Program:
         self.notes_of_import: list[str] = []  # what the exporter of an imported file did to its weights
         self.tensors_of_file: list[Any] = []  # weights of an imported file: name, shape, trained, reason
         self.texts_of_model: dict[str, str] = {}  # what an imported model says of itself, by key
+        self.limits: dict[str, pb.SymbolLimits] = {}  # sizes that an imported model was traced for, by symbol
         self.locations = Locations()
         self._run_line = ""
         self._opened = Opened()
@@ -755,6 +756,7 @@ class Program:
         )
         program.name, program.seed = self.name, self.seed
         program.model.extend(pb.ModelText(key=key, text=text) for key, text in sorted(self.texts_of_model.items()))
+        program.limits.extend(limits for _, limits in sorted(self.limits.items()))
         if self.data_desc is not None:
             program.data.CopyFrom(self.data_desc)
         if self.run_desc is not None:
@@ -776,6 +778,7 @@ class Program:
         """Restore the builder's state from the program of a file."""
         self.locations.texts.extend(desc.locations)
         self.texts_of_model.update((each.key, each.text) for each in desc.model)
+        self.limits.update((each.symbol, each) for each in desc.limits)
         self._streams = count(next_stream(desc))
         self._states = StateTable(self.locations.here, self._streams)
         self.states = self._states.descs

@@ -45,6 +45,7 @@ def _program(a: pb.ProgramDesc, b: pb.ProgramDesc) -> Iterator[str]:
     for field in ("format_version", "producer", "name", "seed"):
         yield from changed(f"{field.replace('_', ' ')}:", getattr(a, field), getattr(b, field))
     yield from by_key("text of the model", a.model, b.model, lambda t: name(t.key), _model_text)
+    yield from by_key("limits of", a.limits, b.limits, lambda each: name(each.symbol), _limits)
     yield from by_key("operator", a.operators, b.operators, lambda o: name(o.type), _operator)
     yield from by_key("file", a.files, b.files, lambda f: name(f.path), _file)
     yield from changed("entries, in order:", *(", ".join(name(e.name) for e in p.entries) for p in (a, b)))
@@ -52,6 +53,10 @@ def _program(a: pb.ProgramDesc, b: pb.ProgramDesc) -> Iterator[str]:
 
 def _model_text(a: pb.ModelText, b: pb.ModelText) -> Iterator[str]:
     return changed(f"text of the model {name(a.key)}:", a.text, b.text)
+
+
+def _limits(a: pb.SymbolLimits, b: pb.SymbolLimits) -> Iterator[str]:
+    return field_differences(f"limits of {name(a.symbol)}: ", a, b, skip=("symbol",))
 
 
 def _operator(a: pb.OperatorVersion, b: pb.OperatorVersion) -> Iterator[str]:

@@ -28,13 +28,20 @@ def program_sha256(program: pb.ProgramDesc) -> str:
     for entry in bare.entries:
         for binding in entry.bindings:
             binding.ClearField("plan")
-    for state in bare.states:
+    _clear_places(bare)
+    return hashlib.sha256(canonical_bytes(bare)).hexdigest()
+
+
+def _clear_places(program: pb.ProgramDesc) -> None:
+    """Delete the places in the user's source that made ops and limits."""
+    for limits in program.limits:
+        limits.ClearField("reason")
+    for state in program.states:
         if state.HasField("op"):
             state.op.ClearField("location")
-    for block in bare.blocks:
+    for block in program.blocks:
         for op in block.ops:
             op.ClearField("location")
-    return hashlib.sha256(canonical_bytes(bare)).hexdigest()
 
 
 def state_sha256(states: Iterable[NamedState]) -> str:

@@ -110,7 +110,7 @@ DIRECTION_MIN: Direction
 DIRECTION_MAX: Direction
 
 class ProgramDesc(_message.Message):
-    __slots__ = ("format_version", "producer", "name", "seed", "operators", "states", "blocks", "entries", "data", "run", "files", "locations", "model", "complete")
+    __slots__ = ("format_version", "producer", "name", "seed", "operators", "states", "blocks", "entries", "data", "run", "files", "locations", "model", "limits", "complete")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -124,6 +124,7 @@ class ProgramDesc(_message.Message):
     FILES_FIELD_NUMBER: _ClassVar[int]
     LOCATIONS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     producer: str
@@ -138,8 +139,9 @@ class ProgramDesc(_message.Message):
     files: _containers.RepeatedCompositeFieldContainer[FileDesc]
     locations: _containers.RepeatedScalarFieldContainer[str]
     model: _containers.RepeatedCompositeFieldContainer[ModelText]
+    limits: _containers.RepeatedCompositeFieldContainer[SymbolLimits]
     complete: bool
-    def __init__(self, format_version: _Optional[int] = ..., producer: _Optional[str] = ..., name: _Optional[str] = ..., seed: _Optional[int] = ..., operators: _Optional[_Iterable[_Union[OperatorVersion, _Mapping]]] = ..., states: _Optional[_Iterable[_Union[StateDesc, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[BlockDesc, _Mapping]]] = ..., entries: _Optional[_Iterable[_Union[EntryDesc, _Mapping]]] = ..., data: _Optional[_Union[DataDesc, _Mapping]] = ..., run: _Optional[_Union[RunDesc, _Mapping]] = ..., files: _Optional[_Iterable[_Union[FileDesc, _Mapping]]] = ..., locations: _Optional[_Iterable[str]] = ..., model: _Optional[_Iterable[_Union[ModelText, _Mapping]]] = ..., complete: bool = ...) -> None: ...
+    def __init__(self, format_version: _Optional[int] = ..., producer: _Optional[str] = ..., name: _Optional[str] = ..., seed: _Optional[int] = ..., operators: _Optional[_Iterable[_Union[OperatorVersion, _Mapping]]] = ..., states: _Optional[_Iterable[_Union[StateDesc, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[BlockDesc, _Mapping]]] = ..., entries: _Optional[_Iterable[_Union[EntryDesc, _Mapping]]] = ..., data: _Optional[_Union[DataDesc, _Mapping]] = ..., run: _Optional[_Union[RunDesc, _Mapping]] = ..., files: _Optional[_Iterable[_Union[FileDesc, _Mapping]]] = ..., locations: _Optional[_Iterable[str]] = ..., model: _Optional[_Iterable[_Union[ModelText, _Mapping]]] = ..., limits: _Optional[_Iterable[_Union[SymbolLimits, _Mapping]]] = ..., complete: bool = ...) -> None: ...
 
 class ModelText(_message.Message):
     __slots__ = ("key", "text")
@@ -148,6 +150,18 @@ class ModelText(_message.Message):
     key: str
     text: str
     def __init__(self, key: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+
+class SymbolLimits(_message.Message):
+    __slots__ = ("symbol", "least", "most", "reason")
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    LEAST_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    symbol: str
+    least: int
+    most: int
+    reason: str
+    def __init__(self, symbol: _Optional[str] = ..., least: _Optional[int] = ..., most: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class OperatorVersion(_message.Message):
     __slots__ = ("type", "version")

@@ -16,6 +16,10 @@ def check_entries(program: pb.ProgramDesc) -> None:
     require(bool(program.entries), "the program has no entry to run")
     count = sum(len(entry.bindings) for entry in program.entries)
     require(count <= MAX_BINDINGS, f"the entries have {count} sizes in all; at most {MAX_BINDINGS} are supported")
+    check_unique((each.symbol for each in program.limits), "symbol with limits")
+    for each in program.limits:
+        above = each.most == 0 or each.most >= each.least
+        require(each.least > 0 and above, f"the symbol {each.symbol!r} is limited to {each.least} to {each.most}")
     for entry in program.entries:
         count = len(program.blocks)
         require(entry.source_block < count, f"entry {entry.name!r}: there is no block {entry.source_block}")

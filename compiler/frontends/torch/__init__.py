@@ -5,15 +5,13 @@ import_module   an exported graph as a program: placeholders, outputs and update
 export          torch.export in both modes, and what torch itself lacks or cannot export
 modes           training and evaluation as two graphs, or as one that serves both
 assignments     buffers and other attributes that forward assigns
-calls           two calls with the examples, which show what torch.export has not seen
-hooks           hooks of gradients
 signature       the entries of the signature of a graph
 alpha_dropout   alpha dropout, which evaluation leaves out
 experts         mixtures of experts of transformers
+checks          what torch.export drops or fixes, found and refused
 graph           the walk over the nodes
 messages        what PyTorch prints, and sentences of its errors
 no_gradient     regions of torch.no_grad
-own_gradients   functions that define their gradients themselves
 operators       the operators of ATen in terms of prograd's
 operators_page  their page in the documentation
 peepholes       patterns of several nodes that one op computes

@@ -9,7 +9,7 @@ symbol. It is constant if it has equal elements along the axes of symbols, and t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -18,8 +18,26 @@ from compiler.frontends.arranged import Arranged, arranged, expanded, viewed
 from compiler.frontends.extents import Extent, factored
 from registry import Block, Value, ops
 
-TRIALS: Final = 2
-"""Number of sizes of each symbol for which constants are computed."""
+SURE_TRIALS: Final = 2
+"""Number of sizes of each symbol for which every constant is computed: that of the example, and one more."""
+
+OTHER_TRIALS: Final = ((257, 263, 269, 271, 277), (2, 3, 5, 4, 6), (1031, 1033, 1039, 1049, 1051))
+"""Further sizes of each symbol, by turns; constants that would have many elements leave them out."""
+
+
+def trial_sizes(hints: Mapping[str, int], limits: Mapping[str, tuple[int, int]]) -> list[dict[str, int]]:
+    """Return the sizes of the symbols in each trial, within their limits; `hints` are the sizes of the examples."""
+    if not hints:
+        return [{}]
+
+    def within(symbol: str, size: int) -> int:
+        least, most = limits.get(symbol, (2, 0))
+        return min(max(size, least, 2), most or size)
+
+    sure = [{symbol: hint + k for symbol, hint in hints.items()} for k in range(SURE_TRIALS)]
+    others = [{symbol: within(symbol, row[i % len(row)]) for i, symbol in enumerate(hints)} for row in OTHER_TRIALS]
+    return sure + others
+
 
 MINUS_INFINITY: Final = -1e30
 """Additive masks that are at most this exclude an element."""

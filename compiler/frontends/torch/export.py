@@ -13,24 +13,27 @@ from typing import Any
 from compiler.errors import CompileError
 from compiler.frontends.torch.alpha_dropout import kept_in_evaluation
 from compiler.frontends.torch.assignments import written_buffers
-from compiler.frontends.torch.calls import require_same_changes
+from compiler.frontends.torch.checks.calls import require_same_changes
+from compiler.frontends.torch.checks.hidden_writes import require_no_hidden_writes
+from compiler.frontends.torch.checks.hooks import hooks_of, noted_hooks, require_no_hooks
+from compiler.frontends.torch.checks.own_gradients import noted_functions, require_no_own_gradients
+from compiler.frontends.torch.checks.single_rows import symbols_above_one
 from compiler.frontends.torch.experts import all_experts
 from compiler.frontends.torch.graph import WITHOUT_OPS
-from compiler.frontends.torch.hooks import hooks_of, noted_hooks, require_no_hooks
 from compiler.frontends.torch.messages import reason_of, without_messages, without_text
 from compiler.frontends.torch.modes import in_evaluation, serves_both
 from compiler.frontends.torch.no_gradient import keep_regions
 from compiler.frontends.torch.operators import OPERATORS
-from compiler.frontends.torch.own_gradients import noted_functions, require_no_own_gradients
 from compiler.frontends.torch.training.losses import TARGET
 
 
 def exported(
     torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mapping[str, Mapping[int, str]]
-) -> tuple[Any, Any]:
-    """Return the graphs of a module that is called with these example tensors, as ExportedPrograms.
+) -> tuple[Any, Any, list[str]]:
+    """Return the graphs of a module that is called with these example tensors, as ExportedPrograms, and symbols.
 
     The first is that of the module as it is, and the second that of its evaluation, or None if the first serves both.
+    The graphs hold for the symbols only if they are 2 or more.
     Names of `inputs` are those of the arguments of forward; other names are positions. Raises CompileError if the
     module cannot be exported, or would lose gradients that it defines itself.
     """
@@ -66,8 +69,11 @@ def exported(
                 with in_evaluation(module), without_text():
                     evaluation = traced()
                 forget()
-                if serves_both(training.graph, evaluation.graph):
-                    evaluation = None
+            with without_text():
+                graph = evaluation or training
+                above_one = symbols_above_one(torch, module, graph, args, keywords, symbols)
+            if evaluation is not None and serves_both(training.graph, evaluation.graph):
+                evaluation = None
             training = decomposed(torch, training)
             with without_text():
                 require_same_changes(torch, module, args, keywords, training)
@@ -78,13 +84,14 @@ def exported(
         raise CompileError(f"torch.export cannot export {type(module).__name__}: {reason_of(error)}") from error
     require_no_own_gradients(functions)
     require_no_hooks(hooks)
-    return training, evaluation
+    return training, evaluation, above_one
 
 
 def decomposed(torch: Any, graph: Any) -> Any:
     """Return the graph in functional form, with operators that the table lacks split up where torch can."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        require_no_hidden_writes(graph)
         keep_regions(torch, graph)
         losses = _losses_of_rows(torch, graph)
         graph = graph.run_decompositions(_wanted(torch, graph) | losses)

@@ -14,8 +14,9 @@ from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged
 from compiler.frontends.report import Problem, Table, told
+from compiler.frontends.torch.checks.guards import Limits
+from compiler.frontends.torch.checks.hooks import require_no_step_hooks
 from compiler.frontends.torch.export import decomposed, exported
-from compiler.frontends.torch.hooks import require_no_step_hooks
 from compiler.frontends.torch.import_module import Import, Layout
 from compiler.frontends.torch.messages import first_line
 from compiler.frontends.torch.modes import paired, unlike
@@ -109,33 +110,39 @@ def from_torch(
     with their places.
     """
     require_mixed(mixed)
-    torch, is_inside = _torch(), False
+    torch, is_inside, is_fixed = _torch(), False, False
     if optimizer is not None:
         require_no_step_hooks(optimizer)
     if layout not in ("torch", "prograd"):
         raise CompileError(f"from_torch: layout={layout!r} is neither 'torch' nor 'prograd'")
     if isinstance(module, torch.export.ExportedProgram):
         graph, names, chosen = _exported_already(torch, module, inputs, batch, symbols or {})
-        evaluation = None
+        evaluation, above_one = None, list[str]()
         owner = module.module()
     elif isinstance(module, torch.nn.Module):
         named = _inputs(torch, inputs)
         is_inside, named = inside(module, named, loss)
         names, chosen, owner = list(named), _symbols(named, batch, symbols or {}), module
+        is_fixed = not any(child.training for child in module.modules())
         with with_loss(torch, module, loss, is_inside):
-            graph, evaluation = exported(torch, module, named, chosen)
+            graph, evaluation, above_one = exported(torch, module, named, chosen)
     else:
         raise CompileError(f"from_torch: {module!r} is neither a torch.nn.Module nor an exported program")
     program = Program(name or type(module).__name__.lower(), seed=seed)
     program.mixed_of_import = mixed
     counters = set[str].intersection(*(unread_counters(each) for each in (graph, evaluation) if each is not None))
-    imported = Import(program, graph, names, aliases(owner), chosen, layout, counters)
+    imported = Import(program, graph, names, aliases(owner), chosen, layout, counters, in_evaluation=is_fixed)
     made, problems = imported.results(), list(imported.problems)
+    _limit(program, imported.limits)
+    _limit(program, {symbol: Limits(2, 0) for symbol in above_one})
     predicted = made
     if evaluation is not None:
-        other = Import(program, evaluation, names, aliases(owner), chosen, layout, counters, beside=imported)
+        other = Import(
+            program, evaluation, names, aliases(owner), chosen, layout, counters, imported, in_evaluation=True
+        )
         made, predicted = paired(made, other.results())
         problems += unlike(problems, other.problems)
+        _limit(program, other.limits)
     if explain:
         return Table(problems)
     _require_complete(problems)
@@ -146,6 +153,16 @@ def from_torch(
         program.outputs(**predictions)
     _append_training(program, imported, results, owner, loss_of(loss, is_inside), optimizer, scheduler)
     return program
+
+
+def _limit(program: Program, limits: Mapping[str, Limits]) -> None:
+    """Limit the symbols of a program to sizes that are in these limits, too."""
+    for symbol, each in limits.items():
+        if symbol in program.limits:
+            old = program.limits[symbol]
+            each = Limits(old.least, old.most, old.reason).both(each)
+        if (each.least, each.most) != (1, 0):
+            program.limits[symbol] = each.message(symbol)
 
 
 def _predictions(

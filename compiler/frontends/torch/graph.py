@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -15,7 +15,8 @@ from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, expanded, plain
 from compiler.frontends.extents import Extent, product
 from compiler.frontends.report import Problem
-from compiler.frontends.torch.constants import Constant, Store
+from compiler.frontends.torch.checks.thresholds import size_of_threshold
+from compiler.frontends.torch.constants import SURE_TRIALS, Constant, Store
 from compiler.frontends.torch.operators import OPERATORS, SEES_CONSTANTS, control
 from compiler.frontends.torch.operators.call import Call, Result
 from compiler.frontends.torch.peepholes import folded
@@ -153,9 +154,7 @@ class Walk:
 
     def _computed(self, node: Any) -> Any:
         """Return the results of a node as PyTorch computes them, for every trial of the symbols."""
-        made = [
-            node.target(*self._trial(node.args, i), **self._trial(node.kwargs, i)) for i in range(self.sizes.trials)
-        ]
+        made = self._made(node)
         self._learn(node, made)
         if isinstance(made[0], tuple | list):
             results = self._results(node)
@@ -166,6 +165,45 @@ class Walk:
             return made[0]
         ops_of = partial(self._with_ops, node) if self.sizes.trials > 1 and str(node.target) in OPERATORS else None
         return Constant(tuple(made), self._results(node)[0].shape, self.store, ops_of)
+
+    def _made(self, node: Any) -> list[Any]:
+        """Return the results of a node in each trial; large trials are left out where they would make many elements."""
+        given = [self._operand(x) for x in (*node.args, *node.kwargs.values())]
+        counts = [len(x.trials) for x in _constants_in(given)]
+        made: list[Any] = []
+        operands: list[list[Any]] = []
+        for i in range(min([self.sizes.trials, *counts])):
+            if i >= SURE_TRIALS and self._is_large(node, i):
+                break
+            operands.append([*self._trial(node.args, i), *self._trial(node.kwargs, i).values()])
+            if i and all(x is y for x, y in zip(operands[0], operands[i], strict=True)):
+                made.append(made[0])
+                continue
+            try:
+                made.append(node.target(*self._trial(node.args, i), **self._trial(node.kwargs, i)))
+            except RuntimeError:
+                if i < SURE_TRIALS:
+                    raise
+                break
+        self._limit(str(node.target), operands[: len(made)], made)
+        return made
+
+    def _limit(self, name: str, operands: list[list[Any]], made: list[Any]) -> None:
+        """Limit all symbols to sizes that reach no threshold which the trials have not reached."""
+        if len(made) > 1 and hasattr(made[0], "reshape"):
+            sizes = [max(trial.values()) for trial in self.sizes.sizes[: len(made)]]
+            most = size_of_threshold(name, operands, made, sizes)
+            self.sizes.most.extend([most] if most else [])
+
+    def _is_large(self, node: Any, number: int) -> bool:
+        """Return True if the results of a node would have many elements in a trial."""
+        values = node.meta.get("val")
+        shapes = [x.shape for x in (values if isinstance(values, tuple | list) else [values]) if hasattr(x, "shape")]
+        try:
+            extents = [product(self.sizes.shape(shape)) for shape in shapes]
+        except CompileError:
+            return True
+        return any(self.sizes.in_trial(extent, number) > MAX_TRIAL_ELEMENTS for extent in extents)
 
     def _with_ops(self, node: Any, block: Block) -> Arranged:
         """Return a constant as its operator computes it in the program."""
@@ -229,6 +267,8 @@ class Walk:
     def _appended(self, node: Any, name: str, mapping: Any) -> Any:
         """Return the results of a mapping; masks that are constants become numbers of positions."""
         args, mask = [self._operand(x) for x in node.args], None
+        if name in SQUEEZES and isinstance(args[0], Arranged):
+            self.sizes.above_one.update(_squeezed_symbols(args[0], args[1:]))
         if name == "aten.masked_select.default":
             args, name = selected(self._lifted(args[0]), args[1]), "aten.index.Tensor"
             mapping = OPERATORS[name]
@@ -285,6 +325,12 @@ class Walk:
         return x.number if isinstance(x, Extent) and not x.symbols else x
 
 
+SQUEEZES: Final = {"aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims"}
+"""Operators that drop axes of one element, which are there for other sizes."""
+
+MAX_TRIAL_ELEMENTS: Final = 1 << 18
+"""Largest number of elements that a constant has in the trials of other sizes than those of the examples."""
+
 INDEXED: Final = {"aten.index.Tensor", "aten._unsafe_index.Tensor", "aten.index_put.default"}
 """Operators whose second operand is a list of indices, masks among them."""
 
@@ -306,6 +352,21 @@ def _has_tensor(x: Any) -> bool:
     if isinstance(x, list | tuple):
         return any(map(_has_tensor, x))
     return isinstance(x, Arranged | Picked)
+
+
+def _squeezed_symbols(x: Arranged, dims: Sequence[Any]) -> set[str]:
+    """Return the symbols of the axes that a squeeze would drop if they had one element."""
+    chosen = range(x.rank) if not dims else dims[0] if isinstance(dims[0], list) else [dims[0]]
+    return {symbol for axis in chosen if x.shape[axis].number == 1 for symbol in x.shape[axis].symbols}
+
+
+def _constants_in(x: Any) -> Iterator[Constant]:
+    """Yield the constants among operands, also those in lists."""
+    if isinstance(x, Constant):
+        yield x
+    elif isinstance(x, list):
+        for each in x:
+            yield from _constants_in(each)
 
 
 def _has(x: Any, kind: type) -> bool:

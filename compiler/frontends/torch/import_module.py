@@ -16,7 +16,8 @@ from compiler.frontends.arranged import Arranged, expanded, ordered, transposed
 from compiler.frontends.extents import Extent
 from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.report import Problem
-from compiler.frontends.torch.constants import TRIALS, Constant
+from compiler.frontends.torch.checks.guards import Limits, limits_of
+from compiler.frontends.torch.constants import Constant, trial_sizes
 from compiler.frontends.torch.graph import MISSING, Walk
 from compiler.frontends.torch.places import source_line
 from compiler.frontends.torch.signature import require_known
@@ -35,12 +36,14 @@ CARRIED_EXACTLY: Final = {"bool", "uint8", "int8", "int16", "int32", "int64"}
 class Import:
     """One import of a graph.
 
-    An import `beside` another is that of evaluation: it shares inputs and states with the graph of training, and
-    writes no states. `counters` names the counters of batches that no result reads, which are no states.
+    An import `beside` another shares inputs and states with the graph of training, and writes no states. A graph
+    `in_evaluation` is what predictions compute, and also what a module trains that is in evaluation mode as a whole.
+    `counters` names the counters of batches that no result reads, which are no states.
 
     Attributes:
         problems: the nodes that could not be imported.
         tensors: the results of the module by name, with its axes.
+        limits: the sizes of symbols for which the graph is what the module does, where they are limited.
     """
 
     def __init__(
@@ -53,8 +56,10 @@ class Import:
         layout: Layout,
         counters: Collection[str],
         beside: Import | None = None,
+        *,
+        in_evaluation: bool = False,
     ) -> None:
-        require_known(graph, in_evaluation=beside is not None)
+        require_known(graph, in_evaluation=in_evaluation)
         self.program, self.graph, self.layout, self.names = program, graph, layout, names
         self.symbols, self.counters = symbols, counters
         self.beside = beside
@@ -64,8 +69,8 @@ class Import:
         self.placeholders = {node.name: node for node in graph.graph.nodes if node.op == "placeholder"}
         fed = [spec.arg.name for spec in graph.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
         self.inputs = dict(zip(fed, inputs, strict=True))
-        self.sizes = self._sizes()
-        self.walk = Walk(program.block, self.sizes, self.store, self._locate, in_evaluation=beside is not None)
+        self.sizes, self.limits = self._sizes()
+        self.walk = Walk(program.block, self.sizes, self.store, self._locate, in_evaluation=in_evaluation)
         self.mutated = {
             spec.target: spec.arg.name
             for spec in graph.graph_signature.output_specs
@@ -98,9 +103,13 @@ class Import:
         """Append the ops of the graph; return the module's results by name, none if there are problems."""
         for spec in self.graph.graph_signature.input_specs:
             self.walk.values[spec.arg.name] = self._input(spec)
-        if self.beside is None:
+        if not self.walk.in_evaluation:
             self.walk.written = {node: self.states[name] for name, node in self.mutated.items() if name in self.states}
         results = self.walk.walk(self.graph.graph)
+        most = min(self.sizes.most, default=0)
+        for symbol in self.sizes.names.values():
+            own = Limits(1 + (symbol in self.sizes.above_one), most)
+            self.limits[symbol] = self.limits.get(symbol, Limits(1, 0)).both(own)
         specs = self.graph.graph_signature.output_specs
         made: list[Any] = []
         for spec, value in zip(specs, results, strict=True):
@@ -110,7 +119,7 @@ class Import:
                 made.append(value)
         return {} if self.problems else self._by_name(made)
 
-    def _sizes(self) -> Sizes:
+    def _sizes(self) -> tuple[Sizes, dict[str, Limits]]:
         names: dict[str, str] = {}
         hints: dict[str, int] = {}
         for spec in self.graph.graph_signature.input_specs:
@@ -128,8 +137,9 @@ class Import:
                     )
                 names[str(expression)] = symbol
                 hints[symbol] = int(size.node.hint)
-        trials = [{symbol: hint + k for symbol, hint in hints.items()} for k in range(TRIALS if hints else 1)]
-        return Sizes(names, trials)
+        limits = limits_of(self.graph, names, hints)
+        trials = trial_sizes(hints, {symbol: (each.least, each.most) for symbol, each in limits.items()})
+        return Sizes(names, trials), limits
 
     def _input(self, spec: Any) -> Any:
         kind, name = spec.kind.name, spec.arg.name

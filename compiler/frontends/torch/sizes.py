@@ -22,12 +22,16 @@ class Sizes:
         sizes: sizes of our symbols, for each trial in which constants are computed.
         known: by PyTorch's symbol of a number of data, the number, which only constants determine.
         rows: by such a symbol, the number of all rows of which a mask picks as many.
+        most: the largest sizes for which constants were found to hold.
+        above_one: our symbols for whose size 1 the module does something else.
     """
 
     names: Mapping[str, str]
     sizes: Sequence[Mapping[str, int]]
     known: dict[str, int] = field(default_factory=dict[str, int])
     rows: dict[str, Extent] = field(default_factory=dict[str, Extent])
+    most: list[int] = field(default_factory=list[int])
+    above_one: set[str] = field(default_factory=set[str])
 
     @property
     def trials(self) -> int:

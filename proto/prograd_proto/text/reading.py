@@ -103,6 +103,15 @@ class Reader:
         line.expect(",")
         each.text = line.name()
 
+    def _limits(self, line: Line) -> None:
+        each = self.program.limits.add(symbol=line.name())
+        line.expect("from")
+        each.least = line.integer()
+        if line.accept("to"):
+            each.most = line.integer()
+        if line.accept(","):
+            each.reason = line.name()
+
     def _operator(self, line: Line) -> None:
         operator = self.program.operators.add(type=line.name())
         line.expect("version")
@@ -391,6 +400,7 @@ class Reader:
     _LINES: Final[dict[str, Callable[["Reader", Line], None]]] = {
         "program": _program,
         "model": _model,
+        "limits": _limits,
         "operator": _operator,
         "file": _file,
         "data": _data,

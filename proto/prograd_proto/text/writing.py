@@ -43,6 +43,7 @@ def program_lines(program: pb.ProgramDesc, locations: Locations) -> Iterator[str
         "complete" if program.complete else "",
     )
     yield from part([f"model {name(each.key)}, {quoted(each.text)}" for each in program.model])
+    yield from part([limits_line(each) for each in program.limits])
     yield from part([f"operator {name(o.type)} version {o.version}" for o in program.operators])
     yield from part([file_line(file) for file in program.files])
     if program.HasField("data"):
@@ -71,6 +72,13 @@ def joined(*clauses: str) -> str:
 def clause(field: str, number: int, words: dict[int, str]) -> str:
     """Return an enumerator, "" if it is unspecified."""
     return enumerator(field, number, words) if number else ""
+
+
+def limits_line(limits: pb.SymbolLimits) -> str:
+    """Return the line of the limits of a symbol: `limits batch from 2 to 4, "net.py:6"`."""
+    most = f" to {limits.most}" if limits.most else ""
+    reason = quoted(limits.reason) if limits.reason else ""
+    return joined(f"limits {name(limits.symbol)} from {limits.least}{most}", reason)
 
 
 def file_line(file: pb.FileDesc) -> str:

@@ -142,3 +142,39 @@ def test_what_evaluation_draws_is_drawn_in_predictions():
     assert 0.7 < kept.mean() < 0.8
     np.testing.assert_allclose(found["dropped"][kept], (x.numpy() / 0.75)[kept], rtol=1e-6)
     np.testing.assert_allclose(found["normal"], Always()(x)["normal"], rtol=1e-4, atol=1e-5)
+
+
+class KeepsMean(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 8)
+        self.register_buffer("mean", torch.zeros(()))
+
+    def forward(self, x: Any) -> Any:
+        y = self.linear(x)
+        self.mean = y.detach().mean()
+        return y * self.mean
+
+
+def test_a_module_in_evaluation_mode_predicts_by_the_buffers_that_it_has_just_written():
+    module, x = KeepsMean().eval(), torch.randn(32, 64)
+    run = Run(from_torch(module, {"x": x}).compile())
+    expected = module(x).detach().numpy()
+    np.testing.assert_allclose(run.predict({"x": x.numpy()})["output"], expected, rtol=1e-4, atol=1e-5)
+
+
+class Drops(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 8)
+
+    def forward(self, x: Any) -> Any:
+        return nn.functional.dropout(self.linear(x), 0.5, training=True)
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_dropout_that_a_module_calls_in_every_mode_drops_in_predictions(train: bool):
+    module = Drops().train(train)
+    run = Run(from_torch(module, {"x": torch.ones(32, 64)}).compile())
+    found = run.predict({"x": np.ones((32, 64), np.float32)})["output"]
+    assert 0.2 < (found == 0).mean() < 0.8

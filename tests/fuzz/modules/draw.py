@@ -12,9 +12,11 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 from torch.nn.utils.parametrizations import weight_norm
 
+from fuzz.modules import parts
+from fuzz.modules.kept import CHANGE_RATES, CHANGES, KEPT, WRITES
 from fuzz.modules.pieces import ANY, BY_RANK, PAIRS, POINTWISE, Piece
 
-NAMES: Final[dict[str, Any]] = {"torch": torch, "nn": nn, "F": F, "weight_norm": weight_norm}
+NAMES: Final[dict[str, Any]] = {**vars(parts), "torch": torch, "nn": nn, "F": F, "weight_norm": weight_norm}
 """Names that the lines of a module may use."""
 
 EXAMPLES: Final = {"rows": (6,), "series": (4, 6), "images": (4, 5, 6)}
@@ -34,6 +36,7 @@ class Module:
         inits: for each piece, the lines of __init__.
         forwards: for each piece, the lines of forward.
         results: the tensors that forward returns, beside the loss of all.
+        changes: lines that change the module once it is made.
     """
 
     seed: int
@@ -41,6 +44,7 @@ class Module:
     inits: list[str] = field(default_factory=list[str])
     forwards: list[str] = field(default_factory=list[str])
     results: list[str] = field(default_factory=list[str])
+    changes: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:
         inits = [line for init in self.inits for line in init.splitlines()]
@@ -54,6 +58,7 @@ class Module:
             *(f"        {line}" for line in inits),
             "    def forward(self, x):", *(f"        {line}" for line in forwards),
             f"        return {{'loss': {' + '.join(terms)}, {named}}}",
+            *(f"# {line}" for line in self.changes),
         ])  # fmt: skip
 
     def made(self) -> nn.Module:
@@ -63,7 +68,10 @@ class Module:
         space = dict(NAMES)
         exec(compile(code, file, "exec"), space)
         torch.manual_seed(self.seed)
-        return space["Net"]()
+        space["net"] = space["Net"]()
+        for line in self.changes:
+            exec(line, space)
+        return space["net"]
 
     def input(self, rows: int) -> torch.Tensor:
         """Return random rows."""
@@ -92,7 +100,25 @@ def drawn(seed: int, *, pieces: int = 8) -> Module:
             module.forwards.append(piece.forward.format(**words))
     used = " ".join(module.forwards[1:]).replace("(", " ").replace(")", " ")
     module.results = [name for name in known if used.count(name) < 2] or list(known)[-1:]
+    module.changes = _changes(rng, module)
     return module
+
+
+def _changes(rng: np.random.Generator, module: Module) -> list[str]:
+    """Return lines that change the module once it is made: modes, frozen parameters, hooks; mostly none."""
+    layers = [line.partition(" =")[0].removeprefix("self.") for init in module.inits for line in init.splitlines()]
+    layers = [name for name in layers if name.startswith("l") and name[1:].isdigit()]
+    kinds = [int(rng.choice(len(CHANGES), p=CHANGE_RATES)) for _ in range(int(rng.integers(3)))]
+    lines = [CHANGES[kind].format(m=layers[int(rng.integers(len(layers)))]) for kind in kinds if layers]
+    made: list[str] = []
+    for line in lines:
+        try:
+            module.changes = [*made, line]
+            module.made()
+            made.append(line)
+        except (AttributeError, StopIteration, RuntimeError):
+            pass  # the layer has no parameters, or they are frozen
+    return made
 
 
 def _chosen(rng: np.random.Generator, known: dict[str, torch.Tensor], number: int) -> tuple[Piece, dict[str, Any]]:
@@ -102,7 +128,8 @@ def _chosen(rng: np.random.Generator, known: dict[str, torch.Tensor], number: in
     x = known[name]
     alike = [other for other in names if known[other].shape == x.shape]
     own = BY_RANK.get(x.ndim, ANY)
-    family = [own, own, own, ANY, ANY, ANY, PAIRS, POINTWISE, POINTWISE][int(rng.integers(9))]
+    families = [own, own, own, ANY, ANY, ANY, PAIRS, POINTWISE, POINTWISE, KEPT, KEPT, WRITES, WRITES, WRITES]
+    family = families[int(rng.integers(len(families)))]
     piece = family[int(rng.integers(len(family)))]
     words = dict(x=name, y=alike[int(rng.integers(len(alike)))], r=f"x{number}", n=number)
     words |= dict(k=round(float(rng.uniform(0.3, 1.7)), 2), s=round(float(rng.uniform(-1.2, 1.2)), 2))
@@ -118,7 +145,7 @@ def _is_kept(
         _run(piece.init.format(**words), space)
         live.double()
         made = _run(piece.forward.format(**words), space)[words["r"]]
-    except (RuntimeError, ValueError, IndexError, TypeError, AssertionError, AttributeError):
+    except (RuntimeError, ValueError, IndexError, TypeError, AssertionError, AttributeError, NotImplementedError):
         return False
     changed = any(not torch.equal(x, known[name]) for name, x in before.items())
     fits = made.dtype == torch.float64 and 2 <= made.ndim <= 4 and made.shape[0] == 3 and made.shape[-1] > 0

@@ -111,7 +111,7 @@ PAIRS: Final = _all(
             "torch.stack([{x}, {y}], -1).amax(-1)",
             "{x}.where({y} < {s}, {y})",
             "torch.clamp({x}, max={y})",
-            "torch.heaviside({x}, {y}) * {x}",
+            "torch.heaviside({x}, {y}).detach() * {x}",
             "F.cosine_similarity({x}, {y}, dim=-1)",
             "F.pairwise_distance({x}, {y})",
             "{x}.scatter(-1, {y}.argsort(-1), {y})",

@@ -57,8 +57,6 @@ def _batch_norm(
     """Return y, mean, deviation and the new running statistics, whose variance divides by one element less."""
     if not training:
         return (_frozen_batch_norm(call, x, scale, bias, mean, variance, epsilon), None, None, mean, variance)
-    if call.in_evaluation:  # the inference form would take the running statistics
-        return (*_no_stats(call, x, scale, bias, training, epsilon), mean, variance)
     v, rebuilt = _with_channels_last(x)
     running = ordered(variance, (0,))
     y, new_mean, new_variance, *_ = ops.batch_norm(
@@ -72,6 +70,8 @@ def _batch_norm(
     )
     count = ops.size.on(call.block)(shape=v.shape[:-1], dtype=v.dtype)
     new_variance = ops.lerp(running * (1.0 - momentum), new_variance, count / (count - 1.0))
+    if call.in_evaluation:  # the inference form would take the running statistics
+        return (*_no_stats(call, x, scale, bias, training, epsilon), arranged(new_mean), arranged(new_variance))
     return (rebuilt(y), None, None, arranged(new_mean), arranged(new_variance))
 
 

@@ -71,8 +71,7 @@ def _slice(call: Call, x: Arranged, dim: int = 0, start: Any = None, end: Any = 
     if made.symbols and step == 1 and (not isinstance(start, int) or start >= 0 or -start == made):
         return sliced_to(x, axis, made, start if isinstance(start, Extent) else Extent(start or 0))
     if size.symbols and not made.symbols:
-        from_end = (start or 0) < 0 and (end is None or end >= 0)
-        return sliced(x, axis, start or 0, 0 if from_end else end or 0, step)
+        return sliced(x, axis, start or 0, (start or 0) + made.number * step, step)
     if size.symbols:
         raise CompileError(f"a slice of an axis with {size} elements needs a number; import without that symbol")
     first, last, _ = slice(start, end, step).indices(size.number)

@@ -34,14 +34,13 @@ def require_same_changes(torch: Any, module: Any, args: Any, keywords: Any, grap
     """
     plain = {child: dict(child.__dict__) for child in module.modules()}
     args, keywords = torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.clone(), (args, keywords))
-    is_watched = not any(str(node.target) in control.OPERATORS for node in graph.graph.nodes)
-    with _kept(torch, module, is_watched=is_watched) as tensors:
+    with kept_tensors(torch, module, graph) as tensors:
         try:
-            first = _results(torch, lambda: module(*args, **keywords))
+            first = results_of(torch, lambda: module(*args, **keywords))
             _require_known(torch, module, tensors.changed(), graph)
             tensors.restore()
             changed = [f"{type(child).__name__}.{key}" for child, old in plain.items() for key in _changed(child, old)]
-            second = _results(torch, lambda: module(*args, **keywords))
+            second = results_of(torch, lambda: module(*args, **keywords))
         except CompileError:
             raise
         except Exception as error:  # of any class
@@ -49,7 +48,7 @@ def require_same_changes(torch: Any, module: Any, args: Any, keywords: Any, grap
                 f"from_torch: the module cannot be called with the examples of inputs=: {reason_of(error)}; give "
                 "examples that it accepts"
             ) from error
-    if not all(_is_close(torch, one, other) for one, other in zip(first, second, strict=True)):
+    if not all(is_close(torch, one, other) for one, other in zip(first, second, strict=True)):
         what = f"forward changes {', '.join(changed)}" if changed else "forward draws numbers, or remembers, in Python"
         raise CompileError(
             f"from_torch: two calls of the module with the same tensors and random numbers differ: {what}, which no "
@@ -98,12 +97,13 @@ class _Tensors:
 
 
 @contextmanager
-def _kept(torch: Any, module: Any, *, is_watched: bool) -> Iterator[_Tensors]:
+def kept_tensors(torch: Any, module: Any, graph: Any) -> Iterator[_Tensors]:
     """Yield the tensors of a module; at the end, give them and the plain attributes back.
 
     PyTorch compiles operators of control flow, which it cannot while writes are watched; then all tensors are copied.
     """
     tensors, forget = _Tensors(torch, module), remembered(module)
+    is_watched = not any(str(node.target) in control.OPERATORS for node in graph.graph.nodes)
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):
         """Tells of each write of an operator before it runs."""
@@ -134,7 +134,7 @@ def _written(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) ->
             yield from (x for x in (given if isinstance(given, list | tuple) else [given]) if hasattr(x, "data_ptr"))
 
 
-def _results(torch: Any, call: Callable[[], Any]) -> list[Any]:
+def results_of(torch: Any, call: Callable[[], Any]) -> list[Any]:
     """Return copies of the tensors that a call returns."""
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(SEED)
@@ -181,7 +181,8 @@ def _is_same(torch: Any, one: Any, other: Any) -> bool:
     return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
 
 
-def _is_close(torch: Any, one: Any, other: Any) -> bool:
+def is_close(torch: Any, one: Any, other: Any) -> bool:
+    """Return True if two results differ by less than sums in another order may."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     if not one.is_floating_point():

@@ -1,0 +1,112 @@
+"""Writes into tensors with gradients of which no gradient is recorded: in `torch.no_grad`, or through `detach`.
+
+PyTorch changes the elements and hands the gradient on as if nothing had been written. torch.export makes of it a new
+tensor with another gradient, so these writes are refused.
+"""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here.
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from compiler.errors import CompileError
+from compiler.frontends.torch.places import source_line
+
+REGION: Final = "wrap_with_set_grad_enabled"
+"""The operator of a region in which gradients are recorded, or not."""
+
+LEAF: Final = "leaf"
+"""A parameter, whose writes the signature of the graph has."""
+
+INNER: Final = "inner"
+"""A tensor that follows from a parameter."""
+
+DETACHING: Final = {"aten.detach.default", "aten.detach_.default"}
+"""Operators whose result shares the elements of their operand, and has no gradient."""
+
+
+def require_no_hidden_writes(graph: Any) -> None:
+    """Raise CompileError if a graph, with its writes as torch.export traced them, changes what has a gradient."""
+    trained = {
+        spec.arg.name
+        for spec in graph.graph_signature.input_specs
+        if spec.kind.name == "PARAMETER" and getattr(graph.state_dict.get(spec.target), "requires_grad", False)
+    }
+    _visit(graph.graph, dict.fromkeys(trained, LEAF), records=True)
+
+
+def _visit(graph: Any, known: Mapping[str, str], *, records: bool) -> list[str]:
+    """Return for the results of a graph LEAF or INNER if they have gradients; `known` has it of its placeholders."""
+    has = dict(known)
+    for node in graph.nodes:
+        if node.op == "output":
+            return [has.get(x.name, "") for x in node.all_input_nodes]
+        if node.op != "call_function":
+            continue
+        if str(node.target) == REGION:
+            has[node.name] = _visit_region(node, has)
+            continue
+        for base, is_hidden in _written(node):
+            if has.get(base.name) == INNER and (is_hidden or not records):
+                raise CompileError(_refusal(node))
+            has[base.name] = has.get(base.name) or (INNER if records and _any(node, has) else "")
+        is_recorded = records and str(node.target) not in DETACHING and _has_fractions(node) and _any(node, has)
+        has[node.name] = INNER if is_recorded else ""
+    return []
+
+
+def _visit_region(node: Any, has: Mapping[str, str]) -> str:
+    """Visit a region with the tensors that it is given; return INNER if a result may have a gradient."""
+    records, inner = bool(node.args[0]), getattr(node.graph.owning_module, node.args[1].target).graph
+    places = [x for x in inner.nodes if x.op == "placeholder"]
+    given = {place.name: has.get(getattr(x, "name", ""), "") for place, x in zip(places, node.args[2:], strict=True)}
+    return INNER if any(_visit(inner, given, records=records)) and records else ""
+
+
+def _any(node: Any, has: Mapping[str, str]) -> bool:
+    return any(has.get(x.name) for x in node.all_input_nodes)
+
+
+def _has_fractions(node: Any) -> bool:
+    values = node.meta.get("val")
+    each = values if isinstance(values, tuple | list) else [values]
+    return any(getattr(getattr(x, "dtype", None), "is_floating_point", False) for x in each)
+
+
+def _written(node: Any) -> Iterator[tuple[Any, bool]]:
+    """Yield the tensors that a node writes, each with True if it reaches them through `detach`."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return
+    given = dict(zip((argument.name for argument in schema.arguments), node.args, strict=False)) | dict(node.kwargs)
+    for argument in schema.arguments:
+        if argument.alias_info is not None and argument.alias_info.is_write and hasattr(given.get(argument.name), "op"):
+            yield _base(given[argument.name])
+
+
+def _base(x: Any) -> tuple[Any, bool]:
+    """Return the tensor that another is a view of, and True if the view has no gradient."""
+    is_hidden = False
+    while x.op == "call_function" and _is_view(x):
+        is_hidden = is_hidden or str(x.target) in DETACHING
+        x = x.args[0]
+    return x, is_hidden
+
+
+def _is_view(x: Any) -> bool:
+    schema = getattr(x.target, "_schema", None)
+    if schema is None or not schema.arguments or not x.args or not hasattr(x.args[0], "op"):
+        return getattr(x.target, "__name__", "") == "getitem"
+    return schema.arguments[0].alias_info is not None
+
+
+def _refusal(node: Any) -> str:
+    path, line = source_line(node)
+    place = f" (at {path.rpartition('/')[2]}:{line})" if path else ""
+    return (
+        f"from_torch: forward writes a tensor that has a gradient where none is recorded{place}: PyTorch hands the "
+        "gradient on as if nothing had been written, which no program does; write a copy, as in x = x.detach().clone()"
+    )
