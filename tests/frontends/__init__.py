@@ -7,6 +7,7 @@ configurations  small configurations of networks of transformers
 double       modules in float64 throughout
 measured     a row of the census
 exported_to_onnx  seeded modules, and their files by both ONNX exporters of PyTorch
+functions    tests of functions of tensors
 modes        tests of what a module does in each mode, and of what torch.export drops
 networks     modules of three packages in small sizes, with seeded weights and without dropout
 steps        compares states after steps of optimizers

@@ -9,6 +9,7 @@ composed    functions that are composed of a few ops
 control     conditions and loops
 conv        convolutions
 criteria    losses
+decomposition  solutions, factors, inverses and determinants of matrices
 fill        filled tensors
 index       embeddings, gathers and scatters
 linalg      products of matrices
@@ -40,6 +41,7 @@ from compiler.frontends.torch.operators import (
     control,
     conv,
     criteria,
+    decomposition,
     fill,
     index,
     linalg,
@@ -57,8 +59,8 @@ from compiler.frontends.torch.operators import (
 from compiler.frontends.torch.operators.call import Mapping
 
 FAMILIES: Final = (
-    activation, attention, composed, control, conv, criteria, fill, index, linalg, norm, pointwise, pool, random,
-    recurrent, reduce, resize, shape, special, write,
+    activation, attention, composed, control, conv, criteria, decomposition, fill, index, linalg, norm, pointwise, pool,
+    random, recurrent, reduce, resize, shape, special, write,
 )  # fmt: skip
 
 OPERATORS: Final[dict[str, Mapping]] = {

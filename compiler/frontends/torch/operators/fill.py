@@ -22,7 +22,9 @@ def _of(value: float) -> Mapping:
     return lambda call, *operands, **more: filled(call, value)
 
 
-def _full(call: Call, shape: Any, value: Any, **more: Any) -> Arranged:
+def _full(call: Call, *operands: Any, **more: Any) -> Arranged:
+    """Return the last operand in the shape of the result."""
+    value = more.get("fill_value", operands[-1])
     return expanded(value, call.shape) if isinstance(value, Arranged) else filled(call, value)
 
 

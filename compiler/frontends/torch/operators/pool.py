@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -65,10 +66,9 @@ def _avg_pool(axes: int) -> Mapping:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Arranged:
-        if divisor_override is not None:
-            raise CompileError(f"avg_pool with divisor_override={divisor_override} is not imported")
-
         def function(v: Value) -> Value:
+            if divisor_override is not None:
+                return _window_sum(v, axes, window, stride, padding, ceil_mode) * (1.0 / divisor_override)
             return ops.avg_pool(
                 v,
                 window=numbers(window, axes),
@@ -81,6 +81,23 @@ def _avg_pool(axes: int) -> Mapping:
         return _batched(x, axes, function)
 
     return mapped
+
+
+def _window_sum(v: Value, axes: int, window: Any, stride: Any, padding: Any, ceil_mode: bool) -> Value:
+    """Return the sums of windows with channels last, where the image is padded so that all windows are whole."""
+    sizes, steps, pads = numbers(window, axes), numbers(stride or window, axes), numbers(padding, axes)
+    before, after = [0], [0]
+    for extent, size, step, pad in zip(v.shape[1:-1], sizes, steps, pads, strict=True):
+        if not isinstance(extent, int):
+            raise CompileError(f"windows along {extent} pixels need a number; import without that symbol")
+        rest = extent + 2 * pad - size
+        count = rest // step + 1
+        if ceil_mode and rest % step and count * step < extent + pad:  # the last window begins inside
+            count += 1
+        before.append(pad)
+        after.append(max(pad, (count - 1) * step + size - extent - pad))
+    padded = ops.pad(v, before=(*before, 0), after=(*after, 0))
+    return ops.avg_pool(padded, window=sizes, stride=steps) * float(math.prod(sizes))
 
 
 def _adaptive(function: Any, axes: int) -> Mapping:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 from compiler.errors import CompileError
@@ -14,7 +16,7 @@ from compiler.frontends.extents import product
 from compiler.frontends.pieces import sliced
 from compiler.frontends.reductions import reduced
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of
-from registry import ops
+from registry import Value, ops
 
 
 def _of(function: Any) -> Mapping:
@@ -94,6 +96,42 @@ def _scan(function: Any) -> Mapping:
     return mapped
 
 
+def _triangle(x: Arranged, dim: int) -> tuple[Arranged, int, Value, Value]:
+    """Return x, the place of an axis, x with a copy of that axis behind it, and True where the copy is not later."""
+    x, [place] = single(x, [axis_of(dim, x.rank)])
+    size = x.value.shape[place]
+    if not isinstance(size, int):
+        raise CompileError(f"running extremes of {size} elements need a number; import without that symbol")
+    wide = ops.broadcast_to(ops.unsqueeze(x.value, axis=(place,)), shape=_with(x.value.shape, place, size))
+    numbers = ops.range.on(x.value.block)(stop=size, dtype="int64")
+    rows = ops.reshape(numbers, shape=tuple(size if i == place else 1 for i in range(x.value.rank + 1)))
+    columns = ops.reshape(numbers, shape=tuple(size if i == place + 1 else 1 for i in range(x.value.rank + 1)))
+    return x, place, wide, columns <= rows
+
+
+def _with(shape: Sequence[Any], place: int, size: int) -> tuple[Any, ...]:
+    return (*shape[:place], size, *shape[place:])
+
+
+def _running(sign: float) -> Mapping:
+    """Return the mapping of running maxima, or minima for a negative sign, with the last positions of each."""
+
+    def mapped(call: Call, x: Arranged, dim: int) -> tuple[Arranged, Arranged]:
+        x, place, wide, is_known = _triangle(x, dim)
+        size = int(x.value.shape[place])
+        wide = ops.cast(wide, dtype="float64") if not wide.dtype.startswith("float") else wide
+        seen = ops.flip(ops.where(is_known, wide * sign, -math.inf), axis=(place + 1,))
+        at = (size - 1) - ops.argmax(ops.stop_gradient(seen), axis=place + 1)
+        return like(x, ops.take_along_axis(x.value, at, axis=place)), like(x, at)
+
+    return mapped
+
+
+def _running_logarithm(call: Call, x: Arranged, dim: int) -> Arranged:
+    x, place, wide, is_known = _triangle(x, dim)
+    return like(x, ops.logsumexp(ops.where(is_known, wide, -math.inf), axis=(place + 1,)))
+
+
 def _sorted(call: Call, x: Arranged, dim: int = -1, descending: bool = False, **more: Any) -> tuple[Arranged, Arranged]:
     x, [place] = single(x, [axis_of(dim, x.rank)])
     made = [function(x.value, axis=place, descending=descending) for function in (ops.sort, ops.argsort)]
@@ -152,6 +190,9 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.nansum.default": _nansum,
     "aten.cumsum.default": _scan(ops.cumsum),
     "aten.cumprod.default": _scan(ops.cumprod),
+    "aten.cummax.default": _running(1.0),
+    "aten.cummin.default": _running(-1.0),
+    "aten.logcumsumexp.default": _running_logarithm,
     "aten.sort.default": _sorted,
     "aten.topk.default": _topk,
     "aten.kthvalue.default": _kth,

@@ -253,9 +253,13 @@ def _meshgrid(call: Call, xs: Sequence[Arranged], indexing: str = "ij") -> tuple
 
 
 def _diag(call: Call, x: Arranged, offset: int = 0) -> Arranged:
-    if x.rank != 2:
-        raise CompileError("diag of a vector is not imported; use torch.eye(n) * x")
-    return _diagonal(call, x, offset)
+    """Return a diagonal of a matrix, or the matrix with a vector on a diagonal."""
+    if x.rank == 2:
+        return _diagonal(call, x, offset)
+    value, size = plain(x), x.shape[0].known() + abs(offset)
+    on = ops.eye.on(value.block)(shape=(size, size), offset=offset, dtype="bool")
+    placed = ops.pad(value, before=(max(offset, 0),), after=(max(-offset, 0),))
+    return arranged(ops.where(on, placed, 0.0 if value.dtype.startswith("float") else 0))
 
 
 OPERATORS: Final[dict[str, Mapping]] = {

@@ -1,0 +1,5 @@
+"""Functions of tensors, with gradients, beside PyTorch.
+
+test_composed        functions that are composed of a few ops
+test_decompositions  linear algebra of small matrices
+"""
