@@ -11,7 +11,7 @@ training           the training loop: steps, epochs, evaluations, the best state
 evaluation         an entry run over rows without training: evaluation and prediction
 predictions        the fetches of entries for any number of given rows
 untrained          a warning for entries that compute with values that were not trained, loaded or set
-one_step           one step of an entry with given rows
+own_loop/          steps that a loop of the caller makes
 events             the reports of a training run: frozen records, one kind per occasion. Epochs and steps count from 1
 metrics            metrics: scalar fetches, and their combination over steps
 position           the position of a run: everything besides the states that a later process needs

@@ -27,7 +27,8 @@ from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.course import MAX_STEPS_AT_ONCE, TrainingOptions
 from runtime.runs.evaluation import run_over
 from runtime.runs.events import Event
-from runtime.runs.one_step import OneStep
+from runtime.runs.own_loop.one_step import OneStep
+from runtime.runs.own_loop.own_steps import OwnSteps
 from runtime.runs.position import Position
 from runtime.runs.predictions import Predictions
 from runtime.runs.raw.in_memory import data_by_feed
@@ -272,6 +273,20 @@ class Run:
         if names:
             feeds, fetch = self._named(feeds), [names.own(name) for name in fetch]
         return Fetched(self._one_step(entry, {} if feeds is None else feeds, fetch), names)
+
+    def stepper(self, entry: str | None = None, *, fetch: str | Sequence[str] | None = None) -> OwnSteps:
+        """Return a step of an entry, by default the training entry, to call in a loop of one's own.
+
+        `step(x, label)` takes an array for each feed in the order of `step.feeds`, or by name, and makes the same step
+        as `run.step`, in a third of its time. Steps for other numbers of rows are compiled when they are first needed,
+        if the run was made of the result of `compile`. Results are numbers and arrays. Inside `with step:` the run is
+        kept for this thread, which halves the time again, and arrays are views until the next step.
+
+        Args:
+            entry: name of the entry.
+            fetch: a name for its result alone, names for a tuple; None for all results of the entry by name.
+        """
+        return OwnSteps(self.session, self._one_step, entry, fetch)
 
     @limited_by_memory
     def train(

@@ -50,6 +50,7 @@ ELSEWHERE = {
     "docs/guide/images.md": "house/test_guide.py",
     "docs/guide/tables-texts-series.md": "house/test_guide.py",
     "docs/guide/pytorch-trunk.md": "house/test_guide.py",
+    "docs/guide/own-loop.md": "house/test_guide.py",
 }
 """The tests that run the Python of other pages."""
 

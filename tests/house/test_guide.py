@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/guide"
 PAGES = (
     *("first-program", "data", "training", "looking", "serving", "loops", "pytorch", "images", "tables-texts-series"),
-    "pytorch-trunk",
+    *("pytorch-trunk", "own-loop"),
 )
 PAGES_WITH_PYTORCH = ("pytorch-trunk",)
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$|^ {4}\$ (?P<command>(?:\\\n|[^\n])*)$", re.MULTILINE | re.DOTALL)

@@ -9,7 +9,7 @@ import pytest
 
 from compiler import Program, ops, sgd
 from runtime.errors import DataError, NonFinite, OutOfRange
-from runtime.runs import one_step
+from runtime.runs.own_loop import one_step
 from runtime.runs.run import Run
 
 ROWS, WIDE, CLASSES = 32, 64, 10

@@ -69,6 +69,12 @@ class StateView(Mapping[str, Array]):
     def __len__(self) -> int:
         return len(self._arrays)
 
+    def memory(self, name: str) -> Array:
+        """Return a state's own memory to read, which shows every later step; that of a bfloat16 state has its bits."""
+        shown = self._found(name).view()
+        shown.flags.writeable = False
+        return shown
+
     def _found(self, name: str) -> Array:
         if name not in self._arrays:
             raise UsageError(f"the program has no state {name!r}{closest_or_first(name, self._arrays)}")

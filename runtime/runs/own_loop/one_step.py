@@ -64,7 +64,7 @@ class OneStep:
                 self._session.require_length(script.bound)
             return self._make(script, cast(Mapping[str, Array], given), None)
         feeds = named_arrays(given)
-        script, rows = self._prepared(entry or self._session.training_entry(), feeds, fetch)
+        script, rows = self.prepared(entry or self._session.training_entry(), feeds, fetch)
         fetched = self._make(script, None, rows)
         if key is not None and _is_as_fed(script.bound, cast(Mapping[str, Array], feeds)):
             if len(self._scripts) >= MAX_SCRIPTS:
@@ -72,7 +72,8 @@ class OneStep:
             self._scripts[key] = script
         return fetched
 
-    def _prepared(self, entry: str, feeds: Mapping[str, object], fetch: Sequence[str]) -> tuple[Script, Rows]:
+    def prepared(self, entry: str, feeds: Mapping[str, object], fetch: Sequence[str]) -> tuple[Script, Rows]:
+        """Return the way to make a step for arrays, and the arrays as rows; raise errors as a call does."""
         session = self._session
         bindings = session.fitting(entry, feeds)
         rows = input_rows(bindings[0], feeds)
