@@ -15,6 +15,8 @@ pytest.importorskip("tf2onnx", reason="needs tf2onnx: pip install tf2onnx")
 
 from prograd import Run, from_onnx, ops, sgd  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")  # tf2onnx reads it
+
 L = keras.layers
 ROWS = 8
 
