@@ -12,7 +12,7 @@ import numpy as np
 from compiler.errors import CompileError
 from compiler.exporters.onnx.call import Call, Export, Unmapped
 from compiler.exporters.onnx.tensors import Tensor
-from compiler.frontends.arranged import Arranged, arranged, plain, single, squeezed, viewed
+from compiler.frontends.arranged import Arranged, arranged, plain, single, squeezed, viewed, with_broadcast
 from compiler.frontends.extents import Extent, product
 from compiler.frontends.onnx.known.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
@@ -49,10 +49,30 @@ def _gather(node: Node) -> Arranged:
                 raise CompileError(f"index {at} of an axis with {extent} elements")
         return squeezed(sliced(x, axis, at, at + 1), [axis])
     indices = plain(_counted(node, 1, extent))
+    if not extent.is_plain and len(x.axes[axis]) > 1:
+        return _gather_split(node, x, axis, indices)
     x, [place] = single(x, [axis])
     y = ops.gather(x.value, indices, axis=place)
     shape = (*x.shape[:axis], *node.operands[1].shape, *x.shape[axis + 1 :])
     return Arranged(y, after_gather(x, axis, place, indices.rank), shape)
+
+
+def _gather_split(node: Node, x: Arranged, axis: int, indices: Value) -> Arranged:
+    """Return a gather along an axis of n * t elements, say, which the value has as two axes: with an index for each."""
+    x = with_broadcast(x, [axis])
+    inside = x.axes[axis]
+    order = [*inside, *(place for place in range(x.value.rank) if place not in inside)]
+    digits, rest = list[Value](), cast(indices, "int64")
+    for place in reversed(inside):
+        count = node.count(x.extent(place))
+        digits.insert(0, ops.remainder(rest, count))
+        rest = ops.floor_div(rest, count)
+    y = ops.gather_nd(ops.transpose(x.value, axis=tuple(order)), ops.stack(*digits, axis=-1))
+    moved = {place: number - len(inside) + indices.rank for number, place in enumerate(order)}
+    axes = [(i,) for i in range(indices.rank)]
+    around = [tuple(moved[place] for place in own) for own in x.axes]
+    shape = (*x.shape[:axis], *node.operands[1].shape, *x.shape[axis + 1 :])
+    return Arranged(y, (*around[:axis], *axes, *around[axis + 1 :]), shape)
 
 
 def _gather_elements(node: Node) -> Arranged:

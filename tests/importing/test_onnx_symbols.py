@@ -275,6 +275,22 @@ def test_two_symbols_are_compared_for_the_sizes_of_the_run():
         np.testing.assert_array_equal(found, wanted[0])
 
 
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_rows_of_merged_symbols_are_gathered_where_they_lie(engine: Any):
+    """PyTorch indexes a mask [n, t] so: it is flattened, and read at the row times t plus the position."""
+    nodes = [
+        node("Reshape", ["z", "flat"], ["f"]), node("Neg", ["i"], ["j"]), node("Concat", ["i", "j"], ["k"], axis=1),
+        node("Gather", ["f", "k"], ["y"], axis=0),
+    ]  # fmt: skip
+    file = model(nodes, {"z": ["n", "t", 6], "i": ["n", 3]}, {"z": X, "i": at(1)}, {"flat": np.array([-1, 6])})
+    program, rng = from_onnx(file), np.random.default_rng(0)
+    for n, t in ((32, 5), (1, 64)):
+        feeds = {"z": rng.standard_normal((n, t, 6)).astype(np.float32), "i": rng.integers(0, n * t, (n, 3))}
+        wanted: Any = ReferenceEvaluator(file).run(None, feeds)
+        found = Run(program.compile(n=n, t=t), engine=engine).step(feeds, entry="predict")["y"]
+        np.testing.assert_array_equal(found, wanted[0])
+
+
 def test_products_of_sizes_in_narrow_integers_stay_extents():
     nodes = [
         node("Shape", ["x"], ["s"]), node("Cast", ["s"], ["a"], to=6), node("ReduceProd", ["a"], ["b"], keepdims=1),
