@@ -81,7 +81,19 @@ def _gather_elements(node: Node) -> Arranged:
     for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)):
         if i != axis and a != b:
             x = sliced_to(x, i, b) if b.symbols else sliced(x, i, 0, b.number)
-    return arranged(ops.take_along_axis(plain(x), plain(indices), axis=axis))
+    if all(extent.is_plain for extent in indices.shape):
+        return arranged(ops.take_along_axis(plain(x), plain(indices), axis=axis))
+    parts = [_parts(x, i) for i in range(x.rank)]
+    before, behind = ([extent for own in some for extent in own] for some in (parts[:axis], parts[axis + 1 :]))
+    shapes = ((*before, whole.shape[axis], *behind) for whole in (x, indices))
+    split = [plain(viewed(whole, shape)) for whole, shape in zip((x, indices), shapes, strict=True)]
+    return viewed(arranged(ops.take_along_axis(*split, axis=len(before))), indices.shape)
+
+
+def _parts(x: Arranged, axis: int) -> list[Extent]:
+    """Return the extents of an axis as the value holds it: several for one of 4 * batch elements."""
+    held = [x.extent(place) for place in x.axes[axis]]
+    return held if not x.shape[axis].is_plain and product(held) == x.shape[axis] else [x.shape[axis]]
 
 
 def _rows(node: Node, number: int, first: int = 0) -> Value:

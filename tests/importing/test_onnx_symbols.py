@@ -291,6 +291,27 @@ def test_rows_of_merged_symbols_are_gathered_where_they_lie(engine: Any):
         np.testing.assert_array_equal(found, wanted[0])
 
 
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_elements_are_gathered_along_axes_beside_merged_ones(engine: Any):
+    """Relative positions of DeBERTa are read so, with batch and heads in one axis."""
+    nodes = [
+        node("Reshape", ["z", "flat"], ["f"]), node("Reshape", ["i", "three"], ["j"]),
+        node("GatherElements", ["f", "j"], ["g"], axis=2), node("Shape", ["z"], ["s"]),
+        node("Slice", ["s", "0", "1"], ["n"]), node("Concat", ["n", "rest"], ["t"], axis=0),
+        node("Reshape", ["g", "t"], ["y"]),
+    ]  # fmt: skip
+    stored = {"flat": np.array([-1, 5, 6]), "three": np.array([-1, 5, 3]), "rest": np.array([4, 5, 3])}
+    file = model(
+        nodes, {"z": ["n", 4, 5, 6], "i": ["n", 4, 5, 3]}, {"z": X, "i": at(1)}, stored | {"0": at(0), "1": at(1)}
+    )
+    program, rng = from_onnx(file), np.random.default_rng(0)
+    for n in (1, 32):
+        feeds = {"z": rng.standard_normal((n, 4, 5, 6)).astype(np.float32), "i": rng.integers(-6, 6, (n, 4, 5, 3))}
+        wanted: Any = ReferenceEvaluator(file).run(None, feeds)
+        found = Run(program.compile(n=n), engine=engine).step(feeds, entry="predict")["y"]
+        np.testing.assert_array_equal(found, wanted[0])
+
+
 def test_products_of_sizes_in_narrow_integers_stay_extents():
     nodes = [
         node("Shape", ["x"], ["s"]), node("Cast", ["s"], ["a"], to=6), node("ReduceProd", ["a"], ["b"], keepdims=1),
