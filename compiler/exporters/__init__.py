@@ -2,5 +2,6 @@
 
 onnx           files of ONNX
 merged_states  states with low-rank adapters added to their weights
+gguf           tuned language models as files of GGUF
 language_models tuned language models as folders for other programs
 """

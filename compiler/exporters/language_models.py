@@ -22,6 +22,7 @@ from runtime.conversion import converted
 from runtime.errors import ExecutionError
 from runtime.files.output import write_output
 from runtime.files.tensor_files import write_safetensors
+from runtime.language.gguf import is_gguf
 from runtime.language.model import FILES, language_model, read_file
 
 PEFT_CONFIG: Final = "adapter_config.json"
@@ -82,6 +83,10 @@ def write_hf(program: pb.ProgramDesc, arrays: Mapping[str, Any], beside: Path, f
 
     model = _model(program)
     source = beside / model.folder
+    if is_gguf(source):
+        raise CompileError(
+            f"merge: the model comes from {source}, which is no folder; --layout gguf writes such a file"
+        )
     there = Weights(source)
     has_adapters = any(map(is_adapter, arrays))
     states = (merged_states if has_adapters else plain_states)(program, arrays)

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import prod, sqrt
 from typing import Final, NamedTuple
@@ -23,7 +23,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS, NAMES, NUMBERS, REALS
 from prograd_proto.elements import pack, unpack
 from prograd_proto.spelling import closest
-from prograd_proto.tensor_types import shape_of
+from prograd_proto.tensor_types import shape_message, shape_of
 from registry import Block, OpError, Value, ops
 
 A: Final = "lora_a"
@@ -60,7 +60,7 @@ def with_adapters(
     `blocks` are the growing block and those of a file's other entries; `state_tensor` gives the tensor of a state in
     the first. Raises OpError for a pattern without matrices, a rank that is too large, and a second adapter.
     """
-    descs = list(states.descs.values())
+    descs = [*states.descs.values(), *_coded(states.descs, blocks[0])]
     chosen = list({s.name: s for pattern in patterns for s in matching(descs, pattern, rank)}.values())
     for state in chosen:
         if f"{state.name}.{A}" in states.descs:
@@ -94,7 +94,8 @@ def _adapt(
         added.trainable, added.rate_scale, added.decay_scale = True, 1.0, 1.0
     growing, *others = blocks
     left, right = (state_tensor(name) for name in names)
-    add_to_block(growing, state_tensor(state.name), Factors(left, right, scale))
+    weight = state_tensor(state.name) if state.name in states.descs else growing.value(state.name)
+    add_to_block(growing, weight, Factors(left, right, scale))
     for block in others:
         for own in _tensors(block, state.name):
             for name, type in zip(names, types, strict=True):
@@ -104,8 +105,26 @@ def _adapt(
             add_to_block(block, block.value(own), Factors(left, right, scale))
 
 
+def _coded(states: Mapping[str, pb.StateDesc], block: Block) -> list[pb.StateDesc]:
+    """Return descriptions of weights that are codes of few bits, whose tensors `dequantize` makes.
+
+    Those of which a block looks up rows are no weights of products alone, and get no adapters.
+    """
+    made = {op.outputs[0]: op.inputs[0] for op in block.desc.ops if op.type == "dequantize"}
+    looked_up = {op.inputs[0] for op in block.desc.ops if op.type == "gather"}
+    return [
+        pb.StateDesc(
+            name=name, dtype=NUMBERS["float32"], shape=shape_message(block.types[name].shape),
+            kind=pb.STATE_KIND_PARAMETER,
+        )
+        for name, codes in made.items() if f"{name}.codes" in states and codes not in looked_up
+    ]  # fmt: skip
+
+
 def _tensors(block: Block, state: str) -> list[str]:
-    """Return the tensor that stands for a state in a block; none if the block does not read it."""
+    """Return the tensor that stands for a weight in a block; none if the block does not read it."""
+    if any(op.type == "dequantize" and op.outputs[0] == state for op in block.desc.ops):
+        return [state]
     return [p.tensor for p in block.desc.parameters if p.WhichOneof("source") == "state" and p.state == state]
 
 

@@ -16,6 +16,8 @@ from typing import Any, Final, cast
 from prograd_proto import program_pb2 as pb
 from prograd_proto.regular_files import open_regular
 from runtime.errors import DataError, UsageError
+from runtime.language.gguf import is_gguf, read_gguf
+from runtime.language.gguf_tokenizer import texts_of
 
 KEY: Final = "language_model"
 """The key of a program's text about its model, JSON that the import writes."""
@@ -118,8 +120,10 @@ def files_of(model: LanguageModel, beside: Path, given: Path | None = None) -> d
     if "tokenizer.json" not in model.files:
         raise DataError(f"{folder}: the model was imported without tokenizer.json, so it takes no text")
     found: dict[str, str] = {}
+    inside = texts_of(read_gguf(folder)) if is_gguf(folder) else None
     for name, digest in model.files.items():
-        raw = read_file(folder / name, hint="" if given is not None else "; --tokenizer FOLDER names its folder")
+        hint = "" if given is not None else "; --tokenizer FOLDER names its folder"
+        raw = read_file(folder / name, hint=hint) if inside is None else inside.get(name, "").encode()
         if sha256(raw).hexdigest() != digest:
             raise DataError(
                 f"{folder / name}: this is not the file that the program was made with, whose SHA-256 is {digest[:12]}…"
@@ -129,7 +133,9 @@ def files_of(model: LanguageModel, beside: Path, given: Path | None = None) -> d
 
 
 def read_files(folder: Path) -> dict[str, str]:
-    """Return the files of a tokenizer in a folder as texts; raise DataError if tokenizer.json is missing."""
+    """Return the files of a tokenizer in a folder, or in a GGUF file, as texts; raise DataError if it has none."""
+    if is_gguf(folder):
+        return texts_of(read_gguf(folder))
     found: dict[str, str] = {}
     for name in FILES:
         if name == FILES[0] or (folder / name).is_file():

@@ -104,13 +104,21 @@ OF_ROWS = {
 PACKING = ("compiler/data/", "compiler/commands/data.py", "prograd/data.py")
 """Folders and files that pack rows; nothing imports them before rows are packed."""
 
-OF_WEIGHTS = {"runtime.conversion", "runtime.one_op", "runtime.errors", "runtime.files", "runtime.language"}
+OF_WEIGHTS = {
+    "runtime.conversion",
+    "runtime.dtypes",
+    "runtime.one_op",
+    "runtime.errors",
+    "runtime.files",
+    "runtime.language",
+}
 """What imports of language models may import: their files are read as the runtime reads them."""
 
 WEIGHTS = (
     "compiler/frontends/language_models/",
     "compiler/commands/imports/import_lm.py",
     "compiler/exporters/language_models.py",
+    "compiler/exporters/gguf.py",
     "compiler/quantization/",
 )
 """Folders and files that read and write language models, or weights as codes."""
@@ -126,6 +134,8 @@ ARRAYS = (
     "compiler/compare/models.py",
     "compiler/compare/numbers.py",
     "compiler/quantization/",
+    "compiler/frontends/language_models/gguf_",
+    "compiler/exporters/gguf.py",
     "compiler/commands/models/given_feeds.py",
 )
 """Folders that may import NumPy: tensors of ONNX files are arrays, and nothing imports them before a file is needed."""

@@ -101,6 +101,7 @@ def add_merge(verbs: Any) -> None:
         "compiler merge tune.pb --load tuned.safetensors -o merged.safetensors",
         "compiler merge smol.pb --load tuned.safetensors --layout peft -o adapter/",
         "compiler merge smol.pb --load tuned.safetensors --layout hf -o tuned/",
+        "compiler merge smol.pb --load tuned.safetensors --layout gguf -o tuned.gguf",
     )
     verb.set_defaults(module="models.merge", verb="merge")
     verb.add_argument("program", help="a program file with adapters")
@@ -108,8 +109,8 @@ def add_merge(verbs: Any) -> None:
     verb.add_argument("--only", action="append", default=[], metavar="PATTERN", help="with --load: these states only")
     verb.add_argument("--adapters", action="store_true", help="write the adapters alone, which is a small file")
     verb.add_argument(
-        "--layout", type=one_of("prograd", "peft", "hf"), default="prograd", metavar="{prograd,peft,hf}",
-        help="of a language model: a folder of adapters for PEFT, or of the whole model of Hugging Face's form",
+        "--layout", type=one_of("prograd", "peft", "hf", "gguf"), default="prograd", metavar="{prograd,peft,hf,gguf}",
+        help="of a language model: a folder of adapters for PEFT, of the whole model of Hugging Face's form, or GGUF",
     )  # fmt: skip
     verb.add_argument(
         "-o", "--output", metavar="PATH", required=True, help="the safetensors file to write, or the folder"

@@ -33,6 +33,9 @@ def _write_folder(options: argparse.Namespace, run: Run) -> None:
     from compiler.exporters.language_models import write_hf, write_peft  # few programs are language models
 
     folder, beside = Path(options.output), Path(options.program).parent
+    if options.layout == "gguf":
+        _write_gguf(options, run, folder, beside)
+        return
     if folder.suffix == ".safetensors":
         raise UsageError(f"-o {options.output}: --layout {options.layout} writes a folder, not a file")
     if options.layout == "peft":
@@ -43,3 +46,15 @@ def _write_folder(options: argparse.Namespace, run: Run) -> None:
         raise UsageError("--adapters: --layout hf writes a whole model; --layout peft writes adapters")
     count = write_hf(run.program, run.states.arrays, beside, folder, force=options.force)
     put_result(options, "OK", [("weights", str(count))])
+
+
+def _write_gguf(options: argparse.Namespace, run: Run, path: Path, beside: Path) -> None:
+    """Write a tuned language model as a file of GGUF."""
+    from compiler.exporters.gguf import write_gguf
+
+    if path.suffix != ".gguf":
+        raise UsageError(f"-o {options.output}: --layout gguf writes a file, whose name ends in .gguf")
+    if options.adapters:
+        raise UsageError("--adapters: --layout gguf writes a whole model; --layout peft writes adapters")
+    count = write_gguf(run.program, run.states.arrays, beside, path, force=options.force)
+    put_result(options, "OK", [("tensors", str(count))])

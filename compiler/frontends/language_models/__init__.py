@@ -4,6 +4,9 @@ from compiler import from_lm
 
 config    the architecture that config.json describes
 weights   the tensors of the folder's files
+gguf_model  the architecture and the weights of a GGUF file
+gguf_blocks  tensors of GGUF files as arrays
+gguf_names  the names and the order of weights in GGUF files
 network   the layers of a model, which training and writing share
 from_lm   a program that trains, evaluates and writes
 peft      adapters of PEFT's folders

@@ -89,7 +89,11 @@ def architecture_of(folder: Path) -> Architecture:
     path = folder / "config.json"
     if folder.is_dir() and not path.is_file():
         raise CompileError(f"{folder}: the folder has no config.json, so it is no model of Hugging Face's form")
-    given = read_json(path)
+    return architecture_in(path, read_json(path))
+
+
+def architecture_in(path: Path, given: Mapping[str, Any]) -> Architecture:
+    """Return the architecture that the keys of a config describe; `path` is the file for messages."""
     family = given.get("model_type")
     if not isinstance(family, str) or family not in _FAMILIES:
         known = ", ".join(_FAMILIES)

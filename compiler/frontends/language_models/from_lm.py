@@ -17,12 +17,15 @@ from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.language_models.config import Architecture, architecture_of, read_json
+from compiler.frontends.language_models.gguf_model import read_model
 from compiler.frontends.language_models.network import Network, Places
 from compiler.frontends.language_models.weights import Weights, is_meant, path_from
 from compiler.frontends.language_models.writing import CHUNK, add_writing
 from compiler.train.metrics import perplexity
 from registry import Value, ops
 from runtime.errors import ExecutionError
+from runtime.language.gguf import is_gguf
+from runtime.language.gguf_tokenizer import texts_of
 from runtime.language.model import FILES, IGNORED, KEY, read_file
 
 LENGTH: Final = 256
@@ -49,7 +52,8 @@ def from_lm(
     The model's dropouts are left out. Files that lie in the folder of the program, or below, are read where they are.
 
     Args:
-        folder: has config.json and model.safetensors, or its parts and their index; for texts also tokenizer.json.
+        folder: has config.json and model.safetensors, or its parts and their index; for texts also tokenizer.json. Or
+            a file of GGUF, whose weights of 8 and 4 bits (Q8_0, Q4_0) stay as they are, while other blocks are widened.
         length: the codes of a row; by default 256, as far as the model has positions.
         together: rows have several texts: the inputs `segments`, int32 [batch, length], number them, and a position
             sees those of its text only. `positions` counts from 0 in each.
@@ -63,21 +67,21 @@ def from_lm(
     Raises CompileError for a folder that is no model, or a config, a weight or a size that the builder does not know.
     """
     at = Path(folder)
-    made, weights = architecture_of(at), Weights(at)
+    made, weights, files = _source(at)
     length = min(LENGTH, made.positions) if length is None else length
     _require_sizes(made, length, positions, texts)
     name = Path(output).name.removesuffix(".pb")
     program = Program(name, seed=seed)
     program.folder = Path(output).parent
     inside = path_from(Path(output), at)
-    places = Places(inside, InitialValues(program, f"{name}.weights.safetensors"), trained)
+    places = Places(None if is_gguf(at) else inside, InitialValues(program, f"{name}.weights.safetensors"), trained)
     network = Network(program, made, weights, places)
     _add_training(program, network, length, together)
     network.require_all_read()
     _require_used(program, trained)
     room = positions or min(max(512, length), made.positions)
     add_writing(program, network, room, texts)
-    program.texts_of_model[KEY] = _about(at, inside, made, room, texts)
+    program.texts_of_model[KEY] = _about(at, inside, made, room, texts, files)
     return program
 
 
@@ -136,9 +140,23 @@ def _require_used(program: Program, trained: Sequence[str]) -> None:
             raise CompileError(f"from_lm: no weight matches {pattern!r}{closest(pattern, list(program.states))}")
 
 
-def _about(folder: Path, inside: str | None, made: Architecture, positions: int, texts: int) -> str:
+def _source(at: Path) -> tuple[Architecture, Weights, dict[str, str]]:
+    """Return the architecture and the weights of a folder or a file, and the hashes of its tokenizer's files."""
+    if not is_gguf(at):
+        made, weights = architecture_of(at), Weights(at)
+        return made, weights, {n: sha256(_read(at / n)).hexdigest() for n in FILES if (at / n).is_file()}
+    made, weights, file = read_model(at)
+    try:
+        texts = texts_of(file) if "tokenizer.ggml.model" in file.values else {}
+    except ExecutionError as error:
+        raise CompileError(str(error)) from None
+    return made, weights, {name: sha256(text.encode()).hexdigest() for name, text in texts.items()}
+
+
+def _about(
+    folder: Path, inside: str | None, made: Architecture, positions: int, texts: int, files: dict[str, str]
+) -> str:
     """Return what a runtime needs to know to write texts, as JSON."""
-    files = {name: sha256(_read(folder / name)).hexdigest() for name in FILES if (folder / name).is_file()}
     stops, defaults = set(made.stops), {}
     if (folder / "generation_config.json").is_file():
         given = read_json(folder / "generation_config.json")

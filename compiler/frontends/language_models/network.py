@@ -6,15 +6,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.language_models.config import Architecture
 from compiler.frontends.language_models.weights import Weights, is_meant
+from compiler.quantization.block_codes import BITS
+from compiler.quantization.quantized import CODES, SCALES
 from compiler.train.initialisers import from_file
+from prograd_proto.dtypes import DTypeName
 from registry import Value, ops
+from runtime.dtypes import array_type
 
 Attend = Callable[[int, Value, Value, Value], Value]
 """From a layer's number, queries [n, h, l, d], keys and values [n, g, l, d] to the attended values [n, h, l, d]."""
@@ -148,7 +152,13 @@ class Network:
         return ops.rms_norm(x, scale, epsilon=made.epsilon)[0]
 
     def _rows(self, name: str, shape: tuple[int, int], indices: Value) -> Value:
-        return _as_float32(ops.embedding(self._state(self._prefix + name, shape), indices))
+        name = self._prefix + name
+        table = self._state(name, shape)
+        if table.name in self._program.states:
+            return _as_float32(ops.embedding(table, indices))
+        codes, scales = (self._program.state(f"{name}.{word}") for word in (CODES, SCALES))
+        bits = BITS[self._weights.tensors[name].dtype]
+        return ops.dequantize(ops.embedding(codes, indices), ops.embedding(scales, indices), bits=bits)
 
     def _table(self, name: str, shape: tuple[int, int]) -> Value:
         return _as_float32(self._state(self._prefix + name, shape))
@@ -157,23 +167,32 @@ class Network:
         return _as_float32(self._state(name if whole else self._prefix + name, shape))
 
     def _state(self, name: str, shape: tuple[int, ...]) -> Value:
-        """Return the state of a weight: as the folder stores it, or as float32 if it is trained."""
-        if name in self._program.states:
-            return self._program.state(name)
+        """Return a weight: as the folder stores it, or as float32 if it is trained."""
+        if name in self._program.states or f"{name}.{CODES}" in self._program.states:
+            return self._program.tensor(name) if name in self._program.tensors else self._program.state(name)
         there, places = self._weights.require(name, shape), self._places
-        if there.dtype not in ("float32", "float16", "bfloat16"):
-            raise CompileError(
-                f"{self._weights.folder / there.file}: {name} is {there.dtype}; weights are F32, F16 or BF16"
-            )
+        if there.dtype not in ("float32", "float16", "bfloat16", *BITS):
+            raise CompileError(f"{self._weights.where(there)}: {name} is {there.dtype}; weights are F32, F16 or BF16")
         self._read.add(name)
         trained = is_meant(name, places.trained)
+        if there.dtype in BITS and not trained:
+            return self._widened(name, BITS[there.dtype])
         if places.folder is not None and (there.dtype == "float32" or not trained):
             path = there.file if places.folder == "." else f"{places.folder}/{there.file}"
             initial: Any = from_file(path, name)
             dtype: Any = there.dtype
         else:
-            initial, dtype = places.copies.add(name, self._weights.array(name)), "float32"
+            array = self._weights.array(name) if trained else self._weights.stored(name)
+            initial, dtype = places.copies.add(name, array), array_type(array).dtype
         return self._program.parameter(name, shape, initial, dtype=dtype, trainable=trained)
+
+    def _widened(self, name: str, bits: int) -> Value:
+        """Return a weight that is codes and scales, and the tensor of its name widens them."""
+        parts: list[Value] = []
+        for word, array in zip((CODES, SCALES), self._weights.coded(name), strict=True):
+            own, dtype = f"{name}.{word}", cast(DTypeName, array_type(array).dtype)
+            parts.append(self._program.buffer(own, array.shape, self._places.copies.add(own, array), dtype=dtype))
+        return self._program.block.named(ops.dequantize(*parts, bits=bits), name)
 
 
 class _Names(NamedTuple):

@@ -38,7 +38,10 @@ class Weights:
     Attributes:
         folder: the folder.
         tensors: where each tensor is.
+        config: what says the shapes of tensors, for messages.
     """
+
+    config = "config.json"
 
     def __init__(self, folder: Path) -> None:
         """Read the headers; raise CompileError for a folder without weights, or with damaged ones."""
@@ -51,13 +54,16 @@ class Weights:
         """Return a tensor; raise CompileError if it is missing or has another shape or a dtype without a use."""
         found = self.tensors.get(name)
         if found is None:
-            raise CompileError(f"{self.folder}: the weights lack {name}, which config.json asks for")
+            raise CompileError(f"{self.folder}: the weights lack {name}, which {self.config} asks for")
         if found.shape != shape:
             raise CompileError(
-                f"{self.folder / found.file}: {name} has the shape {list(found.shape)}; config.json asks for "
-                f"{list(shape)}"
+                f"{self.where(found)}: {name} has the shape {list(found.shape)}; its config asks for {list(shape)}"
             )
         return found
+
+    def where(self, tensor: Tensor) -> str:
+        """Return the file of a tensor, for messages."""
+        return str(self.folder / tensor.file if self.folder.is_dir() else self.folder)
 
     def array(self, name: str) -> Any:
         """Return a tensor as float32."""
@@ -67,6 +73,14 @@ class Weights:
                 return converted(read_arrays(file, reader, [name])[name], "float32")
         except ExecutionError as error:
             raise CompileError(str(error)) from None
+
+    def stored(self, name: str) -> Any:
+        """Return a tensor as it is copied: as float32."""
+        return self.array(name)
+
+    def coded(self, name: str) -> tuple[Any, Any]:
+        """Return the codes and scales of a tensor that is stored in blocks; folders have none."""
+        raise CompileError(f"{self.folder}: {name} has no blocks")
 
 
 def is_meant(name: str, patterns: Sequence[str]) -> bool:
