@@ -57,7 +57,7 @@ class Weights:
             raise CompileError(f"{self.folder}: the weights lack {name}, which {self.config} asks for")
         if found.shape != shape:
             raise CompileError(
-                f"{self.where(found)}: {name} has the shape {list(found.shape)}; its config asks for {list(shape)}"
+                f"{self.where(found)}: {name} has the shape {list(found.shape)}; {self.config} asks for {list(shape)}"
             )
         return found
 
