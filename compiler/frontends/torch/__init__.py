@@ -7,9 +7,11 @@ modes           training and evaluation as two graphs, or as one that serves bot
 assignments     buffers and other attributes that forward assigns
 signature       the entries of the signature of a graph
 alpha_dropout   alpha dropout, which evaluation leaves out
+autocast        regions of torch.autocast as mixed precision
 experts         mixtures of experts of transformers
 checks          what torch.export drops or fixes, found and refused
 graph           the walk over the nodes
+inlined         graphs that need no decomposition
 messages        what PyTorch prints, and sentences of its errors
 no_gradient     regions of torch.no_grad
 operators       the operators of ATen in terms of prograd's

@@ -10,16 +10,20 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from compiler.build.mixed import Mixed
 from compiler.errors import CompileError
 from compiler.frontends.torch.alpha_dropout import kept_in_evaluation
 from compiler.frontends.torch.assignments import written_buffers
+from compiler.frontends.torch.autocast import without_casts
 from compiler.frontends.torch.checks.calls import require_same_changes
 from compiler.frontends.torch.checks.hidden_writes import require_no_hidden_writes
 from compiler.frontends.torch.checks.hooks import hooks_of, noted_hooks, require_no_hooks
 from compiler.frontends.torch.checks.own_gradients import noted_functions, require_no_own_gradients
+from compiler.frontends.torch.checks.same_calls import calls_are_same
 from compiler.frontends.torch.checks.single_rows import symbols_above_one
 from compiler.frontends.torch.experts import all_experts
 from compiler.frontends.torch.graph import WITHOUT_OPS
+from compiler.frontends.torch.inlined import is_inlined
 from compiler.frontends.torch.messages import reason_of, without_messages, without_text
 from compiler.frontends.torch.modes import in_evaluation, serves_both
 from compiler.frontends.torch.no_gradient import keep_regions
@@ -29,11 +33,11 @@ from compiler.frontends.torch.training.losses import TARGET
 
 def exported(
     torch: Any, module: Any, inputs: Mapping[str, Any], symbols: Mapping[str, Mapping[int, str]]
-) -> tuple[Any, Any, list[str]]:
+) -> tuple[Any, Any, list[str], Mixed | None]:
     """Return the graphs of a module that is called with these example tensors, as ExportedPrograms, and symbols.
 
     The first is that of the module as it is, and the second that of its evaluation, or None if the first serves both.
-    The graphs hold for the symbols only if they are 2 or more.
+    The graphs hold for the symbols only if they are 2 or more. The last is the mixed precision of regions of autocast.
     Names of `inputs` are those of the arguments of forward; other names are positions. Raises CompileError if the
     module cannot be exported, or would lose gradients that it defines itself.
     """
@@ -65,7 +69,8 @@ def exported(
         ):
             training, evaluation = traced(), None
             forget()
-            if any(child.training for child in module.modules()):
+            is_training = any(child.training for child in module.modules())
+            if is_training and not _is_alike(torch, module, training, args, keywords):
                 with in_evaluation(module), without_text():
                     evaluation = traced()
                 forget()
@@ -74,6 +79,7 @@ def exported(
                 above_one = symbols_above_one(torch, module, graph, args, keywords, symbols)
             if evaluation is not None and serves_both(training.graph, evaluation.graph):
                 evaluation = None
+            requested = [without_casts(each) for each in (training, evaluation) if each is not None]
             training = decomposed(torch, training)
             with without_text():
                 require_same_changes(torch, module, args, keywords, training)
@@ -84,7 +90,13 @@ def exported(
         raise CompileError(f"torch.export cannot export {type(module).__name__}: {reason_of(error)}") from error
     require_no_own_gradients(functions)
     require_no_hooks(hooks)
-    return training, evaluation, above_one
+    return training, evaluation, above_one, requested[0]
+
+
+def _is_alike(torch: Any, module: Any, graph: Any, args: Any, keywords: Any) -> bool:
+    """Return True if evaluation runs what a graph has, so that it needs no graph of its own."""
+    with without_text():
+        return serves_both(graph.graph, graph.graph) and calls_are_same(torch, module, graph, args, keywords)
 
 
 def decomposed(torch: Any, graph: Any) -> Any:
@@ -94,6 +106,8 @@ def decomposed(torch: Any, graph: Any) -> Any:
         require_no_hidden_writes(graph)
         keep_regions(torch, graph)
         losses = _losses_of_rows(torch, graph)
+        if not losses and is_inlined(graph, _is_missing):
+            return graph
         graph = graph.run_decompositions(_wanted(torch, graph) | losses)
         wanted = _wanted(torch, graph)  # of what was written in place, and of what decompositions are made of
         return graph.run_decompositions(wanted) if wanted else graph

@@ -14,6 +14,7 @@ from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged
 from compiler.frontends.report import Problem, Table, told
+from compiler.frontends.torch.autocast import require_no_regions
 from compiler.frontends.torch.checks.guards import Limits
 from compiler.frontends.torch.checks.hooks import require_no_step_hooks
 from compiler.frontends.torch.export import decomposed, exported
@@ -117,7 +118,7 @@ def from_torch(
         raise CompileError(f"from_torch: layout={layout!r} is neither 'torch' nor 'prograd'")
     if isinstance(module, torch.export.ExportedProgram):
         graph, names, chosen = _exported_already(torch, module, inputs, batch, symbols or {})
-        evaluation, above_one = None, list[str]()
+        evaluation, above_one, asked = None, list[str](), None
         owner = module.module()
     elif isinstance(module, torch.nn.Module):
         named = _inputs(torch, inputs)
@@ -125,11 +126,11 @@ def from_torch(
         names, chosen, owner = list(named), _symbols(named, batch, symbols or {}), module
         is_fixed = not any(child.training for child in module.modules())
         with with_loss(torch, module, loss, is_inside):
-            graph, evaluation, above_one = exported(torch, module, named, chosen)
+            graph, evaluation, above_one, asked = exported(torch, module, named, chosen)
     else:
         raise CompileError(f"from_torch: {module!r} is neither a torch.nn.Module nor an exported program")
     program = Program(name or type(module).__name__.lower(), seed=seed)
-    program.mixed_of_import = mixed
+    program.mixed_of_import = asked if mixed is None else mixed
     counters = set[str].intersection(*(unread_counters(each) for each in (graph, evaluation) if each is not None))
     imported = Import(program, graph, names, aliases(owner), chosen, layout, counters, in_evaluation=is_fixed)
     made, problems = imported.results(), list(imported.problems)
@@ -261,6 +262,7 @@ def _exported_already(
     """Return the graph in the form that is walked, the names of its inputs, and the symbols of those it keeps open."""
     if inputs is not None:
         raise CompileError("from_torch: an exported program has its own inputs; leave out inputs=")
+    require_no_regions(graph)
     try:
         graph = decomposed(torch, graph)
     except Exception as error:  # what torch raises here is of many classes

@@ -42,6 +42,12 @@ class Counting(Layer):
         return self.linear(x) * len(self.seen)
 
 
+class CountingBeforeNorm(Layer):
+    def forward(self, x: Any) -> Any:
+        self.seen.append(1)
+        return nn.functional.layer_norm(self.linear(x) * len(self.seen), (8,), eps=1e-4)
+
+
 class NoisyByNumpy(Layer):
     def forward(self, x: Any) -> Any:
         return self.linear(x) * float(np.random.default_rng().random())
@@ -56,6 +62,7 @@ REMEDY = ", which no program sees; keep tensors in buffers, and draw by torch.ra
         (CentredByFirstRows, "forward changes CentredByFirstRows.flag"),
         (Recurrent, "forward changes Recurrent.kept"),
         (Counting, "forward draws numbers, or remembers, in Python"),
+        (CountingBeforeNorm, "forward draws numbers, or remembers, in Python"),
         (NoisyByNumpy, "forward draws numbers, or remembers, in Python"),
     ],
 )

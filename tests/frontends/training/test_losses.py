@@ -201,9 +201,9 @@ def test_a_loss_of_other_operands_is_answered_in_one_sentence(kind: type[nn.Modu
             "optimizer=LBFGS computes the loss several times in a step, which no step of a program does; use AdamW",
         ),
         (
-            lambda p: torch.optim.Rprop(p),
-            "optimizer=Rprop is none of SGD, Adam, AdamW, Adamax, NAdam, RAdam, RMSprop, Adagrad, Adadelta; use "
-            "program.minimize",
+            lambda p: type("Shampoo", (torch.optim.SGD,), {})(p),
+            "optimizer=Shampoo is none of SGD, Adam, AdamW, Adamax, NAdam, RAdam, RMSprop, Adagrad, Adadelta, Rprop, "
+            "ASGD, Adafactor, Muon; use program.minimize",
         ),
     ],
 )

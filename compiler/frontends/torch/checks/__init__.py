@@ -5,6 +5,7 @@ guards          sizes for which a graph is what the module does, as torch.export
 hidden_writes   writes into tensors with gradients of which no gradient is recorded
 hooks           hooks of gradients
 own_gradients   functions that define their gradients themselves
+same_calls      calls in both modes that run the same operators
 single_rows     one row, for which a graph may do something else
 thresholds      thresholds of constants that only larger sizes reach
 """

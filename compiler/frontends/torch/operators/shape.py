@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from compiler.errors import CompileError
@@ -17,13 +18,14 @@ from compiler.frontends.arranged import (
     ordered,
     permuted,
     plain,
+    pointwise,
     single,
     squeezed,
     transposed,
     unsqueezed,
     viewed,
 )
-from compiler.frontends.elements import without_products
+from compiler.frontends.elements import cast_to, without_products
 from compiler.frontends.extents import ONE, Extent, factored
 from compiler.frontends.pieces import pad, sliced, sliced_to, split
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, on_plain, promoted
@@ -240,6 +242,24 @@ def _unfold(call: Call, x: Arranged, dim: int, size: int, step: int) -> Arranged
     return cat(call, taps, x.rank)
 
 
+def _diff(call: Call, x: Arranged, n: int = 1, dim: int = -1, before: Any = None, after: Any = None) -> Arranged:
+    """Return the differences of neighbours along an axis, n times."""
+    axis = axis_of(dim, x.rank)
+    parts = [y for y in (before, x, after) if y is not None]
+    size = sum(y.shape[axis].known() for y in parts)
+    if len(parts) > 1:
+        whole = replace(call, results=(replace(call.results[0], shape=_with_extent(x.shape, axis, size)),))
+        x = cat(whole, [cast_to(y, x.dtype) for y in parts], axis)
+    function = ops.logical_xor if x.dtype == "bool" else ops.sub
+    for k in range(min(n, size)):
+        x = pointwise(function, sliced(x, axis, 1, size - k), sliced(x, axis, 0, size - k - 1))
+    return x
+
+
+def _with_extent(shape: Sequence[Extent], axis: int, size: int) -> tuple[Extent, ...]:
+    return (*shape[:axis], Extent(size), *shape[axis + 1 :])
+
+
 def _meshgrid(call: Call, xs: Sequence[Arranged], indexing: str = "ij") -> tuple[Arranged, ...]:
     made: list[Arranged] = []
     for number, (x, result) in enumerate(zip(xs, call.results, strict=True)):
@@ -323,6 +343,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.broadcast_tensors.default": lambda call, xs: tuple(
         expanded(x, result.shape) for x, result in zip(xs, call.results, strict=True)
     ),
+    "aten.diff.default": _diff,
     "aten.unfold.default": _unfold,
     "aten.meshgrid.indexing": _meshgrid,
     "aten.meshgrid.default": _meshgrid,

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from compiler.build.program import Program
 from compiler.errors import CompileError
+from compiler.frontends.torch.training.further_optimizers import FURTHER
 from compiler.frontends.torch.training.rate_tables import Store
 from compiler.frontends.torch.training.schedulers import schedule_of
 from compiler.train import optimizers
@@ -42,21 +43,22 @@ def minimize_by(
         raise CompileError(
             "optimizer: a scheduler changes its rates; give scheduler= too, or a new optimizer for constant rates"
         )
-    made = [
-        (
-            group,
-            _optimizer(optimizer, group, float(group["lr"]) if scheduler is None else schedule_of(scheduler, i, store)),
-        )
+    rates = [
+        float(group["lr"]) if scheduler is None else schedule_of(scheduler, i, store)
         for i, group in enumerate(optimizer.param_groups)
     ]
     members: list[tuple[list[Value], Optimizer]] = []
-    for group, own in made:
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
         for parameter in group["params"]:
             if id(parameter) not in names:
                 raise CompileError(f"optimizer: a parameter of shape {tuple(parameter.shape)} is none of the module's")
         states = dict.fromkeys(names[id(parameter)] for parameter in group["params"])
         trained = [program.state(name) for name in states if program.states[name].trainable]
-        members.append((reached_by_gradient(loss, trained), own))
+        reached = reached_by_gradient(loss, trained)
+        by_one = [[w] for w in reached] if type(optimizer).__name__ in FURTHER else [reached]
+        for values in by_one:
+            order = list(program.states[values[0].name].imported.axes) if values else []
+            members.append((values, _optimizer(optimizer, group, rate, order)))
     members = [(values, own) for values, own in members if values]
     if not members:
         raise CompileError("optimizer: the loss depends on none of its parameters")
@@ -64,13 +66,17 @@ def minimize_by(
     program.minimize(loss, members[0][1], everything, groups=members[1:])
 
 
-def _optimizer(optimizer: Any, group: Mapping[str, Any], rate: Rate) -> Optimizer:
+def _optimizer(optimizer: Any, group: Mapping[str, Any], rate: Rate, order: Sequence[int]) -> Optimizer:
     name = type(optimizer).__name__
     if name in ELSEWHERE:
         raise CompileError(f"optimizer={name} {ELSEWHERE[name]}")
-    if name not in OPTIMIZERS:
-        raise CompileError(f"optimizer={name} is none of {', '.join(OPTIMIZERS)}; use program.minimize")
-    made = OPTIMIZERS[name](group, rate=rate, decay=float(group.get("weight_decay", 0.0)))
+    if name not in (*OPTIMIZERS, *FURTHER):
+        raise CompileError(f"optimizer={name} is none of {', '.join((*OPTIMIZERS, *FURTHER))}; use program.minimize")
+    decay = float(group.get("weight_decay", 0.0))
+    if name in FURTHER:
+        made = FURTHER[name](group, rate=rate, decay=decay, order=order)
+    else:
+        made = OPTIMIZERS[name](group, rate=rate, decay=decay)
     return _maximizing(made) if group.get("maximize") else made
 
 

@@ -1,0 +1,135 @@
+"""Optimizers of torch.optim that prograd has only here: Rprop, ASGD, Adafactor, Muon.
+
+Each function takes a group, the rate, the decay, and the axes of PyTorch in the order in which the program stores them:
+an imported weight is stored with other axes than its module's.
+"""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.train.optimizers import Optimizer, Slot
+from compiler.train.schedules import as_schedule
+from prograd_proto import TensorType
+from registry import Value, ops
+
+
+def rprop(group: Mapping[str, Any], *, rate: Any, decay: float, order: Sequence[int]) -> Optimizer:
+    """Return steps that grow while a gradient keeps its sign, and shrink where it changes."""
+    less, more = map(float, group["etas"])
+    least, most = map(float, group["step_sizes"])
+    first = _constant("Rprop", rate)
+
+    def update(w: Value, dw: Value, before: Value, size: Value, rate: Value, **settings: Any) -> list[Value]:
+        signs = ops.sign(dw * before)
+        grown = ops.where(signs > 0.0, size * more, ops.where(signs < 0.0, size * less, size))
+        size = ops.minimum(ops.maximum(grown, least), most)
+        dw = ops.where(signs < 0.0, 0.0, dw)
+        return [w - ops.sign(dw) * size, dw, size]
+
+    def slots(type: TensorType) -> Sequence[Slot]:
+        return [Slot("before"), Slot("size", initial=first)]
+
+    return Optimizer(update, slots, as_schedule(rate), 0.0, {}, decays="by itself")
+
+
+def asgd(group: Mapping[str, Any], *, rate: Any, decay: float, order: Sequence[int]) -> Optimizer:
+    """Return descent by a rate that falls with the steps; the average of the parameters is not kept."""
+    shrinking, power = float(group["lambd"]), float(group["alpha"])
+    first = _constant("ASGD", rate)
+
+    def update(w: Value, dw: Value, rate: Value, step: Value, **settings: Any) -> list[Value]:
+        count = ops.cast(step, dtype="float64")
+        exact = first / ops.pow(1.0 + shrinking * first * count, power)
+        eta = ops.cast(ops.cast(exact, dtype="float32"), dtype=w.dtype)  # PyTorch keeps it so
+        return [w * (1.0 - shrinking * eta) - eta * (dw + decay * w)]
+
+    return Optimizer(update, lambda type: [], as_schedule(rate), 0.0, {}, True, decays="by itself")
+
+
+def adafactor(group: Mapping[str, Any], *, rate: Any, decay: float, order: Sequence[int]) -> Optimizer:
+    """Return steps by second moments that are products of rows and columns (Shazeer and Stern, 2018)."""
+    given, least = group["eps"]
+    power, bound = float(group["beta2_decay"]), float(group["d"])
+    last = [list(order).index(len(order) - k) for k in (1, 2)] if len(order) > 1 else []
+
+    def update(w: Value, dw: Value, *more: Value, **settings: Any) -> list[Value]:
+        *moments, rate, step = more
+        epsilon = float(np.finfo(w.dtype).eps) if given is None else float(given)
+        count = ops.cast(step, dtype=w.dtype) + 1.0
+        share = ops.pow(count, power)
+        scale = ops.maximum(ops.sqrt(ops.mean(ops.square(w))), float(least))
+        length = scale * ops.minimum(ops.cast(rate, dtype=w.dtype), ops.rsqrt(count))
+        squares, news = ops.square(dw), list[Value]()
+        if len(moments) == 2:
+            for moment, axis in zip(moments, last, strict=True):
+                news.append(ops.lerp(moment, ops.mean(squares, axis=(axis,), keepdims=True), share))
+            whole = ops.maximum(ops.mean(news[0], axis=(last[1],), keepdims=True), epsilon)
+            estimate = news[0] * news[1] / whole
+        else:
+            news = [ops.lerp(moments[0], squares, share)]
+            estimate = news[0]
+        made = ops.rsqrt(ops.maximum(estimate, epsilon * epsilon)) * dw
+        made = made / ops.maximum(ops.sqrt(ops.mean(ops.square(made))) * (1.0 / bound), 1.0)
+        kept = w * (1.0 - ops.cast(rate, dtype=w.dtype) * decay) if decay else w
+        return [kept - length * made, *news]
+
+    def slots(type: TensorType) -> Sequence[Slot]:
+        names = zip(("row", "column"), last, strict=True) if last else ()
+        return [Slot(name, type=_with_one(axis)) for name, axis in names] or [Slot("v")]
+
+    return Optimizer(update, slots, as_schedule(rate), 0.0, {}, True, decays="by itself")
+
+
+def muon(group: Mapping[str, Any], *, rate: Any, decay: float, order: Sequence[int]) -> Optimizer:
+    """Return steps along the nearest orthogonal matrix of a momentum, by Newton and Schulz (Jordan, 2024)."""
+    momentum, epsilon = float(group["momentum"]), float(group["eps"])
+    a, b, c = map(float, group["ns_coefficients"])
+    kind = group["adjust_lr_fn"]
+
+    def update(w: Value, dw: Value, velocity: Value, rate: Value, **settings: Any) -> list[Value]:
+        if w.rank != 2:
+            raise CompileError(f"optimizer=Muon updates matrices, and {w.name} has {w.rank} axes")
+        velocity = ops.lerp(velocity, dw, 1.0 - momentum)
+        x = ops.lerp(dw, velocity, momentum) if group["nesterov"] else velocity
+        rows, columns = map(int, x.shape)
+        x = x / ops.maximum(ops.sqrt(ops.sum(ops.square(x))), epsilon)
+        for _ in range(int(group["ns_steps"])):
+            gram = x @ ops.transpose(x, axis=(1, 0)) if rows <= columns else ops.transpose(x, axis=(1, 0)) @ x
+            mixed = b * gram + c * (gram @ gram)
+            x = a * x + (mixed @ x if rows <= columns else x @ mixed)
+        rate = ops.cast(rate, dtype=w.dtype)
+        kept = w * (1.0 - rate * decay) if decay else w
+        ratio = _ratio(kind, (rows, columns) if list(order) == [0, 1] else (columns, rows))
+        return [kept - rate * ratio * x, velocity]
+
+    return Optimizer(update, lambda type: [Slot("velocity")], as_schedule(rate), 0.0, {}, decays="by itself")
+
+
+def _ratio(kind: str | None, shape: tuple[int, int]) -> float:
+    if kind in (None, "original"):
+        return math.sqrt(max(1.0, shape[0] / shape[1]))
+    return 0.2 * math.sqrt(max(shape)) if kind == "match_rms_adamw" else 1.0
+
+
+def _with_one(axis: int) -> Callable[[TensorType], TensorType]:
+    """Return the function from a type to that with one element along an axis."""
+    return lambda type: TensorType(type.dtype, (*type.shape[:axis], 1, *type.shape[axis + 1 :]))
+
+
+def _constant(name: str, rate: Any) -> float:
+    if not isinstance(rate, float):
+        raise CompileError(f"optimizer={name} takes its first rate alone, so a scheduler changes nothing; leave it out")
+    return rate
+
+
+FURTHER: Final = {"Rprop": rprop, "ASGD": asgd, "Adafactor": adafactor, "Muon": muon}
+"""By class of torch.optim, the function that makes ours."""
