@@ -1,6 +1,7 @@
 """from_torch: names, losses, optimizers, dropout, layouts, and what it says of a module that it cannot import."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -190,7 +191,12 @@ def test_a_table_explains_what_cannot_be_imported():
     [
         ({"module": 3}, "from_torch: 3 is neither a torch.nn.Module nor an exported program"),
         ({"inputs": {}}, "from_torch: inputs={} is not a mapping of names to example tensors"),
-        ({"inputs": {"input": 3}}, "from_torch: the input 'input' is int, not a tensor of PyTorch"),
+        ({"inputs": {"input": 3}}, "from_torch: none of the inputs input is a tensor of PyTorch"),
+        (
+            {"inputs": {"input": [object()]}},
+            "from_torch: the input 'input_0' is object; inputs are tensors of PyTorch, lists and mappings of these, "
+            "and numbers and flags, which the program keeps",
+        ),
         ({"layout": "NCHW"}, "from_torch: layout='NCHW' is neither 'torch' nor 'prograd'"),
         ({"loss": nn.MSELoss()}, "from_torch: loss= is minimized by optimizer=; give both, or build the loss with ops"),
         (
@@ -269,3 +275,30 @@ def test_two_axes_may_have_symbols():
     x = torch.randn(3, 7, 8)
     found = Run(program.compile(batch=3, length=7)).predict(x.numpy())["output"]
     np.testing.assert_allclose(found, module.train()(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+class Flagged(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 8)
+
+    def forward(
+        self, x: torch.Tensor, doubles: bool = False, scale: float = 1.0, more: Any = (), named: Any = None
+    ) -> torch.Tensor:
+        y = self.linear(x) * (2 if doubles else 1) * scale
+        return y + sum(more) + (0 if named is None else named["a"] * named["b"])
+
+
+@pytest.mark.parametrize("batch", [None, "batch"])
+def test_flags_and_numbers_are_kept_and_tensors_of_lists_are_inputs(batch: str | None):
+    torch.manual_seed(0)
+    x, y, z = torch.randn(32, 64), torch.randn(32, 8), torch.randn(32, 8)
+    module = Flagged()
+    given = {"x": x, "more": [y, z], "doubles": True, "scale": 3, "named": {"a": y, "b": z}}
+    program = from_torch(module, given, batch=batch)
+    feeds = {"x": x, "more_0": y, "more_1": z, "named_a": y, "named_b": z}
+    feeds |= {"named_a": x[:, :8], "named_b": x[:, 8:16]}  # the examples are the same tensors as others
+    run = Run(program.compile(**({"batch": 32} if batch else {})))
+    found = run.predict({name: tensor.numpy() for name, tensor in feeds.items()})["output"]
+    given["named"] = {"a": x[:, :8], "b": x[:, 8:16]}
+    np.testing.assert_allclose(found, module(**given).detach().numpy(), rtol=1e-5, atol=1e-5)

@@ -41,15 +41,13 @@ def exported(
     Names of `inputs` are those of the arguments of forward; other names are positions. Raises CompileError if the
     module cannot be exported, or would lose gradients that it defines itself.
     """
-    args, keywords = _arguments(module, inputs)
+    args, keywords = _arguments(module, _without_shared(torch, inputs))
     auto = torch.export.Dim.AUTO
-
-    def dynamic(name: str) -> dict[int, Any]:
-        return dict.fromkeys(symbols.get(name, {}), auto)
 
     shapes = None
     if any(symbols.values()):
-        by_name = [dynamic(name) for name in inputs]
+        leaves = iter([dict.fromkeys(own, auto) or None for own in symbols.values()])
+        by_name = [torch.utils._pytree.tree_map(lambda leaf: next(leaves), tree) for tree in inputs.values()]
         shapes = _like_arguments(module, by_name) if args else dict(zip(keywords, by_name, strict=True))
     _require_momentum(torch, module)
     functions, hooks = set[type](), hooks_of(module)
@@ -167,6 +165,19 @@ def _require_momentum(torch: Any, module: Any) -> None:
             raise CompileError(
                 f"{name or type(child).__name__} has momentum=None, which torch.export cannot export; give it a number"
             )
+
+
+def _without_shared(torch: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return inputs of which no two share their elements: torch.export would take them for one."""
+    seen: set[int] = set()
+
+    def alone(x: Any) -> Any:
+        place = x.untyped_storage().data_ptr()
+        is_shared = place in seen
+        seen.add(place)
+        return x.clone() if is_shared else x
+
+    return torch.utils._pytree.tree_map_only(torch.Tensor, alone, dict(inputs))
 
 
 def _arguments(module: Any, inputs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

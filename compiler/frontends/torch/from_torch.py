@@ -93,7 +93,8 @@ def from_torch(
         module: a torch.nn.Module, which trains in the modes of its submodules, and predicts as module.eval() does. Or
             the result of torch.export.export.
         inputs: example tensors, by the names of the arguments of `forward` or in their order; they become the
-            program's inputs. An exported program has its own.
+            program's inputs, and those of a list or a mapping inputs such as `states_0`. Numbers and flags are kept as
+            they are. An exported program has its own inputs.
         batch: the symbol of axis 0 of every input that has as many elements there as the first. Examples of it have two
             rows or more. Without it, all sizes are those of the examples.
         symbols: by input and axis, further symbols, as in {"tokens": {1: "length"}}.
@@ -123,7 +124,8 @@ def from_torch(
     elif isinstance(module, torch.nn.Module):
         named = _inputs(torch, inputs)
         is_inside, named = inside(module, named, loss)
-        names, chosen, owner = list(named), _symbols(named, batch, symbols or {}), module
+        leaves = _leaves(torch, named)
+        names, chosen, owner = list(leaves), _symbols(torch, leaves, batch, symbols or {}), module
         is_fixed = not any(child.training for child in module.modules())
         with with_loss(torch, module, loss, is_inside):
             graph, evaluation, above_one, asked = exported(torch, module, named, chosen)
@@ -229,17 +231,34 @@ def _torch() -> Any:
 def _inputs(torch: Any, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(inputs, Mapping) or not inputs:
         raise CompileError(f"from_torch: inputs={inputs!r} is not a mapping of names to example tensors")
-    for name, tensor in inputs.items():
-        if not isinstance(tensor, torch.Tensor):
-            raise CompileError(f"from_torch: the input {name!r} is {type(tensor).__name__}, not a tensor of PyTorch")
+    leaves = _leaves(torch, inputs)
+    for name, leaf in leaves.items():
+        if not isinstance(leaf, torch.Tensor | bool | int | float | str | None):
+            raise CompileError(
+                f"from_torch: the input {name!r} is {type(leaf).__name__}; inputs are tensors of PyTorch, lists and "
+                "mappings of these, and numbers and flags, which the program keeps"
+            )
+    if not any(isinstance(leaf, torch.Tensor) for leaf in leaves.values()):
+        raise CompileError(f"from_torch: none of the inputs {', '.join(leaves)} is a tensor of PyTorch")
     return dict(inputs)
 
 
-def _symbols(inputs: Mapping[str, Any], batch: str | None, symbols: Symbols) -> dict[str, dict[int, str]]:
+def _leaves(torch: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tensors and numbers of the inputs; those inside of lists and mappings have their place in the name."""
+    made: dict[str, Any] = {}
+    for name, tree in inputs.items():
+        for path, leaf in torch.utils._pytree.tree_flatten_with_path(tree)[0]:
+            parts = [str(getattr(part, "key", getattr(part, "idx", getattr(part, "name", part)))) for part in path]
+            made["_".join([name, *parts])] = leaf
+    return made
+
+
+def _symbols(torch: Any, inputs: Mapping[str, Any], batch: str | None, symbols: Symbols) -> dict[str, dict[int, str]]:
     """Return for each input the symbols of its axes; raise CompileError for an axis that is not there or too short."""
-    rows = next((tensor.shape[0] for tensor in inputs.values() if tensor.ndim), 0)
-    made: dict[str, dict[int, str]] = {}
-    for name, tensor in inputs.items():
+    tensors = {name: x for name, x in inputs.items() if isinstance(x, torch.Tensor)}
+    rows = next((tensor.shape[0] for tensor in tensors.values() if tensor.ndim), 0)
+    made: dict[str, dict[int, str]] = {name: {} for name in inputs}
+    for name, tensor in tensors.items():
         own = {0: batch} if batch and tensor.ndim and tensor.shape[0] == rows else {}
         made[name] = own | dict(symbols.get(name, {}))
         for axis, symbol in made[name].items():
@@ -252,7 +271,7 @@ def _symbols(inputs: Mapping[str, Any], batch: str | None, symbols: Symbols) -> 
                     f"from_torch: axis {axis} of the example {name!r} has {tensor.shape[axis]} elements; the symbol "
                     f"{symbol!r} needs an example with 2 or more"
                 )
-    _require_inputs(symbols, list(inputs))
+    _require_inputs(symbols, list(tensors))
     return made
 
 

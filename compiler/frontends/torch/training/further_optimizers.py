@@ -13,13 +13,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from compiler.errors import CompileError
 from compiler.train.optimizers import Optimizer, Slot
 from compiler.train.schedules import as_schedule
 from prograd_proto import TensorType
 from registry import Value, ops
+
+EPSILONS: Final = {"float32": 2.0**-23, "float64": 2.0**-52}
+"""By dtype, the distance of 1 from the next number."""
 
 
 def rprop(group: Mapping[str, Any], *, rate: Any, decay: float, order: Sequence[int]) -> Optimizer:
@@ -63,7 +64,7 @@ def adafactor(group: Mapping[str, Any], *, rate: Any, decay: float, order: Seque
 
     def update(w: Value, dw: Value, *more: Value, **settings: Any) -> list[Value]:
         *moments, rate, step = more
-        epsilon = float(np.finfo(w.dtype).eps) if given is None else float(given)
+        epsilon = EPSILONS[w.dtype] if given is None else float(given)
         count = ops.cast(step, dtype=w.dtype) + 1.0
         share = ops.pow(count, power)
         scale = ops.maximum(ops.sqrt(ops.mean(ops.square(w))), float(least))
