@@ -1,0 +1,4 @@
+"""Damaged folders and GGUF files of language models.
+
+__main__  the campaign
+"""
