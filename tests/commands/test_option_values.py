@@ -100,5 +100,6 @@ EXCEPTIONS = {
     ("sweep", "--set"),  # several values, likewise
     ("data pack", "--split"),  # it makes splits, and all others choose one
     ("import onnx", "--input"),  # the file has the dtypes
+    ("quantize", "--keep"),  # weights by pattern, where execute counts checkpoints
     ("data pack", "--by"),  # what splits are made by
 }
