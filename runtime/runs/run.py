@@ -278,9 +278,9 @@ class Run:
         """Return a step of an entry, by default the training entry, to call in a loop of one's own.
 
         `step(x, label)` takes an array for each feed in the order of `step.feeds`, or by name, and makes the same step
-        as `run.step`, in a third of its time. Steps for other numbers of rows are compiled when they are first needed,
-        if the run was made of the result of `compile`. Results are numbers and arrays. Inside `with step:` the run is
-        kept for this thread, which halves the time again, and arrays are views until the next step.
+        as `run.step`, with less work around it. Steps for other numbers of rows are compiled when they are first
+        needed, if the run was made of the result of `compile`. Results are numbers and arrays. Inside `with step:` the
+        run is kept for this thread, a call takes about half the time, and arrays are views until the next step.
 
         Args:
             entry: name of the entry.

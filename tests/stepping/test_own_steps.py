@@ -164,6 +164,19 @@ REFUSED = [
 ]
 
 
+def test_another_thread_with_the_same_stepper_waits_too():
+    run = Run(classifier())
+    step, ends = run.stepper("train", fetch="loss"), list[str]()
+    step(*rows(32).values())
+    thread = Thread(target=lambda: ends.append(f"{step(*rows(32).values())} other"[-5:]))
+    with step:
+        thread.start()
+        thread.join(0.2)
+        ends.append("kept")
+    thread.join()
+    assert ends == ["kept", "other"]
+
+
 @pytest.mark.parametrize(("call", "message"), REFUSED)
 def test_arrays_that_do_not_fit_are_refused_inside_and_outside(call: Any, message: str):
     step = Run(classifier()).stepper()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from threading import get_ident
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -24,7 +25,7 @@ from runtime.runs.state_locks import StateLock
 from runtime.runs.workspaces import Lent
 
 Made = Mapping[str, Any] | tuple[Any, ...] | Any
-"""What a call returns: results by name, some of them, or one."""
+"""The return value of a call: all results by name, a tuple of the named ones, or a single result."""
 
 
 class _Ready(NamedTuple):
@@ -70,6 +71,7 @@ class OwnSteps:
         self._scripts: dict[tuple[tuple[int, ...], ...], Script] = {}
         self._kept: ExitStack | None = None
         self._lent: Lent | None = None
+        self._keeper = 0  # the thread inside of `with`
         self._ready: _Ready | None = None
 
     def __repr__(self) -> str:
@@ -82,11 +84,11 @@ class OwnSteps:
         with ExitStack() as stack:
             stack.enter_context(self._lock())
             self._lent = stack.enter_context(self._session.workspaces.lent([], ()))
-            self._kept = stack.pop_all()
+            self._kept, self._keeper = stack.pop_all(), get_ident()
         return self
 
     def __exit__(self, *error: object) -> None:
-        kept, self._kept, self._lent = self._kept, None, None
+        kept, self._kept, self._lent, self._keeper = self._kept, None, None, 0
         assert kept is not None, "entered"
         kept.close()
 
@@ -96,7 +98,7 @@ class OwnSteps:
         A step of one row takes the row alone, too. Raises DataError for arrays that do not fit, OutOfRange for a
         number that an op refuses.
         """
-        if self._lent is not None:
+        if self._lent is not None and self._keeper == get_ident():
             return self._made(self._lent, arrays, named).views()
         if named or self._ready is None or not _fit(self._ready, arrays):
             self._script(self._given(arrays, named))  # which may compile, before the states are locked

@@ -32,7 +32,7 @@ POLYNOMIAL: Final = frozenset(
         *["ReduceSum", "ReduceMean", "ReduceProd", "ReduceSumSquare"],
         *["Identity", "Concat", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Tile", "Split"],
         *["ConstantOfShape", "Range", "EyeLike", "Trilu", "Pad", "Slice", "Constant", "Shape", "Size"],
-        *["DepthToSpace", "SpaceToDepth", "ReverseSequence", "CastLike"],
+        *["DepthToSpace", "SpaceToDepth", "ReverseSequence"],
     ]
 )
 """Operators whose results are polynomials of their operands, or their operands in other places."""
@@ -45,20 +45,8 @@ PICKED_BY: Final = {
 
 ELEMENTWISE: Final = frozenset(
     [
-        *[
-            "Less",
-            "LessOrEqual",
-            "Greater",
-            "GreaterOrEqual",
-            "Equal",
-            "Not",
-            "And",
-            "Or",
-            "Xor",
-            "Where",
-            "Max",
-            "Min",
-        ],
+        *["Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Not", "And", "Or", "Xor", "Where"],
+        *["Max", "Min"],
         *["Clip", "Mod", "Div", "Pow", "Abs", "Sign", "Relu", "Sqrt", "Exp", "Log", "Reciprocal", "Floor", "Ceil"],
         *["Round", "Cast", "IsNaN", "IsInf", "Sigmoid", "Tanh", "Erf", "Sin", "Cos", "NonZero"],
     ]

@@ -23,7 +23,7 @@ SEED: Final = 0
 """Seed of what both calls draw."""
 
 TOLERANCE: Final = {"torch.float64": 1e-10, "torch.float32": 1e-5}
-"""By dtype, the relative difference of results that sums in another order may have; 0.001 for others."""
+"""The relative tolerance of each dtype for sums in another order; 0.001 for all other dtypes."""
 
 
 def require_same_changes(torch: Any, module: Any, args: Any, keywords: Any, graph: Any) -> None:

@@ -20,7 +20,7 @@ from prograd_proto import TensorType
 from registry import Value, ops
 
 EPSILONS: Final = {"float32": 2.0**-23, "float64": 2.0**-52}
-"""By dtype, the distance of 1 from the next number."""
+"""The machine epsilon of each float dtype: the distance from 1 to the next larger number."""
 
 
 def rprop(group: Mapping[str, Any], *, rate: Any, decay: float, order: Sequence[int]) -> Optimizer:
@@ -133,4 +133,4 @@ def _constant(name: str, rate: Any) -> float:
 
 
 FURTHER: Final = {"Rprop": rprop, "ASGD": asgd, "Adafactor": adafactor, "Muon": muon}
-"""By class of torch.optim, the function that makes ours."""
+"""The function that converts each optimizer class of torch.optim."""
