@@ -16,6 +16,7 @@ messages        what PyTorch prints, and sentences of its errors
 no_gradient     regions of torch.no_grad
 operators       the operators of ATen in terms of prograd's
 operators_page  their page in the documentation
+packed          packed sequences, which recurrent layers read by lengths
 peepholes       patterns of several nodes that one op computes
 picked          rows that a mask of data picks
 constants       values that depend on no input

@@ -28,6 +28,8 @@ from compiler.frontends.torch.messages import reason_of, without_messages, witho
 from compiler.frontends.torch.modes import in_evaluation, serves_both
 from compiler.frontends.torch.no_gradient import keep_regions
 from compiler.frontends.torch.operators import OPERATORS
+from compiler.frontends.torch.packed import kept_padded
+from compiler.frontends.torch.signature import require_no_aliases
 from compiler.frontends.torch.training.losses import TARGET
 
 
@@ -60,6 +62,7 @@ def exported(
         with (
             without_messages(),
             all_experts(torch, module),
+            kept_padded(torch, module),
             kept_in_evaluation(torch),
             noted_functions(torch, functions),
             noted_hooks(torch, hooks),
@@ -78,6 +81,7 @@ def exported(
             if evaluation is not None and serves_both(training.graph, evaluation.graph):
                 evaluation = None
             requested = [without_casts(each) for each in (training, evaluation) if each is not None]
+            require_no_aliases(training)
             training = decomposed(torch, training)
             with without_text():
                 require_same_changes(torch, module, args, keywords, training)

@@ -81,15 +81,26 @@ def reason_of(error: BaseException) -> str:
     return f"{reason} (at {place})" if place else reason
 
 
-def _place(error: BaseException) -> str:
+def calling_line() -> str:
     """Return file and line of the innermost call outside PyTorch and prograd; "" if there is none."""
-    torchs = str(Path(str(sys.modules["torch"].__file__)).parent)
-    ours = str(Path(__file__).parents[2])
+    return _line_of_user(traceback.extract_stack())
+
+
+def _place(error: BaseException) -> str:
+    """Return file and line of the innermost call that an error has left, outside PyTorch and prograd, or ""."""
     chain: list[BaseException] = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)
     for each in chain:
-        for frame in reversed(traceback.extract_tb(each.__traceback__)):
-            if not frame.filename.startswith((torchs, ours, "<")):
-                return f"{Path(frame.filename).name}:{frame.lineno}"
+        if line := _line_of_user(traceback.extract_tb(each.__traceback__)):
+            return line
+    return ""
+
+
+def _line_of_user(frames: traceback.StackSummary) -> str:
+    torchs = str(Path(str(sys.modules["torch"].__file__)).parent)
+    ours = str(Path(__file__).parents[2])
+    for frame in reversed(frames):
+        if not frame.filename.startswith((torchs, ours, "<")):
+            return f"{Path(frame.filename).name}:{frame.lineno}"
     return ""

@@ -8,11 +8,15 @@ from compiler.frontends.torch.operators import FAMILIES, OPERATORS
 
 def operators_page() -> str:
     """Return the page as Markdown: the operators by family, in the order of the alphabet."""
+    count = sum(name.startswith("aten.") for name in OPERATORS)
     text = (
-        f"[`from_torch`](from-pytorch.md) imports these {len(OPERATORS)} operators of ATen. Operators that it lacks are"
+        f"[`from_torch`](from-pytorch.md) imports these {count} operators of ATen. Operators that it lacks are"
         " first\nsplit up by `torch.export` where PyTorch can do so."
     )
-    tables = [(family, family.OPERATORS) for family in FAMILIES]
+    tables = [
+        (family, {name: mapping for name, mapping in family.OPERATORS.items() if name.startswith("aten.")})
+        for family in FAMILIES
+    ]
     return pages.operators_page("Operators of PyTorch", "compiler/frontends/torch/operators/", text, tables, "aten.")
 
 

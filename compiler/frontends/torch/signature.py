@@ -44,6 +44,38 @@ def require_known(graph: Any, *, in_evaluation: bool) -> None:
         _require_no_memory(graph, nodes)
 
 
+def require_no_aliases(graph: Any) -> None:
+    """Raise CompileError for a constant that shares its elements with a tensor of the module that training changes.
+
+    torch.export takes a parameter for a constant that forward reads from a list, say, and not by its own name. The
+    graph is that of torch.export, before decompositions.
+    """
+    nodes = {node.name: node for node in graph.graph.nodes}
+    changing = {
+        tensor.untyped_storage().data_ptr(): spec.target
+        for spec in graph.graph_signature.input_specs
+        if (tensor := graph.state_dict.get(spec.target, graph.constants.get(spec.target))) is not None
+        and (tensor.requires_grad if spec.kind.name == "PARAMETER" else _is_written(nodes[spec.arg.name]))
+    }
+    for spec in graph.graph_signature.input_specs:
+        tensor = graph.constants.get(spec.target) if spec.kind.name == "CONSTANT_TENSOR" else None
+        name = None if tensor is None else changing.get(tensor.untyped_storage().data_ptr())
+        if name is not None and nodes[spec.arg.name].users:
+            raise CompileError(
+                f"from_torch: forward reads {name} from a list or another object that keeps it"
+                f"{_line(next(iter(nodes[spec.arg.name].users)))}, so torch.export takes it for a constant; read it as "
+                f"self.{name}, or keep it in an nn.ParameterList"
+            )
+
+
+def _is_written(node: Any) -> bool:
+    """Return True if an operator may write a tensor, as normalisation does with its statistics."""
+    return any(
+        getattr(getattr(user.target, "_schema", None), "is_mutable", False) or "_norm" in str(user.target)
+        for user in node.users
+    )
+
+
 def unread_counters(graph: Any) -> set[str]:
     """Return the names of the counters of batches that nothing reads but their next value."""
     nodes = {node.name: node for node in graph.graph.nodes}
@@ -81,5 +113,9 @@ def _followers(node: Any) -> set[str]:
 
 
 def _place(nodes: Mapping[str, Any], spec: Any) -> str:
-    path, line = source_line(nodes[spec.arg.name]) if spec.arg.name in nodes else ("", 0)
+    return _line(nodes[spec.arg.name]) if spec.arg.name in nodes else ""
+
+
+def _line(node: Any) -> str:
+    path, line = source_line(node)
     return f" ({Path(path).name}:{line})" if path else ""

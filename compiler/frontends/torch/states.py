@@ -33,7 +33,12 @@ REVERSED: Final = {
 }
 """By operator, the operands that are stored with window, in, out instead of out, in, window."""
 
-RECURRENT: Final = {"aten.lstm.input": 2, "aten.gru.input": 2, "aten.rnn_tanh.input": 2}
+RECURRENT: Final = {
+    "aten.lstm.input": 2,
+    "aten.gru.input": 2,
+    "aten.rnn_tanh.input": 2,
+    "prograd.recurrent_by_lengths.default": 4,
+}
 """By operator, the operand that lists its weights."""
 
 CONTROL: Final = {"cond", "while_loop", "scan", "map_impl"}

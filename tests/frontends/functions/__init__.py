@@ -2,4 +2,5 @@
 
 test_composed        functions that are composed of a few ops
 test_decompositions  linear algebra of small matrices
+test_recurrent       recurrent layers over packed sequences, and with projections
 """

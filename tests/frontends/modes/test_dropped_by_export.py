@@ -266,3 +266,33 @@ class Solved(nn.Module):
 def test_checks_with_an_effect_are_left_out_of_the_report():
     table = from_torch(Solved(), {"x": torch.eye(4)}, explain=True)
     assert [row[:2] for row in table.rows] == [("aten.linalg_qr.default", "has no counterpart")]
+
+
+class Listed(nn.Module):
+    """Reads a tensor from a list that no module registers."""
+
+    def __init__(self, of: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.norm, self.scale = nn.BatchNorm1d(64), nn.Parameter(torch.ones(64))
+        self.listed = [of(self)]
+
+    def forward(self, x: Any) -> Any:
+        return self.norm(x) * self.listed[0] + self.scale
+
+
+@pytest.mark.parametrize(
+    ("of", "name"),
+    [
+        (lambda net: net.scale, "scale"),
+        (lambda net: net.norm.weight.detach()[:1], "norm.weight"),
+        (lambda net: net.norm.running_var, "norm.running_var"),
+    ],
+)
+def test_tensors_that_training_changes_are_no_constants(of: Callable[[Any], Any], name: str):
+    line = Listed.forward.__code__.co_firstlineno + 1
+    assert told(Listed(of)) == (
+        f"from_torch: forward reads {name} from a list or another object that keeps it ({FILE}:{line}), so "
+        f"torch.export takes it for a constant; read it as self.{name}, or keep it in an nn.ParameterList"
+    )
+    frozen = Listed(lambda net: net.scale).requires_grad_(False)
+    from_torch(frozen, {"x": torch.randn(32, 64)})
