@@ -103,8 +103,8 @@ class ProgramModel:
         for state in program.states:
             state.trainable = False
         run = Run(compile_program(program, self.sizes).desc, Path(self.path).parent, engine=engine, threads=1)
-        for name, array in run.states.arrays.items():
-            array[...] = self.loaded.states.arrays[name]
+        for name in run.states.arrays:
+            run.states.put(name, self.loaded.states.arrays[name])
         found = run.step(_fed(feeds, run.entries[own.name].feeds), entry=own.name)
         return {name: np.array(found[f"t{i}"]) for i, name in enumerate(fetched)}
 

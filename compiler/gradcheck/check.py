@@ -163,11 +163,8 @@ class _Step:
 
     def __call__(self, feeds: Mapping[str, Any], **changed: Any) -> dict[str, Any]:
         """Return the tensors of a step that begins with the states of the run, but for those that are changed."""
-        arrays = self.run.states.arrays
-        for name, array in self.before.items():
-            arrays[name][...] = array
-        for name, array in changed.items():
-            arrays[name][...] = array
+        for name, array in (self.before | changed).items():
+            self.run.states.put(name, array)
         types = self.run.entries[ENTRY].feeds
         fed = {name: np.asarray(array, dtype=types[name].dtype) for name, array in feeds.items() if name in types}
         found = self.run.step(fed, entry=ENTRY)

@@ -17,6 +17,7 @@ metrics            metrics: scalar fetches, and their combination over steps
 position           the position of a run: everything besides the states that a later process needs
 
 states             the states of a program: named arrays that outlive a step
+values_from_files  initial values in files beside a program
 settings           numbers that a program lets a run choose
 state_locks        a lock on the states: shared by threads that read them, exclusive for a thread that changes them
 workspaces         workspaces of an engine, lent to the threads of a run

@@ -152,7 +152,7 @@ def _steps_of(session: Session, standing: Standing, course: Course, fetch: Seque
     for bound in [*bindings[1:], *lengths]:
         session.tensors(bound, fetch)  # the parts that passes have left of it may have other tensors
     if plan.keep_best is not None and plan.restore_best and not standing.keeps_best:
-        session.memory.take(session.states.nbytes, "the best states")
+        session.memory.take(session.states.changed_bytes, "the best states")
         standing.keeps_best = True
     if plan.shuffle and not plan.window:
         session.memory.take_for(rows, len(rows) * SHUFFLING_BYTES, "the order of the rows")

@@ -3,7 +3,8 @@
 1. Slots, counters, the totals of metrics and the checkpoint's best evaluation are left out.
 2. The other tensors get the names that the rules give them.
 3. Every requested state finds its tensor.
-4. Each tensor is checked, and only then is any state written.
+4. Each tensor is checked, and only then is any state written. A state that the file leaves out gets the value of the
+   program's own file, which must have the hash that the file names.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from prograd_proto.wording import as_asked
 from runtime.conversion import converted
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError, UsageError
-from runtime.runs.checkpoints.checkpoint import Checkpoint, is_of_run
+from runtime.runs.checkpoints.checkpoint import LEFT_OUT, Checkpoint, is_of_run
+from runtime.runs.states import States, digest_of
 from runtime.runs.torch_names import IGNORED, Source, torch_sources
 
 Layout = Literal["prograd", "torch"]
@@ -59,7 +61,7 @@ class Loaded(NamedTuple):
 def load_parameters(
     checkpoint: Checkpoint,
     program: pb.ProgramDesc,
-    states: Mapping[str, Array],
+    states: States,
     only: Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
     layout: Layout = "prograd",
@@ -69,7 +71,7 @@ def load_parameters(
     Args:
         checkpoint: the file.
         program: tells which states are parameters and buffers.
-        states: the arrays that are written.
+        states: the states that are written.
         only: patterns of the states to load, as "trunk.*"; by default all, and then the file must have no others.
         rename: rules for the names of the file's tensors: "old.": "new." replaces the beginning old. by new., and
             "a*b": "c*d" replaces both ends. The first rule that fits counts.
@@ -81,14 +83,16 @@ def load_parameters(
         UsageError: a pattern or a rule fits nothing.
     """
     path, tensors, about = checkpoint
+    digests: dict[str, str] = about.get(LEFT_OUT, {})
     if layout not in get_args(Layout):
         raise UsageError(f"layout={layout!r} is not one of {', '.join(get_args(Layout))}")
     mine = [s.name for s in program.states if s.kind in (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)]
     passing = {state.name for state in program.states if state.lifespan == pb.LIFESPAN_EPOCH}
-    mine = [name for name in mine if name in states and name not in passing]
+    mine = [name for name in mine if name in states.arrays and name not in passing]
     left_out = {str(name) for key in ("slots", "counters", "epoch") for name in about.get(key, ())}
-    others = (states.keys() | left_out) - {*mine}
-    there = _renamed(path, [n for n in tensors if n not in others and not is_of_run(n)], rename or {})
+    others = (states.arrays.keys() | left_out) - {*mine}
+    names = [name for name in [*tensors, *digests] if name not in others and not is_of_run(name)]
+    there = _renamed(path, names, rename or {})
     imported = {state.name: state.imported for state in program.states if state.HasField("imported")}
     known = [name for name in mine if name in imported or name in there]  # a module has no others
     wanted = _matching(mine, only) if only else known if imported and layout == "torch" else mine
@@ -100,17 +104,32 @@ def load_parameters(
         left = [name for name in left if not name.endswith(IGNORED) and name not in tied]
     if left and not only:
         raise DataError(f"{path}: the tensor {left[0]!r} is no state of the program{closest(left[0], mine)}")
-    arrays = {name: source.arranged(tensors[there[source.tensor]]) for name, source in sources.items()}
+    own = {name: tensor for name, s in sources.items() if (tensor := there[s.tensor]) in digests}
+    _require_own(path, own, digests, states)
+    arrays = {n: s.arranged(tensors[there[s.tensor]]) for n, s in sources.items() if n not in own}
     if layout == "torch":
-        arrays = {name: _widened(array, array_type(states[name]).dtype) for name, array in arrays.items()}
+        arrays = {name: _widened(array, array_type(states.arrays[name]).dtype) for name, array in arrays.items()}
     for name, array in arrays.items():
-        _require_type(path, there[sources[name].tensor], name, array, states[name])
+        _require_type(path, there[sources[name].tensor], name, array, states.arrays[name])
     for name in _folded(program).intersection(arrays):
-        _require_same(path, there[sources[name].tensor], arrays[name], states[name])
+        _require_same(path, there[sources[name].tensor], arrays[name], states.arrays[name])
+    states.restore(own)
     for name, array in arrays.items():
-        np.copyto(states[name], array)
+        states.put(name, array)
     loaded = {name: there[source.tensor] for name, source in sources.items()}
     return Loaded(loaded, left, [name for name in mine if name not in loaded])
+
+
+def _require_own(path: Path, own: Mapping[str, str], digests: Mapping[str, str], states: States) -> None:
+    """Raise DataError unless states that a file leaves out have in the program's files what the file was made with."""
+    originals = states.originals(own)
+    known = states.digests()
+    for name, tensor in own.items():
+        if name not in originals or (known.get(name) or digest_of(originals[name])) != digests[tensor]:
+            raise DataError(
+                f"{path}: the file leaves out {tensor!r}, which stayed as in the files of its program, and the state "
+                f"{name!r} of this program has no such value in its own; load it into a program of the same weights"
+            )
 
 
 def _renamed(path: Path, names: Iterable[str], rules: Mapping[str, str]) -> dict[str, str]:

@@ -445,7 +445,9 @@ class Run:
         self.settings.put(values)
 
     def save(self, path: Path_, *, layout: Layout = "prograd", force: bool = False) -> None:
-        """Write all states, and the position of the run, to a safetensors file that `resume` and `load` read.
+        """Write the states, and the position of the run, to a safetensors file that `resume` and `load` read.
+
+        States that no step updates, and that have the values of the program's own files, are left out.
 
         With layout="torch", write only the tensors of the module that the program was imported from, with its names and
         axes, for load_state_dict.
@@ -520,7 +522,7 @@ class Run:
         checkpoint = read_checkpoint(Path(path))
         patterns = [only] if isinstance(only, str) else only
         with self.states.locks.exclusive():
-            loaded = load_parameters(checkpoint, self.program, self.states.arrays, patterns, rename, layout)
+            loaded = load_parameters(checkpoint, self.program, self.states, patterns, rename, layout)
             self.states.are_given(loaded.loaded)
         warn_of_other_classes(self.program, Path(path), checkpoint.about)
         return loaded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from functools import partial
 from itertools import accumulate
@@ -18,13 +18,12 @@ from prograd_proto.lifespans import held
 from runtime.conversion import converted
 from runtime.dtypes import Array, array_type, as_little
 from runtime.errors import DataError, ResourceLimit
-from runtime.files.program_files import verified
-from runtime.files.tensor_files import read_arrays
 from runtime.memory.aligned import aligned_array, aligned_bytes, view
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
 from runtime.one_op import call_of, scratch_bytes
 from runtime.placement.alignment import aligned
 from runtime.runs.state_locks import StateLocks
+from runtime.runs.values_from_files import fitting, values_from_files
 
 if TYPE_CHECKING:
     from runtime.ranks.pieces import Pieces
@@ -39,6 +38,8 @@ class States:
     that the user was warned of those that were not. A file of initial values that cannot be read is an error when one
     of them is used, so a caller that replaces them all needs no file. `types` are the types of whole states. `pieces`
     are the states that are cut among the ranks of a run, whose arrays are this rank's elements; None if there are none.
+    `fixed` are the parameters, buffers and slots that no step updates, with values in the program's files, and
+    `unchanged` those of them that have these values still. Their arrays cannot be written; `put` replaces a value.
     """
 
     def __init__(
@@ -64,6 +65,9 @@ class States:
         self._memory = memory
         self._outside: dict[str, Array] = {}  # initial values from files
         self._unread: dict[str, str] = {}  # by state, the reason why its file gave none
+        self._digests: dict[str, str] = {}
+        self.fixed = _fixed(program, self._held) - self.passing - (set() if pieces is None else pieces.types.keys())
+        self.unchanged: frozenset[str] = frozenset()
 
     def aside(self) -> States:
         """Return the same states, but with separate memory for those that last an epoch."""
@@ -74,12 +78,60 @@ class States:
 
     def initialise(self, seed: int | None = None) -> None:
         """Give every state its initial value; `seed` replaces the program's. For values from files see `require`."""
+        self._set_writeable(self.unchanged, is_writeable=True)
         self._read_external()
         self.arrays["seed"][...] = self._program.seed if seed is None else seed
         for state in self._held:
             if state.name != "seed":
                 self._initialise(state)
+        self._set_writeable(self.unchanged, is_writeable=False)
         self._outside = {name: tensor for name, tensor in self._outside.items() if name in self.passing}
+
+    def put(self, name: str, value: Array) -> None:
+        """Replace the value of a state; the caller has the exclusive lock."""
+        if name in self.unchanged:
+            if has_bits(self.arrays[name], value):
+                return
+            self._set_writeable([name], is_writeable=True)
+            self.unchanged -= {name}
+            self._digests.pop(name, None)
+        np.copyto(self.arrays[name], value)
+
+    def originals(self, names: Collection[str]) -> dict[str, Array]:
+        """Return the values that states have in the program's files; those of other states are left out.
+
+        Raises DataError if a file cannot be read.
+        """
+        replaced = [
+            s for s in self._held
+            if s.name in names and s.name not in self.unchanged and s.WhichOneof("initial") == "external"
+        ]  # fmt: skip
+        found, unread = values_from_files(self._program, self._folder, replaced, self._memory)
+        for why in unread.values():
+            raise DataError(why)
+        return found | {name: self.arrays[name] for name in names if name in self.unchanged}
+
+    def restore(self, names: Collection[str]) -> None:
+        """Give states the values that they have in the program's files, as `originals` does; see `put`."""
+        for name, value in self.originals(names).items():
+            self.put(name, value)
+        self.unchanged |= self.fixed.intersection(names)
+        self._set_writeable(self.unchanged, is_writeable=False)
+
+    @property
+    def changed_bytes(self) -> int:
+        """The bytes of the states without the unchanged ones."""
+        return self.nbytes - sum(self.arrays[name].nbytes for name in self.unchanged)
+
+    def digests(self) -> dict[str, str]:
+        """Return the hashes of the unchanged values, by state."""
+        for name in self.unchanged - self._digests.keys():
+            self._digests[name] = digest_of(self.arrays[name])
+        return dict(sorted(self._digests.items()))
+
+    def _set_writeable(self, names: Collection[str], *, is_writeable: bool) -> None:
+        for name in names:
+            self.arrays[name].flags.writeable = is_writeable
 
     def require(self, names: Collection[str] | None = None) -> None:
         """Raise DataError if one of these states, or of all, has no value: it was not set and its file gave none."""
@@ -162,31 +214,38 @@ class States:
     def _read_external(self) -> None:
         """Read the tensors of all files now, because a later epoch may find other files.
 
-        Each file is verified before its content is used. The reason why one cannot be read is kept for `require`.
-        Values are read into the memory of their states where the types are equal, so that they are not there twice.
+        The reason why one cannot be read is kept for `require`.
         """
         states = [s for s in self._held if s.WhichOneof("initial") == "external"]
-        for path in sorted({state.external.path for state in states}):
-            ours = [state for state in states if state.external.path == path]
-            if path in self.brought:
-                values = self.brought[path]
-                self._outside |= {state.name: self._fitting(state, values[state.external.key]) for state in ours}
-                continue
-            try:
-                into = {s.external.key: self.arrays[s.name] for s in ours if s.name not in self.passing}
-                with verified(self._program, self._folder, path, self._memory) as reader:
-                    keys = [state.external.key for state in ours]
-                    tensors = read_arrays(self._folder / path, reader, keys, into=into)
-                self._outside |= {state.name: self._fitting(state, tensors[state.external.key]) for state in ours}
-            except DataError as error:
-                self._unread |= {state.name: str(error) for state in ours}
+        brought = [state for state in states if state.external.path in self.brought]
+        self._outside |= {
+            s.name: fitting(s, self.brought[s.external.path][s.external.key], self._folder) for s in brought
+        }
+        others = [state for state in states if state.external.path not in self.brought]
+        into = {name: array for name, array in self.arrays.items() if name not in self.passing}
+        found, unread = values_from_files(self._program, self._folder, others, self._memory, into)
+        self._outside |= found
+        self._unread |= unread
+        self.unchanged = self.fixed & found.keys()
 
-    def _fitting(self, state: pb.StateDesc, tensor: Array) -> Array:
-        path, key = self._folder / state.external.path, state.external.key
-        found, wanted = array_type(tensor), type_of(state)
-        if wanted not in (found, found.wide):
-            raise DataError(f"{path}: {key!r} is {found}, the state {state.name!r} is {wanted}")
-        return tensor if found == wanted else converted(tensor, wanted.dtype)
+
+def _fixed(program: pb.ProgramDesc, states: Sequence[pb.StateDesc]) -> frozenset[str]:
+    """Return the states with values in files that no block updates; a run writes counters itself."""
+    updated = {update.state for block in program.blocks for update in block.updates}
+    outside = [s for s in states if s.WhichOneof("initial") == "external" and s.kind != pb.STATE_KIND_COUNTER]
+    return frozenset(state.name for state in outside) - updated
+
+
+def has_bits(one: Array, other: Array) -> bool:
+    """Return True if two arrays have equal types and equal bits."""
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    return one.reshape(-1).view(np.uint8).data == other.reshape(-1).view(np.uint8).data
+
+
+def digest_of(array: Array) -> str:
+    """Return the hash of an array's type and elements."""
+    return tensors_sha256({"": array}, {"": array_type(array)})
 
 
 def _beside_each_other(types: Mapping[str, TensorType]) -> dict[str, Array]:

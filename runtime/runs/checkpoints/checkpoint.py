@@ -1,20 +1,19 @@
 """Checkpoints: all states of a run and its position, in one safetensors file.
 
-The file has one tensor per state, by its name, and the states of the best evaluation as `run:best:<state>`. The
-metadata key `prograd` holds a line of JSON with sorted keys, which has the hash of the tensors. The key
-`prograd_sha256` holds the hash of that line. So every bit that has a meaning is covered. No field is a time or a path:
-equal runs write equal files. docs/format.md describes the fields.
+The file has one tensor per state, by its name, and the states of the best evaluation as `run:best:<state>`. States that
+no step updates, and that have the values of the program's own files, are left out: the line has the hash of each, and a
+reader takes them from these files. The metadata key `prograd` holds a line of JSON with sorted keys, which has the hash
+of the tensors. The key `prograd_sha256` holds the hash of that line. So every bit that has a meaning is covered. No
+field is a time or a path: equal runs write equal files. docs/format.md describes the fields.
 """
 
 from __future__ import annotations
 
 import os
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
-
-import numpy as np
 
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
@@ -27,6 +26,7 @@ from runtime.runs.position import Position
 from runtime.runs.states import States, tensors_sha256
 
 FORMAT: Final = 2  # format 1, without a hash of the description, is read as well
+LEFT_OUT: Final = "left_out"
 KEY: Final = "prograd"
 HASH_KEY: Final = "prograd_sha256"
 BEST: Final = "run:best:"
@@ -56,14 +56,16 @@ def write_checkpoint(
         path: path of the file.
         program: program of the run.
         sha256: hash of the program.
-        states: states of the run, all of which are written.
+        states: states of the run, of which the unchanged ones are left out.
         position: position of the run.
         force: replace a file that exists.
     """
     from json import dumps
 
     tensors = ChainMap({}, cast(Any, states.whole()), cast(Any, states.joined(position.best, BEST)))
-    types = states.types | {BEST + name: states.types[name] for name in position.best}
+    left_out = states.digests()
+    types = {name: type for name, type in states.types.items() if name not in left_out}
+    types |= {BEST + name: states.types[name] for name in position.best}
     about = {
         "format": FORMAT,
         "program_sha256": sha256,
@@ -75,6 +77,7 @@ def write_checkpoint(
     passing = sorted(state.name for state in held(program) if state.lifespan == pb.LIFESPAN_EPOCH)
     about |= {"epoch": passing} if passing else {}
     about |= {"classes": hashes} if (hashes := class_hashes(program)) else {}
+    about |= {LEFT_OUT: left_out} if left_out else {}
     text = dumps(about, sort_keys=True, separators=(",", ":"), allow_nan=False)
     metadata = {KEY: text, HASH_KEY: _sha256(text)}
     if states.pieces is not None and not states.pieces.is_first:
@@ -122,10 +125,15 @@ def resume(checkpoint: Checkpoint, sha256: str, states: States) -> Position:
         )
     position = Position.from_json(about["position"])
     own = {name: array for name, array in tensors.items() if name.startswith(_OWN)}
-    _restore(path, {name: array for name, array in tensors.items() if name not in own}, states)
     best = {name.removeprefix(BEST): array for name, array in own.items() if name.startswith(BEST)}
+    found = {name: array for name, array in tensors.items() if name not in own}
+    left_out = states.fixed & about.get(LEFT_OUT, {}).keys()
+    _checked(path, found, states.types, left_out)
     if best:
-        _checked(path, best, states.types)
+        _checked(path, best, states.types, states.fixed)
+    states.restore(left_out)
+    for name, array in found.items():
+        states.put(name, states.part(name, array))
     position.best = {name: _kept(states, name, array) for name, array in best.items()}
     return position
 
@@ -185,6 +193,11 @@ def _check_description(about: Mapping[str, Any], *, hashed: bool) -> None:
             raise ValueError(f"{name} is no list of names")
     if not isinstance(about.get("classes", {}), dict):
         raise ValueError("classes are no hashes by column")
+    left_out: object = about.get(LEFT_OUT, {})
+    if not isinstance(left_out, dict) or not all(
+        isinstance(h, str) for h in cast(dict[str, object], left_out).values()
+    ):
+        raise ValueError(f"{LEFT_OUT} has no hashes by state")
     Position.from_json(about.get("position"))
 
 
@@ -198,24 +211,20 @@ def _names(program: pb.ProgramDesc, kind: pb.StateKind) -> list[str]:
     return sorted(state.name for state in held(program) if state.kind == kind)
 
 
-def _restore(path: Path, found: Mapping[str, Array], states: States) -> None:
-    _checked(path, found, states.types)
-    for name, array in states.arrays.items():
-        np.copyto(array, states.part(name, found[name]))
-
-
 def _kept(states: States, name: str, array: Array) -> Array:
     """Return the elements of a best state that this process has, without holding the others in memory."""
     part = states.part(name, array)
     return part if part is array else part.copy()
 
 
-def _checked(path: Path, found: Mapping[str, Array], wanted: Mapping[str, TensorType]) -> None:
-    """Raise DataError unless exactly the wanted tensors are present, each of its type."""
+def _checked(
+    path: Path, found: Mapping[str, Array], wanted: Mapping[str, TensorType], optional: Collection[str]
+) -> None:
+    """Raise DataError unless exactly the wanted tensors are present, but for optional ones, each of its type."""
     from prograd_proto.spelling import closest
 
     for name in wanted:
-        if name not in found:
+        if name not in found and name not in optional:
             raise DataError(f"{path}: there is no tensor {name!r}, which the program has as a state")
     for name, array in found.items():
         if name not in wanted:

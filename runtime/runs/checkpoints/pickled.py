@@ -10,8 +10,6 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
 from runtime.errors import UsageError
@@ -84,7 +82,7 @@ def unpickled(content: PickledRun) -> Run:
     program = pb.ProgramDesc.FromString(content.program)
     run = content.kind(program, content.folder, **content.options)
     for name, array in content.states.items():
-        np.copyto(run.states.arrays[name], array)
+        run.states.put(name, array)
     run.states.are_given(content.states)
     run.states.were_given = content.were_given
     run.compiled = content.compiled

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 from prograd_proto.spelling import closest_or_first
 from runtime.conversion import handed_out
 from runtime.dtypes import Array, array_type
@@ -56,7 +54,7 @@ class StateView(Mapping[str, Array]):
             here, given = array_type(state), array_type(array)
             raise DataError(f"the state {name!r} is {here}, the array given is {given}")
         with self._locks.exclusive():
-            np.copyto(state, array)
+            self._states.put(name, array)
             if name not in ("seed", "total_steps"):
                 self._states.are_given([name])
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -93,7 +92,7 @@ class Judge:
             position.best_at = position.epoch, position.step, position.steps
             position.best_cursor = position.cursor
             if plan.restore_best:
-                _copy_into(position.best, self._states.arrays)
+                _copy_into(position.best, self._states)
         improved, delta = is_best, plan.stop.min_delta()
         if delta > 0:
             watch = position.watches.setdefault(STOP, Watch())
@@ -128,8 +127,9 @@ class Judge:
         position.reached = position.steps
         if not position.best:
             return
+        self._states.restore(self._states.fixed - position.best.keys())
         for name, array in position.best.items():
-            np.copyto(self._states.arrays[name], array)
+            self._states.put(name, array)
         if position.best_at != (position.epoch, position.step, position.steps):
             position.epoch, position.step, position.steps = position.best_at
             position.cursor = position.best_cursor
@@ -140,8 +140,13 @@ class Judge:
             watch.wait = watch.cooldown = 0
 
 
-def _copy_into(copies: dict[str, Array], arrays: Mapping[str, Array]) -> None:
-    for name, array in arrays.items():
+def _copy_into(copies: dict[str, Array], states: States) -> None:
+    """Copy the states but for those that have the values of the program's files."""
+    for name in states.unchanged & copies.keys():
+        del copies[name]
+    for name, array in states.arrays.items():
+        if name in states.unchanged:
+            continue
         if name in copies:
             np.copyto(copies[name], array)
         else:
