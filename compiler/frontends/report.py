@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from compiler.aligned_text import columns
@@ -28,9 +29,10 @@ class Problem(NamedTuple):
 
 
 def source_line(trace: str) -> tuple[str, int]:
-    """Return file and number of the innermost line of a stack trace; ("", 0) if it has none in a file."""
+    """Return file and number of the innermost line of a stack trace outside of this package; ("", 0) if it has none."""
     found = re.findall(r'File "(.+?)", line (\d+)', trace)
-    written = [(path, int(line)) for path, line in found if not path.startswith("<")]  # code of torch's own has no file
+    others = ("<", str(Path(__file__).parent))  # code that torch makes has no file
+    written = [(path, int(line)) for path, line in found if not path.startswith(others)]
     return written[-1] if written else ("", 0)
 
 

@@ -61,6 +61,14 @@ POINTWISE: dict[str, Function] = {
     "prelu": lambda x: F.prelu(x, torch.full((4,), 0.3, dtype=torch.float64)),
 }
 
+
+def written(x: torch.Tensor, rows: object, value: object) -> torch.Tensor:
+    """Return a copy of x with other rows."""
+    made = x.clone()
+    made[rows] = value  # type: ignore
+    return made
+
+
 RISING = torch.arange(3.0, dtype=torch.float64)
 
 SHAPES: dict[str, Function] = {
@@ -92,6 +100,24 @@ SHAPES: dict[str, Function] = {
         (y := x.flatten(0, 1)).scatter_add(1, y.argsort(1)[:, :2], y[:, 2:4]).unflatten(0, (-1, 4))
     ),
     "einsum": lambda x: torch.einsum("bij,bkj->bik", x, x),
+    "writes into rows of a symbol": lambda x: sum(
+        written(x, rows, value)
+        for rows, value in (
+            (0, x[1]),
+            (-1, x[0] * 2),
+            (1, 0.5),
+            (slice(0, 2), x[1]),
+            (slice(-2, None), x[:2].sin()),
+            (slice(1, 2), x[:1]),
+        )
+    ),
+    "scatters into rows of a symbol": lambda x: (
+        x.select_scatter(x[0] * 2, 0, 1) + x.slice_scatter(x[:1] * 3, 0, 1, 2) + x.select_scatter(x.mean(0), 0, -1)
+    ),
+    "places in memory": lambda x: (
+        (y := x.contiguous()).as_strided((x.shape[0], 3, 2), (24, 6, 1), 3)
+        + y.as_strided((x.shape[0], 3, 4, 2), (24, 6, 2, 1)).sum(2)
+    ),
     "diagonal": lambda x: x.diagonal(0, 1, 2),
     "meshgrid": lambda x: sum(
         g * x.sum() for g in torch.meshgrid(torch.arange(2.0).double(), torch.arange(3.0).double(), indexing="ij")
@@ -111,6 +137,11 @@ REDUCTIONS: dict[str, Function] = {
     "norms": lambda x: (
         x.norm(dim=1) + torch.linalg.vector_norm(x, dim=1) + x.logsumexp(1) + F.normalize(x, dim=1).sum(1)
     ),
+    "numbers of sizes": lambda x: (
+        x.sum(0) / (x.shape[0] - 1) + x * (2 * x.shape[0] + 1) + torch.ones(4, 6) / (x.shape[0] + 2)
+    ),
+    "covariance": lambda x: (y := x.flatten(1)).cov() + torch.cov(y, correction=0) + torch.cov(x.mean(1).T).sum(),
+    "correlation": lambda x: torch.corrcoef(x.flatten(1)) + torch.cov(x[:, 0, 0]),
     "truths": lambda x: (x > 1).any(1).double() + (x > -2).all(1).double() + (x > 0).sum(1),
     "scans": lambda x: x.cumsum(1) + x.cumprod(2),
     "orders": lambda x: x.topk(2, 1)[0] + x.sort(1)[0][:, :2] + x.sort(2, descending=True)[0][:, :2],
@@ -136,6 +167,13 @@ LOOKUPS: dict[str, Function] = {
         x.reshape(-1, 6), x.reshape(-1, 6).argmax(1), reduction="none", ignore_index=2
     ).reshape(-1, 4),
     "losses_of_images": lambda x: F.cross_entropy(x, x.argmax(1), reduction="none", label_smoothing=0.1),
+    "distances of merged axes": lambda x: sum(
+        torch.cdist(x.reshape(-1, 6), x[0] * 1.1, p=p).reshape(-1, 4, 4) for p in (1.0, 2.0)
+    ),
+    "nearest codes of merged axes": lambda x: (
+        (at := torch.cdist(x.reshape(-1, 6), x[0] * 1.1).argmin(1)),
+        (x[0][at] + F.embedding(at, x[0]) + x[0].index_select(0, at)).reshape(-1, 4, 6) * x,
+    )[1],
     "one_hot": lambda x: F.one_hot(x.argmax(1), 4).double() * x.sum(),
     "embedding": lambda x: (
         F.embedding(x.argmax(1), x[0]) if False else F.embedding(x.argmax(1), torch.ones(4, 2).double()) * x.sum()
@@ -147,7 +185,9 @@ LOOKUPS: dict[str, Function] = {
     "broadcast takes": lambda x: (
         torch.take_along_dim(x, torch.tensor([[[0], [3], [3]]]), 1)
         + torch.take_along_dim(x[:, :1], x.argsort(1)[:, :3] * 0, 1)
+        + x.take_along_dim(x.argmax(1, keepdim=True), 1)
     ),
+    "takes of all elements": lambda x: torch.take_along_dim(x, x.argsort(0)) + x.sum(),
     "short indices": lambda x: (
         x.scatter_add(1, x.argsort(1)[:2, :2, :4], x[1:, 1:3, 2:])
         + x.scatter_add(1, x.argsort(1)[:2, :2, :4], x.detach()[:, :3])
@@ -159,11 +199,10 @@ LOOKUPS: dict[str, Function] = {
         for how in ("sum", "prod", "mean", "amax", "amin")
         for include in (True, False)
     ),
-    "takes of all elements": lambda x: torch.take_along_dim(x, x.argsort(0)) + x.sum(),
     "distances": lambda x: F.cosine_similarity(x, x.flip(1), dim=2) + F.pairwise_distance(x, 2 * x),
 }
 
-FIXED = {"broadcast takes", "takes of all elements", "short indices", "scatter reductions"}
+FIXED = {"takes of all elements", "short indices", "scatter reductions"}
 """Functions for which PyTorch fixes the number of rows."""
 
 IMAGES: dict[str, Function] = {
@@ -291,3 +330,27 @@ def test_a_layer_agrees(name: str):
     found = agreement(module, {"input": x})
     assert max(found.loss, found.gradients, found.statistics) < 1e-9, found
     assert name in ("no_statistics",) or found.outputs < 1e-9, found
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (
+            lambda x: x.contiguous().as_strided((2, x.shape[0]), (1, 24)),
+            "as_strided reads elements across the rows of an axis with batch elements, which is no view; use slices, "
+            "unfold or an index",
+        ),
+        (
+            lambda x: x.mT.as_strided((x.shape[0], 2), (24, 1)),
+            "as_strided of a tensor that is not contiguous; call contiguous() before",
+        ),
+    ],
+)
+def test_places_in_memory_that_are_no_view_are_refused(function: Function, reason: str):
+    with pytest.raises(prograd.CompileError) as caught:
+        check({"strided": function}, 4, 6)
+    line = Calls.forward.__code__.co_firstlineno + 1
+    assert str(caught.value) == (
+        "from_torch: 1 operator cannot be imported: aten.as_strided.default, used 1 time, first in the module at "
+        f"test_operators.py:{line}: {reason}"
+    )

@@ -20,6 +20,7 @@ packed          packed sequences, which recurrent layers read by lengths
 peepholes       patterns of several nodes that one op computes
 picked          rows that a mask of data picks
 constants       values that depend on no input
+replaced        functions that torch.export cannot trace
 states          parameters and buffers
 training        losses, optimizers and schedulers
 sizes           PyTorch's symbols of sizes

@@ -29,6 +29,7 @@ from compiler.frontends.torch.modes import in_evaluation, serves_both
 from compiler.frontends.torch.no_gradient import keep_regions
 from compiler.frontends.torch.operators import OPERATORS
 from compiler.frontends.torch.packed import kept_padded
+from compiler.frontends.torch.replaced import replaced_functions
 from compiler.frontends.torch.signature import require_no_aliases
 from compiler.frontends.torch.training.losses import TARGET
 
@@ -56,7 +57,8 @@ def exported(
     require_no_hooks(hooks)
 
     def traced() -> Any:
-        return torch.export.export(module, args, keywords, dynamic_shapes=shapes)
+        with replaced_functions(torch):
+            return torch.export.export(module, args, keywords, dynamic_shapes=shapes)
 
     try:
         with (

@@ -123,7 +123,7 @@ class Walk:
             return MISSING if name in OPERATORS else self._lacking(node, name, LACKING)
         if name == "aten.slice.Tensor" and len(operands) > 3 and isinstance(operands[3], Unsized):
             return self._mapped(node, name)  # it has the extent of its result
-        if any(isinstance(x, Unsized) for x in operands):
+        if any(isinstance(x, Unsized) and not (x.expression and _is_pointwise(node)) for x in operands):
             return self._lacking(node, name, "reads a number that is known only when the module runs")
         if not self._is_constant(node, name, operands):
             return self._mapped(node, name)
@@ -236,6 +236,8 @@ class Walk:
     def _trial_of(self, x: Any, number: int) -> Any:
         if isinstance(x, Constant):
             return x.trials[number]
+        if isinstance(x, Unsized):
+            return x.in_trial(number)
         return self.sizes.in_trial(x, number) if isinstance(x, Extent) else x
 
     def _results(self, node: Any) -> tuple[Result, ...]:
@@ -255,6 +257,7 @@ class Walk:
         self.block.prefix = f"{path}." if path else ""
         self.block.at(self.locate(node))
         try:
+            _require_contiguous(node, name)
             return self._appended(node, name, mapping)
         except ProgramError as error:
             return self._lacking(node, name, str(error))
@@ -289,9 +292,8 @@ class Walk:
 
         if not any(_has(x, Picked) for x in args):
             return mapped()
-        each = any("pointwise" in str(tag) for tag in node.target.tags)
         lifted = [x if isinstance(x, Picked) else y for x, y in zip(args, given, strict=True)]
-        return computed(call, name, mapping, lifted, mapped, each=each)
+        return computed(call, name, mapping, lifted, mapped, each=_is_pointwise(node))
 
     def _masks(self, node: Any, indices: Any) -> tuple[list[Any], Arranged | None]:
         """Return indices with constant masks as positions; and the mask of data that alone picks the first axes."""
@@ -318,11 +320,23 @@ class Walk:
     def _given(self, x: Any, name: str) -> Any:
         if isinstance(x, Picked):
             return x.tensor
+        if isinstance(x, Unsized):
+            return x.counted(self.block) if x.expression else x
         if isinstance(x, Constant):
             return x if name in SEES_CONSTANTS else x.tensor(self.block)
         if isinstance(x, list):
             return [self._given(each, name) for each in x]
         return x.number if isinstance(x, Extent) and not x.symbols else x
+
+
+def _require_contiguous(node: Any, name: str) -> None:
+    """Raise CompileError for an operator that reads places in memory of a tensor that is laid out otherwise."""
+    if name == "aten.as_strided.default" and not node.args[0].meta["val"].is_contiguous():
+        raise CompileError("as_strided of a tensor that is not contiguous; call contiguous() before")
+
+
+def _is_pointwise(node: Any) -> bool:
+    return any("pointwise" in str(tag) for tag in node.target.tags)
 
 
 SQUEEZES: Final = {"aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims"}

@@ -98,9 +98,10 @@ def _place(error: BaseException) -> str:
 
 
 def _line_of_user(frames: traceback.StackSummary) -> str:
+    return next((f"{Path(frame.filename).name}:{frame.lineno}" for frame in reversed(frames) if is_users(frame)), "")
+
+
+def is_users(frame: Any) -> bool:
+    """Return True for a frame of a file that is neither PyTorch's nor prograd's."""
     torchs = str(Path(str(sys.modules["torch"].__file__)).parent)
-    ours = str(Path(__file__).parents[2])
-    for frame in reversed(frames):
-        if not frame.filename.startswith((torchs, ours, "<")):
-            return f"{Path(frame.filename).name}:{frame.lineno}"
-    return ""
+    return not frame.filename.startswith((torchs, str(Path(__file__).parents[2]), "<"))

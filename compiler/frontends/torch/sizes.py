@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, arranged
 from compiler.frontends.extents import ONE, Extent
+from compiler.frontends.pieces import number_of
+from registry import Block, Value
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Sizes:
             return Extent(expression)
         made = ONE
         for factor in expression.args if expression.is_Mul else (expression,):
-            made = made.times(self._factor(factor, expression))
+            made = made.times(self.factor(factor, expression))
         return made
 
     def value(self, size: Any) -> Any:
@@ -58,7 +61,9 @@ class Sizes:
             return size
         expression = getattr(getattr(size, "node", None), "expr", size)
         of_data = {str(symbol) for symbol in getattr(expression, "free_symbols", ())} - {*self.names, *self.known}
-        return self.extent(size) if _is_product(size) and not of_data else Unsized(str(size))
+        if _is_product(size) and not of_data:
+            return self.extent(size)
+        return Unsized(str(size), None if of_data or not _is_polynomial(expression) else expression, self)
 
     def learn(self, size: Any, numbers: Sequence[int]) -> None:
         """Note the number of a symbol of data that constants determine, if it is equal in all trials."""
@@ -77,7 +82,8 @@ class Sizes:
             made *= self.sizes[number][symbol]
         return made
 
-    def _factor(self, factor: Any, whole: Any) -> Extent:
+    def factor(self, factor: Any, whole: Any = None) -> Extent:
+        """Return a number or a symbol as an extent; raise CompileError for another factor of `whole`."""
         if factor.is_Integer:
             return Extent(int(factor))
         if factor.is_Symbol and str(factor) in self.names:
@@ -101,9 +107,46 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Unsized:
-    """A size that is no product, which only checks of the export read."""
+    """A size that is no product: only checks of the export read it, or pointwise operators if it is a polynomial.
+
+    Attributes:
+        text: the size as PyTorch writes it.
+        expression: the polynomial of PyTorch's symbols; None for other sizes.
+        sizes: the symbols.
+    """
 
     text: str
+    expression: Any = None
+    sizes: Sizes | None = None
+
+    def counted(self, block: Block) -> Arranged:
+        """Return a polynomial as a tensor of rank 0, int64."""
+        return arranged(self._value(block, self.expression))
+
+    def in_trial(self, number: int) -> int:
+        """Return the number of a polynomial in a trial."""
+        assert self.sizes is not None
+        known = {symbol: self.sizes.in_trial(self.sizes.factor(symbol), number) for symbol in self._symbols()}
+        return int(self.expression.subs(known))
+
+    def _symbols(self) -> list[Any]:
+        return list(self.expression.free_symbols)
+
+    def _value(self, block: Block, expression: Any) -> Value:
+        assert self.sizes is not None
+        if expression.is_Add or expression.is_Mul:
+            first, *others = (self._value(block, each) for each in expression.args)
+            for other in others:
+                first = first + other if expression.is_Add else first * other
+            return first
+        return number_of(block, self.sizes.factor(expression), "int64")
+
+
+def _is_polynomial(expression: Any) -> bool:
+    """Return True for sums and products of numbers and symbols."""
+    if expression.is_Add or expression.is_Mul:
+        return all(map(_is_polynomial, expression.args))
+    return bool(expression.is_Integer or expression.is_Symbol)
 
 
 def _is_product(size: Any) -> bool:

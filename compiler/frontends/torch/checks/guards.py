@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from compiler.errors import CompileError
+from compiler.frontends.torch.messages import is_users
 from prograd_proto import program_pb2 as pb
 
 LARGEST: Final = 1 << 20
@@ -139,6 +140,4 @@ def _refusal(condition: Any, names: Mapping[str, str], place: str) -> str:
 def _place(guard: Any) -> str:
     """Return file and line of the user's code that made a guard; "" if an operator made it."""
     frame = getattr(guard.sloc, "framework_loc", None)
-    file = getattr(frame, "filename", "")
-    torchs = str(Path(str(sys.modules["torch"].__file__)).parent)
-    return "" if frame is None or file.startswith(torchs) else f"{Path(file).name}:{frame.lineno}"
+    return f"{Path(frame.filename).name}:{frame.lineno}" if frame is not None and is_users(frame) else ""

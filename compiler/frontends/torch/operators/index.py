@@ -75,10 +75,12 @@ def _index(call: Call, x: Arranged | Constant, indices: Sequence[Arranged | Cons
     given = [_checked(call, index, x, axis) for axis, index in enumerate(indices) if index is not None]
     if len(used) == 1:
         x, [place] = single(x, used)
-        values = plain(given[0])
+        fine = without_products(given[0])
+        values = plain(fine)
         y = ops.gather(x.value, values, axis=place)
         axes = after_gather(x, used[0], place, values.rank)
-        return Arranged(y, axes, call.shape)
+        shape = (*x.shape[: used[0]], *fine.shape, *x.shape[used[0] + 1 :])
+        return viewed(Arranged(y, axes, shape), call.shape)
     rest = [i for i in range(x.rank) if i not in used]
     value = plain(permuted(x, (*used, *rest)))
     shape = _broadcast_shape(given)

@@ -17,8 +17,9 @@ from compiler.frontends.arranged import (
     unsqueezed,
 )
 from compiler.frontends.products import affine, matmul
+from compiler.frontends.reductions import reduced
 from compiler.frontends.torch.operators.call import Call, Mapping
-from registry import ops
+from registry import Value, ops
 
 
 def linear(call: Call, x: Arranged, w: Arranged, bias: Arranged | None = None) -> Arranged:
@@ -52,15 +53,17 @@ def _bilinear(call: Call, a: Arranged, b: Arranged, w: Arranged, bias: Arranged 
 
 def _distances(call: Call, x: Arranged, y: Arranged, power: float = 2.0, *rest: Any) -> Arranged:
     """Return the distances of all pairs of rows; that of equal rows has no gradient."""
-    difference = pointwise(ops.sub, unsqueezed(x, x.rank - 1), unsqueezed(y, y.rank - 2))
-    values = plain(difference)
-    if power == 1:
-        return arranged(ops.sum(ops.abs(values), axis=(-1,)))
-    if power != 2:
+    if power not in (1, 2):
         raise CompileError(f"distances with p={power} are not imported; p is 1 or 2")
-    squares = ops.sum(ops.square(values), axis=(-1,))
+    difference = pointwise(ops.sub, unsqueezed(x, x.rank - 1), unsqueezed(y, y.rank - 2))
+    norm = ops.abs if power == 1 else ops.square
+    total = reduced(lambda v, axes: ops.sum(norm(v), axis=axes, keepdims=True), difference, -1)
+    return total if power == 1 else pointwise(_root, total)
+
+
+def _root(squares: Value) -> Value:
     is_apart = squares > 0.0
-    return arranged(ops.where(is_apart, ops.sqrt(ops.where(is_apart, squares, 1.0)), 0.0))
+    return ops.where(is_apart, ops.sqrt(ops.where(is_apart, squares, 1.0)), 0.0)
 
 
 OPERATORS: Final[dict[str, Mapping]] = {

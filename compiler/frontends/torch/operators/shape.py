@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -242,6 +243,32 @@ def _unfold(call: Call, x: Arranged, dim: int, size: int, step: int) -> Arranged
     return cat(call, taps, x.rank)
 
 
+def _as_strided(call: Call, x: Arranged, size: Any, stride: Sequence[int], offset: int | None = 0) -> Arranged:
+    """Return elements of a contiguous tensor by their places in memory; those of a symbol's axis stay in their row."""
+    rows = 1 if x.rank and x.shape[0].symbols else 0
+    width = math.prod(extent.known() for extent in x.shape[rows:])
+    is_apart = rows and (call.shape[:1], stride[:1]) != (x.shape[:1], [width])
+    if is_apart or any(extent.symbols for extent in call.shape[rows:]):
+        raise CompileError(_across(x))
+    counts = [extent.number for extent in call.shape[rows:]]
+    if (offset or 0) + sum((count - 1) * step for count, step in zip(counts, stride[rows:], strict=True)) >= width:
+        raise CompileError(_across(x))
+    places = ops.full.on(call.block)(shape=(1,) * len(counts), value=offset or 0, dtype="int64")
+    for axis, (count, step) in enumerate(zip(counts, stride[rows:], strict=True)):
+        own = ops.range.on(call.block)(stop=count, dtype="int64") * step
+        places = places + ops.reshape(own, shape=(count, *[1] * (len(counts) - axis - 1)))
+    flat = viewed(x, (*x.shape[:rows], Extent(width)))
+    made = ops.gather(plain(flat), ops.reshape(places, shape=(math.prod(counts),)), axis=rows)
+    return viewed(arranged(made), call.shape)
+
+
+def _across(x: Arranged) -> str:
+    return (
+        f"as_strided reads elements across the rows of an axis with {x.shape[0]} elements, which is no view; use "
+        "slices, unfold or an index"
+    )
+
+
 def _diff(call: Call, x: Arranged, n: int = 1, dim: int = -1, before: Any = None, after: Any = None) -> Arranged:
     """Return the differences of neighbours along an axis, n times."""
     axis = axis_of(dim, x.rank)
@@ -345,6 +372,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     ),
     "aten.diff.default": _diff,
     "aten.unfold.default": _unfold,
+    "aten.as_strided.default": _as_strided,
     "aten.meshgrid.indexing": _meshgrid,
     "aten.meshgrid.default": _meshgrid,
 }

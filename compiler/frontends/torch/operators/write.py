@@ -9,9 +9,11 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
+from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, expanded, pointwise, single, unsqueezed, viewed
-from compiler.frontends.extents import ONE
-from compiler.frontends.pieces import sliced
+from compiler.frontends.extents import ONE, Extent
+from compiler.frontends.pieces import number_of, sliced
+from compiler.frontends.pieces import positions as positions_of
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, promoted
 from compiler.frontends.torch.operators.shape import cat
 from prograd_proto import program_pb2 as pb
@@ -25,6 +27,8 @@ def _slice_scatter(
     axis = axis_of(dim, x.rank)
     if y.shape == x.shape:
         return y
+    if x.shape[axis].symbols:
+        return _along_symbol(call, x, y, axis, start or 0, step)
     first, last, step = slice(start, end, step).indices(x.shape[axis].known())
     positions = range(first, last, step)
     if not positions:
@@ -48,6 +52,25 @@ def _interleaved(call: Call, x: Arranged, y: Arranged, axis: int, positions: ran
     return pointwise(ops.where, is_written, *promoted((wide, x), x.dtype))
 
 
+def _along_symbol(call: Call, x: Arranged, y: Arranged, axis: int, start: int | Extent, step: int) -> Arranged:
+    """Return x with the elements of y from `start` on along an axis of a symbol; a negative one is from the end."""
+    if step != 1:
+        raise CompileError(
+            f"a write of each {step}th position of an axis with {x.shape[axis]} elements is not imported; import "
+            "without that symbol"
+        )
+    count = y.shape[axis].known()
+    first: Any = number_of(call.block, start, "int64") if isinstance(start, Extent) else start
+    if isinstance(start, int) and start < 0:
+        first = number_of(call.block, x.shape[axis], "int64") + start
+    steps = positions_of(call.block, x.shape[axis]) - first
+    y, [place] = single(y, [axis])
+    wide = Arranged(ops.gather(y.value, ops.clip(steps, 0, count - 1), axis=place), y.axes, x.shape)
+    alone = [x.shape[i] if i == axis else ONE for i in range(x.rank)]
+    is_written = viewed(arranged((steps >= 0) & (steps < count)), alone)
+    return pointwise(ops.where, is_written, *promoted((wide, x), x.dtype))
+
+
 def _constant(call: Call, dtype: DTypeName, numbers: Sequence[int]) -> Value:
     data = struct.pack(f"<{len(numbers)}{'?' if dtype == 'bool' else 'q'}", *numbers)
     return ops.constant.on(call.block)(value=pb.SmallTensor(dtype=NUMBERS[dtype], shape=(len(numbers),), data=data))
@@ -55,7 +78,7 @@ def _constant(call: Call, dtype: DTypeName, numbers: Sequence[int]) -> Value:
 
 def _select_scatter(call: Call, x: Arranged, y: Arranged, dim: int, index: int) -> Arranged:
     axis = axis_of(dim, x.rank)
-    at = index % x.shape[axis].known()
+    at = index if x.shape[axis].symbols else index % x.shape[axis].known()
     return _slice_scatter(call, x, unsqueezed(y, axis), axis, at, at + 1)
 
 

@@ -1,0 +1,62 @@
+"""Functions of PyTorch that torch.export cannot trace, or only for one number of rows, written with others."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+
+@contextmanager
+def replaced_functions(torch: Any) -> Iterator[None]:
+    """Replace the functions, and the methods of tensors with their names."""
+    table = {"take_along_dim": _take_along, "cov": _covariance, "corrcoef": _correlation}
+    before = [(owner, name, getattr(owner, name)) for owner in (torch, torch.Tensor) for name in table]
+    for owner, name, function in before:
+        setattr(owner, name, partial(table[name], function) if owner is torch else _method(table[name], function))
+    try:
+        yield
+    finally:
+        for owner, name, function in before:
+            setattr(owner, name, function)
+
+
+def _method(new: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda tensor, *args, **keywords: new(function, tensor, *args, **keywords)
+
+
+def _take_along(function: Callable[..., Any], input: Any, indices: Any, dim: int | None = None) -> Any:
+    if dim is None:
+        return input.reshape(-1).gather(0, indices.reshape(-1))
+    pairs = list(zip(input.shape, indices.shape, strict=True))
+    sizes = [one if other == 1 else other for one, other in pairs]
+    axis = dim % len(pairs)
+    own, theirs = (
+        tuple(pair[i] if number == axis else size for number, (pair, size) in enumerate(zip(pairs, sizes, strict=True)))
+        for i in (0, 1)
+    )
+    return input.expand(own).gather(axis, indices.expand(theirs))
+
+
+def _covariance(function: Callable[..., Any], input: Any, *, correction: int = 1, **weights: Any) -> Any:
+    if input.ndim > 2 or any(weight is not None for weight in weights.values()):
+        return function(input, correction=correction, **weights)
+    x = _centred(input if input.ndim == 2 else input.reshape(1, -1))
+    made = x @ x.t() / (x.shape[1] - correction)
+    return made if input.ndim == 2 and x.shape[0] != 1 else made.squeeze()
+
+
+def _correlation(function: Callable[..., Any], input: Any) -> Any:
+    if input.ndim != 2:
+        return function(input)
+    x = _centred(input)
+    spread = x.square().sum(1).sqrt()
+    return (x @ x.t() / spread[:, None] / spread).clip(-1, 1)
+
+
+def _centred(x: Any) -> Any:
+    return x - x.mean(1, keepdim=True)
