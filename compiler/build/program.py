@@ -36,7 +36,7 @@ from compiler.passes.leave_frozen import mark
 from compiler.passes.pass_table import PassTable
 from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import no_garbage_collection
-from compiler.train.adapters import with_adapters
+from compiler.train.adapters import MAGNITUDE, with_adapters
 from compiler.train.averages import Average
 from compiler.train.clipping import Clip
 from compiler.train.descent import Descent
@@ -198,7 +198,7 @@ class Program:
         return mark(self.states.values(), patterns, trainable=True)
 
     @_with_the_line
-    def lora(self, *patterns: str, r: int = 8, alpha: float | None = None) -> list[str]:
+    def lora(self, *patterns: str, r: int = 8, alpha: float | None = None, dora: bool = False) -> list[str]:
         """Add low-rank adapters to matching weights, freeze all parameters but adapters, and return the weights.
 
         A product x @ W becomes x @ W + alpha / r * (x @ A) @ B, and any other op that reads W reads
@@ -211,8 +211,11 @@ class Program:
                 out, and the first ones if no whole name matches.
             r: the rank, at most the smaller side of each matrix.
             alpha: the factor of the product is alpha / r; r unless given, for the factor 1.
+            dora: also train a magnitude for each output, the parameter `W.lora_magnitude`, as DoRA does (Liu et al.,
+                2024): x @ W' has the weights W' = W + alpha / r * A @ B, of each output scaled to this norm.
 
-        Raises OpError if nothing matches, if a rank is too large, or after `minimize`.
+        Raises OpError if nothing matches, if a rank is too large, or after `minimize`; and with `dora` for weights
+        that other ops than products read, or whose values are not known yet.
         """
         if not patterns:
             raise OpError('lora: name the weights that get adapters, as in lora("*.q_proj", "*.v_proj", r=8)')
@@ -225,7 +228,19 @@ class Program:
             patterns,
             rank=r,
             alpha=alpha,
+            norms=self._norms_of_outputs if dora else None,
         )
+
+    def _norms_of_outputs(self, weight: str, outputs_first: bool) -> FromFile:
+        """Keep the norms of the weights of each output as initial values, and return where; see `lora`."""
+        from compiler.quantization.quantized import norms_of  # brings NumPy
+
+        path, name = f"{self.name}.weights.safetensors", f"{weight}.{MAGNITUDE}"
+        if path not in self.arrays and any(state.external.path == path for state in self.states.values()):
+            path = f"{self.name}.magnitudes.safetensors"  # the other one is a file that the program was opened with
+        norms = norms_of(self, weight, 1 if outputs_first else 0)
+        self.arrays = {**self.arrays, path: {**self.arrays.get(path, {}), name: norms}}
+        return FromFile(path, name)
 
     @_with_the_line
     def quantize(

@@ -1,7 +1,8 @@
 """Tuned language models for other programs: adapters as a folder of PEFT, and whole models as Hugging Face has them.
 
 PEFT 0.21 reads `adapter_config.json` and `adapter_model.safetensors`: for a module, `lora_A.weight` [rank, inputs] and
-`lora_B.weight` [outputs, rank], whose product is multiplied by `lora_alpha` / `r`.
+`lora_B.weight` [outputs, rank], whose product is multiplied by `lora_alpha` / `r`, and for DoRA
+`lora_magnitude_vector` [outputs].
 """
 
 # pyright: basic
@@ -16,7 +17,7 @@ from typing import Any, Final
 
 from compiler.errors import CompileError
 from compiler.exporters.merged_states import factors_of, merged_states, plain_states
-from compiler.train.adapters import A, B, is_adapter
+from compiler.train.adapters import MAGNITUDE, A, B, is_adapter
 from prograd_proto import program_pb2 as pb
 from runtime.conversion import converted
 from runtime.errors import ExecutionError
@@ -34,12 +35,20 @@ PREFIX: Final = "base_model.model."
 def write_peft(program: pb.ProgramDesc, arrays: Mapping[str, Any], folder: Path, *, force: bool) -> int:
     """Write the adapters of a language model as a folder of PEFT; return the number of adapted modules.
 
-    Raises CompileError for a program without adapters, or that is no language model, and errors as `write_output`.
+    Raises CompileError for a program without adapters, or with those of two kinds, or that is no language model, and
+    errors as `write_output`.
     """
     model = _model(program)
     weights = [name.removesuffix(f".{A}") for name in arrays if name.endswith(f".{A}")]
     if not weights:
         raise CompileError("merge: the program has no adapters; compiler import lm --lora adds them")
+    magnitudes = {weight: arrays[name] for weight in weights if (name := f"{weight}.{MAGNITUDE}") in arrays}
+    if magnitudes and len(magnitudes) < len(weights):
+        other = next(weight for weight in weights if weight not in magnitudes)
+        raise CompileError(
+            f"merge: {next(iter(magnitudes))} has an adapter of DoRA and {other} one without; a folder of PEFT has one "
+            "kind, so write --layout hf"
+        )
     tensors: dict[str, Any] = {}
     ranks, alphas = dict[str, int](), dict[str, float]()
     inputs_first = model.family == "gpt2"
@@ -51,6 +60,8 @@ def write_peft(program: pb.ProgramDesc, arrays: Mapping[str, Any], folder: Path,
         ranks[module], alphas[module] = down.shape[0], scale * down.shape[0]
         for word, array in (("lora_A", down), ("lora_B", up)):
             tensors[f"{PREFIX}{module}.{word}.weight"] = converted(array, "float32")
+        if weight in magnitudes:
+            tensors[f"{PREFIX}{module}.lora_magnitude_vector"] = converted(magnitudes[weight], "float32")
     rank, alpha = _most(ranks), _most(alphas)
     config = {
         "peft_type": "LORA",
@@ -62,6 +73,7 @@ def write_peft(program: pb.ProgramDesc, arrays: Mapping[str, Any], folder: Path,
         "lora_alpha": alpha,
         "lora_dropout": 0.0,
         "r": rank,
+        "use_dora": bool(magnitudes),
         "rank_pattern": {module: own for module, own in ranks.items() if own != rank},
         "alpha_pattern": {module: own for module, own in alphas.items() if own != alpha},
         "target_modules": sorted(ranks),

@@ -11,7 +11,7 @@ from typing import Any
 from compiler.errors import CompileError
 from compiler.quantization.block_codes import wide
 from compiler.quantization.quantized import CODES, SCALES
-from compiler.train.adapters import A, Adapter, B, adapter_of, is_adapter, replace_ops
+from compiler.train.adapters import MAGNITUDE, A, Adapter, B, adapter_of, is_adapter, replace_ops
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of
 from runtime.conversion import converted
@@ -61,13 +61,13 @@ def without_side_paths(
         return program, arrays
     made = copy_of(program)
     ops = {op.outputs[0]: op for op in made.blocks[number].ops if op.outputs}
-    gone: set[str] = set()
+    gone: set[tuple[str, str]] = set()
     for adapter in beside.values():
-        for total, product in adapter.beside:
-            ops[product.outputs[0]].outputs[0] = total.outputs[0]
-            gone.add(total.outputs[0])
+        for behind, product in adapter.beside:
+            gone.update((op.type, op.outputs[0]) for op in behind)
+            ops[product.outputs[0]].outputs[0] = behind[-1].outputs[0]
     block = made.blocks[number]
-    replace_ops(block, [op for op in block.ops if not (op.type == "add" and op.outputs[0] in gone)])
+    replace_ops(block, [op for op in block.ops if not op.outputs or (op.type, op.outputs[0]) not in gone])
     return made, {**arrays, **{name: _merged(program, arrays, name) for name in beside}}
 
 
@@ -77,7 +77,7 @@ def _tensors(block: pb.BlockDesc) -> dict[str, str]:
 
 def _adapter(block: pb.BlockDesc, tensors: Mapping[str, str], weight: str) -> Adapter | None:
     a, b = tensors.get(f"{weight}.{A}"), tensors.get(f"{weight}.{B}")
-    return None if a is None or b is None else adapter_of(block, a, b)
+    return None if a is None or b is None else adapter_of(block, a, b, tensors.get(f"{weight}.{MAGNITUDE}"))
 
 
 def _merged(program: pb.ProgramDesc, arrays: Mapping[str, Any], name: str) -> Any:
@@ -88,6 +88,11 @@ def _merged(program: pb.ProgramDesc, arrays: Mapping[str, Any], name: str) -> An
     left, right, scale = factors_of(program, name)
     added = arrays[left].astype("float64") @ arrays[right].astype("float64") * scale
     total = converted(weight, "float64") + added.reshape(weight.shape)
+    magnitude = arrays.get(f"{name}.{MAGNITUDE}")
+    if magnitude is not None:
+        inputs = 1 if left == f"{name}.{B}" else 0
+        norms = (total * total).sum(inputs, keepdims=True) ** 0.5
+        total *= magnitude.astype("float64").reshape(norms.shape) / norms
     return converted(total, array_type(weight).dtype)
 
 

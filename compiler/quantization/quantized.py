@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from compiler.quantization.block_codes import BITS, BLOCK, narrow
+from compiler.quantization.block_codes import BITS, BLOCK, narrow, wide
 from compiler.train.adapters import is_adapter, replace_ops
 from prograd_proto import ProgramError, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
@@ -87,6 +87,19 @@ def values_of(program: Program, chosen: Sequence[str], given: Mapping[str, Any] 
             )
         found[name] = converted(found[name], "float32")
     return found
+
+
+def norms_of(program: Program, weight: str, axis: int) -> Any:
+    """Return the norms of a matrix along an axis as it begins; raise OpError for a weight without values."""
+    names = [weight] if weight in program.states else [f"{weight}.{word}" for word in (CODES, SCALES)]
+    found = _initial_arrays(program.arrays, program.folder, [program.states[name] for name in names])
+    if weight in program.states and weight not in found:
+        raise OpError(
+            f"lora: DoRA begins with the norms of {weight}, whose values are not known before the program runs; "
+            "give it initial=from_file(...), or leave dora out"
+        )
+    array = converted(found[weight], "float64") if weight in found else wide(*(found[name] for name in names))
+    return np.sqrt(np.square(array.astype(np.float64)).sum(axis)).astype(np.float32)
 
 
 def _initial_arrays(

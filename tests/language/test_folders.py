@@ -64,6 +64,29 @@ def test_adapters_go_out_and_come_in_again(config: dict[str, Any]):
     assert float(again.step(FED)["loss"]) == loss(run)  # and they are trained further
 
 
+def test_adapters_of_dora_are_a_folder_of_peft_and_come_back():
+    made_folder(Path("m"), dtype="bfloat16")
+    run = trained("--lora", "q_proj,v_proj:r=4,alpha=8,dora", "--weights", "q8_0")
+    merge("peft", "adapter")
+    assert json.loads(Path("adapter/adapter_config.json").read_text())["use_dora"] is True
+    found = load_file("adapter/adapter_model.safetensors")
+    module = "base_model.model.model.layers.0.self_attn.q_proj"
+    assert found[f"{module}.lora_magnitude_vector"].shape == (64,)
+    again = imported("--peft", "adapter", "--weights", "q8_0", output="again.pb")
+    assert loss(again) == loss(run) != loss(imported())
+
+
+def test_adapters_of_two_kinds_are_no_folder_of_peft(capsys: pytest.CaptureFixture[str]):
+    made_folder(Path("m"))
+    trained("--lora", "q_proj:r=2,dora", "--lora", "v_proj:r=2")
+    capsys.readouterr()
+    assert compiler(["merge", "net.pb", "--layout", "peft", "-o", "adapter"]) != 0
+    assert capsys.readouterr().err == (
+        "compiler: merge: model.layers.0.self_attn.q_proj.weight has an adapter of DoRA and "
+        "model.layers.0.self_attn.v_proj.weight one without; a folder of PEFT has one kind, so write --layout hf\n"
+    )
+
+
 def test_a_tuned_model_is_a_folder_that_is_imported_again():
     made_folder(Path("m"), dtype="bfloat16")
     run = trained("--lora", "q_proj,v_proj:r=4")
@@ -81,7 +104,9 @@ def test_a_tuned_model_is_a_folder_that_is_imported_again():
     ("change", "words"),
     [
         ({"peft_type": "IA3"}, "adapter/adapter_config.json: peft_type is 'IA3'; LORA is understood"),
-        ({"use_dora": True}, "adapter/adapter_config.json: use_dora is True, which is not understood"),
+        ({"use_dora": 5}, "adapter/adapter_config.json: use_dora is 5, neither true nor false"),
+        ({"use_dora": True}, "adapter: the factors of model.layers.0.self_attn.q_proj do not fit each other"),
+        ({"lora_bias": True}, "adapter/adapter_config.json: lora_bias is True, which is not understood"),
         ({"modules_to_save": ["lm_head"]},
          "adapter/adapter_config.json: modules_to_save is ['lm_head'], which is not understood"),
         ({"lora_alpha": "much"}, "adapter/adapter_config.json: lora_alpha is 'much', not a number"),

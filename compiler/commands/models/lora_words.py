@@ -1,4 +1,4 @@
-"""The words of --lora: patterns with commas between them, and r and alpha behind a colon."""
+"""The words of --lora: patterns with commas between them, with r, alpha and dora behind a colon."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from registry import OpError
 def add_adapters(program: Program, words: list[str]) -> list[str]:
     """Add adapters as asked for; return the weights that have them.
 
-    Raises UsageError for words that are not `PATTERN:r=8` or `PATTERN:r=8,alpha=16`, and for those that do not fit.
+    Raises UsageError for words that are not like `PATTERN:r=8,alpha=16,dora`, and for those that do not fit.
     """
     found: list[str] = []
     for text in words:
-        match = re.fullmatch(r"(.+):r=(\d{1,6})(?:,alpha=(\d+(?:\.\d+)?))?", text)
+        match = re.fullmatch(r"(.+):r=(\d{1,6})(?:,alpha=(\d+(?:\.\d+)?))?(,dora)?", text)
         if match is None:
-            raise UsageError(f"--lora {text}: write PATTERN:r=RANK, as in 'attn.*:r=8' or 'attn.*:r=8,alpha=16'")
+            raise UsageError(f"--lora {text}: write PATTERN:r=RANK, as in 'attn.*:r=8' or 'attn.*:r=8,alpha=16,dora'")
         try:
-            found += program.lora(
-                *match[1].split(","), r=int(match[2]), alpha=None if match[3] is None else float(match[3])
-            )
+            alpha = None if match[3] is None else float(match[3])
+            found += program.lora(*match[1].split(","), r=int(match[2]), alpha=alpha, dora=match[4] is not None)
         except OpError as error:
             reason = re.sub(r"^[^\s:]+\.py:\d+: ", "", str(error)).removeprefix("lora: ")  # the line of the command
             raise UsageError(f"--lora {text}: {reason}") from None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from math import sqrt
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,42 +14,69 @@ from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.language_models.config import read_json
-from compiler.train.adapters import A, B
+from compiler.train.adapters import MAGNITUDE, A, B
 from runtime.conversion import converted
 from runtime.errors import ExecutionError
 from runtime.files.tensor_files import read_safetensors
 
-_NAME: Final = re.compile(r"base_model\.model\.(.+)\.lora_([AB])(?:\.default)?\.weight")
-_REFUSED: Final = {"use_dora": False, "use_rslora": False, "modules_to_save": None, "lora_bias": False, "bias": "none"}
+CONFIG: Final = "adapter_config.json"
+MAGNITUDE_VECTOR: Final = "magnitude_vector"
+_NAME: Final = re.compile(
+    r"base_model\.model\.(.+)\.lora_(?:([AB])(?:\.default)?\.weight|(magnitude_vector)(?:\.default)?(?:\.weight)?)"
+)
+_REFUSED: Final = {"modules_to_save": None, "lora_bias": False, "bias": "none"}
 """Keys of the config, and the one value of each that is understood."""
 
 
 class PeftAdapter(NamedTuple):
-    """The factors of a module's adapter, [rank, inputs] and [outputs, rank], and the factor of their product."""
+    """The factors of a module's adapter, [rank, inputs] and [outputs, rank], and the factor of their product.
+
+    `magnitude` [outputs] is there for DoRA.
+    """
 
     down: Any
     up: Any
     scale: float
+    magnitude: Any
 
 
 def read_peft(folder: Path) -> dict[str, PeftAdapter]:
     """Return the adapters of a folder by module; raise CompileError for what is no LoRA, or is damaged."""
     config = _config(folder)
+    dora, stable = (_flag(folder / CONFIG, config, key) for key in ("use_dora", "use_rslora"))
     made: dict[str, PeftAdapter] = {}
     for module, pair in _factors(folder / "adapter_model.safetensors").items():
-        if set(pair) != {"A", "B"} or pair["A"].shape[0] != pair["B"].shape[1]:
+        if set(pair) != {"A", "B", *([MAGNITUDE_VECTOR] if dora else [])} or not _fit(pair):
             raise CompileError(f"{folder}: the factors of {module} do not fit each other")
         alpha = _of_module(config.get("alpha_pattern"), module, config.get("lora_alpha", 8))
         if isinstance(alpha, bool) or not isinstance(alpha, int | float):
-            raise CompileError(f"{folder / 'adapter_config.json'}: lora_alpha is {alpha!r}, not a number")
-        made[module] = PeftAdapter(pair["A"], pair["B"], alpha / pair["A"].shape[0])
+            raise CompileError(f"{folder / CONFIG}: lora_alpha is {alpha!r}, not a number")
+        rank = pair["A"].shape[0]
+        made[module] = PeftAdapter(
+            pair["A"], pair["B"], alpha / (sqrt(rank) if stable else rank), pair.get(MAGNITUDE_VECTOR)
+        )
     if not made:
         raise CompileError(f"{folder}: there are no adapters")
     return made
 
 
+def _fit(pair: dict[str, Any]) -> bool:
+    """Return True if the arrays of an adapter fit each other."""
+    a, b, magnitude = pair["A"], pair["B"], pair.get(MAGNITUDE_VECTOR)
+    if a.ndim != 2 or b.ndim != 2 or a.shape[0] != b.shape[1]:
+        return False
+    return magnitude is None or magnitude.shape == (b.shape[0],)
+
+
+def _flag(path: Path, config: dict[str, Any], key: str) -> bool:
+    value = config.get(key) or False
+    if not isinstance(value, bool):
+        raise CompileError(f"{path}: {key} is {value!r}, neither true nor false")
+    return value
+
+
 def _config(folder: Path) -> dict[str, Any]:
-    path = folder / "adapter_config.json"
+    path = folder / CONFIG
     config = read_json(path)
     if config.get("peft_type") != "LORA":
         raise CompileError(f"{path}: peft_type is {config.get('peft_type')!r}; LORA is understood")
@@ -67,9 +95,9 @@ def _factors(path: Path) -> dict[str, dict[str, Any]]:
     factors: dict[str, dict[str, Any]] = {}
     for name, array in arrays.items():
         found = _NAME.fullmatch(name)
-        if found is None or array.ndim != 2 or not array.size:
+        if found is None or not array.size:
             raise CompileError(f"{path}: {name} is no factor of an adapter")
-        factors.setdefault(found[1], {})[found[2]] = converted(array, "float32")
+        factors.setdefault(found[1], {})[found[2] or found[3]] = converted(array, "float32")
     return factors
 
 
@@ -91,9 +119,11 @@ def add_peft(program: Program, folder: Path, copies: str) -> list[str]:
                 f"{folder}: the adapter of {module} is for a weight [{outputs}, {inputs}]; that of the model is {shape}"
             )
         rank = adapter.down.shape[0]
-        names += program.lora(weight, r=rank, alpha=adapter.scale * rank)
+        names += program.lora(weight, r=rank, alpha=adapter.scale * rank, dora=adapter.magnitude is not None)
         turned = tuple(int(dim.size) for dim in program.states[f"{weight}.{A}"].shape.dims) != adapter.down.shape
-        for word, array in ((A, adapter.down), (B, adapter.up)):
+        for word, array in ((A, adapter.down), (B, adapter.up), (MAGNITUDE, adapter.magnitude)):
+            if array is None:
+                continue
             own = f"{weight}.{word}"
             values.add(own, (array.T if turned else array).copy())
             program.states[own].ClearField("initial")

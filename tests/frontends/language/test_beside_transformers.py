@@ -100,18 +100,26 @@ def test_greedy_texts_are_those_of_transformers(tmp_path: Path, family: str):
 
 
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # PEFT asks transformers by an old name
-@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen3", "gemma3"])
-def test_adapters_train_as_those_of_peft_and_go_both_ways(tmp_path: Path, family: str, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("family", "more"),
+    [*((family, {}) for family in ("gpt2", "llama", "qwen3", "gemma3")), ("gpt2", {"use_dora": True}),
+     ("llama", {"use_dora": True}), ("qwen2", {"use_dora": True, "use_rslora": True})],
+)  # fmt: skip
+def test_adapters_train_as_those_of_peft_and_go_both_ways(
+    tmp_path: Path, family: str, more: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+):
     peft = pytest.importorskip("peft")
     monkeypatch.chdir(tmp_path)
     base, fed = model(family, tmp_path / "m"), rows()
     targets = ["c_attn"] if family == "gpt2" else ["q_proj", "v_proj"]
-    config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=targets, fan_in_fan_out=family == "gpt2")
+    config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=targets, fan_in_fan_out=family == "gpt2", **more)
     adapted = peft.get_peft_model(base, config).double()
     with torch.no_grad():
         for name, parameter in adapted.named_parameters():
             if "lora_B" in name:
                 parameter.normal_(0, 0.1)
+            if "magnitude" in name:
+                parameter.mul_(1.1)
     adapted.save_pretrained("theirs")
     with torch.no_grad():
         before = float(loss_of(adapted, fed))
