@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
@@ -49,14 +50,14 @@ class KernelSource(NamedTuple):
         target: machine that they are compiled for.
         keys: a key of each group's computation; equal groups have equal keys, and equal keys equal code.
         counts: number of functions of each group.
-        write: writes them.
+        write: writes them; takes the prefix of their names, and functions by key that are written already, as `emit`.
         has_plugin_rules: True if rules of plugins compute some of them: their sources are not part of the keys.
     """
 
     target: Target
     keys: list[bytes]
     counts: list[int]
-    write: Callable[[], CodeSource]
+    write: Callable[..., CodeSource]
     has_plugin_rules: bool = False
 
 
@@ -88,7 +89,7 @@ def native_code(step: LoweredBlock, build: Callable[[KernelSource], CompiledKern
     kernels, steps = [kernel for _, kernel, _ in native], [steps for _, _, steps in native]
     keys, counts = [kernel.key.encode() for kernel in kernels], [len(each.all) for each in steps]
     of_plugins = any(namespace_of(op.type) for kernel in kernels for op in kernel.group.ops)
-    source = KernelSource(step.target, keys, counts, lambda: emit(step.target, kernels, steps), of_plugins)
+    source = KernelSource(step.target, keys, counts, partial(emit, step.target, kernels, steps), of_plugins)
     objects, named = build(source)
     functions = tuple(dict.fromkeys(name for names in named for name in names))
     types, layouts, tensors = _tensors(step, symbols)

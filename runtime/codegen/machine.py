@@ -84,6 +84,11 @@ class Target:
     threads: int = 2
 
     @property
+    def architecture(self) -> str:
+        """The architecture, as LLVM spells it."""
+        return self.triple.partition("-")[0]
+
+    @property
     def widens_pairs(self) -> bool:
         """True if products of bfloat16 are multiply-adds of elements that are widened to float32."""
         return not self.has_pair_products

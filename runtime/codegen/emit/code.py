@@ -39,11 +39,22 @@ class CodeSource(NamedTuple):
 
 
 def emit(
-    target: Target, kernels: Sequence[GroupKernel], steps: Sequence[KernelSteps], module_bytes: float = MODULE_BYTES
+    target: Target,
+    kernels: Sequence[GroupKernel],
+    steps: Sequence[KernelSteps],
+    module_bytes: float = MODULE_BYTES,
+    *,
+    prefix: str = "",
+    known: dict[str, list[str]] | None = None,
 ) -> CodeSource:
-    """Write the functions of `kernels`, whose kernel steps are `steps`, in modules of about `module_bytes` of text."""
+    """Write the functions of `kernels`, whose kernel steps are `steps`, in modules of about `module_bytes` of text.
+
+    A `prefix` begins their names in the object. `known` has the functions of kernels by key, which steps of one library
+    share: these are not written again, and it gets those that are.
+    """
     functions: list[list[str]] = []
-    return CodeSource(_modules(target, kernels, steps, module_bytes, functions), functions)
+    known = {} if known is None else known
+    return CodeSource(_modules(target, kernels, steps, module_bytes, functions, prefix, known), functions)
 
 
 def _modules(
@@ -52,16 +63,17 @@ def _modules(
     kernel_steps: Sequence[KernelSteps],
     module_bytes: float,
     functions: list[list[str]],
+    prefix: str,
+    known: dict[str, list[str]],
 ) -> Iterator[Module]:
     own_loops = any(isinstance(node.rule, CustomKernel) for kernel in kernels for node in kernel.group.nodes)
-    module = Module(target, has_plain_loops=not own_loops)
-    known: dict[str, list[str]] = {}
+    module = Module(target, has_plain_loops=not own_loops, prefix=prefix)
     for kernel, steps in zip(kernels, kernel_steps, strict=True):
         key = kernel.key
         if key not in known:
             if module.nbytes >= module_bytes:
                 yield module
-                module = Module(target, has_plain_loops=not own_loops)
+                module = Module(target, has_plain_loops=not own_loops, prefix=prefix)
             known[key] = _functions(module, f"group_{len(known)}", kernel, steps)
         functions.append(known[key])
     yield module

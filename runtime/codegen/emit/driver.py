@@ -115,6 +115,38 @@ def write_driver(module: Module) -> None:
     _point_at_rows(module)
 
 
+def write_driver_of_one_thread(module: Module) -> None:
+    """Write `drive` for libraries without threads, and `iterate`, which it calls; neither has an atomic operation.
+
+    drive(board, phases, chunks, first phase, phase after the last) runs phases as `write_driver` describes.
+    """
+    _iterate(module)
+    words = pointer(INT64)
+    f = module.function("drive", [words, words, words, INT64, INT64])
+    board, phases, chunks, first, last = f.arguments
+    next_phase = f.local()
+    place = _Tables(f, board, phases, chunks)
+    alarm = f.address_at(board, ALARM, INT64)
+    table, actions = f.address_at(board, WORDS, INT64), f.address_at(board, ACTIONS, INT64)
+    f.store(first, next_phase)
+    with f.forever() as running:
+        phase = f.load(next_phase)
+        running.end_if((phase >= last) | f.load(alarm).not_equal(0))
+        begin, count = (f.load(phases, phase * PHASE_WORDS + i) for i in range(2))
+        f.store(phase + 1, next_phase)
+        _run_alone(place, begin, count, actions, Interpreter(f, board, table, phase, next_phase))
+        running.end_if(f.load(board + PAUSED) > 0)
+    f.end()
+
+
+def _run_alone(tables: _Tables, begin: Value, count: Value, actions: Value, interpreter: Interpreter) -> None:
+    """Run the chunks of a phase, or its actions, on the caller's thread."""
+    f, zero = tables.f, tables.f.index(0)
+    for chunk in f.range(0, count):
+        _run(tables, begin + chunk, interpreter.phase, zero)
+    run_actions(interpreter, actions + begin * ACTION_COLUMNS, zero - count)
+
+
 def _repeat(module: Module) -> None:
     words = pointer(INT64)
     f = module.function("repeat", [words, words, words, INT64, INT64, INT64, words, words])
@@ -190,11 +222,8 @@ def _drive(module: Module) -> None:
         begin, count = (f.load(phases, phase * PHASE_WORDS + i) for i in range(2))
         f.store(phase + 1, next_phase)
         alone = (threads < 2) | (count < 2)
-        interpreter = Interpreter(f, board, table, phase, next_phase)
         with f.when(alone):
-            for chunk in f.range(0, count):
-                _run(place, begin + chunk, phase, zero)
-            run_actions(interpreter, actions + begin * ACTION_COLUMNS, zero - count)
+            _run_alone(place, begin, count, actions, Interpreter(f, board, table, phase, next_phase))
         with f.when(~alone):
             f.store(zero, spins)
             f.atomic_store(0, board + DONE)
@@ -250,7 +279,7 @@ def _sleep(f: Function, board: Value) -> None:
     is_needed = f.atomic_load(board + BUSY, in_order=True) | f.atomic_load(board + STOP, in_order=True)
     with f.when(is_needed.equal(0)):
         word, system_call = board + WAKINGS, f.address_at(board, SYSTEM_CALL, INT64)
-        number = SYSTEM_CALLS[architecture(f)][FUTEX]
+        number = SYSTEM_CALLS[f.target.architecture][FUTEX]
         f.system_call(system_call, number, word, f.index(SLEEP), wakings, f.index(0))
     f.atomic_add(board + SLEEPERS, -1)
 
@@ -260,7 +289,7 @@ def _write_wake(module: Module) -> None:
     [board] = f.arguments
     f.atomic_add(board + WAKINGS, 1)
     with f.when(f.load(board + SYSTEM_CALL).not_equal(0)):
-        system_call, number = f.address_at(board, SYSTEM_CALL, INT64), SYSTEM_CALLS[architecture(f)][FUTEX]
+        system_call, number = f.address_at(board, SYSTEM_CALL, INT64), SYSTEM_CALLS[f.target.architecture][FUTEX]
         f.system_call(system_call, number, board + WAKINGS, f.index(WAKE), f.index(ALL_SLEEPERS))
     f.end()
 
@@ -272,13 +301,11 @@ def _leave_core_of_caller(f: Function, board: Value) -> None:
         masks = f.address_at(board, OTHER_CORES, INT64)
         with f.when(cpu.equal(f.atomic_load(board + CALLER_CPU)) & (cpu < f.load(masks))):
             mask = masks + (cpu * (MASK_BYTES // 8) + MASK_BYTES // 8)
-            system_call, number = f.address_at(board, SYSTEM_CALL, INT64), SYSTEM_CALLS[architecture(f)][SET_AFFINITY]
+            system_call, number = (
+                f.address_at(board, SYSTEM_CALL, INT64),
+                SYSTEM_CALLS[f.target.architecture][SET_AFFINITY],
+            )
             f.system_call(system_call, number, f.index(0), f.index(MASK_BYTES), mask)
-
-
-def architecture(f: Function) -> str:
-    """Return the architecture of the target."""
-    return f.target.triple.partition("-")[0]
 
 
 def _claim(module: Module) -> None:

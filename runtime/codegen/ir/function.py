@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from runtime.codegen.ir.halves import widened
 from runtime.codegen.ir.loop import Endless, Loop, Repetition
@@ -23,6 +23,13 @@ from runtime.codegen.ir.value import Index, Operand, Value
 
 if TYPE_CHECKING:
     from runtime.codegen.ir.module import Module
+
+
+_PAUSES: Final = {
+    "x86_64": ("llvm.x86.sse2.pause", "", ""),
+    "aarch64": ("llvm.aarch64.hint", "i32", "i32 1"),
+}
+"""The intrinsic function of a waiting loop, its parameters and its arguments, for architectures that have one."""
 
 
 class Function:
@@ -61,7 +68,9 @@ class Function:
             self.put(line, "\n".join(f"  store ptr null, ptr {each.text}" for each in self._lost))
         self._lines += self._last
         self.line(f"ret {result.type} {result.text}" if result else "ret void")
-        head = f"define {'dso_local ' if self._public else 'internal '}{self.result or 'void'} @{self.name}"
+        is_own = "hidden " if self.module.prefix else "dso_local "
+        name = self.module.prefix + self.name
+        head = f"define {is_own if self._public else 'internal '}{self.result or 'void'} @{name}"
         parameters = ", ".join(f"{type} %a{i}" for i, type in enumerate(self.parameters))
         body = "\n".join(filter(None, (*self._allocations, *self._lines)))
         self.module.add(f"{head}({parameters}) #0 {{\nentry:\n{body}\n}}\n")
@@ -219,12 +228,11 @@ class Function:
 
     def pause(self) -> None:
         """Tell the core that this is a waiting loop."""
-        if self.target.triple.startswith("x86_64"):
-            self.module.declare("declare void @llvm.x86.sse2.pause()")
-            self.line("call void @llvm.x86.sse2.pause()")
-        else:
-            self.module.declare("declare void @llvm.aarch64.hint(i32)")
-            self.line("call void @llvm.aarch64.hint(i32 1)")
+        hint = _PAUSES.get(self.target.architecture)
+        if hint is not None:
+            name, parameters, arguments = hint
+            self.module.declare(f"declare void @{name}({parameters})")
+            self.line(f"call void @{name}({arguments})")
 
     def call_at(self, address: Value, *arguments: Value) -> None:
         """Call the function at an address."""
@@ -286,7 +294,7 @@ class Function:
 
     def call(self, name: str, *arguments: Value, result: Type | None = None) -> Value | None:
         """Call a function of this module."""
-        text = f"call {result or 'void'} @{name}({_listed(arguments)})"
+        text = f"call {result or 'void'} @{self.module.prefix}{name}({_listed(arguments)})"
         found = self.emit(text, result) if result is not None else None
         if result is None:
             self.line(text)

@@ -15,10 +15,11 @@ class Module:
     Attributes:
         target: the target of the code.
         has_plain_loops: True if LLVM may analyse how its loops count addresses, see `jit.compiled`.
+        prefix: beginning of the names of all functions in the object: libraries that a linker joins need one each.
     """
 
-    def __init__(self, target: Target, *, has_plain_loops: bool = True) -> None:
-        self.target, self.has_plain_loops = target, has_plain_loops
+    def __init__(self, target: Target, *, has_plain_loops: bool = True, prefix: str = "") -> None:
+        self.target, self.has_plain_loops, self.prefix = target, has_plain_loops, prefix
         self._declared: dict[str, None] = {}
         self._functions: list[str] = []
 

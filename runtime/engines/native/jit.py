@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from prograd_proto.wording import install_hint
 from runtime.address_space import has_room
 from runtime.codegen.elf import UnknownObject, read_object
-from runtime.codegen.machine import INSTRUCTION_SETS, Target
+from runtime.codegen.machine import Target
 from runtime.engines.engine import Unavailable
 from runtime.engines.native.cpu import this_machine
 from runtime.engines.native.objects.image import image_of
@@ -35,8 +35,18 @@ if TYPE_CHECKING:
 OPTIMIZATION_LEVEL: Final = 1
 """Optimisation level of the code generator: with 0 the code is half as fast; 2 and 3 only take longer to compile."""
 
-BASE_CPUS: Final = {"x86_64": "x86-64", "aarch64": "generic"}
+BASE_CPUS: Final = {
+    "x86_64": "x86-64",
+    "aarch64": "generic",
+    "riscv64": "generic-rv64",
+    "armv7": "cortex-a7",
+    "thumbv7em": "cortex-m4",
+    "wasm32": "generic",
+}
 """The base CPU of each architecture; only the features of the target are added."""
+
+FIXED_ADDRESSES: Final = ("wasm32", "thumbv7em")
+"""Architectures whose objects a linker puts to fixed addresses; those of the others may lie anywhere."""
 
 
 LIBRARY_BYTES: Final = 68 << 20
@@ -214,12 +224,17 @@ def _assembled(module: Module) -> tuple[Any, Any]:
 
 
 def _machine(target: Target) -> Any:
-    llvm, architecture = _llvm(), INSTRUCTION_SETS[target.name].architecture
+    llvm, architecture = _llvm(), target.architecture
     if architecture != llvm.get_process_triple().partition("-")[0]:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=BASE_CPUS[architecture], features=target.features, opt=OPTIMIZATION_LEVEL, reloc="pic", codemodel="small"
+        cpu=BASE_CPUS[architecture],
+        features=target.features,
+        opt=OPTIMIZATION_LEVEL,
+        reloc="static" if architecture in FIXED_ADDRESSES else "pic",
+        codemodel="small" if architecture in ("x86_64", "aarch64") else "default",
+        abiname="lp64d" if architecture == "riscv64" else "",
     )
 
 
