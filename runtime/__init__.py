@@ -31,7 +31,7 @@ errors          errors of a run
 hidden_packages files of the user that hide packages of prograd
 extras          packages that only some commands need
 
-check, step, placement, memory, codegen, engines, ranks, runs, rows, files, language, serving, pictures,
+check, step, placement, memory, codegen, engines, ahead, ranks, runs, rows, files, language, serving, pictures,
 sinks, commands and command_line are packages.
 """
 

@@ -1,12 +1,13 @@
 """The verbs of the command `compiler`; `runtime.command_line` has their parsing, output and exit codes.
 
 A verb is the function of that name in the file of that name, but for thaw, which is in freeze, and those of two words;
-`arguments` is their table, and `compiler --help` prints it: check, compare, compile, completion, data pack, data show,
-diff, draw, export, freeze, gradcheck, import lm, import onnx, import torch, merge, ops, passes, plan, show, summary.
+`arguments` is their table, and `compiler --help` prints it: build, check, compare, compile, completion, data pack,
+data show, diff, draw, export, freeze, gradcheck, import lm, import onnx, import torch, merge, ops, passes, plan, show,
+summary.
 Modules that they use:
 
 imports         the verbs `import lm` and `import onnx`
-models          the verbs `export`, `compare`, `gradcheck` and `merge`
+models          the verbs `export`, `compare`, `gradcheck`, `merge`, `quantize` and `build`
 import_torch    the verb `import torch`
 arguments       the command line: the verbs, and the options of each
 data_arguments  the options of `compiler data`

@@ -8,6 +8,7 @@ from typing import Any
 
 from compiler.commands.data_arguments import add_pack, add_show, with_verbs_of_two_words
 from compiler.commands.models.arguments import (
+    add_build,
     add_compare,
     add_export,
     add_gradcheck,
@@ -37,7 +38,8 @@ def add_verbs(verbs: Any, *, shared: bool = True) -> None:
     """Add the verbs of `compiler` to a parser, without those that `runtime` has too unless they are `shared`."""
     programs = _show, _summary, _draw, _check, _compile, _diff, _freeze, _thaw, _plan, _passes, _ops
     models = _import_onnx, _import_torch, _import_lm, add_export, add_compare, add_gradcheck, add_merge, add_quantize
-    for add in (*programs, *models, add_pack, add_show):
+    outside = (add_build,)
+    for add in (*programs, *models, *outside, add_pack, add_show):
         if shared or add is not _check:
             add(verbs)
     if shared:

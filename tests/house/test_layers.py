@@ -59,6 +59,10 @@ OF_RUNTIME_IN_ONE_FILE = {
     ("compiler/commands/models/gradcheck.py", "runtime.runs.run"): "whose states may come from a file",
     ("compiler/commands/models/merge.py", "runtime.runs.run"): "as those that are merged",
     ("compiler/commands/models/quantize.py", "runtime.runs.run"): "and of those that become codes",
+    ("compiler/commands/models/build.py", "runtime.ahead.folder"): "a library is the runtime's own code in a folder",
+    ("compiler/commands/models/build.py", "runtime.ahead.library"): "of a program's steps",
+    ("compiler/commands/models/build.py", "runtime.ahead.machines"): "for a machine that the runtime knows",
+    ("compiler/commands/models/build.py", "runtime.runs.run"): "with the states of a run",
     ("compiler/commands/models/merge.py", "runtime.files.tensor_files"): "and written as a run reads them",
     ("compiler/commands/models/given_feeds.py", "runtime.files.tensor_files"): "feeds are files that a run reads",
     ("compiler/commands/imports/process_limits.py", "runtime.errors"): "and so does one of the process of a command",
@@ -147,6 +151,8 @@ ENGINES = {
     "runtime/plugins.py": "and plugins declare such kernels",
     "runtime/commands/cache.py": "what the native engine keeps on disk is listed and removed by hand",
     "runtime/engines/native/host.py": "what has no form runs as its NumPy kernel",
+    "runtime/ahead/library.py": "a library has the code of the native engine",
+    "runtime/ahead/machines.py": "for this machine, or for another",
     "runtime/one_op.py": "one op alone: folding, initial values, conversions",
 }
 """Files outside the room of an engine that know one; all others know what `runtime.engines.engine` says of any."""

@@ -29,6 +29,7 @@ COMMAND = re.compile(r"^ {4}\$ ((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
 MAINS = {"runtime": runtime, "compiler": compiler}
 RUN_BY = {
     "README.md": "test_docs",
+    "docs/ahead.md": "test_hosts",  # of tests/ahead
     "docs/commands.md": "test_doc_blocks",
     "docs/control-flow.md": "test_page",
     "docs/metrics.md": "test_doc_blocks",

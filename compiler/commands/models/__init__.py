@@ -6,6 +6,7 @@ gradcheck    the verb `gradcheck`
 arguments    the options of these verbs
 merge        the verb `merge`
 quantize     the verb `quantize`
+build        the verb `build`
 lora_words   the words of --lora
 given_feeds  feeds from files
 """

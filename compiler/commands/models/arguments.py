@@ -140,6 +140,43 @@ def add_quantize(verbs: Any) -> None:
     verb.add_argument("--force", action="store_true", help="replace the files of -o that exist")
 
 
+def add_build(verbs: Any) -> None:
+    """Add the verb `build`."""
+    verb = add_verb(
+        verbs,
+        "build",
+        "write a program as a library for C, Fortran, Rust and others, which needs no Python",
+        "The folder gets a static library, a shared one if a C compiler for the machine is installed, headers, the\n"
+        "initial states, the runtime in C, an example, a module of Fortran and a crate of Rust. The steps have the\n"
+        "bits of `runtime execute`. Machines: x86_64-linux, aarch64-linux, aarch64-android, riscv64-linux,\n"
+        "armv7-linux, cortex-m7, cortex-m4, wasm32.",
+        "compiler build digits.pb -o out/",
+        "compiler build digits.pb --target aarch64-linux --threads 4 -o out/",
+        "compiler build tiny.pb --target cortex-m7 --entry train --entry predict --rows 1 -o out/",
+    )
+    verb.set_defaults(module="models.build", verb="build")
+    verb.add_argument("program", help="a program file")
+    verb.add_argument("--target", metavar="MACHINE", help="the machine that runs the library; default this one")
+    verb.add_argument(
+        "--cpu",
+        metavar="SET",
+        help="an instruction set of the machine, as in avx2, avx512 or sse2; default its best here",
+    )
+    verb.add_argument(
+        "--entry", action="append", default=[], metavar="NAME", help="build this entry; may be repeated, default all"
+    )
+    verb.add_argument(
+        "--rows", action="append", default=[], type=positive, metavar="N",
+        help="build the steps of N rows that the program has; may be repeated, default all",
+    )  # fmt: skip
+    verb.add_argument(
+        "--threads", type=positive, default=1, metavar="N", help="threads that may share a step; default 1"
+    )
+    verb.add_argument("--load", metavar="FILE", help="take the initial states from a file that a run saved")
+    verb.add_argument("-o", "--output", dest="folder", metavar="FOLDER", required=True, help="the folder to write")
+    verb.add_argument("--force", action="store_true", help="write into a folder that is not empty")
+
+
 def add_weights(verb: argparse.ArgumentParser, default: str | None) -> None:
     """Add the option --weights of verbs that write codes of few bits."""
     told = f"; default {default}" if default else ""

@@ -1,0 +1,60 @@
+"""The verb `compiler build`: writes a program as a library that needs no Python."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from compiler.build.well_formed import well_formed
+from compiler.commands.notes import note
+from compiler.errors import UsageError
+from runtime.ahead.folder import require_empty, write_folder
+from runtime.ahead.library import library_of, spelled
+from runtime.ahead.machines import machine_of, own_machine, target_of
+from runtime.command_line.results import put_result
+from runtime.runs.run import load
+
+
+def build(options: argparse.Namespace) -> None:
+    """Compile the steps for the machine, and write the folder."""
+    path, folder = Path(options.program), Path(options.folder)
+    well_formed(options.program)
+    require_empty(folder, force=options.force)
+    own = own_machine() if options.target is None or options.cpu is None else ("", "")
+    name = options.target or own[0]
+    machine = machine_of(name)
+    cpu = options.cpu or (own[1] if options.target is None else "")
+    if options.threads > 1 and not machine.has_threads:
+        raise UsageError(f"--threads {options.threads}: a library for {name} has one thread")
+    run = load(path, engine="reference", threads=1)
+    if options.load is not None:
+        run.load(options.load)
+    run.states.require()
+    library = library_of(
+        run.program,
+        spelled(re.sub(r"(\.pb|\.txt)+$", "", path.name)),
+        target_of(name, machine, cpu),
+        run.states.arrays,
+        entries=options.entry,
+        rows=options.rows,
+        threads=options.threads,
+        word_bytes=machine.word_bytes,
+        has_files=machine.has_files,
+    )
+    written = write_folder(folder, run.program, library, machine, run.states.arrays)
+    if written.shared is None:
+        there = " or ".join(machine.compilers)
+        note(
+            options,
+            f"note: there is no shared library, as {there} is not installed; the static one is {written.static}",
+        )
+    told = [
+        ("target", name),
+        ("instructions", library.target.name),
+        ("functions", str(len(library.functions))),
+        ("library", str(written.static.stat().st_size)),
+        ("memory", str(library.layout.nbytes + 64)),
+        ("program_sha256", library.sha256),
+    ]
+    put_result(options, "OK", told)

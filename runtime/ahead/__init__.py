@@ -1,0 +1,15 @@
+"""Programs as libraries that need no Python: the code of steps with tables, states and a runtime in C.
+
+machines  the machines that libraries are built for
+library   a program as object files for a machine
+layout    the memory of an instance, and places in it instead of addresses
+tables    the tables of a library as numbers
+data      tables and functions as a module of LLVM's IR
+archive   static libraries
+texts     header, example, build files and description
+fortran   a module of Fortran
+rust      a crate of Rust
+folder    the folder of a library
+
+The folder `host` has the runtime in C, which is the same for every program.
+"""

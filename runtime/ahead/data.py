@@ -1,0 +1,127 @@
+"""The tables of a library and its functions as a module of LLVM's IR: no C compiler is needed to build them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from runtime.ahead.tables import Tables
+from runtime.codegen.ir import Module
+from runtime.codegen.machine import Target
+
+MEMBERS: Final = (
+    *("sizes", "states", "entries", "places", "checks", "restored"),
+    *("numbers", "words", "phases", "actions", "chunks", "text", "header", "constants", "groups"),
+)
+"""Members of `struct prograd_program` before the functions of the driver."""
+
+GENERAL: Final = {
+    "load": ("ptr", "ptr"),
+    "load_bytes": ("ptr", "ptr", "size"),
+    "save": ("ptr", "ptr"),
+    "set": ("ptr", "ptr", "ptr", "size"),
+    "threads": ("ptr", "i32"),
+}
+"""Functions `NAME_…` that call `prograd_…` with the same arguments, and return its number."""
+
+OTHERS: Final = ("open", "open_bytes", "begin_epoch", "begin_evaluation", "state_sha256", "state", "error", "program")
+"""The other names that follow `NAME_`."""
+
+OF_FILES: Final = ("load", "save")
+"""Those that need a system with files."""
+
+OF_THREADS: Final = ("threads",)
+"""Those that need `prograd_threads.c`."""
+
+
+def program_module(
+    target: Target,
+    name: str,
+    tables: Tables,
+    header: bytes,
+    constants: bytes,
+    functions: Sequence[tuple[str, int, int]],
+    *,
+    size_bits: int,
+    has_files: bool,
+    has_threads: bool,
+) -> Module:
+    """Return the module that defines `NAME_program` and the functions of `NAME.h`.
+
+    `functions` are those of entries, by their number: the name, and the numbers of feeds and of fetches.
+    """
+    module = Module(target)
+    prefix = f"{name}_"
+    for table in tables.numbers:
+        module.declare(_numbers(f"{prefix}{table}", tables.numbers[table]))
+    for table, content in (("text", tables.text), ("header", header), ("constants", constants)):
+        module.declare(_bytes(f"{prefix}{table}", content))
+    groups = ", ".join(f"ptr @{prefix}{group}" for group in tables.groups)
+    module.declare(f"@{prefix}groups = internal constant [{len(tables.groups)} x ptr] [{groups}], align 8")
+    driver = ("drive", "help", "wake") if has_threads else ("drive",)
+    for group in (*tables.groups, *driver):
+        module.declare(f"declare hidden void @{prefix}{group}()")
+    members = [f"ptr @{prefix}{member}" for member in (*MEMBERS, *driver)]
+    members += ["ptr null"] * (len(MEMBERS) + 3 - len(members))
+    module.declare(
+        f"@{prefix}program = constant {{{', '.join(['ptr'] * len(members))}}} {{{', '.join(members)}}}, align 8"
+    )
+    left_out = {*(() if has_files else OF_FILES), *(() if has_threads else OF_THREADS)}
+    for function in _functions(name, functions, f"i{size_bits}", left_out):
+        module.add(function)
+    return module
+
+
+def _numbers(name: str, numbers: Sequence[int]) -> str:
+    listed = f"[{', '.join(f'i64 {number}' for number in numbers)}]" if numbers else "zeroinitializer"
+    return f"@{name} = internal constant [{len(numbers)} x i64] {listed}, align 8"
+
+
+def _bytes(name: str, content: bytes) -> str:
+    text = "".join(f"\\{byte:02X}" for byte in content)
+    return f'@{name} = internal constant [{len(content)} x i8] c"{text}", align 64'
+
+
+def _functions(
+    name: str, entries: Sequence[tuple[str, int, int]], size: str, left_out: Collection[str]
+) -> Iterator[str]:
+    program = f"ptr @{name}_program"
+    if "load" not in left_out:
+        yield _calling(f"{name}_open", "prograd_open", ("ptr", "ptr", "ptr"), (0, program, 1, 2))
+    yield _calling(f"{name}_open_bytes", "prograd_open_bytes", ("ptr", "ptr", size, "ptr"), (0, program, 1, 2, 3))
+    for general, types in GENERAL.items():
+        if general not in left_out:
+            types = tuple(size if type == "size" else type for type in types)
+            yield _calling(f"{name}_{general}", f"prograd_{general}", types, tuple(range(len(types))))
+    for begin in ("begin_epoch", "begin_evaluation"):
+        yield _calling(f"{name}_{begin}", f"prograd_{begin}", ("ptr",), (0,), "void")
+    yield _calling(f"{name}_state_sha256", "prograd_state_sha256", ("ptr", "ptr"), (0, 1), "void")
+    yield _calling(f"{name}_state", "prograd_state", ("ptr", "ptr", "ptr"), (0, 1, 2), "ptr")
+    yield _calling(f"{name}_error", "prograd_error", ("ptr",), (0,), "ptr")
+    for number, (function, feeds, fetches) in enumerate(entries):
+        yield _stepping(function, number, feeds, fetches)
+    yield "declare i32 @prograd_step(ptr, i32, ptr, ptr)\n"
+
+
+def _calling(function: str, other: str, types: Sequence[str], passed: Sequence[int | str], result: str = "i32") -> str:
+    """Return a function that passes its arguments, and further ones, to another one."""
+    parameters = ", ".join(f"{type} %a{i}" for i, type in enumerate(types))
+    arguments = ", ".join(each if isinstance(each, str) else f"{types[each]} %a{each}" for each in passed)
+    declared = ", ".join(each.split()[0] if isinstance(each, str) else types[each] for each in passed)
+    call = f"call {result} @{other}({arguments})"
+    body = f"  {call}\n  ret void" if result == "void" else f"  %r = {call}\n  ret {result} %r"
+    return f"define {result} @{function}({parameters}) #0 {{\n{body}\n}}\ndeclare {result} @{other}({declared})\n"
+
+
+def _stepping(function: str, number: int, feeds: int, fetches: int) -> str:
+    """Return a function that makes a step of an entry, with a parameter for each feed and each fetch."""
+    parameters = ", ".join(f"ptr %a{i}" for i in range(1 + feeds + fetches))
+    lines: list[str] = []
+    for array, count, first in (("feeds", feeds, 1), ("fetches", fetches, 1 + feeds)):
+        lines.append(f"  %{array} = alloca [{max(count, 1)} x ptr]")
+        for i in range(count):
+            lines.append(f"  %{array}{i} = getelementptr [{count} x ptr], ptr %{array}, i32 0, i32 {i}")
+            lines.append(f"  store ptr %a{first + i}, ptr %{array}{i}")
+    lines.append(f"  %r = call i32 @prograd_step(ptr %a0, i32 {number}, ptr %feeds, ptr %fetches)")
+    body = "\n".join(lines)
+    return f"define i32 @{function}({parameters}) #0 {{\n{body}\n  ret i32 %r\n}}\n"

@@ -1,0 +1,75 @@
+/* Programs of prograd as libraries: the part that is the same for every program.
+ *
+ * A library has code and tables; an instance has states and working memory, all of it in memory of
+ * the caller's. Nothing is allocated. Instances are independent: threads may use several at once,
+ * but one instance at a time belongs to one thread. The header of a program, NAME.h, declares its
+ * functions; those here take any program. Functions that return int return 0 (PROGRAD_OK) or the
+ * number of an error, and prograd_error() then has the sentence.
+ */
+#ifndef PROGRAD_H
+#define PROGRAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct prograd prograd;                 /* an instance */
+typedef struct prograd_program prograd_program; /* code and tables, in the library */
+
+enum {
+  PROGRAD_OK,
+  PROGRAD_REFUSED,       /* an op or a feed refuses a number, such as a label out of range */
+  PROGRAD_NO_LENGTH,     /* total_steps is not set, and a schedule reads it */
+  PROGRAD_NO_FILE,       /* a file cannot be opened, read or written */
+  PROGRAD_DAMAGED,       /* a file is cut short, or is none of tensors */
+  PROGRAD_OTHER_PROGRAM, /* a file has states of another program */
+  PROGRAD_NO_STATE,      /* there is no state of that name or size */
+  PROGRAD_NO_THREADS,    /* helper threads cannot be started */
+  PROGRAD_NO_ROWS        /* there are too few rows, or a schedule of none */
+};
+
+/* Put an instance into memory, which has at least NAME_MEMORY_BYTES bytes, with the initial states
+ * of a file that the build wrote (NAME.states.safetensors), or with zeros if `path` is NULL. */
+int prograd_open(prograd **self, const prograd_program *program, const char *path, void *memory);
+
+/* The same with a file that is in memory already; also for systems without files. */
+int prograd_open_bytes(prograd **self, const prograd_program *program, const void *file,
+                       size_t bytes, void *memory);
+
+/* Make a step of an entry. `feeds` and `fetches` are arrays in the order of NAME.h; a fetch that is
+ * not wanted is NULL. After an error of the step, load states before you go on. */
+int prograd_step(prograd *self, int entry, const void *const *feeds, void *const *fetches);
+
+/* Set the totals of metrics to their initial values: those of training when an epoch begins, those
+ * of the other entries when an evaluation does. Metrics are means over the steps since then. */
+void prograd_begin_epoch(prograd *self);
+void prograd_begin_evaluation(prograd *self);
+
+/* Read states from a file that the runtime or prograd_save() wrote, or write them. An error leaves
+ * the states, or the file that was there, as they were. */
+int prograd_load(prograd *self, const char *path);
+int prograd_load_bytes(prograd *self, const void *file, size_t bytes);
+int prograd_save(prograd *self, const char *path);
+
+/* Return the elements of a state and their number of bytes; NULL if there is no such state. */
+const void *prograd_state(const prograd *self, const char *name, size_t *bytes);
+/* Set a state: "seed", "total_steps", a setting, a weight. */
+int prograd_set(prograd *self, const char *name, const void *elements, size_t bytes);
+
+/* Write the hash of all states, 64 hexadecimal digits and a zero: `state_sha256` of the runtime. */
+void prograd_state_sha256(const prograd *self, char digits[65]);
+
+/* Let this number of threads share the work of steps (link prograd_threads.c and pthreads), and end
+ * them again with 1. Bits do not depend on the number. */
+int prograd_threads(prograd *self, int threads);
+
+/* Return the sentence of the last error of an instance. */
+const char *prograd_error(const prograd *self);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

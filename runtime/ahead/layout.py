@@ -1,0 +1,255 @@
+"""The memory of an instance, and the tables of a library: the steps of all entries with places instead of addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prograd_proto import TensorType, type_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import ITEM_BYTES
+from prograd_proto.lifespans import held, trains
+from runtime.codegen.board import board_words
+from runtime.codegen.code import ADDRESS_BYTES, ARENA, CHECK, FIXED_BASES, NUMBER, PACKED, NativeCode
+from runtime.constants import constant_array
+from runtime.dtypes import Array
+from runtime.entries import BoundEntry
+from runtime.files.safetensors_file import WORDS, safetensors_header
+from runtime.placement.alignment import aligned
+
+IN_NUMBERS, IN_MEMORY, IN_CONSTANTS = range(3)
+"""Bases of words and places: a number is itself, the others are offsets in an instance or in the constants."""
+
+INSTANCE_BYTES: Final = 512
+"""Room for `struct prograd`."""
+
+TEAM_BYTES: Final = 1024
+"""Room for the helper threads of an instance, see `prograd_threads.c`."""
+
+
+class EntryCode(NamedTuple):
+    """An entry for a number of rows, its code, and its sentences for numbers that ops refuse, by group."""
+
+    bound: BoundEntry
+    code: NativeCode
+    checks: Mapping[int, str]
+
+
+class Place(NamedTuple):
+    """A feed, a fetch or a copy after the groups; its fields are those of `prograd_place`."""
+
+    name: str
+    type: TensorType
+    base: int
+    at: int
+    strides: tuple[int, ...]
+    shape: tuple[int, ...]
+    item: int
+    to: int = 0
+    early: bool = False
+    widened: int = 0
+
+
+class EntryPlaces(NamedTuple):
+    """The places of an entry in an instance.
+
+    Attributes:
+        words: base and offset of each word of its tables.
+        words_at, chunks_at, checks_at: places of its tables of addresses, and of the words of checks.
+        feeds, fetches, copies: arrays that a step takes, gives, and copies when its groups are done.
+    """
+
+    words: Array
+    words_at: int
+    chunks_at: int
+    checks_at: int
+    feeds: list[Place]
+    fetches: list[Place]
+    copies: list[Place]
+
+
+@dataclass
+class Layout:
+    """The memory of an instance.
+
+    Attributes:
+        states: places of the states by name, in the order of their files.
+        entries: places of the entries.
+        aside: likewise of the totals of entries that do not train, so an evaluation in an epoch changes none of its.
+        constants: bytes of all constants, and of the values of totals when an epoch begins.
+        restored: for each state that lasts an epoch, its name and the offset of these bytes.
+        board, team: places of the driver's words, and of its helper threads.
+        versions, found: places of a word for each entry and for each state.
+        nbytes: size of all.
+    """
+
+    states: dict[str, int] = field(default_factory=dict[str, int])
+    aside: dict[str, int] = field(default_factory=dict[str, int])
+    entries: list[EntryPlaces] = field(default_factory=list[EntryPlaces])
+    constants: bytearray = field(default_factory=bytearray)
+    restored: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    board: int = 0
+    team: int = 0
+    versions: int = 0
+    found: int = 0
+    nbytes: int = INSTANCE_BYTES
+
+    def take(self, nbytes: int) -> int:
+        """Return the offset of so many new bytes, which begin a cache line."""
+        at = self.nbytes
+        self.nbytes += aligned(nbytes)
+        return at
+
+    def constant(self, content: bytes) -> int:
+        """Return the offset of new bytes among the constants."""
+        at = len(self.constants)
+        self.constants += content + bytes(-len(content) % 64)
+        return at
+
+
+def layout_of(
+    program: pb.ProgramDesc, entries: Sequence[EntryCode], initial: Mapping[str, Array], threads: int
+) -> Layout:
+    """Return the layout of a program with these entries; `initial` has the values of states when an epoch begins."""
+    types = {state.name: type_of(state) for state in held(program)}
+    layout = Layout()
+    layout.board = layout.take(board_words(threads) * ADDRESS_BYTES)
+    layout.team = layout.take(TEAM_BYTES if threads > 1 else 0)
+    layout.versions = layout.take(len(entries) * ADDRESS_BYTES)
+    layout.found = layout.take(len(types) * ADDRESS_BYTES)
+    names, _ = safetensors_header(types, {})
+    layout.states = {name: layout.take(types[name].nbytes) for name in names}
+    passing = {state.name for state in program.states if state.lifespan == pb.LIFESPAN_EPOCH}
+    layout.aside = {name: layout.take(types[name].nbytes) for name in names if name in passing}
+    layout.restored = [(name, layout.constant(initial[name].tobytes())) for name in names if name in passing]
+    arena = layout.take(max(entry.code.arena_bytes for entry in entries))
+    known: dict[bytes, int] = {}
+    layout.entries = [_places(program, layout, entry, arena, known) for entry in entries]
+    return layout
+
+
+def _places(
+    program: pb.ProgramDesc, layout: Layout, entry: EntryCode, arena: int, known: dict[bytes, int]
+) -> EntryPlaces:
+    bound, code, _ = entry
+    checks = layout.take((1 + code.group_count) * ADDRESS_BYTES)
+    packed = layout.take(code.packed_bytes)
+    bases = _bases(program, layout, entry, (arena, packed, checks), known)
+    words = np.array([_at(bases, base, offset) for base, offset in code.words.tolist()], np.int64).reshape(-1, 2)
+    words_at = layout.take(code.words.shape[0] * ADDRESS_BYTES)
+    chunks_at = layout.take(code.chunks.size * ADDRESS_BYTES)
+    feeds = [
+        _whole(feed.name, bound.types[feed.tensor], arena + feed.offset)._replace(
+            widened=int(bound.types[feed.tensor].dtype == "bool")
+        )
+        for feed in code.feeds
+    ]
+    of_state = {p.tensor for p in bound.block.parameters if p.WhichOneof("source") == "state"}
+    fetches = [
+        _fetched(_strided(code, bases, name, tensor), early=tensor in of_state) for name, tensor in code.copied_fetches
+    ]
+    copies = _copies(program, layout, entry, bases)
+    return EntryPlaces(words, words_at, chunks_at, checks, feeds, fetches, copies)
+
+
+def _bases(
+    program: pb.ProgramDesc,
+    layout: Layout,
+    entry: EntryCode,
+    places: tuple[int, int, int],
+    known: dict[bytes, int],
+) -> list[tuple[int, int]]:
+    """Return the place of every base of the code."""
+    bound, code, _ = entry
+    arena, packed, checks = places
+    fixed = dict.fromkeys(range(len(FIXED_BASES)), (IN_MEMORY, 0))
+    fixed |= {ARENA: (IN_MEMORY, arena), PACKED: (IN_MEMORY, packed)}
+    fixed |= {NUMBER: (IN_NUMBERS, 0), CHECK: (IN_MEMORY, checks)}
+    ops = [bound.block.ops[op] for op in code.constants]
+    ops += [program.blocks[number].ops[op] for number, op in code.inner_constants]
+    constants: list[tuple[int, int]] = []
+    for op in ops:
+        content = constant_array(op.attributes[0].tensor_value).tobytes()
+        if content not in known:
+            known[content] = layout.constant(content)
+        constants.append((IN_CONSTANTS, known[content]))
+    states = [(IN_MEMORY, _state_at(program, layout, bound, name)) for name in code.states]
+    feeds = [(IN_MEMORY, arena + feed.offset) for feed in code.feeds]
+    return [*fixed.values(), *states, *constants, *feeds]
+
+
+def _state_at(program: pb.ProgramDesc, layout: Layout, bound: BoundEntry, name: str) -> int:
+    """Return the place of a state for the steps of an entry."""
+    is_aside = name in layout.aside and not changes_states(program, bound)
+    return layout.aside[name] if is_aside else layout.states[name]
+
+
+def _at(bases: Sequence[tuple[int, int]], base: int, offset: int) -> tuple[int, int]:
+    kind, start = bases[base]
+    return kind, start + offset
+
+
+def _whole(name: str, type: TensorType, at: int) -> Place:
+    """Return the place of a tensor without gaps in an instance."""
+    return Place(name, type, IN_MEMORY, at, (), (), type.nbytes)
+
+
+def _strided(code: NativeCode, bases: Sequence[tuple[int, int]], name: str, tensor: str) -> Place:
+    """Return the place of a tensor; the last axes without gaps are one item."""
+    found = code.tensor(tensor)
+    base, at = _at(bases, found.base, found.offset)
+    type = found.type
+    if found.strides is None or not type.nbytes:
+        return Place(name, type, base, at, (), (), type.nbytes)
+    shape, strides, item = list(type.static_shape), list(found.strides), ITEM_BYTES[type.dtype]
+    while shape and (strides[-1] == item or shape[-1] == 1):
+        item *= shape.pop()
+        strides.pop()
+    return Place(name, type, base, at, tuple(strides), tuple(shape), item)
+
+
+def _fetched(place: Place, *, early: bool) -> Place:
+    """Return a fetch; bfloat16 becomes float32 for the caller."""
+    widened = place.type.nbytes // ITEM_BYTES["bfloat16"] if place.type.dtype == "bfloat16" else 0
+    return place._replace(early=early, widened=widened)
+
+
+def _copies(program: pb.ProgramDesc, layout: Layout, entry: EntryCode, bases: Sequence[tuple[int, int]]) -> list[Place]:
+    """Return the copies that update the states that no group updates.
+
+    A source may be a state that is copied to as well; it is read before.
+    """
+    updates = [entry.bound.block.updates[i] for i in entry.code.late_updates]
+    pairs = [
+        (_strided(entry.code, bases, u.state, u.tensor), _state_at(program, layout, entry.bound, u.state))
+        for u in updates
+    ]
+    written = {to for _, to in pairs}
+    early: list[Place] = []
+    late: list[Place] = []
+    for place, to in pairs:
+        if place.base == IN_MEMORY and place.at in written and place.type.nbytes:
+            aside = layout.take(place.type.nbytes)
+            early.append(place._replace(to=aside))
+            place = _whole(place.name, place.type, aside)
+        late.append(place._replace(to=to))
+    return early + late
+
+
+def file_header(program: pb.ProgramDesc, sha256: str) -> bytes:
+    """Return the bytes of a file of all states before their elements."""
+    types = {state.name: type_of(state) for state in held(program)}
+    return safetensors_header(types, {"program_sha256": sha256})[1]
+
+
+def word_of(type: TensorType) -> str:
+    """Return the name of an element type in files."""
+    return WORDS[type.dtype]
+
+
+def changes_states(program: pb.ProgramDesc, bound: BoundEntry) -> bool:
+    """Return True if a step changes states that outlive an epoch."""
+    return trains(program, bound.block)

@@ -1,0 +1,211 @@
+"""A program as object files, tables and states, for one machine: everything that the folder of a library is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.identity import program_sha256
+from runtime.ahead.data import GENERAL, OTHERS, program_module
+from runtime.ahead.layout import EntryCode, file_header, layout_of
+from runtime.ahead.layout import Layout as Layout
+from runtime.ahead.tables import tables_of
+from runtime.codegen.assemble import CompiledKernels, KernelSource, native_code
+from runtime.codegen.emit.driver import write_driver, write_driver_of_one_thread
+from runtime.codegen.ir import Module
+from runtime.codegen.machine import Target
+from runtime.dtypes import Array
+from runtime.engines.native import jit
+from runtime.engines.native.step_code import lowered, step_options
+from runtime.entries import BoundEntry, bound_entries, find_entry
+from runtime.errors import UsageError
+
+INTEGERS: Final = ("int32", "int64")
+"""Dtypes of indices and labels."""
+
+
+class Member(NamedTuple):
+    """An object file, and the symbols that it defines for others."""
+
+    content: bytes
+    symbols: list[str]
+
+
+class Function(NamedTuple):
+    """A function of a library that makes steps of an entry for a number of rows."""
+
+    name: str
+    bound: BoundEntry
+
+
+class Library(NamedTuple):
+    """A program built for a machine.
+
+    Attributes:
+        name: beginning of the names of its functions.
+        sha256: hash of the program.
+        functions: functions that make steps.
+        members: object files.
+        layout: the memory of an instance.
+        threads: number of threads that may share a step.
+        target: the machine.
+    """
+
+    name: str
+    sha256: str
+    functions: list[Function]
+    members: list[Member]
+    layout: Layout
+    threads: int
+    target: Target
+
+
+class _Kernels:
+    """The functions of all entries: equal ones are written once."""
+
+    def __init__(self, name: str) -> None:
+        self._prefix = f"{name}_"
+        self._known: dict[str, list[str]] = {}
+        self.members: list[Member] = []
+
+    def build(self, source: KernelSource) -> CompiledKernels:
+        """Compile the functions of a step that are new."""
+        before = {name for names in self._known.values() for name in names}
+        written = source.write(prefix=self._prefix, known=self._known)
+        for module in written.modules:
+            if module.nbytes:
+                names = [name for names in self._known.values() for name in names if name not in before]
+                self.members.append(Member(jit.compiled(module), [self._prefix + name for name in names]))
+                before.update(names)
+        return CompiledKernels([], written.functions)
+
+
+def library_of(
+    program: pb.ProgramDesc,
+    name: str,
+    target: Target,
+    initial: Mapping[str, Array],
+    *,
+    entries: Sequence[str] = (),
+    rows: Sequence[int] = (),
+    threads: int = 1,
+    word_bytes: int = 8,
+    has_files: bool = True,
+) -> Library:
+    """Return a checked program as a library.
+
+    Args:
+        program: program with sizes.
+        name: beginning of the names of functions.
+        target: machine that it is built for.
+        initial: values of the states.
+        entries: names of the entries that it has; by default all.
+        rows: numbers of rows of the steps that it has; by default all.
+        threads: number of threads that may share a step.
+        word_bytes: size of an address.
+        has_files: True if functions that read and write files belong to it.
+
+    Raises:
+        UsageError: an entry or number of rows that the program lacks, a name that is taken, an op that only NumPy
+            computes, or values in a file beside the memory.
+    """
+    if name == "prograd":
+        raise UsageError("a library cannot be called prograd, as its runtime is; give the program's file another name")
+    functions = _functions(program, name, entries, rows)
+    kernels = _Kernels(name)
+    codes = [_code(program, function.bound, target, threads, kernels) for function in functions]
+    sha256 = program_sha256(program)
+    layout = layout_of(program, codes, initial, threads)
+    header = file_header(program, sha256)
+    tables = tables_of(program, codes, layout, name, sha256, len(header), threads)
+    driver = Module(target, prefix=f"{name}_")
+    (write_driver if threads > 1 else write_driver_of_one_thread)(driver)
+    module = program_module(
+        target,
+        name,
+        tables,
+        header,
+        bytes(layout.constants),
+        [(f.name, len(f.bound.feeds), len(f.bound.block.fetches)) for f in functions],
+        size_bits=8 * word_bytes,
+        has_files=has_files,
+        has_threads=threads > 1,
+    )
+    public = re.findall(r"^define \w+ @(\w+)\(", module.text, re.MULTILINE)
+    of_driver = [f"{name}_{each}" for each in ("drive", "help", "wake", "repeat", "take_rows", "point_at_rows")]
+    members = [
+        Member(jit.compiled(module), [f"{name}_program", *public]),
+        Member(jit.compiled(driver), of_driver if threads > 1 else of_driver[:1]),
+        *kernels.members,
+    ]
+    return Library(name, sha256, functions, members, layout, threads, target)
+
+
+def spelled(text: str) -> str:
+    """Return a name as one of C and Fortran: letters, digits and underscores, a letter first."""
+    name = re.sub(r"\W", "_", text, flags=re.ASCII)
+    return name if name[:1].isalpha() else f"n_{name}"
+
+
+def _functions(program: pb.ProgramDesc, name: str, entries: Sequence[str], rows: Sequence[int]) -> list[Function]:
+    """Return the functions: the largest step of an entry has its name, others have their sizes after it."""
+    found: list[Function] = []
+    for entry in entries or [entry.name for entry in program.entries]:
+        bindings = bound_entries(program, entry)
+        chosen = [bound for bound in bindings if not rows or bound.rows in rows]
+        if not chosen:
+            there = ", ".join(str(bound.rows) for bound in bindings)
+            raise UsageError(
+                f"entry {entry!r} has steps of {there} rows, and none of {', '.join(map(str, rows))}; compile the "
+                "program for them, as in compiler compile --batch"
+            )
+        sizes = _differing(find_entry(program, entry), chosen)
+        for i, bound in enumerate(chosen):
+            after = "".join(f"_{size}" for size in sizes[i]) if i else ""
+            found.append(Function(f"{name}_{spelled(entry)}{after}", bound))
+    names = [function.name for function in found]
+    taken = {f"{name}_{each}" for each in (*GENERAL, *OTHERS)}
+    twice = next((each for each in names if names.count(each) > 1 or each in taken), None)
+    if twice is not None:
+        raise UsageError(f"two functions would both be called {twice}; name the entries to build by --entry")
+    return found
+
+
+def _differing(entry: pb.EntryDesc, chosen: Sequence[BoundEntry]) -> list[list[int]]:
+    """Return, for each step, the sizes of the symbols in which the steps of an entry differ."""
+    dims = {binding.block: {dim.symbol: dim.size for dim in binding.dims} for binding in entry.bindings}
+    ours = [dims[bound.number] for bound in chosen]
+    symbols = [symbol for symbol in ours[0] if len({sizes.get(symbol) for sizes in ours}) > 1]
+    return [[sizes[symbol] for symbol in symbols] for sizes in ours]
+
+
+def _code(program: pb.ProgramDesc, bound: BoundEntry, target: Target, threads: int, kernels: _Kernels) -> EntryCode:
+    """Return the code of an entry; its functions are compiled."""
+    step = lowered(bound.block, target, step_options(bound, threads), program.blocks)
+    code = native_code(step, kernels.build)
+    hosts = {bound.block.ops[host.op].type for host in code.hosts}
+    hosts |= {program.blocks[host.block].ops[host.op].type for host in code.inner_hosts}
+    if hosts:
+        raise UsageError(
+            f"entry {bound.name!r} has ops that only NumPy computes, so no library can: {', '.join(sorted(hosts))}; "
+            "build other entries by --entry, or take them out of the program"
+        )
+    if code.file_bytes:
+        raise UsageError(
+            f"entry {bound.name!r} keeps values in a file beside its memory, which a library does not; "
+            "plan the program without --spill"
+        )
+    return EntryCode(
+        bound, code, {group: _sentence(program, bound, code.ops_of(group)) for group in code.runtime_checks}
+    )
+
+
+def _sentence(program: pb.ProgramDesc, bound: BoundEntry, positions: Sequence[int]) -> str:
+    """Return the sentence for a number that the ops of a group refuse: it is that of an op that reads integers."""
+    ops = [bound.block.ops[i] for i in positions]
+    reading = [op for op in ops if any(bound.types[name].dtype in INTEGERS for name in op.inputs if name)]
+    op = (reading or ops)[0]
+    place = program.locations[op.location - 1] if op.location else ""
+    return f"op {op.id} ({op.type}{f' from {place}' if place else ''}): an index or a label is out of range"

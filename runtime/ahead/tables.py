@@ -1,0 +1,153 @@
+"""The tables of `prograd_tables.h` as numbers, and the text that they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto import type_of
+from prograd_proto.lifespans import held
+from runtime.ahead.layout import EntryCode, EntryPlaces, Layout, Place, changes_states, word_of
+from runtime.codegen.board import board_words
+from runtime.codegen.code import LOOP_STEP
+from runtime.dtypes import Array
+
+NAMES: Final = ("states", "entries", "places", "checks", "restored", "numbers", "words", "phases", "actions", "chunks")
+"""The tables that grow entry by entry; `sizes` is the other one."""
+
+
+class Tables(NamedTuple):
+    """The tables of a library, each a row of 64-bit numbers, with the members of `prograd_program` as names.
+
+    Attributes:
+        numbers: tables by name.
+        text: names and sentences, each with a zero at its end.
+        groups: names of the functions that chunks call.
+    """
+
+    numbers: dict[str, list[int]]
+    text: bytes
+    groups: list[str]
+
+
+class _Writer:
+    """Tables that grow entry by entry."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, list[int]] = {name: [] for name in NAMES}
+        self.columns: dict[str, int] = {}
+        self.text = bytearray()
+        self.groups: dict[str, int] = {}
+        self._texts: dict[str, int] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}
+
+    def said(self, text: str) -> int:
+        """Return the offset of a text."""
+        if text not in self._texts:
+            self._texts[text] = len(self.text)
+            self.text += text.encode() + b"\0"
+        return self._texts[text]
+
+    def listed(self, numbers: Sequence[int]) -> int:
+        """Return the index of numbers such as a shape."""
+        key = tuple(numbers)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.tables["numbers"])
+            self.tables["numbers"] += key
+        return self._numbers[key]
+
+    def add(self, name: str, rows: Iterable[Sequence[int]]) -> tuple[int, int]:
+        """Append rows to a table; return the number of the first, and how many there are."""
+        new = [list(map(int, row)) for row in rows]
+        table = self.tables[name]
+        if new:
+            self.columns[name] = len(new[0])
+        first = len(table) // self.columns.get(name, 1)
+        for row in new:
+            table += row
+        return first, len(new)
+
+
+def tables_of(
+    program: pb.ProgramDesc,
+    entries: Sequence[EntryCode],
+    layout: Layout,
+    name: str,
+    sha256: str,
+    header_bytes: int,
+    threads: int,
+) -> Tables:
+    """Return the tables of a library with these entries."""
+    writer = _Writer()
+    states = {state.name: state for state in held(program)}
+    writer.add("states", (_state(writer, program, states[key], at) for key, at in layout.states.items()))
+    sizes_of = {key: type_of(state).nbytes for key, state in states.items()}
+    for places in (layout.states, layout.aside):
+        writer.add("restored", ((places[key], sizes_of[key], at) for key, at in layout.restored))
+    rows = [_entry(writer, program, entry, places) for entry, places in zip(entries, layout.entries, strict=True)]
+    writer.add("entries", rows)
+    order = {key: number for number, key in enumerate(layout.states)}
+    by_name = [order[key] for key in sorted(order, key=lambda key: key.encode())]
+    sizes = [
+        *(layout.nbytes, layout.board, board_words(threads), layout.team, layout.versions, layout.found),
+        *(len(states), len(entries), len(layout.restored), threads, header_bytes),
+        *(layout.states["total_steps"], writer.listed(by_name), writer.said(name), writer.said(sha256)),
+    ]
+    return Tables({"sizes": sizes, **writer.tables}, bytes(writer.text), list(writer.groups))
+
+
+def _state(writer: _Writer, program: pb.ProgramDesc, state: pb.StateDesc, at: int) -> list[int]:
+    type = type_of(state)
+    updated = {update.state for block in program.blocks for update in block.updates}
+    is_weight = state.kind in (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)
+    return [
+        writer.said(state.name),
+        writer.said(type.dtype),
+        writer.said(word_of(type)),
+        type.rank,
+        writer.listed(type.static_shape),
+        type.nbytes,
+        at,
+        not (is_weight and state.name in updated and state.lifespan != pb.LIFESPAN_EPOCH),
+    ]
+
+
+def _entry(writer: _Writer, program: pb.ProgramDesc, entry: EntryCode, places: EntryPlaces) -> list[int]:
+    bound, code, sentences = entry
+    words, word_count = writer.add("words", places.words.tolist())
+    chunks, chunk_count = writer.add("chunks", _chunks(writer, code.functions, code.table_starts, code.chunks))
+    phases, _ = writer.add("phases", code.phases.tolist())
+    actions, _ = writer.add("actions", code.actions.tolist())
+    feeds, fetches, copies = (
+        writer.add("places", (_place(writer, place) for place in group))
+        for group in (places.feeds, places.fetches, places.copies)
+    )
+    checks = writer.add("checks", ((group, writer.said(text)) for group, text in sentences.items()))
+    reads_length = any(parameter.state == "total_steps" for parameter in bound.block.parameters)
+    return [
+        *(writer.said(bound.name), bound.rows, changes_states(program, bound), reads_length),
+        *(words, word_count, places.words_at, chunks, chunk_count, places.chunks_at, places.checks_at),
+        *(phases, code.phase_count, *code.packing, actions),
+        *(*feeds, *fetches, *copies, *checks),
+    ]
+
+
+def _chunks(writer: _Writer, functions: Sequence[str], starts: Array, chunks: Array) -> list[list[int]]:
+    """Return the chunks of an entry, with numbers of functions in the library and of words in the entry's tables."""
+    numbers = [writer.groups.setdefault(name, len(writer.groups)) for name in functions]
+    table = np.array(chunks, np.int64)
+    table[:, 0] = [LOOP_STEP if number == LOOP_STEP else numbers[number] for number in chunks[:, 0].tolist()]
+    table[:, 1] = starts[chunks[:, 1]]
+    return table.tolist()
+
+
+def _place(writer: _Writer, place: Place) -> list[int]:
+    shape, strides = writer.listed(place.shape), writer.listed(place.strides)
+    return [
+        *(writer.said(place.name), writer.said(place.type.dtype), place.base, place.at),
+        *(len(place.shape), shape, strides, place.item),
+        *(place.type.nbytes, place.to, place.early, place.widened),
+    ]
