@@ -86,6 +86,9 @@ SHAPES: dict[str, Function] = {
     "cuts": lambda x: F.pad(x, (-1, -2, 1, 0)),
     "reflections": lambda x: F.pad(x, (2, 1), mode="reflect") + F.pad(x, (2, 1), mode="circular"),
     "roll": lambda x: x.roll(1, 1) + x.roll((1, -2), (1, 2)) + x.flip(2),
+    "roll and flip of rows": lambda x: (
+        x.roll((1, -2), (0, 1)) * x + x.roll(-4, 0) * x + x.flip(0) * x + x.flip((1, 0)) * x.flip((0, 1, 2))
+    ),
     "repeats": lambda x: x.repeat(1, 2, 1) + x.repeat_interleave(2, 1) + x.expand(2, *x.shape)[1].tile(1, 2, 1),
     "triangles": lambda x: x.tril() + x.triu(1),
     "unfold": lambda x: x.unfold(2, 3, 2).sum(-1),

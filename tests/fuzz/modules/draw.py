@@ -22,6 +22,12 @@ NAMES: Final[dict[str, Any]] = {**vars(parts), "torch": torch, "nn": nn, "F": F,
 EXAMPLES: Final = {"rows": (6,), "series": (4, 6), "images": (4, 5, 6)}
 """The extents of the input behind the batch."""
 
+LENGTHS: Final = {"rows": 0.0, "series": 0.6, "images": 0.15}
+"""How often axis 1, or the rows of an image, have a symbol, too."""
+
+REFUSED_RATE: Final = 0.1
+"""How often a line that is drawn and that every import refuses is taken."""
+
 LARGEST: Final = 30.0
 """Tensors with a larger element are not used further: differences would grow with them."""
 
@@ -32,7 +38,8 @@ class Module:
 
     Attributes:
         seed: of its weights.
-        shape: extents of its input behind the batch.
+        inputs: for each input, the extents behind the batch.
+        length: the axis of a further symbol; 0 if there is none.
         inits: for each piece, the lines of __init__.
         forwards: for each piece, the lines of forward.
         results: the tensors that forward returns, beside the loss of all.
@@ -40,7 +47,8 @@ class Module:
     """
 
     seed: int
-    shape: tuple[int, ...]
+    inputs: dict[str, tuple[int, ...]]
+    length: int = 0
     inits: list[str] = field(default_factory=list[str])
     forwards: list[str] = field(default_factory=list[str])
     results: list[str] = field(default_factory=list[str])
@@ -56,7 +64,7 @@ class Module:
         return "\n".join([
             "class Net(nn.Module):", "    def __init__(self):", "        super().__init__()",
             *(f"        {line}" for line in inits),
-            "    def forward(self, x):", *(f"        {line}" for line in forwards),
+            f"    def forward(self, {', '.join(self.inputs)}):", *(f"        {line}" for line in forwards),
             f"        return {{'loss': {' + '.join(terms)}, {named}}}",
             *(f"# {line}" for line in self.changes),
         ])  # fmt: skip
@@ -73,33 +81,44 @@ class Module:
             exec(line, space)
         return space["net"]
 
-    def input(self, rows: int) -> torch.Tensor:
-        """Return random rows."""
-        return torch.randn(rows, *self.shape, generator=torch.Generator().manual_seed(self.seed + rows)).double()
+    def fed(self, rows: int, longer: int = 0) -> dict[str, torch.Tensor]:
+        """Return random rows of each input, whose axis of a symbol is `longer`."""
+        drawn = torch.Generator().manual_seed(self.seed + rows)
+        return {
+            name: torch.randn(
+                rows, *(size + longer * (axis == self.length) for axis, size in enumerate(shape, 1)), generator=drawn
+            ).double()
+            for name, shape in self.inputs.items()
+        }
 
 
 def drawn(seed: int, *, pieces: int = 8) -> Module:
     """Return the module of that seed."""
     rng = np.random.default_rng(seed)
     kind = ["rows", "series", "images", "images"][int(rng.integers(4))]
-    module = Module(seed, EXAMPLES[kind], inits=["self.first = nn.Parameter(torch.randn(6))"])
+    shape = EXAMPLES[kind]
+    others = {"z": [shape, (6,)][int(rng.integers(2))]} if rng.random() < 0.5 else {}
+    length = len(shape) - 1 if rng.random() < LENGTHS[kind] else 0
+    module = Module(seed, {"x": shape, **others}, length, inits=["self.first = nn.Parameter(torch.randn(6))"])
     torch.manual_seed(seed)
     live = nn.Module()
-    space: dict[str, Any] = {**NAMES, "self": live, "x": module.input(3)}
-    exec(module.inits[0], space)
+    exec(module.inits[0], {**NAMES, "self": live})
     live.double()
-    known = {"x0": _run("x0 = x * self.first", space)["x0"]}
-    space |= known
-    module.forwards.append("x0 = x * self.first")
+    spaces = [{**NAMES, "self": live, **module.fed(3, longer)} for longer in ((0, 1) if length else (0,))]
+    module.forwards += ["x0 = x * self.first", *(f"{name}0 = torch.tanh({name})" for name in others)]
+    known: list[dict[str, torch.Tensor]] = []
+    for space in spaces:
+        exec("\n".join(module.forwards), space)
+        known.append({f"{name}0": space[f"{name}0"] for name in module.inputs})
     for number in range(1, 40):
-        if len(known) > pieces:
+        if len(known[0]) > pieces:
             break
-        piece, words = _chosen(rng, known, number)
-        if _is_kept(piece, words, space, known, live):
+        piece, words = _chosen(rng, known[0], number)
+        if (not piece.is_refused or rng.random() < REFUSED_RATE) and _is_kept(piece, words, spaces, known):
             module.inits.append(piece.init.format(**words))
             module.forwards.append(piece.forward.format(**words))
-    used = " ".join(module.forwards[1:]).replace("(", " ").replace(")", " ")
-    module.results = [name for name in known if used.count(name) < 2] or list(known)[-1:]
+    used = " ".join(module.forwards).replace("(", " ").replace(")", " ")
+    module.results = [name for name in known[0] if used.count(name) < 2] or list(known[0])[-1:]
     module.changes = _changes(rng, module)
     return module
 
@@ -137,25 +156,31 @@ def _chosen(rng: np.random.Generator, known: dict[str, torch.Tensor], number: in
 
 
 def _is_kept(
-    piece: Piece, words: dict[str, Any], space: dict[str, Any], known: dict[str, torch.Tensor], live: nn.Module
+    piece: Piece, words: dict[str, Any], spaces: list[dict[str, Any]], known: list[dict[str, torch.Tensor]]
 ) -> bool:
-    """Run a piece, and return True if its result can be used further."""
-    before = {name: x.clone() for name, x in known.items()}
+    """Run a piece for each length, and return True if its results can be used further."""
+    before = [{name: x.clone() for name, x in each.items()} for each in known]
+    live = spaces[0]["self"]
     try:
-        _run(piece.init.format(**words), space)
+        exec(piece.init.format(**words), spaces[0])
         live.double()
-        made = _run(piece.forward.format(**words), space)[words["r"]]
+        made = [_run(piece.forward.format(**words), space)[words["r"]] for space in spaces]
     except (RuntimeError, ValueError, IndexError, TypeError, AssertionError, AttributeError, NotImplementedError):
         return False
-    changed = any(not torch.equal(x, known[name]) for name, x in before.items())
-    fits = made.dtype == torch.float64 and 2 <= made.ndim <= 4 and made.shape[0] == 3 and made.shape[-1] > 0
-    small = fits and made.numel() < 2000 and min(made.shape[1], made.shape[-1]) > 1
-    tame = bool(made.isfinite().all()) and float(made.detach().abs().max()) < LARGEST
-    if changed or not (small and tame):
+    changed = any(
+        not torch.equal(x, each[name]) for old, each in zip(before, known, strict=True) for name, x in old.items()
+    )
+    if changed or not all(map(_is_tame, made)) or len({x.ndim for x in made}) > 1:
         return False
-    known[words["r"]] = made.detach()
-    space[words["r"]] = made.detach()
+    for x, each, space in zip(made, known, spaces, strict=True):
+        each[words["r"]] = space[words["r"]] = x.detach()
     return True
+
+
+def _is_tame(x: torch.Tensor) -> bool:
+    fits = x.dtype == torch.float64 and 2 <= x.ndim <= 4 and x.shape[0] == 3 and x.shape[-1] > 0
+    small = fits and x.numel() < 2000 and min(x.shape[1], x.shape[-1]) > 1
+    return small and bool(x.isfinite().all()) and float(x.detach().abs().max()) < LARGEST
 
 
 def _run(code: str, space: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,9 @@ ROWS: Final = 4
 OTHER_ROWS: Final = (1, 2, 7, 40)
 """Rows of further predictions."""
 
+OTHER_LENGTHS: Final = (-1, 5)
+"""By how much the axis of a further symbol differs in further predictions."""
+
 STEPS: Final = 5
 
 OPTIMIZERS: Final[list[Callable[[Any], torch.optim.Optimizer]]] = [
@@ -52,49 +55,65 @@ def judged(module: Module, *, narrow: bool = False, native: bool = True) -> Verd
     """Return the verdict of float64 and both engines, or of float32 and the native engine if `narrow`."""
     dtype = torch.float32 if narrow else torch.float64
     network = module.made().to(dtype)
-    example, rows = module.input(3).to(dtype), module.input(ROWS).to(dtype)
+    example = {name: x.to(dtype) for name, x in module.fed(3).items()}
     make = OPTIMIZERS[module.seed % len(OPTIMIZERS)]
     symbol = "batch" if module.seed % 4 else None
-    rows = rows if symbol else example
-    optimizer = make(network.parameters())
+    rows = {name: x.to(dtype) for name, x in module.fed(ROWS).items()} if symbol else example
     try:
         make(copy.deepcopy(network).parameters())
-        copy.deepcopy(network)(rows)["loss"].backward()
+        copy.deepcopy(network)(**rows)["loss"].backward()
     except (RuntimeError, ValueError, IndexError) as error:
         return Verdict("refused", f"PyTorch: {error}")
+    symbols = {name: {module.length: "length"} for name, shape in module.inputs.items() if len(shape) >= module.length}
     try:
-        program = prograd.from_torch(network, {"x": example}, batch=symbol, optimizer=optimizer)
+        program, has_length = _imported(network, example, symbol, symbols if module.length else {}, make)
     except CompileError as error:
         return Verdict("refused", str(error))
-    engines = ["native"] if narrow else ["reference", *(["native"] if native else [])]
-    if symbol:
-        other = module.input(OTHER_ROWS[module.seed // 4 % len(OTHER_ROWS)]).to(dtype)
-        if (told := _predicted(program, network, other, "reference")) is not None:
-            return Verdict("differs", f"{len(other)} rows: {told}")
-    compiled = program.compile(**({"batch": ROWS} if symbol else {}))
-    for engine in engines:
+    sizes = ({"batch": ROWS} if symbol else {}) | (
+        {"length": module.inputs["x"][module.length - 1]} if has_length else {}
+    )
+    for longer in (0, *OTHER_LENGTHS) if has_length else (0,):
+        other = module.fed(OTHER_ROWS[module.seed // 4 % len(OTHER_ROWS)] if symbol else 3, longer)
+        other = {name: x.to(dtype) for name, x in other.items()}
+        if (symbol or longer) and (told := _predicted(program, network, other, sizes, longer)) is not None:
+            return Verdict("differs", f"{ {name: tuple(x.shape) for name, x in other.items()} }: {told}")
+    compiled = program.compile(**sizes)
+    for engine in ["native"] if narrow else ["reference", *(["native"] if native else [])]:
         trained = copy.deepcopy(network)
         wide = copy.deepcopy(network).double() if narrow else _nudged(network)
-        stepping = make(trained.parameters())
         run = prograd.Run(compiled, engine=engine)
-        verdict = _compared(run, program, trained, stepping, rows, wide, make)
+        verdict = _compared(run, program, trained, make(trained.parameters()), rows, wide, make)
         if verdict.kind != "agrees":
             return Verdict(verdict.kind, f"{engine}: {verdict.told}")
-    return Verdict("agrees")
+    return Verdict("agrees with two symbols" if has_length and symbol else "agrees")
 
 
-def _predicted(program: Any, network: Any, rows: torch.Tensor, engine: Any) -> str | None:
-    """Return how results of evaluation differ for another number of rows, unless PyTorch refuses it."""
+def _imported(network: Any, example: Any, symbol: str | None, symbols: Any, make: Any) -> tuple[Any, bool]:
+    """Return the program with the further symbols, and True; or without them, and False, if they are refused."""
+    try:
+        program = prograd.from_torch(
+            network, example, batch=symbol, symbols=symbols, optimizer=make(network.parameters())
+        )
+        return program, bool(symbols)
+    except CompileError:
+        if not symbols:
+            raise
+    return prograd.from_torch(network, example, batch=symbol, optimizer=make(network.parameters())), False
+
+
+def _predicted(program: Any, network: Any, rows: dict[str, torch.Tensor], sizes: Any, longer: int) -> str | None:
+    """Return how results of evaluation differ for other sizes, unless PyTorch refuses them."""
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            wanted = copy.deepcopy(network).eval()(rows)
-            exact = _nudged(network).eval()(rows)
+            wanted = copy.deepcopy(network).eval()(**rows)
+            exact = _nudged(network).eval()(**rows)
     except (RuntimeError, ValueError, IndexError):
         return None
+    bound = {name: size + longer if name == "length" else len(rows["x"]) for name, size in sizes.items()}
     try:
-        run = prograd.Run(program.compile(batch=len(rows)), engine=engine)
-        found = run.predict({"x": rows.numpy()})
+        run = prograd.Run(program.compile(**bound), engine="reference")
+        found = run.predict({name: x.numpy() for name, x in rows.items()})
     except (prograd.CompileError, prograd.ExecutionError, prograd.ProgramError):
         return None  # in a sentence
     told = {name: _difference(found[name], wanted[name], exact[name]) for name in found}
@@ -102,23 +121,24 @@ def _predicted(program: Any, network: Any, rows: torch.Tensor, engine: Any) -> s
 
 
 def _compared(
-    run: Any, program: Any, network: Any, optimizer: Any, rows: torch.Tensor, wide: Any, make: Any
+    run: Any, program: Any, network: Any, optimizer: Any, rows: dict[str, torch.Tensor], wide: Any, make: Any
 ) -> Verdict:
     """Compare evaluation, then step by step the loss and all states; `wide` is a module whose distance is a measure."""
     more = make(wide.parameters())
     modes = {name: child.training for name, child in network.named_modules()}
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        wanted = copy.deepcopy(network).eval()(rows)
-        exact = copy.deepcopy(wide).eval()(rows.double())
-    found = run.predict({"x": rows.numpy()})
+        wanted = copy.deepcopy(network).eval()(**rows)
+        exact = copy.deepcopy(wide).eval()(**_double(rows))
+    feeds = {name: x.numpy() for name, x in rows.items()}
+    found = run.predict(feeds)
     for name in found:
         if (told := _difference(found[name], wanted[name], exact[name])) is not None:
             return Verdict("differs", f"{name} in evaluation: {told}")
     for step in range(STEPS):
         loss = _step(network, optimizer, rows, modes)
-        better = _step(wide, more, rows.double(), modes)
-        stepped = run.step({"x": rows.numpy()})
+        better = _step(wide, more, _double(rows), modes)
+        stepped = run.step(feeds)
         if (told := _difference(stepped["loss"], loss, better)) is not None:
             return Verdict("differs", f"the loss of step {step}: {told}")
         there, best = _tensors(network, optimizer), _tensors(wide, more)
@@ -171,11 +191,15 @@ def _held(run: Any, program: Any) -> Iterator[tuple[str, tuple[int, ...], Any]]:
                     yield f"{state.imported.names[0]}.{ours}", axes, run.state[f"{state.name}.{ours}"]
 
 
-def _step(network: Any, optimizer: Any, rows: torch.Tensor, modes: Mapping[str, bool]) -> torch.Tensor:
+def _double(rows: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: x.double() for name, x in rows.items()}
+
+
+def _step(network: Any, optimizer: Any, rows: Mapping[str, torch.Tensor], modes: Mapping[str, bool]) -> torch.Tensor:
     for name, child in network.named_modules():
         child.training = modes[name]
     optimizer.zero_grad()
-    loss = network(rows)["loss"]
+    loss = network(**rows)["loss"]
     loss.backward()
     optimizer.step()
     return loss

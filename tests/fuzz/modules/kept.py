@@ -6,8 +6,23 @@ from typing import Final
 
 from fuzz.modules.pieces import Piece
 
+REFUSED: Final = (
+    "Clamped(",
+    "Flagged(",
+    ".append(1)",
+    ".detach().mul_(",
+    ".data.add_(",
+    "with torch.no_grad():\n    {r}",
+    "{r} = {x} + self.b{n}.sum()\nself.b{n}[1:]",
+    "{r} = {x} * self.b{n}\nself.b{n} =",
+    "self.seen",
+    "torch.take(",
+    "{x}[1:]",
+)
+"""Parts of the lines that every import refuses, mostly for what they do, and some for symbols."""
+
 KEPT: Final = [
-    Piece("{r} = self.l{n}({x})", f"self.l{{n}} = {part}")
+    Piece("{r} = self.l{n}({x})", f"self.l{{n}} = {part}", part.startswith(REFUSED))
     for part in (
         "Average({c}, assigns=True)",
         "Average({c}, assigns=False)",
@@ -67,8 +82,10 @@ KEPT: Final = [
 ]  # fmt: skip
 """Modules that keep, share and nest."""
 
+KEPT[:] = [piece._replace(is_refused=piece.is_refused or any(x in piece.forward for x in REFUSED)) for piece in KEPT]
+
 WRITES: Final = [
-    Piece(forward)
+    Piece(forward, is_refused=any(part in forward for part in REFUSED))
     for forward in (
         "{r} = {x}.clone()\n{r}.detach().mul_({k})",
         "{r} = {x}.clone()\n{r}.data.add_({s})",

@@ -10,10 +10,17 @@ from typing import Final, NamedTuple
 
 
 class Piece(NamedTuple):
-    """A statement of forward, which sets {r}, and what __init__ needs for it."""
+    """A statement of forward, which sets {r}, and what __init__ needs for it.
+
+    Attributes:
+        forward: the lines of forward.
+        init: the lines of __init__.
+        is_refused: every import of it is refused, so few modules have it.
+    """
 
     forward: str
     init: str = ""
+    is_refused: bool = False
 
 
 def _all(*forwards: str) -> list[Piece]:

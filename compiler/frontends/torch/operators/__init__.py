@@ -16,6 +16,7 @@ linalg      products of matrices
 norm        normalisation and softmax
 pointwise   arithmetic, comparisons, functions, casts
 pool        pooling
+positions   rolls, flips, windows, strided views
 random      dropout and random numbers
 recurrent   LSTM, GRU and plain recurrent layers
 reduce      reductions, running sums, sorting
@@ -48,6 +49,7 @@ from compiler.frontends.torch.operators import (
     norm,
     pointwise,
     pool,
+    positions,
     random,
     recurrent,
     reduce,
@@ -60,7 +62,7 @@ from compiler.frontends.torch.operators.call import Mapping
 
 FAMILIES: Final = (
     activation, attention, composed, control, conv, criteria, decomposition, fill, index, linalg, norm, pointwise, pool,
-    random, recurrent, reduce, resize, shape, special, write,
+    positions, random, recurrent, reduce, resize, shape, special, write,
 )  # fmt: skip
 
 OPERATORS: Final[dict[str, Mapping]] = {

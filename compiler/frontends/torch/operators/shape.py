@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -15,7 +14,6 @@ from compiler.frontends.arranged import (
     Arranged,
     arranged,
     expanded,
-    like,
     ordered,
     permuted,
     plain,
@@ -153,24 +151,12 @@ def _pad(
     return Arranged(y, x.axes, tuple(Extent.of(y.shape[place]) for place in places))
 
 
-def _roll(call: Call, x: Arranged, shifts: Sequence[int], dims: Sequence[int] = ()) -> Arranged:
-    if not dims:
-        flat = viewed(x, (Extent(_count(x)),))
-        return viewed(arranged(ops.roll(plain(flat), shifts=(int(shifts[0]),), axis=(0,))), x.shape)
-    x, places = single(x, [axis_of(d, x.rank) for d in dims])
-    return like(x, ops.roll(x.value, shifts=tuple(shifts), axis=tuple(places)))
-
-
-def _count(x: Arranged) -> int:
+def count_of(x: Arranged) -> int:
+    """Return the number of elements; raise CompileError if it depends on a symbol."""
     made = 1
     for extent in x.shape:
         made *= extent.known()
     return made
-
-
-def _flip(call: Call, x: Arranged, dims: Sequence[int]) -> Arranged:
-    x, places = single(x, [axis_of(d, x.rank) for d in dims])
-    return like(x, ops.flip(x.value, axis=tuple(places)))
 
 
 def _repeat(call: Call, x: Arranged, counts: Sequence[int]) -> Arranged:
@@ -189,7 +175,7 @@ def _repeat(call: Call, x: Arranged, counts: Sequence[int]) -> Arranged:
 
 def _repeat_interleave(call: Call, x: Arranged, count: int, dim: int | None = None, **more: Any) -> Arranged:
     if dim is None:
-        x, dim = viewed(x, (Extent(_count(x)),)), 0
+        x, dim = viewed(x, (Extent(count_of(x)),)), 0
     axis = axis_of(dim, x.rank)
     wide = unsqueezed(x, axis + 1)
     return viewed(expanded(wide, (*wide.shape[: axis + 1], Extent(count), *wide.shape[axis + 2 :])), call.shape)
@@ -233,40 +219,6 @@ def _movedim(call: Call, x: Arranged, source: int | Sequence[int], target: int |
 def _diagonal(call: Call, x: Arranged, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Arranged:
     axes = axis_of(dim1, x.rank), axis_of(dim2, x.rank)
     return arranged(ops.diagonal(plain(x), offset=offset, axis=axes))
-
-
-def _unfold(call: Call, x: Arranged, dim: int, size: int, step: int) -> Arranged:
-    """Return the windows along an axis, with a new last axis within each."""
-    axis = axis_of(dim, x.rank)
-    count = call.shape[axis].known()
-    taps = [unsqueezed(sliced(x, axis, i, i + step * (count - 1) + 1, step), x.rank) for i in range(size)]
-    return cat(call, taps, x.rank)
-
-
-def _as_strided(call: Call, x: Arranged, size: Any, stride: Sequence[int], offset: int | None = 0) -> Arranged:
-    """Return elements of a contiguous tensor by their places in memory; those of a symbol's axis stay in their row."""
-    rows = 1 if x.rank and x.shape[0].symbols else 0
-    width = math.prod(extent.known() for extent in x.shape[rows:])
-    is_apart = rows and (call.shape[:1], stride[:1]) != (x.shape[:1], [width])
-    if is_apart or any(extent.symbols for extent in call.shape[rows:]):
-        raise CompileError(_across(x))
-    counts = [extent.number for extent in call.shape[rows:]]
-    if (offset or 0) + sum((count - 1) * step for count, step in zip(counts, stride[rows:], strict=True)) >= width:
-        raise CompileError(_across(x))
-    places = ops.full.on(call.block)(shape=(1,) * len(counts), value=offset or 0, dtype="int64")
-    for axis, (count, step) in enumerate(zip(counts, stride[rows:], strict=True)):
-        own = ops.range.on(call.block)(stop=count, dtype="int64") * step
-        places = places + ops.reshape(own, shape=(count, *[1] * (len(counts) - axis - 1)))
-    flat = viewed(x, (*x.shape[:rows], Extent(width)))
-    made = ops.gather(plain(flat), ops.reshape(places, shape=(math.prod(counts),)), axis=rows)
-    return viewed(arranged(made), call.shape)
-
-
-def _across(x: Arranged) -> str:
-    return (
-        f"as_strided reads elements across the rows of an axis with {x.shape[0]} elements, which is no view; use "
-        "slices, unfold or an index"
-    )
 
 
 def _diff(call: Call, x: Arranged, n: int = 1, dim: int = -1, before: Any = None, after: Any = None) -> Arranged:
@@ -356,8 +308,6 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.reflection_pad2d.default": lambda call, x, numbers: _pad(call, x, numbers, "reflect"),
     "aten.replication_pad1d.default": lambda call, x, numbers: _pad(call, x, numbers, "replicate"),
     "aten.replication_pad2d.default": lambda call, x, numbers: _pad(call, x, numbers, "replicate"),
-    "aten.roll.default": _roll,
-    "aten.flip.default": _flip,
     "aten.repeat.default": _repeat,
     "aten.repeat_interleave.self_int": _repeat_interleave,
     "aten.tril.default": _triangle("tril"),
@@ -371,8 +321,6 @@ OPERATORS: Final[dict[str, Mapping]] = {
         expanded(x, result.shape) for x, result in zip(xs, call.results, strict=True)
     ),
     "aten.diff.default": _diff,
-    "aten.unfold.default": _unfold,
-    "aten.as_strided.default": _as_strided,
     "aten.meshgrid.indexing": _meshgrid,
     "aten.meshgrid.default": _meshgrid,
 }

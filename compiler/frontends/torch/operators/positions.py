@@ -1,0 +1,96 @@
+"""Elements by their positions: rolls, flips, windows, strided views."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, arranged, like, plain, single, unsqueezed, viewed
+from compiler.frontends.extents import Extent
+from compiler.frontends.pieces import number_of, positions, sliced
+from compiler.frontends.torch.operators.call import Call, Mapping, axis_of
+from compiler.frontends.torch.operators.shape import cat, count_of
+from registry import Value, ops
+
+
+def _roll(call: Call, x: Arranged, shifts: Sequence[int], dims: Sequence[int] = ()) -> Arranged:
+    if not dims:
+        flat = viewed(x, (Extent(count_of(x)),))
+        return viewed(arranged(ops.roll(plain(flat), shifts=(int(shifts[0]),), axis=(0,))), x.shape)
+    axes = [axis_of(d, x.rank) for d in dims]
+    x, places = single(x, axes)
+    for axis, place, shift in zip(axes, places, shifts, strict=True):
+        if x.shape[axis].symbols:
+            x = like(x, ops.gather(x.value, _rolled(x, axis, int(shift)), axis=place))
+    known = [
+        (place, int(shift))
+        for axis, place, shift in zip(axes, places, shifts, strict=True)
+        if not x.shape[axis].symbols
+    ]
+    if not known:
+        return x
+    return like(x, ops.roll(x.value, shifts=tuple(n for _, n in known), axis=tuple(place for place, _ in known)))
+
+
+def _rolled(x: Arranged, axis: int, shift: int) -> Value:
+    """Return the positions that the positions of an axis with a symbol have after a roll."""
+    numbers, size = positions(x.value.block, x.shape[axis]), number_of(x.value.block, x.shape[axis], "int64")
+    return ops.remainder(numbers - shift, size)
+
+
+def _flip(call: Call, x: Arranged, dims: Sequence[int]) -> Arranged:
+    axes = [axis_of(d, x.rank) for d in dims]
+    x, places = single(x, axes)
+    for axis, place in zip(axes, places, strict=True):
+        if x.shape[axis].symbols:
+            last = number_of(x.value.block, x.shape[axis], "int64") - 1
+            x = like(x, ops.gather(x.value, last - positions(x.value.block, x.shape[axis]), axis=place))
+    known = [place for axis, place in zip(axes, places, strict=True) if not x.shape[axis].symbols]
+    return like(x, ops.flip(x.value, axis=tuple(known))) if known else x
+
+
+def _unfold(call: Call, x: Arranged, dim: int, size: int, step: int) -> Arranged:
+    """Return the windows along an axis, with a new last axis within each."""
+    axis = axis_of(dim, x.rank)
+    count = call.shape[axis].known()
+    taps = [unsqueezed(sliced(x, axis, i, i + step * (count - 1) + 1, step), x.rank) for i in range(size)]
+    return cat(call, taps, x.rank)
+
+
+def _as_strided(call: Call, x: Arranged, size: Any, stride: Sequence[int], offset: int | None = 0) -> Arranged:
+    """Return elements of a contiguous tensor by their places in memory; those of a symbol's axis stay in their row."""
+    rows = 1 if x.rank and x.shape[0].symbols else 0
+    width = math.prod(extent.known() for extent in x.shape[rows:])
+    is_apart = rows and (call.shape[:1], stride[:1]) != (x.shape[:1], [width])
+    if is_apart or any(extent.symbols for extent in call.shape[rows:]):
+        raise CompileError(_across(x))
+    counts = [extent.number for extent in call.shape[rows:]]
+    if (offset or 0) + sum((count - 1) * step for count, step in zip(counts, stride[rows:], strict=True)) >= width:
+        raise CompileError(_across(x))
+    places = ops.full.on(call.block)(shape=(1,) * len(counts), value=offset or 0, dtype="int64")
+    for axis, (count, step) in enumerate(zip(counts, stride[rows:], strict=True)):
+        own = ops.range.on(call.block)(stop=count, dtype="int64") * step
+        places = places + ops.reshape(own, shape=(count, *[1] * (len(counts) - axis - 1)))
+    flat = viewed(x, (*x.shape[:rows], Extent(width)))
+    made = ops.gather(plain(flat), ops.reshape(places, shape=(math.prod(counts),)), axis=rows)
+    return viewed(arranged(made), call.shape)
+
+
+def _across(x: Arranged) -> str:
+    return (
+        f"as_strided reads elements across the rows of an axis with {x.shape[0]} elements, which is no view; use "
+        "slices, unfold or an index"
+    )
+
+
+OPERATORS: Final[dict[str, Mapping]] = {
+    "aten.roll.default": _roll,
+    "aten.flip.default": _flip,
+    "aten.unfold.default": _unfold,
+    "aten.as_strided.default": _as_strided,
+}
