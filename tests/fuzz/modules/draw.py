@@ -39,7 +39,7 @@ class Module:
     Attributes:
         seed: of its weights.
         inputs: for each input, the extents behind the batch.
-        length: the axis of a further symbol; 0 if there is none.
+        length: the axis of a further symbol, of inputs for which it is not the last one; 0 if there is none.
         inits: for each piece, the lines of __init__.
         forwards: for each piece, the lines of forward.
         results: the tensors that forward returns, beside the loss of all.
@@ -86,7 +86,9 @@ class Module:
         drawn = torch.Generator().manual_seed(self.seed + rows)
         return {
             name: torch.randn(
-                rows, *(size + longer * (axis == self.length) for axis, size in enumerate(shape, 1)), generator=drawn
+                rows,
+                *(size + longer * (axis == self.length < len(shape)) for axis, size in enumerate(shape, 1)),
+                generator=drawn,
             ).double()
             for name, shape in self.inputs.items()
         }

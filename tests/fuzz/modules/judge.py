@@ -64,7 +64,7 @@ def judged(module: Module, *, narrow: bool = False, native: bool = True) -> Verd
         copy.deepcopy(network)(**rows)["loss"].backward()
     except (RuntimeError, ValueError, IndexError) as error:
         return Verdict("refused", f"PyTorch: {error}")
-    symbols = {name: {module.length: "length"} for name, shape in module.inputs.items() if len(shape) >= module.length}
+    symbols = {name: {module.length: "length"} for name, shape in module.inputs.items() if len(shape) > module.length}
     try:
         program, has_length = _imported(network, example, symbol, symbols if module.length else {}, make)
     except CompileError as error:
