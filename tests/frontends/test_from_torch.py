@@ -236,7 +236,8 @@ class Asks(nn.Module):
         (
             nn.Linear(4, 3).half(),
             torch.zeros(2, 4).half(),
-            "weight is float16; convert the module with module.float() first",
+            "weight is float16, and states are float32 or float64; call module.float() before the import or the "
+            "export, and ask for products in bfloat16 by mixed='bfloat16'",
         ),
     ],
     ids=["data", "shape", "momentum", "half"],
@@ -302,3 +303,41 @@ def test_flags_and_numbers_are_kept_and_tensors_of_lists_are_inputs(batch: str |
     found = run.predict({name: tensor.numpy() for name, tensor in feeds.items()})["output"]
     given["named"] = {"a": x[:, :8], "b": x[:, 8:16]}
     np.testing.assert_allclose(found, module(**given).detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+class Half(nn.Module):
+    """Computes a part in halves, and keeps a table of them."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.layer, self.dtype = nn.Linear(64, 32), dtype
+        self.register_buffer("table", torch.randn(64).to(dtype), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.layer(x.to(self.dtype).float()) + self.table.float()[:32]
+        if self.dtype is torch.bfloat16:
+            y = y + (y.to(self.dtype) @ self.layer.weight.to(self.dtype))[:, :32]
+        return y
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_parts_in_halves_round_as_pytorch_does(dtype: torch.dtype, engine: str):
+    torch.manual_seed(1)
+    module, x = Half(dtype), torch.randn(32, 64)
+    run = Run(from_torch(module, {"x": x}, batch="batch").compile(batch=32), engine=engine)
+    np.testing.assert_allclose(run.predict({"x": x.numpy()})["output"], module(x).detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_arithmetic_in_halves_is_refused_at_its_line():
+    class Softmax(nn.Linear):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            return super().forward(input).half().softmax(1)
+
+    with pytest.raises(CompileError) as caught:
+        from_torch(Softmax(64, 32), {"input": torch.randn(32, 64)}, batch="batch")
+    assert str(caught.value) == (
+        "from_torch: 1 operator cannot be imported: aten.softmax.int, used 1 time, first in the module at "
+        f"test_from_torch.py:{Softmax.forward.__code__.co_firstlineno + 1}: softmax(x: float16[batch, 32]): x is "
+        "float16, which is stored and moved only; cast it to float32"
+    )

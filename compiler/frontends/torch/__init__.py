@@ -14,6 +14,7 @@ graph           the walk over the nodes
 inlined         graphs that need no decomposition
 messages        what PyTorch prints, and sentences of its errors
 no_gradient     regions of torch.no_grad
+nodes           questions about one node
 operators       the operators of ATen in terms of prograd's
 operators_page  their page in the documentation
 packed          packed sequences, which recurrent layers read by lengths

@@ -17,6 +17,7 @@ from compiler.frontends.extents import Extent, product
 from compiler.frontends.report import Problem
 from compiler.frontends.torch.checks.thresholds import size_of_threshold
 from compiler.frontends.torch.constants import SURE_TRIALS, Constant, Store
+from compiler.frontends.torch.nodes import SQUEEZES, is_pointwise, require_contiguous, rounded, squeezed_symbols
 from compiler.frontends.torch.operators import OPERATORS, SEES_CONSTANTS, control
 from compiler.frontends.torch.operators.call import Call, Result
 from compiler.frontends.torch.peepholes import folded
@@ -123,7 +124,7 @@ class Walk:
             return MISSING if name in OPERATORS else self._lacking(node, name, LACKING)
         if name == "aten.slice.Tensor" and len(operands) > 3 and isinstance(operands[3], Unsized):
             return self._mapped(node, name)  # it has the extent of its result
-        if any(isinstance(x, Unsized) and not (x.expression and _is_pointwise(node)) for x in operands):
+        if any(isinstance(x, Unsized) and not (x.expression and is_pointwise(node)) for x in operands):
             return self._lacking(node, name, "reads a number that is known only when the module runs")
         if not self._is_constant(node, name, operands):
             return self._mapped(node, name)
@@ -257,8 +258,8 @@ class Walk:
         self.block.prefix = f"{path}." if path else ""
         self.block.at(self.locate(node))
         try:
-            _require_contiguous(node, name)
-            return self._appended(node, name, mapping)
+            require_contiguous(node, name)
+            return rounded(node, self._appended(node, name, mapping))
         except ProgramError as error:
             return self._lacking(node, name, str(error))
         except (AttributeError, IndexError, TypeError, ValueError) as error:  # an operand of a kind not thought of
@@ -271,7 +272,7 @@ class Walk:
         """Return the results of a mapping; masks that are constants become numbers of positions."""
         args, mask = [self._operand(x) for x in node.args], None
         if name in SQUEEZES and isinstance(args[0], Arranged):
-            self.sizes.above_one.update(_squeezed_symbols(args[0], args[1:]))
+            self.sizes.above_one.update(squeezed_symbols(args[0], args[1:]))
         if name == "aten.masked_select.default":
             args, name = selected(self._lifted(args[0]), args[1]), "aten.index.Tensor"
             mapping = OPERATORS[name]
@@ -293,7 +294,7 @@ class Walk:
         if not any(_has(x, Picked) for x in args):
             return mapped()
         lifted = [x if isinstance(x, Picked) else y for x, y in zip(args, given, strict=True)]
-        return computed(call, name, mapping, lifted, mapped, each=_is_pointwise(node))
+        return computed(call, name, mapping, lifted, mapped, each=is_pointwise(node))
 
     def _masks(self, node: Any, indices: Any) -> tuple[list[Any], Arranged | None]:
         """Return indices with constant masks as positions; and the mask of data that alone picks the first axes."""
@@ -329,19 +330,6 @@ class Walk:
         return x.number if isinstance(x, Extent) and not x.symbols else x
 
 
-def _require_contiguous(node: Any, name: str) -> None:
-    """Raise CompileError for an operator that reads places in memory of a tensor that is laid out otherwise."""
-    if name == "aten.as_strided.default" and not node.args[0].meta["val"].is_contiguous():
-        raise CompileError("as_strided of a tensor that is not contiguous; call contiguous() before")
-
-
-def _is_pointwise(node: Any) -> bool:
-    return any("pointwise" in str(tag) for tag in node.target.tags)
-
-
-SQUEEZES: Final = {"aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims"}
-"""Operators that drop axes of one element, which are there for other sizes."""
-
 MAX_TRIAL_ELEMENTS: Final = 1 << 18
 """Largest number of elements that a constant has in the trials of other sizes than those of the examples."""
 
@@ -366,12 +354,6 @@ def _has_tensor(x: Any) -> bool:
     if isinstance(x, list | tuple):
         return any(map(_has_tensor, x))
     return isinstance(x, Arranged | Picked)
-
-
-def _squeezed_symbols(x: Arranged, dims: Sequence[Any]) -> set[str]:
-    """Return the symbols of the axes that a squeeze would drop if they had one element."""
-    chosen = range(x.rank) if not dims else dims[0] if isinstance(dims[0], list) else [dims[0]]
-    return {symbol for axis in chosen if x.shape[axis].number == 1 for symbol in x.shape[axis].symbols}
 
 
 def _constants_in(x: Any) -> Iterator[Constant]:

@@ -15,7 +15,8 @@ def problem_of(operator: str, node: Any, reason: str) -> Problem:
     """Return the problem of a node."""
     path, line = source_line(node)
     place = f"{path.rpartition('/')[2]}:{line}" if path else ""
-    return Problem(operator, reason.removeprefix(f"{place}: "), module_path(node), place)
+    told, _, rest = reason.partition(": ")
+    return Problem(operator, rest if place and told.endswith(place) else reason, module_path(node), place)
 
 
 def module_path(node: Any) -> str:

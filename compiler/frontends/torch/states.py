@@ -82,7 +82,10 @@ def declared(
     """Return a parameter, or a buffer if `trainable` is None, with the tensor as its initial value."""
     dtype = str(tensor.dtype).removeprefix("torch.")
     if dtype not in ("float32", "float64", "int32", "int64", "bool", "uint8"):
-        raise CompileError(f"{name} is {dtype}; convert the module with module.float() first")
+        raise CompileError(
+            f"{name} is {dtype}, and states are float32 or float64; call module.float() before the import or the "
+            "export, and ask for products in bfloat16 by mixed='bfloat16'"
+        )
     laid = tensor.detach().permute(*order) if order else tensor.detach()
     array = laid.contiguous().cpu().numpy()
     # the module may go on training; its memory is not the program's

@@ -1,0 +1,45 @@
+"""Questions about one node of an exported graph, and about its results."""
+
+# pyright: basic
+# PyTorch is imported by name and has no types here.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged
+from compiler.frontends.elements import cast_to
+
+SQUEEZES: Final = {"aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims"}
+"""Operators that drop axes of one element, which are there for other sizes."""
+
+
+def require_contiguous(node: Any, name: str) -> None:
+    """Raise CompileError for an operator that reads places in memory of a tensor that is laid out otherwise."""
+    if name == "aten.as_strided.default" and not node.args[0].meta["val"].is_contiguous():
+        raise CompileError("as_strided of a tensor that is not contiguous; call contiguous() before")
+
+
+def is_pointwise(node: Any) -> bool:
+    """Return True if an operator computes each element by itself."""
+    return any("pointwise" in str(tag) for tag in node.target.tags)
+
+
+def rounded(node: Any, made: Any) -> Any:
+    """Return results in the dtypes of the graph where these are halves, which products of halves round."""
+    if isinstance(made, tuple):
+        return tuple(_in_half(x, value) for x, value in zip(made, node.meta["val"], strict=False))
+    return _in_half(made, node.meta["val"])
+
+
+def _in_half(x: Any, value: Any) -> Any:
+    dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    return cast_to(x, dtype) if isinstance(x, Arranged) and dtype in ("float16", "bfloat16") else x
+
+
+def squeezed_symbols(x: Arranged, dims: Sequence[Any]) -> set[str]:
+    """Return the symbols of the axes that a squeeze would drop if they had one element."""
+    chosen = range(x.rank) if not dims else dims[0] if isinstance(dims[0], list) else [dims[0]]
+    return {symbol for axis in chosen if x.shape[axis].number == 1 for symbol in x.shape[axis].symbols}
