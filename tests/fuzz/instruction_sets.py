@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -35,15 +35,21 @@ SETS = [name for name in instruction_sets() if target(name).fma]
 JUDGE = "instruction sets"
 """Prefix of the names of this judge's findings."""
 
-MIXED = {JUDGE: None, f"{JUDGE}, mixed": "bfloat16"}
-"""The names of this judge, and the precision with which each compiles."""
+Compare = Callable[[pb.ProgramDesc, Mapping[str, np.ndarray], str], Verdict]
+"""Function that judges a compiled program with these feeds, under a name."""
 
 ODD_NUMBERS = (np.nan, np.inf, -np.inf, 1e-40, -1e-42, 3e38, -0.0)
 """Numbers that some feeds contain."""
 
 
-def tried(seed: int) -> Trial:
+def precisions(judge: str) -> dict[str, str | None]:
+    """Return the names of a judge, and the precision with which each compiles."""
+    return {judge: None, f"{judge}, mixed": "bfloat16"}
+
+
+def tried(seed: int, compare: Compare | None = None, judge: str = JUDGE) -> Trial:
     """Try one program with and without mixed precision."""
+    compare = compare or compared
     trial = Trial(seed)
     if seed % 3 == 0:
         try:
@@ -52,9 +58,9 @@ def tried(seed: int) -> Trial:
             trial.note([judging.raised("build", error)])
             return trial
         trial.recipe = building.recipe
-        trial.note([of_building(building, name) for name in MIXED])
+        trial.note([of_building(building, name, compare) for name in precisions(judge)])
         return trial
-    for name, mixed in MIXED.items():
+    for name, mixed in precisions(judge).items():
         if seed % 3 == 1:
             program, feeds = random_networks.network(seed)
             desc = program.compile(batch=random_networks.ROWS, mixed=mixed).desc
@@ -67,7 +73,7 @@ def tried(seed: int) -> Trial:
                     [Verdict("skipped", name, "bits", f"{type(error).__name__}: {str(error).split(':')[0][:60]}")]
                 )
                 continue
-        trial.note([compared(desc, with_odd_numbers(feeds, seed), name)])
+        trial.note([compare(desc, with_odd_numbers(feeds, seed), name)])
     return trial
 
 
@@ -82,13 +88,14 @@ def with_odd_numbers(feeds: Mapping[str, np.ndarray], seed: int) -> dict[str, np
     return found
 
 
-def of_building(building: Building, name: str) -> Verdict:
-    """Compare the instruction sets on a program that a recipe builds."""
+def of_building(building: Building, name: str, compare: Compare | None = None) -> Verdict:
+    """Judge a program that a recipe builds."""
     try:
-        desc = building.program.compile(mixed=MIXED[name], **building.recipe.sizes).desc
+        mixed = "bfloat16" if name.endswith(", mixed") else None
+        desc = building.program.compile(mixed=mixed, **building.recipe.sizes).desc
     except CompileError:
         return Verdict("skipped", name, "bits", "refused while compiling")
-    return compared(desc, building.recipe.feeds, name)
+    return (compare or compared)(desc, building.recipe.feeds, name)
 
 
 def compared(program: pb.ProgramDesc, feeds: Mapping[str, np.ndarray], name: str) -> Verdict:

@@ -108,6 +108,10 @@ def fails_again(recipe: Recipe, like: Verdict) -> bool:
         from fuzz import native
 
         return native.fails_again(building, like)
+    if like.judge.startswith("libraries"):
+        from fuzz import libraries
+
+        return libraries.fails_again(building, like)
     if like.judge.startswith("instruction sets"):
         from fuzz import instruction_sets
 
