@@ -10,7 +10,7 @@ from runtime.codegen.ir import Module
 from runtime.codegen.machine import Target
 
 MEMBERS: Final = (
-    *("sizes", "states", "entries", "places", "checks", "restored"),
+    *("sizes", "states", "entries", "places", "checks", "restored", "run"),
     *("numbers", "words", "phases", "actions", "chunks", "text", "header", "constants", "groups"),
 )
 """Members of `struct prograd_program` before the functions of the driver."""

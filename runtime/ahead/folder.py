@@ -25,7 +25,7 @@ from runtime.files.output import make_folder, write_output
 from runtime.files.safetensors_file import safetensors_header
 from runtime.runs.states import tensors_sha256
 
-HOST_FILES: Final = ("prograd.h", "prograd_tables.h", "prograd.c")
+HOST_FILES: Final = ("prograd.h", "prograd_tables.h", "prograd.c", "prograd_run.c")
 """Files of the runtime in C, which are the same for every program."""
 
 OF_THREADS: Final = "prograd_threads.c"
@@ -95,9 +95,9 @@ def _shared(folder: Path, library: Library, machine: Machine) -> Path | None:
     threads = [str(folder / OF_THREADS), "-pthread"] if library.threads > 1 else []
     archive = ["-Wl,--whole-archive", str(folder / f"lib{library.name}.a"), "-Wl,--no-whole-archive"]
     flags = ["-O2", "-shared", "-fPIC", "-Wl,--build-id=none", "-o", str(path)]
-    done = subprocess.run(
-        [found, *flags, str(folder / "prograd.c"), *threads, *archive], capture_output=True, text=True
-    )
+    sources = [str(folder / host) for host in HOST_FILES if host.endswith(".c")]
+    command = [found, *flags, *sources, *threads, *archive, "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UsageError(f"{found} does not link {path}: {(done.stderr.strip().splitlines() or ['no reason'])[0]}")
     return path

@@ -51,6 +51,9 @@ class Place(NamedTuple):
     to: int = 0
     early: bool = False
     widened: int = 0
+    by_row: bool = False
+    over: int = 0
+    watched: bool = False
 
 
 class EntryPlaces(NamedTuple):
@@ -143,7 +146,7 @@ def _places(
     chunks_at = layout.take(code.chunks.size * ADDRESS_BYTES)
     feeds = [
         _whole(feed.name, bound.types[feed.tensor], arena + feed.offset)._replace(
-            widened=int(bound.types[feed.tensor].dtype == "bool")
+            widened=int(bound.types[feed.tensor].dtype == "bool"), by_row=bound.feeds[feed.name].by_row
         )
         for feed in code.feeds
     ]

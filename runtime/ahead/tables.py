@@ -10,13 +10,23 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.lifespans import held
+from runtime.ahead.declared_run import run_table
 from runtime.ahead.layout import EntryCode, EntryPlaces, Layout, Place, changes_states, word_of
 from runtime.codegen.board import board_words
 from runtime.codegen.code import LOOP_STEP
 from runtime.dtypes import Array
+from runtime.runs.metrics import scalar_fetches
 
 NAMES: Final = ("states", "entries", "places", "checks", "restored", "numbers", "words", "phases", "actions", "chunks")
 """The tables that grow entry by entry; `sizes` is the other one."""
+
+
+KINDS: Final = {"float32": 1, "float64": 2, "int32": 3, "int64": 4, "uint8": 5}
+"""Numbers of the element types that a whole run reads as metrics."""
+
+LAST, MEAN, SUM, TABLE = range(4)
+OVER: Final = {pb.OVER_MEAN: MEAN, pb.OVER_SUM: SUM}
+"""The ways to combine a scalar fetch over steps; a fetch of several elements is a table."""
 
 
 class Tables(NamedTuple):
@@ -96,7 +106,8 @@ def tables_of(
         *(len(states), len(entries), len(layout.restored), threads, header_bytes),
         *(layout.states["total_steps"], writer.listed(by_name), writer.said(name), writer.said(sha256)),
     ]
-    return Tables({"sizes": sizes, **writer.tables}, bytes(writer.text), list(writer.groups))
+    run = list(map(int, run_table(program, [entry.bound for entry in entries], writer.said)))
+    return Tables({"sizes": sizes, "run": run, **writer.tables}, bytes(writer.text), list(writer.groups))
 
 
 def _state(writer: _Writer, program: pb.ProgramDesc, state: pb.StateDesc, at: int) -> list[int]:
@@ -121,9 +132,13 @@ def _entry(writer: _Writer, program: pb.ProgramDesc, entry: EntryCode, places: E
     chunks, chunk_count = writer.add("chunks", _chunks(writer, code.functions, code.table_starts, code.chunks))
     phases, _ = writer.add("phases", code.phases.tolist())
     actions, _ = writer.add("actions", code.actions.tolist())
+    scalars = {fetch.name: OVER.get(fetch.over, LAST) for fetch in scalar_fetches(bound)}
+    judged = [
+        place._replace(over=scalars.get(place.name, TABLE), watched=place.name == "loss") for place in places.fetches
+    ]
     feeds, fetches, copies = (
         writer.add("places", (_place(writer, place) for place in group))
-        for group in (places.feeds, places.fetches, places.copies)
+        for group in (places.feeds, judged, places.copies)
     )
     checks = writer.add("checks", ((group, writer.said(text)) for group, text in sentences.items()))
     reads_length = any(parameter.state == "total_steps" for parameter in bound.block.parameters)
@@ -150,4 +165,5 @@ def _place(writer: _Writer, place: Place) -> list[int]:
         *(writer.said(place.name), writer.said(place.type.dtype), place.base, place.at),
         *(len(place.shape), shape, strides, place.item),
         *(place.type.nbytes, place.to, place.early, place.widened),
+        *(KINDS.get(place.type.dtype, KINDS["uint8"]), place.by_row, place.over, place.watched),
     ]

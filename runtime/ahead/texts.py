@@ -104,6 +104,7 @@ def header_of(program: pb.ProgramDesc, library: Library, machine: Machine) -> st
         f"void {name}_state_sha256(const {name} *self, char digits[65]);",
         f"const char *{name}_error(const {name} *self);",
     ]
+    lines += [f"#define {name}_run prograd_run /* link prograd_run.c */", f"#define {name}_run_bytes prograd_run_bytes"]
     if library.threads > 1:
         lines.append(f"int {name}_threads({name} *self, int threads);")
     for function in library.functions:

@@ -28,7 +28,8 @@ enum {
   PROGRAD_OTHER_PROGRAM, /* a file has states of another program */
   PROGRAD_NO_STATE,      /* there is no state of that name or size */
   PROGRAD_NO_THREADS,    /* helper threads cannot be started */
-  PROGRAD_NO_ROWS        /* there are too few rows, or a schedule of none */
+  PROGRAD_NO_ROWS,       /* rows do not fill the steps of a run, or a run does what no library can */
+  PROGRAD_NOT_FINITE     /* the loss of a run is NaN or Inf */
 };
 
 /* Put an instance into memory, which has at least NAME_MEMORY_BYTES bytes, with the initial states
@@ -65,6 +66,32 @@ void prograd_state_sha256(const prograd *self, char digits[65]);
 /* Let this number of threads share the work of steps (link prograd_threads.c and pthreads), and end
  * them again with 1. Bits do not depend on the number. */
 int prograd_threads(prograd *self, int threads);
+
+/* Rows in memory: an array for each feed in the order of NAME.h, and the numbers of the rows that
+ * are meant; NULL for the first `count`. Feeds that do not count rows are given once. */
+typedef struct {
+  const void *const *columns;
+  const int64_t *numbers;
+  int64_t count;
+} prograd_rows;
+
+/* A metric of an epoch or of an evaluation. */
+typedef struct {
+  int64_t epoch, step;
+  int is_evaluation, is_best; /* is_best: of the evaluation before */
+  const char *metric;
+  double value;
+} prograd_report;
+
+typedef void prograd_said(const prograd_report *report, void *context);
+
+/* Train as `runtime execute` does: epochs over rows in the order that follows from the seed, with the
+ * evaluations, the best states and the early end that the program declares; the states then have its
+ * hash. 0 epochs are those of the program. `evaluated` may be NULL. `room` has prograd_run_bytes()
+ * bytes. `said` is called for each metric, or NULL. Link prograd_run.c, and -lm. */
+int64_t prograd_run_bytes(const prograd *self, const prograd_rows *train);
+int prograd_run(prograd *self, const prograd_rows *train, const prograd_rows *evaluated,
+                int64_t epochs, void *room, prograd_said *said, void *context);
 
 /* Return the sentence of the last error of an instance. */
 const char *prograd_error(const prograd *self);

@@ -21,6 +21,7 @@ typedef struct { /* a state; `word` names its type in files, `kept`: a file may 
 
 typedef struct { /* a feed or a fetch, or a copy after the steps, then `to` is its place in memory */
   int64_t name, dtype, base, at, rank, shape, strides, item, bytes, to, early, widened;
+  int64_t kind, by_row, over, watched; /* of a whole run */
 } prograd_place;
 
 typedef struct { /* an entry for a number of rows; phases are counted from its first */
@@ -29,6 +30,15 @@ typedef struct { /* an entry for a number of rows; phases are counted from its f
   int64_t phases, phase_count, packing, packing_end, actions;
   int64_t feeds, feed_count, fetches, fetch_count, copies, copy_count, checks, check_count;
 } prograd_entry;
+
+enum { PROGRAD_FLOAT = 1, PROGRAD_DOUBLE, PROGRAD_INT32, PROGRAD_INT64, PROGRAD_BYTE };
+enum { PROGRAD_AS_STEPS_ALLOW, PROGRAD_DROP, PROGRAD_EXACT, PROGRAD_PARTIAL };
+
+typedef struct { /* the run that a program declares: numbers of entries, and of fetches in them */
+  int64_t train, train_count, evaluate, evaluate_count, every, epochs, shuffle, remainder;
+  int64_t best_metric, best_of_evaluation, higher, restores, patience, min_delta;
+  int64_t train_loss, evaluate_loss, most_feeds, most_fetches, unsupported;
+} prograd_run_table;
 
 typedef struct { int64_t group, why; } prograd_check;             /* the sentence of a check */
 typedef struct { int64_t at, bytes, constant; } prograd_restored; /* totals, when an epoch begins */
@@ -48,6 +58,7 @@ struct prograd_program {
   const prograd_place *places;
   const prograd_check *checks;
   const prograd_restored *restored;
+  const prograd_run_table *run;
   const int64_t *numbers, *words, *phases, *actions, *chunks;
   const char *text;
   const unsigned char *header, *constants;
