@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ahead.hosts import Net, needs_cc
 from safetensors.numpy import load_file, save_file
 
 import prograd
-from ahead.hosts import Net, needs_cc
 from prograd import Program, adam, layers, metrics, ops, warmup_cosine
 
 pytestmark = needs_cc
@@ -132,13 +132,13 @@ def test_rows_that_are_left_out_are_those_of_python(tmp_path):
 
 def test_the_best_states_are_restored(tmp_path):
     path = classifier(tmp_path, epochs=12, evaluate="test", keep_best="accuracy")
-    result, heard = assert_same_run(path, tmp_path / "out")
+    _, heard = assert_same_run(path, tmp_path / "out")
     assert len({epoch for epoch, *_ in heard}) == 12
 
 
 def test_a_run_that_improves_no_longer_ends_early(tmp_path):
     path = classifier(tmp_path, epochs=40, evaluate="test", keep_best="loss", stop_after=2)
-    result, heard = assert_same_run(path, tmp_path / "out")
+    _, heard = assert_same_run(path, tmp_path / "out")
     assert 2 < len({epoch for epoch, *_ in heard}) < 40
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Final
 
 import numpy as np
 
@@ -96,6 +98,14 @@ def pick(seed: int, count: int) -> list[Variant]:
     return [VARIANTS[0], *(VARIANTS[int(i)] for i in others)]
 
 
+OWN_WAYS: Final = {
+    "native": "fuzz.native",
+    "libraries": "fuzz.libraries.__main__",
+    "instruction sets": "fuzz.instruction_sets",
+}
+"""Modules with a `fails_again` of their own, by the first words of their judge's name."""
+
+
 def fails_again(recipe: Recipe, like: Verdict) -> bool:
     """Return True if the recipe, built again, still fails in that way."""
     try:
@@ -104,18 +114,9 @@ def fails_again(recipe: Recipe, like: Verdict) -> bool:
         return like.word == "raised" and like.judge == "build" and like.what == type(error).__name__
     if like.judge == "build":
         return False
-    if like.judge.startswith("native"):
-        from fuzz import native
-
-        return native.fails_again(building, like)
-    if like.judge.startswith("libraries"):
-        from fuzz import libraries
-
-        return libraries.fails_again(building, like)
-    if like.judge.startswith("instruction sets"):
-        from fuzz import instruction_sets
-
-        return instruction_sets.fails_again(building, like)
+    judge = next((module for prefix, module in OWN_WAYS.items() if like.judge.startswith(prefix)), None)
+    if judge is not None:
+        return import_module(judge).fails_again(building, like)
     chosen = [v for v in VARIANTS if v.name == like.judge] or (VARIANTS[:1] if like.judge == "compile" else [])
     judges = [like.judge] if like.judge in ("differences", "torch", "symbol") else []
     for seed in range(4 if chosen else 1):

@@ -1,4 +1,4 @@
-"""Random training programs as libraries: python tests/fuzz/libraries.py --count 1000 --jobs 2.
+"""Random training programs as libraries: python -m fuzz.libraries --count 1000 --jobs 2.
 
 A host in C, compiled with the address sanitizer, makes the steps of each entry. Every fetch and every state has the
 bits of the native engine. The programs are those of `instruction_sets.py`.
@@ -9,12 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 
