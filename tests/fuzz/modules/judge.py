@@ -113,7 +113,7 @@ def _predicted(program: Any, network: Any, rows: dict[str, torch.Tensor], sizes:
     bound = {name: size + longer if name == "length" else len(rows["x"]) for name, size in sizes.items()}
     try:
         run = prograd.Run(program.compile(**bound), engine="reference")
-        found = run.predict({name: x.numpy() for name, x in rows.items()})
+        found = run.predict(_feeds(run, "predict", rows))
     except (prograd.CompileError, prograd.ExecutionError, prograd.ProgramError):
         return None  # in a sentence
     told = {name: _difference(found[name], wanted[name], exact[name]) for name in found}
@@ -130,15 +130,14 @@ def _compared(
         warnings.simplefilter("ignore")
         wanted = copy.deepcopy(network).eval()(**rows)
         exact = copy.deepcopy(wide).eval()(**_double(rows))
-    feeds = {name: x.numpy() for name, x in rows.items()}
-    found = run.predict(feeds)
+    found = run.predict(_feeds(run, "predict", rows))
     for name in found:
         if (told := _difference(found[name], wanted[name], exact[name])) is not None:
             return Verdict("differs", f"{name} in evaluation: {told}")
     for step in range(STEPS):
         loss = _step(network, optimizer, rows, modes)
         better = _step(wide, more, _double(rows), modes)
-        stepped = run.step(feeds)
+        stepped = run.step(_feeds(run, "train", rows))
         if (told := _difference(stepped["loss"], loss, better)) is not None:
             return Verdict("differs", f"the loss of step {step}: {told}")
         there, best = _tensors(network, optimizer), _tensors(wide, more)
@@ -189,6 +188,11 @@ def _held(run: Any, program: Any) -> Iterator[tuple[str, tuple[int, ...], Any]]:
             for ours in SLOTS.values():
                 if f"{state.name}.{ours}" in program.states:
                     yield f"{state.imported.names[0]}.{ours}", axes, run.state[f"{state.name}.{ours}"]
+
+
+def _feeds(run: Any, entry: str, rows: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """Return the rows that an entry reads: results may not depend on all inputs."""
+    return {name: x.numpy() for name, x in rows.items() if name in run.entries[entry].feeds}
 
 
 def _double(rows: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
