@@ -18,7 +18,7 @@ from compiler.frontends.report import Problem
 from compiler.frontends.torch.checks.thresholds import size_of_threshold
 from compiler.frontends.torch.constants import SURE_TRIALS, Constant, Store
 from compiler.frontends.torch.nodes import SQUEEZES, is_pointwise, require_contiguous, rounded, squeezed_symbols
-from compiler.frontends.torch.operators import OPERATORS, SEES_CONSTANTS, control
+from compiler.frontends.torch.operators import OPERATORS, REMEDIES, SEES_CONSTANTS, control
 from compiler.frontends.torch.operators.call import Call, Result
 from compiler.frontends.torch.peepholes import folded
 from compiler.frontends.torch.picked import REASON, Picked, computed, picked, selected, written
@@ -134,6 +134,7 @@ class Walk:
             return self._lacking(node, name, str(error).partition("\n")[0])
 
     def _lacking(self, node: Any, name: str, reason: str) -> Any:
+        reason = f"{reason}; {REMEDIES[name]}" if reason == LACKING and name in REMEDIES else reason
         self.problems.append(problem_of(name, node, reason))
         return MISSING
 

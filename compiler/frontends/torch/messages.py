@@ -15,6 +15,8 @@ from io import StringIO, TextIOBase
 from pathlib import Path
 from typing import Any
 
+from compiler.frontends.torch.operators import REMEDIES
+
 DATA_DEPENDENT = "data-dependent expression"
 """Words of each error about Python code that needs an element of a tensor."""
 
@@ -75,6 +77,8 @@ def reason_of(error: BaseException) -> str:
     reason = first_line(error)
     if DATA_DEPENDENT in reason:
         reason = "its Python code needs an element of a tensor, as in `if x.sum() > 0`; use torch.where or torch.cond"
+    if reason in REMEDIES:
+        reason = f"{reason} has no counterpart; {REMEDIES[reason]}"
     if FAKE_CONSTANT in reason:
         reason = "forward writes a tensor through `.data`, or one that is neither an input, a parameter nor a buffer"
     place = _place(error)

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[te
 from torch import nn  # noqa: E402
 from torch.nn.utils.parametrizations import orthogonal  # noqa: E402
 
-from prograd import Run, from_torch, ops, sgd  # noqa: E402
+from prograd import CompileError, Run, from_torch, ops, sgd  # noqa: E402
 
 linalg = torch.linalg
 X = torch.randn(4, 8, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -119,3 +119,58 @@ def test_the_inverse_of_the_error_function_is_exact_to_its_ends():
     x = torch.tensor([-1.0, 1.0, 2.0, 1 - 1e-16, -1 + 1e-12, 1e-300, 0.5, 0.999], dtype=torch.float64).expand(4, 8, 8)
     found = Run(from_torch(module, {"x": x}).compile()).predict({"x": x.numpy()})["output"]
     np.testing.assert_allclose(found, torch.erfinv(x), rtol=1e-12)
+
+
+OUTSIDE = "compute it outside of forward, and give the result as an input or a buffer"
+INVERSE = "for columns of full rank, use torch.linalg.solve(x.mT @ x, x.mT)"
+LACKING: dict[str, tuple[Callable[[Any], Any], str, str]] = {
+    "qr": (
+        lambda x: linalg.qr(x)[0],
+        "aten.linalg_qr.default",
+        "orthogonalise by q = torch.linalg.solve_triangular(torch.linalg.cholesky(x.mT @ x), x.mT, upper=False).mT, or "
+        "by torch.nn.utils.parametrizations.orthogonal",
+    ),
+    "svd": (lambda x: linalg.svd(x)[1], "aten._linalg_svd.default", OUTSIDE),
+    "eigh": (lambda x: linalg.eigh(x)[0], "aten._linalg_eigh.default", OUTSIDE),
+    "pinv": (linalg.pinv, "aten.linalg_pinv.atol_rtol_tensor", INVERSE),
+    "pinverse": (torch.pinverse, "aten.linalg_pinv.atol_rtol_float", INVERSE),
+}
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_decompositions_without_counterpart_name_what_to_do_instead(name: str):
+    function, operator, remedy = LACKING[name]
+    with pytest.raises(CompileError) as caught:
+        from_torch(Of(function), {"x": X})
+    line = Of.forward.__code__.co_firstlineno + 1
+    assert str(caught.value) == (
+        f"from_torch: 1 operator cannot be imported: {operator}, used 1 time, first in the module at "
+        f"test_decompositions.py:{line}: has no counterpart; {remedy}"
+    )
+
+
+def least_squares(x: Any) -> Any:
+    return linalg.lstsq(x, x[..., :3]).solution
+
+
+def test_least_squares_name_their_normal_equations():
+    with pytest.raises(CompileError) as caught:
+        from_torch(Of(least_squares), {"x": X})
+    line = least_squares.__code__.co_firstlineno + 1
+    assert str(caught.value) == (
+        "torch.export cannot export Of: aten.linalg_lstsq.default has no counterpart; solve the normal equations by "
+        f"torch.linalg.solve(a.mT @ a, a.mT @ b) (at test_decompositions.py:{line})"
+    )
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize(
+    "remedy",
+    [
+        lambda x: linalg.solve(x.mT @ x, x.mT),
+        lambda x: linalg.solve(x.mT @ x, x.mT @ x[..., :3]),
+        lambda x: linalg.solve_triangular(linalg.cholesky(x.mT @ x), x.mT, upper=False).mT,
+    ],
+)
+def test_what_is_named_instead_comes_in(remedy: Callable[[Any], Any], engine: str):
+    require_agreement(Of(lambda x: remedy(x + 2 * torch.eye(8, dtype=x.dtype))), X, engine)

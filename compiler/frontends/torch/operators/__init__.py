@@ -70,5 +70,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
 }
 """All mappings by the name of ATen's operator with its overload."""
 
+REMEDIES: Final = decomposition.REMEDIES
+"""What to do instead of operators that have no counterpart."""
+
 SEES_CONSTANTS: Final = attention.SEES_CONSTANTS | control.SEES_CONSTANTS | index.SEES_CONSTANTS
 """Operators whose mappings are given constants as they are; to the others they are tensors."""

@@ -133,6 +133,22 @@ def _with_checks(function: Callable[..., Value], extra: int) -> Mapping:
     return mapped
 
 
+_OUTSIDE: Final = "compute it outside of forward, and give the result as an input or a buffer"
+
+_INVERSE: Final = "for columns of full rank, use torch.linalg.solve(x.mT @ x, x.mT)"
+
+REMEDIES: Final = {
+    "aten.linalg_qr.default": "orthogonalise by q = torch.linalg.solve_triangular(torch.linalg.cholesky(x.mT @ x), "
+    "x.mT, upper=False).mT, or by torch.nn.utils.parametrizations.orthogonal",
+    "aten.linalg_lstsq.default": "solve the normal equations by torch.linalg.solve(a.mT @ a, a.mT @ b)",
+    "aten.linalg_pinv.atol_rtol_tensor": _INVERSE,
+    "aten.linalg_pinv.atol_rtol_float": _INVERSE,
+    "aten._linalg_svd.default": _OUTSIDE,
+    "aten._linalg_eigh.default": _OUTSIDE,
+    "aten.linalg_eig.default": _OUTSIDE,
+}
+"""What to do instead of decompositions that have no counterpart."""
+
 OPERATORS: Final[dict[str, Mapping]] = {
     "aten._linalg_solve_ex.default": _solve_ex,
     "aten.linalg_inv_ex.default": _with_checks(lambda x, *rest, **more: ops.inverse(x), 1),
