@@ -3,6 +3,8 @@
 from compiler import from_lm
 
 config    the architecture that config.json describes
+config_keys  the keys of config.json
+stored_states  weights as states of a program
 weights   the tensors of the folder's files
 gguf_model  the architecture and the weights of a GGUF file
 gguf_blocks  tensors of GGUF files as arrays

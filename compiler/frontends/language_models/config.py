@@ -5,26 +5,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from compiler.errors import CompileError
-from prograd_proto.regular_files import open_regular
+from compiler.frontends.language_models.config_keys import ACTIVATIONS, MOST, MOST_LAYERS, Config, read_json
 
 Norm = Literal["rms", "rms_from_1", "layer"]
 Activation = Literal["silu", "gelu", "gelu_tanh"]
-
-MOST_BYTES: Final = 1 << 24
-"""Upper bound on a file of JSON, 16 MiB."""
-
-MOST: Final = 1 << 24
-"""Upper bound on a size that a config states."""
-
-MOST_LAYERS: Final = 512
-"""Upper bound on the number of layers."""
 
 
 @dataclass(frozen=True)
@@ -98,158 +88,14 @@ def architecture_in(path: Path, given: Mapping[str, Any]) -> Architecture:
     if not isinstance(family, str) or family not in _FAMILIES:
         known = ", ".join(_FAMILIES)
         raise CompileError(f"{path}: model_type is {family!r}; there is a builder for {known}")
-    config = _Config(path, given)
+    config = Config(path, given)
     made = _FAMILIES[family](config)
     config.require_all_known()
     _require_consistent(path, made)
     return made
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a file of JSON; raise CompileError if it cannot be read or is none."""
-    try:
-        with open_regular(path) as stream:
-            raw = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise CompileError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    if len(raw) > MOST_BYTES:
-        raise CompileError(f"{path}: the file has more than {MOST_BYTES} bytes, too many for such a file")
-    try:
-        given = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise CompileError(f"{path}: the file is no JSON: {str(error)[:100]}") from None
-    if not isinstance(given, dict):
-        raise CompileError(f"{path}: the file has no JSON object")
-    return given
-
-
-IGNORED: Final = frozenset(
-    """
-    architectures attn_implementation auto_map bos_token_id cache_implementation chunk_size_feed_forward dtype
-    eos_token_id gradient_checkpointing id2label initializer_range is_llama_config label2id model_type n_ctx n_special
-    name_or_path output_attentions output_hidden_states pad_token_id predict_special_tokens problem_type return_dict
-    summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj task_specific_params
-    tokenizer_class torch_dtype torchscript transformers.js_config transformers_version unk_token_id use_cache
-    """.split()  # noqa: SIM905 - a table to be read
-)
-"""Keys that change no number of training or of a text."""
-
-NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
-    "add_cross_attention": (False,),
-    "is_decoder": (False, True),
-    "is_encoder_decoder": (False,),
-    "pretraining_tp": (1,),
-    "rope_interleaved": (False,),
-    "reorder_and_upcast_attn": (False,),
-    "scale_attn_by_inverse_layer_idx": (False,),
-    "scale_attn_weights": (True,),
-    "attn_logit_softcapping": (None,),
-    "final_logit_softcapping": (None,),
-    "cross_attention_hidden_size": (None,),
-    "use_bidirectional_attention": (False, None),
-}
-"""Keys that must have one of these values, of which the builder knows no other."""
-
-DROPOUTS: Final = frozenset(("attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "hidden_dropout"))
-"""Keys of dropouts, which tuning leaves out, as adapters and few rows want."""
-
-
-class _Config:
-    """The keys of a config: what is taken is known, and the rest is refused."""
-
-    def __init__(self, path: Path, given: Mapping[str, Any]) -> None:
-        self.path, self.given = path, given
-        self._known = {*IGNORED, *DROPOUTS}
-
-    def size(self, key: str, default: int | None = None, *, least: int = 1, most: int = MOST) -> int:
-        """Return a whole number."""
-        value = self._value(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise CompileError(f"{self.path}: {key} is {value!r}, not a whole number from {least} to {most}")
-        return value
-
-    def number(self, key: str, default: float | None = None) -> float:
-        """Return a positive number."""
-        value = self._value(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e30:
-            raise CompileError(f"{self.path}: {key} is {value!r}, not a positive number")
-        return float(value)
-
-    def flag(self, key: str, default: bool) -> bool:
-        """Return True or False."""
-        value = self._value(key, default)
-        if not isinstance(value, bool):
-            raise CompileError(f"{self.path}: {key} is {value!r}, neither true nor false")
-        return value
-
-    def word(self, key: str, known: Mapping[str, Any], default: str | None = None) -> Any:
-        """Return what a word stands for."""
-        value = self._value(key, default)
-        if not isinstance(value, str) or value not in known:
-            raise CompileError(f"{self.path}: {key} is {value!r}; the builder knows {', '.join(known)}")
-        return known[value]
-
-    def has(self, key: str) -> bool:
-        """Return True if a key is there and not null."""
-        return self.given.get(key) is not None
-
-    def stops(self) -> tuple[int, ...]:
-        """Return the codes that end a text."""
-        found = self.given.get("eos_token_id")
-        codes = found if isinstance(found, list) else [found]
-        return tuple(code for code in codes if isinstance(code, int) and not isinstance(code, bool))
-
-    def rotary(self, default: float) -> float:
-        """Return the base of rotary positions; raise CompileError for a scaling of them."""
-        scaling = self._value("rope_scaling", 0) or {}
-        inside = self._value("rope_parameters", 0) or {}
-        both = {**(scaling if isinstance(scaling, dict) else {}), **(inside if isinstance(inside, dict) else {})}
-        kind = both.get("rope_type", both.get("type", "default"))
-        if kind not in ("default", None):
-            raise CompileError(
-                f"{self.path}: rope_scaling is of the type {kind!r}; the builder knows positions without scaling"
-            )
-        base = both.get("rope_theta", self._value("rope_theta", default))
-        if isinstance(base, bool) or not isinstance(base, int | float) or not 1 < base < 1e30:
-            raise CompileError(f"{self.path}: rope_theta is {base!r}, not a number above 1")
-        if self.number("partial_rotary_factor", 1.0) != 1 or both.get("partial_rotary_factor", 1.0) != 1:
-            raise CompileError(f"{self.path}: partial_rotary_factor is not 1; the builder rotates whole heads")
-        return float(base)
-
-    def know(self, *keys: str) -> None:
-        """Count keys as understood."""
-        self._known.update(keys)
-
-    def require_all_known(self) -> None:
-        """Raise CompileError for a key that nobody asked for, or with a value that the builder does not know."""
-        for key, value in self.given.items():
-            if key in NEUTRAL and value not in NEUTRAL[key]:
-                raise CompileError(f"{self.path}: {key} is {value!r}, which the builder does not know")
-            if key not in self._known and key not in NEUTRAL and value is not None and key[:1] != "_":
-                raise CompileError(
-                    f"{self.path}: the builder of {self.given['model_type']} does not know the key {key}, which may "
-                    "change results; compiler import torch takes any module"
-                )
-
-    def _value(self, key: str, default: Any) -> Any:
-        self._known.add(key)
-        value = self.given.get(key)
-        if value is None and default is None:
-            raise CompileError(f"{self.path}: there is no {key}")
-        return default if value is None else value
-
-
-_ACTIVATIONS: Final = {
-    "silu": "silu",
-    "swish": "silu",
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-}
-
-
-def _llama(config: _Config, **more: Any) -> Architecture:
+def _llama(config: Config, **more: Any) -> Architecture:
     """Return what Llama's kin have in common; `more` is what a family has of its own."""
     width, heads = config.size("hidden_size"), config.size("num_attention_heads", most=4096)
     head_size = config.size("head_dim", max(width // heads, 1))
@@ -280,11 +126,11 @@ def _llama(config: _Config, **more: Any) -> Architecture:
         "stops": config.stops(),
     }
     if "activation" not in more:
-        own["activation"] = config.word("hidden_act", _ACTIVATIONS, "silu")
+        own["activation"] = config.word("hidden_act", ACTIVATIONS, "silu")
     return Architecture(**(own | more))
 
 
-def _plain_llama(config: _Config) -> Architecture:
+def _plain_llama(config: Config) -> Architecture:
     bias = config.flag("attention_bias", False)
     return _llama(
         config,
@@ -295,29 +141,29 @@ def _plain_llama(config: _Config) -> Architecture:
     )
 
 
-def _mistral(config: _Config) -> Architecture:
+def _mistral(config: Config) -> Architecture:
     made = _llama(config, rotary=config.rotary(10000.0))
     return _windowed(config, made, [True] * made.layers)
 
 
-def _qwen2(config: _Config) -> Architecture:
+def _qwen2(config: Config) -> Architecture:
     made = _llama(config, rotary=config.rotary(10000.0), bias=True)
     return _windowed_qwen(config, made)
 
 
-def _qwen3(config: _Config) -> Architecture:
+def _qwen3(config: Config) -> Architecture:
     bias = config.flag("attention_bias", False)
     made = _llama(config, rotary=config.rotary(10000.0), bias=bias, output_bias=bias, norms_of_heads=True)
     return _windowed_qwen(config, made)
 
 
-def _windowed_qwen(config: _Config, made: Architecture) -> Architecture:
+def _windowed_qwen(config: Config, made: Architecture) -> Architecture:
     used = config.flag("use_sliding_window", False)
     first = config.size("max_window_layers", made.layers, least=0)
     return _windowed(config, made, [used and i >= first for i in range(made.layers)])
 
 
-def _windowed(config: _Config, made: Architecture, default: list[bool]) -> Architecture:
+def _windowed(config: Config, made: Architecture, default: list[bool]) -> Architecture:
     """Return the architecture with the windows of its layers."""
     config.know("sliding_window", "layer_types")
     window = config.size("sliding_window", most=MOST) if config.has("sliding_window") else 0
@@ -333,13 +179,13 @@ def _windowed(config: _Config, made: Architecture, default: list[bool]) -> Archi
     return replace(made, windows=tuple(window if here else 0 for here in local))
 
 
-def _gemma3(config: _Config) -> Architecture:
+def _gemma3(config: Config) -> Architecture:
     given = dict(config.given)
     bases = given.get("rope_parameters")
     if isinstance(bases, dict) and "full_attention" in bases:  # as newer versions of transformers write it
         parts = {key: bases.get(key) for key in ("full_attention", "sliding_attention")}
-        plain = _Config(config.path, {"rope_parameters": parts["full_attention"], "model_type": "gemma3_text"})
-        local = _Config(config.path, {"rope_parameters": parts["sliding_attention"], "model_type": "gemma3_text"})
+        plain = Config(config.path, {"rope_parameters": parts["full_attention"], "model_type": "gemma3_text"})
+        local = Config(config.path, {"rope_parameters": parts["sliding_attention"], "model_type": "gemma3_text"})
         config.know("rope_parameters")
         rotary, local_rotary = plain.rotary(1e6), local.rotary(1e4)
     else:
@@ -352,7 +198,7 @@ def _gemma3(config: _Config) -> Architecture:
         rotary=rotary,
         local_rotary=local_rotary,
         norm="rms_from_1",
-        activation=config.word("hidden_activation", _ACTIVATIONS, "gelu_pytorch_tanh"),
+        activation=config.word("hidden_activation", ACTIVATIONS, "gelu_pytorch_tanh"),
         norms_of_heads=True,
         norms_behind=True,
         bias=bias,
@@ -366,7 +212,7 @@ def _gemma3(config: _Config) -> Architecture:
     return _windowed(config, made, [bool((i + 1) % period) for i in range(made.layers)])
 
 
-def _gpt2(config: _Config) -> Architecture:
+def _gpt2(config: Config) -> Architecture:
     width, heads = config.size("n_embd"), config.size("n_head", most=4096)
     layers = config.size("n_layer", most=MOST_LAYERS)
     return Architecture(
@@ -381,7 +227,7 @@ def _gpt2(config: _Config) -> Architecture:
         positions=config.size("n_positions", 1024),
         epsilon=config.number("layer_norm_epsilon", 1e-5),
         norm="layer",
-        activation=config.word("activation_function", _ACTIVATIONS, "gelu_new"),
+        activation=config.word("activation_function", ACTIVATIONS, "gelu_new"),
         rotary=0.0,
         local_rotary=0.0,
         windows=(0,) * layers,
@@ -397,7 +243,7 @@ def _gpt2(config: _Config) -> Architecture:
     )
 
 
-_FAMILIES: Final[Mapping[str, Callable[[_Config], Architecture]]] = {
+_FAMILIES: Final[Mapping[str, Callable[[Config], Architecture]]] = {
     "gpt2": _gpt2,
     "llama": _plain_llama,
     "mistral": _mistral,

@@ -16,9 +16,11 @@ from typing import Final
 from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.initial_values import InitialValues
-from compiler.frontends.language_models.config import Architecture, architecture_of, read_json
+from compiler.frontends.language_models.config import Architecture, architecture_of
+from compiler.frontends.language_models.config_keys import read_json
 from compiler.frontends.language_models.gguf_model import read_model
-from compiler.frontends.language_models.network import Network, Places
+from compiler.frontends.language_models.network import Network
+from compiler.frontends.language_models.stored_states import Places
 from compiler.frontends.language_models.weights import Weights, is_meant, path_from
 from compiler.frontends.language_models.writing import CHUNK, add_writing
 from compiler.train.metrics import perplexity

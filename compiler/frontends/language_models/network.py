@@ -5,46 +5,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable
+from typing import NamedTuple
 
 from compiler.build.program import Program
-from compiler.errors import CompileError
-from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.language_models.config import Architecture
-from compiler.frontends.language_models.weights import Weights, is_meant
-from compiler.quantization.block_codes import BITS
-from compiler.quantization.quantized import CODES, SCALES
-from compiler.train.initialisers import from_file
-from prograd_proto.dtypes import DTypeName
+from compiler.frontends.language_models.stored_states import Places, StoredStates
+from compiler.frontends.language_models.weights import Weights
 from registry import Value, ops
-from runtime.dtypes import array_type
 
 Attend = Callable[[int, Value, Value, Value], Value]
 """From a layer's number, queries [n, h, l, d], keys and values [n, g, l, d] to the attended values [n, h, l, d]."""
-
-
-class Places(NamedTuple):
-    """The places of states.
-
-    Attributes:
-        folder: the path of the model's folder from that of the program; None if its weights are copied.
-        copies: values that are written beside the program.
-        trained: patterns of the weights that are trained whole.
-    """
-
-    folder: str | None
-    copies: InitialValues
-    trained: Sequence[str]
 
 
 class Network:
     """The layers of one model in a program; each call adds ops that read the same states."""
 
     def __init__(self, program: Program, made: Architecture, weights: Weights, places: Places) -> None:
-        self._program, self.made, self._weights, self._places = program, made, weights, places
+        self.made, self._weights = made, weights
+        self._states = StoredStates(program, weights, places)
         self._prefix = _prefix(made, weights)
-        self._read: set[str] = set()
 
     def hidden(self, codes: Value, positions: Value, attend: Attend) -> Value:
         """Return what the layers make of codes [n, l], [n, l, width], before the head.
@@ -72,9 +52,7 @@ class Network:
         """Raise CompileError for a tensor of the folder that no layer reads."""
         idle = ("rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias")
         tied = {"lm_head.weight"} if self.made.tied else set[str]()
-        for name in self._weights.tensors:
-            if name not in self._read and name not in tied and not name.endswith(idle):
-                raise CompileError(f"{self._weights.folder}: no layer of {self.made.family} reads the weight {name}")
+        self._states.require_all_read(lambda name: name in tied or name.endswith(idle), self.made.family)
 
     def stored(self, name: str) -> str:
         """Return the dtype in which a weight is stored in the folder."""
@@ -152,47 +130,13 @@ class Network:
         return ops.rms_norm(x, scale, epsilon=made.epsilon)[0]
 
     def _rows(self, name: str, shape: tuple[int, int], indices: Value) -> Value:
-        name = self._prefix + name
-        table = self._state(name, shape)
-        if table.name in self._program.states:
-            return _as_float32(ops.embedding(table, indices))
-        codes, scales = (self._program.state(f"{name}.{word}") for word in (CODES, SCALES))
-        bits = BITS[self._weights.tensors[name].dtype]
-        return ops.dequantize(ops.embedding(codes, indices), ops.embedding(scales, indices), bits=bits)
+        return self._states.rows(self._prefix + name, shape, indices)
 
     def _table(self, name: str, shape: tuple[int, int]) -> Value:
-        return _as_float32(self._state(self._prefix + name, shape))
+        return self._states.weight(self._prefix + name, shape)
 
     def _weight(self, name: str, shape: tuple[int, ...], *, whole: bool = False) -> Value:
-        return _as_float32(self._state(name if whole else self._prefix + name, shape))
-
-    def _state(self, name: str, shape: tuple[int, ...]) -> Value:
-        """Return a weight: as the folder stores it, or as float32 if it is trained."""
-        if name in self._program.states or f"{name}.{CODES}" in self._program.states:
-            return self._program.tensor(name) if name in self._program.tensors else self._program.state(name)
-        there, places = self._weights.require(name, shape), self._places
-        if there.dtype not in ("float32", "float16", "bfloat16", *BITS):
-            raise CompileError(f"{self._weights.where(there)}: {name} is {there.dtype}; weights are F32, F16 or BF16")
-        self._read.add(name)
-        trained = is_meant(name, places.trained)
-        if there.dtype in BITS and not trained:
-            return self._widened(name, BITS[there.dtype])
-        if places.folder is not None and (there.dtype == "float32" or not trained):
-            path = there.file if places.folder == "." else f"{places.folder}/{there.file}"
-            initial: Any = from_file(path, name)
-            dtype: Any = there.dtype
-        else:
-            array = self._weights.array(name) if trained else self._weights.stored(name)
-            initial, dtype = places.copies.add(name, array), array_type(array).dtype
-        return self._program.parameter(name, shape, initial, dtype=dtype, trainable=trained)
-
-    def _widened(self, name: str, bits: int) -> Value:
-        """Return a weight that is codes and scales, and the tensor of its name widens them."""
-        parts: list[Value] = []
-        for word, array in zip((CODES, SCALES), self._weights.coded(name), strict=True):
-            own, dtype = f"{name}.{word}", cast(DTypeName, array_type(array).dtype)
-            parts.append(self._program.buffer(own, array.shape, self._places.copies.add(own, array), dtype=dtype))
-        return self._program.block.named(ops.dequantize(*parts, bits=bits), name)
+        return self._states.weight(name if whole else self._prefix + name, shape)
 
 
 class _Names(NamedTuple):
@@ -236,10 +180,6 @@ def _product(x: Value, weight: Value) -> Value:
         return ops.matmul(x, weight, transpose_b=True)
     column = ops.matmul(weight, ops.reshape(x, shape=(x.shape[-1], 1)))
     return ops.reshape(column, shape=(1, 1, weight.shape[0]))
-
-
-def _as_float32(x: Value) -> Value:
-    return x if x.dtype == "float32" else ops.cast(x, dtype="float32")
 
 
 def _rounded_to(number: float, dtype: str) -> float:

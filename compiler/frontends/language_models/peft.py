@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.initial_values import InitialValues
-from compiler.frontends.language_models.config import read_json
+from compiler.frontends.language_models.config_keys import read_json
 from compiler.train.adapters import MAGNITUDE, A, B
 from runtime.conversion import converted
 from runtime.errors import ExecutionError

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from compiler.errors import CompileError
-from compiler.frontends.language_models.config import read_json
+from compiler.frontends.language_models.config_keys import read_json
 from runtime.conversion import converted
 from runtime.errors import ExecutionError
 from runtime.files.safetensors_file import WORDS, read_header
