@@ -269,6 +269,13 @@ def _import_lm(verbs: Any) -> None:
     verb.add_argument("source", metavar="DIR", help="the folder of the model")
     verb.add_argument("--data", metavar="FILE", help="rows of compiler data pack --chat, which the program trains on")
     verb.add_argument("--length", type=positive, metavar="N", help="codes in a row; default those of --data, or 256")
+    verb.add_argument(
+        "--classes", metavar="NAMES",
+        help="classes of an encoder, as in 'bad,good', or their number; default those of --data, or of the folder",
+    )  # fmt: skip
+    verb.add_argument(
+        "--vocabulary", type=positive, metavar="N", help="codes of the model; further ones begin as the mean of others"
+    )
     verb.add_argument("--batch", type=positive, default=1, metavar="N", help="rows of a step; default 1")
     add_lora(verb)
     verb.add_argument(

@@ -45,17 +45,18 @@ def pack(options: argparse.Namespace) -> None:
 def _pack_chats(options: argparse.Namespace, asked: PackOptions) -> None:
     """Write the texts of a source as rows of codes."""
     from compiler.data.chats import chat_options, packed_chats  # few rows are texts of a model
+    from compiler.data.labelled_texts import are_labelled, packed_labelled
     from runtime.language.model import IGNORED
 
-    if options.like is not None:
-        raise UsageError("--like says how columns are encoded, and texts have none; leave it out")
     chosen = chat_options(options.chat, options.length, asked, together=options.together)
-    rows = packed_chats(Path(options.source), chosen)
+    source, like = Path(options.source), None if options.like is None else Path(options.like)
+    rows = packed_labelled(source, chosen, like) if are_labelled(source, like) else packed_chats(source, chosen)
     write(options.output, rows.arrays, splits=rows.splits, metadata=rows.metadata, force=options.force)
     if rows.cut:
         note(options, f"note: {rows.cut} of {rows.texts} texts have more than {chosen.length} codes, and were cut")
-    labels = rows.arrays["labels"]
-    fields = [("texts", rows.texts), ("rows", len(labels)), ("counted", int((labels != IGNORED).sum()))]
+    fields = [("texts", rows.texts), ("rows", len(rows.arrays["codes"]))]
+    if "labels" in rows.arrays:
+        fields.append(("counted", int((rows.arrays["labels"] != IGNORED).sum())))
     put_result(options, "OK", [*fields, *((name, len(numbers)) for name, numbers in rows.splits.items())])
 
 

@@ -7,6 +7,7 @@ tables   NumPy's files as arrays
 images   folders of images
 texts    lines of text, and windows of bytes
 chats    conversations and texts as codes of a language model
+labelled_texts  texts with classes as codes of an encoder
 fit      the encoding of a column: kind, vocabulary, mean, replacement of missing values
 scales   the mean and the deviation of training rows
 series   windows of consecutive rows of a table

@@ -81,10 +81,10 @@ def packed_chats(source: Path, options: ChatOptions) -> Rows:
     files = read_files(options.folder)
     tokenizer = Tokenizer(files["tokenizer.json"], str(options.folder / "tokenizer.json"))
     encode = _Encoder(tokenizer, files, str(options.folder))
-    texts = [encode.text(where, given) for where, given in _given(source)]
+    texts = [encode.text(where, given) for where, given in given_texts(source)]
     if not texts:
         raise DataError(f"{source}: there are no texts")
-    parts = _parts(options, len(texts))
+    parts = parts_of(options, len(texts))
     arrays, splits, start, cut = list[dict[str, Array]](), dict[str, Array](), 0, 0
     for name, numbers in parts.items():
         pieces = [piece for number in numbers for piece in _cut(texts[number], options.length)]
@@ -117,10 +117,10 @@ class _Encoder:
         if "messages" in given:
             return self._conversation(where, require_conversation(given["messages"], where))
         if "prompt" in given or "completion" in given:
-            prompt, completion = (_is_text(where, name, given.get(name)) for name in ("prompt", "completion"))
+            prompt, completion = (is_text(where, name, given.get(name)) for name in ("prompt", "completion"))
             return self._ended(prompt + completion, len(prompt), goes_on=False)
         if "text" in given:
-            return self._ended(_is_text(where, "text", given["text"]), 0, goes_on=True)
+            return self._ended(is_text(where, "text", given["text"]), 0, goes_on=True)
         raise DataError(f"{where}: there is neither messages nor text, nor prompt and completion")
 
     def _conversation(self, where: str, turns: list[dict[str, str]]) -> Text:
@@ -158,7 +158,7 @@ class _Encoder:
         return codes, [any(at < stop and end > start for start, stop in spans) for at, end in ranges]
 
 
-def _given(source: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def given_texts(source: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the place and the content of each text of a file."""
     if source.suffix == ".txt":
         yield str(source), {"text": text_of(source, read_regular(source, "the text"))}
@@ -177,13 +177,14 @@ def _given(source: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield where, cast(Mapping[str, Any], given)
 
 
-def _is_text(where: str, name: str, given: object) -> str:
+def is_text(where: str, name: str, given: object) -> str:
+    """Return a text of a line of JSON; raise DataError for what is none."""
     if not isinstance(given, str):
         raise DataError(f"{where}: {name} is no text")
     return given
 
 
-def _parts(options: ChatOptions, count: int) -> dict[str, list[int]]:
+def parts_of(options: ChatOptions, count: int) -> dict[str, list[int]]:
     """Return the numbers of the texts of each split, in order; what no share takes is `train`."""
     total = sum(options.split.values())
     if total > 1 + 1e-9 or any(share <= 0 for share in options.split.values()):

@@ -13,10 +13,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from compiler.errors import CompileError
 from compiler.exporters.merged_states import factors_of, merged_states, plain_states
+from compiler.frontends.language_models.from_encoder import description_of
 from compiler.train.adapters import MAGNITUDE, A, B, is_adapter
 from prograd_proto import program_pb2 as pb
 from runtime.conversion import converted
@@ -28,6 +29,8 @@ from runtime.language.model import FILES, language_model, read_file
 
 PEFT_CONFIG: Final = "adapter_config.json"
 PEFT_WEIGHTS: Final = "adapter_model.safetensors"
+CONFIG: Final = "config.json"
+FLOATS: Final = ("float32", "float16", "bfloat16")
 PREFIX: Final = "base_model.model."
 """The word before the names of all modules in PEFT's files."""
 
@@ -63,10 +66,13 @@ def write_peft(program: pb.ProgramDesc, arrays: Mapping[str, Any], folder: Path,
         if weight in magnitudes:
             tensors[f"{PREFIX}{module}.lora_magnitude_vector"] = converted(magnitudes[weight], "float32")
     rank, alpha = _most(ranks), _most(alphas)
+    parts = tuple(f"{name}." for name in model.head)
+    tensors |= {f"{PREFIX}{name}": converted(arrays[name], "float32") for name in arrays if name.startswith(parts)}
     config = {
         "peft_type": "LORA",
-        "task_type": "CAUSAL_LM",
+        "task_type": "SEQ_CLS" if model.head else "CAUSAL_LM",
         "base_model_name_or_path": model.folder,
+        "modules_to_save": sorted({name.removeprefix("bert.").split(".")[0] for name in model.head}) or None,
         "bias": "none",
         "fan_in_fan_out": inputs_first,
         "inference_mode": True,
@@ -102,23 +108,46 @@ def write_hf(program: pb.ProgramDesc, arrays: Mapping[str, Any], beside: Path, f
     there = Weights(source)
     has_adapters = any(map(is_adapter, arrays))
     states = (merged_states if has_adapters else plain_states)(program, arrays)
-    tensors = {name: converted(states[name], there.tensors[name].dtype) for name in states if name in there.tensors}
+    if not model.head:
+        tensors = {name: converted(states[name], there.tensors[name].dtype) for name in states if name in there.tensors}
+    else:  # a new head is in no file of the folder, whose names may be old
+        stored = _most({name: tensor.dtype for name, tensor in there.tensors.items() if tensor.dtype in FLOATS})
+        tensors = {name: converted(array, stored) for name, array in states.items()}
     _make(folder)
     write_safetensors(folder / "model.safetensors", tensors, {"format": "pt"}, force=force)
-    for name in ("config.json", "generation_config.json", *FILES, "special_tokens_map.json"):
+    for name in (CONFIG, "generation_config.json", *FILES, "special_tokens_map.json"):
         if (source / name).is_file():
             try:
-                write_output(folder / name, read_file(source / name), force=force)
+                raw = read_file(source / name)
+                write_output(folder / name, _changed(raw, model.changes) if name == CONFIG else raw, force=force)
             except ExecutionError as error:
                 raise CompileError(str(error)) from None
     return len(tensors)
 
 
-def _model(program: pb.ProgramDesc) -> Any:
+def _changed(config: bytes, changes: Mapping[str, Any]) -> bytes:
+    """Return a config with changes of some keys."""
+    return config if not changes else _json({**json.loads(config), **changes})
+
+
+class _Model(NamedTuple):
+    """What both kinds of models tell: family, folder, changed keys of the config, and the layers of a head."""
+
+    family: str
+    folder: str
+    changes: Mapping[str, Any]
+    head: list[str]
+
+
+def _model(program: pb.ProgramDesc) -> _Model:
+    encoder = description_of(program)
+    if encoder is not None:
+        return _Model(encoder["family"], encoder["folder"], encoder["config"], encoder["head"])
     try:
-        return language_model(program)
+        model = language_model(program)
     except ExecutionError as error:
         raise CompileError(f"merge: {error}") from None
+    return _Model(model.family, model.folder, model.changes, [])
 
 
 def _most(values: Mapping[str, Any]) -> Any:

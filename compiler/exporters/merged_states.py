@@ -35,9 +35,10 @@ def merged_states(program: pb.ProgramDesc, arrays: Mapping[str, Any]) -> dict[st
 
 
 def plain_states(program: pb.ProgramDesc, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters and buffers, those that are codes of few bits as the float32 numbers that they stand for."""
+    """Return parameters and buffers that outlive an epoch, codes of few bits as the numbers that they stand for."""
     kinds = (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)
-    found = {state.name: arrays[state.name] for state in program.states if state.kind in kinds}
+    lasting = [s for s in program.states if s.kind in kinds and s.lifespan == pb.LIFESPAN_ALWAYS]
+    found = {state.name: arrays[state.name] for state in lasting}
     for name in [name.removesuffix(f".{CODES}") for name in found if name.endswith(f".{CODES}")]:
         if f"{name}.{SCALES}" in found:
             found[name] = wide(found.pop(f"{name}.{CODES}"), found.pop(f"{name}.{SCALES}"))

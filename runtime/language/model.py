@@ -22,6 +22,9 @@ from runtime.language.gguf_tokenizer import texts_of
 KEY: Final = "language_model"
 """The key of a program's text about its model, JSON that the import writes."""
 
+ENCODER_KEY: Final = "text_encoder"
+"""The key of a program's text about an encoder of texts, JSON that the import writes."""
+
 ROWS_KEY: Final = "language_rows"
 """The key of the header of a file of rows that says how texts became rows, as JSON."""
 
@@ -52,6 +55,7 @@ class LanguageModel:
         chunk: the codes that a step of `read` takes.
         stops: codes that end a text.
         defaults: temperature and the like, as the model's folder has them.
+        changes: keys of the config that are other than in the folder.
     """
 
     family: str
@@ -66,6 +70,7 @@ class LanguageModel:
     chunk: int
     stops: tuple[int, ...]
     defaults: Mapping[str, float]
+    changes: Mapping[str, int]
 
     @property
     def cache_shape(self) -> tuple[int, ...]:
@@ -101,6 +106,7 @@ def _parsed(given: Any) -> LanguageModel:
         files=files,
         stops=tuple(int(code) for code in given["stops"]),
         defaults=defaults,
+        changes={str(name): _size(value) for name, value in given.get("config", {}).items()},
         **sizes,
     )
 

@@ -42,6 +42,24 @@ class Tokenizer:
         found = self._made.encode(text, add_special_tokens=False)
         return list(found.ids), list(found.offsets)
 
+    def row(self, text: str, pair: str | None, most: int) -> tuple[list[int], list[int], bool]:
+        """Return the codes of a text, or of two, with those that begin and end texts, their types, and if it was cut.
+
+        Raises ValueError if `most` codes have no room for the codes that the tokenizer adds.
+        """
+        found = self._made.encode(text, pair, add_special_tokens=True)
+        if len(found.ids) <= most:
+            return list(found.ids), list(found.type_ids), False
+        added = self._made.num_special_tokens_to_add(pair is not None)
+        if added >= most:
+            raise ValueError(f"a row of {most} codes has no room for the {added} that the tokenizer adds")
+        try:
+            self._made.enable_truncation(most)
+            found = self._made.encode(text, pair, add_special_tokens=True)
+        finally:
+            self._made.no_truncation()
+        return list(found.ids), list(found.type_ids), True
+
     def code(self, token: str) -> int | None:
         """Return the code of a token; None if there is none."""
         return self._made.token_to_id(token)
@@ -78,8 +96,13 @@ class Pieces:
 
 def stop_code(files: Mapping[str, str], tokenizer: Tokenizer) -> int | None:
     """Return the code that ends a text, as tokenizer_config.json names it; None if it names none."""
+    return named_code(files, tokenizer, "eos_token")
+
+
+def named_code(files: Mapping[str, str], tokenizer: Tokenizer, key: str) -> int | None:
+    """Return the code of a token that a key of tokenizer_config.json names; None if it names none."""
     try:
-        given: Any = json.loads(files.get("tokenizer_config.json", "{}")).get("eos_token")
+        given: Any = json.loads(files.get("tokenizer_config.json", "{}")).get(key)
     except (ValueError, AttributeError, RecursionError):
         return None
     given = given.get("content") if isinstance(given, dict) else given

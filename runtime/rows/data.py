@@ -107,8 +107,15 @@ class Data:
 
     @property
     def is_encoded(self) -> bool:
-        """True if the program knows how the values of a table become its rows."""
-        return bool(self._program.data.encoding)
+        """True if the program knows how the values of a table become its rows.
+
+        The rows of a text encoder are codes, of which the encoding has the labels alone.
+        """
+        if not self._program.data.encoding:
+            return False
+        from runtime.language.model import ENCODER_KEY  # few programs have encodings: start-up time
+
+        return not any(text.key == ENCODER_KEY for text in self._program.model)
 
     def _split(self, name: str) -> pb.SplitDesc | None:
         splits = {split.name: split for split in self._program.data.splits}

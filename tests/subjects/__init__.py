@@ -5,6 +5,7 @@ values              numbers for the values of a program under construction; deri
 cases               a sample as a program, and the check of its gradients by differences
 one_pass            a small program before and after one pass
 language_model      small language models as folders of Hugging Face's form
+encoders            small encoders of texts as folders of Hugging Face's form
 models              small models twice: as ops, and as NumPy with gradients by hand
 budgets             networks whose step a budget makes smaller
 hazards             programs whose ops may run in several orders

@@ -16,6 +16,7 @@ from compiler.commands.imports.import_onnx import optimizer_of
 from compiler.commands.models.lora_words import add_adapters
 from compiler.commands.notes import note
 from compiler.errors import CompileError, UsageError
+from compiler.frontends.language_models.from_encoder import head_of
 from compiler.frontends.language_models.from_lm import from_lm
 from compiler.frontends.language_models.peft import add_peft
 from compiler.frontends.language_models.weights import is_meant
@@ -23,8 +24,8 @@ from prograd_proto import program_pb2 as pb
 from registry import OpError
 from runtime.command_line.results import put_result
 from runtime.errors import ExecutionError
-from runtime.files.tensor_files import keys_of, read_metadata, shapes_of
-from runtime.language.model import KEY, ROWS_KEY
+from runtime.files.tensor_files import keys_of, read_arrays, read_metadata, shapes_of, unverified
+from runtime.language.model import ENCODER_KEY, KEY, ROWS_KEY
 
 
 def import_lm(options: argparse.Namespace) -> None:
@@ -32,20 +33,23 @@ def import_lm(options: argparse.Namespace) -> None:
     rows = None if options.data is None else _Rows(Path(options.data))
     if rows is not None and options.length not in (None, rows.length):
         raise UsageError(f"--length {options.length}: the rows of {options.data} have {rows.length} codes")
-    trains = _trains(options)
     program = from_lm(
         options.source,
         length=rows.length if rows is not None else options.length,
         together=rows is not None and rows.together,
         trained=options.train,
+        classes=_classes(options, rows),
+        vocabulary=options.vocabulary,
         positions=options.positions,
         texts=options.texts,
         output=options.output,
         seed=options.seed,
     )
+    options.train = [*options.train, *head_of(program)]  # the head of an encoder is always trained
+    trains = _trains(options)
     if rows is not None:
-        _require_same_tokenizer(program, rows)
-        _declare(program, rows, options)
+        rows.require_for(program)
+        _declare(program, rows, options, trains=trains)
     _adapt(program, options)
     coded = [] if options.weights is None else _quantized(program, options)
     if trains:
@@ -62,9 +66,23 @@ def import_lm(options: argparse.Namespace) -> None:
     put_result(options, "OK", fields)
 
 
+def _classes(options: argparse.Namespace, rows: _Rows | None) -> int | list[str] | None:
+    """Return the classes of --classes, which are names or their number, or else those of the rows."""
+    given: str | None = options.classes
+    if given is None:
+        return None if rows is None else rows.classes
+    asked = int(given) if given.isdigit() else given.split(",")
+    if rows is None or rows.classes is None:
+        return asked
+    names = rows.classes
+    if len(names) != (asked if isinstance(asked, int) else len(asked)) or asked not in (len(names), names):
+        raise UsageError(f"--classes {given}: the rows of {options.data} have the classes {','.join(names)}")
+    return names
+
+
 def _trains(options: argparse.Namespace) -> bool:
     """Return True if something is trained; raise UsageError for an optimizer of nothing."""
-    trains = bool(options.lora or options.train or options.peft)
+    trains = bool(options.lora or options.peft or options.train)
     if options.optimizer is not None and not trains:
         raise UsageError("--optimizer needs what it trains: --lora PATTERN:r=8 for adapters, or --train PATTERN")
     return trains
@@ -105,28 +123,42 @@ class _Rows:
         if not isinstance(about, dict) or len(shape) != 2:
             raise CompileError(f"{path}: the file has no rows of codes; compiler data pack --chat makes them")
         self.files: Any = about.get("files", {})
+        self.classes: list[str] | None = about.get("classes")
         self.length, self.together = shape[1], "segments" in self.keys
+        if self.classes is not None and "label" not in self.keys:
+            raise CompileError(f"{path}: these texts have no labels; give the rows of those that have them")
+
+    def require_for(self, program: Program) -> None:
+        """Raise CompileError for rows of another kind, by another tokenizer, or with codes that the model lacks."""
+        model = json.loads(program.texts_of_model.get(KEY) or program.texts_of_model[ENCODER_KEY])
+        if (self.classes is None) != (KEY in program.texts_of_model):
+            kinds = "classes of texts", "texts to go on with"
+            mine, other = kinds if self.classes is not None else kinds[::-1]
+            raise CompileError(f"{self.path}: these rows are for {mine}, and the model is for {other}")
+        if self.files.get("tokenizer.json") != model["files"].get("tokenizer.json"):
+            raise CompileError(
+                f"{self.path}: these rows were made with another tokenizer than the model's; pack them with --chat and "
+                "the folder of the model"
+            )
+        with unverified(self.path) as reader:
+            largest = int(read_arrays(self.path, reader, ["codes"])["codes"].max(initial=0))
+        if largest >= model["vocabulary"]:
+            raise CompileError(
+                f"{self.path}: the rows have the code {largest}, and the model has {model['vocabulary']} codes; "
+                f"--vocabulary {largest + 1} gives it more"
+            )
 
 
-_COLUMNS: Final = ("codes", "labels", "segments", "positions")
+_COLUMNS: Final = ("codes", "labels", "segments", "positions", "types", "lengths", "label")
 
 
-def _declare(program: Program, rows: _Rows, options: argparse.Namespace) -> None:
+def _declare(program: Program, rows: _Rows, options: argparse.Namespace, *, trains: bool) -> None:
     """Declare the rows and the run."""
     file = os.path.relpath(rows.path, Path(options.output).parent).replace(os.sep, "/")
     program.data(file, splits={name: name for name in rows.splits})
     others = [name for name in rows.splits if name != "train"]
-    if _trains(options):
+    if trains:
         program.training(epochs=options.epochs, split="train", evaluate=others[0] if others else None)
-
-
-def _require_same_tokenizer(program: Program, rows: _Rows) -> None:
-    own = json.loads(program.texts_of_model[KEY])["files"].get("tokenizer.json")
-    if rows.files.get("tokenizer.json") != own:
-        raise CompileError(
-            f"{rows.path}: these rows were made with another tokenizer than the model's; pack them with --chat and the "
-            "folder of the model"
-        )
 
 
 def _rate(given: str | None, text: str) -> float:

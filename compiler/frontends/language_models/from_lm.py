@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from math import inf
 from pathlib import Path
@@ -17,10 +18,12 @@ from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.language_models.config import Architecture, architecture_of
-from compiler.frontends.language_models.config_keys import read_json
+from compiler.frontends.language_models.config_keys import MOST, read_json
+from compiler.frontends.language_models.encoder_config import CLASSES, HEADS, Encoder, encoder_of
+from compiler.frontends.language_models.from_encoder import add_encoder
 from compiler.frontends.language_models.gguf_model import read_model
 from compiler.frontends.language_models.network import Network
-from compiler.frontends.language_models.stored_states import Places
+from compiler.frontends.language_models.stored_states import Places, StoredStates
 from compiler.frontends.language_models.weights import Weights, is_meant, path_from
 from compiler.frontends.language_models.writing import CHUNK, add_writing
 from compiler.train.metrics import perplexity
@@ -28,7 +31,7 @@ from registry import Value, ops
 from runtime.errors import ExecutionError
 from runtime.language.gguf import is_gguf
 from runtime.language.gguf_tokenizer import texts_of
-from runtime.language.model import FILES, IGNORED, KEY, read_file
+from runtime.language.model import FILES, IGNORED, KEY, MOST_BYTES, read_file
 
 LENGTH: Final = 256
 """The codes of a row unless they are given."""
@@ -44,14 +47,21 @@ def from_lm(
     texts: int = 1,
     output: str | os.PathLike[str] = "program.pb",
     seed: int = 0,
+    classes: int | Sequence[str] | None = None,
+    vocabulary: int | None = None,
 ) -> Program:
-    """Return a program of a language model: GPT-2, Llama, Mistral, Qwen2, Qwen3 or Gemma 3.
+    """Return a program of a language model: GPT-2, Llama, Mistral, Qwen2, Qwen3 or Gemma 3; or of an encoder.
 
     `program["logits"]` are the scores of the next code, [batch, length, vocabulary], `program["loss"]` is their mean
     cross entropy over the labels that are not -100. The inputs are `codes` and `labels`, int32 [batch, length]; a label
     is the code behind. All weights are frozen but those of `trained`; `program.lora` adds adapters. The entry
     `evaluate` reports loss and perplexity; `read` and `next` write texts, by `Run.chat` and `runtime chat`.
     The model's dropouts are left out. Files that lie in the folder of the program, or below, are read where they are.
+
+    An encoder of the kind of BERT, RoBERTa or DistilBERT gets a head for classes. Its inputs are `codes` and, as far as
+    the model has them, `types`, int32 [batch, length], the number of codes that count in a row, `lengths`, int32
+    [batch], and `label`, int64 [batch]. `program["logits"]` are [batch, classes], `evaluate` reports loss and accuracy,
+    and `predict` the probabilities. The head is trained, in float32; `thaw` trains it beside adapters.
 
     Args:
         folder: has config.json and model.safetensors, or its parts and their index; for texts also tokenizer.json. Or
@@ -65,26 +75,105 @@ def from_lm(
         texts: the number of texts that are written at a time.
         output: the path at which the program will be saved.
         seed: the seed of training.
+        classes: the names or the number of an encoder's classes; its last layer is new if they are not the folder's.
+        vocabulary: the number of codes, if it is another than the folder's; further rows of the tables are the mean of
+            the others.
 
     Raises CompileError for a folder that is no model, or a config, a weight or a size that the builder does not know.
     """
     at = Path(folder)
+    encoder = None if is_gguf(at) else encoder_of(at)
+    if encoder is not None:
+        return _of_encoder(at, encoder, length, trained, output, seed, classes, vocabulary)
+    if classes is not None:
+        raise CompileError(f"{at}: classes are for encoders, as {', '.join(CLASSES)}, and this model writes texts")
     made, weights, files = _source(at)
+    stored, made = made.vocabulary, made if vocabulary is None else replace(made, vocabulary=vocabulary)
+    _require_vocabulary(at, vocabulary)
     length = min(LENGTH, made.positions) if length is None else length
     _require_sizes(made, length, positions, texts)
-    name = Path(output).name.removesuffix(".pb")
-    program = Program(name, seed=seed)
-    program.folder = Path(output).parent
-    inside = path_from(Path(output), at)
-    places = Places(None if is_gguf(at) else inside, InitialValues(program, f"{name}.weights.safetensors"), trained)
-    network = Network(program, made, weights, places)
+    program, inside = _program(output, seed), path_from(Path(output), at)
+    states = StoredStates(program, weights, _places(program, None if is_gguf(at) else inside, trained, stored))
+    network = Network(made, weights, states)
     _add_training(program, network, length, together)
     network.require_all_read()
     _require_used(program, trained)
     room = positions or min(max(512, length), made.positions)
     add_writing(program, network, room, texts)
-    program.texts_of_model[KEY] = _about(at, inside, made, room, texts, files)
+    changes = {} if vocabulary is None else {"vocab_size": vocabulary}
+    program.texts_of_model[KEY] = _about(at, inside, made, room, texts, files, changes)
     return program
+
+
+def _of_encoder(
+    at: Path,
+    made: Encoder,
+    length: int | None,
+    trained: Sequence[str],
+    output: str | os.PathLike[str],
+    seed: int,
+    classes: int | Sequence[str] | None,
+    vocabulary: int | None,
+) -> Program:
+    """Return the program of an encoder; see `from_lm`."""
+    _require_vocabulary(at, vocabulary)
+    program, inside = _program(output, seed), path_from(Path(output), at)
+    stored, made = made.vocabulary, made if vocabulary is None else replace(made, vocabulary=vocabulary)
+    weights = Weights(at)
+    about: dict[str, object] = {
+        "family": made.family,
+        "folder": inside if inside is not None else os.fspath(at),
+        "files": _hashes(at),
+        "vocabulary": made.vocabulary,
+        "config": {} if vocabulary is None else {"vocab_size": vocabulary},
+    }
+    add_encoder(
+        program,
+        made,
+        weights,
+        StoredStates(program, weights, _places(program, inside, [*trained, *HEADS[made.kind]], stored)),
+        length=min(LENGTH, made.positions) if length is None else length,
+        classes=classes,
+        about=about,
+    )
+    _require_used(program, trained)
+    return program
+
+
+def _program(output: str | os.PathLike[str], seed: int) -> Program:
+    program = Program(Path(output).name.removesuffix(".pb"), seed=seed)
+    program.folder = Path(output).parent
+    return program
+
+
+def _places(program: Program, folder: str | None, trained: Sequence[str], stored: int) -> Places:
+    return Places(folder, InitialValues(program, f"{program.name}.weights.safetensors"), trained, stored)
+
+
+def _hashes(at: Path) -> dict[str, str]:
+    """Return the hashes of the files of a folder's tokenizer."""
+    return {name: sha256(_read(at / name)).hexdigest() for name in FILES if (at / name).is_file()}
+
+
+def _require_vocabulary(at: Path, vocabulary: int | None) -> None:
+    """Raise CompileError for a number of codes that is smaller than that of the folder's tokenizer."""
+    if vocabulary is None:
+        return
+    if not 2 <= vocabulary <= MOST:
+        raise CompileError(f"from_lm: vocabulary={vocabulary} is not from 2 to {MOST}")
+    path = at / "tokenizer.json"
+    count = codes_in(read_json(path, MOST_BYTES)) if path.is_file() else 0
+    if vocabulary < count:
+        raise CompileError(f"from_lm: vocabulary={vocabulary} is less than the {count} codes that {path} has")
+
+
+def codes_in(tokenizer: Mapping[str, object]) -> int:
+    """Return the number behind the largest code of a tokenizer.json; 0 if it names none."""
+    model, added = tokenizer.get("model"), tokenizer.get("added_tokens")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    codes = [*vocabulary.values()] if isinstance(vocabulary, dict) else [*range(len(vocabulary or ()))]
+    codes += [token.get("id") for token in added if isinstance(token, dict)] if isinstance(added, list) else []
+    return 1 + max((code for code in codes if type(code) is int), default=-1)
 
 
 def _add_training(program: Program, network: Network, length: int, together: bool) -> None:
@@ -146,7 +235,7 @@ def _source(at: Path) -> tuple[Architecture, Weights, dict[str, str]]:
     """Return the architecture and the weights of a folder or a file, and the hashes of its tokenizer's files."""
     if not is_gguf(at):
         made, weights = architecture_of(at), Weights(at)
-        return made, weights, {n: sha256(_read(at / n)).hexdigest() for n in FILES if (at / n).is_file()}
+        return made, weights, _hashes(at)
     made, weights, file = read_model(at)
     try:
         texts = texts_of(file) if "tokenizer.ggml.model" in file.values else {}
@@ -156,7 +245,13 @@ def _source(at: Path) -> tuple[Architecture, Weights, dict[str, str]]:
 
 
 def _about(
-    folder: Path, inside: str | None, made: Architecture, positions: int, texts: int, files: dict[str, str]
+    folder: Path,
+    inside: str | None,
+    made: Architecture,
+    positions: int,
+    texts: int,
+    files: dict[str, str],
+    changes: dict[str, int],
 ) -> str:
     """Return what a runtime needs to know to write texts, as JSON."""
     stops, defaults = set(made.stops), {}
@@ -184,6 +279,7 @@ def _about(
         "stops": sorted(stops),
         "defaults": defaults,
     }
+    about |= {"config": changes} if changes else {}
     return json.dumps(about, sort_keys=True, separators=(",", ":"))
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from compiler.build.program import Program
 from compiler.frontends.language_models.config import Architecture
-from compiler.frontends.language_models.stored_states import Places, StoredStates
+from compiler.frontends.language_models.stored_states import StoredStates
 from compiler.frontends.language_models.weights import Weights
 from registry import Value, ops
 
@@ -21,9 +20,8 @@ Attend = Callable[[int, Value, Value, Value], Value]
 class Network:
     """The layers of one model in a program; each call adds ops that read the same states."""
 
-    def __init__(self, program: Program, made: Architecture, weights: Weights, places: Places) -> None:
-        self.made, self._weights = made, weights
-        self._states = StoredStates(program, weights, places)
+    def __init__(self, made: Architecture, weights: Weights, states: StoredStates) -> None:
+        self.made, self._weights, self._states = made, weights, states
         self._prefix = _prefix(made, weights)
 
     def hidden(self, codes: Value, positions: Value, attend: Attend) -> Value:
@@ -32,7 +30,7 @@ class Network:
         `positions` broadcast to [n, l].
         """
         made, names = self.made, _NAMES[_is_gpt2(self.made)]
-        x = self._rows(names.codes, (made.vocabulary, made.width), codes)
+        x = self._rows(names.codes, (made.vocabulary, made.width), codes, of_codes=True)
         if made.embedding_scale != 1:
             x = x * _rounded_to(made.embedding_scale, self.stored(names.codes))
         if not made.rotary:
@@ -45,7 +43,8 @@ class Network:
         """Return the scores of the next code for each position, [n, l, vocabulary]."""
         made, names = self.made, _NAMES[_is_gpt2(self.made)]
         shape = (made.vocabulary, made.width)
-        head = self._table(names.codes, shape) if made.tied else self._weight("lm_head.weight", shape, whole=True)
+        name = self._prefix + names.codes if made.tied else "lm_head.weight"
+        head = self._states.weight(name, shape, of_codes=True)
         return _product(x, head)
 
     def require_all_read(self) -> None:
@@ -129,14 +128,11 @@ class Network:
         scale = weight + 1.0 if made.norm == "rms_from_1" else weight
         return ops.rms_norm(x, scale, epsilon=made.epsilon)[0]
 
-    def _rows(self, name: str, shape: tuple[int, int], indices: Value) -> Value:
-        return self._states.rows(self._prefix + name, shape, indices)
+    def _rows(self, name: str, shape: tuple[int, int], indices: Value, *, of_codes: bool = False) -> Value:
+        return self._states.rows(self._prefix + name, shape, indices, of_codes=of_codes)
 
-    def _table(self, name: str, shape: tuple[int, int]) -> Value:
+    def _weight(self, name: str, shape: tuple[int, ...]) -> Value:
         return self._states.weight(self._prefix + name, shape)
-
-    def _weight(self, name: str, shape: tuple[int, ...], *, whole: bool = False) -> Value:
-        return self._states.weight(name if whole else self._prefix + name, shape)
 
 
 class _Names(NamedTuple):

@@ -17,6 +17,7 @@ from compiler.quantization.quantized import CODES, SCALES
 from compiler.train.initialisers import from_file
 from prograd_proto.dtypes import DTypeName
 from registry import Value, ops
+from runtime.conversion import converted
 from runtime.dtypes import array_type
 
 
@@ -27,11 +28,20 @@ class Places(NamedTuple):
         folder: the path of the model's folder from that of the program; None if its weights are copied.
         copies: values that are written beside the program.
         trained: patterns of the weights that are trained whole.
+        codes: the number of rows that the folder's tables of codes have.
     """
 
     folder: str | None
     copies: InitialValues
     trained: Sequence[str]
+    codes: int
+
+
+def resized(table: Any, count: int) -> Any:
+    """Return a table with a number of rows; further ones are the mean of the others, as transformers begins them."""
+    kept, made = min(len(table), count), table[:1].repeat(count, axis=0)
+    made[:kept], made[kept:] = table[:kept], table.mean(0, dtype="float64")
+    return made
 
 
 class StoredStates:
@@ -41,15 +51,20 @@ class StoredStates:
         self._program, self._weights, self._places = program, weights, places
         self._read: set[str] = set()
 
-    def weight(self, name: str, shape: tuple[int, ...], key: str | None = None) -> Value:
-        """Return a weight as float32; `key` is its name in the folder, if that is another."""
-        state = self._state(name, shape, name if key is None else key)
+    def weight(self, name: str, shape: tuple[int, ...], key: str | None = None, *, of_codes: bool = False) -> Value:
+        """Return a weight as float32.
+
+        `key` is its name in the folder, if that is another. A table `of_codes` may have other rows than in the folder.
+        """
+        state = self._state(name, shape, name if key is None else key, of_codes=of_codes)
         return state if state.dtype == "float32" else ops.cast(state, dtype="float32")
 
-    def rows(self, name: str, shape: tuple[int, int], indices: Value, key: str | None = None) -> Value:
-        """Return rows of a table as float32."""
+    def rows(
+        self, name: str, shape: tuple[int, int], indices: Value, key: str | None = None, *, of_codes: bool = False
+    ) -> Value:
+        """Return rows of a table as float32; see `weight`."""
         key = name if key is None else key
-        table = self._state(name, shape, key)
+        table = self._state(name, shape, key, of_codes=of_codes)
         if table.name in self._program.states:
             found = ops.embedding(table, indices)
             return found if found.dtype == "float32" else ops.cast(found, dtype="float32")
@@ -63,21 +78,27 @@ class StoredStates:
             if name not in self._read and not is_idle(name):
                 raise CompileError(f"{self._weights.folder}: no layer of {family} reads the weight {name}")
 
-    def _state(self, name: str, shape: tuple[int, ...], key: str) -> Value:
+    def _state(self, name: str, shape: tuple[int, ...], key: str, *, of_codes: bool) -> Value:
         """Return a weight: as the folder stores it, or as float32 if it is trained."""
         if name in self._program.states or f"{name}.{CODES}" in self._program.states:
             return self._program.tensor(name) if name in self._program.tensors else self._program.state(name)
-        there, places = self._weights.require(key, shape), self._places
+        places = self._places
+        is_resized = of_codes and shape[0] != places.codes
+        there = self._weights.require(key, (places.codes, *shape[1:]) if is_resized else shape)
         if there.dtype not in ("float32", "float16", "bfloat16", *BITS):
             raise CompileError(f"{self._weights.where(there)}: {key} is {there.dtype}; weights are F32, F16 or BF16")
         self._read.add(key)
         trained = is_meant(name, places.trained)
+        if is_resized:
+            array = resized(self._weights.array(key), shape[0])
+            dtype: Any = "float32" if trained or there.dtype in BITS else there.dtype
+            initial: Any = places.copies.add(name, converted(array, dtype))
+            return self._program.parameter(name, shape, initial, dtype=dtype, trainable=trained)
         if there.dtype in BITS and not trained:
             return self._widened(name, key, BITS[there.dtype])
         if places.folder is not None and (there.dtype == "float32" or not trained):
             path = there.file if places.folder == "." else f"{places.folder}/{there.file}"
-            initial: Any = from_file(path, key)
-            dtype: Any = there.dtype
+            initial, dtype = from_file(path, key), there.dtype
         else:
             array = self._weights.array(key) if trained else self._weights.stored(key)
             initial, dtype = places.copies.add(name, array), array_type(array).dtype
