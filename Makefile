@@ -77,6 +77,7 @@ constraints: ## write the versions of this environment, with which the workflows
 examples: ## compile the programs of examples/ anew
 	for script in $(filter-out examples/make_%,$(wildcard examples/*.py)); do \
 		case $$script in examples/from_pytorch.py) $(BIN)/python -c "import torchvision" 2>/dev/null || continue;; esac; \
+		case $$script in examples/language_model.py) $(BIN)/python -c "import tokenizers" 2>/dev/null || continue;; esac; \
 		$(BIN)/python $$script || exit 1; done
 
 bench: ## measure dispatch, start-up and compile time against their targets

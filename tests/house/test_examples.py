@@ -17,9 +17,9 @@ from prograd_proto.files import load
 from prograd_proto.identity import program_sha256
 
 FOLDER = Path(__file__).parents[2] / "examples"
-NEED_PYTORCH = {"from_pytorch"}  # it saves no program here; tests/frontends/test_example.py runs it
+SAVE_NOTHING = {"from_pytorch", "language_model"}  # tests/frontends/ and tests/language/test_example.py run them
 SCRIPTS = sorted(
-    path for path in FOLDER.glob("*.py") if not path.name.startswith("make_") and path.stem not in NEED_PYTORCH
+    path for path in FOLDER.glob("*.py") if not path.name.startswith("make_") and path.stem not in SAVE_NOTHING
 )
 
 SOURCES = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
