@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from subjects.encoders import made_encoder
 from subjects.language_model import made_folder
 
 from compiler.__main__ import main as compiler
@@ -136,7 +137,8 @@ def test_the_commands_of_the_page_about_training(here: Path, capsys: pytest.Capt
 def test_the_commands_of_the_page_about_language_models(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    install, pack, tune, train, evaluate, chat, *merges, serve = commands(ROOT / "docs/language-models.md")
+    install, pack, tune, train, evaluate, chat, *others, serve = commands(ROOT / "docs/language-models.md")
+    encoders, merges = others[:6], others[6:]
     assert install == 'pip install "prograd[native,lm]"'
     made_folder(Path("smollm2"), max_position_embeddings=512)
     turns = [[{"role": "user", "content": f"who is {n} ?"}, {"role": "assistant", "content": "me"}] for n in range(64)]
@@ -150,6 +152,14 @@ def test_the_commands_of_the_page_about_language_models(
     for command in merges:
         do(command)
     do(f"{serve} --port 0 --max-time 1ms -q")
+    made_encoder(Path("bert"), max_position_embeddings=128)
+    Path("reviews.csv").write_text("text,label\n" + "this was a good film,fine\na poor film,bad\n" * 16)
+    Path("new.jsonl").write_text('{"text": "a good film"}\n')
+    capsys.readouterr()
+    for command in encoders:
+        do(command)
+    assert "probabilities: text[1] = ['" in capsys.readouterr().out
+    assert json.loads(Path("judge/config.json").read_text())["id2label"] == {"0": "bad", "1": "fine"}
 
 
 def test_the_commands_of_the_page_about_layers(here: Path):
