@@ -11,6 +11,7 @@ texts     header, example, build files and description
 fortran   a module of Fortran
 rust      a crate of Rust
 folder    the folder of a library
+browser   the folder of a program for browsers
 
-The folder `host` has the runtime in C, which is the same for every program.
+The folder `host` has the runtime in C, `site` that in JavaScript with a page. Both are the same for every program.
 """

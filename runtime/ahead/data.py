@@ -34,6 +34,42 @@ OF_THREADS: Final = ("threads",)
 """Those that need `prograd_threads.c`."""
 
 
+WIDE_PRODUCT: Final = """define hidden void @__multi3(ptr %r, i64 %a, i64 %a_high, i64 %b, i64 %b_high) #0 {
+  %a0 = and i64 %a, 4294967295
+  %a1 = lshr i64 %a, 32
+  %b0 = and i64 %b, 4294967295
+  %b1 = lshr i64 %b, 32
+  %p00 = mul i64 %a0, %b0
+  %p01 = mul i64 %a0, %b1
+  %p10 = mul i64 %a1, %b0
+  %p11 = mul i64 %a1, %b1
+  %carry = lshr i64 %p00, 32
+  %low01 = and i64 %p01, 4294967295
+  %low10 = and i64 %p10, 4294967295
+  %sum0 = add i64 %carry, %low01
+  %middle = add i64 %sum0, %low10
+  %low00 = and i64 %p00, 4294967295
+  %shifted = shl i64 %middle, 32
+  %low = or i64 %shifted, %low00
+  %high01 = lshr i64 %p01, 32
+  %high10 = lshr i64 %p10, 32
+  %high_middle = lshr i64 %middle, 32
+  %sum1 = add i64 %p11, %high01
+  %sum2 = add i64 %sum1, %high10
+  %sum3 = add i64 %sum2, %high_middle
+  %across0 = mul i64 %a, %b_high
+  %across1 = mul i64 %a_high, %b
+  %sum4 = add i64 %sum3, %across0
+  %high = add i64 %sum4, %across1
+  store i64 %low, ptr %r
+  %second = getelementptr i8, ptr %r, i32 8
+  store i64 %high, ptr %second
+  ret void
+}
+"""
+"""The product of two integers of 128 bits, which LLVM calls for WebAssembly, where no other library has it."""
+
+
 def program_module(
     target: Target,
     name: str,
@@ -45,10 +81,12 @@ def program_module(
     size_bits: int,
     has_files: bool,
     has_threads: bool,
+    has_functions: bool,
 ) -> Module:
     """Return the module that defines `NAME_program` and the functions of `NAME.h`.
 
-    `functions` are those of entries, by their number: the name, and the numbers of feeds and of fetches.
+    `functions` are those of entries, by their number: the name, and the numbers of feeds and of fetches. Without
+    functions, a host reads the tables itself, as one in JavaScript does.
     """
     module = Module(target)
     prefix = f"{name}_"
@@ -67,6 +105,9 @@ def program_module(
         f"@{prefix}program = constant {{{', '.join(['ptr'] * len(members))}}} {{{', '.join(members)}}}, align 8"
     )
     left_out = {*(() if has_files else OF_FILES), *(() if has_threads else OF_THREADS)}
+    if not has_functions:
+        module.add(WIDE_PRODUCT)
+        return module
     for function in _functions(name, functions, f"i{size_bits}", left_out):
         module.add(function)
     return module

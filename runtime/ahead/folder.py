@@ -10,20 +10,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto import type_of
-from prograd_proto.lifespans import held
 from runtime.ahead.archive import archive_of
 from runtime.ahead.fortran import module_of
-from runtime.ahead.layout import file_header
 from runtime.ahead.library import Library
 from runtime.ahead.machines import Machine
 from runtime.ahead.rust import crate_of
-from runtime.ahead.texts import cmake_of, description_of, example_of, header_of, pkg_config_of
-from runtime.dtypes import Array, as_little
+from runtime.ahead.texts import cmake_of, description_of, example_of, header_of, pkg_config_of, states_file
+from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.files.output import make_folder, write_output
-from runtime.files.safetensors_file import safetensors_header
-from runtime.runs.states import tensors_sha256
 
 HOST_FILES: Final = ("prograd.h", "prograd_tables.h", "prograd.c", "prograd_run.c")
 """Files of the runtime in C, which are the same for every program."""
@@ -61,13 +56,10 @@ def write_folder(
     Raises errors as `write_output` does, UsageError if a C compiler that is there fails.
     """
     name = library.name
-    types = {state.name: type_of(state) for state in held(program)}
-    names, _ = safetensors_header(types, {})
-    elements = b"".join(as_little(states[key]).tobytes() for key in names)
     members = [(f"{name[:8]}{i}.o", member.content, member.symbols) for i, member in enumerate(library.members)]
     texts = {
         f"{name}.h": header_of(program, library, machine),
-        f"{name}.json": description_of(program, library, tensors_sha256(states, types)),
+        f"{name}.json": description_of(program, library, states),
         f"{name}.pc": pkg_config_of(library),
         "CMakeLists.txt": cmake_of(library),
     }
@@ -77,7 +69,7 @@ def write_folder(
     hosts = [*HOST_FILES, *([OF_THREADS] if library.threads > 1 else [])]
     contents = {path: text.encode() for path, text in texts.items()}
     contents |= {host: (files("runtime.ahead") / "host" / host).read_bytes() for host in hosts}
-    contents[f"{name}.states.safetensors"] = file_header(program, library.sha256) + elements
+    contents[f"{name}.states.safetensors"] = states_file(program, library, states)
     contents[f"lib{name}.a"] = archive_of(members)
     for path, content in contents.items():
         make_folder((folder / path).parent)

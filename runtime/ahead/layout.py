@@ -31,11 +31,19 @@ TEAM_BYTES: Final = 1024
 
 
 class EntryCode(NamedTuple):
-    """An entry for a number of rows, its code, and its sentences for numbers that ops refuse, by group."""
+    """An entry for a number of rows.
+
+    Attributes:
+        bound: the entry.
+        code: its code.
+        checks: sentences for numbers that ops refuse, by group.
+        method: name of its function, without that of the program.
+    """
 
     bound: BoundEntry
     code: NativeCode
     checks: Mapping[int, str]
+    method: str
 
 
 class Place(NamedTuple):
@@ -137,7 +145,7 @@ def layout_of(
 def _places(
     program: pb.ProgramDesc, layout: Layout, entry: EntryCode, arena: int, known: dict[bytes, int]
 ) -> EntryPlaces:
-    bound, code, _ = entry
+    bound, code = entry.bound, entry.code
     checks = layout.take((1 + code.group_count) * ADDRESS_BYTES)
     packed = layout.take(code.packed_bytes)
     bases = _bases(program, layout, entry, (arena, packed, checks), known)
@@ -166,7 +174,7 @@ def _bases(
     known: dict[bytes, int],
 ) -> list[tuple[int, int]]:
     """Return the place of every base of the code."""
-    bound, code, _ = entry
+    bound, code = entry.bound, entry.code
     arena, packed, checks = places
     fixed = dict.fromkeys(range(len(FIXED_BASES)), (IN_MEMORY, 0))
     fixed |= {ARENA: (IN_MEMORY, arena), PACKED: (IN_MEMORY, packed)}

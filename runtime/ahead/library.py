@@ -34,10 +34,11 @@ class Member(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function of a library that makes steps of an entry for a number of rows."""
+    """A function of a library that makes steps of an entry for a number of rows; `method` is its name without NAME_."""
 
     name: str
     bound: BoundEntry
+    method: str
 
 
 class Library(NamedTuple):
@@ -115,7 +116,7 @@ def library_of(
         raise UsageError("a library cannot be called prograd, as its runtime is; give the program's file another name")
     functions = _functions(program, name, entries, rows)
     kernels = _Kernels(name)
-    codes = [_code(program, function.bound, target, threads, kernels) for function in functions]
+    codes = [_code(program, function, target, threads, kernels) for function in functions]
     sha256 = program_sha256(program)
     layout = layout_of(program, codes, initial, threads)
     header = file_header(program, sha256)
@@ -132,6 +133,7 @@ def library_of(
         size_bits=8 * word_bytes,
         has_files=has_files,
         has_threads=threads > 1,
+        has_functions=target.architecture != "wasm32",
     )
     public = re.findall(r"^define \w+ @(\w+)\(", module.text, re.MULTILINE)
     of_driver = [f"{name}_{each}" for each in ("drive", "help", "wake", "repeat", "take_rows", "point_at_rows")]
@@ -164,7 +166,8 @@ def _functions(program: pb.ProgramDesc, name: str, entries: Sequence[str], rows:
         sizes = _differing(find_entry(program, entry), chosen)
         for i, bound in enumerate(chosen):
             after = "".join(f"_{size}" for size in sizes[i]) if i else ""
-            found.append(Function(f"{name}_{spelled(entry)}{after}", bound))
+            method = f"{spelled(entry)}{after}"
+            found.append(Function(f"{name}_{method}", bound, method))
     names = [function.name for function in found]
     taken = {f"{name}_{each}" for each in (*GENERAL, *OTHERS)}
     twice = next((each for each in names if names.count(each) > 1 or each in taken), None)
@@ -181,8 +184,9 @@ def _differing(entry: pb.EntryDesc, chosen: Sequence[BoundEntry]) -> list[list[i
     return [[sizes[symbol] for symbol in symbols] for sizes in ours]
 
 
-def _code(program: pb.ProgramDesc, bound: BoundEntry, target: Target, threads: int, kernels: _Kernels) -> EntryCode:
+def _code(program: pb.ProgramDesc, function: Function, target: Target, threads: int, kernels: _Kernels) -> EntryCode:
     """Return the code of an entry; its functions are compiled."""
+    bound = function.bound
     step = lowered(bound.block, target, step_options(bound, threads), program.blocks)
     code = native_code(step, kernels.build)
     hosts = {bound.block.ops[host.op].type for host in code.hosts}
@@ -197,9 +201,8 @@ def _code(program: pb.ProgramDesc, bound: BoundEntry, target: Target, threads: i
             f"entry {bound.name!r} keeps values in a file beside its memory, which a library does not; "
             "plan the program without --spill"
         )
-    return EntryCode(
-        bound, code, {group: _sentence(program, bound, code.ops_of(group)) for group in code.runtime_checks}
-    )
+    sentences = {group: _sentence(program, bound, code.ops_of(group)) for group in code.runtime_checks}
+    return EntryCode(bound, code, sentences, function.method)
 
 
 def _sentence(program: pb.ProgramDesc, bound: BoundEntry, positions: Sequence[int]) -> str:

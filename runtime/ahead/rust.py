@@ -106,8 +106,7 @@ def _source(library: Library) -> str:
             f", {p.name}_.as_ptr()" if p.is_fed else f", {p.name}_.map_or(std::ptr::null_mut(), |x| x.as_mut_ptr())"
             for p in parameters
         )
-        short = function.name.removeprefix(f"{name}_")
-        short += "_" * (short in NO_NAMES)
+        short = function.method + "_" * (function.method in NO_NAMES)
         methods += [
             "",
             f"    /// A step of {function.bound.name} for {function.bound.rows} rows.",

@@ -127,7 +127,7 @@ def _state(writer: _Writer, program: pb.ProgramDesc, state: pb.StateDesc, at: in
 
 
 def _entry(writer: _Writer, program: pb.ProgramDesc, entry: EntryCode, places: EntryPlaces) -> list[int]:
-    bound, code, sentences = entry
+    bound, code, sentences = entry.bound, entry.code, entry.checks
     words, word_count = writer.add("words", places.words.tolist())
     chunks, chunk_count = writer.add("chunks", _chunks(writer, code.functions, code.table_starts, code.chunks))
     phases, _ = writer.add("phases", code.phases.tolist())
@@ -146,7 +146,7 @@ def _entry(writer: _Writer, program: pb.ProgramDesc, entry: EntryCode, places: E
         *(writer.said(bound.name), bound.rows, changes_states(program, bound), reads_length),
         *(words, word_count, places.words_at, chunks, chunk_count, places.chunks_at, places.checks_at),
         *(phases, code.phase_count, *code.packing, actions),
-        *(*feeds, *fetches, *copies, *checks),
+        *(*feeds, *fetches, *copies, *checks, writer.said(entry.method)),
     ]
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.lifespans import held
+from runtime.ahead.layout import file_header
 from runtime.ahead.library import Function, Library, spelled
 from runtime.ahead.machines import Machine
+from runtime.dtypes import Array, as_little
+from runtime.files.safetensors_file import safetensors_header
+from runtime.runs.states import tensors_sha256
 
 C_TYPES: Final = {
     "bool": "uint8_t",
@@ -220,7 +225,13 @@ def pkg_config_of(library: Library) -> str:
     )
 
 
-def description_of(program: pb.ProgramDesc, library: Library, state_sha256: str) -> str:
+def states_file(program: pb.ProgramDesc, library: Library, states: Mapping[str, Array]) -> bytes:
+    """Return NAME.states.safetensors."""
+    names, _ = safetensors_header({state.name: type_of(state) for state in held(program)}, {})
+    return file_header(program, library.sha256) + b"".join(as_little(states[name]).tobytes() for name in names)
+
+
+def description_of(program: pb.ProgramDesc, library: Library, states: Mapping[str, Array]) -> str:
     """Return NAME.json: sizes, functions, states, hashes and the machine."""
     name = library.name
     functions = [
@@ -236,7 +247,7 @@ def description_of(program: pb.ProgramDesc, library: Library, state_sha256: str)
     described = {
         "name": name,
         "program_sha256": library.sha256,
-        "state_sha256": state_sha256,
+        "state_sha256": tensors_sha256(states, {state.name: type_of(state) for state in held(program)}),
         "triple": library.target.triple,
         "instructions": library.target.name,
         "fused_multiply_add": library.target.fma,

@@ -234,6 +234,38 @@ def test_the_decoder_learns_and_writes_words():
     )
 
 
+def test_a_fit_of_reviews_finds_the_memory_that_made_them():
+    run = runtime.load(FOLDER / "fsrs.pb")
+    before = run.evaluate("test")["loss"]
+    run.train()
+    assert run.evaluate("test")["loss"] < before - 0.02
+    rows = load_file(FOLDER / "reviews.safetensors")
+    found = run.predict({"rating": rows["rating"][:32], "days": rows["days"][:32]})["w"]
+    made = np.array([0.9, 1.2, 3.6, 9.0])  # days of a card's first stability, by its first rating
+    assert np.all(np.abs(np.log(found[:4] / made)) < 0.25)
+
+
+def test_a_chance_to_recall_is_that_of_the_model_of_memory():
+    run = runtime.load(FOLDER / "fsrs.pb")
+    rows = load_file(FOLDER / "reviews.safetensors")
+    found = run.predict({"rating": rows["rating"][:32], "days": rows["days"][:32]})
+    w = found["w"].astype(np.float64)
+    for card in range(32):
+        rating, days = rows["rating"][card], rows["days"][card].astype(np.float64)
+        stability, difficulty = w[rating[0] - 1], w[4] - (int(rating[0]) - 3) * w[5]
+        for i in range(1, int((rating > 0).sum())):
+            recall = 1 / (1 + days[i] / (9 * stability))
+            assert abs(found["recall"][card, i - 1] - min(max(recall, 1e-4), 1 - 1e-4)) < 1e-4
+            difficulty = w[7] * w[4] + (1 - w[7]) * (difficulty - w[6] * (int(rating[i]) - 3))
+            difficulty = min(max(difficulty, 1), 10)
+            if rating[i] > 1:
+                grown = np.exp(w[8]) * (11 - difficulty) * stability ** -w[9] * (np.exp((1 - recall) * w[10]) - 1)
+                stability *= 1 + grown * {2: w[15], 3: 1.0, 4: w[16]}[int(rating[i])]
+            else:
+                stability = w[11] * difficulty ** -w[12] * ((stability + 1) ** w[13] - 1) * np.exp((1 - recall) * w[14])
+            stability = min(max(stability, 0.1), 36500)
+
+
 def test_a_swing_is_the_method_of_runge_and_kutta_with_the_learnt_right_hand_side():
     run = runtime.load(FOLDER / "pendulum.pb")
     list(run.events(steps=20))

@@ -60,6 +60,7 @@ OF_RUNTIME_IN_ONE_FILE = {
     ("compiler/commands/models/merge.py", "runtime.runs.run"): "as those that are merged",
     ("compiler/commands/models/quantize.py", "runtime.runs.run"): "and of those that become codes",
     ("compiler/commands/models/build.py", "runtime.ahead.folder"): "a library is the runtime's own code in a folder",
+    ("compiler/commands/models/build.py", "runtime.ahead.browser"): "or of a page",
     ("compiler/commands/models/build.py", "runtime.ahead.library"): "of a program's steps",
     ("compiler/commands/models/build.py", "runtime.ahead.machines"): "for a machine that the runtime knows",
     ("compiler/commands/models/build.py", "runtime.runs.run"): "with the states of a run",

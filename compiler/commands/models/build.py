@@ -9,6 +9,7 @@ from pathlib import Path
 from compiler.build.well_formed import well_formed
 from compiler.commands.notes import note
 from compiler.errors import UsageError
+from runtime.ahead.browser import write_site
 from runtime.ahead.folder import require_empty, write_folder
 from runtime.ahead.library import library_of, spelled
 from runtime.ahead.machines import machine_of, own_machine, target_of
@@ -42,18 +43,19 @@ def build(options: argparse.Namespace) -> None:
         word_bytes=machine.word_bytes,
         has_files=machine.has_files,
     )
-    written = write_folder(folder, run.program, library, machine, run.states.arrays)
-    if written.shared is None:
-        there = " or ".join(machine.compilers)
-        note(
-            options,
-            f"note: there is no shared library, as {there} is not installed; the static one is {written.static}",
-        )
+    if name == "wasm32":
+        size = write_site(folder, run.program, library, run.states.arrays).stat().st_size
+    else:
+        written = write_folder(folder, run.program, library, machine, run.states.arrays)
+        size = written.static.stat().st_size
+        if written.shared is None:
+            there = " or ".join(machine.compilers)
+            note(options, f"note: there is no shared library, as {there} is not installed; {written.static} is static")
     told = [
         ("target", name),
         ("instructions", library.target.name),
         ("functions", str(len(library.functions))),
-        ("library", str(written.static.stat().st_size)),
+        ("library", str(size)),
         ("memory", str(library.layout.nbytes + 64)),
         ("program_sha256", library.sha256),
     ]

@@ -29,6 +29,7 @@ typedef struct { /* an entry for a number of rows; phases are counted from its f
   int64_t words, word_count, words_at, chunks, chunk_count, chunks_at, checks_at;
   int64_t phases, phase_count, packing, packing_end, actions;
   int64_t feeds, feed_count, fetches, fetch_count, copies, copy_count, checks, check_count;
+  int64_t method;
 } prograd_entry;
 
 enum { PROGRAD_FLOAT = 1, PROGRAD_DOUBLE, PROGRAD_INT32, PROGRAD_INT64, PROGRAD_BYTE };

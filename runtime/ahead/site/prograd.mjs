@@ -1,0 +1,266 @@
+// Programs of prograd in WebAssembly: instances, steps and files of states, as prograd.c has them.
+//
+//     import { open } from "./prograd.mjs";
+//     const net = await open("NAME", await fetch("NAME.wasm"), await (await fetch("NAME.states.safetensors")).arrayBuffer());
+//     const { loss } = net.train({ image, label });
+
+const MEMBERS = ["sizes", "states", "entries", "places", "checks", "restored", "run", "numbers", "words", "phases",
+  "actions", "chunks", "text", "header", "constants", "groups"];
+const COLUMNS = {
+  sizes: "bytes board board_words team versions found states entries restored threads header_bytes length by_name name sha256",
+  states: "name dtype word rank shape bytes at kept",
+  entries: "name rows trains reads_length words word_count words_at chunks chunk_count chunks_at checks_at phases " +
+    "phase_count packing packing_end actions feeds feed_count fetches fetch_count copies copy_count checks check_count method",
+  places: "name dtype base at rank shape strides item bytes to early widened kind by_row over watched",
+  checks: "group why",
+  run: "train train_count evaluate evaluate_count every epochs shuffle remainder best_metric best_of_evaluation higher " +
+    "restores patience min_delta train_loss evaluate_loss most_feeds most_fetches unsupported",
+  restored: "at bytes constant",
+};
+const ARRAYS = { bool: Uint8Array, uint8: Uint8Array, int32: Int32Array, int64: BigInt64Array, float32: Float32Array,
+  float64: Float64Array, float16: Uint16Array, bfloat16: Uint16Array };
+const BOARD = { alarm: 24, words: 40, actions: 41, paused: 42 };
+
+/** Return an instance: `module` is a response of fetch, or bytes; `states` is the file NAME.states.safetensors. */
+export async function open(name, module, states) {
+  const bytes = module instanceof Response ? await module.arrayBuffer() : module;
+  const { instance } = await WebAssembly.instantiate(bytes, {});
+  return new Net(name, instance.exports, states);
+}
+
+/** Four words of the stream of random bits that orders rows: Philox4x32-10, see docs/format.md. */
+function randomWords(seed, step, block) {
+  const mask = 0xFFFFFFFFn;
+  let [c0, c1, c2, c3] = [block, mask, step & mask, (step >> 32n) & mask], low = seed & mask, high = (seed >> 32n) & mask;
+  for (let i = 0; i < 10; i++) {
+    const a = c0 * 0xD2511F53n, b = c2 * 0xCD9E8D57n;
+    [c0, c1, c2, c3] = [(b >> 32n) ^ c1 ^ low, b & mask, (a >> 32n) ^ c3 ^ high, a & mask];
+    low = (low + 0x9E3779B9n) & mask;
+    high = (high + 0xBB67AE85n) & mask;
+  }
+  return [c0, c1, c2, c3];
+}
+
+class Net {
+  constructor(name, exports, states) {
+    this.drive = exports[`${name}_drive`];
+    this.memory = exports.memory;
+    const at = Number(exports[`${name}_program`].value);
+    const pointers = new Uint32Array(this.memory.buffer, at, MEMBERS.length);
+    this.at = Object.fromEntries(MEMBERS.map((member, i) => [member, pointers[i]]));
+    this.sizes = this.rows("sizes", 0, 1)[0];
+    this.start = Math.ceil(this.memory.buffer.byteLength / 64) * 64;
+    this.memory.grow(Math.ceil(this.sizes.bytes / 65536) + 1);
+    this.states = new Map(this.rows("states", 0, this.sizes.states).map((state) => [this.text(state.name), state]));
+    this.entries = this.rows("entries", 0, this.sizes.entries);
+    this.changes = 1n;
+    this.entries.forEach((entry, number) => {
+      this.bind(entry);
+      this[this.text(entry.method)] = (feeds = {}) => this.step(number, feeds);
+    });
+    this.restore(0);
+    this.restore(this.sizes.restored);
+    if (states) this.load(states);
+  }
+
+  rows(table, first, count) { // as objects of numbers
+    const names = COLUMNS[table].split(" ");
+    const words = new BigInt64Array(this.memory.buffer, this.at[table] + 8 * names.length * first, names.length * count);
+    return Array.from({ length: count }, (_, i) =>
+      Object.fromEntries(names.map((column, j) => [column, Number(words[i * names.length + j])])));
+  }
+
+  text(at) {
+    const bytes = new Uint8Array(this.memory.buffer, this.at.text + at);
+    return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
+  }
+
+  listed(at, count) { return Array.from(new BigInt64Array(this.memory.buffer, this.at.numbers + 8 * at, count), Number); }
+
+  words(at, count) { return new BigInt64Array(this.memory.buffer, this.start + at, count); }
+
+  place(base, at) { return (base === 2 ? this.at.constants : this.start) + at; }
+
+  bind(entry) { // fill its tables with addresses
+    const words = new BigInt64Array(this.memory.buffer, this.at.words + 16 * entry.words, 2 * entry.word_count);
+    const chunks = new BigInt64Array(this.memory.buffer, this.at.chunks + 40 * entry.chunks, 5 * entry.chunk_count);
+    const groups = new Uint32Array(this.memory.buffer, this.at.groups);
+    const ours = this.words(entry.words_at, entry.word_count), calls = this.words(entry.chunks_at, 5 * entry.chunk_count);
+    ours.forEach((_, i) => {
+      const base = Number(words[2 * i]);
+      ours[i] = base === 0 ? words[2 * i + 1] : BigInt(this.place(base, Number(words[2 * i + 1])));
+    });
+    calls.set(chunks);
+    for (let i = 0; i < calls.length; i += 5) {
+      calls[i] = chunks[i] < 0n ? 0n : BigInt(groups[Number(chunks[i])]);
+      calls[i + 1] = BigInt(this.start + entry.words_at) + 8n * chunks[i + 1];
+    }
+  }
+
+  run(entry, first, last) {
+    const board = this.words(this.sizes.board, this.sizes.board_words);
+    board[BOARD.alarm] = BigInt(this.start + entry.checks_at);
+    board[BOARD.words] = BigInt(this.start + entry.words_at);
+    board[BOARD.actions] = BigInt(this.at.actions + 40 * entry.actions);
+    board[BOARD.paused] = -1n;
+    this.drive(this.start + this.sizes.board, this.at.phases + 16 * entry.phases, this.start + entry.chunks_at,
+      BigInt(first), BigInt(last));
+  }
+
+  step(number, feeds) {
+    const entry = this.entries[number];
+    if (entry.reads_length && this.words(this.sizes.length, 1)[0] < 1n)
+      throw new Error(`${this.text(entry.name)} reads total_steps, the steps of the whole run; set it before the first`);
+    for (const feed of this.rows("places", entry.feeds, entry.feed_count)) {
+      const name = this.text(feed.name), given = feeds[name], type = ARRAYS[this.text(feed.dtype)];
+      if (!(given instanceof type) || given.byteLength !== feed.bytes)
+        throw new Error(`${name} is a ${type.name} of ${feed.bytes / type.BYTES_PER_ELEMENT} elements`);
+      if (feed.widened && given.some((byte) => byte > 1))
+        throw new Error(`${name} has a byte that is neither 0 nor 1, and its elements are bool`);
+      new type(this.memory.buffer, this.start + feed.at, given.length).set(given);
+    }
+    const fetches = this.rows("places", entry.fetches, entry.fetch_count);
+    const found = Object.fromEntries(fetches.filter((one) => one.early).map((one) => [this.text(one.name), this.value(one)]));
+    const packed = this.words(this.sizes.versions + 8 * number, 1);
+    if (entry.packing < entry.packing_end && packed[0] !== this.changes) {
+      this.run(entry, entry.packing, entry.packing_end);
+      packed[0] = this.changes;
+    }
+    this.run(entry, 0, entry.phase_count);
+    this.changes += BigInt(entry.trains);
+    if (this.words(entry.checks_at, 1)[0]) this.refuse(entry);
+    for (const copy of this.rows("places", entry.copies, entry.copy_count))
+      this.gather(copy, new Uint8Array(this.memory.buffer, this.start + copy.to, copy.bytes));
+    for (const one of fetches) if (!one.early) found[this.text(one.name)] = this.value(one);
+    return found;
+  }
+
+  refuse(entry) {
+    const checks = this.rows("checks", entry.checks, entry.check_count);
+    const failed = checks.find((check) => this.words(entry.checks_at + 8 * (1 + check.group), 1)[0]);
+    for (const check of [{ group: -1 }, ...checks]) this.words(entry.checks_at + 8 * (1 + check.group), 1)[0] = 0n;
+    throw new Error(failed ? this.text(failed.why) : "an op refuses a number");
+  }
+
+  gather(place, to) { // elements with strides to bytes without gaps
+    const shape = this.listed(place.shape, place.rank), strides = this.listed(place.strides, place.rank);
+    const from = new Uint8Array(this.memory.buffer);
+    let at = 0;
+    const copy = (source, axis) => {
+      if (axis === place.rank) {
+        to.set(from.subarray(source, source + place.item), at);
+        at += place.item;
+      } else for (let i = 0; i < shape[axis]; i++) copy(source + i * strides[axis], axis + 1);
+    };
+    copy(this.place(place.base, place.at), 0);
+  }
+
+  value(place) { // a number, or an array
+    const type = ARRAYS[this.text(place.dtype)], bytes = new Uint8Array(place.bytes);
+    this.gather(place, bytes);
+    let array = new type(bytes.buffer);
+    if (place.widened) array = new Float32Array(Uint32Array.from(array, (half) => half << 16).buffer);
+    return array.length === 1 ? array[0] : array;
+  }
+
+  restore(first) {
+    for (const total of this.rows("restored", first, this.sizes.restored))
+      new Uint8Array(this.memory.buffer).copyWithin(this.start + total.at, this.at.constants + total.constant,
+        this.at.constants + total.constant + total.bytes);
+  }
+
+  /** Set the totals of metrics of training to their initial values. */
+  beginEpoch() { this.restore(0); }
+
+  /** Set those of the other entries to theirs. */
+  beginEvaluation() { this.restore(this.sizes.restored); }
+
+  /** Return the positions of rows in the order of an epoch, from 0 on, as `runtime execute` shuffles them. */
+  order(count, epoch) {
+    const positions = Array.from({ length: count }, (_, i) => i), seed = this.state("seed")[0];
+    if (!this.rows("run", 0, 1)[0].shuffle) return positions;
+    const keys = new BigUint64Array(count);
+    for (let block = 0; 2 * block < count; block++) {
+      const [a, b, c, d] = randomWords(seed, BigInt(epoch), BigInt(block));
+      keys[2 * block] = (a << 32n) | b;
+      if (2 * block + 1 < count) keys[2 * block + 1] = (c << 32n) | d;
+    }
+    return positions.sort((one, other) => (keys[one] < keys[other] ? -1 : keys[one] > keys[other] ? 1 : one - other));
+  }
+
+  known(name) {
+    const state = this.states.get(name);
+    if (!state) throw new Error(`${name} is no state of the program`);
+    return state;
+  }
+
+  bytes(state) { return new Uint8Array(this.memory.buffer, this.start + state.at, state.bytes); }
+
+  /** Return a copy of a state as a typed array. */
+  state(name) {
+    const state = this.known(name);
+    return new ARRAYS[this.text(state.dtype)](this.bytes(state).slice().buffer);
+  }
+
+  /** Set a state by a typed array. */
+  set(name, array) {
+    const state = this.known(name);
+    if (array.byteLength !== state.bytes) throw new Error(`${name} has another number of bytes`);
+    this.bytes(state).set(new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
+    this.changes += 1n;
+  }
+
+  /** Read states from the bytes of a file; an error leaves them as they were. */
+  load(file) {
+    let header, end;
+    try {
+      end = 8 + Number(new DataView(file).getBigUint64(0, true));
+      header = JSON.parse(new TextDecoder().decode(new Uint8Array(file, 8, end - 8)));
+    } catch {
+      throw new Error("the file is cut short, or no file of tensors");
+    }
+    const said = header.__metadata__ ?? {}, sha256 = said.program_sha256 ?? JSON.parse(said.prograd ?? "{}").program_sha256;
+    if (sha256 && sha256 !== this.text(this.sizes.sha256)) throw new Error("the file has states of another program");
+    const found = [];
+    for (const [name, state] of this.states) {
+      const tensor = header[name];
+      if (!tensor && state.kept) continue;
+      if (!tensor) throw new Error(`${name} is not in the file`);
+      const [from, to] = tensor.data_offsets;
+      if (tensor.dtype !== this.text(state.word) || String(tensor.shape) !== String(this.listed(state.shape, state.rank)) ||
+          to - from !== state.bytes) throw new Error(`${name} has another type or shape in the file than in the program`);
+      if (end + to > file.byteLength) throw new Error("the file is cut short, or no file of tensors");
+      found.push([state, new Uint8Array(file, end + from, state.bytes)]);
+    }
+    for (const [state, bytes] of found) this.bytes(state).set(bytes);
+    this.changes += 1n;
+  }
+
+  /** Return the bytes of a file with all states, which Python's --load takes. */
+  save() {
+    const header = new Uint8Array(this.memory.buffer, this.at.header, this.sizes.header_bytes);
+    const parts = [header, ...[...this.states.values()].map((state) => this.bytes(state))];
+    const file = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+    parts.reduce((at, part) => (file.set(part, at), at + part.length), 0);
+    return file;
+  }
+
+  /** Return the hash of all states, as `runtime execute` prints it. */
+  async stateSha256() {
+    const states = [...this.states.values()], parts = [];
+    const word = (number) => parts.push(new Uint8Array(BigInt64Array.of(BigInt(number)).buffer));
+    const text = (at) => { const bytes = new TextEncoder().encode(this.text(at)); word(bytes.length); parts.push(bytes); };
+    word(states.length);
+    for (const number of this.listed(this.sizes.by_name, states.length)) {
+      const state = states[number];
+      text(state.name);
+      text(state.dtype);
+      word(state.rank);
+      this.listed(state.shape, state.rank).forEach(word);
+      word(state.bytes);
+      parts.push(this.bytes(state));
+    }
+    const digest = await crypto.subtle.digest("SHA-256", await new Blob(parts).arrayBuffer());
+    return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  }
+}
