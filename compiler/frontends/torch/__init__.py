@@ -18,6 +18,7 @@ nodes           questions about one node
 operators       the operators of ATen in terms of prograd's
 operators_page  their page in the documentation
 packed          packed sequences, which recurrent layers read by lengths
+pairs           complex tensors as pairs of real ones
 peepholes       patterns of several nodes that one op computes
 picked          rows that a mask of data picks
 constants       values that depend on no input

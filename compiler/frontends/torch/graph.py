@@ -18,8 +18,9 @@ from compiler.frontends.report import Problem
 from compiler.frontends.torch.checks.thresholds import size_of_threshold
 from compiler.frontends.torch.constants import SURE_TRIALS, Constant, Store
 from compiler.frontends.torch.nodes import SQUEEZES, is_pointwise, require_contiguous, rounded, squeezed_symbols
-from compiler.frontends.torch.operators import OPERATORS, REMEDIES, SEES_CONSTANTS, control
+from compiler.frontends.torch.operators import OPERATORS, REMEDIES, SEES_CONSTANTS, control, fourier
 from compiler.frontends.torch.operators.call import Call, Result
+from compiler.frontends.torch.pairs import PARTS, Pair, complex_result, is_complex, pair_of
 from compiler.frontends.torch.peepholes import folded
 from compiler.frontends.torch.picked import REASON, Picked, computed, picked, selected, written
 from compiler.frontends.torch.places import module_path, problem_of
@@ -89,6 +90,8 @@ class Walk:
 
     def _returned(self, x: Any) -> Any:
         value = self._operand(x)
+        if is_complex(value):
+            return self._lacking(x, str(x.target), COMPLEX_RESULT)
         return self._lacking(x, str(x.target), REASON) if isinstance(value, Picked) else value
 
     def _kept(self, node: Any, value: Any) -> Any:
@@ -207,14 +210,14 @@ class Walk:
             return True
         return any(self.sizes.in_trial(extent, number) > MAX_TRIAL_ELEMENTS for extent in extents)
 
-    def _with_ops(self, node: Any, block: Block) -> Arranged:
+    def _with_ops(self, node: Any, block: Block) -> Any:
         """Return a constant as its operator computes it in the program."""
         outer, self.block = self.block, block
         try:
             made = self._appended(node, str(node.target), OPERATORS[str(node.target)])
         finally:
             self.block = outer
-        if not isinstance(made, Arranged):
+        if not isinstance(made, Arranged | Pair):
             raise CompileError(f"{node.target} of sizes is not imported")
         return made
 
@@ -284,9 +287,15 @@ class Walk:
             return picked(self._lifted(args[0]), mask)
         if mask is not None:
             return written(self._lifted(args[0]), mask, *(self._lifted(x) for x in args[2:]))
-        call = Call(self.block, self._results(node), self.in_evaluation)
+        return self._applied(node, name, mapping, args)
+
+    def _applied(self, node: Any, name: str, mapping: Any, args: list[Any]) -> Any:
+        """Return the results of a mapping, or of what stands in its place for complex and for picked operands."""
+        call = Call(self.block, self._results(node), self.in_evaluation, self.store)
         given = [self._given(x, name) for x in args]
         more = {key: self._given(self._operand(x), name) for key, x in node.kwargs.items() if key not in PLACES}
+        if name not in fourier.OPERATORS and (is_complex(given) or call.dtype in PARTS):
+            return complex_result(call, name, mapping, given, more)
         special = folded(node, self.values, call)
 
         def mapped() -> Any:
@@ -324,6 +333,8 @@ class Walk:
             return x.tensor
         if isinstance(x, Unsized):
             return x.counted(self.block) if x.expression else x
+        if isinstance(x, Constant) and x.dtype in PARTS:
+            return pair_of(x, self.block)
         if isinstance(x, Constant):
             return x if name in SEES_CONSTANTS else x.tensor(self.block)
         if isinstance(x, list):
@@ -334,13 +345,18 @@ class Walk:
 MAX_TRIAL_ELEMENTS: Final = 1 << 18
 """Largest number of elements that a constant has in the trials of other sizes than those of the examples."""
 
-INDEXED: Final = {"aten.index.Tensor", "aten._unsafe_index.Tensor", "aten.index_put.default"}
+INDEXED: Final = {
+    "aten.index.Tensor", "aten._unsafe_index.Tensor", "aten.index_put.default", "aten._unsafe_index_put.default",
+}  # fmt: skip
 """Operators whose second operand is a list of indices, masks among them."""
 
 PLACES: Final = {"device", "layout", "pin_memory", "memory_format", "dtype", "requires_grad", "non_blocking", "copy"}
 """Keywords that say where and how a tensor is stored; dtypes are those of the result."""
 
 LACKING: Final = "has no counterpart"
+"""Reason of a problem."""
+
+COMPLEX_RESULT: Final = "makes a complex result, which no program returns; return torch.view_as_real of it"
 """Reason of a problem."""
 
 MISSING: Final = object()
@@ -354,7 +370,7 @@ def _is_missing(x: Any) -> bool:
 def _has_tensor(x: Any) -> bool:
     if isinstance(x, list | tuple):
         return any(map(_has_tensor, x))
-    return isinstance(x, Arranged | Picked)
+    return isinstance(x, Arranged | Picked | Pair)
 
 
 def _constants_in(x: Any) -> Iterator[Constant]:

@@ -175,7 +175,10 @@ class Import:
         value = node.meta["val"]
         dtype = str(value.dtype).removeprefix("torch.")
         if dtype not in NUMBERS:
-            raise CompileError(f"the input {name} is {dtype}, which prograd has not")
+            pairs = "; give torch.view_as_real of it, and call torch.view_as_complex in forward"
+            raise CompileError(
+                f"the input {name} is {dtype}, which prograd has not{pairs if dtype.startswith('complex') else ''}"
+            )
         shape = [extent.plain() for extent in self.sizes.shape(value.shape)]
         if self.inputs[name] in self.fed:
             return self.fed[self.inputs[name]]

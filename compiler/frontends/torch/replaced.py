@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 
@@ -17,7 +16,7 @@ def replaced_functions(torch: Any) -> Iterator[None]:
     table = {"take_along_dim": _take_along, "cov": _covariance, "corrcoef": _correlation}
     before = [(owner, name, getattr(owner, name)) for owner in (torch, torch.Tensor) for name in table]
     for owner, name, function in before:
-        setattr(owner, name, partial(table[name], function) if owner is torch else _method(table[name], function))
+        setattr(owner, name, _calling(table[name], function))
     try:
         yield
     finally:
@@ -25,8 +24,8 @@ def replaced_functions(torch: Any) -> Iterator[None]:
             setattr(owner, name, function)
 
 
-def _method(new: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda tensor, *args, **keywords: new(function, tensor, *args, **keywords)
+def _calling(new: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **keywords: new(function, *args, **keywords)
 
 
 def _take_along(function: Callable[..., Any], input: Any, indices: Any, dim: int | None = None) -> Any:

@@ -81,6 +81,11 @@ def declared(
 ) -> Arranged:
     """Return a parameter, or a buffer if `trainable` is None, with the tensor as its initial value."""
     dtype = str(tensor.dtype).removeprefix("torch.")
+    if dtype.startswith("complex"):
+        raise CompileError(
+            f"{name} is {dtype}, and states are real; keep torch.view_as_real of it, and call torch.view_as_complex in "
+            "forward"
+        )
     if dtype not in ("float32", "float64", "int32", "int64", "bool", "uint8"):
         raise CompileError(
             f"{name} is {dtype}, and states are float32 or float64; call module.float() before the import or the "

@@ -11,6 +11,7 @@ conv        convolutions
 criteria    losses
 decomposition  solutions, factors, inverses and determinants of matrices
 fill        filled tensors
+fourier     complex numbers and Fourier transforms
 index       embeddings, gathers and scatters
 linalg      products of matrices
 norm        normalisation and softmax
@@ -44,6 +45,7 @@ from compiler.frontends.torch.operators import (
     criteria,
     decomposition,
     fill,
+    fourier,
     index,
     linalg,
     norm,
@@ -61,8 +63,8 @@ from compiler.frontends.torch.operators import (
 from compiler.frontends.torch.operators.call import Mapping
 
 FAMILIES: Final = (
-    activation, attention, composed, control, conv, criteria, decomposition, fill, index, linalg, norm, pointwise, pool,
-    positions, random, recurrent, reduce, resize, shape, special, write,
+    activation, attention, composed, control, conv, criteria, decomposition, fill, fourier, index, linalg, norm,
+    pointwise, pool, positions, random, recurrent, reduce, resize, shape, special, write,
 )  # fmt: skip
 
 OPERATORS: Final[dict[str, Mapping]] = {

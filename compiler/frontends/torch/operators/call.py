@@ -32,11 +32,13 @@ class Call:
         block: the block that ops are appended to.
         results: the types of its results.
         in_evaluation: the graph is that of evaluation, so what it draws is drawn in predictions.
+        store: puts an array into the program.
     """
 
     block: Block
     results: tuple[Result, ...]
     in_evaluation: bool = False
+    store: Callable[[Any], Value] | None = None
 
     @property
     def dtype(self) -> DTypeName:

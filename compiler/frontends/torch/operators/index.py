@@ -352,6 +352,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.scatter_add.default": _scatter("add"),
     "aten.scatter_reduce.two": _scatter_reduce,
     "aten.index_put.default": _index_put,
+    "aten._unsafe_index_put.default": _index_put,
     "aten.index_copy.default": _index_copy,
     "aten._embedding_bag.default": _embedding_bag,
     "aten._embedding_bag_forward_only.default": _embedding_bag,

@@ -10,18 +10,23 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from compiler.errors import CompileError
-from compiler.frontends.arranged import Arranged, arranged, like, plain, single, unsqueezed, viewed
+from compiler.frontends.arranged import Arranged, arranged, like, permuted, plain, single, unsqueezed, viewed
 from compiler.frontends.extents import Extent
-from compiler.frontends.pieces import number_of, positions, sliced
+from compiler.frontends.pieces import after_gather, number_of, positions, sliced
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of
 from compiler.frontends.torch.operators.shape import cat, count_of
 from registry import Value, ops
+
+MAX_TAPS: Final = 32
+"""Elements of a window that are slices of the whole axis; those of longer windows are gathered."""
 
 
 def _roll(call: Call, x: Arranged, shifts: Sequence[int], dims: Sequence[int] = ()) -> Arranged:
     if not dims:
         flat = viewed(x, (Extent(count_of(x)),))
         return viewed(arranged(ops.roll(plain(flat), shifts=(int(shifts[0]),), axis=(0,))), x.shape)
+    if any(not isinstance(shift, int) for shift in shifts):
+        raise CompileError("rolls by a number of positions that depends on a symbol; roll axes whose sizes are numbers")
     axes = [axis_of(d, x.rank) for d in dims]
     x, places = single(x, axes)
     for axis, place, shift in zip(axes, places, shifts, strict=True):
@@ -58,6 +63,16 @@ def _unfold(call: Call, x: Arranged, dim: int, size: int, step: int) -> Arranged
     """Return the windows along an axis, with a new last axis within each."""
     axis = axis_of(dim, x.rank)
     count = call.shape[axis].known()
+    if size > MAX_TAPS:
+        x, [place] = single(x, [axis])
+        starts = ops.range.on(call.block)(stop=count, dtype="int64") * step
+        numbers = ops.unsqueeze(starts, axis=(1,)) + ops.range.on(call.block)(stop=size, dtype="int64")
+        wide = Arranged(
+            ops.gather(x.value, numbers, axis=place),
+            after_gather(x, axis, place, 2),
+            (*x.shape[:axis], Extent(count), Extent(size), *x.shape[axis + 1 :]),
+        )
+        return permuted(wide, [*(i for i in range(wide.rank) if i != axis + 1), axis + 1])
     taps = [unsqueezed(sliced(x, axis, i, i + step * (count - 1) + 1, step), x.rank) for i in range(size)]
     return cat(call, taps, x.rank)
 
