@@ -77,12 +77,16 @@ def complex_result(call: Call, name: str, mapping: Mapping, operands: Sequence[A
     """Return the result of an operator with complex operands; raise CompileError if it takes none."""
     if name in ARITHMETIC:
         return ARITHMETIC[name](call, *operands, **more)
+    dtype = PARTS.get(call.dtype, call.dtype)
+    parted = replace(call, results=tuple(replace(each, dtype=dtype) for each in call.results))
+    if name in PRODUCTS:
+        return _product_of_both(parted, name, mapping, operands)
     if name.split(".")[1] not in LINEAR:
         raise CompileError(
             "takes no complex numbers here; write it with torch.view_as_real, or the parts x.real, x.imag"
         )
-    dtype = PARTS.get(call.dtype, call.dtype)
-    parted = replace(call, results=tuple(replace(each, dtype=dtype) for each in call.results))
+    if "pad" in name and any(isinstance(x, int | float | complex) and x != 0 for x in (*operands, *more.values())):
+        raise CompileError("pads complex numbers with others than 0; pad the parts x.real and x.imag")
     both = [mapping(parted, *(_part(x, i) for x in operands), **more) for i in (0, 1)]
     if isinstance(both[0], tuple | list):
         return tuple(Pair(*each) for each in zip(*both, strict=True))
@@ -186,22 +190,14 @@ def _power(call: Call, x: Pair, exponent: Any) -> Pair:
     return made
 
 
-def _products(name: str) -> Mapping:
-    """Return the mapping of a product of two complex tensors, from that of two real ones."""
-
-    def mapped(call: Call, *operands: Any, **more: Any) -> Pair:
-        from compiler.frontends.torch.operators import OPERATORS
-
-        dtype = PARTS.get(call.dtype, call.dtype)
-        parted = replace(call, results=tuple(replace(each, dtype=dtype) for each in call.results))
-        *first, last = operands
-        if name == "aten.einsum.default":
-            if len(last) != 2:
-                raise CompileError(f"einsum of {len(last)} complex tensors is not imported; take two at a time")
-            return _combined(lambda a, b: OPERATORS[name](parted, *first, _of_floats(a, b)), *last)
-        return _combined(lambda a, b: OPERATORS[name](parted, *_of_floats(a, b)), *operands)
-
-    return mapped
+def _product_of_both(call: Call, name: str, mapping: Mapping, operands: Sequence[Any]) -> Pair:
+    """Return a product of matrices, of which one is complex at least, by that of real ones."""
+    *first, last = operands
+    if name != "aten.einsum.default":
+        return _combined(lambda a, b: mapping(call, *_of_floats(a, b)), *operands)
+    if len(last) != 2:
+        raise CompileError(f"einsum of {len(last)} complex tensors is not imported; take two at a time")
+    return _combined(lambda a, b: mapping(call, *first, _of_floats(a, b)), *last)
 
 
 def conjugate(call: Call, x: Any) -> Any:
@@ -213,17 +209,6 @@ def _choice(call: Call, mask: Arranged, a: Any, b: Any) -> Pair:
     (ar, ai), (br, bi) = parts_of(a), parts_of(b)
     pairs = [(ar, br), (0.0 if ai is None else ai, 0.0 if bi is None else bi)]
     return Pair(*(expanded(pointwise(ops.where, mask, *_of_floats(*each)), call.shape) for each in pairs))
-
-
-def _padded(name: str) -> Mapping:
-    def mapped(call: Call, x: Pair, numbers: Any, *rest: Any, **more: Any) -> Pair:
-        from compiler.frontends.torch.operators import OPERATORS
-
-        if any(isinstance(value, int | float | complex) and value != 0 for value in (*rest, *more.values())):
-            raise CompileError("pads complex numbers with others than 0; pad the parts x.real and x.imag")
-        return Pair(*(OPERATORS[name](call, part, numbers, *rest, **more) for part in (x.real, x.imaginary)))
-
-    return mapped
 
 
 def _cast(call: Call, x: Any, *rest: Any, **more: Any) -> Any:
@@ -248,18 +233,17 @@ ARITHMETIC: Final[dict[str, Mapping]] = {
     "aten.where.self": _choice,
     "aten.where.ScalarOther": _choice,
     "aten.where.ScalarSelf": _choice,
-    "aten.constant_pad_nd.default": _padded("aten.constant_pad_nd.default"),
-    "aten.pad.default": _padded("aten.pad.default"),
     "aten._to_copy.default": _cast,
     "aten.to.dtype": _cast,
     "aten.type_as.default": _cast,
-    **{
-        name: _products(name)
-        for name in ("aten.matmul.default", "aten.mm.default", "aten.bmm.default", "aten.mv.default",
-                     "aten.dot.default", "aten.outer.default", "aten.einsum.default")
-    },
-}  # fmt: skip
+}
 """Operators whose rule for complex operands is another one than for real operands."""
+
+PRODUCTS: Final = {
+    "aten.matmul.default", "aten.mm.default", "aten.bmm.default", "aten.mv.default", "aten.dot.default",
+    "aten.outer.default", "aten.einsum.default",
+}  # fmt: skip
+"""Products of matrices."""
 
 LINEAR: Final = {
     "view", "reshape", "_unsafe_view", "_reshape_alias", "view_copy", "flatten", "unflatten", "view_as", "reshape_as",
@@ -269,5 +253,6 @@ LINEAR: Final = {
     "repeat", "repeat_interleave", "tril", "triu", "diagonal", "unfold", "clone", "alias", "contiguous", "detach",
     "detach_", "lift_fresh_copy", "neg", "sum", "mean", "cumsum", "index", "index_select", "gather", "slice_scatter",
     "select_scatter", "copy", "index_put", "diff", "zeros_like", "new_zeros", "empty_like",
+    "pad", "constant_pad_nd",
 }  # fmt: skip
 """Names of operators that are applied to both parts."""
