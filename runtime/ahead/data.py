@@ -24,7 +24,7 @@ GENERAL: Final = {
 }
 """Functions `NAME_…` that call `prograd_…` with the same arguments, and return its number."""
 
-OTHERS: Final = ("open", "open_bytes", "begin_epoch", "begin_evaluation", "state_sha256", "state", "error", "program")
+OTHERS: Final = ("open", "open_bytes", "begin_epoch", "begin_evaluation", "state_sha256", "state", "error", "programs")
 """The other names that follow `NAME_`."""
 
 OF_FILES: Final = ("load", "save")
@@ -70,26 +70,11 @@ WIDE_PRODUCT: Final = """define hidden void @__multi3(ptr %r, i64 %a, i64 %a_hig
 """The product of two integers of 128 bits, which LLVM calls for WebAssembly, where no other library has it."""
 
 
-def program_module(
-    target: Target,
-    name: str,
-    tables: Tables,
-    header: bytes,
-    constants: bytes,
-    functions: Sequence[tuple[str, int, int]],
-    *,
-    size_bits: int,
-    has_files: bool,
-    has_threads: bool,
-    has_functions: bool,
+def tables_module(
+    target: Target, prefix: str, tables: Tables, header: bytes, constants: bytes, *, has_threads: bool
 ) -> Module:
-    """Return the module that defines `NAME_program` and the functions of `NAME.h`.
-
-    `functions` are those of entries, by their number: the name, and the numbers of feeds and of fetches. Without
-    functions, a host reads the tables itself, as one in JavaScript does.
-    """
+    """Return the module that defines the tables of a program for an instruction set, and `PREFIXprogram`."""
     module = Module(target)
-    prefix = f"{name}_"
     for table in tables.numbers:
         module.declare(_numbers(f"{prefix}{table}", tables.numbers[table]))
     for table, content in (("text", tables.text), ("header", header), ("constants", constants)):
@@ -104,10 +89,33 @@ def program_module(
     module.declare(
         f"@{prefix}program = constant {{{', '.join(['ptr'] * len(members))}}} {{{', '.join(members)}}}, align 8"
     )
-    left_out = {*(() if has_files else OF_FILES), *(() if has_threads else OF_THREADS)}
-    if not has_functions:
+    if target.architecture == "wasm32":
         module.add(WIDE_PRODUCT)
-        return module
+    return module
+
+
+def functions_module(
+    target: Target,
+    name: str,
+    prefixes: Sequence[str],
+    functions: Sequence[tuple[str, int, int]],
+    *,
+    size_bits: int,
+    has_files: bool,
+    has_threads: bool,
+) -> Module:
+    """Return the module that defines `NAME_programs` and the functions of `NAME.h`.
+
+    `prefixes` are those of the programs for each instruction set. `functions` are those of entries, by their number:
+    the name, and the numbers of feeds and of fetches.
+    """
+    module = Module(target)
+    programs = [f"{prefix}program" for prefix in prefixes]
+    for program in programs:
+        module.declare(f"@{program} = external constant ptr")
+    listed = ", ".join([*(f"ptr @{program}" for program in programs), "ptr null"])
+    module.declare(f"@{name}_programs = constant [{len(programs) + 1} x ptr] [{listed}], align 8")
+    left_out = {*(() if has_files else OF_FILES), *(() if has_threads else OF_THREADS)}
     for function in _functions(name, functions, f"i{size_bits}", left_out):
         module.add(function)
     return module
@@ -126,7 +134,7 @@ def _bytes(name: str, content: bytes) -> str:
 def _functions(
     name: str, entries: Sequence[tuple[str, int, int]], size: str, left_out: Collection[str]
 ) -> Iterator[str]:
-    program = f"ptr @{name}_program"
+    program = f"ptr @{name}_programs"
     if "load" not in left_out:
         yield _calling(f"{name}_open", "prograd_open", ("ptr", "ptr", "ptr"), (0, program, 1, 2))
     yield _calling(f"{name}_open_bytes", "prograd_open_bytes", ("ptr", "ptr", size, "ptr"), (0, program, 1, 2, 3))

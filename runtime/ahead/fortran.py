@@ -26,7 +26,7 @@ def module_of(library: Library) -> str:
         f"module {name}",
         "  use, intrinsic :: iso_c_binding",
         "  implicit none",
-        f"  integer(c_size_t), parameter :: {name}_memory_bytes = {library.layout.nbytes + 64}_c_size_t",
+        f"  integer(c_size_t), parameter :: {name}_memory_bytes = {library.memory_bytes}_c_size_t",
         "  interface",
     ]
     text, pointer = "character(kind=c_char), intent(in) :: {}(*)", "type(c_ptr), value :: {}"

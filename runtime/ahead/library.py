@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import program_sha256
-from runtime.ahead.data import GENERAL, OTHERS, program_module
+from runtime.ahead.data import GENERAL, OTHERS, functions_module, tables_module
 from runtime.ahead.layout import EntryCode, file_header, layout_of
 from runtime.ahead.layout import Layout as Layout
 from runtime.ahead.tables import tables_of
@@ -41,6 +41,14 @@ class Function(NamedTuple):
     method: str
 
 
+class Build(NamedTuple):
+    """A program built for an instruction set: its target, the prefix of its symbols, and the memory of an instance."""
+
+    target: Target
+    prefix: str
+    layout: Layout
+
+
 class Library(NamedTuple):
     """A program built for a machine.
 
@@ -49,25 +57,33 @@ class Library(NamedTuple):
         sha256: hash of the program.
         functions: functions that make steps.
         members: object files.
-        layout: the memory of an instance.
+        builds: the program for each instruction set.
         threads: number of threads that may share a step.
-        target: the machine.
     """
 
     name: str
     sha256: str
     functions: list[Function]
     members: list[Member]
-    layout: Layout
+    builds: list[Build]
     threads: int
-    target: Target
+
+    @property
+    def instructions(self) -> str:
+        """The names of the instruction sets."""
+        return ",".join(build.target.name for build in self.builds)
+
+    @property
+    def memory_bytes(self) -> int:
+        """The bytes of memory that an instance takes, wherever it begins."""
+        return max(build.layout.nbytes for build in self.builds) + 64
 
 
 class _Kernels:
     """The functions of all entries: equal ones are written once."""
 
-    def __init__(self, name: str) -> None:
-        self._prefix = f"{name}_"
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
         self._known: dict[str, list[str]] = {}
         self.members: list[Member] = []
 
@@ -86,7 +102,7 @@ class _Kernels:
 def library_of(
     program: pb.ProgramDesc,
     name: str,
-    target: Target,
+    targets: Sequence[Target],
     initial: Mapping[str, Array],
     *,
     entries: Sequence[str] = (),
@@ -100,7 +116,7 @@ def library_of(
     Args:
         program: program with sizes.
         name: beginning of the names of functions.
-        target: machine that it is built for.
+        targets: instruction sets of one machine, of which an instance takes the first that its CPU has.
         initial: values of the states.
         entries: names of the entries that it has; by default all.
         rows: numbers of rows of the steps that it has; by default all.
@@ -110,39 +126,48 @@ def library_of(
 
     Raises:
         UsageError: an entry or number of rows that the program lacks, a name that is taken, an op that only NumPy
-            computes, or values in a file beside the memory.
+            computes, values in a file beside the memory, or sets with different bits.
     """
     if name == "prograd":
         raise UsageError("a library cannot be called prograd, as its runtime is; give the program's file another name")
+    if len({target.fma for target in targets}) > 1:
+        raise UsageError("--cpu: sets with and without a fused multiply-add have different bits; build two libraries")
     functions = _functions(program, name, entries, rows)
-    kernels = _Kernels(name)
-    codes = [_code(program, function, target, threads, kernels) for function in functions]
     sha256 = program_sha256(program)
-    layout = layout_of(program, codes, initial, threads)
-    header = file_header(program, sha256)
-    tables = tables_of(program, codes, layout, name, sha256, len(header), threads)
-    driver = Module(target, prefix=f"{name}_")
+    members: list[Member] = []
+    builds: list[Build] = []
+    for target in targets:
+        prefix = f"{name}_" if len(targets) == 1 else f"{name}_{target.name}_"
+        kernels = _Kernels(prefix)
+        codes = [_code(program, function, target, threads, kernels) for function in functions]
+        layout = layout_of(program, codes, initial, threads)
+        header = file_header(program, sha256)
+        tables = tables_of(program, codes, layout, (name, sha256, target.name), len(header), threads)
+        module = tables_module(target, prefix, tables, header, bytes(layout.constants), has_threads=threads > 1)
+        members += [Member(jit.compiled(module), [f"{prefix}program"]), _driver(target, prefix, threads)]
+        members += kernels.members
+        builds.append(Build(target, prefix, layout))
+    if targets[0].architecture != "wasm32":
+        module = functions_module(
+            targets[-1],
+            name,
+            [build.prefix for build in builds],
+            [(f.name, len(f.bound.feeds), len(f.bound.block.fetches)) for f in functions],
+            size_bits=8 * word_bytes,
+            has_files=has_files,
+            has_threads=threads > 1,
+        )
+        public = re.findall(r"^define \w+ @(\w+)\(", module.text, re.MULTILINE)
+        members.insert(0, Member(jit.compiled(module), [f"{name}_programs", *public]))
+    return Library(name, sha256, functions, members, builds, threads)
+
+
+def _driver(target: Target, prefix: str, threads: int) -> Member:
+    """Return the code that runs the phases of a step."""
+    driver = Module(target, prefix=prefix)
     (write_driver if threads > 1 else write_driver_of_one_thread)(driver)
-    module = program_module(
-        target,
-        name,
-        tables,
-        header,
-        bytes(layout.constants),
-        [(f.name, len(f.bound.feeds), len(f.bound.block.fetches)) for f in functions],
-        size_bits=8 * word_bytes,
-        has_files=has_files,
-        has_threads=threads > 1,
-        has_functions=target.architecture != "wasm32",
-    )
-    public = re.findall(r"^define \w+ @(\w+)\(", module.text, re.MULTILINE)
-    of_driver = [f"{name}_{each}" for each in ("drive", "help", "wake", "repeat", "take_rows", "point_at_rows")]
-    members = [
-        Member(jit.compiled(module), [f"{name}_program", *public]),
-        Member(jit.compiled(driver), of_driver if threads > 1 else of_driver[:1]),
-        *kernels.members,
-    ]
-    return Library(name, sha256, functions, members, layout, threads, target)
+    names = ["drive", "help", "wake", "repeat", "take_rows", "point_at_rows"] if threads > 1 else ["drive"]
+    return Member(jit.compiled(driver), [prefix + name for name in names])
 
 
 def spelled(text: str) -> str:

@@ -98,6 +98,13 @@ def target_of(name: str, machine: Machine, instructions: str) -> Target:
     return found if machine.has_files else replace(found, l2_bytes=BOARD_L2_BYTES)
 
 
+def targets_of(name: str, machine: Machine, instructions: str) -> list[Target]:
+    """Return the targets of instruction sets that commas separate, the best first; see `target_of`."""
+    order = [*INSTRUCTION_SETS]
+    found = {target.name: target for target in (target_of(name, machine, one) for one in instructions.split(","))}
+    return sorted(found.values(), key=lambda target: order.index(target.name) if target.name in order else 0)
+
+
 def own_machine() -> tuple[str, str]:
     """Return the name of the machine that runs this, and its best instruction set without matrix tiles.
 

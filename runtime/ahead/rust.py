@@ -82,7 +82,7 @@ def _source(library: Library) -> str:
         "#![allow(clippy::too_many_arguments)]",
         "use std::ffi::{c_char, c_int, c_void, CStr, CString};",
         "",
-        f"pub const MEMORY_BYTES: usize = {library.layout.nbytes + 64};",
+        f"pub const MEMORY_BYTES: usize = {library.memory_bytes};",
         "",
         'extern "C" {',
         f"    fn {name}_open(net: *mut *mut c_void, states: *const c_char, memory: *mut c_void) -> c_int;",

@@ -24,6 +24,9 @@ NAMES: Final = ("states", "entries", "places", "checks", "restored", "numbers", 
 KINDS: Final = {"float32": 1, "float64": 2, "int32": 3, "int64": 4, "uint8": 5}
 """Numbers of the element types that a whole run reads as metrics."""
 
+CPUS: Final = {"avx2": 1, "avx512": 2, "avx512_bf16": 3}
+"""Numbers of the instruction sets that `prograd.c` looks for; a machine has the others."""
+
 LAST, MEAN, SUM, TABLE = range(4)
 OVER: Final = {pb.OVER_MEAN: MEAN, pb.OVER_SUM: SUM}
 """The ways to combine a scalar fetch over steps; a fetch of several elements is a table."""
@@ -85,12 +88,12 @@ def tables_of(
     program: pb.ProgramDesc,
     entries: Sequence[EntryCode],
     layout: Layout,
-    name: str,
-    sha256: str,
+    texts: tuple[str, str, str],
     header_bytes: int,
     threads: int,
 ) -> Tables:
-    """Return the tables of a library with these entries."""
+    """Return the tables of a library with these entries; `texts` are its name, its hash, and the instruction set."""
+    name, sha256, instructions = texts
     writer = _Writer()
     states = {state.name: state for state in held(program)}
     writer.add("states", (_state(writer, program, states[key], at) for key, at in layout.states.items()))
@@ -105,6 +108,7 @@ def tables_of(
         *(layout.nbytes, layout.board, board_words(threads), layout.team, layout.versions, layout.found),
         *(len(states), len(entries), len(layout.restored), threads, header_bytes),
         *(layout.states["total_steps"], writer.listed(by_name), writer.said(name), writer.said(sha256)),
+        CPUS.get(instructions, 0),
     ]
     run = list(map(int, run_table(program, [entry.bound for entry in entries], writer.said)))
     return Tables({"sizes": sizes, "run": run, **writer.tables}, bytes(writer.text), list(writer.groups))

@@ -187,6 +187,9 @@ def test_the_build_says_what_it_cannot_do(path, tmp_path, capsys):
     assert refused(capsys, path, "-o", out, "--target", "aarch64-linux", "--cpu", "avx2") == (
         "compiler: --cpu avx2: aarch64-linux has neon"
     )
+    assert refused(capsys, path, "-o", out, "--target", "x86_64-linux", "--cpu", "avx2,sse2") == (
+        "compiler: --cpu: sets with and without a fused multiply-add have different bits; build two libraries"
+    )
     assert refused(capsys, path, "-o", out, "--target", "armv7-linux", "--threads", "2") == (
         "compiler: --threads 2: a library for armv7-linux has one thread"
     )

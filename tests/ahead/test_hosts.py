@@ -73,6 +73,22 @@ def test_other_processors_end_with_the_same_hash(tmp_path, target, compiler, emu
     assert said.splitlines()[-1].endswith(hash_of_example("native.avx2"))
 
 
+@pytest.mark.thorough
+@needs_cc
+@pytest.mark.skipif(not shutil.which("qemu-x86_64"), reason="qemu-x86_64 is not installed")
+def test_an_instance_takes_the_best_instructions_that_its_cpu_has(tmp_path):
+    folder = built(DIGITS, tmp_path / "out", "--target", "x86_64-linux", "--cpu", "avx2,avx512")
+    wanted = hash_of_example("native.avx2")
+    assert compiled(folder, "example.c", "-static").splitlines()[-1].endswith(wanted)
+    haswell = compiled(folder, "example.c", "-static", run=("qemu-x86_64", "-cpu", "Haswell"))
+    assert haswell.splitlines()[-1].endswith(wanted)
+    nehalem = ["qemu-x86_64", "-cpu", "Nehalem", "./host"]
+    done = subprocess.run(nehalem, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    said = "digits_mlp: this CPU lacks the instructions that the library was built for"
+    assert done.stderr.strip().splitlines()[-1] == said
+
+
 FORTRAN = """
 program host
   use digits_mlp

@@ -15,7 +15,7 @@ from prograd import Program, adam, layers, metrics, ops, warmup_cosine
 
 pytestmark = needs_cc
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NO_ROWS, NOT_FINITE = 8, 9
+NO_ROWS, NOT_FINITE = 8, 10
 
 
 class Rows(ctypes.Structure):

@@ -12,7 +12,7 @@ from compiler.errors import UsageError
 from runtime.ahead.browser import write_site
 from runtime.ahead.folder import require_empty, write_folder
 from runtime.ahead.library import library_of, spelled
-from runtime.ahead.machines import machine_of, own_machine, target_of
+from runtime.ahead.machines import machine_of, own_machine, targets_of
 from runtime.command_line.results import put_result
 from runtime.runs.run import load
 
@@ -35,7 +35,7 @@ def build(options: argparse.Namespace) -> None:
     library = library_of(
         run.program,
         spelled(re.sub(r"(\.pb|\.txt)+$", "", path.name)),
-        target_of(name, machine, cpu),
+        targets_of(name, machine, cpu),
         run.states.arrays,
         entries=options.entry,
         rows=options.rows,
@@ -53,10 +53,10 @@ def build(options: argparse.Namespace) -> None:
             note(options, f"note: there is no shared library, as {there} is not installed; {written.static} is static")
     told = [
         ("target", name),
-        ("instructions", library.target.name),
+        ("instructions", library.instructions),
         ("functions", str(len(library.functions))),
         ("library", str(size)),
-        ("memory", str(library.layout.nbytes + 64)),
+        ("memory", str(library.memory_bytes)),
         ("program_sha256", library.sha256),
     ]
     put_result(options, "OK", told)

@@ -377,8 +377,26 @@ int prograd_load_bytes(prograd *self, const void *file, size_t bytes) {
   return read_bytes(self, file, bytes, 0);
 }
 
-int prograd_open_bytes(prograd **self, const prograd_program *program, const void *file,
+/* Return whether this CPU has the instructions of a library: AVX2, AVX-512 or AVX-512 BF16. */
+static int has_instructions(int64_t cpu) {
+#if defined(__x86_64__) && defined(__GNUC__)
+  __builtin_cpu_init();
+  if (cpu > 0 && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return 0;
+  if (cpu > 1 && !(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                   __builtin_cpu_supports("avx512vl")))
+    return 0;
+  return cpu < 3 || __builtin_cpu_supports("avx512bf16");
+#else
+  return cpu >= 0;
+#endif
+}
+
+int prograd_open_bytes(prograd **self, const prograd_program *const *programs, const void *file,
                        size_t bytes, void *memory) {
+  const prograd_program *program = *programs;
+  while (*programs && !has_instructions((*programs)->sizes->cpu)) programs++;
+  if (*programs) program = *programs;
   unsigned char *start = (unsigned char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
   memset(start, 0, (size_t)program->sizes->bytes);
   *self = (prograd *)start;
@@ -386,6 +404,9 @@ int prograd_open_bytes(prograd **self, const prograd_program *program, const voi
   (*self)->memory = start;
   (*self)->threads = 1;
   (*self)->changes = 1;
+  if (!*programs)
+    return prograd_fail(*self, PROGRAD_NO_CPU, prograd_text(*self, program->sizes->name),
+                        ": this CPU lacks the instructions that the library was built for");
   for (int64_t i = 0; i < program->sizes->entries; i++) bind(*self, program->entries + i);
   prograd_begin_epoch(*self);
   prograd_begin_evaluation(*self);
@@ -406,8 +427,9 @@ static int read_file(prograd *self, const char *path, int all) {
   return error;
 }
 
-int prograd_open(prograd **self, const prograd_program *program, const char *path, void *memory) {
-  int error = prograd_open_bytes(self, program, NULL, 0, memory);
+int prograd_open(prograd **self, const prograd_program *const *programs, const char *path,
+                 void *memory) {
+  int error = prograd_open_bytes(self, programs, NULL, 0, memory);
   return error || !path ? error : read_file(*self, path, 1);
 }
 

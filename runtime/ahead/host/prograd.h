@@ -29,15 +29,18 @@ enum {
   PROGRAD_NO_STATE,      /* there is no state of that name or size */
   PROGRAD_NO_THREADS,    /* helper threads cannot be started */
   PROGRAD_NO_ROWS,       /* rows do not fill the steps of a run, or a run does what no library can */
+  PROGRAD_NO_CPU,        /* the CPU lacks the instructions of the library */
   PROGRAD_NOT_FINITE     /* the loss of a run is NaN or Inf */
 };
 
 /* Put an instance into memory, which has at least NAME_MEMORY_BYTES bytes, with the initial states
- * of a file that the build wrote (NAME.states.safetensors), or with zeros if `path` is NULL. */
-int prograd_open(prograd **self, const prograd_program *program, const char *path, void *memory);
+ * of a file that the build wrote (NAME.states.safetensors), or with zeros if `path` is NULL. Of the
+ * programs (NAME_programs, NULL at the end) it is the first whose instructions the CPU has. */
+int prograd_open(prograd **self, const prograd_program *const *programs, const char *path,
+                 void *memory);
 
 /* The same with a file that is in memory already; also for systems without files. */
-int prograd_open_bytes(prograd **self, const prograd_program *program, const void *file,
+int prograd_open_bytes(prograd **self, const prograd_program *const *programs, const void *file,
                        size_t bytes, void *memory);
 
 /* Make a step of an entry. `feeds` and `fetches` are arrays in the order of NAME.h; a fetch that is

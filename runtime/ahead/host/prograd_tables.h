@@ -12,7 +12,7 @@ enum { PROGRAD_NUMBER, PROGRAD_MEMORY, PROGRAD_CONSTANTS }; /* bases; a number i
 
 typedef struct {
   int64_t bytes, board, board_words, team, versions, found; /* bytes of an instance; places in it */
-  int64_t states, entries, restored, threads, header_bytes, length, by_name, name, sha256;
+  int64_t states, entries, restored, threads, header_bytes, length, by_name, name, sha256, cpu;
 } prograd_sizes;
 
 typedef struct { /* a state; `word` names its type in files, `kept`: a file may lack it */

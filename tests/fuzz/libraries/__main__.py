@@ -38,16 +38,16 @@ HOST = r"""
 #include "prograd_tables.h"
 #include <stdio.h>
 #include <stdlib.h>
-extern const prograd_program net_program;
+extern const prograd_program *const net_programs[];
 int main(int count, char **words) {
   (void)count;
   int number = atoi(words[1]), steps = atoi(words[2]);
-  const prograd_program *program = &net_program;
+  const prograd_program *program = net_programs[0];
   const prograd_entry *entry = program->entries + number;
   void *memory = aligned_alloc(64, (size_t)program->sizes->bytes), *feeds[64], *fetches[64];
   int64_t length = 10;
   prograd *net;
-  if (prograd_open(&net, program, "net.states.safetensors", memory)) return puts(prograd_error(net)), 1;
+  if (prograd_open(&net, net_programs, "net.states.safetensors", memory)) return puts(prograd_error(net)), 1;
   prograd_set(net, "total_steps", &length, sizeof length);
   FILE *in = fopen("feeds.bin", "rb"), *out = fopen("results.bin", "wb");
   for (int64_t i = 0; i < entry->feed_count; i++) {
@@ -98,7 +98,7 @@ def compared(program: pb.ProgramDesc, feeds: Mapping[str, np.ndarray], name: str
             machine = machine_of("x86_64-linux")
             try:
                 library = library_of(
-                    program, "net", target_of("x86_64-linux", machine, INSTRUCTIONS), run.states.arrays
+                    program, "net", [target_of("x86_64-linux", machine, INSTRUCTIONS)], run.states.arrays
                 )
             except UsageError as error:
                 return Verdict("skipped", name, "bits", str(error).partition("ops that ")[2][:24] or str(error)[:40])
@@ -153,7 +153,8 @@ def _replayed(
         if i == steps:
             types = {state.name: type_of(state) for state in program.states}
             shapes = {
-                name: (numpy_dtype(types[name].dtype), types[name].static_shape) for name in library.layout.states
+                name: (numpy_dtype(types[name].dtype), types[name].static_shape)
+                for name in library.builds[0].layout.states
             }
         else:
             shapes = {
