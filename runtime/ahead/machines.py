@@ -16,7 +16,7 @@ class Machine(NamedTuple):
     Attributes:
         triple: architecture, system and object format, as LLVM spells them.
         sets: names of its instruction sets; the first is the default.
-        compilers: C compilers that may be installed for it, by command.
+        compilers: C compilers that may be installed for it, by command; none where there are no shared libraries.
         has_files: True if its system has files.
         has_threads: True if several threads can share a step.
         word_bytes: size of an address.
@@ -46,8 +46,8 @@ MACHINES: Final = {
         has_threads=False,
         word_bytes=4,
     ),
-    "cortex-m7": Machine("thumbv7em-none-eabihf", ("m7",), ("arm-none-eabi-gcc",), False, False, 4),
-    "cortex-m4": Machine("thumbv7em-none-eabihf", ("m4",), ("arm-none-eabi-gcc",), False, False, 4),
+    "cortex-m7": Machine("thumbv7em-none-eabihf", ("m7",), (), False, False, 4),
+    "cortex-m4": Machine("thumbv7em-none-eabihf", ("m4",), (), False, False, 4),
     "wasm32": Machine("wasm32-unknown-unknown", ("simd128",), (), False, False, 4),
 }
 """The machines by the name that a user gives."""

@@ -48,7 +48,7 @@ def build(options: argparse.Namespace) -> None:
     else:
         written = write_folder(folder, run.program, library, machine, run.states.arrays)
         size = written.static.stat().st_size
-        if written.shared is None:
+        if written.shared is None and machine.compilers:
             there = " or ".join(machine.compilers)
             note(options, f"note: there is no shared library, as {there} is not installed; {written.static} is static")
     told = [
