@@ -31,6 +31,7 @@ class BindingMemory:
         cost: operations of the step divided by those without recomputation, as `costs` estimates them.
         updates: times at which trained parameters get their new values.
         room: the estimated speed-up of the plan on threads; None if it was made for one thread.
+        arena_before: bytes of the arena before scopes were recomputed; None if none were.
     """
 
     entry: str
@@ -43,6 +44,7 @@ class BindingMemory:
     cost: float
     updates: list[UpdateTime]
     room: Room | None
+    arena_before: int | None
 
     @property
     def plan(self) -> pb.MemoryPlan:
@@ -58,12 +60,16 @@ class MemoryReport:
     bindings: list[BindingMemory]
 
 
-def memory_report(program: BlockAnalyses, rooms: Mapping[int, Room]) -> MemoryReport:
-    """Return the report of a well-formed program with plans; `rooms` has the blocks planned for threads."""
-    return MemoryReport(sum(type_of(state).nbytes for state in held(program.desc)), list(_bindings(program, rooms)))
+def memory_report(program: BlockAnalyses, rooms: Mapping[int, Room], before: Mapping[int, int]) -> MemoryReport:
+    """Return the report of a well-formed program with plans.
+
+    `rooms` has the blocks planned for threads, and `before` the arenas of blocks before scopes were recomputed.
+    """
+    persistent = sum(type_of(state).nbytes for state in held(program.desc))
+    return MemoryReport(persistent, list(_bindings(program, rooms, before)))
 
 
-def _bindings(program: BlockAnalyses, rooms: Mapping[int, Room]) -> Iterator[BindingMemory]:
+def _bindings(program: BlockAnalyses, rooms: Mapping[int, Room], before: Mapping[int, int]) -> Iterator[BindingMemory]:
     for entry in program.desc.entries:
         for binding in entry.bindings:
             block = program[binding.block]
@@ -85,4 +91,5 @@ def _bindings(program: BlockAnalyses, rooms: Mapping[int, Room]) -> Iterator[Bin
                 sum(costs) / max(1, sum(costs) - sum(again)),
                 update_times(program.desc, block),
                 rooms.get(binding.block),
+                before.get(binding.block),
             )

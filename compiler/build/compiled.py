@@ -46,6 +46,7 @@ class Compiled:
         self.desc = desc
         self._passes = passes
         self.arrays: Arrays = {}
+        self.recomputed: tuple[str, ...] = ()  # patterns of scopes whose forward ops run again
         self.rows_folder = ""  # from the folder of the program to that of its rows
 
     def __str__(self) -> str:
@@ -94,7 +95,9 @@ class Compiled:
         For several threads, an arena may take half as much again, or the rest of the budget, if that lets more ops run
         at once. Raises CompileError for an invalid number of threads.
         """
-        return plan_program(self.desc, budget, threads, spill=spill, seconds=seconds, passes=self._passes)
+        return plan_program(
+            self.desc, budget, threads, spill=spill, seconds=seconds, recompute=self.recomputed, passes=self._passes
+        )
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the program file, whole or not at all. An identical file at `path` is left as it is.
@@ -124,7 +127,7 @@ class Compiled:
     def beside(self, folder: str | os.PathLike[str]) -> pb.ProgramDesc:
         """Return the program as saved into that folder; without its data if the file is missing."""
         other = Compiled(copy_of(self.desc), self._passes)
-        other.arrays, other.rows_folder = self.arrays, self.rows_folder
+        other.arrays, other.rows_folder, other.recomputed = self.arrays, self.rows_folder, self.recomputed
         there = Path(folder, self.rows_folder)
         if not all((there / name).is_file() for name in data_files(self.desc, there)):
             other.desc.ClearField("data")

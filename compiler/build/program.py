@@ -113,6 +113,7 @@ class Program:
         self._states = StateTable(self.locations.here, self._streams)
         self.states = self._states.descs
         self._scopes = Scopes()
+        self._recomputed: list[str] = []
         self._updates: dict[str, Value] = {}
         self._averages: dict[str, Average] = {}
         self._plateaus: list[pb.PlateauDesc] = []
@@ -546,6 +547,18 @@ class Program:
             self._reports.fetch(self._reports.free("rate" if name == "loss" else f"{name}_rate"), rate, "last")
         return pairs
 
+    def recompute(self, *scopes: str) -> None:
+        """Run the forward ops of scopes again in the backward pass, in place of keeping their results.
+
+        Each scope that a pattern matches, such as "layers.*", is made again from what enters it, right before its
+        gradients. The step takes less memory and up to one more forward pass; no bit of a result changes. `compile`
+        applies it, and raises CompileError for a pattern that matches no scope; `plan` prints the memory. Scopes are
+        the beginnings of the names of tensors, which `program.scope` makes. Chen et al., 2016.
+        """
+        if not scopes:
+            raise OpError('recompute: name the scopes that run again, as in recompute("layers.*")')
+        self._recomputed += scopes
+
     @_with_the_line
     def average(
         self,
@@ -738,6 +751,9 @@ class Program:
             bound = with_last_batch(program, self._opened.sizes(program) | sizes, Path(folder, self.rows_folder))
             compiled = compile_program(program, bound, passes=passes)
             compiled.arrays, compiled.rows_folder = self.arrays, self.rows_folder
+            if self._recomputed:
+                compiled.recomputed = tuple(self._recomputed)
+                compiled.plan()
             return compiled
 
     if not TYPE_CHECKING:  # hidden from type checkers, which know the methods

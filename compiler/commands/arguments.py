@@ -330,11 +330,16 @@ def _plan(verbs: Any) -> None:
         "several threads, an arena may grow by half, or to the budget, if more ops can then run at once. No bit of a\n"
         "result changes. The command writes the program only with -o or --in-place.",
         "compiler plan digits.pb --budget 800KiB -o small.pb",
+        "compiler plan smol.pb --recompute 'layers.*' -o small.pb",
         "compiler plan digits.pb --threads 2 -o roomy.pb",
         "compiler plan digits.pb --budget 600KiB --spill -o s.pb    # then runtime execute s.pb --spill-dir /var/tmp",
     )
     verb.add_argument("program", help="a program file")
     verb.add_argument("--budget", type=size, metavar="SIZE", help="upper bound on each arena, as in 800KiB or 1000000")
+    verb.add_argument(
+        "--recompute", action="append", default=[], metavar="SCOPES",
+        help="run the forward ops of these scopes again for their gradients, as in 'layers.*'; several times",
+    )  # fmt: skip
     verb.add_argument("--spill", action="store_true", help="allow values to be moved to a file to keep the budget")
     _add_max_time(verb, "time limit of the search, as in 90, 1.5min or 2h; default 60")
     verb.add_argument(

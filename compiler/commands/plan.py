@@ -13,7 +13,7 @@ from compiler.commands.chosen_entry import binding_in_words
 from compiler.commands.notes import note_files
 from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words
 from compiler.commands.views.ranks import ranks_in_words
-from compiler.errors import LimitError, UsageError
+from compiler.errors import CompileError, LimitError, UsageError
 from compiler.planning.give_room import MIN_SPEEDUP_FRACTION, Room
 from compiler.planning.pipeline import passes_to_plan
 from compiler.planning.plan_program import plan_program
@@ -34,14 +34,20 @@ def plan(options: argparse.Namespace) -> None:
     program = well_formed(options.program)
     if not all(entry.bindings for entry in program.entries):
         raise ProgramError(f"{options.program}: there are entries without a block that runs; compile the program")
-    passes = passes_to_plan(anew=options.budget is not None or options.threads > 1)
+    passes = passes_to_plan(anew=options.budget is not None or options.threads > 1 or bool(options.recompute))
     after = dumper(options.dump_after, passes) if options.dump_after else None
     try:
         report = plan_program(
-            program, options.budget, options.threads, spill=options.spill, seconds=options.seconds, after=after
+            program,
+            options.budget,
+            options.threads,
+            spill=options.spill,
+            seconds=options.seconds,
+            recompute=options.recompute,
+            after=after,
         )
-    except LimitError as error:
-        raise LimitError(f"{options.program}: {error}") from None
+    except (LimitError, CompileError) as error:
+        raise type(error)(f"{options.program}: {error}") from None
     by_rank = list(ranks_in_words(options, program))
     output = options.program if options.in_place else options.output
     if output is not None:
@@ -70,6 +76,8 @@ def _details(program: pb.ProgramDesc, memory: BindingMemory) -> Iterator[str]:
         reasons = Counter(update.deferred for update in memory.updates)
         parts = [f"{reasons.pop('', 0)} immediate", *(f"{count} deferred, as {why}" for why, count in reasons.items())]
         yield f"updates: {'; '.join(parts)}"
+    if memory.arena_before is not None:
+        yield f"recomputed scopes: arena {size_in_words(memory.arena_before)} before"
     if memory.repeated:
         yield f"{memory.repeated} ops run again: costs {memory.cost:.2f} times the operations"
     if memory.plan.file_bytes:

@@ -6,6 +6,7 @@ pipeline           the passes that `plan` runs on a finished program, in order
 plan_program       plan the memory of a finished program, within a budget if there is one
 planned_bytes      the bytes that each op of a block touches, by its plan
 prefetch           reload spilled values before they are needed
+recompute_scopes   recompute the forward ops of scopes that the caller names
 rematerialise      lower the peak of a step by recomputing values, or by spilling them to a file
 timeline           a step with recomputed ops and spilled values: its graph, its order, its live bytes
 simulated_threads  simulation of ops on several threads by estimated cost: the start and end of each op

@@ -24,6 +24,7 @@ from compiler.planning.prefetch import prefetch
 from compiler.planning.rematerialise import lower
 from compiler.planning.time_limit import TimeLimit
 from compiler.planning.timeline import Timeline, timeline_of
+from compiler.planning.units import forward_ops
 from compiler.planning.write_timeline import write_timeline
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
@@ -84,7 +85,7 @@ def plan_within(
         return plan
     if not block.ops:
         raise LimitError(f"what is fed takes {plan.arena_bytes} bytes by itself, more than the budget of {budget}")
-    forward = {i for i, op in enumerate(block.ops) if op.stage == pb.STAGE_FORWARD}
+    forward = forward_ops(block)
     search = _Search(block, timeline_of(step_graph(block)), operations_of(block), budget, spilling, limit)
     found = search.plan(forward) or search.plan(set())
     if found is None:

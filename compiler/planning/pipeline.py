@@ -12,6 +12,7 @@ from compiler.passes.pipeline import PASSES
 from compiler.passes.plan_memory import plan_memory
 from compiler.planning.give_room import give_room
 from compiler.planning.keep_budget import keep_budget
+from compiler.planning.recompute_scopes import recompute_scopes
 
 PLANNING = PassTable(
     "plan",
@@ -21,6 +22,17 @@ PLANNING = PassTable(
             requires={"shared": "tensors that share memory are one buffer"},
             establishes={"planned": "each binding has offsets from a longer search"},
             settings={"thorough": True},
+        ),
+        Pass(
+            recompute_scopes,
+            requires={
+                "ordered": "recomputed values are made right before their uses",
+                "planned": "the arena before is reported",
+            },
+            establishes={"planned": "the arenas of changed blocks are those of their new ops"},
+            invalidates={
+                "merged": "recomputed ops are identical to the first ones",
+            },
         ),
         Pass(
             keep_budget,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from operator import index
 from typing import cast
@@ -27,13 +28,15 @@ def plan_program(
     *,
     spill: bool = False,
     seconds: float | None = DEFAULT_LIMIT_SECONDS,
+    recompute: Sequence[str] = (),
     after: AfterPass | None = None,
     passes: PassTable = PASSES,
 ) -> MemoryReport:
     """Plan every binding of a compiled program, edited in place; on an error it is unchanged.
 
-    Without a budget and with one thread the ops are not changed. Otherwise the changes of an earlier plan are dropped
-    first. If a budget is not met by values outside of loops, the gradients of loops compute again what loops store.
+    Without a budget, with one thread and without scopes to recompute, the ops are not changed. Otherwise the changes of
+    an earlier plan are dropped first. If a budget is not met by values outside of loops, the gradients of loops compute
+    again what loops store.
 
     Args:
         program: well formed.
@@ -41,11 +44,12 @@ def plan_program(
         threads: number of threads that run ops; several get space, within the budget or else within a limit.
         spill: True if values may be spilled to a file to keep the budget; the run names its folder.
         seconds: time limit of the search for a way to keep the budget; None for no limit.
+        recompute: patterns of scopes, as "layers.*", whose forward ops run again in the backward pass.
         after: called with each pass's name and the program as the pass left it.
         passes: the passes that compiled the program.
 
     Raises:
-        CompileError: the number of threads, the budget or the seconds are invalid.
+        CompileError: the number of threads, the budget or the seconds are invalid, or a pattern matches no scope.
         LimitError: the budget cannot be met, or not within the time limit; it has the best result.
     """
     if budget is not None and not hasattr(budget, "__index__"):
@@ -57,9 +61,10 @@ def plan_program(
         raise CompileError(f"threads={threads}: a plan is for a whole number of threads, 1 or more")
     budget = None if budget is None else index(budget)
     seconds = None if seconds is None else float(seconds)
-    anew = budget is not None or threads > 1
+    anew = budget is not None or threads > 1 or bool(recompute)
     planning = PLANNING.with_settings(
         {
+            "recompute_scopes": {"scopes": ",".join(recompute)},
             "keep_budget": {"budget": budget, "spill": bool(spill), "seconds": seconds},
             "give_room": {"threads": index(threads), "budget": budget},
         }
@@ -81,7 +86,8 @@ def plan_program(
                 raise
             continue
         program.CopyFrom(planned)
-        return memory_report(analyses, cast("dict[int, Room]", said.get("give_room", {})))
+        rooms = cast("dict[int, Room]", said.get("give_room", {}))
+        return memory_report(analyses, rooms, cast("dict[int, int]", said.get("recompute_scopes") or {}))
     raise AssertionError("the last way returns or raises")
 
 

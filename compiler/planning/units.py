@@ -18,6 +18,8 @@ from itertools import pairwise
 from typing import Final
 
 from compiler.planning.timeline import Timeline, repeat_unit
+from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import BlockAnalysis
 
 WIDTHS: Final = (1, 2, 3, 4, 6, 8)
 """Numbers of stretches between cuts that a unit may have."""
@@ -43,7 +45,7 @@ def by_units(timeline: Timeline, costs: Sequence[int], budget: int, forward: Col
         budget: bytes.
         forward: the numbers of the forward ops.
     """
-    order = _forward_phase(timeline, forward)
+    order = forward_phase(timeline, forward)
     forward, stretches = set(order), _stretches(timeline, order)
     best: Timeline | None = None
     for width in WIDTHS:
@@ -56,7 +58,24 @@ def by_units(timeline: Timeline, costs: Sequence[int], budget: int, forward: Col
     return best
 
 
-def _forward_phase(timeline: Timeline, forward: Collection[int]) -> list[int]:
+def forward_ops(block: BlockAnalysis) -> set[int]:
+    """Return the numbers of the forward ops of a block.
+
+    Those that the backward pass runs again are left out, and those that updates alone read, such as the ops of a rate,
+    which may stand at the end of a step.
+    """
+    others = {fetch.tensor for fetch in block.desc.fetches}
+    found = set[int]()
+    for number, op in reversed([*enumerate(block.ops)]):
+        is_read = not others.isdisjoint(op.outputs) or not block.desc.updates
+        if op.stage == pb.STAGE_FORWARD and is_read and not op.recompute_of:
+            found.add(number)
+        if op.stage != pb.STAGE_UPDATE and (is_read or op.stage != pb.STAGE_FORWARD):
+            others.update(op.inputs)
+    return found
+
+
+def forward_phase(timeline: Timeline, forward: Collection[int]) -> list[int]:
     """Return the ops up to the last forward one that the backward pass reads, in order.
 
     Ops of gradients that read nothing but forward values may be among them.
@@ -103,13 +122,13 @@ def _recomputed(timeline: Timeline, units: Sequence[Sequence[int]], budget: int,
     for unit in units[:-1]:  # the gradients of the last one follow it
         if timeline.peak <= budget:
             break
-        trial = _with_unit(timeline, unit, forward)
+        trial = with_unit(timeline, unit, forward)
         if trial is not None:
             timeline = trial
     return timeline
 
 
-def _with_unit(timeline: Timeline, unit: Sequence[int], forward: Collection[int]) -> Timeline | None:
+def with_unit(timeline: Timeline, unit: Sequence[int], forward: Collection[int]) -> Timeline | None:
     """Return the timeline with a unit recomputed before the first backward op that reads it; None if none does."""
     graph, position, inside = timeline.graph, timeline.position, set(unit)
     saved: list[int] = []

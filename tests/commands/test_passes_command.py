@@ -58,7 +58,7 @@ def test_a_program_reads_the_same_as_json(capsys):
         "native": [each.name for each in LOWERING],
     }
     assert {each["name"]: each["applies_to"] for each in tables["native"]["passes"]}["separate"] == "instrumented steps"
-    keep_budget = tables["plan"]["passes"][1]
+    keep_budget = tables["plan"]["passes"][2]
     assert keep_budget["requires"]["planned"] == "a block within the budget is not changed"
     assert keep_budget["options"][0] == {
         "name": "budget",

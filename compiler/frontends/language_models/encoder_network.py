@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from compiler.build.program import Program
 from compiler.frontends.language_models.encoder_config import HEADS, WORDS, Encoder
-from compiler.frontends.language_models.stored_states import StoredStates
+from compiler.frontends.language_models.stored_states import StoredStates, scope_of_ops
 from compiler.frontends.language_models.weights import Weights
 from compiler.train.initialisers import normal, zeros
 from registry import Value, ops
@@ -47,7 +47,8 @@ class EncoderNetwork:
         mask = ops.unsqueeze(numbers, axis=(0,)) < ops.unsqueeze(lengths, axis=(1,))
         mask = ops.unsqueeze(mask, axis=(1, 2))
         for layer in range(made.layers):
-            x = self._layer(x, f"{self.words.prefix}{self.words.layers}.{layer}", mask)
+            with scope_of_ops(x.block, f"layers.{layer}"):
+                x = self._layer(x, f"{self.words.prefix}{self.words.layers}.{layer}", mask)
         return self._head(x[:, 0])
 
     def require_all_read(self) -> None:

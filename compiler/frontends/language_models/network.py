@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from compiler.frontends.language_models.config import Architecture
-from compiler.frontends.language_models.stored_states import StoredStates
+from compiler.frontends.language_models.stored_states import StoredStates, scope_of_ops
 from compiler.frontends.language_models.weights import Weights
 from registry import Value, ops
 
@@ -36,7 +36,8 @@ class Network:
         if not made.rotary:
             x = x + self._rows(names.positions, (made.positions, made.width), positions)
         for layer in range(made.layers):
-            x = self._block(x, layer, positions, attend)
+            with scope_of_ops(x.block, f"layers.{layer}"):
+                x = self._block(x, layer, positions, attend)
         return self._norm(x, names.last_norm)
 
     def scores(self, x: Value) -> Value:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
 from compiler.build.program import Program
@@ -16,7 +17,7 @@ from compiler.quantization.block_codes import BITS
 from compiler.quantization.quantized import CODES, SCALES
 from compiler.train.initialisers import from_file
 from prograd_proto.dtypes import DTypeName
-from registry import Value, ops
+from registry import Block, Value, ops
 from runtime.conversion import converted
 from runtime.dtypes import array_type
 
@@ -35,6 +36,16 @@ class Places(NamedTuple):
     copies: InitialValues
     trained: Sequence[str]
     codes: int
+
+
+@contextmanager
+def scope_of_ops(block: Block, name: str) -> Generator[None]:
+    """Return a context in which results of ops have names in a scope; those of states stay as they are."""
+    before, block.prefix = block.prefix, f"{name}."
+    try:
+        yield
+    finally:
+        block.prefix = before
 
 
 def resized(table: Any, count: int) -> Any:
