@@ -145,11 +145,12 @@ def add_build(verbs: Any) -> None:
     verb = add_verb(
         verbs,
         "build",
-        "write a program as a library for C, Fortran, Rust and others, which needs no Python",
-        "The folder gets a static library, a shared one if a C compiler for the machine is installed, headers, the\n"
-        "initial states, the runtime in C, an example, a module of Fortran and a crate of Rust. The steps have the\n"
-        "bits of `runtime execute`. Machines: x86_64-linux, aarch64-linux, aarch64-android, riscv64-linux,\n"
-        "armv7-linux, cortex-m7, cortex-m4, wasm32.",
+        "write a program as a library for C, Fortran, Rust or browsers, which needs no Python",
+        "The folder has:\n"
+        "a static library, a shared one if a C compiler for the machine is installed, headers, the initial states,\n"
+        "the runtime in C, an example, a module of Fortran and a crate of Rust; for wasm32 a module, its loader and a\n"
+        "page. The steps have the bits of `runtime execute`. Machines: x86_64-linux, aarch64-linux, aarch64-android,\n"
+        "riscv64-linux, armv7-linux, cortex-m7, cortex-m4, wasm32.",
         "compiler build digits.pb -o out/",
         "compiler build digits.pb --target aarch64-linux --threads 4 -o out/",
         "compiler build tiny.pb --target cortex-m7 --entry train --entry predict --rows 1 -o out/",
@@ -158,10 +159,9 @@ def add_build(verbs: Any) -> None:
     verb.add_argument("program", help="a program file")
     verb.add_argument("--target", metavar="MACHINE", help="the machine that runs the library; default this one")
     verb.add_argument(
-        "--cpu",
-        metavar="SET",
-        help="an instruction set of the machine, as in avx2, avx512 or sse2; default its best here",
-    )
+        "--cpu", metavar="SET",
+        help="instruction set of the machine, as in avx2; with several, as in avx2,avx512, an instance takes the best",
+    )  # fmt: skip
     verb.add_argument(
         "--entry", action="append", default=[], metavar="NAME", help="build this entry; may be repeated, default all"
     )
