@@ -103,7 +103,7 @@ EXCEPTIONS = {
     ("sweep", "--set"),  # several values, likewise
     ("data pack", "--split"),  # it makes splits, and all others choose one
     ("import onnx", "--input"),  # the file has the dtypes
-    ("import lm", "--classes"),  # their names, where data pack takes those of a program
+    ("import lm", "--classes"),  # their names, where plot takes those of a program
     ("quantize", "--keep"),  # weights by pattern, where execute counts checkpoints
     ("data pack", "--by"),  # what splits are made by
 }
