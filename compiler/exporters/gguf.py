@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -62,10 +63,16 @@ def write_gguf(program: pb.ProgramDesc, arrays: Mapping[str, Any], beside: Path,
         raise CompileError(f"merge: {error}") from None
     source = beside / model.folder
     if is_gguf(source):
+        if "vocab_size" in model.changes:
+            raise CompileError(
+                f"merge: the model has {model.changes['vocab_size']} codes, and {source}, from which it comes, has no "
+                "tokens for them; a model of a folder is written with its tokens"
+            )
         made, weights, file = read_model(source)
         values = {key: (*file.forms[key], value) for key, value in file.values.items()}
     else:
         made, weights = architecture_of(source), Weights(source)
+        made = replace(made, vocabulary=model.changes.get("vocab_size", made.vocabulary))
         try:
             values = {**_config(made, source), **_tokenizer(read_files(source), made, source)}
         except ExecutionError as error:

@@ -66,8 +66,8 @@ def write_peft(program: pb.ProgramDesc, arrays: Mapping[str, Any], folder: Path,
         if weight in magnitudes:
             tensors[f"{PREFIX}{module}.lora_magnitude_vector"] = converted(magnitudes[weight], "float32")
     rank, alpha = _most(ranks), _most(alphas)
-    parts = tuple(f"{name}." for name in model.head)
-    tensors |= {f"{PREFIX}{name}": converted(arrays[name], "float32") for name in arrays if name.startswith(parts)}
+    for name in (f"{layer}.{word}" for layer in model.head for word in ("weight", "bias")):
+        tensors[f"{PREFIX}{name}"] = converted(arrays[name], "float32")
     config = {
         "peft_type": "LORA",
         "task_type": "SEQ_CLS" if model.head else "CAUSAL_LM",

@@ -139,6 +139,31 @@ def test_a_tuned_encoder_is_a_folder_with_its_classes_that_is_imported_again(cap
     np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+def test_adapters_go_out_with_the_head_and_come_back(capsys: pytest.CaptureFixture[str]):
+    made_encoder(Path("m"))
+    classes = ["--classes", "bad,fair,good", "--length", "16", "--batch", "4"]
+    lora = ["--lora", "query,value:r=4,dora", "--optimizer", "adamw:1e-2"]
+    assert compiler(["import", "lm", "m", *classes, *lora, "-o", "net.pb"]) == 0
+    run = prograd.load("net.pb")
+    codes, types = RNG.integers(4, 20, (4, 16)).astype("i4"), np.zeros((4, 16), "i4")
+    asked = {"codes": codes, "types": types, "lengths": np.full(4, 16, "i4")}
+    for _ in range(3):
+        run.step({**asked, "label": np.array([0, 1, 2, 1])})
+    run.save("tuned.safetensors")
+    assert compiler(["merge", "net.pb", "--load", "tuned.safetensors", "--layout", "peft", "-o", "adapter"]) == 0
+    assert json.loads(Path("adapter/adapter_config.json").read_text())["modules_to_save"] == ["classifier", "pooler"]
+    assert compiler(["import", "lm", "m", *classes, "--peft", "adapter", "-o", "back.pb"]) == 0
+    one, other = (each.predict(asked)["probabilities"] for each in (run, prograd.load("back.pb")))
+    np.testing.assert_allclose(one, other, rtol=1e-5)
+    assert refusal(capsys, "import", "lm", "m", "--classes", "2", "--peft", "adapter", "-o", "x.pb") == (
+        "adapter: classifier.bias is [3]; that of the model is [2]"
+    )
+    made_folder(Path("lm"))
+    assert refusal(capsys, "import", "lm", "lm", "--peft", "adapter", "-o", "x.pb") == (
+        "adapter/adapter_config.json: modules_to_save is ['classifier', 'pooler'], which is not understood"
+    )
+
+
 def test_rows_have_two_texts_tables_and_the_classes_of_the_folder(capsys: pytest.CaptureFixture[str]):
     made_encoder(Path("m"), id2label={"0": "yes", "1": "no"})
     Path("t.csv").write_text('text,pair,label\nwho are you ?,a small model,no\n"good, film","",yes\nbad,good,no\n')

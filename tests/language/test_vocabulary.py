@@ -16,6 +16,7 @@ import prograd
 from compiler import from_lm
 from compiler.__main__ import main as compiler
 from compiler.errors import CompileError
+from runtime.language.gguf import read_gguf
 
 RNG = np.random.default_rng(2)
 
@@ -76,6 +77,25 @@ def test_a_resized_model_is_tuned_written_and_imported_again(capsys: pytest.Capt
     rows = {name: array[:4] for name, array in load_file("rows.safetensors").items() if name in ("codes", "labels")}
     one, other = (float(r.step(rows, entry="evaluate")["loss"]) for r in (run, prograd.load("again.pb")))
     assert one == pytest.approx(other, rel=2e-3)
+
+
+def test_a_gguf_file_has_a_token_for_each_code_and_refuses_fewer(capsys: pytest.CaptureFixture[str]):
+    made_folder(Path("m"))
+    assert compiler(["import", "lm", "m", "--length", "16", "--vocabulary", "384", "-o", "net.pb"]) == 0
+    assert compiler(["merge", "net.pb", "--layout", "gguf", "-o", "m.gguf"]) == 0
+    file = read_gguf(Path("m.gguf"))
+    assert len(file.values["tokenizer.ggml.tokens"]) == file.values["llama.vocab_size"] == 384
+    with pytest.raises(CompileError) as caught:
+        from_lm("m.gguf", vocabulary=320, output="net.pb")
+    assert str(caught.value) == "from_lm: vocabulary=320 is less than the 384 codes that m.gguf has"
+    assert compiler(["import", "lm", "m.gguf", "--length", "16", "--vocabulary", "400", "-o", "more.pb"]) == 0
+    assert prograd.load("more.pb").state["model.embed_tokens.weight"].shape == (400, 64)
+    capsys.readouterr()
+    assert compiler(["merge", "more.pb", "--layout", "gguf", "-o", "more.gguf"]) != 0
+    assert capsys.readouterr().err == (
+        "compiler: merge: the model has 400 codes, and m.gguf, from which it comes, has no tokens for them; a model of "
+        "a folder is written with its tokens\n"
+    )
 
 
 def test_an_encoder_gets_other_codes_and_a_folder_with_them():

@@ -33,15 +33,15 @@ ACTIVATIONS: Final = {
 }
 
 
-def read_json(path: Path, most: int = MOST_BYTES) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a file of JSON; raise CompileError if it cannot be read or is none."""
     try:
         with open_regular(path) as stream:
-            raw = stream.read(most + 1)
+            raw = stream.read(MOST_BYTES + 1)
     except OSError as error:
         raise CompileError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    if len(raw) > most:
-        raise CompileError(f"{path}: the file has more than {most} bytes, too many for such a file")
+    if len(raw) > MOST_BYTES:
+        raise CompileError(f"{path}: the file has more than {MOST_BYTES} bytes, too many for such a file")
     try:
         given = json.loads(raw)
     except (ValueError, RecursionError) as error:

@@ -31,7 +31,7 @@ from registry import Value, ops
 from runtime.errors import ExecutionError
 from runtime.language.gguf import is_gguf
 from runtime.language.gguf_tokenizer import texts_of
-from runtime.language.model import FILES, IGNORED, KEY, MOST_BYTES, read_file
+from runtime.language.model import FILES, IGNORED, KEY, read_file, read_files
 
 LENGTH: Final = 256
 """The codes of a row unless they are given."""
@@ -161,10 +161,14 @@ def _require_vocabulary(at: Path, vocabulary: int | None) -> None:
         return
     if not 2 <= vocabulary <= MOST:
         raise CompileError(f"from_lm: vocabulary={vocabulary} is not from 2 to {MOST}")
-    path = at / "tokenizer.json"
-    count = codes_in(read_json(path, MOST_BYTES)) if path.is_file() else 0
+    try:
+        files = read_files(at) if is_gguf(at) or (at / FILES[0]).is_file() else {}
+        count = codes_in(json.loads(files.get(FILES[0], "{}")))
+    except (ExecutionError, ValueError, RecursionError, AttributeError):
+        return  # whoever reads the tokenizer says what is wrong
     if vocabulary < count:
-        raise CompileError(f"from_lm: vocabulary={vocabulary} is less than the {count} codes that {path} has")
+        where = at if is_gguf(at) else at / FILES[0]
+        raise CompileError(f"from_lm: vocabulary={vocabulary} is less than the {count} codes that {where} has")
 
 
 def codes_in(tokenizer: Mapping[str, object]) -> int:

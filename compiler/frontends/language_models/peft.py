@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import sqrt
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,6 +15,7 @@ from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.language_models.config_keys import read_json
+from compiler.frontends.language_models.from_encoder import head_of
 from compiler.train.adapters import MAGNITUDE, A, B
 from runtime.conversion import converted
 from runtime.errors import ExecutionError
@@ -24,7 +26,7 @@ MAGNITUDE_VECTOR: Final = "magnitude_vector"
 _NAME: Final = re.compile(
     r"base_model\.model\.(.+)\.lora_(?:([AB])(?:\.default)?\.weight|(magnitude_vector)(?:\.default)?(?:\.weight)?)"
 )
-_REFUSED: Final = {"modules_to_save": None, "lora_bias": False, "bias": "none"}
+_REFUSED: Final = {"lora_bias": False, "bias": "none"}
 """Keys of the config, and the one value of each that is understood."""
 
 
@@ -40,12 +42,15 @@ class PeftAdapter(NamedTuple):
     magnitude: Any
 
 
-def read_peft(folder: Path) -> dict[str, PeftAdapter]:
-    """Return the adapters of a folder by module; raise CompileError for what is no LoRA, or is damaged."""
-    config = _config(folder)
+def read_peft(folder: Path, head: Sequence[str] = ()) -> tuple[dict[str, PeftAdapter], dict[str, Any]]:
+    """Return the adapters of a folder by module, and the weights of layers of a head that are saved whole.
+
+    Raises CompileError for what is no LoRA, or is damaged.
+    """
+    config, whole = _config(folder, head), dict[str, Any]()
     dora, stable = (_flag(folder / CONFIG, config, key) for key in ("use_dora", "use_rslora"))
     made: dict[str, PeftAdapter] = {}
-    for module, pair in _factors(folder / "adapter_model.safetensors").items():
+    for module, pair in _factors(folder / "adapter_model.safetensors", head, whole).items():
         if set(pair) != {"A", "B", *([MAGNITUDE_VECTOR] if dora else [])} or not _fit(pair):
             raise CompileError(f"{folder}: the factors of {module} do not fit each other")
         alpha = _of_module(config.get("alpha_pattern"), module, config.get("lora_alpha", 8))
@@ -57,7 +62,7 @@ def read_peft(folder: Path) -> dict[str, PeftAdapter]:
         )
     if not made:
         raise CompileError(f"{folder}: there are no adapters")
-    return made
+    return made, whole
 
 
 def _fit(pair: dict[str, Any]) -> bool:
@@ -75,26 +80,29 @@ def _flag(path: Path, config: dict[str, Any], key: str) -> bool:
     return value
 
 
-def _config(folder: Path) -> dict[str, Any]:
+def _config(folder: Path, head: Sequence[str]) -> dict[str, Any]:
     path = folder / CONFIG
     config = read_json(path)
     if config.get("peft_type") != "LORA":
         raise CompileError(f"{path}: peft_type is {config.get('peft_type')!r}; LORA is understood")
-    for key, known in _REFUSED.items():
+    for key, known in {**_REFUSED, **({} if head else {"modules_to_save": None})}.items():
         if config.get(key, known) not in (known, None, []):
             raise CompileError(f"{path}: {key} is {config[key]!r}, which is not understood")
     return config
 
 
-def _factors(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the arrays of a file of weights by module and letter."""
+def _factors(path: Path, head: Sequence[str], whole: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the arrays of a file of weights by module and letter; those of layers of a head go into `whole`."""
     try:
         arrays = read_safetensors(path)[0]
     except ExecutionError as error:
         raise CompileError(str(error)) from None
     factors: dict[str, dict[str, Any]] = {}
     for name, array in arrays.items():
-        found = _NAME.fullmatch(name)
+        found, own = _NAME.fullmatch(name), name.removeprefix("base_model.model.")
+        if found is None and own.startswith(tuple(f"{layer}." for layer in head)):
+            whole[own] = converted(array, "float32")
+            continue
         if found is None or not array.size:
             raise CompileError(f"{path}: {name} is no factor of an adapter")
         factors.setdefault(found[1], {})[found[2] or found[3]] = converted(array, "float32")
@@ -107,7 +115,10 @@ def add_peft(program: Program, folder: Path, copies: str) -> list[str]:
     Raises CompileError for adapters of another model.
     """
     values, names = InitialValues(program, copies), list[str]()
-    for module, adapter in read_peft(folder).items():
+    adapters, whole = read_peft(folder, head_of(program))
+    for own, array in whole.items():
+        _replace(program, values, own, array, folder, copies)
+    for module, adapter in adapters.items():
         weight = f"{module}.weight"
         state = program.states.get(weight)
         if state is None:
@@ -124,11 +135,20 @@ def add_peft(program: Program, folder: Path, copies: str) -> list[str]:
         for word, array in ((A, adapter.down), (B, adapter.up), (MAGNITUDE, adapter.magnitude)):
             if array is None:
                 continue
-            own = f"{weight}.{word}"
-            values.add(own, (array.T if turned else array).copy())
-            program.states[own].ClearField("initial")
-            program.states[own].external.path, program.states[own].external.key = copies, own
+            _replace(program, values, f"{weight}.{word}", (array.T if turned else array).copy(), folder, copies)
     return names
+
+
+def _replace(program: Program, values: InitialValues, name: str, array: Any, folder: Path, copies: str) -> None:
+    """Let a state begin with an array; raise CompileError if there is none of its shape."""
+    state = program.states.get(name)
+    shape = None if state is None else [int(dim.size) for dim in state.shape.dims]
+    if state is None or shape != list(array.shape):
+        there = "the model has no such weight" if shape is None else f"that of the model is {shape}"
+        raise CompileError(f"{folder}: {name} is {list(array.shape)}; {there}")
+    values.add(name, array)
+    state.ClearField("initial")
+    state.external.path, state.external.key = copies, name
 
 
 def _of_module(patterns: Any, module: str, default: Any) -> Any:

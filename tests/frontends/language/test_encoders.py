@@ -123,6 +123,9 @@ def test_a_tuned_encoder_is_a_folder_of_transformers_and_one_of_peft(
     whole = transformers.AutoModelForSequenceClassification.from_pretrained("whole", dtype=torch.float32).double()
     assert whole.config.id2label == {0: "bad", 1: "fair", 2: "good"}
     assert compiler([*merge, "--layout", "peft", "-o", "adapter"]) == 0
+    back = ["--classes", "bad,fair,good", "--length", str(LENGTH), "--batch", "4", "--peft", "adapter"]
+    assert compiler(["import", "lm", "m", *back, "-o", "back.pb"]) == 0
+    np.testing.assert_allclose(prograd.load("back.pb").predict(asked)["probabilities"], wanted, rtol=1e-5)
     again = transformers.AutoModelForSequenceClassification.from_pretrained("m", dtype=torch.float32)
     again = peft.PeftModel.from_pretrained(again, "adapter").double()
     with torch.no_grad():
