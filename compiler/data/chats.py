@@ -26,7 +26,7 @@ from runtime.dtypes import Array
 from runtime.errors import DataError, UsageError
 from runtime.language.model import IGNORED, ROWS_KEY, read_files
 from runtime.language.template import Template, require_conversation
-from runtime.language.tokenizer import Tokenizer, stop_code
+from runtime.language.tokenizer import HALF, Tokenizer, is_unicode, stop_code
 from runtime.philox import permutation
 from runtime.rows.encoding.csv_rows import read_regular, text_of
 
@@ -174,6 +174,8 @@ def given_texts(source: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             raise DataError(f"{where}: this is no JSON: {str(error)[:80]}") from None
         if not isinstance(given, dict):
             raise DataError(f"{where}: this is no JSON object, as {{'messages': [...]}} is")
+        if "\\ud" in text.lower() and not is_unicode(json.dumps(given, ensure_ascii=False)):
+            raise DataError(f"{where}: {HALF}")
         yield where, cast(Mapping[str, Any], given)
 
 

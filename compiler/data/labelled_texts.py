@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -118,7 +119,7 @@ def _classes(source: Path, given: Sequence[Labelled], folder: Path) -> list[str]
     known = _known_classes(folder)
     if labels <= {*known}:
         return known
-    if all(isinstance(label, int) or str(label).isdigit() for label in labels):
+    if all(_is_number(label) for label in labels):
         last = max(int(cast(int, label)) for label in labels)
         if not 0 < last < MOST_CLASSES or min(int(cast(int, label)) for label in labels) < 0:
             raise DataError(f"{source}: labels that are numbers count classes from 0, and the largest is {last}")
@@ -155,9 +156,13 @@ def _number(given: Labelled, names: Sequence[str]) -> int | None:
         return None
     if str(label) in names:
         return names.index(str(label))
-    if (isinstance(label, int) or label.isdigit()) and 0 <= int(label) < len(names):
+    if _is_number(label) and 0 <= int(label) < len(names):
         return int(label)
     raise DataError(f"{given.where}: the label {label!r} is none of {', '.join(names[:8])}{closest(str(label), names)}")
+
+
+def _is_number(label: str | int | None) -> bool:
+    return isinstance(label, int) or (label is not None and re.fullmatch("[0-9]{1,9}", label) is not None)
 
 
 def _there(given: Labelled, label: int | None) -> int:

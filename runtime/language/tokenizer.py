@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from runtime.errors import DataError
 from runtime.extras import extra
+
+HALF: Final = "a text has half of a surrogate pair, which is no character"
+
+
+def is_unicode(text: str) -> bool:
+    """Return True unless a text has half of a surrogate pair, as JSON may."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Tokenizer:
@@ -34,7 +45,12 @@ class Tokenizer:
         return int(self._made.get_vocab_size(with_added_tokens=True))
 
     def codes(self, text: str, *, special: bool = False) -> list[int]:
-        """Return the codes of a text, with those that begin and end a text if `special`."""
+        """Return the codes of a text, with those that begin and end a text if `special`.
+
+        Raises DataError for a text with half of a surrogate pair.
+        """
+        if not is_unicode(text):
+            raise DataError(HALF)
         return list(self._made.encode(text, add_special_tokens=special).ids)
 
     def spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:

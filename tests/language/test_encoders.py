@@ -198,12 +198,16 @@ def test_wrong_rows_and_classes_are_refused(capsys: pytest.CaptureFixture[str]):
          "t.jsonl, line 2: there is no label; --like ROWS packs texts without labels as these rows are"),
         ([{"text": "a", "label": 1.5}], "t.jsonl, line 1: label is 1.5, neither a text nor a whole number"),
         ([{"text": 5, "label": "x"}], "t.jsonl, line 1: text is no text"),
+        ([{"text": "\ud800", "label": "x"}],
+         "t.jsonl, line 1: a text has half of a surrogate pair, which is no character"),
         ([{"text": "a", "label": "x"}], "t.jsonl: all labels are 'x'; there is nothing to tell apart"),
         ([{"text": "a", "label": -1}, {"text": "a", "label": 1}],
          "t.jsonl: labels that are numbers count classes from 0, and the largest is 1"),
     ):  # fmt: skip
         lines(*rows)
         assert refusal(capsys, *data) == words
+    superscript = lines({"text": "a", "label": "1"}, {"text": "b", "label": "\u00b2"})  # the name of a class
+    assert pack(superscript, "--length", "16", output="y.safetensors") == 0
     Path("t.csv").write_text("texts,label\na,b\n")
     wrong = ("data", "pack", "t.csv", "--chat", "m", "--length", "16", "-o", "x.safetensors")
     told = "t.csv: there is no column text, from which the texts are taken; did you mean 'texts'?"

@@ -105,6 +105,7 @@ def test_what_is_longer_than_a_row_is_cut_and_that_is_said(folder: Path, capsys:
         ([{"a": 1}], "t.jsonl, line 1: there is neither messages nor text, nor prompt and completion"),
         ([{"text": "x y"}, {"text": 3}], "t.jsonl, line 2: text is no text"),
         ([{"prompt": "x"}], "t.jsonl, line 1: completion is no text"),
+        ([{"text": "x \ud800"}], "t.jsonl, line 1: a text has half of a surrogate pair, which is no character"),
         ([{"messages": []}],
          "t.jsonl, line 1: messages is no list of turns, as in [{'role': 'user', 'content': 'Hello'}]"),
         ([{"messages": [{"role": "tool", "content": "x"}]}],

@@ -144,3 +144,12 @@ def test_a_wrong_choice_is_refused(given: dict[str, float], words: str):
     with pytest.raises(UsageError) as error:
         choices_of(given, {})
     assert str(error.value) == words
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_half_of_a_surrogate_pair_is_no_text(tmp_path: Path, plain: bool):
+    made_folder(tmp_path / "m")
+    run = prograd.Run(from_lm(tmp_path / "m", output=tmp_path / "m.pb").compile(batch=1), tmp_path, engine="reference")
+    with pytest.raises(DataError) as caught:
+        list(run.chat("who \ud800", plain=plain, most=2))
+    assert str(caught.value) == "a text has half of a surrogate pair, which is no character"
