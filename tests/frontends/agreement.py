@@ -56,7 +56,8 @@ def agreement(
     feeds = {name: tensor.numpy() for name, tensor in inputs.items()}
     predicted = run.predict(feeds)
     evaluated = [tensor.detach().numpy() for tensor in results(copy.deepcopy(module).eval(), inputs)]
-    outputs = max(_difference(predicted[name], wanted) for name, wanted in zip(names, evaluated, strict=False))
+    ours = [predicted[name] for name in names if name in predicted] or list(predicted.values())  # of another form
+    outputs = max(_difference(y, wanted) for y, wanted in zip(ours, evaluated, strict=False))
     trained = copy.deepcopy(module).train()
     wanted = _loss_of(trained, inputs, names, weights, program)
     found = run.step(feeds)

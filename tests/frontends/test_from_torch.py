@@ -1,5 +1,8 @@
 """from_torch: names, losses, optimizers, dropout, layouts, and what it says of a module that it cannot import."""
 
+import contextlib
+import gc
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -341,3 +344,19 @@ def test_arithmetic_in_halves_is_refused_at_its_line():
         f"test_from_torch.py:{Softmax.forward.__code__.co_firstlineno + 1}: softmax(x: float16[batch, 32]): x is "
         "float16, which is stored and moved only; cast it to float32"
     )
+
+
+def test_the_collector_of_cycles_runs_again_after_an_import():
+    for enable, module in (
+        (gc.enable, nn.Linear(64, 8)),
+        (gc.disable, nn.Linear(64, 8)),
+        (gc.enable, Half(torch.int8)),
+    ):
+        enable()
+        try:
+            was_enabled = gc.isenabled()
+            with contextlib.suppress(CompileError):
+                from_torch(module, {next(iter(inspect.signature(module.forward).parameters)): torch.randn(32, 64)})
+            assert gc.isenabled() == was_enabled
+        finally:
+            gc.enable()

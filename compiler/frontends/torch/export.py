@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from compiler.build.mixed import Mixed
@@ -62,6 +64,7 @@ def exported(
 
     try:
         with (
+            _without_collections(),
             without_messages(),
             all_experts(torch, module),
             kept_padded(torch, module),
@@ -95,6 +98,18 @@ def exported(
     require_no_own_gradients(functions)
     require_no_hooks(hooks)
     return training, evaluation, above_one, requested[0]
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Keep the collector of cycles from running: an export makes millions of objects, nearly all of which it keeps."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _is_alike(torch: Any, module: Any, graph: Any, args: Any, keywords: Any) -> bool:
