@@ -201,6 +201,8 @@ PLAIN = {
     "proto/prograd_proto/atomic.py": "a new file under a name of its own",
     "proto/prograd_proto/regular_files.py": "the functions that everything else uses",
     "proto/prograd_proto/wording.py": "the record of an installed package",
+    "runtime/ahead/browser.py": "files of the package, and those that its linker writes",
+    "runtime/ahead/folder.py": "files of the package",
     "runtime/command_line/streams.py": "the null device",
     "runtime/commands/execute.py": "methods of metrics files",
     "runtime/commands/parts/cluster.py": "files that this process has written into a folder of its own",
