@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 
 from compiler.errors import CompileError
-from frontends.agreement import Agreement, agreement
+from frontends.agreement import Agreement, agreement, results
 from frontends.double import DoubleThroughout
 from frontends.networks import network
 from frontends.steps import OPTIMIZERS, differences
@@ -46,6 +46,10 @@ def measured(name: str, *, has_steps: bool) -> dict[str, Any]:
 
 
 def _differences(module: Any, inputs: Any, *, has_steps: bool) -> dict[str, float]:
+    mode = module.training
+    with torch.no_grad():
+        results(module.eval(), inputs)  # some modules make buffers at their first call
+    module.train(mode)
     found: Agreement = agreement(module, inputs, engine="reference")
     numbers = {name: float(getattr(found, name)) for name in MEASURED}
     after: Callable[[str], float] = lambda name: differences(module, inputs, name, engine="reference")  # noqa: E731

@@ -56,9 +56,9 @@ def written_buffers(torch: Any, module: Any) -> Iterator[Callable[[], None]]:
     try:
         yield forget
     finally:
+        forget()  # which knows the hooks, so they are removed behind it
         for handle in handles:
             handle.remove()
-        forget()
 
 
 def _write(name: str, old: Any, new: Any) -> None:
@@ -66,7 +66,8 @@ def _write(name: str, old: Any, new: Any) -> None:
         told = "nothing" if new is None else f"{new.dtype} {tuple(new.shape)}".removeprefix("torch.")
         raise CompileError(
             f"forward assigns {told} to the buffer {name}, which is {str(old.dtype).removeprefix('torch.')} "
-            f"{tuple(old.shape)}; a state keeps its type"
+            f"{tuple(old.shape)}; a state keeps its type: if only the first call makes the buffer, call the module "
+            "once before the import"
         )
     old.copy_(new.detach())
 
