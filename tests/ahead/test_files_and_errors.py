@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ahead.hosts import CC, Net, built, needs_cc
 from ahead.test_same_bits import feeds_of, network, random_feeds
+from safetensors.numpy import save_file
 
 import prograd
 from compiler.commands import run_command
@@ -97,6 +98,13 @@ def test_states_of_another_program_are_refused(net, tmp_path):
     assert net.code("load", str(tmp_path / "other.safetensors").encode()) == OTHER_PROGRAM
     assert net.error == "first.b has another type or shape in the file than in the program"
     assert net.sha256() == before
+
+
+@needs_cc
+def test_a_tensor_that_is_no_state_is_named(net, tmp_path):
+    save_file({"second.v": np.zeros(4, np.float32)}, tmp_path / "v.safetensors")
+    assert net.code("load", str(tmp_path / "v.safetensors").encode()) == OTHER_PROGRAM
+    assert net.error == "second.v is in the file and is no state of the program"
 
 
 @needs_cc

@@ -312,7 +312,7 @@ static int metadata(source *s) {
 }
 
 /* Look at the next tensor of the header, and note where the state of its name begins. */
-static int look(prograd *self, source *s, int64_t *found, const char *what) {
+static int look(prograd *self, source *s, int64_t *found) {
   char name[512], word[8];
   int64_t shape[32], extent[2];
   int rank = 0;
@@ -321,9 +321,11 @@ static int look(prograd *self, source *s, int64_t *found, const char *what) {
   if (!tensor(s, word, shape, &rank, extent)) return PROGRAD_DAMAGED;
   if (extent[0] > extent[1] || 8 + s->header + (uint64_t)extent[1] > s->size) return PROGRAD_DAMAGED;
   const prograd_state_place *state = state_of(self, name);
+  for (char *c = name; !state && *c; c++) /* a name is printed: one of a stranger's file may be anything */
+    if (*c < ' ' || *c > '~') *c = '?';
   if (!state) /* the best states of a run, and its position, are Python's */
     return !strncmp(name, "run:", 4) ? PROGRAD_OK
-           : prograd_fail(self, PROGRAD_OTHER_PROGRAM, what, ": a tensor is no state of the program");
+           : prograd_fail(self, PROGRAD_OTHER_PROGRAM, name, " is in the file and is no state of the program");
   if (strcmp(prograd_text(self, state->word), word) || state->rank != rank ||
       memcmp(self->program->numbers + state->shape, shape, (size_t)rank * sizeof *shape) ||
       extent[1] - extent[0] != state->bytes)
@@ -341,7 +343,7 @@ static int read_states(prograd *self, source *s, const char *what, int all) {
   next(s);
   for (int i = 0; i < 8 && s->c >= 0; i++, next(s)) s->header |= (uint64_t)s->c << 8 * i;
   if (s->size >= 8 && s->header <= s->size - 8 && take(s, '{'))
-    do error = look(self, s, found, what);
+    do error = look(self, s, found);
     while (!error && take(s, ','));
   if (error == PROGRAD_DAMAGED || (!error && !take(s, '}')))
     return prograd_fail(self, PROGRAD_DAMAGED, what, ": cut short, or no file of tensors");
