@@ -50,6 +50,17 @@ def test_python_reads_the_states_that_c_saved_and_c_those_of_python(path, net, t
 
 
 @needs_cc
+def test_a_library_begins_with_the_weights_of_a_saved_run(path, tmp_path):
+    run = prograd.load(path, engine="native.avx2", threads=1)
+    run.train(data=feeds_of(np.random.default_rng(2), 64), epochs=1)
+    run.save(tmp_path / "trained.safetensors")
+    net = Net(path, tmp_path / "out", "--cpu", "avx2", "--load", str(tmp_path / "trained.safetensors"))
+    for name in ("first.w", "third.b"):
+        assert net.state(name) == np.asarray(run.state[name]).tobytes()
+    assert net.state("step") == bytes(8)
+
+
+@needs_cc
 def test_a_file_in_memory_is_read_as_one_on_the_disk(net, tmp_path):
     net.step("train", feeds_of(np.random.default_rng(2)))
     before = net.sha256()
