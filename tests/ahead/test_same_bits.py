@@ -51,6 +51,7 @@ def assert_twins(path, folder, instructions, steps, threads=1):
         net.must("threads", 1)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["linear_regression", "digits_mlp", "lstm_series", "pendulum"])
 def test_examples_have_the_bits_of_the_native_engine(tmp_path, name):
     assert_twins(EXAMPLES / f"{name}.pb", tmp_path / "out", "avx2", 3)
@@ -94,7 +95,8 @@ def feeds_of(rng, rows=32):
     }
 
 
-@pytest.mark.parametrize("mixed", [None, "bfloat16"])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("mixed", ["bfloat16", None])
 def test_mixed_precision_has_the_bits_of_the_native_engine(tmp_path, mixed):
     assert_twins(network(tmp_path / "network.pb", mixed=mixed), tmp_path / "out", "avx2", 4)
 
@@ -116,6 +118,7 @@ def test_a_prediction_sees_the_weights_of_the_last_step(tmp_path):
     assert net.step("predict", feeds)["chances"].tobytes() == np.asarray(wanted["chances"]).tobytes()
 
 
+@pytest.mark.thorough
 def test_a_step_of_one_row_is_a_function_of_its_own(tmp_path):
     path = network(tmp_path / "network.pb")
     net, rng = Net(path, tmp_path / "out", "--cpu", "avx2"), np.random.default_rng(1)
@@ -173,6 +176,7 @@ def test_two_instances_are_independent(tmp_path):
     assert other.sha256() == before != one.sha256()
 
 
+@pytest.mark.thorough
 def test_equal_programs_give_equal_files(tmp_path):
     path = network(tmp_path / "network.pb")
     first, second = (Net(path, tmp_path / name, "--cpu", "avx2").folder for name in ("first", "second"))

@@ -121,10 +121,12 @@ def classifier(folder, *, rows=210, remainder="partial", **training):
     return folder / "classifier.pb"
 
 
+@pytest.mark.thorough
 def test_a_last_step_of_fewer_rows_counts_by_its_rows(tmp_path):
     assert_same_run(classifier(tmp_path, epochs=4), tmp_path / "out")
 
 
+@pytest.mark.thorough
 def test_rows_that_are_left_out_are_those_of_python(tmp_path):
     path = classifier(tmp_path, epochs=4, remainder="drop", evaluate="test")
     assert_same_run(path, tmp_path / "out")
@@ -136,6 +138,7 @@ def test_the_best_states_are_restored(tmp_path):
     assert len({epoch for epoch, *_ in heard}) == 12
 
 
+@pytest.mark.thorough
 def test_a_run_that_improves_no_longer_ends_early(tmp_path):
     path = classifier(tmp_path, epochs=40, evaluate="test", keep_best="loss", stop_after=2)
     _, heard = assert_same_run(path, tmp_path / "out")

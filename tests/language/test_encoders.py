@@ -93,6 +93,7 @@ def test_probabilities_are_those_of_a_plain_computation_whatever_fills_a_row(eng
         np.testing.assert_allclose(found[row], scores / scores.sum(), rtol=1e-4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("engine", "how"),
     [("reference", ["--lora", "query,value:r=4"]), ("native", ["--lora", "query,value:r=4,dora"]),

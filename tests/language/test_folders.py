@@ -164,6 +164,7 @@ def test_other_programs_have_no_such_layouts(capsys: pytest.CaptureFixture[str])
     assert not Path("a").exists()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["q8_0", "q4_0"])
 def test_adapters_on_weights_of_few_bits_are_tuned_and_written(form: str):
     made_folder(Path("m"), dtype="bfloat16")
