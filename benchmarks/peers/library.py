@@ -160,7 +160,7 @@ def by_python(run):
 
 
 def said(command, steps):
-    """Return what a host prints after so many steps."""
+    """Return the number that a host prints after `steps` steps."""
     words, folder = command
     done = subprocess.run([*words, str(steps)], cwd=folder, capture_output=True, text=True, check=True, env=ALONE)
     return re.search(r"[\d.e+-]+", done.stdout)[0]

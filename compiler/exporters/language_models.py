@@ -131,7 +131,7 @@ def _changed(config: bytes, changes: Mapping[str, Any]) -> bytes:
 
 
 class _Model(NamedTuple):
-    """What both kinds of models tell: family, folder, changed keys of the config, and the layers of a head."""
+    """The family, the folder, the changed keys of the config and the layers of a head, for decoders and encoders."""
 
     family: str
     folder: str

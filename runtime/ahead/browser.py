@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Mapping
 from importlib.resources import files
 from math import prod
@@ -13,12 +12,12 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
-from runtime.ahead.layout import changes_states
+from prograd_proto.lifespans import trains
+from runtime.ahead.folder import link, write_files
 from runtime.ahead.library import Function, Library
 from runtime.ahead.texts import Parameter, description_of, parameters_of, states_file
 from runtime.dtypes import Array
 from runtime.errors import UsageError
-from runtime.files.output import make_folder, write_output
 
 SITE_FILES: Final = ("prograd.mjs", "columns.mjs", "worker.mjs", "index.html")
 """Files that are the same for every program."""
@@ -46,9 +45,7 @@ def write_site(folder: Path, program: pb.ProgramDesc, library: Library, states: 
     contents[f"{name}.json"] = description_of(program, library, states).encode()
     contents[f"{name}.d.ts"] = types_of(library).encode()
     contents["about.json"] = _about(program, library).encode()
-    for path, content in contents.items():
-        make_folder((folder / path).parent)
-        write_output(folder / path, content, force=True)
+    write_files(folder, contents)
     return folder / f"{name}.wasm"
 
 
@@ -65,10 +62,7 @@ def _linked(library: Library) -> bytes:
         for path, member in zip(objects, library.members, strict=True):
             path.write_bytes(member.content)
         exported = [f"--export={library.name}_{symbol}" for symbol in ("program", "drive")]
-        options = ["--no-entry", "--strip-all", *exported, "-o", str(folder / "module.wasm")]
-        done = subprocess.run([linker, *options, *map(str, objects)], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise UsageError(f"{linker} does not link: {(done.stderr.strip().splitlines() or ['no reason'])[0]}")
+        link(linker, ["--no-entry", "--strip-all", *exported, *map(str, objects)], folder / "module.wasm")
         return (folder / "module.wasm").read_bytes()
 
 
@@ -81,7 +75,7 @@ def _about(program: pb.ProgramDesc, library: Library) -> str:
             "method": function.method,
             "entry": function.bound.name,
             "rows": function.bound.rows,
-            "trains": changes_states(program, function.bound),
+            "trains": trains(program, function.bound.block),
             "feeds": [
                 {
                     "name": feed,

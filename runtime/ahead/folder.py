@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -30,7 +30,7 @@ SHARED: Final = "shared"
 
 
 class Folder(NamedTuple):
-    """What was written: the paths of the static library and of the shared one, None if there is no compiler for it."""
+    """The paths of the static library and of the shared one; None for the latter without a compiler for the machine."""
 
     static: Path
     shared: Path | None
@@ -42,6 +42,20 @@ def require_empty(folder: Path, *, force: bool) -> None:
         raise UsageError(f"{folder}: it is a file; -o names a folder")
     if folder.is_dir() and any(folder.iterdir()) and not force:
         raise UsageError(f"{folder}: the folder is not empty; --force writes into it")
+
+
+def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files by their paths in a folder; raise errors as `write_output` does."""
+    for path, content in contents.items():
+        make_folder((folder / path).parent)
+        write_output(folder / path, content, force=True)
+
+
+def link(linker: str, arguments: Sequence[str], path: Path) -> None:
+    """Let a linker write a file; raise UsageError with the first line of what it says if it fails."""
+    done = subprocess.run([linker, *arguments, "-o", str(path)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UsageError(f"{linker} does not link {path}: {(done.stderr.strip().splitlines() or ['no reason'])[0]}")
 
 
 def write_folder(
@@ -71,9 +85,7 @@ def write_folder(
     contents |= {host: (files("runtime.ahead") / "host" / host).read_bytes() for host in hosts}
     contents[f"{name}.states.safetensors"] = states_file(program, library, states)
     contents[f"lib{name}.a"] = archive_of(members)
-    for path, content in contents.items():
-        make_folder((folder / path).parent)
-        write_output(folder / path, content, force=True)
+    write_files(folder, contents)
     return Folder(folder / f"lib{name}.a", _shared(folder, library, machine))
 
 
@@ -86,10 +98,7 @@ def _shared(folder: Path, library: Library, machine: Machine) -> Path | None:
     make_folder(path.parent)
     threads = [str(folder / OF_THREADS), "-pthread"] if library.threads > 1 else []
     archive = ["-Wl,--whole-archive", str(folder / f"lib{library.name}.a"), "-Wl,--no-whole-archive"]
-    flags = ["-O2", "-shared", "-fPIC", "-Wl,--build-id=none", "-o", str(path)]
+    flags = ["-O2", "-shared", "-fPIC", "-Wl,--build-id=none"]
     sources = [str(folder / host) for host in HOST_FILES if host.endswith(".c")]
-    command = [found, *flags, *sources, *threads, *archive, "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise UsageError(f"{found} does not link {path}: {(done.stderr.strip().splitlines() or ['no reason'])[0]}")
+    link(found, [*flags, *sources, *threads, *archive, "-lm"], path)
     return path

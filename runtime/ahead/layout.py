@@ -17,7 +17,7 @@ from runtime.codegen.code import ADDRESS_BYTES, ARENA, CHECK, FIXED_BASES, NUMBE
 from runtime.constants import constant_array
 from runtime.dtypes import Array
 from runtime.entries import BoundEntry
-from runtime.files.safetensors_file import WORDS, safetensors_header
+from runtime.files.safetensors_file import safetensors_header
 from runtime.placement.alignment import aligned
 
 IN_NUMBERS, IN_MEMORY, IN_CONSTANTS = range(3)
@@ -109,7 +109,7 @@ class Layout:
     nbytes: int = INSTANCE_BYTES
 
     def take(self, nbytes: int) -> int:
-        """Return the offset of so many new bytes, which begin a cache line."""
+        """Reserve `nbytes` bytes that begin a cache line, and return their offset."""
         at = self.nbytes
         self.nbytes += aligned(nbytes)
         return at
@@ -194,7 +194,7 @@ def _bases(
 
 def _state_at(program: pb.ProgramDesc, layout: Layout, bound: BoundEntry, name: str) -> int:
     """Return the place of a state for the steps of an entry."""
-    is_aside = name in layout.aside and not changes_states(program, bound)
+    is_aside = name in layout.aside and not trains(program, bound.block)
     return layout.aside[name] if is_aside else layout.states[name]
 
 
@@ -254,13 +254,3 @@ def file_header(program: pb.ProgramDesc, sha256: str) -> bytes:
     """Return the bytes of a file of all states before their elements."""
     types = {state.name: type_of(state) for state in held(program)}
     return safetensors_header(types, {"program_sha256": sha256})[1]
-
-
-def word_of(type: TensorType) -> str:
-    """Return the name of an element type in files."""
-    return WORDS[type.dtype]
-
-
-def changes_states(program: pb.ProgramDesc, bound: BoundEntry) -> bool:
-    """Return True if a step changes states that outlive an epoch."""
-    return trains(program, bound.block)

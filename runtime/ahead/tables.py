@@ -9,12 +9,13 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from prograd_proto.lifespans import held
+from prograd_proto.lifespans import held, trains
 from runtime.ahead.declared_run import run_table
-from runtime.ahead.layout import EntryCode, EntryPlaces, Layout, Place, changes_states, word_of
+from runtime.ahead.layout import EntryCode, EntryPlaces, Layout, Place
 from runtime.codegen.board import board_words
 from runtime.codegen.code import LOOP_STEP
 from runtime.dtypes import Array
+from runtime.files.safetensors_file import WORDS
 from runtime.runs.metrics import scalar_fetches
 
 NAMES: Final = ("states", "entries", "places", "checks", "restored", "numbers", "words", "phases", "actions", "chunks")
@@ -121,7 +122,7 @@ def _state(writer: _Writer, program: pb.ProgramDesc, state: pb.StateDesc, at: in
     return [
         writer.said(state.name),
         writer.said(type.dtype),
-        writer.said(word_of(type)),
+        writer.said(WORDS[type.dtype]),
         type.rank,
         writer.listed(type.static_shape),
         type.nbytes,
@@ -147,7 +148,7 @@ def _entry(writer: _Writer, program: pb.ProgramDesc, entry: EntryCode, places: E
     checks = writer.add("checks", ((group, writer.said(text)) for group, text in sentences.items()))
     reads_length = any(parameter.state == "total_steps" for parameter in bound.block.parameters)
     return [
-        *(writer.said(bound.name), bound.rows, changes_states(program, bound), reads_length),
+        *(writer.said(bound.name), bound.rows, trains(program, bound.block), reads_length),
         *(words, word_count, places.words_at, chunks, chunk_count, places.chunks_at, places.checks_at),
         *(phases, code.phase_count, *code.packing, actions),
         *(*feeds, *fetches, *copies, *checks, writer.said(entry.method)),

@@ -55,6 +55,14 @@ def options(what: str) -> argparse.ArgumentParser:
     return parser
 
 
+def run_uncached(tried: Tried, what: str) -> None:
+    """Run the campaign that the command line asks for, compile all code anew, and exit with 1 if there is a fault."""
+    given = options(what).parse_args()
+    quiet()
+    os.environ["PROGRAD_CACHE"] = ""  # a campaign would fill the folder
+    raise SystemExit(bool(run(tried, given)))
+
+
 def run(tried: Tried, given: argparse.Namespace) -> int:
     """Try all seeds; the number of those with a fault."""
     counts: Counter[str] = Counter()

@@ -7,7 +7,6 @@ NaN, infinities and denormal numbers, which NaN stands for whatever its sign and
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -130,10 +129,7 @@ def fails_again(building: Building, like: Verdict) -> bool:
 
 
 def main() -> None:
-    parser = campaign.options(__doc__ or "")
-    campaign.quiet()
-    os.environ["PROGRAD_CACHE"] = ""  # code is compiled anew: a campaign would fill the folder
-    raise SystemExit(bool(campaign.run(tried, parser.parse_args())))
+    campaign.run_uncached(tried, __doc__ or "")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ are compiled as they are, within a budget, with values that wait in a file, and 
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -77,10 +76,7 @@ def fails_again(building: Building, like: Verdict) -> bool:
 
 
 def main() -> None:
-    parser = campaign.options(__doc__ or "")
-    campaign.quiet()
-    os.environ["PROGRAD_CACHE"] = ""  # code is compiled anew: a campaign would fill the folder
-    raise SystemExit(bool(campaign.run(tried, parser.parse_args())))
+    campaign.run_uncached(tried, __doc__ or "")
 
 
 if __name__ == "__main__":

@@ -22,10 +22,8 @@ def build(options: argparse.Namespace) -> None:
     path, folder = Path(options.program), Path(options.folder)
     well_formed(options.program)
     require_empty(folder, force=options.force)
-    own = own_machine() if options.target is None or options.cpu is None else ("", "")
-    name = options.target or own[0]
+    name, cpu = own_machine() if options.target is None else (options.target, "")
     machine = machine_of(name)
-    cpu = options.cpu or (own[1] if options.target is None else "")
     if options.threads > 1 and not machine.has_threads:
         raise UsageError(f"--threads {options.threads}: a library for {name} has one thread")
     run = load(path, engine="reference", threads=1)
@@ -35,7 +33,7 @@ def build(options: argparse.Namespace) -> None:
     library = library_of(
         run.program,
         spelled(re.sub(r"(\.pb|\.txt)+$", "", path.name)),
-        targets_of(name, machine, cpu),
+        targets_of(name, machine, options.cpu or cpu),
         run.states.arrays,
         entries=options.entry,
         rows=options.rows,

@@ -6,7 +6,6 @@ bits of the native engine. The programs are those of `instruction_sets.py`.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -181,10 +180,7 @@ def fails_again(building: Building, like: Verdict) -> bool:
 
 
 def main() -> None:
-    parser = campaign.options(__doc__ or "")
-    campaign.quiet()
-    os.environ["PROGRAD_CACHE"] = ""  # code is compiled anew: a campaign would fill the folder
-    raise SystemExit(bool(campaign.run(tried, parser.parse_args())))
+    campaign.run_uncached(tried, __doc__ or "")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ OTHER_ROWS: Final = (1, 2, 7, 40)
 """Rows of further predictions."""
 
 OTHER_LENGTHS: Final = (-1, 5)
-"""By how much the axis of a further symbol differs in further predictions."""
+"""Differences between the extent of a further symbol in a further prediction and in the example."""
 
 STEPS: Final = 5
 

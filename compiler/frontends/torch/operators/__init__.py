@@ -73,7 +73,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
 """All mappings by the name of ATen's operator with its overload."""
 
 REMEDIES: Final = decomposition.REMEDIES
-"""What to do instead of operators that have no counterpart."""
+"""Remedies for operators without a counterpart, for the sentences that refuse them."""
 
 SEES_CONSTANTS: Final = attention.SEES_CONSTANTS | control.SEES_CONSTANTS | index.SEES_CONSTANTS
 """Operators whose mappings are given constants as they are; to the others they are tensors."""

@@ -147,7 +147,7 @@ REMEDIES: Final = {
     "aten._linalg_eigh.default": _OUTSIDE,
     "aten.linalg_eig.default": _OUTSIDE,
 }
-"""What to do instead of decompositions that have no counterpart."""
+"""Remedies for decompositions without a counterpart, for the sentences that refuse them."""
 
 OPERATORS: Final[dict[str, Mapping]] = {
     "aten._linalg_solve_ex.default": _solve_ex,

@@ -17,7 +17,7 @@ KINDS: Final[dict[str, tuple[Any, int]]] = {
     "gru": (ops.gru, 3),
     "rnn_tanh": (ops.rnn, 1),
 }
-"""By PyTorch's name of a layer, the function and the number of its gates."""
+"""The function of a layer and the number of its gates, by the name of the layer in PyTorch."""
 
 
 def _weights(given: Sequence[Arranged], has_biases: bool, is_projected: bool = False) -> list[list[Value]]:
