@@ -127,6 +127,16 @@ def fold(text: str) -> tuple[int, int]:
     return numbers[0], numbers[1]
 
 
+def interval(text: str) -> tuple[int, int]:
+    """Return two steps, from `300:400`."""
+    first, _, last = text.partition(":")
+    if not all(word.isascii() and word.isdecimal() and len(word) <= _DIGITS for word in (first, last)) or (
+        int(first) >= int(last)
+    ):
+        raise ArgumentTypeError(f"{text!r} is no interval A:B of steps, as 300:400 is")
+    return int(first), int(last)
+
+
 def number(text: str) -> int | float | None:
     """Return a finite number, an int without point and exponent; None if the text is no number."""
     try:

@@ -1,7 +1,7 @@
 """The verbs of the command `runtime`; `runtime.command_line` has its parsing, messages and exit codes.
 
 A verb is the function of that name in the file of that name. `arguments` is the table of verbs, and `runtime --help`
-prints it: bench, cache, chat, check, completion, execute, plot, profile, replay, serve, sweep. The verbs use:
+prints it: audit, bench, cache, chat, check, completion, execute, plot, profile, replay, serve, sweep. The verbs use:
 
 arguments  the verbs and their options
 options    the options that several verbs have

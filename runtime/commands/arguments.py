@@ -14,6 +14,7 @@ from runtime.command_line.values import (
     counts,
     duration,
     int64,
+    interval,
     one_of,
     part,
     port,
@@ -63,6 +64,7 @@ def add_verbs(verbs: Any) -> None:
     for name, add in (
         ("execute", _execute),
         ("replay", _replay),
+        ("audit", _audit),
         ("check", _check),
         ("profile", _profile),
         ("bench", _bench),
@@ -138,6 +140,7 @@ def _execute(verbs: Any, name: str) -> None:
     add_states(verb)
     add_files(verb)
     add_reports(verb)
+    verb.set_defaults(attestation=None)
 
 
 def _replay(verbs: Any, name: str) -> None:
@@ -174,7 +177,37 @@ def _replay(verbs: Any, name: str) -> None:
         check_nan=False,
         reproduce=None,
     )
+    verb.set_defaults(attest=None, chain=None, sign=None, attestation=None)
     verb.set_defaults(out=None, id=None, mpi=False, part=None, scheduler=None)
+
+
+def _audit(verbs: Any, name: str) -> None:
+    verb = _verb(
+        verbs,
+        name,
+        "repeat a part of an attested run, and name the first step that differs",
+        "The exit code is 0 if all files are those of the statement and all steps of the interval are equal, else 1.",
+        "runtime execute digits.pb --attest run.intoto.json --chain 100 --checkpoint run1 --keep 1000",
+        "runtime audit digits.pb --attest run.intoto.json --checkpoint run1 --interval 300:400",
+        "runtime audit digits.pb --attest run.intoto.json    # all of it, from the start",
+    )
+    what = verb.add_argument_group("what to audit")
+    what.add_argument(
+        "--attest", type=Path, required=True, metavar="FILE", help="statement written by execute --attest"
+    )
+    what.add_argument(
+        "--interval", type=interval, metavar="A:B",
+        help="repeat the steps after step A up to step B, at which the chain has links; default all",
+    )  # fmt: skip
+    what.add_argument(
+        "--checkpoint", type=Path, metavar="DIR", help="folder with the checkpoint of step A; without, A is 0"
+    )
+    what.add_argument("--key", type=Path, metavar="FILE", help="public Ed25519 key that must have signed, a PEM file")
+    add_how(what)
+    add_rows(verb)
+    add_file_of_states(verb)
+    add_reports(verb)
+    verb.set_defaults(entry=None, steps=None, epochs=None, seed=None, settings=[])
 
 
 def _check(verbs: Any, name: str) -> None:

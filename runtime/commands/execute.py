@@ -41,6 +41,7 @@ from runtime.runs.shown.progress import LogHandler, Progress, new_progress
 from runtime.runs.untrained import computes_with_initial_values
 
 if TYPE_CHECKING:
+    from runtime.commands.reports.attest import Attestation
     from runtime.commands.reports.metrics_file import MetricsFile
     from runtime.commands.reports.watched import Watch
     from runtime.sinks.opened import OpenSinks
@@ -58,7 +59,7 @@ NOT_INSTALLED: Final = (
 
 OF_TRAINING: Final = (
     *("steps", "epochs", "fold", "checkpoint", "resume"),
-    *("metrics", "tensorboard", "mlflow", "wandb", "watch"),
+    *("metrics", "tensorboard", "mlflow", "wandb", "watch", "attest"),
 )
 """Options that only a training has."""
 
@@ -94,6 +95,8 @@ def _execute(options: argparse.Namespace) -> int:
         from runtime.commands.reports.record import record  # queries the system, which costs start-up time
 
         record(options, run, dict(fields))
+    if options.attestation is not None:
+        options.attestation.write(dict(fields), run.position.metrics | run.position.evaluation)
     for failure in failures:
         options.say(failure)
     put_result(options, "FAILED" if failures else "OK", fields)
@@ -218,6 +221,8 @@ def _train(
     file = _metrics_file(options, run, entry)
     watch = _watch(options, run, entry)
     asked = _sinks(options)
+    attestation = options.attestation = _attestation(options, run)
+    interval = None if attestation is None else attestation.every
     try:
         events = run.events(
             between=between,
@@ -229,14 +234,15 @@ def _train(
             fold=options.fold,
             fetch=list(dict.fromkeys([*fetch, *(watch.fetch if watch is not None else ())])),
             checkpoint=options.checkpoint,
-            every=options.every,
+            every=options.every or (interval if options.checkpoint else None),
             keep=options.keep,
             keep_best=options.keep_best,
             force=options.force,
             ahead=MAX_STEPS_AT_ONCE,
             retarget_schedule=options.retarget_schedule,
             change_data=options.change_data,
-            before_checkpoint=file.sync if file is not None else None,
+            before_checkpoint=_before_checkpoint(file, attestation),
+            pauses=interval,
         )
         if run.session.why_not_native == "no_llvmlite":
             logging.getLogger("prograd").info(NOT_INSTALLED, install_hint("native"))
@@ -248,6 +254,8 @@ def _train(
         options.interrupts.hold(overtime.ask)  # nothing was begun until here
         overtime.hold(keeps=options.checkpoint is not None)
         for event in events:
+            if attestation is not None:
+                attestation.take(event)
             _write(event, [] if watch is None else list(watch.after(event)), file, sinks)
             progress.show(event)
     except Interrupted as stop:
@@ -370,6 +378,10 @@ def _require_consistent(options: argparse.Namespace) -> None:
         (options.steps and options.epochs, "--steps and --epochs both say how long to train; give one of them"),
         (options.every and not options.checkpoint, "--every says how often to write checkpoints; give --checkpoint"),
         (options.fold and options.record, "--record says what to replay, and --fold is no part of it; leave one out"),
+        (options.fold and options.attest, "--attest says what to replay, and --fold is no part of it; leave one out"),
+        (options.mpi and options.attest, "--attest follows a run of one process; leave --mpi out"),
+        (options.chain and not options.attest, "--chain says how often --attest takes the states' hash; give --attest"),
+        (options.sign and not options.attest, "--sign signs the statement of --attest; give --attest"),
         (options.keep_best and not options.checkpoint, "--keep-best keeps checkpoints; give --checkpoint"),
         (options.resume and not (options.checkpoint or options.load), "--resume goes on from --checkpoint or --load"),
         (options.resume and options.seed is not None, "--seed begins a run, and --resume goes on with one"),
@@ -377,8 +389,8 @@ def _require_consistent(options: argparse.Namespace) -> None:
         (options.change_settings and not options.resume, "--change-settings belongs to --resume"),
         (options.change_data and not options.resume, "--change-data belongs to --resume"),
         (
-            (options.change_settings or options.change_data) and options.record,
-            "--record says what a run was from its start, and "
+            (options.change_settings or options.change_data) and (options.record or options.attest),
+            f"--{'record' if options.record else 'attest'} says what a run was from its start, and "
             f"--change-{'data' if options.change_data else 'settings'} makes two of it; leave one of them out",
         ),
         (
@@ -386,8 +398,9 @@ def _require_consistent(options: argparse.Namespace) -> None:
             "--only, --rename and --layout say what --load takes, and --resume takes all; give --load alone",
         ),
         (
-            _takes_some(options) and options.record,
-            "--record names one file that was loaded; save what --only, --rename and --layout took, and load that file",
+            _takes_some(options) and (options.record or options.attest),
+            f"--{'record' if options.record else 'attest'} names one file that was loaded; "
+            "save what --only, --rename and --layout took, and load that file",
         ),
         *(
             (options.out and getattr(options, name), f"--{name} joins arrays of --fetch; leave --out out")
@@ -445,7 +458,7 @@ def _require_free(options: argparse.Namespace, fetched: list[Path | None]) -> No
         from runtime.commands.tables.writers import require_writer
 
         require_writer(options.out)
-    outputs = [options.save, options.out, options.trace, options.record, *fetched]
+    outputs = [options.save, options.out, options.trace, options.record, options.attest, *fetched]
     if not options.resume:
         outputs.append(options.metrics)
     require_free(outputs, force=options.force)
@@ -453,6 +466,7 @@ def _require_free(options: argparse.Namespace, fetched: list[Path | None]) -> No
         (options.load if options.in_place else options.save, ".safetensors", "states"),
         (options.trace, ".json", "traces"),
         (options.record, ".json", "records"),
+        (options.attest, ".json", "statements"),
     ):
         if path is not None:
             require_form(path, suffix, what)
@@ -523,6 +537,26 @@ def _watch(options: argparse.Namespace, run: Run, entry: str) -> Watch | None:
         which = f"{first!r}{f' and of {more} more' if more else ''}"
         options.say(f"--watch: the gradient of {which} is no tensor of the compiled step, and is not watched")
     return watch
+
+
+def _attestation(options: argparse.Namespace, run: Run) -> Attestation | None:
+    if options.attest is None:
+        return None
+    from runtime.commands.reports.attest import Attestation  # few commands need it
+
+    return Attestation(options, run)
+
+
+def _before_checkpoint(file: MetricsFile | None, attestation: Attestation | None) -> Callable[[], None] | None:
+    """Return a function that puts on the disk what must be there with a checkpoint; None if there is nothing."""
+    calls = [] if file is None else [file.sync]
+    calls += [] if attestation is None else [attestation.keep]
+
+    def call_all() -> None:
+        for call in calls:
+            call()
+
+    return call_all if calls else None
 
 
 def _sinks(options: argparse.Namespace) -> list[Sink]:

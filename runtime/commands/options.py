@@ -214,6 +214,16 @@ def add_files(verb: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the inputs, the results and the machine of the run, for runtime replay",
     )
+    files.add_argument(
+        "--attest", type=Path, metavar="FILE",
+        help="write an in-toto statement with a chain of hashes through the training, for runtime audit",
+    )  # fmt: skip
+    files.add_argument(
+        "--chain", type=positive, metavar="N", help="with --attest: steps between two links of the chain; default 100"
+    )
+    files.add_argument(
+        "--sign", type=Path, metavar="FILE", help="with --attest: sign it by a private Ed25519 key, a PEM file"
+    )
 
 
 def add_trackers(group: Any, what: str) -> None:

@@ -28,7 +28,7 @@ def replay(options: argparse.Namespace) -> int:
     """Run a recorded program again; return 0 if its states, and its metrics if asked, are equal, and else 1."""
     record = None if options.recorded is None else read_record(options.recorded)
     if record is not None:
-        _ask_the_same(options, record)
+        ask_the_same(options, record)
         other = _other_files(options, record)
         if other:
             options.say(other)
@@ -51,7 +51,7 @@ def replay(options: argparse.Namespace) -> int:
     return EXIT_FAILED if failures else EXIT_DONE
 
 
-def _ask_the_same(options: argparse.Namespace, record: RunRecord) -> None:
+def ask_the_same(options: argparse.Namespace, record: RunRecord) -> None:
     """Copy the options of the run from the record; raise UsageError for options that it has, or for missing files."""
     for name in ("entry", "steps", "epochs", "seed", "split"):
         if getattr(options, name) is not None:

@@ -29,6 +29,7 @@ loading            parameters and buffers from a file: all or some, by its names
 torch_names        the position of the states of layers in a state dict of PyTorch
 reproducer         a failed step as a program of its own
 run_record         a run in a small JSON file: its inputs, results and machine
+evidence/          a statement about a run that others audit: a chain of hashes, and a signature
 machine            everything besides the program that a result may depend on: versions and the CPU
 raw/               rows as callers and tables have them, and predictions as people read them
 shown/             states and fetches by name, as prompts and notebooks show them

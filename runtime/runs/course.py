@@ -71,6 +71,8 @@ class TrainingOptions(NamedTuple):
             files that must be on the disk with the checkpoint, such as a metrics file.
         ahead: upper bound on the steps that are made before the first of their events is yielded, if the engine makes
             several at once; the states are then those after the last step. With 1 they are those of the event.
+        pauses: steps between two looks of the caller at the states: the events of no later step come with those of a
+            multiple of it.
         callbacks: functions that are called with every event, and objects of `prograd.callbacks`.
         keep_best: number of checkpoints of the best evaluations that are kept besides the newest ones; by default the
             program's.
@@ -93,6 +95,7 @@ class TrainingOptions(NamedTuple):
     keep: int = 3
     force: bool = False
     ahead: int = 1
+    pauses: int | None = None
     retarget_schedule: bool = False
     change_data: bool = False
     before_checkpoint: Callable[[], None] | None = None
@@ -119,6 +122,7 @@ class Plan(NamedTuple):
     best_checkpoints: int  # checkpoints of the best evaluations that are kept
     every: int | None  # steps between checkpoints; None: at the end of each epoch
     ahead: int  # upper bound on the steps before their events are yielded
+    pauses: int | None  # no steps are made at once across a multiple of it
 
 
 class Course(NamedTuple):
@@ -191,6 +195,7 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
         best_checkpoints=desc.best_checkpoints if options.keep_best is None else options.keep_best,
         every=options.every,
         ahead=options.ahead,
+        pauses=options.pauses,
     )
     _require_reported(session, plan, first)
     if options.keep_best is not None:

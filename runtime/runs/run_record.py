@@ -61,11 +61,16 @@ class RunRecord:
 
 def write_record(path: Path, record: RunRecord, *, force: bool) -> None:
     """Write the record; for errors see `write_output`."""
+    text = json.dumps(record_values(record), indent=2, sort_keys=True)
+    write_output(path, text.encode() + b"\n", force=force)
+
+
+def record_values(record: RunRecord) -> dict[str, Any]:
+    """Return a record as JSON values."""
     values = asdict(record)
     if not record.settings:
         del values["settings"]
-    text = json.dumps({"format": FORMAT} | values, indent=2, sort_keys=True)
-    write_output(path, text.encode() + b"\n", force=force)
+    return {"format": FORMAT} | values
 
 
 def read_record(path: Path) -> RunRecord:
@@ -83,9 +88,13 @@ def read_record(path: Path) -> RunRecord:
         raise DataError(f"{path}: this is no record of a run: it is not JSON") from None
     if not isinstance(values, dict) or "format" not in values:
         raise DataError(f"{path}: this is no record of a run: it has no format")
-    values = cast(dict[str, Any], values)
-    if values["format"] != FORMAT:
-        raise DataError(f"{path}: the record has format {values['format']!r}, this prograd reads {FORMAT}")
+    return record_from(path, cast(dict[str, Any], values))
+
+
+def record_from(path: Path, values: Mapping[str, Any]) -> RunRecord:
+    """Return the record from the JSON values in a file; raise DataError if it is damaged or of a newer prograd."""
+    if values.get("format") != FORMAT:
+        raise DataError(f"{path}: the record has format {values.get('format')!r}, this prograd reads {FORMAT}")
     return _checked(path, values)
 
 

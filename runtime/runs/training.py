@@ -155,8 +155,9 @@ class Training:
         position, plan = self._position, self._plan
         first = position.step * plan.batch
         count = min(self._at_once, plan.steps - position.steps, (len(self._ordered) - first) // plan.batch)
-        if plan.every is not None:
-            count = min(count, plan.every - position.steps % plan.every)
+        for interval in (plan.every, plan.pauses):
+            if interval is not None:
+                count = min(count, interval - position.steps % interval)
         if count < 2:
             return []
         if position.step == 0:

@@ -33,7 +33,7 @@ def scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[tuple[st
 
 ASKED = {
     "runtime ex": "execute",
-    "runtime ": "execute replay check profile bench cache sweep serve chat plot completion",
+    "runtime ": "execute replay audit check profile bench cache sweep serve chat plot completion",
     "runtime execute --eng": "--engine",
     "runtime execute p.pb --engine ": (
         "reference native native.amx native.avx512_bf16 native.avx512 native.avx2 native.sse2 native.neon"

@@ -33,6 +33,7 @@ RUN_BY = {
     "docs/ahead.md": "test_hosts",  # of tests/ahead
     "docs/commands.md": "test_doc_blocks",
     "docs/control-flow.md": "test_page",
+    "docs/evidence.md": "test_audit",  # of tests/evidence
     "docs/metrics.md": "test_doc_blocks",
     "docs/plugins.md": "test_doc_blocks",
     "docs/reproducibility.md": "test_doc_blocks",

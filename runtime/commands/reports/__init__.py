@@ -5,5 +5,6 @@ metrics_file   every step and epoch, as CSV or JSON lines
 watched        histograms of parameters, for the metrics file
 trace          every op, for Chrome's trace viewer
 record         the inputs and results of a run, for replay
+attest         a statement about a training, for audit
 reproduce      a step that made NaN, kept as a program
 """

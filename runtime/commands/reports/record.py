@@ -14,9 +14,14 @@ from runtime.runs.run_record import RunRecord, file_sha256, write_record
 
 def record(options: argparse.Namespace, run: Run, fields: Mapping[str, object]) -> None:
     """Write the record of a finished run; `fields` are those of its result line."""
+    write_record(options.record, record_of(options, run, fields), force=options.force)
+
+
+def record_of(options: argparse.Namespace, run: Run, fields: Mapping[str, object]) -> RunRecord:
+    """Return the record of a finished run; `fields` are those of its result line."""
     entry = str(fields["entry"])
     trained = trains(run.program, run.session.bindings(entry)[0].block)
-    made = RunRecord(
+    return RunRecord(
         program_sha256=run.sha256,
         entry=entry,
         seed=int(run.states.arrays["seed"]),
@@ -32,7 +37,6 @@ def record(options: argparse.Namespace, run: Run, fields: Mapping[str, object]) 
         state_sha256=str(fields["state_sha256"]),
         machine=this_machine(run.session.engine.instructions),
     )
-    write_record(options.record, made, force=options.force)
 
 
 def _fed(text: str) -> tuple[str, str]:

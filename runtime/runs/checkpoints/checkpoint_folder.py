@@ -52,6 +52,14 @@ class CheckpointFolder:
         except OSError as error:
             raise DataError(f"{self.path}: the folder cannot be listed: {error.strerror or error}") from None
 
+    def steps(self) -> list[int]:
+        """Return the steps of all checkpoints, in order."""
+        return [_step(file) for file in self.files()]
+
+    def at(self, step: int) -> Path:
+        """Return the path of the checkpoint after a number of steps, which need not exist."""
+        return self.path / f"step-{step:010}.safetensors"
+
     def newest(self) -> Checkpoint | None:
         """Return the newest checkpoint that is whole; None if there are none at all.
 
@@ -110,7 +118,7 @@ class CheckpointFolder:
         The folder must be claimed. A checkpoint that cannot be removed stays, with a warning.
         """
         make_folder(self.path)
-        file = self.path / f"step-{position.steps:010}.safetensors"
+        file = self.at(position.steps)
         if file not in self._ours and os.path.lexists(file):
             self._require_damaged(file)
             _set_aside(file)
