@@ -32,7 +32,7 @@ KERNEL_TESTS: Final = (
     "operators/test_array_operators.py",
     "operators/test_half_casts.py",
     "operators/test_special_functions.py",
-    "operators/test_decompositions.py",
+    "operators/matrices/test_decompositions.py",
     "operators/test_broadcasting.py",
     "every_operator/test_odd_calls.py",
     "every_operator/test_operand_types.py",

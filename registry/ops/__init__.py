@@ -23,6 +23,7 @@ logic          bitwise operations on integers, tests for NaN and infinities
 loss           losses and accuracy that have kernels of their own
 norm           softmax and batch normalisation
 order          sorting, positions in the sorted order, largest elements
+orthogonal     QR, singular values, eigenvalues of symmetric matrices, pseudo-inverses
 pointwise      arithmetic, comparisons, selection
 pool           pooling of images
 positions      embedding lookup, rotary and sinusoidal positions, pixel shuffle
@@ -78,6 +79,7 @@ from registry.ops.logic import *
 from registry.ops.loss import *
 from registry.ops.norm import *
 from registry.ops.order import *
+from registry.ops.orthogonal import *
 from registry.ops.pointwise import *
 from registry.ops.pool import *
 from registry.ops.positions import *

@@ -28,7 +28,7 @@ def cholesky(x: Value) -> TensorType:
     The factored matrix is the mean of x and its transpose, so the gradient is symmetric, as in PyTorch. A matrix that
     is not positive definite stops the run.
     """
-    _require_square("x", x)
+    require_square("x", x)
     return x.type
 
 
@@ -37,8 +37,8 @@ def cholesky_gradient(y: Value, dy: Value) -> Value:
     product = matmul(y, dy, transpose_a=True)
     half = (tril(product) + tril(product, offset=-1)) * 0.5
     left = triangular_solve(y, half, transpose=True)
-    dx = triangular_solve(y, _turned(left), transpose=True)
-    return (dx + _turned(dx)) * 0.5
+    dx = triangular_solve(y, turned(left), transpose=True)
+    return (dx + turned(dx)) * 0.5
 
 
 @op
@@ -76,7 +76,7 @@ def solve(a: Value, b: Value) -> TensorType:
 
 @solve.gradient
 def solve_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Value]:
-    db = solve(_turned(a), dy)
+    db = solve(turned(a), dy)
     return sum_to(-matmul(db, y, transpose_b=True), a), sum_to(db, b)
 
 
@@ -84,7 +84,7 @@ def solve_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Valu
 @op
 def inverse(x: Value) -> TensorType:
     """Return the matrix inverse; a singular x stops the run. Use `solve` for linear equations."""
-    _require_square("x", x)
+    require_square("x", x)
     return x.type
 
 
@@ -96,34 +96,34 @@ def inverse_gradient(y: Value, dy: Value) -> Value:
 @op
 def determinant(x: Value) -> TensorType:
     """Return the determinant; its gradient needs the inverse, and a singular x stops the run there."""
-    _require_square("x", x)
+    require_square("x", x)
     return TensorType(x.dtype, x.shape[:-2])
 
 
 @determinant.gradient
 def determinant_gradient(x: Value, y: Value, dy: Value) -> Value:
-    return reshape(y * dy, shape=(*y.shape, 1, 1)) * _turned(inverse(x))
+    return reshape(y * dy, shape=(*y.shape, 1, 1)) * turned(inverse(x))
 
 
 @op("sign", "logarithm", no_gradient=("sign",))
 def log_determinant(x: Value) -> tuple[TensorType, TensorType]:
     """Return the sign of the determinant and the log of its absolute value: 0 and -inf for a singular x."""
-    _require_square("x", x)
+    require_square("x", x)
     y = TensorType(x.dtype, x.shape[:-2])
     return y, y
 
 
 @log_determinant.gradient
 def log_determinant_gradient(x: Value, dlogarithm: Value) -> Value:
-    return reshape(dlogarithm, shape=(*dlogarithm.shape, 1, 1)) * _turned(inverse(x))
+    return reshape(dlogarithm, shape=(*dlogarithm.shape, 1, 1)) * turned(inverse(x))
 
 
-def _turned(x: Value) -> Value:
+def turned(x: Value) -> Value:
     """Return the matrices transposed."""
     return transpose(x, axis=(*range(x.rank - 2), x.rank - 1, x.rank - 2))
 
 
-def _require_square(name: str, x: Value) -> None:
+def require_square(name: str, x: Value) -> None:
     require_float(x)
     require(x.rank >= 2, f"{name} has {x.rank} axes and needs two or more")
     rows, columns = x.shape[-2:]
@@ -132,7 +132,7 @@ def _require_square(name: str, x: Value) -> None:
 
 def _solved(a: Value, b: Value) -> Shape:
     require_equal_dtypes(a.type, b.type)
-    _require_square("a", a)
+    require_square("a", a)
     require(b.rank >= 2, f"b has {b.rank} axes and needs two or more; a vector is a matrix of one column")
     require(a.shape[-1] == b.shape[-2], f"a has {a.shape[-1]} rows, b has {b.shape[-2]}")
     return (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])

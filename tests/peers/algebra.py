@@ -98,6 +98,30 @@ def inv(x: Value) -> Value:
     return ops.inverse(x)
 
 
+@peer("linalg.qr", "qr")
+def qr(x: Value, mode: str = "reduced") -> list[Value]:
+    unless(mode == "r", "PyTorch has no gradient of r alone")
+    unless(mode == "complete" and x.shape[-2] > x.shape[-1], "the complete q of a tall matrix, which has no gradient")
+    return list(ops.qr(x, complete=mode == "complete"))
+
+
+@peer("linalg.svdvals", "svd")
+def svdvals(x: Value) -> Value:
+    """Vectors are left out, as their signs differ from LAPACK's."""
+    return ops.svd(x)[1]
+
+
+@peer("linalg.eigvalsh", "eigh")
+def eigvalsh(x: Value, UPLO: str = "L") -> Value:  # noqa: N803 - PyTorch's name
+    triangle, inner = (ops.tril(x), ops.tril(x, offset=-1)) if UPLO == "L" else (ops.triu(x), ops.triu(x, offset=1))
+    return ops.eigh(x + ops.stop_gradient(triangle + _transposed(inner) - x))[0]
+
+
+@peer("linalg.pinv", "pseudo_inverse")
+def pinv(x: Value, *, rtol: float = 0.0) -> Value:
+    return ops.pseudo_inverse(x, relative=rtol)
+
+
 @peer("linalg.det", "determinant")
 def det(x: Value) -> Value:
     return ops.determinant(x)

@@ -97,7 +97,21 @@ DECOMPOSITION = [
     sample("cholesky", definite((2, 3, 3), "float32"), order=0),
 ]
 
-SAMPLES = [*DIAGONALS, *RANGES, *SCATTER, *UNFOLD, *DECOMPOSITION]
+ORTHOGONAL = [
+    *(sample("eigh", regular(shape)) for shape in SQUARES),
+    *(
+        sample(op, shape)
+        for op in ("qr", "svd", "pseudo_inverse")
+        for shape in ((1, 1), (3, 3), (2, 4, 2), (2, 2, 4), (0, 3, 2), (3, 0))
+    ),
+    *(sample("qr", shape, complete=True) for shape in ((3, 3), (2, 4))),
+    sample("qr", (4, 2), complete=True, order=0),
+    sample("pseudo_inverse", (4, 3), absolute=0.01),
+    *(sample(op, typed("float32", (2, 4, 3)), order=0) for op in ("qr", "svd", "pseudo_inverse")),
+    sample("eigh", typed("float32", (2, 3, 3)), order=0),
+]
+
+SAMPLES = [*DIAGONALS, *RANGES, *SCATTER, *UNFOLD, *DECOMPOSITION, *ORTHOGONAL]
 
 LARGE = [
     *(sample(op, WIDE) for op in ("tril", "triu")),
@@ -132,4 +146,6 @@ LARGE = [
         for op in ("triangular_solve", "solve")
         for a, b in (((150, 150), (150, 200)), ((20000, 3, 3), (20000, 3, 2)), ((40, 40), (20, 40, 50)))
     ),
+    *(sample(op, shape) for op in ("qr", "svd", "pseudo_inverse") for shape in ((300, 40), (30, 200), (10000, 3, 3))),
+    *(sample("eigh", shape) for shape in ((60, 60), (10000, 3, 3))),
 ]

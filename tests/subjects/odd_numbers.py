@@ -26,8 +26,8 @@ from runtime.errors import ExecutionError
 ODD: Final = {"NaN": nan, "inf": inf, "-inf": -inf, "-0": -0.0, "denormal": 1e-45, "-denormal": -1e-45}
 """By the name in docs/accuracy.md; a float64 denormal is 5e-324."""
 
-REFUSING: Final = {"cholesky", "inverse", "solve"}
-"""Operators that are computed by NumPy in both engines, and refuse singular matrices."""
+REFUSING: Final = {"cholesky", "eigh", "inverse", "pseudo_inverse", "solve", "svd"}
+"""Operators that are computed by NumPy in both engines, and refuse singular matrices or numbers that are not finite."""
 
 SHARE: Final = 0.03
 """Share of the elements of an operand that are odd; at least one is."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,8 @@ def replaced_functions(torch: Any) -> Iterator[None]:
     """Replace the functions, and the methods of tensors with their names."""
     table = {"take_along_dim": _take_along, "cov": _covariance, "corrcoef": _correlation}
     before = [(owner, name, getattr(owner, name)) for owner in (torch, torch.Tensor) for name in table]
+    before.append((torch.linalg, "lstsq", torch.linalg.lstsq))
+    table["lstsq"] = _least_squares
     for owner, name, function in before:
         setattr(owner, name, _calling(table[name], function))
     try:
@@ -55,6 +58,21 @@ def _correlation(function: Callable[..., Any], input: Any) -> Any:
     x = _centred(input)
     spread = x.square().sum(1).sqrt()
     return (x @ x.t() / spread[:, None] / spread).clip(-1, 1)
+
+
+def _least_squares(
+    function: Callable[..., Any], input: Any, b: Any, rcond: float | None = None, *, driver: str | None = None
+) -> Any:
+    """Return the solution by the pseudo-inverse; residuals are those of full rank, and empty where LAPACK has none."""
+    linalg, result = sys.modules["torch"].linalg, sys.modules["torch"].return_types.linalg_lstsq
+    is_vector = b.ndim == 1 or (b.ndim == input.ndim - 1 and tuple(b.shape) == tuple(input.shape[:-1]))
+    columns = b.unsqueeze(-1) if is_vector else b
+    x = linalg.pinv(input, rtol=rcond) @ columns
+    none, is_tall = input.new_empty(0), input.shape[-2] > input.shape[-1]
+    residuals = (input @ x - columns).square().sum(-2) if is_tall and driver not in (None, "gelsy") else none
+    rank = none.long() if driver == "gels" else linalg.matrix_rank(input, rtol=rcond)
+    values = linalg.svdvals(input.detach()) if driver in ("gelsd", "gelss") else none
+    return result((x.squeeze(-1) if is_vector else x, residuals, rank, values))
 
 
 def _centred(x: Any) -> Any:

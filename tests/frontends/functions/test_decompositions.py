@@ -26,7 +26,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "solve for vectors": lambda x: linalg.solve(positive(x), x[..., 0]),
     "solve from the right": lambda x: linalg.solve(positive(x), x, left=False),
     "inv": lambda x: linalg.inv(positive(x)) + torch.inverse(positive(x)),
-    "inv_ex": lambda x: linalg.inv_ex(positive(x))[0],
+    "inv_ex": lambda x: linalg.inv_ex(positive(x))[0] + linalg.inv_ex(positive(x))[1][:, None, None],
+    "solve_ex": lambda x: linalg.solve_ex(positive(x), x)[0] + linalg.cholesky_ex(positive(x))[1].sum(),
     "cholesky": lambda x: linalg.cholesky(positive(x)),
     "cholesky above": lambda x: linalg.cholesky(positive(x), upper=True),
     "cholesky of a triangle": lambda x: linalg.cholesky(positive(x) + x.detach().triu(1)),
@@ -121,46 +122,110 @@ def test_the_inverse_of_the_error_function_is_exact_to_its_ends():
     np.testing.assert_allclose(found, torch.erfinv(x), rtol=1e-12)
 
 
-OUTSIDE = "compute it outside of forward, and give the result as an input or a buffer"
-INVERSE = "for columns of full rank, use torch.linalg.solve(x.mT @ x, x.mT)"
-LACKING: dict[str, tuple[Callable[[Any], Any], str, str]] = {
-    "qr": (
-        lambda x: linalg.qr(x)[0],
-        "aten.linalg_qr.default",
-        "orthogonalise by q = torch.linalg.solve_triangular(torch.linalg.cholesky(x.mT @ x), x.mT, upper=False).mT, or "
-        "by torch.nn.utils.parametrizations.orthogonal",
+TALL = torch.randn(3, 9, 4, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+WIDE = TALL.mT.contiguous()
+LOW = TALL[..., :2] @ TALL[:, :2, :]
+"""Matrices of rank 2."""
+DECOMPOSITIONS: dict[str, Callable[[Any], Any]] = {
+    "qr": lambda x: linalg.qr(x)[0] @ linalg.qr(x)[1].sin(),
+    "torch.qr": lambda x: torch.qr(x)[1],
+    "r of qr": lambda x: linalg.qr(x, mode="reduced").R,
+    "svd": lambda x: without_signs(*linalg.svd(x, full_matrices=False)),
+    "torch.svd": lambda x: without_signs(torch.svd(x)[0], torch.svd(x)[1], torch.svd(x)[2].mT),
+    "whole svd": lambda x: without_signs(*narrowed(*linalg.svd(x))),
+    "svdvals": linalg.svdvals,
+    "singular values below a limit": lambda x: (linalg.svdvals(x) - 1).relu(),
+    "eigh": lambda x: without_signs(*turned(*linalg.eigh(gram(x)))),
+    "eigh of a triangle": lambda x: linalg.eigh(gram(x) + gram(x).tril(-1), UPLO="U")[0],
+    "eigvalsh": lambda x: linalg.eigvalsh(gram(x)),
+    "pinv": linalg.pinv,
+    "pinv with a tolerance": lambda x: linalg.pinv(x, rtol=0.5) + linalg.pinv(x, atol=1.5) + linalg.pinv(x, 0.4),
+    "pinv of symmetric matrices": lambda x: linalg.pinv(gram(x), hermitian=True),
+    "pinverse": torch.pinverse,
+    "lstsq": lambda x: linalg.lstsq(x, x[..., :2].sin()).solution,
+    "lstsq of vectors": lambda x: linalg.lstsq(x, x[..., 0].sin())[0],
+    "residuals": lambda x: linalg.lstsq(x, x[..., :2].sin(), driver="gels").residuals.sum() + x,
+    "residuals of the default": lambda x: linalg.lstsq(x, x[..., :2].sin()).residuals.sum() + x,
+    "lstsq by gelsd": lambda x: linalg.lstsq(x, x[..., :2].sin(), driver="gelsd").singular_values + x.mean(),
+    "matrix_rank": lambda x: (linalg.matrix_rank(x) + linalg.lstsq(x, x).rank)[:, None, None] * x,
+    "nuclear norm": lambda x: linalg.matrix_norm(x, "nuc"),
+    "torch.norm": lambda x: torch.norm(x, "nuc", dim=(-2, -1)),
+    "spectral norm": lambda x: linalg.matrix_norm(x, 2) + linalg.norm(x, -2, dim=(-2, -1)),
+    "cond": lambda x: linalg.cond(x) * linalg.cond(x, -2),
+    "cond of another norm": lambda x: (
+        linalg.cond(gram(x.detach()), 1) + linalg.cond(x.detach(), "fro") * x.mean()
+        if x.shape[-2] == x.shape[-1]
+        else x
     ),
-    "svd": (lambda x: linalg.svd(x)[1], "aten._linalg_svd.default", OUTSIDE),
-    "eigh": (lambda x: linalg.eigh(x)[0], "aten._linalg_eigh.default", OUTSIDE),
-    "pinv": (linalg.pinv, "aten.linalg_pinv.atol_rtol_tensor", INVERSE),
-    "pinverse": (torch.pinverse, "aten.linalg_pinv.atol_rtol_float", INVERSE),
 }
+"""Singular vectors and eigenvectors have arbitrary signs, which these functions do not show."""
 
 
-@pytest.mark.parametrize("name", LACKING)
-def test_decompositions_without_counterpart_name_what_to_do_instead(name: str):
-    function, operator, remedy = LACKING[name]
+def gram(x: Any) -> Any:
+    return x.mT @ x if x.shape[-2] >= x.shape[-1] else x @ x.mT
+
+
+def without_signs(u: Any, s: Any, vh: Any) -> Any:
+    return torch.cat([((u * s.cos()[..., None, :]) @ vh).flatten(1), s, u.square().flatten(1)], 1)
+
+
+def narrowed(u: Any, s: Any, vh: Any) -> tuple[Any, Any, Any]:
+    complete = (u @ u.mT).detach().mean() + (vh.mT @ vh).detach().mean()
+    return u[..., : s.shape[-1]], s * complete, vh[..., : s.shape[-1], :]
+
+
+def turned(values: Any, vectors: Any) -> tuple[Any, Any, Any]:
+    return vectors, values, vectors.mT
+
+
+class Scaled(nn.Module):
+    def __init__(self, function: Callable[[Any], Any], x: Any) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.function = function
+        self.w = nn.Parameter(torch.rand(x.shape[1:], dtype=x.dtype) + 0.5)
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x * self.w)
+
+
+@pytest.mark.parametrize(
+    ("x", "engine"),
+    [(TALL, "reference"), (WIDE, "native"), (X, "reference")],
+    ids=["tall-reference", "wide-native", "square-reference"],
+)
+@pytest.mark.parametrize("name", DECOMPOSITIONS)
+def test_an_orthogonal_decomposition_is_that_of_pytorch(name: str, x: Any, engine: str):
+    require_agreement(Scaled(DECOMPOSITIONS[name], x), x, engine)
+
+
+@pytest.mark.parametrize("name", ["pinv", "pinverse", "pinv of symmetric matrices", "matrix_rank", "svdvals"])
+def test_matrices_without_full_rank_are_taken_as_by_pytorch(name: str):
+    function = DECOMPOSITIONS[name]
+    module = Of(lambda x: 0 * x.mean() + function(LOW + 0 * x.mean())).requires_grad_(False)
+    found = Run(from_torch(module, {"x": X}).compile()).predict({"x": X.numpy()})["output"]
+    np.testing.assert_allclose(found, function(LOW), atol=1e-10)
+
+
+def test_the_complete_factors_are_orthogonal_and_those_of_pytorch():
+    module = Of(lambda x: linalg.qr(TALL + 0 * x[0, 0, 0], mode="complete")[0]).requires_grad_(False)
+    found = Run(from_torch(module, {"x": X}).compile()).predict({"x": X.numpy()})["output"]
+    np.testing.assert_allclose(found, linalg.qr(TALL, mode="complete")[0], atol=1e-12)
+
+
+def test_a_decomposition_without_counterpart_names_what_to_do_instead():
     with pytest.raises(CompileError) as caught:
-        from_torch(Of(function), {"x": X})
-    line = Of.forward.__code__.co_firstlineno + 1
-    assert str(caught.value) == (
-        f"from_torch: 1 operator cannot be imported: {operator}, used 1 time, first in the module at "
-        f"test_decompositions.py:{line}: has no counterpart; {remedy}"
+        from_torch(Of(lambda x: linalg.eigvals(x).real), {"x": X})
+    assert str(caught.value).endswith(
+        "has no counterpart; for symmetric matrices use torch.linalg.eigh; else compute it outside of forward, and "
+        "give the result as an input or a buffer"
     )
 
 
-def least_squares(x: Any) -> Any:
-    return linalg.lstsq(x, x[..., :3]).solution
-
-
-def test_least_squares_name_their_normal_equations():
+def test_a_tolerance_must_be_a_number():
     with pytest.raises(CompileError) as caught:
-        from_torch(Of(least_squares), {"x": X})
-    line = least_squares.__code__.co_firstlineno + 1
-    assert str(caught.value) == (
-        "torch.export cannot export Of: aten.linalg_lstsq.default has no counterpart; solve the normal equations by "
-        f"torch.linalg.solve(a.mT @ a, a.mT @ b) (at test_decompositions.py:{line})"
-    )
+        from_torch(Of(lambda x: linalg.pinv(x, atol=x.detach().mean())), {"x": X})
+    assert str(caught.value).endswith("pinv with a tensor as atol or rtol has no counterpart; give a number")
 
 
 @pytest.mark.parametrize("engine", ["reference", "native"])

@@ -66,6 +66,19 @@ def square(d: Draw, kind: str) -> tuple[int, ...]:
 each(
     "inverse determinant log_determinant", lambda name: lambda d: d.call(name, d.tensor(square(d, ""), kind="regular"))
 )
+each("eigh", lambda name: lambda d: d.call(name, d.tensor(square(d, ""), kind="regular")))
+
+
+@maker("qr", "svd", "pseudo_inverse")
+def rectangular(d: Draw) -> None:
+    x = d.tensor((*d.shape(0, 1), d.size(1, 3), d.size(1, 3)), kind="distinct")
+    name = d.choice(("qr", "svd", "pseudo_inverse"))
+    if name == "qr":
+        d.call(name, x, complete=x.shape[-2] <= x.shape[-1] and d.chance(0.5))
+    else:
+        d.call(name, x)
+
+
 each("cholesky", lambda name: lambda d: d.call(name, d.tensor(square(d, ""), kind="definite")))
 
 

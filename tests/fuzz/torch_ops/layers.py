@@ -26,12 +26,33 @@ TORCH["log_softmax"] = lambda x, *, axis=-1: torch.log_softmax(x, axis)
 TORCH["cholesky"] = lambda x: torch.linalg.cholesky((x + x.mT) / 2)
 TORCH["inverse"] = torch.linalg.inv
 TORCH["determinant"] = torch.linalg.det
+TORCH["pseudo_inverse"] = torch.linalg.pinv
+TORCH["qr"] = lambda x, *, complete=False: tuple(torch.linalg.qr(x, mode="complete" if complete else "reduced"))
 
 
 @spelled("log_determinant")
 def log_determinant(x):
     sign, logarithm = torch.linalg.slogdet(x)
     return sign, logarithm
+
+
+@spelled("svd")
+def svd(x):
+    u, s, vh = torch.linalg.svd(x, full_matrices=False)
+    v = vh.mT
+    sign = sign_of_largest(v if x.shape[-2] >= x.shape[-1] else u)
+    return u * sign, s, v * sign
+
+
+@spelled("eigh")
+def eigh(x):
+    values, vectors = torch.linalg.eigh((x + x.mT) / 2)
+    return values, vectors * sign_of_largest(vectors)
+
+
+def sign_of_largest(x):
+    """The sign of the element of each column with the largest absolute value."""
+    return x.gather(-2, x.abs().argmax(-2, keepdim=True)).sign().detach()
 
 
 @spelled("solve")

@@ -15,6 +15,7 @@ fourier     complex numbers and Fourier transforms
 index       embeddings, gathers and scatters
 linalg      products of matrices
 norm        normalisation and softmax
+orthogonal  QR, singular values, eigenvalues of symmetric matrices, pseudo-inverses
 pointwise   arithmetic, comparisons, functions, casts
 pool        pooling
 positions   rolls, flips, windows, strided views
@@ -49,6 +50,7 @@ from compiler.frontends.torch.operators import (
     index,
     linalg,
     norm,
+    orthogonal,
     pointwise,
     pool,
     positions,
@@ -64,7 +66,7 @@ from compiler.frontends.torch.operators.call import Mapping
 
 FAMILIES: Final = (
     activation, attention, composed, control, conv, criteria, decomposition, fill, fourier, index, linalg, norm,
-    pointwise, pool, positions, random, recurrent, reduce, resize, shape, special, write,
+    orthogonal, pointwise, pool, positions, random, recurrent, reduce, resize, shape, special, write,
 )  # fmt: skip
 
 OPERATORS: Final[dict[str, Mapping]] = {

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from compiler.errors import CompileError
-from compiler.frontends.arranged import Arranged, arranged, plain
+from compiler.frontends.arranged import Arranged, arranged, expanded, plain
 from compiler.frontends.torch.operators.call import Call, Mapping, on_plain
 from registry import Value, ops
 
@@ -21,7 +21,7 @@ MAX_SQUARINGS: Final = 16
 """The exponential is that of matrices with a norm of at most 2 to this power."""
 
 
-def _turned(x: Value) -> Value:
+def turned(x: Value) -> Value:
     """Return a matrix with its last two axes exchanged."""
     return ops.transpose(x, axis=(*range(x.rank - 2), x.rank - 1, x.rank - 2))
 
@@ -43,21 +43,24 @@ def _solve_ex(call: Call, a: Arranged, b: Arranged, left: bool = True, **more: A
     x, y = plain(a), plain(b)
     is_vector = y.rank == 1 or (y.rank == x.rank - 1 and tuple(y.shape) == tuple(x.shape[:-1]))
     y = ops.unsqueeze(y, axis=(-1,)) if is_vector else y
-    made = ops.solve(x, y) if left else _turned(ops.solve(_turned(x), _turned(y)))
-    return arranged(ops.squeeze(made, axis=(-1,)) if is_vector else made), a, a, a
+    made = ops.solve(x, y) if left else turned(ops.solve(turned(x), turned(y)))
+    return arranged(ops.squeeze(made, axis=(-1,)) if is_vector else made), a, a, _no_fault(call, 3)
 
 
 def _cholesky(x: Value, upper: bool = False, **more: Any) -> Value:
-    """Return the factor of the matrix whose lower triangle x has; the gradient is symmetric, as in PyTorch."""
+    made = ops.cholesky(symmetric(x, upper))
+    return turned(made) if upper else made
+
+
+def symmetric(x: Value, upper: bool) -> Value:
+    """Return the symmetric matrix that has a triangle of x; its gradient is x's as a whole, as in PyTorch."""
     triangle = ops.triu(x) if upper else ops.tril(x)
     inner = ops.triu(x, offset=1) if upper else ops.tril(x, offset=-1)
-    read = ops.stop_gradient(triangle + _turned(inner) - x)
-    made = ops.cholesky(x + read)
-    return _turned(made) if upper else made
+    return x + ops.stop_gradient(triangle + turned(inner) - x)
 
 
 def _cholesky_solve(b: Value, factor: Value, upper: bool = False) -> Value:
-    lower = _turned(factor) if upper else factor
+    lower = turned(factor) if upper else factor
     inner = ops.triangular_solve(lower, b, lower=True)
     return ops.triangular_solve(lower, inner, lower=True, transpose=True)
 
@@ -69,7 +72,7 @@ def _cholesky_inverse(factor: Value, upper: bool = False) -> Value:
 def _solve_triangular(a: Value, b: Value, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Value:
     if left:
         return ops.triangular_solve(a, b, lower=not upper, unit_diagonal=unitriangular)
-    return _turned(ops.triangular_solve(_turned(a), _turned(b), lower=upper, unit_diagonal=unitriangular))
+    return turned(ops.triangular_solve(turned(a), turned(b), lower=upper, unit_diagonal=unitriangular))
 
 
 def _triangular_solve(
@@ -118,47 +121,47 @@ def _reflections(x: Value, scales: Value) -> Value:
     scaled = ops.unsqueeze(scales, axis=(-1,))
     unit = _identity(x, count)
     t = ops.triangular_solve(
-        unit + scaled * ops.triu(_turned(v) @ v, offset=1), unit * scaled, lower=False, unit_diagonal=True
+        unit + scaled * ops.triu(turned(v) @ v, offset=1), unit * scaled, lower=False, unit_diagonal=True
     )
-    whole = _identity(x, rows) - v @ (t @ _turned(v))
+    whole = _identity(x, rows) - v @ (t @ turned(v))
     return whole[(*(slice(None),) * (whole.rank - 1), slice(0, columns))]
 
 
-def _with_checks(function: Callable[..., Value], extra: int) -> Mapping:
-    """Return the mapping of a function of one matrix whose ATen form has further results, which nothing reads."""
+def _with_check(function: Callable[..., Value]) -> Mapping:
+    """Return the mapping of a function of one matrix whose ATen form also tells what failed."""
 
     def mapped(call: Call, x: Arranged, *rest: Any, **more: Any) -> tuple[Any, ...]:
-        return (arranged(function(plain(x), *rest, **more)), *(x for _ in range(extra)))
+        return arranged(function(plain(x), *rest, **more)), _no_fault(call, 1)
 
     return mapped
 
 
-_OUTSIDE: Final = "compute it outside of forward, and give the result as an input or a buffer"
+def _no_fault(call: Call, number: int) -> Arranged:
+    """Return zeros as the result `number`, the faults of matrices: a matrix with a fault stops the run."""
+    zero = arranged(ops.full.on(call.block)(shape=(), value=0, dtype="int32"))
+    return expanded(zero, call.results[number].shape)
 
-_INVERSE: Final = "for columns of full rank, use torch.linalg.solve(x.mT @ x, x.mT)"
+
+def _determinant(call: Call, x: Arranged) -> tuple[Arranged, ...]:
+    return arranged(ops.determinant(plain(x))), x, x
+
 
 REMEDIES: Final = {
-    "aten.linalg_qr.default": "orthogonalise by q = torch.linalg.solve_triangular(torch.linalg.cholesky(x.mT @ x), "
-    "x.mT, upper=False).mT, or by torch.nn.utils.parametrizations.orthogonal",
-    "aten.linalg_lstsq.default": "solve the normal equations by torch.linalg.solve(a.mT @ a, a.mT @ b)",
-    "aten.linalg_pinv.atol_rtol_tensor": _INVERSE,
-    "aten.linalg_pinv.atol_rtol_float": _INVERSE,
-    "aten._linalg_svd.default": _OUTSIDE,
-    "aten._linalg_eigh.default": _OUTSIDE,
-    "aten.linalg_eig.default": _OUTSIDE,
+    "aten.linalg_eig.default": "for symmetric matrices use torch.linalg.eigh; else compute it outside of forward, and "
+    "give the result as an input or a buffer",
 }
 """Remedies for decompositions without a counterpart, for the sentences that refuse them."""
 
 OPERATORS: Final[dict[str, Mapping]] = {
     "aten._linalg_solve_ex.default": _solve_ex,
-    "aten.linalg_inv_ex.default": _with_checks(lambda x, *rest, **more: ops.inverse(x), 1),
-    "aten.linalg_cholesky_ex.default": _with_checks(_cholesky, 1),
+    "aten.linalg_inv_ex.default": _with_check(lambda x, *rest, **more: ops.inverse(x)),
+    "aten.linalg_cholesky_ex.default": _with_check(_cholesky),
     "aten.cholesky.default": on_plain(lambda call, x, upper=False: _cholesky(x, upper)),
     "aten.cholesky_solve.default": on_plain(lambda call, *xs: _cholesky_solve(*xs)),
     "aten.cholesky_inverse.default": on_plain(lambda call, *xs: _cholesky_inverse(*xs)),
     "aten.linalg_solve_triangular.default": on_plain(lambda call, a, b, **more: _solve_triangular(a, b, **more)),
     "aten.triangular_solve.default": on_plain(lambda call, *xs: _triangular_solve(*xs)),
-    "aten._linalg_det.default": _with_checks(ops.determinant, 2),
+    "aten._linalg_det.default": _determinant,
     "aten._linalg_slogdet.default": _log_determinant,
     "aten.linalg_matrix_exp.default": on_plain(lambda call, x: _exponential(x)),
     "aten.linalg_householder_product.default": on_plain(lambda call, x, scales: _reflections(x, scales)),

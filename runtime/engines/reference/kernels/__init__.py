@@ -32,6 +32,7 @@ from runtime.engines.reference.kernels import logic as logic
 from runtime.engines.reference.kernels import loss as loss
 from runtime.engines.reference.kernels import norm as norm
 from runtime.engines.reference.kernels import order as order
+from runtime.engines.reference.kernels import orthogonal as orthogonal
 from runtime.engines.reference.kernels import pointwise as pointwise
 from runtime.engines.reference.kernels import pool as pool
 from runtime.engines.reference.kernels import quantization as quantization
