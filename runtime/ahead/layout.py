@@ -62,6 +62,8 @@ class Place(NamedTuple):
     by_row: bool = False
     over: int = 0
     watched: bool = False
+    width: int = 1
+    described: str = ""
 
 
 class EntryPlaces(NamedTuple):
@@ -153,9 +155,7 @@ def _places(
     words_at = layout.take(code.words.shape[0] * ADDRESS_BYTES)
     chunks_at = layout.take(code.chunks.size * ADDRESS_BYTES)
     feeds = [
-        _whole(feed.name, bound.types[feed.tensor], arena + feed.offset)._replace(
-            widened=int(bound.types[feed.tensor].dtype == "bool"), by_row=bound.feeds[feed.name].by_row
-        )
+        _fed(_whole(feed.name, bound.types[feed.tensor], arena + feed.offset), by_row=bound.feeds[feed.name].by_row)
         for feed in code.feeds
     ]
     of_state = {p.tensor for p in bound.block.parameters if p.WhichOneof("source") == "state"}
@@ -220,6 +220,22 @@ def _strided(code: NativeCode, bases: Sequence[tuple[int, int]], name: str, tens
         item *= shape.pop()
         strides.pop()
     return Place(name, type, base, at, tuple(strides), tuple(shape), item)
+
+
+def _fed(place: Place, *, by_row: bool) -> Place:
+    """Return a feed; fingerprints of rows describe it by its name and the type of a row, with a gap for its length."""
+    type = place.type
+    shape = type.static_shape[1:] if by_row else type.static_shape
+    shown = str(TensorType(type.dtype, shape))
+    if by_row and shape:
+        shown = shown.replace(f"[{shape[0]}", "[\1", 1)
+    return place._replace(
+        item=ITEM_BYTES[type.dtype],
+        widened=int(type.dtype == "bool"),
+        by_row=by_row,
+        width=max(shape[0], 1) if by_row and shape else 1,
+        described=f"\n{len(place.name)} {place.name} {shown}",
+    )
 
 
 def _fetched(place: Place, *, early: bool) -> Place:

@@ -6,7 +6,7 @@ from math import prod
 from typing import Final
 
 from runtime.ahead.library import Library
-from runtime.ahead.texts import NO_NAMES, parameters_of
+from runtime.ahead.texts import NO_NAMES, SOURCES, parameters_of
 
 TYPES: Final = {
     "uint8_t": "u8",
@@ -41,7 +41,7 @@ def _manifest(library: Library) -> str:
 
 
 def _build_script(library: Library) -> str:
-    sources = ["prograd.c", *(["prograd_threads.c"] if library.threads > 1 else [])]
+    sources = [*SOURCES, *(["prograd_threads.c"] if library.threads > 1 else [])]
     listed = ", ".join(f'"{source}"' for source in sources)
     pthread = '    println!("cargo:rustc-link-lib=pthread");\n' if library.threads > 1 else ""
     return f"""// Compiles the runtime in C by `cc`, or by the compiler that CC names, and links the library.

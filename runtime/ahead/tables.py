@@ -9,12 +9,14 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
+from prograd_proto.dtypes import FLOATS, ITEM_BYTES, REALS
 from prograd_proto.lifespans import held, trains
 from runtime.ahead.declared_run import run_table
 from runtime.ahead.layout import EntryCode, EntryPlaces, Layout, Place
 from runtime.codegen.board import board_words
 from runtime.codegen.code import LOOP_STEP
 from runtime.dtypes import Array
+from runtime.entries import BoundEntry
 from runtime.files.safetensors_file import WORDS
 from runtime.runs.metrics import scalar_fetches
 
@@ -101,7 +103,11 @@ def tables_of(
     sizes_of = {key: type_of(state).nbytes for key, state in states.items()}
     for places in (layout.states, layout.aside):
         writer.add("restored", ((places[key], sizes_of[key], at) for key, at in layout.restored))
-    rows = [_entry(writer, program, entry, places) for entry, places in zip(entries, layout.entries, strict=True)]
+    lengths = _lengths([entry.bound for entry in entries])
+    rows = [
+        _entry(writer, program, entry, places, length)
+        for entry, places, length in zip(entries, layout.entries, lengths, strict=True)
+    ]
     writer.add("entries", rows)
     order = {key: number for number, key in enumerate(layout.states)}
     by_name = [order[key] for key in sorted(order, key=lambda key: key.encode())]
@@ -111,7 +117,11 @@ def tables_of(
         *(layout.states["total_steps"], writer.listed(by_name), writer.said(name), writer.said(sha256)),
         CPUS.get(instructions, 0),
     ]
-    run = list(map(int, run_table(program, [entry.bound for entry in entries], writer.said)))
+    run = list(
+        map(
+            int, run_table(program, [entry.bound for entry in entries], list(layout.states), writer.said, writer.listed)
+        )
+    )
     return Tables({"sizes": sizes, "run": run, **writer.tables}, bytes(writer.text), list(writer.groups))
 
 
@@ -119,6 +129,7 @@ def _state(writer: _Writer, program: pb.ProgramDesc, state: pb.StateDesc, at: in
     type = type_of(state)
     updated = {update.state for block in program.blocks for update in block.updates}
     is_weight = state.kind in (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)
+    changes = state.name in updated and state.lifespan != pb.LIFESPAN_EPOCH
     return [
         writer.said(state.name),
         writer.said(type.dtype),
@@ -127,19 +138,33 @@ def _state(writer: _Writer, program: pb.ProgramDesc, state: pb.StateDesc, at: in
         writer.listed(type.static_shape),
         type.nbytes,
         at,
-        not (is_weight and state.name in updated and state.lifespan != pb.LIFESPAN_EPOCH),
+        not (is_weight and changes),
+        ITEM_BYTES[type.dtype],
+        (1 + (state.kind == pb.STATE_KIND_PARAMETER)) * (changes and type.dtype in REALS),
     ]
 
 
-def _entry(writer: _Writer, program: pb.ProgramDesc, entry: EntryCode, places: EntryPlaces) -> list[int]:
+def _lengths(bounds: Sequence[BoundEntry]) -> list[int]:
+    """Return the length of each step as a number among those of its entry, from 0, the shortest, on."""
+    found: dict[str, list[object]] = {}
+    for bound in reversed(bounds):  # the shortest first
+        lengths = found.setdefault(bound.name, [])
+        if bound.lengths not in lengths:
+            lengths.append(bound.lengths)
+    return [found[bound.name].index(bound.lengths) for bound in bounds]
+
+
+def _entry(writer: _Writer, program: pb.ProgramDesc, entry: EntryCode, places: EntryPlaces, length: int) -> list[int]:
     bound, code, sentences = entry.bound, entry.code, entry.checks
     words, word_count = writer.add("words", places.words.tolist())
     chunks, chunk_count = writer.add("chunks", _chunks(writer, code.functions, code.table_starts, code.chunks))
     phases, _ = writer.add("phases", code.phases.tolist())
     actions, _ = writer.add("actions", code.actions.tolist())
     scalars = {fetch.name: OVER.get(fetch.over, LAST) for fetch in scalar_fetches(bound)}
+    reported = [place.name for place in places.fetches if place.name in scalars and place.type.dtype in FLOATS]
+    watched = ["loss"] if "loss" in reported else reported
     judged = [
-        place._replace(over=scalars.get(place.name, TABLE), watched=place.name == "loss") for place in places.fetches
+        place._replace(over=scalars.get(place.name, TABLE), watched=place.name in watched) for place in places.fetches
     ]
     feeds, fetches, copies = (
         writer.add("places", (_place(writer, place) for place in group))
@@ -151,7 +176,7 @@ def _entry(writer: _Writer, program: pb.ProgramDesc, entry: EntryCode, places: E
         *(writer.said(bound.name), bound.rows, trains(program, bound.block), reads_length),
         *(words, word_count, places.words_at, chunks, chunk_count, places.chunks_at, places.checks_at),
         *(phases, code.phase_count, *code.packing, actions),
-        *(*feeds, *fetches, *copies, *checks, writer.said(entry.method)),
+        *(*feeds, *fetches, *copies, *checks, writer.said(entry.method), length),
     ]
 
 
@@ -171,4 +196,5 @@ def _place(writer: _Writer, place: Place) -> list[int]:
         *(len(place.shape), shape, strides, place.item),
         *(place.type.nbytes, place.to, place.early, place.widened),
         *(KINDS.get(place.type.dtype, KINDS["uint8"]), place.by_row, place.over, place.watched),
+        *(place.width, writer.said(place.described)),
     ]

@@ -29,6 +29,9 @@ C_TYPES: Final = {
 }
 """Types of C by dtype; halves are bits. A fetch of bfloat16 is a `float`."""
 
+SOURCES: Final = ("prograd.c", "prograd_files.c", "prograd_sha256.c")
+"""Files of the runtime in C that every host is compiled with."""
+
 WIDTH: Final = 100
 
 _WORDS: Final = """
@@ -109,7 +112,12 @@ def header_of(program: pb.ProgramDesc, library: Library, machine: Machine) -> st
         f"void {name}_state_sha256(const {name} *self, char digits[65]);",
         f"const char *{name}_error(const {name} *self);",
     ]
-    lines += [f"#define {name}_run prograd_run /* link prograd_run.c */", f"#define {name}_run_bytes prograd_run_bytes"]
+    lines += [
+        f"#define {name}_run prograd_run /* link prograd_run.c and prograd_rows.c */",
+        f"#define {name}_run_bytes prograd_run_bytes",
+    ]
+    if machine.has_files:
+        lines.append(f"#define {name}_run_checkpointed prograd_run_checkpointed /* and prograd_checkpoint.c */")
     if library.threads > 1:
         lines.append(f"int {name}_threads({name} *self, int threads);")
     for function in library.functions:
@@ -194,12 +202,13 @@ def _filled(parameter: Parameter) -> list[str]:
 def cmake_of(library: Library) -> str:
     """Return CMakeLists.txt."""
     name = library.name
-    threads = ";${CMAKE_CURRENT_SOURCE_DIR}/prograd_threads.c" if library.threads > 1 else ""
+    threads = library.threads > 1
+    sources = [f"${{CMAKE_CURRENT_SOURCE_DIR}}/{source}" for source in (*SOURCES, *["prograd_threads.c"] * threads)]
     lines = [
         "cmake_minimum_required(VERSION 3.13)",
         f"project({name} C)",
         f"add_library({name} INTERFACE)  # its runtime in C is compiled with what uses it",
-        f'target_sources({name} INTERFACE "${{CMAKE_CURRENT_SOURCE_DIR}}/prograd.c{threads}")',
+        f'target_sources({name} INTERFACE "{";".join(sources)}")',
         f"target_include_directories({name} INTERFACE ${{CMAKE_CURRENT_SOURCE_DIR}})",
         f"target_link_libraries({name} INTERFACE ${{CMAKE_CURRENT_SOURCE_DIR}}/lib{name}.a)",
     ]

@@ -11,6 +11,7 @@ from ahead.hosts import built
 
 import prograd
 from prograd import Program, layers, ops, sgd
+from runtime.ahead.texts import SOURCES
 
 CC = "arm-none-eabi-gcc"
 pytestmark = [
@@ -126,7 +127,7 @@ def test_a_board_ends_with_the_hash_of_a_workstation(tmp_path, target, cpu, fpu,
     (folder / "board.ld").write_text(LINKING)
     flags = [f"-mcpu={cpu}", f"-mfpu={fpu}", "-mfloat-abi=softfp", "-mthumb", "-Os", "-DPROGRAD_NO_FILES", "-I."]
     flags += ["-ffunction-sections", "-Wl,--gc-sections", "-nostartfiles", "-Tboard.ld", "--specs=nano.specs"]
-    linked = ["host.c", "prograd.c", "-L.", "-ltiny", "-lm", "-o", "host.elf"]
+    linked = ["host.c", *SOURCES, "-L.", "-ltiny", "-lm", "-o", "host.elf"]
     subprocess.run([CC, *flags, *linked], cwd=folder, check=True)
     emulator = ["qemu-system-arm", "-M", board, "-nographic", "-semihosting", "-kernel", "host.elf"]
     done = subprocess.run(emulator, cwd=folder, capture_output=True, text=True, timeout=300, check=False)

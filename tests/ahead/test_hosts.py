@@ -13,6 +13,7 @@ from ahead.hosts import built, compiled, needs_cc
 
 import prograd
 from compiler.commands import run_command
+from runtime.ahead.texts import SOURCES
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits_mlp.pb"
@@ -138,8 +139,9 @@ end program
 def test_a_host_in_fortran_ends_with_the_hash_of_python(tmp_path):
     folder = built(DIGITS, tmp_path / "out", "--cpu", "avx2")
     (folder / "host.f90").write_text(FORTRAN)
-    subprocess.run(["cc", "-O2", "-c", "prograd.c"], cwd=folder, check=True)
-    sources = ["digits_mlp.f90", "host.f90", "prograd.o"]
+    subprocess.run(["cc", "-O2", "-c", *SOURCES], cwd=folder, check=True)
+    objects = [source.replace(".c", ".o") for source in SOURCES]
+    sources = ["digits_mlp.f90", "host.f90", *objects]
     subprocess.run(["gfortran", "-Wall", *sources, "-L.", "-ldigits_mlp", "-o", "host"], cwd=folder, check=True)
     said = subprocess.run(["./host"], cwd=folder, capture_output=True, text=True, check=True).stdout
     assert said.strip() == hash_of_example("native.avx2")
@@ -198,4 +200,5 @@ def test_the_runtime_in_c_is_clean_under_sanitizers(tmp_path):
     folder = built(DIGITS, tmp_path / "out", "--cpu", "avx2")
     said = compiled(folder, "example.c", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
     assert hash_of_example("native.avx2") in said
-    subprocess.run(["cc", "-std=c99", "-O2", "-Werror", "-fanalyzer", "-c", "prograd.c"], cwd=folder, check=True)
+    sources = [path.name for path in folder.glob("prograd*.c")]
+    subprocess.run(["cc", "-std=c99", "-O2", "-Werror", "-fanalyzer", "-c", *sources], cwd=folder, check=True)

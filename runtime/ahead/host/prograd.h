@@ -71,17 +71,22 @@ void prograd_state_sha256(const prograd *self, char digits[65]);
 int prograd_threads(prograd *self, int threads);
 
 /* Rows in memory: an array for each feed in the order of NAME.h, and the numbers of the rows that
- * are meant; NULL for the first `count`. Feeds that do not count rows are given once. */
+ * are meant; NULL for the first `count`. Feeds that do not count rows are given once. Where rows are of
+ * unequal length, `offsets` has an array for such a feed and NULL for others: row i is the elements
+ * offsets[i] to offsets[i + 1] along axis 1, and `padding` has an element to fill up with; NULL for 0. */
 typedef struct {
   const void *const *columns;
   const int64_t *numbers;
   int64_t count;
+  const int64_t *const *offsets;
+  const void *const *padding;
+  int64_t total; /* of rows that `offsets` has; 0 for `count` */
 } prograd_rows;
 
 /* A metric of an epoch or of an evaluation. */
 typedef struct {
   int64_t epoch, step;
-  int is_evaluation, is_best; /* is_best: of the evaluation before */
+  int is_evaluation, is_best;
   const char *metric;
   double value;
 } prograd_report;
@@ -91,10 +96,26 @@ typedef void prograd_said(const prograd_report *report, void *context);
 /* Train as `runtime execute` does: epochs over rows in the order that follows from the seed, with the
  * evaluations, the best states and the early end that the program declares; the states then have its
  * hash. 0 epochs are those of the program. `evaluated` may be NULL. `room` has prograd_run_bytes()
- * bytes. `said` is called for each metric, or NULL. Link prograd_run.c, and -lm. */
-int64_t prograd_run_bytes(const prograd *self, const prograd_rows *train);
+ * bytes. `said` is called for each metric, or NULL. Link prograd_run.c, prograd_rows.c and -lm. */
+int64_t prograd_run_bytes(const prograd *self, const prograd_rows *train, const prograd_rows *evaluated);
 int prograd_run(prograd *self, const prograd_rows *train, const prograd_rows *evaluated,
                 int64_t epochs, void *room, prograd_said *said, void *context);
+
+/* A folder of checkpoints, of which the newest are kept. `runtime execute --resume` goes on from them,
+ * and prograd_run_checkpointed() from those of the runtime. */
+typedef struct {
+  const char *folder;
+  int64_t every;   /* steps between two; 0 for one at the end of each epoch */
+  int64_t keep;    /* number of the newest that are kept; 0 for 3 */
+  int resumes;     /* go on from the newest one, if there is one */
+  int64_t damaged; /* is set: number of damaged ones that were renamed, and the one before them taken */
+} prograd_checkpoints;
+
+/* The same with checkpoints; link prograd_checkpoint.c too, which needs POSIX. 0 epochs are those of
+ * the run that is resumed. A run that goes on has the rows that it began with, or is refused. */
+int prograd_run_checkpointed(prograd *self, prograd_checkpoints *checkpoints, const prograd_rows *train,
+                             const prograd_rows *evaluated, int64_t epochs, void *room,
+                             prograd_said *said, void *context);
 
 /* Return the sentence of the last error of an instance. */
 const char *prograd_error(const prograd *self);

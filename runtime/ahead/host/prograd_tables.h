@@ -17,11 +17,12 @@ typedef struct {
 
 typedef struct { /* a state; `word` names its type in files, `kept`: a file may lack it */
   int64_t name, dtype, word, rank, shape, bytes, at, kept;
+  int64_t item, finite; /* bytes of an element; a run looks for NaN in it (1), and for Inf too (2) */
 } prograd_state_place;
 
 typedef struct { /* a feed or a fetch, or a copy after the steps, then `to` is its place in memory */
   int64_t name, dtype, base, at, rank, shape, strides, item, bytes, to, early, widened;
-  int64_t kind, by_row, over, watched; /* of a whole run */
+  int64_t kind, by_row, over, watched, width, described; /* of a whole run; width: extent of axis 1 */
 } prograd_place;
 
 typedef struct { /* an entry for a number of rows; phases are counted from its first */
@@ -29,16 +30,26 @@ typedef struct { /* an entry for a number of rows; phases are counted from its f
   int64_t words, word_count, words_at, chunks, chunk_count, chunks_at, checks_at;
   int64_t phases, phase_count, packing, packing_end, actions;
   int64_t feeds, feed_count, fetches, fetch_count, copies, copy_count, checks, check_count;
-  int64_t method;
+  int64_t method, length; /* length: that of its rows, as a number from 0, the shortest, on */
 } prograd_entry;
 
 enum { PROGRAD_FLOAT = 1, PROGRAD_DOUBLE, PROGRAD_INT32, PROGRAD_INT64, PROGRAD_BYTE };
 enum { PROGRAD_AS_STEPS_ALLOW, PROGRAD_DROP, PROGRAD_EXACT, PROGRAD_PARTIAL };
 
+typedef struct { int64_t setting, bits; } prograd_number; /* a setting, or -1 and the bits of a double */
+
+typedef struct { /* a state that is multiplied when a metric stops improving */
+  int64_t state, watch, metric, of_evaluation, higher;
+  prograd_number factor, patience, min_delta, cooldown;
+} prograd_plateau;
+
 typedef struct { /* the run that a program declares: numbers of entries, and of fetches in them */
-  int64_t train, train_count, evaluate, evaluate_count, every, epochs, shuffle, remainder;
-  int64_t best_metric, best_of_evaluation, higher, restores, patience, min_delta;
+  int64_t train, train_count, evaluate, evaluate_count, every, epochs, shuffle, window, remainder;
+  int64_t best_metric, best_of_evaluation, higher, restores, best_checkpoints;
+  prograd_number patience, min_delta;
+  int64_t plateaus, plateau_count, watches, watch_count, stop_watch; /* names of watches, in order */
   int64_t train_loss, evaluate_loss, most_feeds, most_fetches, unsupported;
+  int64_t about, about_end, about_bytes; /* of the description in a checkpoint: its parts, and most bytes */
 } prograd_run_table;
 
 typedef struct { int64_t group, why; } prograd_check;             /* the sentence of a check */
@@ -87,5 +98,35 @@ struct prograd {
 
 int prograd_fail(prograd *self, int error, const char *what, const char *why);
 const char *prograd_text(const prograd *self, int64_t at);
+int prograd_begin(prograd **self, const prograd_program *const *programs, void *memory);
+const prograd_state_place *prograd_state_of(const prograd *self, const char *name);
+
+/* SHA-256, see prograd_sha256.c. */
+typedef struct {
+  uint32_t sums[8];
+  uint64_t bytes;
+  unsigned char block[64];
+} prograd_hash;
+
+void prograd_hash_begin(prograd_hash *h);
+void prograd_hash_add(prograd_hash *h, const void *bytes, size_t count);
+void prograd_hash_number(prograd_hash *h, uint64_t number);
+void prograd_hash_tensor(prograd_hash *h, const prograd *self, const prograd_state_place *state,
+                         const char *prefix, const char *name); /* all but the elements */
+void prograd_hash_end(prograd_hash *h, char digits[65]);
+
+/* A file of states that is read, see prograd_files.c. */
+typedef struct {
+  void *file; /* or NULL, and the whole file is in `bytes` */
+  const unsigned char *bytes;
+  uint64_t size, at, header;
+  int c, matched;    /* the next byte; bytes of "program_sha256" that precede it */
+  char sha256[65];
+  int64_t *best;     /* of a checkpoint: where the best states begin, and its description */
+  char *about, about_sha256[65];
+  size_t about_bytes;
+} prograd_source;
+
+int prograd_read_header(prograd *self, prograd_source *s, const char *what);
 
 #endif

@@ -8,13 +8,14 @@ const MEMBERS = ["sizes", "states", "entries", "places", "checks", "restored", "
   "actions", "chunks", "text", "header", "constants", "groups"];
 const COLUMNS = {
   sizes: "bytes board board_words team versions found states entries restored threads header_bytes length by_name name sha256 cpu",
-  states: "name dtype word rank shape bytes at kept",
+  states: "name dtype word rank shape bytes at kept item finite",
   entries: "name rows trains reads_length words word_count words_at chunks chunk_count chunks_at checks_at phases " +
-    "phase_count packing packing_end actions feeds feed_count fetches fetch_count copies copy_count checks check_count method",
-  places: "name dtype base at rank shape strides item bytes to early widened kind by_row over watched",
+    "phase_count packing packing_end actions feeds feed_count fetches fetch_count copies copy_count checks check_count method length",
+  places: "name dtype base at rank shape strides item bytes to early widened kind by_row over watched width described",
   checks: "group why",
-  run: "train train_count evaluate evaluate_count every epochs shuffle remainder best_metric best_of_evaluation higher " +
-    "restores patience min_delta train_loss evaluate_loss most_feeds most_fetches unsupported",
+  run: "train train_count evaluate evaluate_count every epochs shuffle window remainder best_metric best_of_evaluation " +
+    "higher restores best_checkpoints patience_setting patience min_delta_setting min_delta plateaus plateau_count watches " +
+    "watch_count stop_watch train_loss evaluate_loss most_feeds most_fetches unsupported about about_end about_bytes",
   restored: "at bytes constant",
 };
 const ARRAYS = { bool: Uint8Array, uint8: Uint8Array, int32: Int32Array, int64: BigInt64Array, float32: Float32Array,

@@ -60,31 +60,28 @@ def write_checkpoint(
         position: position of the run.
         force: replace a file that exists.
     """
-    from json import dumps
-
     tensors = ChainMap({}, cast(Any, states.whole()), cast(Any, states.joined(position.best, BEST)))
     left_out = states.digests()
     types = {name: type for name, type in states.types.items() if name not in left_out}
     types |= {BEST + name: states.types[name] for name in position.best}
-    about = {
-        "format": FORMAT,
-        "program_sha256": sha256,
-        "tensors_sha256": tensors_sha256(tensors, types),
-        "slots": _names(program, pb.STATE_KIND_SLOT),
-        "counters": _names(program, pb.STATE_KIND_COUNTER),
-        "position": position.to_json(),
-    }
-    passing = sorted(state.name for state in held(program) if state.lifespan == pb.LIFESPAN_EPOCH)
-    about |= {"epoch": passing} if passing else {}
-    about |= {"classes": hashes} if (hashes := class_hashes(program)) else {}
+    about = _about(program, sha256) | {"tensors_sha256": tensors_sha256(tensors, types), "position": position.to_json()}
     about |= {LEFT_OUT: left_out} if left_out else {}
-    text = dumps(about, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    text = _line(about)
     metadata = {KEY: text, HASH_KEY: _sha256(text)}
     if states.pieces is not None and not states.pieces.is_first:
         for _ in safetensors_parts(tensors, metadata, types):
             pass  # the first rank writes; this one sends it the pieces
         return
     write_safetensors(path, tensors, metadata, force=force, types=types)
+
+
+def about_run(program: pb.ProgramDesc, sha256: str) -> tuple[str, str]:
+    """Return the line of JSON of a run that leaves out no state: before its position, and from there to its last hash.
+
+    Libraries write checkpoints by these parts; see `runtime/ahead/`.
+    """
+    before, after = _line(_about(program, sha256) | {"position": 0, "tensors_sha256": ""}).split('"position":0')
+    return f'{before}"position":', after.removesuffix('"}')
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -199,6 +196,25 @@ def _check_description(about: Mapping[str, Any], *, hashed: bool) -> None:
     ):
         raise ValueError(f"{LEFT_OUT} has no hashes by state")
     Position.from_json(about.get("position"))
+
+
+def _about(program: pb.ProgramDesc, sha256: str) -> dict[str, Any]:
+    """Return the fields of a description that do not change during a run."""
+    passing = sorted(state.name for state in held(program) if state.lifespan == pb.LIFESPAN_EPOCH)
+    about = {
+        "format": FORMAT,
+        "program_sha256": sha256,
+        "slots": _names(program, pb.STATE_KIND_SLOT),
+        "counters": _names(program, pb.STATE_KIND_COUNTER),
+    }
+    about |= {"epoch": passing} if passing else {}
+    return about | ({"classes": hashes} if (hashes := class_hashes(program)) else {})
+
+
+def _line(about: Mapping[str, Any]) -> str:
+    from json import dumps
+
+    return dumps(about, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _sha256(text: str) -> str:

@@ -25,6 +25,7 @@ from runtime import Run
 from runtime.ahead.folder import write_folder
 from runtime.ahead.library import Library, library_of
 from runtime.ahead.machines import machine_of, target_of
+from runtime.ahead.texts import SOURCES
 from runtime.dtypes import numpy_dtype
 from runtime.errors import UsageError
 
@@ -124,7 +125,7 @@ def compared(program: pb.ProgramDesc, feeds: Mapping[str, np.ndarray], name: str
 def _compile(folder: Path) -> None:
     (folder / "host.c").write_text(HOST)
     flags = ["-std=c11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-I."]
-    sources = ["host.c", "prograd.c", "-L.", "-lnet", "-o", "host"]
+    sources = ["host.c", *SOURCES, "-L.", "-lnet", "-o", "host"]
     subprocess.run([shutil.which("cc") or "cc", *flags, *sources], cwd=folder, check=True, capture_output=True)
 
 
