@@ -4,6 +4,7 @@ machines  the machines that libraries are built for
 library   a program as object files for a machine
 layout    the memory of an instance, and places in it instead of addresses
 tables    the tables of a library as numbers
+initial   the step that draws initial values
 declared_run  the run that a program declares, as numbers
 data      tables and functions as a module of LLVM's IR
 archive   static libraries

@@ -24,7 +24,18 @@ GENERAL: Final = {
 }
 """Functions `NAME_…` that call `prograd_…` with the same arguments, and return its number."""
 
-OTHERS: Final = ("open", "open_bytes", "begin_epoch", "begin_evaluation", "state_sha256", "state", "error", "programs")
+OTHERS: Final = (
+    "initialise",
+    "initials",
+    "open",
+    "open_bytes",
+    "begin_epoch",
+    "begin_evaluation",
+    "state_sha256",
+    "state",
+    "error",
+    "programs",
+)
 """The other names that follow `NAME_`."""
 
 OF_FILES: Final = ("load", "save")
@@ -71,20 +82,23 @@ WIDE_PRODUCT: Final = """define hidden void @__multi3(ptr %r, i64 %a, i64 %a_hig
 
 
 def tables_module(
-    target: Target, prefix: str, tables: Tables, header: bytes, constants: bytes, *, has_threads: bool
+    target: Target, prefix: str, tables: Tables, header: bytes, constants: bytes, *, code_prefix: str, has_threads: bool
 ) -> Module:
-    """Return the module that defines the tables of a program for an instruction set, and `PREFIXprogram`."""
+    """Return the module that defines the tables of a program for an instruction set, and `PREFIXprogram`.
+
+    `code_prefix` is the prefix of the functions that it calls.
+    """
     module = Module(target)
     for table in tables.numbers:
         module.declare(_numbers(f"{prefix}{table}", tables.numbers[table]))
     for table, content in (("text", tables.text), ("header", header), ("constants", constants)):
         module.declare(_bytes(f"{prefix}{table}", content))
-    groups = ", ".join(f"ptr @{prefix}{group}" for group in tables.groups)
+    groups = ", ".join(f"ptr @{code_prefix}{group}" for group in tables.groups)
     module.declare(f"@{prefix}groups = internal constant [{len(tables.groups)} x ptr] [{groups}], align 8")
     driver = ("drive", "help", "wake") if has_threads else ("drive",)
-    for group in (*tables.groups, *driver):
-        module.declare(f"declare hidden void @{prefix}{group}()")
-    members = [f"ptr @{prefix}{member}" for member in (*MEMBERS, *driver)]
+    for function in (*tables.groups, *driver):
+        module.declare(f"declare hidden void @{code_prefix}{function}()")
+    members = [f"ptr @{prefix}{member}" for member in MEMBERS] + [f"ptr @{code_prefix}{name}" for name in driver]
     members += ["ptr null"] * (len(MEMBERS) + 3 - len(members))
     module.declare(
         f"@{prefix}program = constant {{{', '.join(['ptr'] * len(members))}}} {{{', '.join(members)}}}, align 8"
@@ -118,6 +132,18 @@ def functions_module(
     left_out = {*(() if has_files else OF_FILES), *(() if has_threads else OF_THREADS)}
     for function in _functions(name, functions, f"i{size_bits}", left_out):
         module.add(function)
+    return module
+
+
+def initialising_module(target: Target, name: str, prefixes: Sequence[tuple[str, str]]) -> Module:
+    """Return the module that defines `NAME_initialise`; `prefixes` are of each program and its first step."""
+    module = Module(target)
+    programs = [f"{prefix}program" for pair in prefixes for prefix in pair]
+    for program in programs:
+        module.declare(f"@{program} = external constant ptr")
+    listed = ", ".join(f"ptr @{program}" for program in programs)
+    module.declare(f"@{name}_initials = internal constant [{len(programs)} x ptr] [{listed}], align 8")
+    module.add(_calling(f"{name}_initialise", "prograd_initialise", ("ptr", "i64"), (0, f"ptr @{name}_initials", 1)))
     return module
 
 

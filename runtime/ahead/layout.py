@@ -96,6 +96,7 @@ class Layout:
         restored: for each state that lasts an epoch, its name and the offset of these bytes.
         board, team: places of the driver's words, and of its helper threads.
         versions, found: places of a word for each entry and for each state.
+        working: the first byte behind the states, from which on the memory is that of steps.
         nbytes: size of all.
     """
 
@@ -108,6 +109,7 @@ class Layout:
     team: int = 0
     versions: int = 0
     found: int = 0
+    working: int = 0
     nbytes: int = INSTANCE_BYTES
 
     def take(self, nbytes: int) -> int:
@@ -124,20 +126,24 @@ class Layout:
 
 
 def layout_of(
-    program: pb.ProgramDesc, entries: Sequence[EntryCode], initial: Mapping[str, Array], threads: int
+    program: pb.ProgramDesc, entries: Sequence[EntryCode], initial: Mapping[str, Array], threads: int, versions: int
 ) -> Layout:
-    """Return the layout of a program with these entries; `initial` has the values of states when an epoch begins."""
+    """Return the layout of a program with these entries; `initial` has the values of states when an epoch begins.
+
+    Layouts with equal `threads` and numbers of entries, `versions`, have the same places for states.
+    """
     types = {state.name: type_of(state) for state in held(program)}
     layout = Layout()
     layout.board = layout.take(board_words(threads) * ADDRESS_BYTES)
     layout.team = layout.take(TEAM_BYTES if threads > 1 else 0)
-    layout.versions = layout.take(len(entries) * ADDRESS_BYTES)
+    layout.versions = layout.take(versions * ADDRESS_BYTES)
     layout.found = layout.take(len(types) * ADDRESS_BYTES)
     names, _ = safetensors_header(types, {})
     layout.states = {name: layout.take(types[name].nbytes) for name in names}
     passing = {state.name for state in program.states if state.lifespan == pb.LIFESPAN_EPOCH}
     layout.aside = {name: layout.take(types[name].nbytes) for name in names if name in passing}
     layout.restored = [(name, layout.constant(initial[name].tobytes())) for name in names if name in passing]
+    layout.working = layout.nbytes
     arena = layout.take(max(entry.code.arena_bytes for entry in entries))
     known: dict[bytes, int] = {}
     layout.entries = [_places(program, layout, entry, arena, known) for entry in entries]

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import program_sha256
-from runtime.ahead.data import GENERAL, OTHERS, functions_module, tables_module
-from runtime.ahead.layout import EntryCode, file_header, layout_of
-from runtime.ahead.layout import Layout as Layout
+from runtime.ahead.data import GENERAL, OTHERS, functions_module, initialising_module, tables_module
+from runtime.ahead.initial import INITIAL, initial_step
+from runtime.ahead.layout import EntryCode, Layout, file_header, layout_of
 from runtime.ahead.tables import tables_of
 from runtime.codegen.assemble import CompiledKernels, KernelSource, native_code
 from runtime.codegen.emit.driver import write_driver, write_driver_of_one_thread
@@ -47,6 +47,7 @@ class Build(NamedTuple):
     target: Target
     prefix: str
     layout: Layout
+    nbytes: int
 
 
 class Library(NamedTuple):
@@ -59,6 +60,7 @@ class Library(NamedTuple):
         members: object files.
         builds: the program for each instruction set.
         threads: number of threads that may share a step.
+        initialises: True if it can draw initial values.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Library(NamedTuple):
     members: list[Member]
     builds: list[Build]
     threads: int
+    initialises: bool
 
     @property
     def instructions(self) -> str:
@@ -76,7 +79,7 @@ class Library(NamedTuple):
     @property
     def memory_bytes(self) -> int:
         """The bytes of memory that an instance takes, wherever it begins."""
-        return max(build.layout.nbytes for build in self.builds) + 64
+        return max(build.nbytes for build in self.builds) + 64
 
 
 class _Kernels:
@@ -134,19 +137,26 @@ def library_of(
         raise UsageError("--cpu: sets with and without a fused multiply-add have different bits; build two libraries")
     functions = _functions(program, name, entries, rows)
     sha256 = program_sha256(program)
+    initial_function = _initial_function(program, name, targets[0])
     members: list[Member] = []
     builds: list[Build] = []
     for target in targets:
         prefix = f"{name}_" if len(targets) == 1 else f"{name}_{target.name}_"
         kernels = _Kernels(prefix)
-        codes = [_code(program, function, target, threads, kernels) for function in functions]
-        layout = layout_of(program, codes, initial, threads)
-        header = file_header(program, sha256)
-        tables = tables_of(program, codes, layout, (name, sha256, target.name), len(header), threads)
-        module = tables_module(target, prefix, tables, header, bytes(layout.constants), has_threads=threads > 1)
-        members += [Member(jit.compiled(module), [f"{prefix}program"]), _driver(target, prefix, threads)]
-        members += kernels.members
-        builds.append(Build(target, prefix, layout))
+        layouts: list[Layout] = []
+        for own, made in ((prefix, functions), (f"{prefix}{INITIAL}_", [*filter(None, [initial_function])])):
+            if made:
+                codes = [_code(program, function, target, threads, kernels) for function in made]
+                layout = layout_of(program, codes, initial, threads, len(functions))
+                header = file_header(program, sha256)
+                tables = tables_of(program, codes, layout, (name, sha256, target.name), len(header), threads)
+                module = tables_module(
+                    target, own, tables, header, bytes(layout.constants), code_prefix=prefix, has_threads=threads > 1
+                )
+                members.append(Member(jit.compiled(module), [f"{own}program"]))
+                layouts.append(layout)
+        members += [_driver(target, prefix, threads), *kernels.members]
+        builds.append(Build(target, prefix, layouts[0], max(layout.nbytes for layout in layouts)))
     if targets[0].architecture != "wasm32":
         module = functions_module(
             targets[-1],
@@ -159,7 +169,20 @@ def library_of(
         )
         public = re.findall(r"^define \w+ @(\w+)\(", module.text, re.MULTILINE)
         members.insert(0, Member(jit.compiled(module), [f"{name}_programs", *public]))
-    return Library(name, sha256, functions, members, builds, threads)
+    if initial_function is not None:
+        pairs = [(build.prefix, f"{build.prefix}{INITIAL}_") for build in builds]
+        module = initialising_module(targets[-1], name, pairs)
+        members.insert(1, Member(jit.compiled(module), [initial_function.name]))
+    return Library(name, sha256, functions, members, builds, threads, initial_function is not None)
+
+
+def _initial_function(program: pb.ProgramDesc, name: str, target: Target) -> Function | None:
+    """Return the function that draws initial values; None for a browser, or if an op of it has no code."""
+    bound = initial_step(program)
+    if bound is None or target.architecture == "wasm32":
+        return None
+    step = lowered(bound.block, target, step_options(bound, 1), program.blocks)
+    return None if None in step.kernels else Function(f"{name}_{INITIAL}", bound, INITIAL)
 
 
 def _driver(target: Target, prefix: str, threads: int) -> Member:

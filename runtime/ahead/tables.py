@@ -115,7 +115,7 @@ def tables_of(
         *(layout.nbytes, layout.board, board_words(threads), layout.team, layout.versions, layout.found),
         *(len(states), len(entries), len(layout.restored), threads, header_bytes),
         *(layout.states["total_steps"], writer.listed(by_name), writer.said(name), writer.said(sha256)),
-        CPUS.get(instructions, 0),
+        *(CPUS.get(instructions, 0), layout.working),
     ]
     run = list(
         map(
@@ -140,6 +140,7 @@ def _state(writer: _Writer, program: pb.ProgramDesc, state: pb.StateDesc, at: in
         at,
         not (is_weight and changes),
         ITEM_BYTES[type.dtype],
+        state.WhichOneof("initial") == "external" or state.name == "seed",
         (1 + (state.kind == pb.STATE_KIND_PARAMETER)) * (changes and type.dtype in REALS),
     ]
 

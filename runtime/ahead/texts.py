@@ -109,6 +109,7 @@ def header_of(program: pb.ProgramDesc, library: Library, machine: Machine) -> st
         f"int {name}_load_bytes({name} *self, const void *states, size_t bytes);",
         f"const void *{name}_state(const {name} *self, const char *state, size_t *bytes);",
         f"int {name}_set({name} *self, const char *state, const void *elements, size_t bytes);",
+        *([f"int {name}_initialise({name} *self, int64_t seed);"] if library.initialises else []),
         f"void {name}_state_sha256(const {name} *self, char digits[65]);",
         f"const char *{name}_error(const {name} *self);",
     ]

@@ -168,12 +168,22 @@ static int has_instructions(int64_t cpu) {
 #endif
 }
 
+/* Bring the memory of steps into order. */
+static void set_up(prograd *self) {
+  const prograd_sizes *sizes = self->program->sizes;
+  memset(self->memory + sizes->working, 0, (size_t)(sizes->bytes - sizes->working));
+  for (int64_t i = 0; i < sizes->entries; i++) bind(self, self->program->entries + i);
+  prograd_begin_epoch(self);
+  prograd_begin_evaluation(self);
+  self->changes++;
+}
+
 int prograd_begin(prograd **self, const prograd_program *const *programs, void *memory) {
   const prograd_program *program = *programs;
   while (*programs && !has_instructions((*programs)->sizes->cpu)) programs++;
   if (*programs) program = *programs;
   unsigned char *start = (unsigned char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
-  memset(start, 0, (size_t)program->sizes->bytes);
+  memset(start, 0, (size_t)program->sizes->working);
   *self = (prograd *)start;
   (*self)->program = program;
   (*self)->memory = start;
@@ -182,8 +192,20 @@ int prograd_begin(prograd **self, const prograd_program *const *programs, void *
   if (!*programs)
     return prograd_fail(*self, PROGRAD_NO_CPU, prograd_text(*self, program->sizes->name),
                         ": this CPU lacks the instructions that the library was built for");
-  for (int64_t i = 0; i < program->sizes->entries; i++) bind(*self, program->entries + i);
-  prograd_begin_epoch(*self);
-  prograd_begin_evaluation(*self);
+  set_up(*self);
   return PROGRAD_OK;
+}
+
+int prograd_initialise(prograd *self, const prograd_program *const *initials, int64_t seed) {
+  const prograd_program *program = self->program;
+  while (initials[0] != program) initials += 2;
+  for (int64_t i = 0; i < program->sizes->states; i++)
+    if (!program->states[i].stays) memset(self->memory + program->states[i].at, 0, (size_t)program->states[i].bytes);
+  prograd_set(self, "seed", &seed, sizeof seed);
+  self->program = initials[1];
+  set_up(self);
+  int error = prograd_step(self, 0, NULL, NULL);
+  self->program = program;
+  set_up(self);
+  return error;
 }

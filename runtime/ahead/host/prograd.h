@@ -63,6 +63,10 @@ const void *prograd_state(const prograd *self, const char *name, size_t *bytes);
 /* Set a state: "seed", "total_steps", a setting, a weight. */
 int prograd_set(prograd *self, const char *name, const void *elements, size_t bytes);
 
+/* Draw the initial values of another seed, as NAME_initialise(self, seed) does: totals, counters and
+ * slots begin anew. States with values in files of the program stay as they are. */
+int prograd_initialise(prograd *self, const prograd_program *const *initials, int64_t seed);
+
 /* Write the hash of all states, 64 hexadecimal digits and a zero: `state_sha256` of the runtime. */
 void prograd_state_sha256(const prograd *self, char digits[65]);
 

@@ -12,12 +12,13 @@ enum { PROGRAD_NUMBER, PROGRAD_MEMORY, PROGRAD_CONSTANTS }; /* bases; a number i
 
 typedef struct {
   int64_t bytes, board, board_words, team, versions, found; /* bytes of an instance; places in it */
-  int64_t states, entries, restored, threads, header_bytes, length, by_name, name, sha256, cpu;
+  int64_t states, entries, restored, threads, header_bytes, length, by_name, name, sha256, cpu, working;
 } prograd_sizes;
 
 typedef struct { /* a state; `word` names its type in files, `kept`: a file may lack it */
   int64_t name, dtype, word, rank, shape, bytes, at, kept;
-  int64_t item, finite; /* bytes of an element; a run looks for NaN in it (1), and for Inf too (2) */
+  int64_t item, stays;  /* bytes of an element; stays: its initial value is not drawn */
+  int64_t finite;       /* a run looks for NaN in it (1), and for Inf too (2) */
 } prograd_state_place;
 
 typedef struct { /* a feed or a fetch, or a copy after the steps, then `to` is its place in memory */

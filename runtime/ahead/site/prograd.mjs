@@ -7,8 +7,8 @@
 const MEMBERS = ["sizes", "states", "entries", "places", "checks", "restored", "run", "numbers", "words", "phases",
   "actions", "chunks", "text", "header", "constants", "groups"];
 const COLUMNS = {
-  sizes: "bytes board board_words team versions found states entries restored threads header_bytes length by_name name sha256 cpu",
-  states: "name dtype word rank shape bytes at kept item finite",
+  sizes: "bytes board board_words team versions found states entries restored threads header_bytes length by_name name sha256 cpu working",
+  states: "name dtype word rank shape bytes at kept item stays finite",
   entries: "name rows trains reads_length words word_count words_at chunks chunk_count chunks_at checks_at phases " +
     "phase_count packing packing_end actions feeds feed_count fetches fetch_count copies copy_count checks check_count method length",
   places: "name dtype base at rank shape strides item bytes to early widened kind by_row over watched width described",
