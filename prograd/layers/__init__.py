@@ -9,7 +9,7 @@ come a name and sizes. The names of states begin with the open scopes and that n
 States have the dtype of the tensor. A layer does no more than its source shows: for another one, copy it and change the
 copy.
 
-dense         the product with weights, and a bias
+dense         the product with weights, and a bias; sparse_dense for rows of positions and values
 conv          convolution along one, two or three axes; conv_norm with batch normalisation behind it
 norm          batch_norm, layer_norm and group_norm
 embedding     rows of a table by number; positions by a table, or by sines and cosines
@@ -27,6 +27,7 @@ from prograd.layers.attention import cached_attention as cached_attention
 from prograd.layers.conv import conv as conv
 from prograd.layers.conv import conv_norm as conv_norm
 from prograd.layers.dense import dense as dense
+from prograd.layers.dense import sparse_dense as sparse_dense
 from prograd.layers.embedding import embedding as embedding
 from prograd.layers.embedding import positions as positions
 from prograd.layers.embedding import sinusoidal_positions as sinusoidal_positions

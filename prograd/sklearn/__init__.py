@@ -8,6 +8,7 @@ classifier   classes from numbers
 regressor    numbers from numbers
 estimator    what both do: parameters, training, states
 networks     the program of an estimator: its own, or that of a function
+sparse_rows  sparse rows as positions and values
 """
 
 try:

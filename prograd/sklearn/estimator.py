@@ -14,7 +14,7 @@ from tempfile import gettempdir
 from typing import Any, Final, Self, cast
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
@@ -23,6 +23,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from compiler import Program
 from compiler.build.compiled import Compiled
 from prograd.sklearn.networks import ACTIVATIONS, RATE, Build, Kind, compiled, dense_network, engine_for, feeds_of
+from prograd.sklearn.sparse_rows import SparseRows, lengths_for
 from prograd_proto import program_pb2 as pb
 from prograd_proto.spelling import closest
 from runtime import Run
@@ -52,10 +53,13 @@ _COMPILED: Final = (
 class Estimator(BaseEstimator):
     """The parameters, which are those of scikit-learn's networks where these have them.
 
-    Subclasses turn targets into the feed `y`, and have `_kind`: that of the targets.
+    Subclasses turn targets into the feed `y`, and have `_kind`: that of the targets. `_lengths` are the numbers of
+    elements to which sparse rows are padded; none for dense rows.
     """
 
     _kind: Kind
+    _lengths: tuple[int, ...]
+    _is_sparse: bool
 
     def __init__(
         self,
@@ -125,14 +129,15 @@ class Estimator(BaseEstimator):
         """Train on checked rows; with `more`, go on with the states of an earlier call."""
         self._require_parameters()
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
-        feeds = {"x": x.astype(np.float32, copy=False), "y": y, "weight": scaled(weight)}
+        feeds: dict[str, Any] = {"x": x, "y": y, "weight": scaled(weight)}
         seed = int(check_random_state(self.random_state).randint(1 << 31))
         going_on = more and hasattr(self, "program_")
         if not going_on:
-            self._begin(x.shape[1], outputs, len(x), seed, epochs, weighted=sample_weight is not None)
+            self._lengths = lengths_for(x.longest) if isinstance(x, SparseRows) else ()
+            self._begin(x, outputs, seed, epochs, weighted=sample_weight is not None)
             self.n_iter_, self.loss_curve_, self._calls = 0, [], 0
-        elif self._compiled_with != self._to_compile():
-            self._begin_again(x.shape[1], outputs, len(x), seed, epochs, weighted=sample_weight is not None)
+        elif self._compiled_with != self._to_compile() or self._is_longer(x):
+            self._begin_again(x, outputs, seed, epochs, weighted=sample_weight is not None)
         run = self.run_
         run.standing = Standing()  # the states go on, and epochs count anew
         if going_on:
@@ -140,31 +145,42 @@ class Estimator(BaseEstimator):
         if self.program is None:
             run.set(**{RATE: float(self.learning_rate_init)})
         self._calls += 1
-        self._train(run, {name: feeds[name] for name in self._feeds}, epochs, judges=epochs > 1)
+        asked = ["x" if name == "positions" else name for name in self._feeds if name != "values"]
+        self._train(run, {name: feeds[name] for name in asked}, epochs, judges=epochs > 1)
         return self
 
-    def _begin(self, features: int, outputs: int, rows: int, seed: int, epochs: int, *, weighted: bool) -> None:
+    def _is_longer(self, x: Array | SparseRows) -> bool:
+        """Return True, and note the length, if a sparse row has more elements than the program is compiled for."""
+        if not isinstance(x, SparseRows) or x.longest <= self._lengths[-1]:
+            return False
+        self._lengths = lengths_for(x.longest)
+        return True
+
+    def _begin(self, x: Array | SparseRows, outputs: int, seed: int, epochs: int, *, weighted: bool) -> None:
         """Build and compile the program, and give its states their initial values."""
-        program = self._built(features, outputs)
+        rows = len(x)
+        self._outputs = outputs
+        program = self._built(x.shape[1], outputs)
         self._feeds = feeds_of(program)
         self._require_feeds(program, weighted=weighted)
         program.seed = seed
         batch = min(200 if self.batch_size == "auto" else int(self.batch_size), rows)
-        made = compiled(program, rows - self._validated(rows), batch)
+        made = compiled(program, rows - self._validated(rows), batch, self._lengths)
         self.batch_ = batch
-        self.engine_ = self.engine or engine_for(program, rows, batch, epochs)
+        density = x.density if isinstance(x, SparseRows) else 1.0
+        self.engine_ = self.engine or engine_for(program, rows, batch, epochs, density)
         self.program_ = made.desc.SerializeToString(deterministic=True)
         self._run = self._new_run(made)
         self._compiled_with = self._to_compile()
 
-    def _begin_again(self, features: int, outputs: int, rows: int, seed: int, epochs: int, *, weighted: bool) -> None:
+    def _begin_again(self, x: Array | SparseRows, outputs: int, seed: int, epochs: int, *, weighted: bool) -> None:
         """Compile the program for changed parameters, and go on with the states; raise ValueError if they do not fit.
 
         After an error, the estimator is as it was before.
         """
         before, states = dict(self.__dict__), {name: self.run_.state[name] for name in self.run_.state}
         try:
-            self._begin(features, outputs, rows, seed, epochs, weighted=weighted)
+            self._begin(x, outputs, seed, epochs, weighted=weighted)
             if _shapes(states) != _shapes({name: self._run.state[name] for name in self._run.state}):
                 changed = [
                     name for name, value in self._to_compile().items() if value != before["_compiled_with"][name]
@@ -204,17 +220,18 @@ class Estimator(BaseEstimator):
             dropout=float(self.dropout),
             rate=float(self.learning_rate_init),
             decay=float(self.alpha),
+            is_sparse=bool(self._lengths),
         )
 
     def _require_feeds(self, program: Program, *, weighted: bool) -> None:
         """Raise ValueError unless the program of a function has the inputs that an estimator feeds."""
         for name in self._feeds:
-            if name not in ("x", "y", "weight"):
+            if name not in ("x", "y", "weight", *(("positions", "values") if self._lengths else ())):
                 raise ValueError(
                     f"program: the input {name!r} is none of x, y and weight, which an estimator feeds"
                     f"{closest(name, ('x', 'y', 'weight'))}"
                 )
-        for name in ("x", "y"):
+        for name in ("values" if self._lengths else "x", "y"):
             if name not in self._feeds:
                 raise ValueError(f"program: there is no input {name!r}; an estimator feeds x, y and, if asked, weight")
         if weighted and "weight" not in self._feeds:
@@ -227,7 +244,8 @@ class Estimator(BaseEstimator):
         callbacks = list(self.callbacks)
         options: dict[str, Any] = {}
         if self.early_stopping and judges:
-            feeds, options["validation_data"] = self._held_out(feeds, int(run.state["seed"]))
+            feeds, held = self._held_out(feeds, int(run.state["seed"]))
+            options["validation_data"] = _fed(held)
         if judges:
             callbacks.append(
                 EarlyStopping(
@@ -241,7 +259,7 @@ class Estimator(BaseEstimator):
         with no_messages(verbose=self.verbose):
             try:
                 result = run.train(
-                    data=feeds,
+                    data=_fed(feeds),
                     epochs=epochs,
                     shuffle=self.shuffle,
                     callbacks=callbacks,
@@ -268,20 +286,33 @@ class Estimator(BaseEstimator):
             {name: array[held] for name, array in feeds.items()},
         )
 
-    def _rows(self, x: Any, y: Any, *, reset: bool, **options: Any) -> tuple[Array, Any]:
-        """Return checked rows, dense and without NaN, and the targets."""
+    def _rows(self, x: Any, y: Any, *, reset: bool, **options: Any) -> tuple[Any, Any]:
+        """Return checked rows without NaN, and the targets.
+
+        Rows stay sparse for the estimator's own network, if the first ones were.
+        """
         checked, targets = validate_data(self, x, y, reset=reset, **_ACCEPTED, **options)
-        rows = _dense(checked)
         if reset:
+            self._is_sparse = issparse(checked) and self.program is None
+        rows = self._in_form(checked)
+        if reset and isinstance(rows, SparseRows):
+            self._means = rows.means()
+        elif reset:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # a column without any number has no mean
                 self._means = np.nan_to_num(np.nanmean(rows, axis=0))
         return self._filled(rows), targets
 
-    def _filled(self, rows: Array) -> Array:
-        """Return rows with the mean of the first training rows in place of NaN."""
+    def _in_form(self, rows: Any) -> Any:
+        """Return checked rows, dense or sparse as the first ones were."""
+        return SparseRows(csr_matrix(rows)) if self._is_sparse else _dense(rows)
+
+    def _filled(self, rows: Any) -> Any:
+        """Return rows as float32, with the mean of the first training rows in place of NaN."""
+        if isinstance(rows, SparseRows):
+            return rows.filled(self._means)
         missing = np.isnan(rows)
-        return np.where(missing, self._means, rows) if missing.any() else rows
+        return (np.where(missing, self._means, rows) if missing.any() else rows).astype(np.float32, copy=False)
 
     def __sklearn_tags__(self) -> Tags:
         """Return the tags: rows may be sparse, and may have NaN."""
@@ -292,16 +323,27 @@ class Estimator(BaseEstimator):
     def _predicted(self, x: Any) -> Array:
         """Return the only result of the entry `predict` for rows."""
         check_is_fitted(self, "program_")
-        rows = self._filled(_dense(validate_data(self, x, reset=False, **_ACCEPTED)))
-        filled = np.empty((-(-len(rows) // self.batch_) * self.batch_, rows.shape[1]), np.float32)
-        filled[: len(rows)], filled[len(rows) :] = rows, rows[-1]  # steps of one size, so rows do not depend on others
+        rows = self._filled(self._in_form(validate_data(self, x, reset=False, **_ACCEPTED)))
+        if self._is_longer(rows):
+            self._lengthen(rows)
+        count = -(-len(rows) // self.batch_) * self.batch_  # steps of one size, so rows do not depend on others
+        filled = rows[np.minimum(np.arange(count), len(rows) - 1)]
         with no_messages(verbose=self.verbose):
-            found = self.run_.predict({"x": filled})
+            found = self.run_.predict(_fed({"x": filled}))
         array = next(iter(found.values()))
-        if array.shape[:1] != filled.shape[:1]:
+        if array.shape[:1] != (count,):
             raise ValueError(f"program: its entry 'predict' gives {list(array.shape)}, and not a result for each row")
         _require_numbers(array[: len(rows)])
         return array[: len(rows)]
+
+    def _lengthen(self, rows: SparseRows) -> None:
+        """Compile the program for longer rows, with the states that it has."""
+        states = {name: self.run_.state[name] for name in self.run_.state}
+        made = compiled(self._built(rows.shape[1], self._outputs), self.batch_, self.batch_, self._lengths)
+        self.program_ = made.desc.SerializeToString(deterministic=True)
+        self._run = self._new_run(made)
+        for name, array in states.items():
+            self._run.state[name] = array
 
     def _require_parameters(self) -> None:
         """Raise ValueError for a parameter that is none."""
@@ -338,6 +380,13 @@ def stratified(classes: Array, count: int, rng: np.random.Generator) -> Array:
     for number, share in zip(numbers, shares, strict=True):
         held[rng.permutation(np.flatnonzero(classes == number))[:share]] = True
     return held
+
+
+def _fed(feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """Return rows as a run takes them."""
+    made = dict(feeds)
+    rows = made.pop("x")
+    return made | (rows.feeds() if isinstance(rows, SparseRows) else {"x": rows})
 
 
 def _dense(rows: Any) -> Array:

@@ -38,6 +38,12 @@ STEP_SECONDS: Final = 1e-3
 OPERATIONS_PER_SECOND: Final = 2e10
 """Additions and multiplications of NumPy's products in a second."""
 
+UPDATE_SECONDS: Final = 5e-9
+"""Seconds that NumPy takes to update a weight by Adam."""
+
+SPARSE_ROW_SECONDS: Final = 1e-4
+"""Seconds that NumPy takes to go through a sparse row, forwards and back."""
+
 COMPILING_SECONDS: Final = 4.0
 """Estimated seconds of a training by NumPy; above this bound, the native engine is chosen."""
 
@@ -55,6 +61,7 @@ def dense_network(
     dropout: float,
     rate: float,
     decay: float,
+    is_sparse: bool = False,
 ) -> Program:
     """Return a network of dense layers that is trained by AdamW, with a weight for each row.
 
@@ -67,14 +74,22 @@ def dense_network(
         dropout: share of the hidden units that a training step leaves out.
         rate: learning rate.
         decay: decoupled weight decay of the weights; biases do not decay.
+        is_sparse: rows are `positions` and `values` of what is not 0, in place of `x`.
     """
     program = Program("regressor" if kind == "numbers" else "classifier")
-    x = program.input("x", "float32", ("batch", features))
-    h = x
+    h: Value | None = None if is_sparse else program.input("x", "float32", ("batch", features))
+
+    def next_layer(name: str, width: int) -> Value:
+        if h is not None:
+            return layers.dense(h, name, width, bias_decay_scale=0.0)
+        positions = program.input("positions", "int32", ("batch", "count"))
+        values = program.input("values", "float32", ("batch", "count"))
+        return layers.sparse_dense(positions, values, name, features, width, bias_decay_scale=0.0)
+
     for number, width in enumerate(hidden, 1):
-        h = ACTIVATIONS[activation](layers.dense(h, f"hidden{number}", width, bias_decay_scale=0.0))
+        h = ACTIVATIONS[activation](next_layer(f"hidden{number}", width))
         h = layers.dropout(h, dropout) if dropout else h
-    scores = layers.dense(h, "output", outputs, bias_decay_scale=0.0)
+    scores = next_layer("output", outputs)
     if kind == "classes":
         y = program.input("y", "int64", ("batch",))
         losses = ops.cross_entropy(scores, y, reduction="none")
@@ -92,19 +107,28 @@ def dense_network(
     return program
 
 
-def compiled(program: Program, rows: int, batch: int) -> Compiled:
-    """Return a program compiled for steps of `batch` rows and for those that remain of `rows`."""
+def compiled(program: Program, rows: int, batch: int, lengths: tuple[int, ...] = ()) -> Compiled:
+    """Return a program compiled for steps of `batch` rows and for those that remain of `rows`.
+
+    `lengths` are the numbers of elements to which sparse rows are padded.
+    """
     left = rows % batch
     [symbol] = program.symbols[:1]
     sizes: dict[str, Any] = {symbol: (batch, left) if left else batch}
+    sizes |= {"count": lengths} if lengths else {}
     return program.compile(**sizes)
 
 
-def engine_for(program: Program, rows: int, batch: int, epochs: int) -> EngineName:
-    """Return the engine for a training: NumPy where it takes less time than LLVM to compile, else the native one."""
+def engine_for(program: Program, rows: int, batch: int, epochs: int, density: float = 1.0) -> EngineName:
+    """Return the engine for a training: NumPy where it takes less time than LLVM to compile, else the native one.
+
+    `density` is the share of the elements of a row that are not 0.
+    """
     states = [state for state in program.states.values() if state.trainable]
     weights = sum(prod(type_of(state).static_shape) for state in states)
-    seconds = epochs * (-(-rows // batch) * STEP_SECONDS + 6 * weights * rows / OPERATIONS_PER_SECOND)
+    steps = -(-rows // batch)
+    own = steps * (STEP_SECONDS + weights * UPDATE_SECONDS) + (rows * SPARSE_ROW_SECONDS if density < 1 else 0)
+    seconds = epochs * (own + 6 * weights * density * rows / OPERATIONS_PER_SECOND)
     installed = find_spec("llvmlite") is not None
     return "native" if installed and seconds > COMPILING_SECONDS else "reference"
 

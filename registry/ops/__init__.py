@@ -39,6 +39,7 @@ scatter        gather_nd and scatter_nd: indices along several axes
 selection      nonzero and unique elements, boxes that overlap little: rows whose number is data
 shape          reshape, transpose, slice, pad, split, concat
 shards         marks of the results that the shards of a batch have in common
+sparse         products with rows of few elements, by positions and values
 spatial        convolution and pooling over one to three axes, composed of `conv` and `pool`
 special        the error function and the gamma functions
 statistics     variance, norms, log of a sum of exponentials
@@ -95,6 +96,7 @@ from registry.ops.scatter import *
 from registry.ops.selection import *
 from registry.ops.shape import *
 from registry.ops.shards import *
+from registry.ops.sparse import *
 from registry.ops.spatial import *
 from registry.ops.special import *
 from registry.ops.statistics import *

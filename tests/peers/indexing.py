@@ -124,3 +124,31 @@ def embedding(
     return ops.embedding(
         table, indices, padding_index=None if padding_idx is None else padding_idx % int(table.shape[0])
     )
+
+
+@peer(
+    "nn.functional.embedding_bag", "sparse_matmul", "sparse_outer_sum",
+    orders=1, note="PyTorch has no second derivative by the values",
+)  # fmt: skip
+def embedding_bag(
+    indices: Value,
+    table: Value,
+    offsets: Value | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Value | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Value:
+    if table.dtype != "float64":
+        indices, table = table, indices  # the samples have the table first
+    unless(max_norm is not None, "max_norm, which changes the table")
+    unless(scale_grad_by_freq, "a gradient that is not the derivative (scale_grad_by_freq)")
+    unless(offsets is not None or indices.rank != 2, "rows of unequal length by offsets; sparse_matmul pads them")
+    unless(mode != "sum", "means and maxima; sparse_matmul adds")
+    unless(padding_idx is not None, "a row that is left out; sparse_matmul leaves out values of 0")
+    values = ops.full(indices.shape, 1.0, dtype="float64") if per_sample_weights is None else per_sample_weights
+    return ops.sparse_matmul(indices, values, table)

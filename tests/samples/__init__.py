@@ -143,6 +143,11 @@ INDEX = [
     sample("scatter_add", (2, 4, 3), Operand((2, 3), "int32", "below", 4), (2, 2, 3, 3), axis=1),
     sample("scatter_add", ints((4,), 9), ints((6,), 4), ints((6,), 9), order=0),
     sample("one_hot", ints((2, 3), 5), depth=5, order=0),
+    sample("sparse_matmul", ints((4, 3), 5), (4, 3), (5, 6)),
+    sample("sparse_matmul", Operand((4, 3), "int32", "below", 5), (4, 3), (5, 33)),
+    sample("sparse_matmul", ints((2, 0), 5), (2, 0), (5, 3)),
+    sample("sparse_outer_sum", ints((4, 3), 5), (4, 3), (4, 6), size=5),
+    sample("sparse_outer_sum", Operand((4, 3), "int32", "below", 7), (4, 3), (4, 33), size=7),
     sample("one_hot", Operand((4,), "int32", "below", 3), depth=3, dtype="int32", order=0),
 ]
 
@@ -437,6 +442,8 @@ LARGE = [
     sample("pad", WIDE, before=(1, 1), after=(1, 1)),
     sample("split", WIDE, sizes=(100, 200), axis=1),
     sample("concat", WIDE, WIDE, axis=1),
+    sample("sparse_matmul", ints((64, 30), 300), (64, 30), (300, 200)),
+    sample("sparse_outer_sum", ints((64, 30), 300), (64, 30), (64, 200), size=300),
     *(sample("gather", WIDE, Operand((20000,), dtype, "below", 200), axis=0) for dtype in ("int32", "int64")),
     sample("gather", WIDE, ints((300,), 300), axis=1),
     *(

@@ -7,6 +7,7 @@ elementary  exponentials, logarithms and similar functions
 activation  activations
 logic       bits, and classes of floats
 rounding    rounding to whole numbers; division with a remainder
+sparse      products with rows of few elements, by positions and values
 special     the error functions and the gamma functions
 copy        casts and broadcasts
 fill        tensors computed from indices alone, triangles of matrices
@@ -83,6 +84,7 @@ from runtime.codegen.rules import scan as scan
 from runtime.codegen.rules import scatter as scatter
 from runtime.codegen.rules import shape as shape
 from runtime.codegen.rules import sorting as sorting
+from runtime.codegen.rules import sparse as sparse
 from runtime.codegen.rules import special as special
 from runtime.codegen.rules import statistics as statistics
 from runtime.codegen.rules import unfold as unfold

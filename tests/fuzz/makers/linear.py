@@ -93,3 +93,14 @@ def solve(d: Draw) -> None:
     else:
         flags = {name: d.chance(0.5) for name in ("lower", "transpose", "unit_diagonal")}
         d.call("triangular_solve", a, b, **flags)
+
+
+@maker("sparse_matmul", "sparse_outer_sum")
+def sparse(d: Draw) -> None:
+    rows, count, width, size = d.size(), d.size(), d.size(), d.int(1, 6)
+    values = d.tensor((rows, count))
+    positions = d.below((rows, count), size)
+    if d.chance(0.5):
+        d.call("sparse_matmul", positions, values, d.tensor((size, width), values.dtype))
+    else:
+        d.call("sparse_outer_sum", positions, values, d.tensor((rows, width), values.dtype), size=size)

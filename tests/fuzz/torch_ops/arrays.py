@@ -242,3 +242,15 @@ def put_along_axis(x, indices, updates, *, axis=-1, reduction="set"):
     order = [*(i for i in range(x.dim()) if i != axis % x.dim()), axis % x.dim()]  # updates count in this order
     updates = updates.expand(shape)
     return put(x, places.transpose(order), updates.permute(order), reduction)
+
+
+@spelled("sparse_matmul")
+def sparse_matmul(positions, values, w):
+    terms = w[positions.long()] * values.unsqueeze(-1)
+    return torch.where(values.unsqueeze(-1) != 0, terms, torch.zeros_like(terms)).sum(1)
+
+
+@spelled("sparse_outer_sum")
+def sparse_outer_sum(positions, values, b, *, size):
+    terms = (values.unsqueeze(-1) * b.unsqueeze(1)).reshape(-1, b.shape[-1])
+    return torch.zeros((size, b.shape[-1]), dtype=b.dtype).index_add(0, positions.long().reshape(-1), terms)

@@ -46,6 +46,7 @@ from runtime.engines.reference.kernels import scan as scan
 from runtime.engines.reference.kernels import scatter as scatter
 from runtime.engines.reference.kernels import shape as shape
 from runtime.engines.reference.kernels import shards as shards
+from runtime.engines.reference.kernels import sparse as sparse
 from runtime.engines.reference.kernels import special as special
 from runtime.engines.reference.kernels import statistics as statistics
 from runtime.engines.reference.kernels import transfer as transfer
