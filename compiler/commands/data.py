@@ -95,6 +95,7 @@ def _asked(options: argparse.Namespace) -> PackOptions:
         target=options.target,
         ahead=options.ahead,
         bpe=dict(options.bpe),
+        hash=dict(options.hash),
     )
 
 

@@ -94,6 +94,12 @@ def add_pack(verbs: Any) -> None:
             "encode texts as numbers of subwords by byte-pair encoding; needs tokenizers",
         ),
         (
+            "--hash",
+            _hashed,
+            "NAME=SIZE",
+            "encode texts as hashes of their words, from 1 to SIZE - 1, without a vocabulary",
+        ),
+        (
             "--date",
             _dated,
             "NAME[=PARTS]",
@@ -181,6 +187,14 @@ def _length(text: str) -> tuple[str, int]:
         return text, 0
     name, value = _pair(text)
     return name, positive(value)
+
+
+def _hashed(text: str) -> tuple[str, int]:
+    name, value = _pair(text)
+    size = positive(value)
+    if size < 2:
+        raise ArgumentTypeError(f"{text!r}: hashes are from 1 to SIZE - 1, so SIZE is 2 or more")
+    return name, size
 
 
 def _share(text: str) -> tuple[str, float]:

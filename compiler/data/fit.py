@@ -107,6 +107,9 @@ def _named_kind(name: str, raw: Array, training: Array, options: PackOptions) ->
     if pattern is not None:
         tokenizer = trained_tokenizer(texts_of(raw)[training].tolist(), options.vocabulary)
         return Column(name, "text", length=options.bpe[pattern], tokenizer=tokenizer)
+    pattern = options.names["hash"].meant(name)
+    if pattern is not None:
+        return Column(name, "text", buckets=options.hash[pattern])
     for option, lengths in (("text", options.text), ("words", options.words)):
         pattern = options.names[option].meant(name)
         if pattern is not None:

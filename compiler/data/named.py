@@ -33,6 +33,7 @@ _USES: Final[Mapping[str, tuple[Callable[[Column], bool], str]]] = {
     "log": (lambda column: column.transform == "log", "columns of single numbers have logarithms, and one transform"),
     "quantile": (lambda column: column.transform == "quantile", "columns of single numbers have quantiles"),
     "bpe": (lambda column: bool(column.tokenizer), "columns of texts are kept as subwords"),
+    "hash": (lambda column: bool(column.buckets), "columns of texts are kept as hashes of their words"),
     "date": (lambda column: column.kind == "date", "columns of dates become numbers"),
     "missing": (
         lambda column: column.kind != "text" and not column.listed,

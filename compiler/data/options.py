@@ -50,6 +50,7 @@ class PackOptions:
         target: column whose value after each window of rows is predicted.
         ahead: rows from the last of a window to its target.
         bpe: text columns by name, with the subwords to keep of each row, or 0 for all.
+        hash: text columns by name, with the number of which hashes of words stay below.
     """
 
     classes: Sequence[str] = ()
@@ -78,6 +79,7 @@ class PackOptions:
     target: str | None = None
     ahead: int = 1
     bpe: Mapping[str, int] = field(default_factory=dict[str, int])
+    hash: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def named(self) -> dict[str, list[str]]:
@@ -89,6 +91,7 @@ class PackOptions:
             "text": list(self.text),
             "words": list(self.words),
             "bpe": list(self.bpe),
+            "hash": list(self.hash),
             "date": list(self.date),
             "join": joined,
             "missing": list(self.missing),
@@ -146,6 +149,10 @@ def _lengths(value: Any) -> dict[str, int]:
         lengths = cast(Mapping[Any, Any], value)
         return {_is(name, str): _least(length or 0, 0) for name, length in lengths.items()}
     return dict.fromkeys(_names(value), 0)
+
+
+def _buckets(value: Any) -> dict[str, int]:
+    return {_is(name, str): _least(count, 2) for name, count in value.items()}
 
 
 def _joined(value: Any) -> dict[str, list[str]]:
@@ -235,5 +242,6 @@ _FORMS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
     "target": (lambda value: None if value is None else _is(value, str), '"load"'),
     "ahead": (_least, "1"),
     "bpe": (_lengths, '{"review": 50}, or ["review"] for all of them'),
+    "hash": (_buckets, '{"review": 65536}'),
 }
 """For each option, its conversion from a value, and an example."""

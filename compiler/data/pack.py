@@ -30,7 +30,7 @@ from runtime.dtypes import Array
 from runtime.errors import DataError, UsageError
 from runtime.rows.encoding.class_texts import class_order, kinds_of
 from runtime.rows.encoding.column import Column
-from runtime.rows.encoding.column_fields import MAX_LENGTH
+from runtime.rows.encoding.column_fields import MAX_BUCKETS, MAX_LENGTH
 from runtime.rows.encoding.csv_rows import Table, read_csv
 from runtime.rows.encoding.dates import is_date_format
 from runtime.rows.encoding.encoding import KEY, Encoding
@@ -103,6 +103,9 @@ def _require_encodable(options: PackOptions) -> None:
     if not is_date_format(options.date_format):
         asked = as_asked(f"--date-format {options.date_format}", f"date_format={options.date_format!r}")
         raise UsageError(f"{asked}: it is no format of strptime that has each part once; %d.%m.%Y is one")
+    for name, count in options.hash.items():
+        if count > MAX_BUCKETS:
+            raise UsageError(f"hash: words of {name!r} have {count} hashes; at most {MAX_BUCKETS} are supported")
     for option, lengths in (("text", options.text), ("words", options.words), ("bpe", options.bpe)):
         for name, length in lengths.items():
             if length > MAX_LENGTH:

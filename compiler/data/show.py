@@ -154,7 +154,9 @@ def _said(column: Column) -> Iterator[str]:
     yield from _fitted(column)
     if column.fill is not None:
         yield f"missing values are {column.fill!r}"
-    if column.kind == "text" and not column.values and not column.tokenizer:
+    if column.buckets:
+        yield f"text: hashes of words, from 1 to {column.buckets - 1}"
+    elif column.kind == "text" and not column.values and not column.tokenizer:
         yield "text: each byte and 1" + (", then 0" if column.length else "")
 
 

@@ -212,7 +212,8 @@ def test_the_hash_of_the_states_is_that_of_the_result_line(tmp_path: Path, capsy
         (lambda p: layers.ReLU, "there is no layer 'ReLU', as it has no parameters; write ops.relu"),
         (lambda p: layers.blue, "there is no layer 'blue'; there are attention, "
          "attention_cache, batch_norm, cached_attention, cached_transformer_block, conv, conv_norm, dense, dropout, "
-         "embedding, group_norm, gru, layer_norm, lstm, positions, residual, sinusoidal_positions, sparse_dense, transformer_block"),
+         "embedding, group_norm, gru, layer_norm, lstm, positions, residual, sinusoidal_positions, "
+         "sparse_dense, transformer_block"),
         (lambda p: prograd.data.load, "prograd.data has no 'load'; it has decode, encode, pack, sample, write"),
         (lambda p: prograd.clipping.size, "prograd.clipping has no 'size'; it has by_norm, by_value, global_norm"),
         (lambda p: prograd.trust_ratios.lam, "prograd.trust_ratios has no 'lam'; did you mean 'lamb'?"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import zlib
 from datetime import date, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from compiler.__main__ import main as compiler_main
 from prograd import Program, adam, layers, ops
 from prograd_proto.files import save
 from runtime.__main__ import main
+from runtime.errors import DataError
 
 
 @pytest.fixture(autouse=True)
@@ -163,6 +165,33 @@ def test_subwords_are_those_of_the_tokenizer_and_come_back():
     assert (found.shape, found.dtype) == ((2, 12), np.int64)
     assert np.count_nonzero(found[0]) < len("newest lower")
     assert prograd.data.decode(found, "text", "rows.safetensors").tolist() == ["newest lower", "日"]
+
+
+def test_hashed_words_need_no_vocabulary_and_count_as_they_occur():
+    texts = ["The cat, the hat", "Ünï x", ""]
+    packed({"text": texts, "n": [0, 1, 2]}, hash={"text": 1000})
+    found = encoded({"text": ["the THE hat", "never seen before"], "n": [0, 0]})["text"]
+    assert [len(row) for row in found] == [3, 3]
+    wanted = [zlib.crc32(word.encode()) % 999 + 1 for word in ("the", "the", "hat")]
+    assert found[0].tolist() == wanted
+    assert found[1].min() >= 1
+    assert found[1].max() < 1000
+    with pytest.raises(DataError) as caught:
+        prograd.data.decode(found[0], "text", "rows.safetensors")
+    assert str(caught.value).endswith("the words of 'text' are hashed, and a hash has no word")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"text": 1}, "pack: hash={'text': 1}: give it as hash={\"review\": 65536}"),
+        ({"text": 1 << 40}, "hash: words of 'text' have 1099511627776 hashes; at most 2147483648 are supported"),
+    ],
+)
+def test_hashes_that_cannot_be_are_refused(given, sentence):
+    with pytest.raises(Exception, match="hash") as caught:
+        packed({"text": ["a", "b"], "n": [1, 2]}, hash=given)
+    assert str(caught.value) == sentence
 
 
 SERIES = {"load": (np.sin(np.arange(150) / 4) * 20 + 100).round(3).tolist(), "hour": [i % 24 for i in range(150)]}

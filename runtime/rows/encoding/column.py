@@ -21,7 +21,7 @@ from runtime.rows.encoding.dates import dates_of, features, mixed_zones, width_o
 from runtime.rows.encoding.lists import elements_of, is_listed, lists_of
 from runtime.rows.encoding.row_errors import RowError, original_rows
 from runtime.rows.encoding.subwords import texts_of_tokens, tokens_by
-from runtime.rows.encoding.tokens import texts_again, tokens_of
+from runtime.rows.encoding.tokens import hashes_of, texts_again, tokens_of
 from runtime.rows.encoding.transforms import restored, transformed
 from runtime.rows.encoding.values import (
     is_no_value,
@@ -74,6 +74,7 @@ class Column:
         form: what classes are, if `values` without `fill` look otherwise: "text" for "1", "2" and "other" with the fill
             "other".
         tokenizer: a tokenizer of the package `tokenizers` as JSON, for texts that become its numbers plus 1.
+        buckets: for texts whose words become hashes, one more than the largest; 0 for other texts.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Column:
     zoned: bool = False
     form: Form | Literal[""] = ""
     tokenizer: str = ""
+    buckets: int = 0
 
     @property
     def is_ragged(self) -> bool:
@@ -135,7 +137,8 @@ class Column:
         return {
             name: value
             for name, value in asdict(self).items()
-            if value not in ((), None, "") and (value or name not in ("length", "listed", "one_hot", "origin", "zoned"))
+            if value not in ((), None, "")
+            and (value or name not in ("length", "listed", "one_hot", "origin", "zoned", "buckets"))
         }
 
     @classmethod
@@ -185,16 +188,21 @@ class Column:
                 raise DataError(f"{self.name!r} has {len(self.values)} values, and {found} is the number of none")
             return np.array(self.values, object)[numbers]
         if self.kind == "text" and numbers.dtype.kind == "i":
-            if self.tokenizer:
-                return texts_of_tokens(numbers, self.tokenizer)
-            try:
-                return texts_again(numbers, self.values)
-            except ValueError as error:
-                raise DataError(f"{self.name!r} has no word or byte of the number {error}") from None
+            return self._texts(numbers)
         if self.mean is not None and self.deviation is not None:
             with np.errstate(over="ignore"):  # a prediction may be larger than float64
                 numbers = numbers.astype(np.float64) * self.deviation + self.mean
         return restored(numbers, self.transform, self.quantiles)
+
+    def _texts(self, numbers: Array) -> Array:
+        if self.tokenizer:
+            return texts_of_tokens(numbers, self.tokenizer)
+        if self.buckets:
+            raise DataError(f"the words of {self.name!r} are hashed, and a hash has no word")
+        try:
+            return texts_again(numbers, self.values)
+        except ValueError as error:
+            raise DataError(f"{self.name!r} has no word or byte of the number {error}") from None
 
     def days(self, raw: Array) -> Array:
         """Return dates as float64 days since 1970; raise DataError, which names the row, for anything else."""
@@ -285,6 +293,8 @@ class Column:
     def _tokens(self, raw: Array) -> list[list[int]]:
         if self.tokenizer:
             return tokens_by(self.tokenizer, texts_of(raw).tolist())
+        if self.buckets:
+            return [hashes_of(text, self.buckets) for text in (raw if is_listed(raw) else texts_of(raw))]
         places = {word: place for place, word in enumerate(self.values, 2)}
         return [tokens_of(text, places) for text in (raw if is_listed(raw) else texts_of(raw))]
 

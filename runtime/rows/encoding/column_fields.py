@@ -20,13 +20,16 @@ from runtime.rows.encoding.values import shown
 MAX_LENGTH: Final = 1 << 20
 """Upper bound on the bytes or words to which a text is truncated or padded."""
 
+MAX_BUCKETS: Final = 1 << 31
+"""Upper bound on the numbers that words are hashed to."""
+
 _ALL: Final = frozenset({"name", "kind"})
 
 KINDS: Final[Mapping[str, frozenset[str]]] = {
     "number": _ALL | {"values", "fill", "mean", "deviation", "listed", "transform", "quantiles", "decimal"},
     "whole": _ALL | {"values", "fill", "listed", "decimal"},
     "class": _ALL | {"values", "fill", "one_hot", "form"},
-    "text": _ALL | {"values", "length", "tokenizer"},
+    "text": _ALL | {"values", "length", "tokenizer", "buckets"},
     "date": _ALL | {"fill", "parts", "origin", "date_format", "means", "deviations", "zoned"},
 }
 """The kinds of columns, and the fields that each may have."""
@@ -82,6 +85,8 @@ def _fault_of(kind: str, given: Mapping[str, Any]) -> str:
     values, fill = given.get("values", []), given.get("fill")
     scaled = len(given.get("means", ())), len(given.get("deviations", ()))
     faults = {
+        "has hashes beside words, a length or a tokenizer": "buckets" in given
+        and bool(values or given.get("length") or given.get("tokenizer")),
         "has no classes": kind == "class" and not values,
         "has no parts of dates": kind == "date" and not given.get("parts"),
         "is a number with other values than false and true": kind in ("number", "whole")
@@ -162,6 +167,10 @@ def _is_length(value: object) -> bool:
     return type(value) is int and 0 <= value <= MAX_LENGTH
 
 
+def _is_bucket_count(value: object) -> bool:
+    return type(value) is int and 2 <= value <= MAX_BUCKETS
+
+
 def _is_format(value: object) -> bool:
     return isinstance(value, str) and is_text(value) and is_date_format(value)
 
@@ -189,5 +198,6 @@ _FIELDS: Final[Mapping[str, _Field]] = {
     "deviations": _Field(_are_positive, "a list of finite numbers above 0"),
     "form": _Field(FORMS.__contains__, f"one of {', '.join(FORMS)}"),
     "tokenizer": _Field(_is_bpe, "a tokenizer that prograd writes"),
+    "buckets": _Field(_is_bucket_count, f"a number of hashes from 2 to {MAX_BUCKETS}"),
 }
 """The test of each field of a column, by its name."""

@@ -1,7 +1,7 @@
 """Texts as numbers: bytes, or words of a vocabulary; and numbers as texts again.
 
 The number of a byte is its value plus 1, that of a word its index in the vocabulary plus 2. Number 1 is a word outside
-the vocabulary, 0 is padding.
+the vocabulary, 0 is padding. Hashed words need no vocabulary; two words may have one number.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from unicodedata import category, normalize
+from zlib import crc32
 
 import numpy as np
 
@@ -45,6 +46,11 @@ def tokens_of(text: str | list[Any], places: Mapping[str, int]) -> list[int]:
     if places or isinstance(text, list):
         return [places.get(word, 1) for word in words_of(text)]
     return [byte + 1 for byte in text.encode(errors="replace")]
+
+
+def hashes_of(text: str | list[Any], buckets: int) -> list[int]:
+    """Return a number from 1 to buckets - 1 for each word: the CRC-32 of its UTF-8, modulo their number, plus 1."""
+    return [crc32(word.encode(errors="replace")) % (buckets - 1) + 1 for word in words_of(text)]
 
 
 def texts_again(numbers: Array, words: Sequence[str]) -> Array:
