@@ -5,6 +5,7 @@ library   a program as object files for a machine
 layout    the memory of an instance, and places in it instead of addresses
 tables    the tables of a library as numbers
 initial   the step that draws initial values
+shards    a step in shards as two, for hosts of several processes
 declared_run  the run that a program declares, as numbers
 data      tables and functions as a module of LLVM's IR
 archive   static libraries

@@ -23,7 +23,7 @@ from runtime.files.output import make_folder, write_output
 HOST_FILES: Final = (
     *("prograd.h", "prograd_tables.h", "prograd_run.h", "prograd_checkpoint.h"),
     *("prograd.c", "prograd_files.c", "prograd_sha256.c", "prograd_run.c", "prograd_rows.c"),
-    *("prograd_checkpoint.c", "prograd_position.c", "prograd_fingerprint.c"),
+    *("prograd_checkpoint.c", "prograd_position.c", "prograd_fingerprint.c", "prograd_shards.c"),
 )
 """Files of the runtime in C, which are the same for every program."""
 

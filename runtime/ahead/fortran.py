@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from runtime.ahead.library import Library
-from runtime.ahead.texts import Parameter, parameters_of
+from runtime.ahead.texts import Parameter, parameters_of, shards_of
 
 KINDS: Final = {
     "uint8_t": "integer(c_int8_t)",
@@ -27,6 +27,7 @@ def module_of(library: Library) -> str:
         "  use, intrinsic :: iso_c_binding",
         "  implicit none",
         f"  integer(c_size_t), parameter :: {name}_memory_bytes = {library.memory_bytes}_c_size_t",
+        *_numbers_of_shards(library),
         "  interface",
     ]
     text, pointer = "character(kind=c_char), intent(in) :: {}(*)", "type(c_ptr), value :: {}"
@@ -39,6 +40,8 @@ def module_of(library: Library) -> str:
             "integer(c_size_t), value :: bytes",
         ),
     }
+    if library.initialises:
+        general["initialise"] = (pointer.format("self"), "integer(c_int64_t), value :: seed")
     if library.threads > 1:
         general["threads"] = (pointer.format("self"), "integer(c_int), value :: threads")
     for function, declared in general.items():
@@ -54,7 +57,24 @@ def module_of(library: Library) -> str:
     for each in library.functions:
         declared = (pointer.format("self"), *map(_declared, parameters_of(each)))
         lines += _function(each.name, "integer(c_int)", declared)
+    if library.shards:
+        number = "integer(c_int), value :: {}"
+        first = (pointer.format("self"), number.format("sums"), number.format("shards"))
+        lines += _function("prograd_shards_bytes", "integer(c_int64_t)", first)
+        arrays = ("type(c_ptr), intent(in) :: feeds(*)", "type(c_ptr), intent(in) :: fetches(*)")
+        last = (pointer.format("room"), "type(c_funptr), value :: gather", pointer.format("context"))
+        declared = (*first, *arrays, number.format("ranks"), *last)
+        lines += _function("prograd_step_in_shards", "integer(c_int)", declared)
     return "\n".join([*lines, "  end interface", f"end module {name}", ""])
+
+
+def _numbers_of_shards(library: Library) -> list[str]:
+    """Return the constants with which a step in shards is asked for."""
+    numbers: list[str] = []
+    for method, shards, sums in shards_of(library):
+        numbers += [f"  integer(c_int), parameter :: {library.name}_{method}_shards = {shards}"]
+        numbers += [f"  integer(c_int), parameter :: {library.name}_{method}_sums_entry = {sums}"]
+    return numbers
 
 
 def _declared(parameter: Parameter) -> str:

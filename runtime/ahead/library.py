@@ -8,9 +8,11 @@ from typing import Final, NamedTuple
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import program_sha256
+from prograd_proto.lifespans import trains
 from runtime.ahead.data import GENERAL, OTHERS, functions_module, initialising_module, tables_module
 from runtime.ahead.initial import INITIAL, initial_step
 from runtime.ahead.layout import EntryCode, Layout, file_header, layout_of
+from runtime.ahead.shards import shard_steps
 from runtime.ahead.tables import tables_of
 from runtime.codegen.assemble import CompiledKernels, KernelSource, native_code
 from runtime.codegen.emit.driver import write_driver, write_driver_of_one_thread
@@ -61,6 +63,7 @@ class Library(NamedTuple):
         builds: the program for each instruction set.
         threads: number of threads that may share a step.
         initialises: True if it can draw initial values.
+        shards: the number of shards by the method of the step that is there in shards.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Library(NamedTuple):
     builds: list[Build]
     threads: int
     initialises: bool
+    shards: Mapping[str, int]
 
     @property
     def instructions(self) -> str:
@@ -113,6 +117,7 @@ def library_of(
     threads: int = 1,
     word_bytes: int = 8,
     has_files: bool = True,
+    by_shard: bool = False,
 ) -> Library:
     """Return a checked program as a library.
 
@@ -126,6 +131,7 @@ def library_of(
         threads: number of threads that may share a step.
         word_bytes: size of an address.
         has_files: True if functions that read and write files belong to it.
+        by_shard: True if the steps in shards come as two as well, see `shard_steps`.
 
     Raises:
         UsageError: an entry or number of rows that the program lacks, a name that is taken, an op that only NumPy
@@ -136,25 +142,22 @@ def library_of(
     if len({target.fma for target in targets}) > 1:
         raise UsageError("--cpu: sets with and without a fused multiply-add have different bits; build two libraries")
     functions = _functions(program, name, entries, rows)
-    sha256 = program_sha256(program)
+    shards = _add_shards(program, name, functions) if by_shard else {}
+    named = _Named(name, program_sha256(program))
     initial_function = _initial_function(program, name, targets[0])
     members: list[Member] = []
     builds: list[Build] = []
     for target in targets:
         prefix = f"{name}_" if len(targets) == 1 else f"{name}_{target.name}_"
         kernels = _Kernels(prefix)
+        parts = [(prefix, functions)] + (
+            [] if initial_function is None else [(f"{prefix}{INITIAL}_", [initial_function])]
+        )
         layouts: list[Layout] = []
-        for own, made in ((prefix, functions), (f"{prefix}{INITIAL}_", [*filter(None, [initial_function])])):
-            if made:
-                codes = [_code(program, function, target, threads, kernels) for function in made]
-                layout = layout_of(program, codes, initial, threads, len(functions))
-                header = file_header(program, sha256)
-                tables = tables_of(program, codes, layout, (name, sha256, target.name), len(header), threads)
-                module = tables_module(
-                    target, own, tables, header, bytes(layout.constants), code_prefix=prefix, has_threads=threads > 1
-                )
-                members.append(Member(jit.compiled(module), [f"{own}program"]))
-                layouts.append(layout)
+        for own, made in parts:
+            codes = [_code(program, function, target, threads, kernels) for function in made]
+            layouts.append(layout_of(program, codes, initial, threads, len(functions)))
+            members.append(_tabled(program, named, target, (own, prefix), codes, layouts[-1], threads))
         members += [_driver(target, prefix, threads), *kernels.members]
         builds.append(Build(target, prefix, layouts[0], max(layout.nbytes for layout in layouts)))
     if targets[0].architecture != "wasm32":
@@ -173,7 +176,50 @@ def library_of(
         pairs = [(build.prefix, f"{build.prefix}{INITIAL}_") for build in builds]
         module = initialising_module(targets[-1], name, pairs)
         members.insert(1, Member(jit.compiled(module), [initial_function.name]))
-    return Library(name, sha256, functions, members, builds, threads, initial_function is not None)
+    return Library(name, named.sha256, functions, members, builds, threads, initial_function is not None, shards)
+
+
+class _Named(NamedTuple):
+    """The name of a library, and the hash of its program."""
+
+    name: str
+    sha256: str
+
+
+def _tabled(
+    program: pb.ProgramDesc,
+    named: _Named,
+    target: Target,
+    prefixes: tuple[str, str],
+    codes: Sequence[EntryCode],
+    layout: Layout,
+    threads: int,
+) -> Member:
+    """Return the tables of steps; `prefixes` are those of the tables and of the functions that they name."""
+    own, prefix = prefixes
+    header = file_header(program, named.sha256)
+    tables = tables_of(program, codes, layout, (named.name, named.sha256, target.name), len(header), threads)
+    module = tables_module(
+        target, own, tables, header, bytes(layout.constants), code_prefix=prefix, has_threads=threads > 1
+    )
+    return Member(jit.compiled(module), [f"{own}program"])
+
+
+def _add_shards(program: pb.ProgramDesc, name: str, functions: list[Function]) -> dict[str, int]:
+    """Add the two functions of each step in shards; return the number of shards by the name of its method.
+
+    Raises UsageError if no step is in shards, and errors as `shard_steps` does.
+    """
+    shards: dict[str, int] = {}
+    training = [each for each in functions if trains(program, each.bound.block)]
+    if not training:
+        raise UsageError("--by-shard: no step that is built trains; build an entry that does")
+    for function in [each for each in training if each.method == spelled(each.bound.name)]:
+        steps = shard_steps(program, function.bound)
+        for bound in (steps.sums, steps.update):
+            functions.append(Function(f"{name}_{spelled(bound.name)}", bound, spelled(bound.name)))
+        shards[function.method] = steps.shards
+    return shards
 
 
 def _initial_function(program: pb.ProgramDesc, name: str, target: Target) -> Function | None:

@@ -70,6 +70,12 @@ def parameters_of(function: Function) -> list[Parameter]:
     return found
 
 
+def shards_of(library: Library) -> list[tuple[str, int, int]]:
+    """Return for each step in shards its method, the number of shards, and the number of the entry of their sums."""
+    methods = [function.method for function in library.functions]
+    return [(method, shards, methods.index(f"{method}_sums")) for method, shards in library.shards.items()]
+
+
 def header_of(program: pb.ProgramDesc, library: Library, machine: Machine) -> str:
     """Return NAME.h."""
     name, guard = library.name, library.name.upper()
@@ -121,6 +127,9 @@ def header_of(program: pb.ProgramDesc, library: Library, machine: Machine) -> st
         lines.append(f"#define {name}_run_checkpointed prograd_run_checkpointed /* and prograd_checkpoint.c */")
     if library.threads > 1:
         lines.append(f"int {name}_threads({name} *self, int threads);")
+    for method, shards, sums in shards_of(library):
+        lines.append(f"#define {guard}_{method.upper()}_SHARDS {shards} /* see prograd_step_in_shards */")
+        lines.append(f"#define {guard}_{method.upper()}_SUMS_ENTRY {sums}")
     for function in library.functions:
         lines += ["", *_declared(name, function)]
     return "\n".join([*lines, "", "#ifdef __cplusplus", "}", "#endif", "#endif", ""])

@@ -166,6 +166,10 @@ def add_build(verbs: Any) -> None:
         "--entry", action="append", default=[], metavar="NAME", help="build this entry; may be repeated, default all"
     )
     verb.add_argument(
+        "--by-shard", action="store_true",
+        help="add functions for the sums of a shard and for the update, for hosts of several processes",
+    )  # fmt: skip
+    verb.add_argument(
         "--rows", action="append", default=[], type=positive, metavar="N",
         help="build the steps of N rows that the program has; may be repeated, default all",
     )  # fmt: skip

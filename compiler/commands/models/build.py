@@ -40,6 +40,7 @@ def build(options: argparse.Namespace) -> None:
         threads=options.threads,
         word_bytes=machine.word_bytes,
         has_files=machine.has_files,
+        by_shard=options.by_shard,
     )
     if name == "wasm32":
         size = write_site(folder, run.program, library, run.states.arrays).stat().st_size

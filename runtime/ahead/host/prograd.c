@@ -197,6 +197,8 @@ int prograd_begin(prograd **self, const prograd_program *const *programs, void *
 }
 
 int prograd_initialise(prograd *self, const prograd_program *const *initials, int64_t seed) {
+  const void *none[] = {&seed}; /* its step has neither feeds nor fetches */
+  void *nothing[] = {NULL};
   const prograd_program *program = self->program;
   while (initials[0] != program) initials += 2;
   for (int64_t i = 0; i < program->sizes->states; i++)
@@ -204,7 +206,7 @@ int prograd_initialise(prograd *self, const prograd_program *const *initials, in
   prograd_set(self, "seed", &seed, sizeof seed);
   self->program = initials[1];
   set_up(self);
-  int error = prograd_step(self, 0, NULL, NULL);
+  int error = prograd_step(self, 0, none, nothing);
   self->program = program;
   set_up(self);
   return error;

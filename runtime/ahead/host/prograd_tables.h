@@ -34,6 +34,7 @@ typedef struct { /* an entry for a number of rows; phases are counted from its f
   int64_t method, length; /* length: that of its rows, as a number from 0, the shortest, on */
 } prograd_entry;
 
+enum { PROGRAD_MOST_SUMS = 1024 }; /* of a shard */
 enum { PROGRAD_FLOAT = 1, PROGRAD_DOUBLE, PROGRAD_INT32, PROGRAD_INT64, PROGRAD_BYTE };
 enum { PROGRAD_AS_STEPS_ALLOW, PROGRAD_DROP, PROGRAD_EXACT, PROGRAD_PARTIAL };
 

@@ -1,0 +1,155 @@
+"""A step in shards as two: the sums of one shard, and the update by the sums over all; hosts of several processes add.
+
+The order of the additions is that of the program, a balanced tree over the shards (`runtime.ranks.tree`), so any number
+of processes ends with the bits of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from prograd_proto import TensorType, type_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.attributes import attributes_of
+from prograd_proto.dtypes import HALVES
+from prograd_proto.tensor_types import tensor_desc
+from runtime.entries import BoundEntry, Feed, bound_entries
+from runtime.errors import UsageError
+from runtime.ranks.deal import REDUCE, dealt
+
+
+class ShardSteps(NamedTuple):
+    """The two steps, and the number of shards.
+
+    Attributes:
+        sums: computes the sums of a shard; its fetches are they, and its feeds have the rows of a shard.
+        update: takes the sums over all shards as feeds, in that order; its fetches are those of the whole step.
+        shards: number of shards.
+    """
+
+    sums: BoundEntry
+    update: BoundEntry
+    shards: int
+
+
+def shard_steps(program: pb.ProgramDesc, bound: BoundEntry) -> ShardSteps:
+    """Return the steps of an entry in shards.
+
+    Raises UsageError if the entry has no shards, or if the sums of a shard depend on its number.
+    """
+    shards = _shards(program, bound)
+    block = _dealt(program, bound, shards)
+    first = next(i for i, op in enumerate(block.ops) if op.type == REDUCE)
+    reduces = [op for op in block.ops if op.type == REDUCE]
+    parts = [name for op in reduces for name in op.inputs]
+    roots = [name for op in reduces for name in op.outputs]
+    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    ops = _needed(block.ops[:first], parts)
+    if any(op.random_stream for op in ops):
+        raise UsageError(
+            f"entry {bound.name!r} draws random numbers for the rows of a shard, which depend on its number, so "
+            "--by-shard cannot make one function for all; leave dropout out"
+        )
+    half = next((types[name] for name in parts if types[name].dtype in HALVES), None)
+    if half is not None:
+        raise UsageError(f"entry {bound.name!r} has sums of {half}, which --by-shard does not hand out")
+    feeds, ops = _fed(bound, block, ops, shards)
+    made = {f"sum_{i}": name for i, name in enumerate(parts)}
+    sums = _bound(f"{bound.name}_sums", bound, block, ops, feeds, made, [], types)
+    ends = [*(u.tensor for u in block.updates), *(f.tensor for f in block.fetches)]
+    after = _needed([*block.ops[:first], *block.ops[first + len(reduces) :]], ends)
+    totals = {f"sum_{i}": Feed(f"sum_{i}", types[name], False) for i, name in enumerate(roots)}
+    named = {name: (root, totals[name]) for name, root in zip(totals, roots, strict=True)}
+    update = _bound(f"{bound.name}_update", bound, block, after, named, None, block.updates, types)
+    return ShardSteps(sums, update._replace(rows=1), shards)
+
+
+def _shards(program: pb.ProgramDesc, bound: BoundEntry) -> int:
+    for op in _dealt(program, bound, 2).ops:
+        if op.type == REDUCE:
+            shards = attributes_of(op)["shards"]
+            assert isinstance(shards, int), "the contract says so"
+            return shards
+    raise UsageError(
+        f"entry {bound.name!r} has no shards to compute apart; compile the program in shards, as in "
+        "compile(batch=256, shards=8)"
+    )
+
+
+def _dealt(program: pb.ProgramDesc, bound: BoundEntry, ranks: int) -> pb.BlockDesc:
+    """Return the block of the first of several ranks."""
+    found = bound_entries(dealt(program, 0, ranks), bound.name)
+    return next(each.block for each in found if each.number == bound.number)
+
+
+def _needed(ops: Sequence[pb.OpDesc], ends: Sequence[str]) -> list[pb.OpDesc]:
+    """Return the ops on which tensors depend, in order."""
+    wanted, found = set(ends), list[pb.OpDesc]()
+    for op in reversed(ops):
+        if not wanted.isdisjoint(op.outputs):
+            wanted.update(op.inputs)
+            found.append(op)
+    return found[::-1]
+
+
+def _fed(
+    bound: BoundEntry, block: pb.BlockDesc, ops: Sequence[pb.OpDesc], shards: int
+) -> tuple[dict[str, tuple[str, Feed]], list[pb.OpDesc]]:
+    """Return the feeds of a shard by name, each with its tensor, and the ops without the slices of its rows."""
+    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
+    feeds: dict[str, tuple[str, Feed]] = {}
+    renamed: dict[str, str] = {}
+    for parameter in (p for p in block.parameters if p.WhichOneof("source") == "feed"):
+        feed, readers = bound.feeds[parameter.feed], [op for op in ops if parameter.tensor in op.inputs]
+        if not feed.by_row:
+            feeds[feed.name] = parameter.tensor, feed
+            continue
+        shape = feed.type.static_shape
+        type = TensorType(feed.type.dtype, (shape[0] // shards, *shape[1:]))
+        own = [op for op in readers if op.type == "slice" and types[op.outputs[0]] == type]
+        if len(own) < len(readers):
+            raise UsageError(f"entry {bound.name!r} reads rows of {feed.name!r} that are of another shard")
+        tensor = own[0].outputs[0] if own else parameter.tensor
+        renamed |= {op.outputs[0]: tensor for op in own}
+        feeds[feed.name] = tensor, Feed(feed.name, type, True)
+    kept = [_renamed(op, renamed) for op in ops if op.outputs[0] not in renamed]
+    return feeds, kept
+
+
+def _renamed(op: pb.OpDesc, names: dict[str, str]) -> pb.OpDesc:
+    found = pb.OpDesc.FromString(op.SerializeToString())
+    found.inputs[:] = [names.get(name, name) for name in op.inputs]
+    return found
+
+
+def _bound(
+    name: str,
+    bound: BoundEntry,
+    block: pb.BlockDesc,
+    ops: Sequence[pb.OpDesc],
+    feeds: dict[str, tuple[str, Feed]],
+    fetches: dict[str, str] | None,
+    updates: Sequence[pb.UpdateDesc],
+    types: dict[str, TensorType],
+) -> BoundEntry:
+    """Return an entry of some ops of a block; without `fetches`, those of the block."""
+    found = pb.BlockDesc(updates=updates)
+    own = {tensor: feed.type for tensor, feed in feeds.values()}
+    read = {name for op in ops for name in op.inputs}
+    read |= {u.tensor for u in updates} | {f.tensor for f in block.fetches if fetches is None}
+    parameters = [p for p in block.parameters if p.WhichOneof("source") == "state" and p.tensor in read]
+    parameters += [pb.ParameterDesc(tensor=tensor, feed=name) for name, (tensor, _) in feeds.items()]
+    found.parameters.extend(parameters)
+    for op in ops:
+        found.ops.append(op)
+        del found.ops[-1].scratch[:], found.ops[-1].in_place[:]
+    outputs = [name for op in ops for name in op.outputs]
+    types = {tensor: own.get(tensor) or types[tensor] for tensor in [*(p.tensor for p in parameters), *outputs]}
+    found.tensors.extend(tensor_desc(tensor, type) for tensor, type in types.items())
+    listed = block.fetches if fetches is None else [pb.FetchDesc(name=n, tensor=t) for n, t in fetches.items()]
+    found.fetches.extend(listed)
+    given = {name: feed for name, (_, feed) in feeds.items()}
+    rows = next((feed.type.static_shape[0] for feed in given.values() if feed.by_row), 1)
+    return BoundEntry(name, bound.number, found, None, rows, given, frozenset(), (), MappingProxyType(types))
