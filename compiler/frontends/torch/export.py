@@ -17,11 +17,11 @@ from compiler.errors import CompileError
 from compiler.frontends.torch.alpha_dropout import kept_in_evaluation
 from compiler.frontends.torch.assignments import written_buffers
 from compiler.frontends.torch.autocast import without_casts
-from compiler.frontends.torch.checks.calls import require_same_changes
+from compiler.frontends.torch.checks.calls import require_known_changes, require_same_changes
 from compiler.frontends.torch.checks.hidden_writes import require_no_hidden_writes
 from compiler.frontends.torch.checks.hooks import hooks_of, noted_hooks, require_no_hooks
 from compiler.frontends.torch.checks.own_gradients import noted_functions, require_no_own_gradients
-from compiler.frontends.torch.checks.same_calls import calls_are_same
+from compiler.frontends.torch.checks.same_calls import changes_in_both
 from compiler.frontends.torch.checks.single_rows import symbols_above_one
 from compiler.frontends.torch.experts import all_experts
 from compiler.frontends.torch.graph import WITHOUT_OPS
@@ -76,7 +76,8 @@ def exported(
             training, evaluation = traced(), None
             forget()
             is_training = any(child.training for child in module.modules())
-            if is_training and not _is_alike(torch, module, training, args, keywords):
+            changes = _changes_in_both(torch, module, training, args, keywords) if is_training else None
+            if is_training and changes is None:
                 with in_evaluation(module), without_text():
                     evaluation = traced()
                 forget()
@@ -89,7 +90,10 @@ def exported(
             require_no_aliases(training)
             training = decomposed(torch, training)
             with without_text():
-                require_same_changes(torch, module, args, keywords, training)
+                if changes is None:
+                    require_same_changes(torch, module, args, keywords, training)
+                else:
+                    require_known_changes(torch, module, changes, training)
             evaluation = None if evaluation is None else decomposed(torch, evaluation)
     except CompileError:
         raise
@@ -112,10 +116,11 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _is_alike(torch: Any, module: Any, graph: Any, args: Any, keywords: Any) -> bool:
-    """Return True if evaluation runs what a graph has, so that it needs no graph of its own."""
+def _changes_in_both(torch: Any, module: Any, graph: Any, args: Any, keywords: Any) -> list[str] | None:
+    """Return the tensors that a call changes; None if evaluation needs a graph of its own, or may need one."""
     with without_text():
-        return serves_both(graph.graph, graph.graph) and calls_are_same(torch, module, graph, args, keywords)
+        is_alike = serves_both(graph.graph, graph.graph)
+        return changes_in_both(torch, module, graph, args, keywords) if is_alike else None
 
 
 def decomposed(torch: Any, graph: Any) -> Any:

@@ -18,7 +18,7 @@ SQUEEZES: Final = {"aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dim
 
 def require_contiguous(node: Any, name: str) -> None:
     """Raise CompileError for an operator that reads places in memory of a tensor that is laid out otherwise."""
-    if name == "aten.as_strided.default" and not node.args[0].meta["val"].is_contiguous():
+    if name.startswith("aten.as_strided") and not node.args[0].meta["val"].is_contiguous():
         raise CompileError("as_strided of a tensor that is not contiguous; call contiguous() before")
 
 

@@ -37,7 +37,7 @@ def require_same_changes(torch: Any, module: Any, args: Any, keywords: Any, grap
     with kept_tensors(torch, module, graph) as tensors:
         try:
             first = results_of(torch, lambda: module(*args, **keywords))
-            _require_known(torch, module, tensors.changed(), graph)
+            require_known_changes(torch, module, tensors.changed(), graph)
             tensors.restore()
             changed = [f"{type(child).__name__}.{key}" for child, old in plain.items() for key in _changed(child, old)]
             second = results_of(torch, lambda: module(*args, **keywords))
@@ -142,7 +142,7 @@ def results_of(torch: Any, call: Callable[[], Any]) -> list[Any]:
         return [x.detach().clone() for x in leaves if isinstance(x, torch.Tensor)]
 
 
-def _require_known(torch: Any, module: Any, changed: Sequence[str], graph: Any) -> None:
+def require_known_changes(torch: Any, module: Any, changed: Sequence[str], graph: Any) -> None:
     """Raise CompileError if one of the changed tensors is none that the graph writes."""
     known = {spec.target for spec in graph.graph_signature.output_specs if spec.kind.name.endswith("MUTATION")}
     refused = torch.nn.modules.instancenorm._InstanceNorm  # by its operator, in a sentence of its own

@@ -11,13 +11,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from compiler.frontends.torch.checks.calls import kept_tensors, results_of
+from compiler.frontends.torch.checks.calls import is_close, kept_tensors, results_of
 from compiler.frontends.torch.modes import in_evaluation
 from compiler.frontends.torch.operators import control
 
 
-def calls_are_same(torch: Any, module: Any, graph: Any, args: Any, keywords: Any) -> bool:
-    """Return True if a call of a module as it is and one in evaluation run the same operators with the same operands.
+def changes_in_both(torch: Any, module: Any, graph: Any, args: Any, keywords: Any) -> list[str] | None:
+    """Return the tensors that a call changes, if a call in evaluation runs the same operators with equal results.
+
+    Return None if the two calls differ in anything.
 
     Args:
         torch: the package.
@@ -27,20 +29,26 @@ def calls_are_same(torch: Any, module: Any, graph: Any, args: Any, keywords: Any
         keywords: its other arguments.
     """
     if any(str(node.target) in control.OPERATORS for node in graph.graph.nodes):
-        return False  # PyTorch compiles these, which it cannot while operators are noted
+        return None  # PyTorch compiles these, which it cannot while operators are noted
+    args, keywords = torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: x.clone(), (args, keywords))
     with kept_tensors(torch, module, graph) as tensors:
         try:
-            first = _record(torch, module, args, keywords)
+            first, results = _record(torch, module, args, keywords)
+            changed = tensors.changed()
             tensors.restore()
             with in_evaluation(module):
-                second = _record(torch, module, args, keywords)
+                second, others = _record(torch, module, args, keywords)
         except Exception:  # of any class; the export tells what is wrong
-            return False
-    return first == second
+            return None
+    is_same = first == second and all(is_close(torch, *pair) for pair in zip(results, others, strict=True))
+    return changed if is_same else None
 
 
-def _record(torch: Any, module: Any, args: Any, keywords: Any) -> list[Any]:
-    """Return the operators of a call with their operands; a tensor is the number of its result, or its address."""
+def _record(torch: Any, module: Any, args: Any, keywords: Any) -> tuple[list[Any], list[Any]]:
+    """Return the operators of a call with their operands, and the tensors that it returns.
+
+    An operand is the number of the result that it is, or an address.
+    """
     numbers = import_module("torch.utils.weak").WeakTensorKeyDictionary()
     found: list[Any] = []
     pytree = torch.utils._pytree
@@ -69,5 +77,5 @@ def _record(torch: Any, module: Any, args: Any, keywords: Any) -> list[Any]:
             kept.append(module(*args, **keywords))
         return kept[0]
 
-    results_of(torch, called)
-    return [*found, [told(x) for x in pytree.tree_leaves(kept[0])]]
+    results = results_of(torch, called)
+    return [*found, [told(x) for x in pytree.tree_leaves(kept[0])]], results

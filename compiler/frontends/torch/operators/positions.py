@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, like, permuted, plain, single, unsqueezed, viewed
 from compiler.frontends.extents import Extent
@@ -79,21 +81,41 @@ def _unfold(call: Call, x: Arranged, dim: int, size: int, step: int) -> Arranged
 
 def _as_strided(call: Call, x: Arranged, size: Any, stride: Sequence[int], offset: int | None = 0) -> Arranged:
     """Return elements of a contiguous tensor by their places in memory; those of a symbol's axis stay in their row."""
+    rows, width, places = _places(x, call.shape, stride, offset or 0)
+    flat = viewed(x, (*x.shape[:rows], Extent(width)))
+    return viewed(arranged(ops.gather(plain(flat), _stored(call, places), axis=rows)), call.shape)
+
+
+def _as_strided_scatter(
+    call: Call, x: Arranged, source: Arranged, size: Any, stride: Sequence[int], offset: int | None = 0
+) -> Arranged:
+    """Return a contiguous tensor with the elements of `source` at places in memory."""
+    rows, width, places = _places(x, source.shape, stride, offset or 0)
+    flat = [viewed(each, (*x.shape[:rows], Extent(n))) for each, n in ((x, width), (source, places.size))]
+    origin = np.arange(width)
+    origin[places] = width + np.arange(places.size)
+    made = ops.gather(ops.concat(*map(plain, flat), axis=rows), _stored(call, origin), axis=rows)
+    return viewed(arranged(made), x.shape)
+
+
+def _places(x: Arranged, shape: Sequence[Extent], stride: Sequence[int], offset: int) -> tuple[int, int, Any]:
+    """Return 1 for a symbol's axis, the elements of x behind it, and the places of a strided view among these."""
     rows = 1 if x.rank and x.shape[0].symbols else 0
     width = math.prod(extent.known() for extent in x.shape[rows:])
-    is_apart = rows and (call.shape[:1], stride[:1]) != (x.shape[:1], [width])
-    if is_apart or any(extent.symbols for extent in call.shape[rows:]):
+    is_apart = rows and (tuple(shape[:1]), list(stride[:1])) != (tuple(x.shape[:1]), [width])
+    if is_apart or any(extent.symbols for extent in shape[rows:]):
         raise CompileError(_across(x))
-    counts = [extent.number for extent in call.shape[rows:]]
-    if (offset or 0) + sum((count - 1) * step for count, step in zip(counts, stride[rows:], strict=True)) >= width:
+    places = np.array(offset)
+    for extent, step in zip(shape[rows:], stride[rows:], strict=True):
+        places = places[..., np.newaxis] + np.arange(extent.number) * step
+    if places.size and places.max() >= width:
         raise CompileError(_across(x))
-    places = ops.full.on(call.block)(shape=(1,) * len(counts), value=offset or 0, dtype="int64")
-    for axis, (count, step) in enumerate(zip(counts, stride[rows:], strict=True)):
-        own = ops.range.on(call.block)(stop=count, dtype="int64") * step
-        places = places + ops.reshape(own, shape=(count, *[1] * (len(counts) - axis - 1)))
-    flat = viewed(x, (*x.shape[:rows], Extent(width)))
-    made = ops.gather(plain(flat), ops.reshape(places, shape=(math.prod(counts),)), axis=rows)
-    return viewed(arranged(made), call.shape)
+    return rows, width, places.reshape(-1)
+
+
+def _stored(call: Call, places: Any) -> Value:
+    assert call.store is not None
+    return call.store(places)
 
 
 def _across(x: Arranged) -> str:
@@ -108,4 +130,5 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.flip.default": _flip,
     "aten.unfold.default": _unfold,
     "aten.as_strided.default": _as_strided,
+    "aten.as_strided_scatter.default": _as_strided_scatter,
 }
