@@ -216,6 +216,27 @@ IMAGES: dict[str, Function] = {
     "pools": lambda x: F.max_pool2d(x, 2) + F.avg_pool2d(x, 3, 2, 1) + F.max_pool2d(x, 3, 2, 1),
     "ceil": lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True) + F.avg_pool2d(x, 2, count_include_pad=False),
     "adaptive": lambda x: F.adaptive_avg_pool2d(x, 2) + F.adaptive_max_pool2d(x, 2) + F.adaptive_avg_pool2d(x, 1),
+    "positions of maxima": lambda x: sum(
+        (pair[0] * pair[1].double().cos()).sum((2, 3))
+        for pair in (
+            F.max_pool2d(x, 3, 2, 1, return_indices=True),
+            F.max_pool2d(x, (2, 3), (1, 2), (1, 0), dilation=(2, 1), return_indices=True),
+            F.max_pool2d(x, 3, 2, ceil_mode=True, return_indices=True),
+            F.max_pool2d(x.round(), 2, return_indices=True),
+            F.adaptive_max_pool2d(x, (4, 3), return_indices=True),
+        )
+    ),
+    "positions along one axis and three": lambda x: (
+        (
+            F.max_pool1d(x[:, 0], 2, return_indices=True)[1].sum((1, 2))[:, None, None, None]
+            + F.max_pool3d(x[:, None], 2, return_indices=True)[1].sum((1, 2, 3, 4))[:, None, None, None]
+        )
+        * x
+    ),
+    "unpooled": lambda x: (
+        F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2)
+        + F.max_unpool1d(*F.max_pool1d(x[:, 0], 2, return_indices=True), 2)[:, None]
+    ),
     "nearest": lambda x: F.interpolate(x, scale_factor=2) + F.interpolate(x, size=(12, 12), mode="nearest-exact"),
     "linear": lambda x: (
         F.interpolate(x, scale_factor=2, mode="bilinear")

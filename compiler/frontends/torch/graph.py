@@ -105,8 +105,7 @@ class Walk:
 
     def _called(self, node: Any) -> Any:
         if node.target is operator.getitem:
-            whole = self._operand(node.args[0])
-            return whole if whole is None or whole is MISSING else whole[node.args[1]]
+            return self._part(node)
         if not hasattr(node.target, "namespace"):
             return self.sizes.value(node.meta["val"])
         name = str(node.target)
@@ -120,6 +119,15 @@ class Walk:
         if name == "aten.sym_size.int":
             return self.sizes.value(node.meta["val"])
         return self._operator(node, name, [self._operand(x) for x in (*node.args, *node.kwargs.values())])
+
+    def _part(self, node: Any) -> Any:
+        """Return one result of an operator with several."""
+        whole = self._operand(node.args[0])
+        part = whole if whole is None or whole is MISSING else whole[node.args[1]]
+        name = str(node.args[0].target)
+        if part is None and whole is not None and node.users and name in OPERATORS:
+            return self._lacking(node, name, f"gives no result {node.args[1]} here, which the module reads")
+        return part
 
     def _operator(self, node: Any, name: str, operands: Sequence[Any]) -> Any:
         """Return the results of an operator, computed now if its operands are constants."""

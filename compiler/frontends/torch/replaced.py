@@ -16,8 +16,12 @@ def replaced_functions(torch: Any) -> Iterator[None]:
     """Replace the functions, and the methods of tensors with their names."""
     table = {"take_along_dim": _take_along, "cov": _covariance, "corrcoef": _correlation}
     before = [(owner, name, getattr(owner, name)) for owner in (torch, torch.Tensor) for name in table]
-    before.append((torch.linalg, "lstsq", torch.linalg.lstsq))
-    table["lstsq"] = _least_squares
+    for owner, name, new in (
+        (torch.linalg, "lstsq", _least_squares),
+        (torch.nn.modules.transformer, "_detect_is_causal_mask", _is_said_to_be_causal),
+    ):
+        before.append((owner, name, getattr(owner, name)))
+        table[name] = new
     for owner, name, function in before:
         setattr(owner, name, _calling(table[name], function))
     try:
@@ -73,6 +77,13 @@ def _least_squares(
     rank = none.long() if driver == "gels" else linalg.matrix_rank(input, rtol=rcond)
     values = linalg.svdvals(input.detach()) if driver in ("gelsd", "gelss") else none
     return result((x.squeeze(-1) if is_vector else x, residuals, rank, values))
+
+
+def _is_said_to_be_causal(
+    function: Callable[..., Any], mask: Any, is_causal: bool | None = None, size: int | None = None
+) -> bool:
+    """Return what the caller says; PyTorch looks at the elements of a mask, which is then used as it is."""
+    return bool(is_causal)
 
 
 def _centred(x: Any) -> Any:

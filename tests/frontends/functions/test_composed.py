@@ -40,6 +40,15 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "searchsorted of rows": lambda x: torch.searchsorted(x.detach().sort(-1)[0], x) + x,
     "fold": lambda x: fold(x.reshape(4, 16, 32)[:, :, :9], (4, 4), 2),
     "fold with steps": lambda x: fold(x.reshape(4, 16, 32)[:, :12, :4], (3, 5), (2, 3), stride=(1, 2), padding=0),
+    **{
+        f"index_reduce by {how}{'' if include else ' without itself'}": lambda x, how=how, include=include: (
+            x.index_reduce(1, torch.arange(64) // 3, x.sin() + 2, how, include_self=include)
+        )
+        for how in ("prod", "mean", "amax", "amin")
+        for include in (True, False)
+    },
+    "index_add": lambda x: x.index_add(1, torch.arange(64) // 3, x.sin(), alpha=2),
+    "rrelu in evaluation": lambda x: nn.functional.rrelu(x, 0.1, 0.4),
     "shifts": lambda x: ((x * 10).long() << 1) + ((x * 10).long() >> 1) + x,
 }
 
@@ -66,3 +75,28 @@ def test_values_and_gradients_are_those_of_pytorch(name: str):
     np.testing.assert_allclose(run.step({"x": X.numpy()})["y"], wanted.detach(), rtol=1e-4, atol=1e-4)
     stepped = (module.w - 0.1 * module.w.grad).detach()
     np.testing.assert_allclose(run.state["w"], stepped, rtol=1e-4, atol=1e-5)
+
+
+class Masked(nn.Module):
+    """Attends by a mask whose elements nn.TransformerEncoder looks at, and leaves out words with the code 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = nn.Embedding(9, 16)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True), 2)
+
+    def forward(self, words: Any) -> Any:
+        mask = nn.Transformer.generate_square_subsequent_mask(words.shape[1])
+        return self.encoder(self.embedding(words), mask=mask, src_key_padding_mask=words == 0)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.filterwarnings("ignore")
+def test_an_encoder_takes_a_mask_and_padding(training: bool):
+    module, words = Masked().train(training), torch.randint(1, 9, (5, 7), generator=torch.Generator().manual_seed(1))
+    words[2:, 4:] = 0
+    program = from_torch(module, {"words": words}, batch="batch")
+    found = Run(program.compile(batch=5)).predict({"words": words.numpy()})["output"]
+    module.train()
+    np.testing.assert_allclose(found, module(words).detach(), rtol=1e-4, atol=1e-5)

@@ -243,6 +243,19 @@ def _scatter_reduce(
     return pointwise(lambda total, count: total / ops.maximum(count, 1.0), made, counts)
 
 
+def _index_reduce(
+    call: Call, x: Arranged, dim: int, index: Arranged, source: Arranged, how: str, include_self: bool = True
+) -> Arranged:
+    axis = axis_of(dim, x.rank)
+    along = viewed(index, [*[Extent(1)] * axis, *index.shape, *[Extent(1)] * (x.rank - axis - 1)])
+    return _scatter_reduce(call, x, axis, expanded(along, source.shape), source, how, include_self)
+
+
+def _index_add(call: Call, x: Arranged, dim: int, index: Arranged, source: Arranged, alpha: float = 1) -> Arranged:
+    scaled = source if alpha == 1 else pointwise(lambda v: v * alpha, source)
+    return _index_put(call, x, [None] * axis_of(dim, x.rank) + [index], scaled, accumulate=True)
+
+
 def _reducer(how: str) -> tuple[str, float]:
     """Return the reduction of put_along_axis for one of PyTorch, and its neutral element."""
     if how in ("amax", "amin"):
@@ -354,6 +367,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.index_put.default": _index_put,
     "aten._unsafe_index_put.default": _index_put,
     "aten.index_copy.default": _index_copy,
+    "aten.index_reduce.default": _index_reduce,
+    "aten.index_add.default": _index_add,
     "aten._embedding_bag.default": _embedding_bag,
     "aten._embedding_bag_forward_only.default": _embedding_bag,
     "aten.bucketize.Tensor": on_plain(lambda call, x, edges, **more: _bucketized(x, edges, **more)),

@@ -9,8 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from compiler.errors import CompileError
-from compiler.frontends.arranged import Arranged, squeezed, unsqueezed
+from compiler.frontends.arranged import Arranged, arranged, expanded, plain, squeezed, unsqueezed, viewed
 from compiler.frontends.channels import first, last
 from compiler.frontends.extents import Extent
 from compiler.frontends.torch.operators.call import Call, Mapping
@@ -51,8 +53,49 @@ def _max_pool(axes: int) -> Mapping:
 
 
 def _with_indices(axes: int) -> Mapping:
+    """Return the mapping of a pool that also gives the positions of the maxima, counted within each image."""
     pool = _max_pool(axes)
-    return lambda call, *operands: (pool(call, *operands), None)
+
+    def mapped(
+        call: Call, x: Arranged, window: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False
+    ) -> tuple[Arranged, Arranged]:
+        pieces = zip(*(numbers(n, axes) for n in (window, stride or window, padding, dilation)), strict=True)
+        tables = [
+            np.arange(count)[:, np.newaxis] * step - pad + np.arange(size) * apart
+            for count, (size, step, pad, apart) in zip(_extents(call.shape, axes), pieces, strict=True)
+        ]
+        return pool(call, x, window, stride, padding, dilation, ceil), _positions(call, x, tables)
+
+    return mapped
+
+
+def _extents(shape: Sequence[Extent], axes: int) -> list[int]:
+    return [extent.known() for extent in shape[len(shape) - axes :]]
+
+
+def _positions(call: Call, x: Arranged, tables: Sequence[Any]) -> Arranged:
+    """Return the positions of the first maxima within the images of x.
+
+    Args:
+        call: the call, whose first result has the shape of the positions.
+        x: images with channels first.
+        tables: for each axis, the elements of each window [windows, elements]; those outside of the axis are left out.
+    """
+    store, axes, extents = call.store, len(tables), _extents(x.shape, len(tables))
+    assert store is not None
+    v, lead = ops.stop_gradient(plain(x)), x.rank - axes
+    inside, places = np.array(True), np.array(0)
+    for i, (table, extent) in enumerate(zip(tables, extents, strict=True)):
+        v = ops.gather(v, store(table.clip(0, extent - 1)), axis=lead + 2 * i)
+        own = table.reshape([table.shape[0 if j == i else 1] if j in (i, axes + i) else 1 for j in range(2 * axes)])
+        inside, places = inside & (own >= 0) & (own < extent), places * extent + own
+    v = ops.transpose(v, axis=(*range(lead), *range(lead, v.rank, 2), *range(lead + 1, v.rank, 2)))
+    v = ops.reshape(v, shape=(*v.shape[: lead + axes], math.prod(table.shape[1] for table in tables)))
+    cells = [*inside.shape[:axes]]
+    v = ops.where(store(inside.reshape(*cells, -1)), v, -math.inf)
+    first_of = np.arange(math.prod(cells)).reshape(cells) * v.shape[-1]
+    best = ops.argmax(v, axis=-1) + store(first_of)
+    return arranged(ops.gather(store(places.reshape(-1)), best, axis=0))
 
 
 def _avg_pool(axes: int) -> Mapping:
@@ -113,16 +156,41 @@ def _adaptive(function: Any, axes: int) -> Mapping:
     return mapped
 
 
+def _adaptive_with_indices(axes: int) -> Mapping:
+    pool = _adaptive(ops.adaptive_max_pool, axes)
+
+    def mapped(call: Call, x: Arranged, size: Any) -> tuple[Arranged, Arranged]:
+        tables: list[Any] = []
+        for extent, count in zip(_extents(x.shape, axes), _extents(call.shape, axes), strict=True):
+            starts = np.arange(count) * extent // count
+            stops = -(-np.arange(1, count + 1) * extent // count)
+            table = starts[:, np.newaxis] + np.arange((stops - starts).max(initial=0))
+            tables.append(np.where(table < stops[:, np.newaxis], table, -1))
+        return pool(call, x, size), _positions(call, x, tables)
+
+    return mapped
+
+
+def _unpool(axes: int) -> Mapping:
+    """Return the mapping of a pool's inverse: zeros, but for elements at positions within each image."""
+
+    def mapped(call: Call, x: Arranged, indices: Arranged, *rest: Any) -> Arranged:
+        lead, own = x.shape[:-axes], math.prod(_extents(x.shape, axes))
+        whole = (*lead, Extent(math.prod(_extents(call.shape, axes))))
+        zero = ops.full.on(call.block)(shape=(), value=0.0, dtype=x.dtype)
+        blank = plain(expanded(arranged(zero), whole))
+        flat, at = (plain(viewed(each, (*lead, Extent(own)))) for each in (x, indices))
+        return viewed(arranged(ops.put_along_axis(blank, at, flat, axis=-1)), call.shape)
+
+    return mapped
+
+
 OPERATORS: Final[dict[str, Mapping]] = {
     **{f"aten.max_pool{n}d.default": _max_pool(n) for n in (1, 2, 3)},
     **{f"aten.max_pool{n}d_with_indices.default": _with_indices(n) for n in (2, 3)},
     **{f"aten.avg_pool{n}d.default": _avg_pool(n) for n in (1, 2, 3)},
     **{f"aten.adaptive_avg_pool{n}d.default": _adaptive(ops.adaptive_avg_pool, n) for n in (1, 2, 3)},
     "aten._adaptive_avg_pool2d.default": _adaptive(ops.adaptive_avg_pool, 2),
-    **{
-        f"aten.adaptive_max_pool{n}d.default": (lambda pool: lambda *operands: (pool(*operands), None))(
-            _adaptive(ops.adaptive_max_pool, n)
-        )
-        for n in (1, 2, 3)
-    },
+    **{f"aten.max_unpool{n}d.default": _unpool(n) for n in (2, 3)},
+    **{f"aten.adaptive_max_pool{n}d.default": _adaptive_with_indices(n) for n in (1, 2, 3)},
 }

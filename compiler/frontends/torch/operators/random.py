@@ -64,6 +64,16 @@ def _normal_around(call: Call, x: Any, mean: float = 0.0, deviation: float = 1.0
     return pointwise(lambda v: v * deviation + mean, _normal(call))
 
 
+def _rrelu(
+    call: Call, x: Arranged, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, *rest: Any
+) -> tuple[Arranged, None]:
+    """Return x with random slopes below 0; outside of training, with their mean."""
+    if not training:
+        return pointwise(lambda v: ops.leaky_relu(v, alpha=(lower + upper) / 2), x), None
+    slope = pointwise(lambda v: v * (upper - lower) + lower, _uniform(call))
+    return pointwise(lambda v, s: ops.where(v < 0, v * s, v), x, slope), None
+
+
 def _counters(call: Call) -> tuple[Value, Value]:
     return call.block.state("seed"), call.block.state("step")
 
@@ -81,6 +91,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.dropout.default": _dropout,
     "aten.native_dropout.default": _native_dropout,
     "aten.bernoulli.p": _bernoulli,
+    "aten.rrelu_with_noise_functional.default": _rrelu,
+    "aten.rrelu_with_noise.default": _rrelu,
     "aten.rand.default": _uniform,
     "aten.rand_like.default": _uniform,
     "aten.randn.default": _normal,
