@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
@@ -175,7 +175,12 @@ def _compile_anew(program: pb.ProgramDesc, sizes: Sizes, passes: PassTable) -> N
 
 
 def compile_program(
-    program: pb.ProgramDesc, sizes: Sizes, after: AfterPass | None = None, *, passes: PassTable = PASSES
+    program: pb.ProgramDesc,
+    sizes: Sizes,
+    after: AfterPass | None = None,
+    *,
+    passes: PassTable = PASSES,
+    unread: Collection[str] = (),
 ) -> Compiled:
     """Bind symbols and run the passes on a program, edited in place.
 
@@ -184,6 +189,7 @@ def compile_program(
         sizes: sizes of the symbols; several sizes of the row symbol give training entries as many bindings.
         after: called with each pass's name and the program as the pass left it.
         passes: a table with `bind_dimensions`.
+        unread: symbols that may have a size although only inputs have them that no entry reads.
 
     Raises:
         CompileError: a symbol without a size or an unknown one, or an error of a pass.
@@ -193,9 +199,10 @@ def compile_program(
     analyses = BlockAnalyses(program)
     known = list(dict.fromkeys(symbol for number in analyses.sources for symbol in symbols_of(analyses, number)))
     for symbol, size in sizes.items():
-        if symbol not in known:
+        if symbol not in {*known, *unread}:
             raise CompileError(f"there is no symbol {symbol!r} in this program{closest(symbol, known)}")
         _require_sizes(symbol, size)
+    sizes = {symbol: size for symbol, size in sizes.items() if symbol in known}
     program.format_version = FORMAT_VERSION
     program.producer = f"prograd {version('prograd')}"
     only_sources(analyses)

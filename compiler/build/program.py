@@ -749,7 +749,7 @@ class Program:
                 settle_best(program.run, self._reports.best)
             settle_plateaus(program, self._reports.best)
             bound = with_last_batch(program, self._opened.sizes(program) | sizes, Path(folder, self.rows_folder))
-            compiled = compile_program(program, bound, passes=passes)
+            compiled = compile_program(program, bound, passes=passes, unread=self.symbols)
             compiled.arrays, compiled.rows_folder = self.arrays, self.rows_folder
             if self._recomputed:
                 compiled.recomputed = tuple(self._recomputed)

@@ -402,3 +402,10 @@ def test_a_range_that_begins_at_a_size_is_refused():
     file = of_size(nodes, {"x": N6}, {"one": np.array(1)}, "Add")
     with pytest.raises(CompileError, match="a number depends on the symbols n; bind them to numbers"):
         from_onnx(file)
+
+
+def test_a_symbol_of_an_input_that_nothing_reads_may_be_bound():
+    nodes = [node("Shape", ["x"], ["s"], start=0, end=1), node("Cast", ["s"], ["y"], to=1)]
+    program = from_onnx(model(nodes, {"x": ["n", "t"]}, {"x": X}, {}))
+    assert program.symbols == ["n", "t"]
+    assert Run(program.compile(n=32, t=6)).step({}, entry="predict")["y"] == 32
