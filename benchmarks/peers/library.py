@@ -21,6 +21,7 @@ import numpy as np
 
 from compiler.commands import run_command
 from prograd import Program, layers, load, momentum, ops
+from runtime.ahead.texts import SOURCES
 
 STEPS = 400
 """Steps of a round."""
@@ -130,7 +131,7 @@ def in_c(folder):
     """Return the command of the host in C, and the bytes that are shipped with it."""
     out = folder / "out"
     (out / "host.c").write_text(RESIDENT + IN_C)
-    sources = ["host.c", "prograd.c", "prograd_files.c", "prograd_sha256.c", "-I.", "-L.", "-lnet", "-lm"]
+    sources = ["host.c", *SOURCES, "-I.", "-L.", "-lnet", "-lm"]
     subprocess.run(["cc", "-O2", *sources, "-o", "host"], cwd=out, check=True)
     return (["./host"], out), (out / "host").stat().st_size + (out / "net.states.safetensors").stat().st_size
 

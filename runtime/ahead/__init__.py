@@ -2,6 +2,7 @@
 
 machines  the machines that libraries are built for
 library   a program as object files for a machine
+range_checks  the sentences for numbers out of range
 layout    the memory of an instance, and places in it instead of addresses
 tables    the tables of a library as numbers
 initial   the step that draws initial values

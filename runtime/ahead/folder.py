@@ -15,14 +15,14 @@ from runtime.ahead.fortran import module_of
 from runtime.ahead.library import Library
 from runtime.ahead.machines import Machine
 from runtime.ahead.rust import crate_of
-from runtime.ahead.texts import cmake_of, description_of, example_of, header_of, pkg_config_of, states_file
+from runtime.ahead.texts import SOURCES, cmake_of, description_of, example_of, header_of, pkg_config_of, states_file
 from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.files.output import make_folder, write_output
 
 HOST_FILES: Final = (
     *("prograd.h", "prograd_tables.h", "prograd_run.h", "prograd_checkpoint.h"),
-    *("prograd.c", "prograd_files.c", "prograd_sha256.c", "prograd_run.c", "prograd_rows.c"),
+    *(*SOURCES, "prograd_run.c", "prograd_rows.c"),
     *("prograd_checkpoint.c", "prograd_position.c", "prograd_fingerprint.c", "prograd_shards.c"),
 )
 """Files of the runtime in C, which are the same for every program."""

@@ -12,6 +12,7 @@ from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.lifespans import held, trains
+from runtime.ahead.range_checks import RangeCheck
 from runtime.codegen.board import board_words
 from runtime.codegen.code import ADDRESS_BYTES, ARENA, CHECK, FIXED_BASES, NUMBER, PACKED, NativeCode
 from runtime.constants import constant_array
@@ -36,13 +37,13 @@ class EntryCode(NamedTuple):
     Attributes:
         bound: the entry.
         code: its code.
-        checks: sentences for numbers that ops refuse, by group.
+        checks: checks of numbers that ops refuse, by group.
         method: name of its function, without that of the program.
     """
 
     bound: BoundEntry
     code: NativeCode
-    checks: Mapping[int, str]
+    checks: Mapping[int, RangeCheck]
     method: str
 
 

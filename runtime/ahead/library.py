@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import program_sha256
@@ -12,6 +12,7 @@ from prograd_proto.lifespans import trains
 from runtime.ahead.data import GENERAL, OTHERS, functions_module, initialising_module, tables_module
 from runtime.ahead.initial import INITIAL, initial_step
 from runtime.ahead.layout import EntryCode, Layout, file_header, layout_of
+from runtime.ahead.range_checks import range_check
 from runtime.ahead.shards import shard_steps
 from runtime.ahead.tables import tables_of
 from runtime.codegen.assemble import CompiledKernels, KernelSource, native_code
@@ -23,9 +24,6 @@ from runtime.engines.native import jit
 from runtime.engines.native.step_code import lowered, step_options
 from runtime.entries import BoundEntry, bound_entries, find_entry
 from runtime.errors import UsageError
-
-INTEGERS: Final = ("int32", "int64")
-"""Dtypes of indices and labels."""
 
 
 class Member(NamedTuple):
@@ -295,14 +293,5 @@ def _code(program: pb.ProgramDesc, function: Function, target: Target, threads: 
             f"entry {bound.name!r} keeps values in a file beside its memory, which a library does not; "
             "plan the program without --spill"
         )
-    sentences = {group: _sentence(program, bound, code.ops_of(group)) for group in code.runtime_checks}
-    return EntryCode(bound, code, sentences, function.method)
-
-
-def _sentence(program: pb.ProgramDesc, bound: BoundEntry, positions: Sequence[int]) -> str:
-    """Return the sentence for a number that the ops of a group refuse: it is that of an op that reads integers."""
-    ops = [bound.block.ops[i] for i in positions]
-    reading = [op for op in ops if any(bound.types[name].dtype in INTEGERS for name in op.inputs if name)]
-    op = (reading or ops)[0]
-    place = program.locations[op.location - 1] if op.location else ""
-    return f"op {op.id} ({op.type}{f' from {place}' if place else ''}): an index or a label is out of range"
+    checks = {group: range_check(program, bound, code.ops_of(group)) for group in code.runtime_checks}
+    return EntryCode(bound, code, checks, function.method)

@@ -156,7 +156,7 @@ def _lengths(bounds: Sequence[BoundEntry]) -> list[int]:
 
 
 def _entry(writer: _Writer, program: pb.ProgramDesc, entry: EntryCode, places: EntryPlaces, length: int) -> list[int]:
-    bound, code, sentences = entry.bound, entry.code, entry.checks
+    bound, code = entry.bound, entry.code
     words, word_count = writer.add("words", places.words.tolist())
     chunks, chunk_count = writer.add("chunks", _chunks(writer, code.functions, code.table_starts, code.chunks))
     phases, _ = writer.add("phases", code.phases.tolist())
@@ -171,7 +171,13 @@ def _entry(writer: _Writer, program: pb.ProgramDesc, entry: EntryCode, places: E
         writer.add("places", (_place(writer, place) for place in group))
         for group in (places.feeds, judged, places.copies)
     )
-    checks = writer.add("checks", ((group, writer.said(text)) for group, text in sentences.items()))
+    checks = writer.add(
+        "checks",
+        (
+            (group, writer.said(c.why), c.feed, c.size, *map(writer.said, (c.before, c.between, c.after)))
+            for group, c in entry.checks.items()
+        ),
+    )
     reads_length = any(parameter.state == "total_steps" for parameter in bound.block.parameters)
     return [
         *(writer.said(bound.name), bound.rows, trains(program, bound.block), reads_length),

@@ -29,8 +29,8 @@ C_TYPES: Final = {
 }
 """Types of C by dtype; halves are bits. A fetch of bfloat16 is a `float`."""
 
-SOURCES: Final = ("prograd.c", "prograd_files.c", "prograd_sha256.c")
-"""Files of the runtime in C that every host is compiled with."""
+SOURCES: Final = ("prograd.c", "prograd_checks.c", "prograd_files.c", "prograd_sha256.c", "prograd_initialise.c")
+"""Files of the runtime in C that the functions of NAME.h need."""
 
 WIDTH: Final = 100
 

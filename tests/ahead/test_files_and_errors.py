@@ -131,12 +131,18 @@ def test_every_fault_has_its_number_and_its_sentence(net, tmp_path):
     assert net.error == "seed has another number of bytes"
     feeds = feeds_of(rng)
     feeds["label"][7] = 10
-    assert net.tried("train", feeds)[0] == REFUSED
-    place = "tests/ahead/test_same_bits.py"
-    assert net.error.startswith("op ")
-    assert place in net.error
-    assert net.error.endswith("): an index or a label is out of range")
+    for wrong in (10, -3, 2**31 - 1):
+        feeds["label"][9] = wrong
+        assert net.tried("train", feeds)[0] == REFUSED
+        assert net.error == sentence_of_python(net.run, feeds)
     assert net.tried("train", feeds_of(rng))[0] == OK  # nothing is stuck
+
+
+def sentence_of_python(run, feeds):
+    """Return the sentence of Python for feeds that have a number out of range."""
+    with pytest.raises(prograd.ExecutionError) as caught:
+        run.stepper("train")(*(feeds[name] for name in run.entries["train"].feeds))
+    return str(caught.value)
 
 
 @needs_cc

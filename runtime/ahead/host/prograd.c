@@ -73,16 +73,16 @@ static void drive(prograd *self, const prograd_entry *entry, int64_t first, int6
   program->drive(board, phases, chunks, first, last, self->threads, self->give_way);
 }
 
-static int refused(prograd *self, const prograd_entry *entry) {
+static int refused(prograd *self, const prograd_entry *entry, const void *const *feeds) {
   int64_t *words = (int64_t *)(self->memory + entry->checks_at);
-  const char *why = "an op refuses a number";
+  prograd_fail(self, PROGRAD_REFUSED, "an op refuses a number", "");
   for (int64_t i = entry->check_count; i-- > 0;) {
     const prograd_check *check = self->program->checks + entry->checks + i;
-    if (words[1 + check->group]) why = prograd_text(self, check->why);
+    if (words[1 + check->group]) prograd_say_check(self, entry, check, feeds);
     words[1 + check->group] = 0;
   }
   words[0] = 0;
-  return prograd_fail(self, PROGRAD_REFUSED, why, "");
+  return PROGRAD_REFUSED;
 }
 
 int prograd_step(prograd *self, int number, const void *const *feeds, void *const *fetches) {
@@ -110,7 +110,7 @@ int prograd_step(prograd *self, int number, const void *const *feeds, void *cons
   }
   drive(self, entry, 0, entry->phase_count);
   self->changes += entry->trains;
-  if (*(int64_t *)(self->memory + entry->checks_at)) return refused(self, entry);
+  if (*(int64_t *)(self->memory + entry->checks_at)) return refused(self, entry, feeds);
   for (int64_t i = 0; i < entry->copy_count; i++)
     give(self, program->places + entry->copies + i,
          self->memory + program->places[entry->copies + i].to);
@@ -169,7 +169,7 @@ static int has_instructions(int64_t cpu) {
 }
 
 /* Bring the memory of steps into order. */
-static void set_up(prograd *self) {
+void prograd_prepare(prograd *self) {
   const prograd_sizes *sizes = self->program->sizes;
   memset(self->memory + sizes->working, 0, (size_t)(sizes->bytes - sizes->working));
   for (int64_t i = 0; i < sizes->entries; i++) bind(self, self->program->entries + i);
@@ -192,22 +192,6 @@ int prograd_begin(prograd **self, const prograd_program *const *programs, void *
   if (!*programs)
     return prograd_fail(*self, PROGRAD_NO_CPU, prograd_text(*self, program->sizes->name),
                         ": this CPU lacks the instructions that the library was built for");
-  set_up(*self);
+  prograd_prepare(*self);
   return PROGRAD_OK;
-}
-
-int prograd_initialise(prograd *self, const prograd_program *const *initials, int64_t seed) {
-  const void *none[] = {&seed}; /* its step has neither feeds nor fetches */
-  void *nothing[] = {NULL};
-  const prograd_program *program = self->program;
-  while (initials[0] != program) initials += 2;
-  for (int64_t i = 0; i < program->sizes->states; i++)
-    if (!program->states[i].stays) memset(self->memory + program->states[i].at, 0, (size_t)program->states[i].bytes);
-  prograd_set(self, "seed", &seed, sizeof seed);
-  self->program = initials[1];
-  set_up(self);
-  int error = prograd_step(self, 0, none, nothing);
-  self->program = program;
-  set_up(self);
-  return error;
 }

@@ -54,7 +54,9 @@ typedef struct { /* the run that a program declares: numbers of entries, and of 
   int64_t about, about_end, about_bytes; /* of the description in a checkpoint: its parts, and most bytes */
 } prograd_run_table;
 
-typedef struct { int64_t group, why; } prograd_check;             /* the sentence of a check */
+typedef struct { /* a check: its sentence; and where a feed (or -1) has the number, the parts of another one */
+  int64_t group, why, feed, size, before, between, after;
+} prograd_check;
 typedef struct { int64_t at, bytes, constant; } prograd_restored; /* totals, when an epoch begins */
 
 typedef void prograd_group(int64_t *table, int64_t start, int64_t stop, int64_t thread);
@@ -102,6 +104,10 @@ int prograd_fail(prograd *self, int error, const char *what, const char *why);
 const char *prograd_text(const prograd *self, int64_t at);
 int prograd_begin(prograd **self, const prograd_program *const *programs, void *memory);
 const prograd_state_place *prograd_state_of(const prograd *self, const char *name);
+
+void prograd_prepare(prograd *self);
+void prograd_say_check(prograd *self, const prograd_entry *entry, const prograd_check *check,
+                       const void *const *feeds);
 
 /* SHA-256, see prograd_sha256.c. */
 typedef struct {

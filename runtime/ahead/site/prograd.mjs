@@ -12,7 +12,7 @@ const COLUMNS = {
   entries: "name rows trains reads_length words word_count words_at chunks chunk_count chunks_at checks_at phases " +
     "phase_count packing packing_end actions feeds feed_count fetches fetch_count copies copy_count checks check_count method length",
   places: "name dtype base at rank shape strides item bytes to early widened kind by_row over watched width described",
-  checks: "group why",
+  checks: "group why feed size before between after",
   run: "train train_count evaluate evaluate_count every epochs shuffle window remainder best_metric best_of_evaluation " +
     "higher restores best_checkpoints patience_setting patience min_delta_setting min_delta plateaus plateau_count watches " +
     "watch_count stop_watch train_loss evaluate_loss most_feeds most_fetches unsupported about about_end about_bytes",
@@ -129,18 +129,28 @@ class Net {
     }
     this.run(entry, 0, entry.phase_count);
     this.changes += BigInt(entry.trains);
-    if (this.words(entry.checks_at, 1)[0]) this.refuse(entry);
+    if (this.words(entry.checks_at, 1)[0]) this.refuse(entry, feeds);
     for (const copy of this.rows("places", entry.copies, entry.copy_count))
       this.gather(copy, new Uint8Array(this.memory.buffer, this.start + copy.to, copy.bytes));
     for (const one of fetches) if (!one.early) found[this.text(one.name)] = this.value(one);
     return found;
   }
 
-  refuse(entry) {
+  refuse(entry, feeds) {
     const checks = this.rows("checks", entry.checks, entry.check_count);
     const failed = checks.find((check) => this.words(entry.checks_at + 8 * (1 + check.group), 1)[0]);
     for (const check of [{ group: -1 }, ...checks]) this.words(entry.checks_at + 8 * (1 + check.group), 1)[0] = 0n;
-    throw new Error(failed ? this.text(failed.why) : "an op refuses a number");
+    throw new Error(failed ? this.sentence(entry, failed, feeds) : "an op refuses a number");
+  }
+
+  sentence(entry, check, feeds) { // with the number and its row, if a feed has it
+    const feed = check.feed < 0 ? undefined : this.rows("places", entry.feeds + check.feed, 1)[0];
+    const given = feed ? Array.from(feeds[this.text(feed.name)], Number) : [];
+    const least = given.reduce((a, b) => Math.min(a, b), 0), most = given.reduce((a, b) => Math.max(a, b), 0);
+    const wrong = least < 0 ? least : most;
+    if (!feed || (wrong >= 0 && wrong < check.size)) return this.text(check.why);
+    const row = Math.floor(given.indexOf(wrong) / (given.length / entry.rows));
+    return `${this.text(check.before)}${wrong}${this.text(check.between)}${row}${this.text(check.after)}`;
   }
 
   gather(place, to) { // elements with strides to bytes without gaps
