@@ -311,3 +311,14 @@ def swung(start: np.ndarray, pull: Callable[[np.ndarray], np.ndarray]) -> np.nda
 
 def padded(text: bytes) -> np.ndarray:
     return np.frombuffer(text.ljust(64, b"\0"), np.uint8)[np.newaxis]
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_a_filing_clerk_sorts_documents_that_it_has_not_seen(engine):
+    if engine == "native":
+        pytest.importorskip("llvmlite")
+    run = runtime.load(FOLDER / "documents.pb", engine=engine)
+    run.train()
+    found = run.evaluate("test")
+    assert found["kinds"] > 0.9
+    assert found["labels"] > 0.9

@@ -42,6 +42,7 @@ RUN_BY = {
     "docs/data.md": "test_page_commands",
     "docs/language-models.md": "test_page_commands",
     "docs/layers.md": "test_page_commands",
+    "docs/retraining.md": "test_page_commands",
     "docs/training.md": "test_page_commands",
     "examples/README.md": "test_page_commands",
     **{
@@ -118,6 +119,17 @@ def test_the_commands_of_the_page_about_rows(here: Path, capsys: pytest.CaptureF
     shutil.rmtree("photos/b")
     do(photos)
     assert load_file("new.safetensors")["image"].max() == 1
+
+
+def test_the_commands_of_the_page_about_applications(here: Path):
+    shutil.copy(ROOT / "examples/documents.pb", "clerk.pb")
+    for name in ("all", "more", "new"):
+        shutil.copy(ROOT / "examples/documents.safetensors", f"{name}.safetensors")
+    for command in commands(ROOT / "docs/retraining.md"):
+        do(f"{command} -q")
+    kinds = np.load("kinds.npy")
+    rows = load_file("new.safetensors")
+    assert np.mean(kinds == rows["kind"][rows["test"]]) > 0.9
 
 
 def test_the_commands_of_the_page_about_training(here: Path, capsys: pytest.CaptureFixture[str]):

@@ -1,4 +1,4 @@
-"""The agent of docs/guide/own-loop.md beside the same in PyTorch: python benchmarks/peers/cartpole.py [--rounds 3].
+"""The agent of docs/guide/own-loop.md beside the same in PyTorch: python benchmarks/applications/cartpole.py.
 
 The page's loop runs with its own two functions, and with functions of eager PyTorch; steps of the world a second, one
 thread. The worlds differ by what the agents learn, so rates are compared, not times.
