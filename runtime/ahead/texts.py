@@ -41,8 +41,11 @@ namespace operator private protected public virtual bool true false and or not s
 type use where impl trait loop in as
 """
 
-NO_NAMES: Final = frozenset(_WORDS.split())
-"""Words of C, C++ and Rust that are no names of parameters."""
+_LOCALS: Final = "self memory noise seed steps step states folder code count arguments digits"
+"""Names that `example.c` has itself."""
+
+NO_NAMES: Final = frozenset((*_WORDS.split(), *_LOCALS.split()))
+"""Words of C, C++, Rust and of the example that are no names of parameters."""
 
 
 class Parameter(NamedTuple):
@@ -61,9 +64,10 @@ def parameters_of(function: Function) -> list[Parameter]:
     given = [(name, feed.type, True) for name, feed in bound.feeds.items()]
     given += [(fetch.name, types[fetch.tensor], False) for fetch in bound.block.fetches]
     found: list[Parameter] = []
+    library = function.name.removesuffix(f"_{function.method}")  # a type of C
     for name, type, is_fed in given:
         short = spelled(name)
-        while any(short.lower() == other.name.lower() for other in found) or short in NO_NAMES:
+        while any(short.lower() == other.name.lower() for other in found) or short in NO_NAMES or short == library:
             short += "_"
         c_type = "float" if type.dtype == "bfloat16" and not is_fed else C_TYPES[type.dtype]
         found.append(Parameter(short, c_type, type, is_fed))

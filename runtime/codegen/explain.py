@@ -172,10 +172,10 @@ def _counts(block: LoweredBlock) -> Iterator[str]:
     if controls:
         yield f"compiled with their blocks: {_named(controls)}"
     if hosts:
-        yield f"by NumPy, between them: {_named(hosts)}"
+        yield f"by NumPy, between them: {_named(hosts)}; compiler build refuses such ops"
     inside = Counter(name for bodies in block.bodies.values() for body in bodies for name in _inner_hosts(body))
     if inside and block.owner is None:
-        yield f"by NumPy in each iteration, without a lowering rule: {_named(inside)}"
+        yield f"by NumPy in each iteration, without a lowering rule: {_named(inside)}; compiler build refuses such ops"
 
 
 def _inner_hosts(block: LoweredBlock) -> Iterator[str]:

@@ -197,6 +197,16 @@ def test_the_headers_are_c99_and_c17(folder):
             subprocess.run(["c++", "-std=c++17", "-x", "c++", *strict, header], cwd=folder, check=True)
 
 
+@needs_cc
+def test_names_of_the_program_and_of_the_example_are_no_names_of_parameters(tmp_path):
+    program = Program("sharpness", seed=3)
+    steps, self = program.input("steps", "float32", ("batch", 4)), program.input("self", "float32", ("batch", 4))
+    program.outputs(sharpness=ops.sum(steps * self, axis=1), seed=ops.sum(self))
+    program.compile(batch=2).save(tmp_path / "sharpness.pb")
+    folder = built(tmp_path / "sharpness.pb", tmp_path / "out", "--cpu", "avx2")
+    subprocess.run([CC, "-Wall", "-Werror", "-fsyntax-only", "-I.", "example.c"], cwd=folder, check=True)
+
+
 def refused(capsys, *options):
     """Return the sentence with which the build refuses."""
     assert run_command(["build", *map(str, options)]) != 0

@@ -75,6 +75,21 @@ def test_other_processors_end_with_the_same_hash(tmp_path, target, compiler, emu
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("architecture", ["aarch64", "riscv64"])
+def test_threads_of_other_processors_end_with_the_same_hash(tmp_path, architecture):
+    compiler, emulator = f"{architecture}-linux-gnu-gcc", f"qemu-{architecture}"
+    if not shutil.which(compiler) or not shutil.which(emulator):
+        pytest.skip(f"{compiler} or {emulator} is not installed")
+    folder = built(DIGITS, tmp_path / "out", "--target", f"{architecture}-linux", "--threads", "3")
+    text = (folder / "example.c").read_text()
+    begin, end = "  for (int step = 0", "  char digits[65];"
+    text = text.replace(begin, f"  if (code == 0) code = digits_mlp_threads(self, 3);\n{begin}")
+    (folder / "shared.c").write_text(text.replace(end, f"  digits_mlp_threads(self, 1);\n{end}"))
+    said = compiled(folder, "shared.c", "-static", compiler=compiler, run=(emulator,))
+    assert said.splitlines()[-1].endswith(hash_of_example("native.avx2"))
+
+
+@pytest.mark.thorough
 @needs_cc
 @pytest.mark.skipif(not shutil.which("qemu-x86_64"), reason="qemu-x86_64 is not installed")
 def test_an_instance_takes_the_best_instructions_that_its_cpu_has(tmp_path):

@@ -60,7 +60,7 @@ PHASE_WORDS, CHUNK_WORDS, STEPS_WORDS, RECORD_WORDS = 2, CHUNK_COLUMNS, 4, 3
 """Words of a phase, of a chunk, of the head of a table of steps, and of each result in it."""
 
 FUTEX, SET_AFFINITY = range(2)
-SYSTEM_CALLS: Final = {"x86_64": (202, 203), "aarch64": (98, 122)}
+SYSTEM_CALLS: Final = {"x86_64": (202, 203), "aarch64": (98, 122), "riscv64": (98, 122)}
 """Numbers of system calls of Linux, by the architecture: `futex`, and `sched_setaffinity`."""
 
 SLEEP, WAKE = 128, 129
