@@ -2,6 +2,7 @@
 
 # pyright: basic
 
+import contextlib
 import functools
 import http.server
 import json
@@ -194,12 +195,11 @@ class Browser:
             self._driver.terminate()
 
 
-@needs_node
-@pytest.mark.thorough
-@pytest.mark.skipif(not shutil.which("chromedriver"), reason="chromedriver is not installed")
-def test_the_page_trains_in_a_browser_and_says_the_hash(tmp_path):
-    folder = built(DIGITS, tmp_path / "site", "--target", "wasm32")
-    shutil.copy(EXAMPLES / "digits.safetensors", folder / "rows.safetensors")
+@contextlib.contextmanager
+def page(folder, example, rows):
+    """Build the page of an example with its rows, serve it, and open it in a browser."""
+    folder = built(EXAMPLES / f"{example}.pb", folder, "--target", "wasm32")
+    shutil.copy(EXAMPLES / f"{rows}.safetensors", folder / "rows.safetensors")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
     handler.extensions_map = http.server.SimpleHTTPRequestHandler.extensions_map
     handler.extensions_map[".mjs"] = "text/javascript"
@@ -208,19 +208,43 @@ def test_the_page_trains_in_a_browser_and_says_the_hash(tmp_path):
     browser = Browser(f"http://127.0.0.1:{server.server_port}/index.html")
     try:
         browser.until("!document.getElementById('start').disabled")
-        before = json.loads((folder / "digits_mlp.json").read_text())["state_sha256"]
+        yield browser
+    finally:
+        browser.close()
+
+
+def trained(browser, steps):
+    """Train at least this number of steps, and return the loss."""
+    browser.script("document.getElementById('start').click()")
+    browser.until(f"parseInt(document.getElementById('said').textContent) > {steps}")
+    browser.script("document.getElementById('stop').click()")
+    return float(browser.script("document.getElementById('said').textContent").rpartition(" ")[2])
+
+
+needs_browser = pytest.mark.skipif(not shutil.which("chromedriver"), reason="chromedriver is not installed")
+
+
+@needs_node
+@pytest.mark.thorough
+@needs_browser
+def test_the_page_trains_in_a_browser_and_says_the_hash(tmp_path):
+    with page(tmp_path / "site", "digits_mlp", "digits") as browser:
+        before = json.loads((tmp_path / "site" / "digits_mlp.json").read_text())["state_sha256"]
         browser.script("document.getElementById('hash').click()")
         said = browser.until("document.getElementById('found').textContent")
         assert said.startswith("state_sha256=")
         assert len(said) == len(f"state_sha256={before}")
-        browser.script("document.getElementById('start').click()")
-        browser.until("parseInt(document.getElementById('said').textContent) > 200")
-        browser.script("document.getElementById('stop').click()")
-        loss = float(browser.script("document.getElementById('said').textContent").rpartition(" ")[2])
-        assert loss < 1.0  # 2.3 at the start
+        assert trained(browser, 200) < 1.0  # 2.3 at the start
         browser.script("document.getElementById('predict').click()")
         browser.until("document.getElementById('found').textContent.includes('probabilities: 0')")
-    finally:
-        browser.close()
-        server.shutdown()
-        server.server_close()
+
+
+@needs_node
+@pytest.mark.thorough
+@needs_browser
+@pytest.mark.parametrize(
+    ("example", "rows", "most"), [("digits_cnn", "digits", 2.2), ("fsrs", "reviews", 0.56)]
+)  # 3.3 and 0.6 at the start
+def test_pages_of_other_examples_train(tmp_path, example, rows, most):
+    with page(tmp_path / "site", example, rows) as browser:
+        assert trained(browser, 100) < most
