@@ -21,7 +21,13 @@ def initialise(net, seed):
     net.must("initialise", ctypes.c_int64(seed))
 
 
-@pytest.mark.parametrize("options", [("--cpu", "avx2"), ("--cpu", "avx2,avx512", "--threads", "2")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(("--cpu", "avx2"), marks=pytest.mark.thorough),
+        ("--cpu", "avx2,avx512", "--threads", "2"),
+    ],
+)
 def test_the_values_of_a_seed_are_those_of_python(tmp_path, options):
     path = network(tmp_path / "network.pb")
     net = Net(path, tmp_path / "out", *options)
@@ -49,6 +55,7 @@ def test_a_seed_of_the_convolutional_digits_is_that_of_python(tmp_path):
     assert net.sha256() == prograd.load(EXAMPLES / "digits_cnn.pb", engine="reference", seed=77).states.sha256()
 
 
+@pytest.mark.thorough
 def test_a_library_without_code_for_its_initial_values_does_not_draw_them(tmp_path):
     program = Program("orthogonal", seed=1)
     x = program.input("x", "float32", ("batch", 8))

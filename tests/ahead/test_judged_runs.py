@@ -33,7 +33,8 @@ def assert_same_run(path, folder, settings=None, code=0, **options):
     return run, result, heard
 
 
-@pytest.mark.parametrize("window", [40, pytest.param(100, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("window", [40, 100])
 def test_rows_shuffled_within_windows_come_in_the_order_of_python(tmp_path, window):
     path = classifier(tmp_path, epochs=3, evaluate="test", shuffle=window, remainder="drop")
     assert_same_run(path, tmp_path)
@@ -90,6 +91,7 @@ def test_plateaus_patience_and_ranked_checkpoints_are_those_of_python(tmp_path):
     assert len(result.history["rate"]) < 16
 
 
+@pytest.mark.thorough
 def test_a_run_that_does_not_evaluate_judges_its_epochs(tmp_path):
     path = plateau(tmp_path, monitor="train.right", mode="max")
     _, result, _ = assert_same_run(path, tmp_path)

@@ -59,7 +59,7 @@ def in_shards(net, feeds, ranks, rank, gather):
 
 
 @needs_cc
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.thorough), 2])
 def test_the_sums_of_ranks_make_the_step_of_one_process(tmp_path, ranks):
     path = program(tmp_path)
     nets = [Net(path, tmp_path / "out", "--cpu", "avx2", "--by-shard") for _ in range(ranks)]
