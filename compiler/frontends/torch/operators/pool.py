@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Final
-
-import numpy as np
 
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, expanded, plain, squeezed, unsqueezed, viewed
@@ -59,9 +58,10 @@ def _with_indices(axes: int) -> Mapping:
     def mapped(
         call: Call, x: Arranged, window: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False
     ) -> tuple[Arranged, Arranged]:
+        torch: Any = import_module("torch")
         pieces = zip(*(numbers(n, axes) for n in (window, stride or window, padding, dilation)), strict=True)
         tables = [
-            np.arange(count)[:, np.newaxis] * step - pad + np.arange(size) * apart
+            torch.arange(count)[:, None] * step - pad + torch.arange(size) * apart
             for count, (size, step, pad, apart) in zip(_extents(call.shape, axes), pieces, strict=True)
         ]
         return pool(call, x, window, stride, padding, dilation, ceil), _positions(call, x, tables)
@@ -81,19 +81,24 @@ def _positions(call: Call, x: Arranged, tables: Sequence[Any]) -> Arranged:
         x: images with channels first.
         tables: for each axis, the elements of each window [windows, elements]; those outside of the axis are left out.
     """
-    store, axes, extents = call.store, len(tables), _extents(x.shape, len(tables))
-    assert store is not None
+    torch: Any = import_module("torch")
+    axes, extents = len(tables), _extents(x.shape, len(tables))
+
+    def store(numbers: Any) -> Value:
+        assert call.store is not None
+        return call.store(numbers.numpy())
+
     v, lead = ops.stop_gradient(plain(x)), x.rank - axes
-    inside, places = np.array(True), np.array(0)
+    inside, places = torch.tensor(True), torch.tensor(0)
     for i, (table, extent) in enumerate(zip(tables, extents, strict=True)):
-        v = ops.gather(v, store(table.clip(0, extent - 1)), axis=lead + 2 * i)
+        v = ops.gather(v, store(table.clamp(0, extent - 1)), axis=lead + 2 * i)
         own = table.reshape([table.shape[0 if j == i else 1] if j in (i, axes + i) else 1 for j in range(2 * axes)])
         inside, places = inside & (own >= 0) & (own < extent), places * extent + own
     v = ops.transpose(v, axis=(*range(lead), *range(lead, v.rank, 2), *range(lead + 1, v.rank, 2)))
     v = ops.reshape(v, shape=(*v.shape[: lead + axes], math.prod(table.shape[1] for table in tables)))
     cells = [*inside.shape[:axes]]
     v = ops.where(store(inside.reshape(*cells, -1)), v, -math.inf)
-    first_of = np.arange(math.prod(cells)).reshape(cells) * v.shape[-1]
+    first_of = torch.arange(math.prod(cells)).reshape(cells) * v.shape[-1]
     best = ops.argmax(v, axis=-1) + store(first_of)
     return arranged(ops.gather(store(places.reshape(-1)), best, axis=0))
 
@@ -160,12 +165,13 @@ def _adaptive_with_indices(axes: int) -> Mapping:
     pool = _adaptive(ops.adaptive_max_pool, axes)
 
     def mapped(call: Call, x: Arranged, size: Any) -> tuple[Arranged, Arranged]:
+        torch: Any = import_module("torch")
         tables: list[Any] = []
         for extent, count in zip(_extents(x.shape, axes), _extents(call.shape, axes), strict=True):
-            starts = np.arange(count) * extent // count
-            stops = -(-np.arange(1, count + 1) * extent // count)
-            table = starts[:, np.newaxis] + np.arange((stops - starts).max(initial=0))
-            tables.append(np.where(table < stops[:, np.newaxis], table, -1))
+            starts = torch.arange(count) * extent // count
+            stops = -(-torch.arange(1, count + 1) * extent // count)
+            table = starts[:, None] + torch.arange(int((stops - starts).max()))
+            tables.append(torch.where(table < stops[:, None], table, -1))
         return pool(call, x, size), _positions(call, x, tables)
 
     return mapped
@@ -177,7 +183,7 @@ def _unpool(axes: int) -> Mapping:
     def mapped(call: Call, x: Arranged, indices: Arranged, *rest: Any) -> Arranged:
         lead, own = x.shape[:-axes], math.prod(_extents(x.shape, axes))
         whole = (*lead, Extent(math.prod(_extents(call.shape, axes))))
-        zero = ops.full.on(call.block)(shape=(), value=0.0, dtype=x.dtype)
+        zero = ops.full.on(call.block)(shape=(), value=0.0, dtype=x.value.dtype)
         blank = plain(expanded(arranged(zero), whole))
         flat, at = (plain(viewed(each, (*lead, Extent(own)))) for each in (x, indices))
         return viewed(arranged(ops.put_along_axis(blank, at, flat, axis=-1)), call.shape)

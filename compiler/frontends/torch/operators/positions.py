@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Final
-
-import numpy as np
 
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, like, permuted, plain, single, unsqueezed, viewed
@@ -91,9 +90,11 @@ def _as_strided_scatter(
 ) -> Arranged:
     """Return a contiguous tensor with the elements of `source` at places in memory."""
     rows, width, places = _places(x, source.shape, stride, offset or 0)
-    flat = [viewed(each, (*x.shape[:rows], Extent(n))) for each, n in ((x, width), (source, places.size))]
-    origin = np.arange(width)
-    origin[places] = width + np.arange(places.size)
+    torch: Any = import_module("torch")
+    count = len(places)
+    flat = [viewed(each, (*x.shape[:rows], Extent(n))) for each, n in ((x, width), (source, count))]
+    origin = torch.arange(width)
+    origin[places] = width + torch.arange(count)
     made = ops.gather(ops.concat(*map(plain, flat), axis=rows), _stored(call, origin), axis=rows)
     return viewed(arranged(made), x.shape)
 
@@ -105,17 +106,18 @@ def _places(x: Arranged, shape: Sequence[Extent], stride: Sequence[int], offset:
     is_apart = rows and (tuple(shape[:1]), list(stride[:1])) != (tuple(x.shape[:1]), [width])
     if is_apart or any(extent.symbols for extent in shape[rows:]):
         raise CompileError(_across(x))
-    places = np.array(offset)
+    torch: Any = import_module("torch")
+    places = torch.tensor(offset)
     for extent, step in zip(shape[rows:], stride[rows:], strict=True):
-        places = places[..., np.newaxis] + np.arange(extent.number) * step
-    if places.size and places.max() >= width:
+        places = places[..., None] + torch.arange(extent.number) * step
+    if places.numel() and places.max() >= width:
         raise CompileError(_across(x))
     return rows, width, places.reshape(-1)
 
 
 def _stored(call: Call, places: Any) -> Value:
     assert call.store is not None
-    return call.store(places)
+    return call.store(places.numpy())
 
 
 def _across(x: Arranged) -> str:
