@@ -1,13 +1,10 @@
 /* Instances and their steps; see prograd.h. */
 #include "prograd_tables.h"
-
 #include <string.h>
 
 typedef char prograd_fits[sizeof(struct prograd) <= 512 ? 1 : -1]; /* room that the tables leave */
-
 const char *prograd_text(const prograd *self, int64_t at) { return self->program->text + at; }
 const char *prograd_error(const prograd *self) { return self->why; }
-
 int prograd_fail(prograd *self, int error, const char *what, const char *why) {
   size_t used = strlen(what) < 140 ? strlen(what) : 140, more = strlen(why) < 100 ? strlen(why) : 100;
   memcpy(self->why, what, used);
@@ -195,3 +192,9 @@ int prograd_begin(prograd **self, const prograd_program *const *programs, void *
   prograd_prepare(*self);
   return PROGRAD_OK;
 }
+#ifndef PROGRAD_SMALL /* a small host compiles the files that it calls */
+#define PROGRAD_IN_ONE
+#include "prograd_checks.c"
+#include "prograd_files.c"
+#include "prograd_sha256.c"
+#endif

@@ -1,5 +1,6 @@
 /* The sentences for numbers that ops refuse. */
 #include "prograd_tables.h"
+#if defined PROGRAD_SMALL || defined PROGRAD_IN_ONE /* else prograd.c has it */
 
 #include <string.h>
 
@@ -46,3 +47,4 @@ void prograd_say_check(prograd *self, const prograd_entry *entry, const prograd_
   say_number(self, wrong / (feed->bytes / feed->item / entry->rows));
   say(self, prograd_text(self, check->after));
 }
+#endif

@@ -1,5 +1,6 @@
 /* Files of states; see prograd.h. Compile with -DPROGRAD_NO_FILES for systems without files. */
 #include "prograd_tables.h"
+#if defined PROGRAD_SMALL || defined PROGRAD_IN_ONE /* else prograd.c has it */
 
 #include <string.h>
 #ifndef PROGRAD_NO_FILES
@@ -228,4 +229,5 @@ int prograd_save(prograd *self, const char *path) {
   if (!whole) remove(other);
   return whole ? PROGRAD_OK : prograd_fail(self, PROGRAD_NO_FILE, path, ": cannot be written");
 }
+#endif
 #endif

@@ -1,5 +1,6 @@
 /* SHA-256, as FIPS 180-4 defines it, and the hash of states; see prograd.h. */
 #include "prograd_tables.h"
+#if defined PROGRAD_SMALL || defined PROGRAD_IN_ONE /* else prograd.c has it */
 
 #include <string.h>
 
@@ -93,3 +94,4 @@ void prograd_state_sha256(const prograd *self, char digits[65]) {
   }
   prograd_hash_end(&h, digits);
 }
+#endif
