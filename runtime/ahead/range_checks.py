@@ -8,12 +8,13 @@ from typing import Final, NamedTuple
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attributes_of
 from runtime.entries import BoundEntry
+from runtime.rows.out_of_range import MOVES
 
 INTEGERS: Final = ("int32", "int64")
 """Dtypes of indices and labels."""
 
-MOVES: Final = frozenset({"broadcast_to", "cast", "identity", "reshape", "slice", "transpose"})
-"""Operators that change no number of their operand, and put none in the place of another."""
+ALONE: Final = MOVES - {"pad", "split"}
+"""Operators that, of one operand, change no number, and leave or make none that is not of its row."""
 
 ANY_FEED: Final = -1
 
@@ -65,9 +66,14 @@ def _range_of(bound: BoundEntry, op: pb.OpDesc) -> tuple[str, str, int] | None:
     return None
 
 
+def _is_move(op: pb.OpDesc) -> bool:
+    """Return True if all numbers that an op gives are those of its only operand."""
+    return op.type in ALONE and len(op.inputs) == 1
+
+
 def _feed_of(bound: BoundEntry, op: pb.OpDesc) -> str:
     """Return the feed whose numbers an op reads by ops that only move them; "" if there is none, or it has no rows."""
-    makers = {name: each for each in bound.block.ops for name in each.outputs if each.type in MOVES}
+    makers = {name: each for each in bound.block.ops for name in each.outputs if _is_move(each)}
     feeds = {p.tensor: p.feed for p in bound.block.parameters if p.WhichOneof("source") == "feed"}
     [*names] = (name for name in op.inputs if name and bound.types[name].dtype in INTEGERS)
     if len(names) != 1:
