@@ -180,6 +180,7 @@ def test_truth_values_are_0_or_1(tmp_path):
     assert net.error == "mask has a byte that is neither 0 nor 1, and its elements are bool"
 
 
+@pytest.mark.thorough
 @needs_cc
 def test_more_threads_than_were_built_are_refused(path, tmp_path):
     net = Net(path, tmp_path / "out", "--cpu", "avx2", "--threads", "2")

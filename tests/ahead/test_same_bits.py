@@ -64,10 +64,12 @@ def test_large_examples_have_the_bits_of_the_native_engine(tmp_path, name, instr
     assert_twins(EXAMPLES / f"{name}.pb", tmp_path / "out", instructions, 3)
 
 
+@pytest.mark.thorough
 def test_code_without_a_fused_multiply_add_has_the_bits_of_that_engine(tmp_path):
     assert_twins(EXAMPLES / "digits_mlp.pb", tmp_path / "out", "sse2", 2)
 
 
+@pytest.mark.thorough
 def test_two_threads_have_the_bits_of_one(tmp_path):
     assert_twins(EXAMPLES / "digits_mlp.pb", tmp_path / "out", "avx2", 20, threads=2)
 
@@ -128,6 +130,7 @@ def test_a_step_of_one_row_is_a_function_of_its_own(tmp_path):
     assert np.allclose(one, all_rows[4:5], atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_totals_of_an_evaluation_are_apart_from_those_of_training(tmp_path):
     net, rng = Net(EXAMPLES / "digits_mlp.pb", tmp_path / "out", "--cpu", "avx2"), np.random.default_rng(1)
     batches = [random_feeds(net.run, "evaluate", rng) for _ in range(4)]
@@ -167,6 +170,7 @@ def test_loops_and_branches_come_along(tmp_path):
     assert_twins(looping(tmp_path / "looping.pb"), tmp_path / "out", "avx2", 6)
 
 
+@pytest.mark.thorough
 def test_two_instances_are_independent(tmp_path):
     path = network(tmp_path / "network.pb")
     one, rng = Net(path, tmp_path / "out", "--cpu", "avx2"), np.random.default_rng(1)

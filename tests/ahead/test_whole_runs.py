@@ -51,6 +51,7 @@ def test_rows_that_are_left_out_are_those_of_python(tmp_path):
     assert_same_run(path, tmp_path / "out")
 
 
+@pytest.mark.thorough
 def test_the_best_states_are_restored(tmp_path):
     path = classifier(tmp_path, epochs=12, evaluate="test", keep_best="accuracy")
     _, heard = assert_same_run(path, tmp_path / "out")

@@ -64,6 +64,7 @@ def test_adapters_go_out_and_come_in_again(config: dict[str, Any]):
     assert float(again.step(FED)["loss"]) == loss(run)  # and they are trained further
 
 
+@pytest.mark.thorough
 def test_adapters_of_dora_are_a_folder_of_peft_and_come_back():
     made_folder(Path("m"), dtype="bfloat16")
     run = trained("--lora", "q_proj,v_proj:r=4,alpha=8,dora", "--weights", "q8_0")
@@ -100,6 +101,7 @@ def test_a_tuned_model_is_a_folder_that_is_imported_again():
     assert loss(imported(source="tuned", output="again.pb")) == pytest.approx(loss(run), rel=2e-3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("change", "words"),
     [

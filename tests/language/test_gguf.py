@@ -50,6 +50,7 @@ def test_a_model_goes_out_and_comes_in_again(config: dict[str, Any], dtype: str)
     assert kinds == ({"F32"} if dtype == "float32" else {"F32", "BF16"})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["q8_0", "q4_0"])
 def test_codes_of_few_bits_go_out_and_come_in_as_they_are(form: str):
     made_folder(Path("m"))

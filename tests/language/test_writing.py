@@ -50,6 +50,7 @@ def written(writer: Writer, row: int, codes: list[int], count: int, choices: Cho
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("config", [LLAMA, GPT2, WINDOWED], ids=["llama", "gpt2", "windows"])
 def test_codes_are_those_with_the_largest_logits(tmp_path: Path, config: dict[str, object], engine: str):

@@ -77,6 +77,7 @@ def words(x: Array) -> Array:
     return (halves[:, 0::2] | halves[:, 1::2] << 16).astype("u4")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("by_steps", [False, True])
