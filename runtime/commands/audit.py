@@ -178,7 +178,7 @@ def _first_difference(run: Run, statement: Statement, asked: Asked, events: Iter
     digests = "".join(link.steps for link in statement.links)
     links = {link.step: link for link in statement.links}
     chain = Chain(statement.every, run.sha256, run.states.sha256)
-    chain.begin(asked.first.step)
+    chain.links.append(asked.first)  # the states have its hash
     for event in events:
         if isinstance(event, StepEnd):
             at = DIGITS * (event.step - 1 - begin)

@@ -75,20 +75,33 @@ def record_values(record: RunRecord) -> dict[str, Any]:
 
 def read_record(path: Path) -> RunRecord:
     """Return the record in a file; raise DataError if there is none, or it is damaged or of a newer prograd."""
-    try:
-        with open_regular(path) as file:
-            raw = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise DataError(f"{path}: the record cannot be read: {error.strerror or error}") from None
-    if len(raw) > MAX_BYTES:
-        raise DataError(f"{path}: this is no record of a run: it is larger than {MAX_BYTES} bytes")
-    try:
-        values = json.loads(raw)
-    except (ValueError, RecursionError):
-        raise DataError(f"{path}: this is no record of a run: it is not JSON") from None
+    values = json_of(path, read_at_most(path, MAX_BYTES, "record", "record of a run"), "record of a run")
     if not isinstance(values, dict) or "format" not in values:
         raise DataError(f"{path}: this is no record of a run: it has no format")
     return record_from(path, cast(dict[str, Any], values))
+
+
+def read_at_most(path: Path, most: int, name: str, what: str) -> bytes:
+    """Return the bytes of a file; raise DataError if it cannot be read or has more than `most`.
+
+    `name` and `what` are the words of the sentences, as in "record" and "record of a run".
+    """
+    try:
+        with open_regular(path) as file:
+            raw = file.read(most + 1)
+    except OSError as error:
+        raise DataError(f"{path}: the {name} cannot be read: {error.strerror or error}") from None
+    if len(raw) > most:
+        raise DataError(f"{path}: this is no {what}: it is larger than {most} bytes")
+    return raw
+
+
+def json_of(path: Path, raw: bytes, what: str) -> object:
+    """Return the JSON value in the bytes of a file; raise DataError for other bytes."""
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        raise DataError(f"{path}: this is no {what}: it is not JSON") from None
 
 
 def record_from(path: Path, values: Mapping[str, Any]) -> RunRecord:

@@ -65,8 +65,7 @@ def difference(path: Path, then: InputFile) -> str:
         return ""
     if here.bytes != then.bytes:
         return f"{path}: the file has {here.bytes} bytes, and the run read one of {then.bytes}"
-    width = DIGITS
-    found = [i for i in range(len(then.pieces) // width) if _piece(here, i) != _piece(then, i)]
+    found = [i for i in range(len(then.pieces) // DIGITS) if _piece(here, i) != _piece(then, i)]
     if not found:
         return f"{path}: the file is another one than the run read"
     begin = found[0] * then.piece_bytes

@@ -12,22 +12,24 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from prograd_proto.regular_files import open_regular
 from runtime.errors import DataError
 from runtime.files.output import write_output
 from runtime.runs.evidence.chain import Link, from_json, to_json
 from runtime.runs.evidence.envelope import Signature, Signer, opened
 from runtime.runs.evidence.inputs import InputFile, input_from_json
-from runtime.runs.run_record import RunRecord, record_from, record_values
+from runtime.runs.run_record import RunRecord, json_of, read_at_most, record_from, record_values
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "urn:prograd:training-run:1"
+WHAT: Final = "statement about a run"
+"""The words for the file in sentences."""
+
 MAX_BYTES: Final = 1 << 28
 """Upper bound in bytes on a statement that is read: 256 MiB, some 30 million steps."""
 
 
 class Statement(NamedTuple):
-    """What a statement says of a run.
+    """The content of a statement about a run.
 
     Attributes:
         record: the run.
@@ -72,13 +74,7 @@ def write_statement(path: Path, statement: Statement, signer: Signer | None, *, 
 
 def read_statement(path: Path) -> Found:
     """Return the statement in a file, whose chain is whole; raise DataError if there is none or it is damaged."""
-    try:
-        with open_regular(path) as file:
-            raw = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise DataError(f"{path}: the statement cannot be read: {error.strerror or error}") from None
-    if len(raw) > MAX_BYTES:
-        raise DataError(f"{path}: this is no statement about a run: it is larger than {MAX_BYTES} bytes")
+    raw = read_at_most(path, MAX_BYTES, "statement", WHAT)
     values, signatures = _object(path, raw), list[Signature]()
     if "payload" in values:
         raw, signatures = opened(path, values)
@@ -93,12 +89,9 @@ def read_statement(path: Path) -> Found:
 
 
 def _object(path: Path, raw: bytes) -> dict[str, Any]:
-    try:
-        values = json.loads(raw)
-    except (ValueError, RecursionError):
-        raise DataError(f"{path}: this is no statement about a run: it is not JSON") from None
+    values = json_of(path, raw, WHAT)
     if not isinstance(values, dict):
-        raise DataError(f"{path}: this is no statement about a run: it is no JSON object")
+        raise DataError(f"{path}: this is no {WHAT}: it is no JSON object")
     return cast("dict[str, Any]", values)
 
 
