@@ -82,6 +82,7 @@ OF_RUNTIME_IN_ONE_FILE = {
     ("compiler/exporters/onnx/raw_columns.py", "runtime.rows.encoding.column"): "column by column",
     ("compiler/exporters/onnx/raw_columns.py", "runtime.errors"): "and what does not fit is said as a run says it",
     ("compiler/commands/check.py", "runtime.rows.encoding.encoding"): "a check reads the encoding as a run does",
+    ("compiler/frontends/torch/halves.py", "runtime.dtypes"): "the bits of bfloat16 are held as the runtime holds them",
     ("compiler/exporters/merged_states.py", "runtime.conversion"): "merged weights are rounded as a cast rounds",
     ("compiler/exporters/merged_states.py", "runtime.dtypes"): "in the dtypes of states",
     ("compiler/exporters/onnx/written.py", "runtime.errors"): "a file that exists is refused as a run refuses it",

@@ -5,12 +5,12 @@ import_module   an exported graph as a program: placeholders, outputs and update
 export          torch.export in both modes, and what torch itself lacks or cannot export
 modes           training and evaluation as two graphs, or as one that serves both
 assignments     buffers and other attributes that forward assigns
-signature       the entries of the signature of a graph
 alpha_dropout   alpha dropout, which evaluation leaves out
 autocast        regions of torch.autocast as mixed precision
 experts         mixtures of experts of transformers
 checks          what torch.export drops or fixes, found and refused
 graph           the walk over the nodes
+halves          arithmetic in float16 and bfloat16, by float32
 inlined         graphs that need no decomposition
 messages        what PyTorch prints, and sentences of its errors
 no_gradient     regions of torch.no_grad

@@ -15,7 +15,9 @@ from typing import Any, Final, Literal
 
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, expanded, viewed
+from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import Extent, factored
+from prograd_proto.dtypes import HALVES
 from registry import Block, Value, ops
 
 SURE_TRIALS: Final = 2
@@ -87,7 +89,9 @@ class Constant:
             return viewed(self._factored().tensor(block), self.shape)
         cut = [self._without_repeats(trial) for trial in self.trials]
         if all(trial.shape == cut[0].shape and bool((trial == cut[0]).all()) for trial in cut[1:]):
-            return expanded(arranged(self.store(cut[0].numpy())), self.shape)
+            half = self.dtype in HALVES
+            stored = arranged(self.store((cut[0].float() if half else cut[0]).numpy()))
+            return expanded(cast_to(stored, self.dtype), self.shape)
         if all(_is_range(trial) for trial in cut) and cut[0].ndim == self.rank:
             return self._counted(block)
         raise CompileError(

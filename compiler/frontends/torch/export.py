@@ -22,6 +22,7 @@ from compiler.frontends.torch.checks.hidden_writes import require_no_hidden_writ
 from compiler.frontends.torch.checks.hooks import hooks_of, noted_hooks, require_no_hooks
 from compiler.frontends.torch.checks.own_gradients import noted_functions, require_no_own_gradients
 from compiler.frontends.torch.checks.same_calls import changes_in_both
+from compiler.frontends.torch.checks.signature import require_no_aliases
 from compiler.frontends.torch.checks.single_rows import symbols_above_one
 from compiler.frontends.torch.experts import all_experts
 from compiler.frontends.torch.graph import WITHOUT_OPS
@@ -32,7 +33,6 @@ from compiler.frontends.torch.no_gradient import keep_regions
 from compiler.frontends.torch.operators import OPERATORS
 from compiler.frontends.torch.packed import kept_padded
 from compiler.frontends.torch.replaced import replaced_functions
-from compiler.frontends.torch.signature import require_no_aliases
 from compiler.frontends.torch.training.losses import TARGET
 
 

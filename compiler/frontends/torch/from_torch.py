@@ -17,11 +17,11 @@ from compiler.frontends.report import Problem, Table, told
 from compiler.frontends.torch.autocast import require_no_regions
 from compiler.frontends.torch.checks.guards import Limits
 from compiler.frontends.torch.checks.hooks import require_no_step_hooks
+from compiler.frontends.torch.checks.signature import unread_counters
 from compiler.frontends.torch.export import decomposed, exported
 from compiler.frontends.torch.import_module import Import, Layout
 from compiler.frontends.torch.messages import first_line
 from compiler.frontends.torch.modes import paired, unlike
-from compiler.frontends.torch.signature import unread_counters
 from compiler.frontends.torch.states import aliases
 from compiler.frontends.torch.training.losses import append_loss
 from compiler.frontends.torch.training.optimizers import minimize_by

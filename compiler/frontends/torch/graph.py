@@ -17,6 +17,7 @@ from compiler.frontends.extents import Extent, product
 from compiler.frontends.report import Problem
 from compiler.frontends.torch.checks.thresholds import size_of_threshold
 from compiler.frontends.torch.constants import SURE_TRIALS, Constant, Store
+from compiler.frontends.torch.halves import in_float32
 from compiler.frontends.torch.nodes import SQUEEZES, is_pointwise, require_contiguous, rounded, squeezed_symbols
 from compiler.frontends.torch.operators import OPERATORS, REMEDIES, SEES_CONSTANTS, control, fourier
 from compiler.frontends.torch.operators.call import Call, Result
@@ -304,7 +305,9 @@ class Walk:
         more = {key: self._given(self._operand(x), name) for key, x in node.kwargs.items() if key not in PLACES}
         if name not in fourier.OPERATORS and (is_complex(given) or call.dtype in PARTS):
             return complex_result(call, name, mapping, given, more)
-        special = folded(node, self.values, call)
+        wide = in_float32(name, call, given, more)
+        special = folded(node, self.values, call) if wide[0] == call else None
+        call, given, more = wide
 
         def mapped() -> Any:
             return mapping(call, *given, **more) if special is None else special

@@ -13,18 +13,19 @@ from typing import Any, Final, Literal
 from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, expanded, ordered, transposed
+from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import Extent
 from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.report import Problem
 from compiler.frontends.torch.checks.guards import Limits, limits_of
+from compiler.frontends.torch.checks.signature import require_known
 from compiler.frontends.torch.constants import Constant, trial_sizes
 from compiler.frontends.torch.graph import MISSING, Walk
 from compiler.frontends.torch.places import source_line
-from compiler.frontends.torch.signature import require_known
 from compiler.frontends.torch.sizes import Sizes
 from compiler.frontends.torch.states import declared, order_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import NUMBERS
+from prograd_proto.dtypes import HALVES, NUMBERS
 from registry import Value, ops
 
 Layout = Literal["torch", "prograd"]
@@ -182,9 +183,10 @@ class Import:
         shape = [extent.plain() for extent in self.sizes.shape(value.shape)]
         if self.inputs[name] in self.fed:
             return self.fed[self.inputs[name]]
-        order = self._channels_last(len(shape), dtype)
-        fed = self.program.input(self.inputs[name], dtype, [shape[i] for i in order])  # pyright: ignore[reportArgumentType]: one of those
-        self.fed[self.inputs[name]] = transposed(fed, [order.index(i) for i in range(len(order))])
+        wide = "float32" if dtype in HALVES else dtype  # rows have float32, which is rounded to the module's dtype
+        order = self._channels_last(len(shape), wide)
+        fed = self.program.input(self.inputs[name], wide, [shape[i] for i in order])  # pyright: ignore[reportArgumentType]: one of those
+        self.fed[self.inputs[name]] = cast_to(transposed(fed, [order.index(i) for i in range(len(order))]), dtype)
         return self.fed[self.inputs[name]]
 
     def _channels_last(self, rank: int, dtype: str) -> list[int]:
@@ -263,6 +265,7 @@ class Import:
         made: dict[str, Value] = {}
         for name, tensor in results.items():
             name = self._free(name)
+            tensor = cast_to(tensor, "float32") if tensor.dtype in HALVES else tensor
             self.tensors[name] = tensor
             value = ordered(tensor, self._channels_last(tensor.rank, tensor.dtype))
             made[name] = self.program.block.named(ops.identity(value), name)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import traceback
 import warnings
@@ -13,16 +14,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO, TextIOBase
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from compiler.frontends.torch.operators import REMEDIES
 
-DATA_DEPENDENT = "data-dependent expression"
+DATA_DEPENDENT: Final = "data-dependent expression"
 """Words of each error about Python code that needs an element of a tensor."""
 
-
-FAKE_CONSTANT = "fake tensor in the exported program constant's list"
+FAKE_CONSTANT: Final = "fake tensor in the exported program constant's list"
 """Words of the error about writes that torch.export cannot trace."""
+TRANSFORMS: Final = ("_functorch/eager_transforms.py", "_functorch/apis.py", "_functorch/vmap.py")
+"""Files of the transforms of torch.func."""
+
+UNKNOWN_RESULT: Final = re.compile(r"Found <class '([\w.]+)'> in output, which is not a known type")
+"""Words of the error about results that are neither tensors nor lists, tuples or mappings of them."""
 
 
 class _WithoutTorch(TextIOBase):
@@ -80,7 +85,15 @@ def reason_of(error: BaseException) -> str:
     if reason in REMEDIES:
         reason = f"{reason} has no counterpart; {REMEDIES[reason]}"
     if FAKE_CONSTANT in reason:
-        reason = "forward writes a tensor through `.data`, or one that is neither an input, a parameter nor a buffer"
+        reason = (
+            "forward calls torch.autograd.grad, or writes a tensor through `.data` or one that is neither an input, a "
+            "parameter nor a buffer"
+        )
+    if any(frame.filename.endswith(TRANSFORMS) for frame in traceback.extract_tb(error.__traceback__)):
+        reason = f"forward calls a transform of torch.func, as grad or vmap of it, which is not traced ({reason})"
+    if found := UNKNOWN_RESULT.match(reason):
+        cache = ", as by module.config.use_cache = False" if "cache" in found[1].lower() else ""
+        reason = f"its result has a {found[1].rpartition('.')[2]}, which is no tensor; leave it out{cache}"
     place = _place(error)
     return f"{reason} (at {place})" if place else reason
 

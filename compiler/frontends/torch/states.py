@@ -16,6 +16,8 @@ from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, transposed
 from compiler.frontends.initial_values import InitialValues
+from compiler.frontends.torch.halves import numpy_of
+from prograd_proto.dtypes import NUMBERS
 
 REVERSED: Final = {
     "aten.linear.default": {1},
@@ -86,13 +88,13 @@ def declared(
             f"{name} is {dtype}, and states are real; keep torch.view_as_real of it, and call torch.view_as_complex in "
             "forward"
         )
-    if dtype not in ("float32", "float64", "int32", "int64", "bool", "uint8"):
+    if dtype not in NUMBERS:
         raise CompileError(
-            f"{name} is {dtype}, and states are float32 or float64; call module.float() before the import or the "
-            "export, and ask for products in bfloat16 by mixed='bfloat16'"
+            f"{name} is {dtype}, and states are float16, bfloat16, float32 or float64; call module.float() before the "
+            "import or the export"
         )
     laid = tensor.detach().permute(*order) if order else tensor.detach()
-    array = laid.contiguous().cpu().numpy()
+    array = numpy_of(laid)
     # the module may go on training; its memory is not the program's
     initial = values.add(name, array.copy() if array.ctypes.data == tensor.data_ptr() else array)
     if trainable is None:

@@ -6,6 +6,7 @@ hidden_writes   writes into tensors with gradients of which no gradient is recor
 hooks           hooks of gradients
 own_gradients   functions that define their gradients themselves
 same_calls      calls in both modes that run the same operators
+signature       the entries of the signature of a graph, understood or refused
 single_rows     one row, for which a graph may do something else
 thresholds      thresholds of constants that only larger sizes reach
 """

@@ -74,7 +74,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
 }
 """All mappings by the name of ATen's operator with its overload."""
 
-REMEDIES: Final = decomposition.REMEDIES
+REMEDIES: Final = criteria.REMEDIES | decomposition.REMEDIES
 """Remedies for operators without a counterpart, for the sentences that refuse them."""
 
 SEES_CONSTANTS: Final = attention.SEES_CONSTANTS | control.SEES_CONSTANTS | index.SEES_CONSTANTS

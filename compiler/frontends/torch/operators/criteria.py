@@ -105,6 +105,12 @@ def _kl(call: Call, x: Arranged, target: Arranged, reduction: int = 1, *, log_ta
     return arranged(y)
 
 
+REMEDIES: Final = dict.fromkeys(
+    ["aten._ctc_loss.Tensor", "aten._ctc_loss.default", "aten.ctc_loss.Tensor", "aten.ctc_loss.IntList"],
+    "leave the loss out of forward, and build it from the module's result with ops.ctc_loss",
+)
+"""Remedies for losses without a counterpart."""
+
 OPERATORS: Final[dict[str, Mapping]] = {
     "aten.cross_entropy_loss.default": cross_entropy,
     "aten.nll_loss.default": nll,
