@@ -61,7 +61,7 @@ def _linked(library: Library) -> bytes:
         objects = [folder / f"{number}.o" for number in range(len(library.members))]
         for path, member in zip(objects, library.members, strict=True):
             path.write_bytes(member.content)
-        exported = [f"--export={library.name}_{symbol}" for symbol in ("program", "drive")]
+        exported = [f"--export={library.name}.{symbol}" for symbol in ("program", "drive")]
         link(linker, ["--no-entry", "--strip-all", *exported, *map(str, objects)], folder / "module.wasm")
         return (folder / "module.wasm").read_bytes()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from runtime.ahead.tables import Tables
+from runtime.ahead.tables import SHARED, Tables
 from runtime.codegen.ir import Module
 from runtime.codegen.machine import Target
 
@@ -14,6 +14,9 @@ MEMBERS: Final = (
     *("numbers", "words", "phases", "actions", "chunks", "text", "header", "constants", "groups"),
 )
 """Members of `struct prograd_program` before the functions of the driver."""
+
+ALIGNMENTS: Final = {"constants": 64, "text": 1, "header": 1, "words": 1}
+"""Alignments of tables in bytes; the others have numbers of 8 bytes."""
 
 GENERAL: Final = {
     "load": ("ptr", "ptr"),
@@ -82,23 +85,26 @@ WIDE_PRODUCT: Final = """define hidden void @__multi3(ptr %r, i64 %a, i64 %a_hig
 
 
 def tables_module(
-    target: Target, prefix: str, tables: Tables, header: bytes, constants: bytes, *, code_prefix: str, has_threads: bool
+    target: Target, prefix: str, tables: Tables, first: str = "", *, code_prefix: str, has_threads: bool
 ) -> Module:
     """Return the module that defines the tables of a program for an instruction set, and `PREFIXprogram`.
 
-    `code_prefix` is the prefix of the functions that it calls.
+    `code_prefix` is the prefix of the functions that it calls. `first` is that of the tables which have what is shared,
+    "" if it is these.
     """
     module = Module(target)
-    for table in tables.numbers:
-        module.declare(_numbers(f"{prefix}{table}", tables.numbers[table]))
-    for table, content in (("text", tables.text), ("header", header), ("constants", constants)):
-        module.declare(_bytes(f"{prefix}{table}", content))
+    for table, content in tables.contents.items():
+        module.declare(_bytes(f"{prefix}{table}", content, "hidden" if table in SHARED else "internal"))
+    shared = [] if "states" in tables.contents else [f"{first}{table}" for table in SHARED]
+    for name in shared:
+        module.declare(f"@{name} = external hidden constant i8")
     groups = ", ".join(f"ptr @{code_prefix}{group}" for group in tables.groups)
     module.declare(f"@{prefix}groups = internal constant [{len(tables.groups)} x ptr] [{groups}], align 8")
     driver = ("drive", "help", "wake") if has_threads else ("drive",)
     for function in (*tables.groups, *driver):
         module.declare(f"declare hidden void @{code_prefix}{function}()")
-    members = [f"ptr @{prefix}{member}" for member in MEMBERS] + [f"ptr @{code_prefix}{name}" for name in driver]
+    members = [f"ptr @{first if f'{first}{member}' in shared else prefix}{member}" for member in MEMBERS]
+    members += [f"ptr @{code_prefix}{name}" for name in driver]
     members += ["ptr null"] * (len(MEMBERS) + 3 - len(members))
     module.declare(
         f"@{prefix}program = constant {{{', '.join(['ptr'] * len(members))}}} {{{', '.join(members)}}}, align 8"
@@ -147,14 +153,10 @@ def initialising_module(target: Target, name: str, prefixes: Sequence[tuple[str,
     return module
 
 
-def _numbers(name: str, numbers: Sequence[int]) -> str:
-    listed = f"[{', '.join(f'i64 {number}' for number in numbers)}]" if numbers else "zeroinitializer"
-    return f"@{name} = internal constant [{len(numbers)} x i64] {listed}, align 8"
-
-
-def _bytes(name: str, content: bytes) -> str:
+def _bytes(name: str, content: bytes, linkage: str) -> str:
     text = "".join(f"\\{byte:02X}" for byte in content)
-    return f'@{name} = internal constant [{len(content)} x i8] c"{text}", align 64'
+    alignment = ALIGNMENTS.get(name.rpartition(".")[2], 8)
+    return f'@{name} = {linkage} constant [{len(content)} x i8] c"{text}", align {alignment}'
 
 
 def _functions(

@@ -59,7 +59,7 @@ class Place(NamedTuple):
     item: int
     to: int = 0
     early: bool = False
-    widened: int = 0
+    widened: bool = False
     by_row: bool = False
     over: int = 0
     watched: bool = False
@@ -72,13 +72,12 @@ class EntryPlaces(NamedTuple):
 
     Attributes:
         words: base and offset of each word of its tables.
-        words_at, chunks_at, checks_at: places of its tables of addresses, and of the words of checks.
+        words_at, checks_at: places of its tables of addresses, and of the words of checks.
         feeds, fetches, copies: arrays that a step takes, gives, and copies when its groups are done.
     """
 
     words: Array
     words_at: int
-    chunks_at: int
     checks_at: int
     feeds: list[Place]
     fetches: list[Place]
@@ -127,14 +126,20 @@ class Layout:
 
 
 def layout_of(
-    program: pb.ProgramDesc, entries: Sequence[EntryCode], initial: Mapping[str, Array], threads: int, versions: int
+    program: pb.ProgramDesc,
+    entries: Sequence[EntryCode],
+    initial: Mapping[str, Array],
+    threads: int,
+    versions: int,
+    first: Layout | None = None,
 ) -> Layout:
     """Return the layout of a program with these entries; `initial` has the values of states when an epoch begins.
 
-    Layouts with equal `threads` and numbers of entries, `versions`, have the same places for states.
+    Layouts with equal `threads` and numbers of entries, `versions`, have the same places for states; those that are
+    given the first of them add their constants to it.
     """
     types = {state.name: type_of(state) for state in held(program)}
-    layout = Layout()
+    layout = Layout() if first is None else Layout(constants=first.constants)
     layout.board = layout.take(board_words(threads) * ADDRESS_BYTES)
     layout.team = layout.take(TEAM_BYTES if threads > 1 else 0)
     layout.versions = layout.take(versions * ADDRESS_BYTES)
@@ -143,7 +148,11 @@ def layout_of(
     layout.states = {name: layout.take(types[name].nbytes) for name in names}
     passing = {state.name for state in program.states if state.lifespan == pb.LIFESPAN_EPOCH}
     layout.aside = {name: layout.take(types[name].nbytes) for name in names if name in passing}
-    layout.restored = [(name, layout.constant(initial[name].tobytes())) for name in names if name in passing]
+    layout.restored = (
+        first.restored
+        if first
+        else [(name, layout.constant(initial[name].tobytes())) for name in names if name in passing]
+    )
     layout.working = layout.nbytes
     arena = layout.take(max(entry.code.arena_bytes for entry in entries))
     known: dict[bytes, int] = {}
@@ -160,7 +169,6 @@ def _places(
     bases = _bases(program, layout, entry, (arena, packed, checks), known)
     words = np.array([_at(bases, base, offset) for base, offset in code.words.tolist()], np.int64).reshape(-1, 2)
     words_at = layout.take(code.words.shape[0] * ADDRESS_BYTES)
-    chunks_at = layout.take(code.chunks.size * ADDRESS_BYTES)
     feeds = [
         _fed(_whole(feed.name, bound.types[feed.tensor], arena + feed.offset), by_row=bound.feeds[feed.name].by_row)
         for feed in code.feeds
@@ -170,7 +178,7 @@ def _places(
         _fetched(_strided(code, bases, name, tensor), early=tensor in of_state) for name, tensor in code.copied_fetches
     ]
     copies = _copies(program, layout, entry, bases)
-    return EntryPlaces(words, words_at, chunks_at, checks, feeds, fetches, copies)
+    return EntryPlaces(words, words_at, checks, feeds, fetches, copies)
 
 
 def _bases(
@@ -238,7 +246,7 @@ def _fed(place: Place, *, by_row: bool) -> Place:
         shown = shown.replace(f"[{shape[0]}", "[\1", 1)
     return place._replace(
         item=ITEM_BYTES[type.dtype],
-        widened=int(type.dtype == "bool"),
+        widened=type.dtype == "bool",
         by_row=by_row,
         width=max(shape[0], 1) if by_row and shape else 1,
         described=f"\n{len(place.name)} {place.name} {shown}",
@@ -247,8 +255,7 @@ def _fed(place: Place, *, by_row: bool) -> Place:
 
 def _fetched(place: Place, *, early: bool) -> Place:
     """Return a fetch; bfloat16 becomes float32 for the caller."""
-    widened = place.type.nbytes // ITEM_BYTES["bfloat16"] if place.type.dtype == "bfloat16" else 0
-    return place._replace(early=early, widened=widened)
+    return place._replace(early=early, widened=place.type.dtype == "bfloat16")
 
 
 def _copies(program: pb.ProgramDesc, layout: Layout, entry: EntryCode, bases: Sequence[tuple[int, int]]) -> list[Place]:

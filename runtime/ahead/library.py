@@ -14,9 +14,11 @@ from runtime.ahead.initial import INITIAL, initial_step
 from runtime.ahead.layout import EntryCode, Layout, file_header, layout_of
 from runtime.ahead.range_checks import range_check
 from runtime.ahead.shards import shard_steps
-from runtime.ahead.tables import tables_of
+from runtime.ahead.tables import SHARED, tables_of
 from runtime.codegen.assemble import CompiledKernels, KernelSource, native_code
-from runtime.codegen.emit.driver import write_driver, write_driver_of_one_thread
+from runtime.codegen.code import LOOP_STEP
+from runtime.codegen.emit.code import Known
+from runtime.codegen.emit.driver import write_driver_of_library
 from runtime.codegen.ir import Module
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
@@ -89,16 +91,16 @@ class _Kernels:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._known: dict[str, list[str]] = {}
+        self._known = Known()
         self.members: list[Member] = []
 
     def build(self, source: KernelSource) -> CompiledKernels:
         """Compile the functions of a step that are new."""
-        before = {name for names in self._known.values() for name in names}
+        before = {*self._known.texts.values()}
         written = source.write(prefix=self._prefix, known=self._known)
         for module in written.modules:
-            if module.nbytes:
-                names = [name for names in self._known.values() for name in names if name not in before]
+            names = [name for name in self._known.texts.values() if name not in before]
+            if names:
                 self.members.append(Member(jit.compiled(module), [self._prefix + name for name in names]))
                 before.update(names)
         return CompiledKernels([], written.functions)
@@ -142,21 +144,28 @@ def library_of(
     functions = _functions(program, name, entries, rows)
     shards = _add_shards(program, name, functions) if by_shard else {}
     named = _Named(name, program_sha256(program))
+    saves = has_files or targets[0].architecture == "wasm32"
     initial_function = _initial_function(program, name, targets[0])
     members: list[Member] = []
     builds: list[Build] = []
     for target in targets:
-        prefix = f"{name}_" if len(targets) == 1 else f"{name}_{target.name}_"
+        prefix = f"{name}." if len(targets) == 1 else f"{name}.{target.name}."  # no entry's function has a dot
         kernels = _Kernels(prefix)
         parts = [(prefix, functions)] + (
-            [] if initial_function is None else [(f"{prefix}{INITIAL}_", [initial_function])]
+            [] if initial_function is None else [(f"{prefix}{INITIAL}.", [initial_function])]
         )
+        codes = [[_code(program, function, target, threads, kernels) for function in made] for _, made in parts]
         layouts: list[Layout] = []
-        for own, made in parts:
-            codes = [_code(program, function, target, threads, kernels) for function in made]
-            layouts.append(layout_of(program, codes, initial, threads, len(functions)))
-            members.append(_tabled(program, named, target, (own, prefix), codes, layouts[-1], threads))
-        members += [_driver(target, prefix, threads), *kernels.members]
+        for made in codes:
+            layouts.append(layout_of(program, made, initial, threads, len(functions), *layouts[:1]))
+        header = file_header(program, named.sha256) if saves else b""
+        texts = named.name, named.sha256, target.name
+        tables = tables_of(program, list(zip(codes, layouts, strict=True)), texts, header, threads)
+        for (own, _), each in zip(parts, tables, strict=True):
+            module = tables_module(target, own, each, prefix, code_prefix=prefix, has_threads=threads > 1)
+            shared = [f"{own}{name}" for name in SHARED if name in each.contents]
+            members.append(Member(jit.compiled(module), [f"{own}program", *shared]))
+        members += [_driver(target, prefix, threads, [code for made in codes for code in made]), *kernels.members]
         builds.append(Build(target, prefix, layouts[0], max(layout.nbytes for layout in layouts)))
     if targets[0].architecture != "wasm32":
         module = functions_module(
@@ -171,7 +180,7 @@ def library_of(
         public = re.findall(r"^define \w+ @(\w+)\(", module.text, re.MULTILINE)
         members.insert(0, Member(jit.compiled(module), [f"{name}_programs", *public]))
     if initial_function is not None:
-        pairs = [(build.prefix, f"{build.prefix}{INITIAL}_") for build in builds]
+        pairs = [(build.prefix, f"{build.prefix}{INITIAL}.") for build in builds]
         module = initialising_module(targets[-1], name, pairs)
         members.insert(1, Member(jit.compiled(module), [initial_function.name]))
     return Library(name, named.sha256, functions, members, builds, threads, initial_function is not None, shards)
@@ -182,25 +191,6 @@ class _Named(NamedTuple):
 
     name: str
     sha256: str
-
-
-def _tabled(
-    program: pb.ProgramDesc,
-    named: _Named,
-    target: Target,
-    prefixes: tuple[str, str],
-    codes: Sequence[EntryCode],
-    layout: Layout,
-    threads: int,
-) -> Member:
-    """Return the tables of steps; `prefixes` are those of the tables and of the functions that they name."""
-    own, prefix = prefixes
-    header = file_header(program, named.sha256)
-    tables = tables_of(program, codes, layout, (named.name, named.sha256, target.name), len(header), threads)
-    module = tables_module(
-        target, own, tables, header, bytes(layout.constants), code_prefix=prefix, has_threads=threads > 1
-    )
-    return Member(jit.compiled(module), [f"{own}program"])
 
 
 def _add_shards(program: pb.ProgramDesc, name: str, functions: list[Function]) -> dict[str, int]:
@@ -229,11 +219,11 @@ def _initial_function(program: pb.ProgramDesc, name: str, target: Target) -> Fun
     return None if None in step.kernels else Function(f"{name}_{INITIAL}", bound, INITIAL)
 
 
-def _driver(target: Target, prefix: str, threads: int) -> Member:
+def _driver(target: Target, prefix: str, threads: int, codes: Sequence[EntryCode]) -> Member:
     """Return the code that runs the phases of a step."""
     driver = Module(target, prefix=prefix)
-    (write_driver if threads > 1 else write_driver_of_one_thread)(driver)
-    names = ["drive", "help", "wake", "repeat", "take_rows", "point_at_rows"] if threads > 1 else ["drive"]
+    has_control = any(len(entry.code.actions) or LOOP_STEP in entry.code.chunks[:, 0] for entry in codes)
+    names = write_driver_of_library(driver, has_threads=threads > 1, has_control=has_control)
     return Member(jit.compiled(driver), [prefix + name for name in names])
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 OPEN, DONE, STOP, ALARM, BUSY, SLEEPERS, CLAIMS = 0, 8, 16, 24, 32, 48, 56
-CALLER_CPU, WAKINGS = BUSY + 1, SLEEPERS + 1
+FUNCTIONS, CALLER_CPU, WAKINGS = ALARM + 1, BUSY + 1, SLEEPERS + 1
 WORDS, ACTIONS, PAUSED, HOSTED, SINGLE, SYSTEM_CALL, GET_CPU, OTHER_CORES = range(40, 48)
 """Indices of the words of the board; those that threads share have cache lines of their own.
 
 OPEN: the round and the number of the phase whose chunks may be taken; a round is one phase of one step. DONE: the
 number of its chunks that helpers have finished. STOP: whether helpers are to leave.
-ALARM: the address of a word that is 0 while no runtime check failed. BUSY: whether phases are running. CALLER_CPU: the
-CPU that the caller was on when it began. SLEEPERS: the number of helpers that sleep, or are about to. WAKINGS: the
-number of times that they were woken; they sleep on this word.
+ALARM: the address of a word that is 0 while no runtime check failed. FUNCTIONS: the address of the functions of a
+library, whose chunks have their numbers. BUSY: whether phases are running. CALLER_CPU: the CPU that the caller was on
+when it began. SLEEPERS: the number of helpers that sleep, or are about to. WAKINGS: the number of times that they were
+woken; they sleep on this word.
 WORDS, ACTIONS: the addresses of the words of all tables, and of the table of actions. PAUSED: the phase to go on with,
 or 0 if the phases are done; `NO_PAUSES` lets a loop run to its end. HOSTED: 1 + the number of the host op that the
 caller computes before it goes on, or 0. SINGLE: whether the driver returns after each phase. SYSTEM_CALL: the address

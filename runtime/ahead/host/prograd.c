@@ -30,7 +30,7 @@ static void give(const prograd *self, const prograd_place *place, unsigned char 
   const int64_t *numbers = self->program->numbers;
   gather(to, place_of(self, place->base, place->at), place->rank, numbers + place->shape,
          numbers + place->strides, (size_t)place->item);
-  for (int64_t i = place->widened; i-- > 0;) { /* bfloat16 to float, from the last one on */
+  for (int64_t i = place->widened ? place->bytes / 2 : 0; i-- > 0;) { /* bfloat16 to float, from the last one on */
     uint16_t half;
     memcpy(&half, to + 2 * i, 2);
     uint32_t whole = (uint32_t)half << 16;
@@ -38,34 +38,32 @@ static void give(const prograd *self, const prograd_place *place, unsigned char 
   }
 }
 
-/* Fill the tables of an entry with addresses. */
+/* Fill the table of an entry with addresses. The first byte of a word has its base in two bits, then five of its
+ * number, further ones have seven each; the highest bit of a byte says that another follows. The number's sign is its
+ * lowest bit. */
 static void bind(prograd *self, const prograd_entry *entry) {
-  const prograd_program *program = self->program;
+  const unsigned char *at = self->program->words + entry->words;
   int64_t *words = (int64_t *)(self->memory + entry->words_at);
-  int64_t *chunks = (int64_t *)(self->memory + entry->chunks_at);
   for (int64_t i = 0; i < entry->word_count; i++) {
-    const int64_t *word = program->words + 2 * (entry->words + i);
-    words[i] = word[1];
-    if (word[0] != PROGRAD_NUMBER)
-      words[i] = (int64_t)(intptr_t)place_of(self, word[0], word[1]);
-  }
-  for (int64_t i = 0; i < entry->chunk_count; i++) {
-    const int64_t *chunk = program->chunks + CHUNK_WORDS * (entry->chunks + i);
-    memcpy(chunks + CHUNK_WORDS * i, chunk, CHUNK_WORDS * sizeof *chunk);
-    chunks[CHUNK_WORDS * i] = chunk[0] < 0 ? 0 : (int64_t)(intptr_t)program->groups[chunk[0]];
-    chunks[CHUNK_WORDS * i + 1] = (int64_t)(intptr_t)(words + chunk[1]);
+    int base = *at & 3;
+    uint64_t number = *at >> 2 & 31;
+    for (int shift = 5; *at++ & 128; shift += 7) number |= (uint64_t)(*at & 127) << shift;
+    words[i] = (int64_t)(number >> 1 ^ (0 - (number & 1)));
+    if (base == PROGRAD_LINES) words[i] *= 64;
+    if (base != PROGRAD_NUMBER) words[i] = (int64_t)(intptr_t)place_of(self, base, words[i]);
   }
 }
 
 static void drive(prograd *self, const prograd_entry *entry, int64_t first, int64_t last) {
   const prograd_program *program = self->program;
   int64_t *board = (int64_t *)(self->memory + program->sizes->board);
-  const int64_t *phases = program->phases + 2 * entry->phases;
-  const int64_t *chunks = (const int64_t *)(self->memory + entry->chunks_at);
+  const prograd_phase *phases = program->phases + entry->phases;
+  const prograd_chunk *chunks = program->chunks + entry->chunks;
   if (self->gather_team) self->gather_team(self, phases, chunks);
   board[BOARD_ALARM] = (int64_t)(intptr_t)(self->memory + entry->checks_at);
   board[BOARD_WORDS] = (int64_t)(intptr_t)(self->memory + entry->words_at);
-  board[BOARD_ACTIONS] = (int64_t)(intptr_t)(program->actions + 5 * entry->actions);
+  board[BOARD_ACTIONS] = (int64_t)(intptr_t)(program->actions + entry->actions);
+  board[BOARD_FUNCTIONS] = (int64_t)(intptr_t)program->groups;
   board[BOARD_PAUSED] = -1; /* loops run to their end */
   program->drive(board, phases, chunks, first, last, self->threads, self->give_way);
 }

@@ -1,14 +1,16 @@
 /* The tables of a library, as `compiler build` writes them; for prograd.c and its companions only.
  *
- * All numbers are int64_t, so the tables are the same on every machine. A name or word is an offset
- * in `text`, a shape or strides an index in `numbers`. A place in memory is a base and an offset.
+ * Bytes of memory and numbers of the program are int64_t, and come first in a row; positions in tables
+ * are int32_t. So the tables are the same on every machine. A name or word is an offset in `text`, a
+ * shape or strides an index in `numbers`. A place in memory is a base and an offset.
  */
 #ifndef PROGRAD_TABLES_H
 #define PROGRAD_TABLES_H
 
 #include "prograd.h"
 
-enum { PROGRAD_NUMBER, PROGRAD_MEMORY, PROGRAD_CONSTANTS }; /* bases; a number is no place */
+/* Bases; a number is no place, and the last one counts cache lines of the memory. */
+enum { PROGRAD_NUMBER, PROGRAD_MEMORY, PROGRAD_CONSTANTS, PROGRAD_LINES };
 
 typedef struct {
   int64_t bytes, board, board_words, team, versions, found; /* bytes of an instance; places in it */
@@ -16,22 +18,24 @@ typedef struct {
 } prograd_sizes;
 
 typedef struct { /* a state; `word` names its type in files, `kept`: a file may lack it */
-  int64_t name, dtype, word, rank, shape, bytes, at, kept;
-  int64_t item, stays;  /* bytes of an element; stays: its initial value is not drawn */
-  int64_t finite;       /* a run looks for NaN in it (1), and for Inf too (2) */
+  int64_t bytes, at;
+  int32_t name, dtype, word, rank, shape, kept;
+  int32_t item, stays;  /* bytes of an element; stays: its initial value is not drawn */
+  int32_t finite;       /* a run looks for NaN in it (1), and for Inf too (2) */
 } prograd_state_place;
 
 typedef struct { /* a feed or a fetch, or a copy after the steps, then `to` is its place in memory */
-  int64_t name, dtype, base, at, rank, shape, strides, item, bytes, to, early, widened;
-  int64_t kind, by_row, over, watched, width, described; /* of a whole run; width: extent of axis 1 */
+  int64_t at, bytes, item, to, width; /* width: extent of axis 1 */
+  int32_t name, dtype, base, rank, shape, strides, early, widened;
+  int32_t kind, by_row, over, watched, described; /* of a whole run */
 } prograd_place;
 
 typedef struct { /* an entry for a number of rows; phases are counted from its first */
-  int64_t name, rows, trains, reads_length;
-  int64_t words, word_count, words_at, chunks, chunk_count, chunks_at, checks_at;
-  int64_t phases, phase_count, packing, packing_end, actions;
-  int64_t feeds, feed_count, fetches, fetch_count, copies, copy_count, checks, check_count;
-  int64_t method, length; /* length: that of its rows, as a number from 0, the shortest, on */
+  int64_t rows, words_at, checks_at;
+  int32_t name, trains, reads_length, words, word_count, chunks;
+  int32_t phases, phase_count, packing, packing_end, actions;
+  int32_t feeds, feed_count, fetches, fetch_count, copies, copy_count, checks, check_count;
+  int32_t method, length; /* length: that of its rows, as a number from 0, the shortest, on */
 } prograd_entry;
 
 enum { PROGRAD_MOST_SUMS = 1024 }; /* of a shard */
@@ -55,14 +59,18 @@ typedef struct { /* the run that a program declares: numbers of entries, and of 
 } prograd_run_table;
 
 typedef struct { /* a check: its sentence; and where a feed (or -1) has the number, the parts of another one */
-  int64_t group, why, feed, size, before, between, after;
+  int64_t size;
+  int32_t group, why, feed, before, between, after;
 } prograd_check;
 typedef struct { int64_t at, bytes, constant; } prograd_restored; /* totals, when an epoch begins */
 
 typedef void prograd_group(int64_t *table, int64_t start, int64_t stop, int64_t thread);
-typedef void prograd_drive(int64_t *board, const int64_t *phases, const int64_t *chunks,
+typedef struct { int32_t first, count; } prograd_phase; /* for the driver, as are chunks and actions */
+typedef struct { int32_t function, words, start, stop, further; } prograd_chunk;
+typedef struct { int64_t c; int32_t opcode, a, b, d; } prograd_action;
+typedef void prograd_drive(int64_t *board, const prograd_phase *phases, const prograd_chunk *chunks,
                            int64_t first, int64_t last, int64_t threads, void *give_way);
-typedef void prograd_help(int64_t *board, const int64_t *phases, const int64_t *chunks,
+typedef void prograd_help(int64_t *board, const prograd_phase *phases, const prograd_chunk *chunks,
                           int64_t thread, int64_t threads, void *give_way, int64_t spins,
                           int64_t yields);
 typedef void prograd_wake(int64_t *board);
@@ -75,7 +83,11 @@ struct prograd_program {
   const prograd_check *checks;
   const prograd_restored *restored;
   const prograd_run_table *run;
-  const int64_t *numbers, *words, *phases, *actions, *chunks;
+  const int64_t *numbers;
+  const unsigned char *words; /* in as few bytes as they need, see bind() */
+  const prograd_phase *phases;
+  const prograd_action *actions;
+  const prograd_chunk *chunks;
   const char *text;
   const unsigned char *header, *constants;
   prograd_group *const *groups;
@@ -84,17 +96,16 @@ struct prograd_program {
   prograd_wake *wake;
 };
 
-/* Words of the board of the driver, by index, and of a chunk. */
-enum { BOARD_STOP = 16, BOARD_ALARM = 24, BOARD_SLEEPERS = 48, BOARD_WORDS = 40, BOARD_ACTIONS,
+/* Words of the board of the driver, by index. */
+enum { BOARD_STOP = 16, BOARD_ALARM = 24, BOARD_FUNCTIONS, BOARD_SLEEPERS = 48, BOARD_WORDS = 40, BOARD_ACTIONS,
        BOARD_PAUSED, BOARD_HOSTED, BOARD_SINGLE, BOARD_SYSTEM_CALL };
-enum { CHUNK_WORDS = 5 };
 
 struct prograd {
   const prograd_program *program;
   unsigned char *memory; /* its start, on a cache line */
   int64_t changes;       /* number of times that states were changed other than by totals */
   void *team;            /* helper threads, see prograd_threads.c */
-  void (*gather_team)(prograd *self, const int64_t *phases, const int64_t *chunks);
+  void (*gather_team)(prograd *self, const prograd_phase *phases, const prograd_chunk *chunks);
   int64_t threads;
   void *give_way;
   char why[256];

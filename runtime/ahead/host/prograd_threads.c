@@ -14,7 +14,8 @@ enum { SPINS = 4096, YIELDS = 1024, MOST = 64 };
 typedef struct {
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  const int64_t *phases, *chunks; /* of the entry that the helpers are at */
+  const prograd_phase *phases; /* of the entry that the helpers are at */
+  const prograd_chunk *chunks;
   int64_t turn, begun, inside, ended;
   pthread_t helpers[MOST];
 } team_of;
@@ -34,7 +35,8 @@ static void *helper(void *argument) {
   for (;;) {
     while (!team->ended && team->turn == seen) pthread_cond_wait(&team->changed, &team->lock);
     if (team->ended) break;
-    const int64_t *phases = team->phases, *chunks = team->chunks;
+    const prograd_phase *phases = team->phases;
+    const prograd_chunk *chunks = team->chunks;
     seen = team->turn;
     team->inside++;
     pthread_mutex_unlock(&team->lock);
@@ -56,7 +58,7 @@ static void call_back(prograd *self, team_of *team) {
   __atomic_store_n(board_of(self) + BOARD_STOP, 0, __ATOMIC_SEQ_CST);
 }
 
-static void gather_team(prograd *self, const int64_t *phases, const int64_t *chunks) {
+static void gather_team(prograd *self, const prograd_phase *phases, const prograd_chunk *chunks) {
   team_of *team = self->team;
   if (team->chunks == chunks) return;
   pthread_mutex_lock(&team->lock);

@@ -6,21 +6,21 @@
 
 const MEMBERS = ["sizes", "states", "entries", "places", "checks", "restored", "run", "numbers", "words", "phases",
   "actions", "chunks", "text", "header", "constants", "groups"];
-const COLUMNS = {
-  sizes: "bytes board board_words team versions found states entries restored threads header_bytes length by_name name sha256 cpu working",
-  states: "name dtype word rank shape bytes at kept item stays finite",
-  entries: "name rows trains reads_length words word_count words_at chunks chunk_count chunks_at checks_at phases " +
-    "phase_count packing packing_end actions feeds feed_count fetches fetch_count copies copy_count checks check_count method length",
-  places: "name dtype base at rank shape strides item bytes to early widened kind by_row over watched width described",
-  checks: "group why feed size before between after",
+const COLUMNS = { // numbers of 64 bits, and after the bar those of 32 bits
+  sizes: "bytes board board_words team versions found states entries restored threads header_bytes length by_name name sha256 cpu working|",
+  states: "bytes at|name dtype word rank shape kept item stays finite",
+  entries: "rows words_at checks_at|name trains reads_length words word_count chunks phases phase_count packing " +
+    "packing_end actions feeds feed_count fetches fetch_count copies copy_count checks check_count method length",
+  places: "at bytes item to width|name dtype base rank shape strides early widened kind by_row over watched described",
+  checks: "size|group why feed before between after",
   run: "train train_count evaluate evaluate_count every epochs shuffle window remainder best_metric best_of_evaluation " +
     "higher restores best_checkpoints patience_setting patience min_delta_setting min_delta plateaus plateau_count watches " +
-    "watch_count stop_watch train_loss evaluate_loss most_feeds most_fetches unsupported about about_end about_bytes",
-  restored: "at bytes constant",
+    "watch_count stop_watch train_loss evaluate_loss most_feeds most_fetches unsupported about about_end about_bytes|",
+  restored: "at bytes constant|",
 };
 const ARRAYS = { bool: Uint8Array, uint8: Uint8Array, int32: Int32Array, int64: BigInt64Array, float32: Float32Array,
   float64: Float64Array, float16: Uint16Array, bfloat16: Uint16Array };
-const BOARD = { alarm: 24, words: 40, actions: 41, paused: 42 };
+const BOARD = { alarm: 24, functions: 25, words: 40, actions: 41, paused: 42 };
 
 /** Return an instance: `module` is a response of fetch, or bytes; `states` is the file NAME.states.safetensors. */
 export async function open(name, module, states) {
@@ -44,9 +44,9 @@ function randomWords(seed, step, block) {
 
 class Net {
   constructor(name, exports, states) {
-    this.drive = exports[`${name}_drive`];
+    this.drive = exports[`${name}.drive`];
     this.memory = exports.memory;
-    const at = Number(exports[`${name}_program`].value);
+    const at = Number(exports[`${name}.program`].value);
     const pointers = new Uint32Array(this.memory.buffer, at, MEMBERS.length);
     this.at = Object.fromEntries(MEMBERS.map((member, i) => [member, pointers[i]]));
     this.sizes = this.rows("sizes", 0, 1)[0];
@@ -65,10 +65,13 @@ class Net {
   }
 
   rows(table, first, count) { // as objects of numbers
-    const names = COLUMNS[table].split(" ");
-    const words = new BigInt64Array(this.memory.buffer, this.at[table] + 8 * names.length * first, names.length * count);
-    return Array.from({ length: count }, (_, i) =>
-      Object.fromEntries(names.map((column, j) => [column, Number(words[i * names.length + j])])));
+    const [wide, narrow] = COLUMNS[table].split("|").map((names) => names.split(" ").filter(Boolean));
+    const view = new DataView(this.memory.buffer), size = 8 * Math.ceil((2 * wide.length + narrow.length) / 2);
+    return Array.from({ length: count }, (_, i) => {
+      const at = this.at[table] + size * (first + i);
+      return Object.fromEntries([...wide.map((name, j) => [name, Number(view.getBigInt64(at + 8 * j, true))]),
+        ...narrow.map((name, j) => [name, view.getInt32(at + 8 * wide.length + 4 * j, true)])]);
+    });
   }
 
   text(at) {
@@ -82,19 +85,14 @@ class Net {
 
   place(base, at) { return (base === 2 ? this.at.constants : this.start) + at; }
 
-  bind(entry) { // fill its tables with addresses
-    const words = new BigInt64Array(this.memory.buffer, this.at.words + 16 * entry.words, 2 * entry.word_count);
-    const chunks = new BigInt64Array(this.memory.buffer, this.at.chunks + 40 * entry.chunks, 5 * entry.chunk_count);
-    const groups = new Uint32Array(this.memory.buffer, this.at.groups);
-    const ours = this.words(entry.words_at, entry.word_count), calls = this.words(entry.chunks_at, 5 * entry.chunk_count);
-    ours.forEach((_, i) => {
-      const base = Number(words[2 * i]);
-      ours[i] = base === 0 ? words[2 * i + 1] : BigInt(this.place(base, Number(words[2 * i + 1])));
-    });
-    calls.set(chunks);
-    for (let i = 0; i < calls.length; i += 5) {
-      calls[i] = chunks[i] < 0n ? 0n : BigInt(groups[Number(chunks[i])]);
-      calls[i + 1] = BigInt(this.start + entry.words_at) + 8n * chunks[i + 1];
+  bind(entry) { // fill its table with addresses, see bind() in prograd.c
+    const bytes = new Uint8Array(this.memory.buffer, this.at.words + entry.words), words = this.words(entry.words_at, entry.word_count);
+    for (let i = 0, at = 0; i < words.length; i++) {
+      const base = bytes[at] & 3;
+      let number = BigInt(bytes[at] >> 2 & 31);
+      for (let shift = 5n; bytes[at++] & 128; shift += 7n) number |= BigInt(bytes[at] & 127) << shift;
+      number = (number >> 1n) ^ -(number & 1n);
+      words[i] = base === 0 ? number : BigInt(this.place(base, Number(number) * (base === 3 ? 64 : 1)));
     }
   }
 
@@ -102,9 +100,10 @@ class Net {
     const board = this.words(this.sizes.board, this.sizes.board_words);
     board[BOARD.alarm] = BigInt(this.start + entry.checks_at);
     board[BOARD.words] = BigInt(this.start + entry.words_at);
-    board[BOARD.actions] = BigInt(this.at.actions + 40 * entry.actions);
+    board[BOARD.actions] = BigInt(this.at.actions + 24 * entry.actions);
+    board[BOARD.functions] = BigInt(this.at.groups);
     board[BOARD.paused] = -1n;
-    this.drive(this.start + this.sizes.board, this.at.phases + 16 * entry.phases, this.start + entry.chunks_at,
+    this.drive(this.start + this.sizes.board, this.at.phases + 8 * entry.phases, this.at.chunks + 20 * entry.chunks,
       BigInt(first), BigInt(last));
   }
 

@@ -1,6 +1,7 @@
 """Emission of code for groups: a function for every distinct group, and one for every segment between host ops.
 
 driver      the function that runs a step by all these functions, on all threads
+records     the tables that a driver reads
 actions     the actions of conditions and loops, which the driver runs
 random_bits random bits outside of steps
 group_steps the kernel steps of a group, by the kind of its lowering rule

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from runtime.codegen.actions import (
-    ACTION_COLUMNS,
     ADD,
     CLEAR,
     COPY,
@@ -24,8 +23,9 @@ from runtime.codegen.actions import (
     STORE,
     TOGGLE,
 )
-from runtime.codegen.board import HOSTED, NO_PAUSES, PAUSED
+from runtime.codegen.board import ACTIONS, HOSTED, NO_PAUSES, PAUSED
 from runtime.codegen.costs import MAX_CYCLES_BETWEEN_SIGNALS
+from runtime.codegen.emit.records import Records
 from runtime.codegen.ir import INT64, UINT8, Function, Value
 from runtime.codegen.ir.words import convert, where
 
@@ -70,12 +70,12 @@ class _Numbers(NamedTuple):
     d: Value
 
 
-def run_actions(machine: Interpreter, first: Value, count: Value) -> None:
-    """Write the loop that runs `count` actions from an address on."""
+def run_actions(machine: Interpreter, records: Records, first: Value, count: Value) -> None:
+    """Write the loop that runs `count` actions from a number on."""
     f = machine.f
+    actions = f.address_at(machine.board, ACTIONS, INT64)
     for i in f.range(0, count):
-        record = first + f.index(i) * ACTION_COLUMNS
-        opcode, *numbers = (f.load(record, column) for column in range(ACTION_COLUMNS))
+        opcode, *numbers = records.action(f, actions, first + i)
         with f.forever() as choosing:
             for number, write in _WRITERS.items():
                 if number in _RETURNING and not machine.may_return:

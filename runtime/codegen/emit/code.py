@@ -26,6 +26,19 @@ compilation, and the time until a time limit takes effect.
 """
 
 
+class Known:
+    """Functions that are written already.
+
+    Attributes:
+        kernels: names of functions by the key of their kernel.
+        texts: names by text, because kernels with different keys may have equal functions.
+    """
+
+    def __init__(self) -> None:
+        self.kernels: dict[str, list[str]] = {}
+        self.texts: dict[str, str] = {}
+
+
 class CodeSource(NamedTuple):
     """The code of a step before compilation.
 
@@ -45,15 +58,15 @@ def emit(
     module_bytes: float = MODULE_BYTES,
     *,
     prefix: str = "",
-    known: dict[str, list[str]] | None = None,
+    known: Known | None = None,
 ) -> CodeSource:
     """Write the functions of `kernels`, whose kernel steps are `steps`, in modules of about `module_bytes` of text.
 
-    A `prefix` begins their names in the object. `known` has the functions of kernels by key, which steps of one library
-    share: these are not written again, and it gets those that are.
+    A `prefix` begins their names in the object. `known` has the functions that steps of one library share: these are
+    not written again, and it gets those that are.
     """
     functions: list[list[str]] = []
-    known = {} if known is None else known
+    known = Known() if known is None else known
     return CodeSource(_modules(target, kernels, steps, module_bytes, functions, prefix, known), functions)
 
 
@@ -64,28 +77,29 @@ def _modules(
     module_bytes: float,
     functions: list[list[str]],
     prefix: str,
-    known: dict[str, list[str]],
+    known: Known,
 ) -> Iterator[Module]:
     own_loops = any(isinstance(node.rule, CustomKernel) for kernel in kernels for node in kernel.group.nodes)
     module = Module(target, has_plain_loops=not own_loops, prefix=prefix)
     for kernel, steps in zip(kernels, kernel_steps, strict=True):
         key = kernel.key
-        if key not in known:
+        if key not in known.kernels:
             if module.nbytes >= module_bytes:
                 yield module
                 module = Module(target, has_plain_loops=not own_loops, prefix=prefix)
-            known[key] = _functions(module, f"group_{len(known)}", kernel, steps)
-        functions.append(known[key])
+            known.kernels[key] = _functions(module, f"group_{len(known.kernels)}", kernel, steps, known.texts)
+        functions.append(known.kernels[key])
     yield module
 
 
-def _functions(module: Module, name: str, kernel: GroupKernel, steps: KernelSteps) -> list[str]:
+def _functions(module: Module, name: str, kernel: GroupKernel, steps: KernelSteps, known: dict[str, str]) -> list[str]:
     written: dict[Write, str] = {}
     for kernel_step in steps.all:
         if kernel_step.write in written:
             continue
-        written[kernel_step.write] = f"{name}_{len(written)}"
-        f = module.function(written[kernel_step.write], [pointer(INT64), INT64, INT64, INT64])
+        own = f"{name}_{len(written)}"
+        f = module.function(own, [pointer(INT64), INT64, INT64, INT64])
         kernel_step.write(kernel.context(f, steps), f.arguments[1], f.arguments[2])
         f.end()
+        written[kernel_step.write] = module.reuse(own, known)
     return [written[kernel_step.write] for kernel_step in steps.all]

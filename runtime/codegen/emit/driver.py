@@ -26,9 +26,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from runtime.codegen.actions import ACTION_COLUMNS
 from runtime.codegen.board import (
-    ACTIONS,
     ALARM,
     BUSY,
     CALLER_CPU,
@@ -48,16 +46,17 @@ from runtime.codegen.board import (
     WAKINGS,
     WORDS,
 )
-from runtime.codegen.code import CHUNK_COLUMNS, LOOP_WORDS
+from runtime.codegen.code import LOOP_WORDS
 from runtime.codegen.emit.actions import Interpreter, copy_bytes, run_actions
+from runtime.codegen.emit.records import Records
 from runtime.codegen.ir import INT64, UINT8, Function, Index, Module, Value, pointer
 from runtime.codegen.ir.words import minimum, where
 
 SPINS_BEFORE_YIELD: Final = 4096
 """Number of reads of the board, while the caller waits for the last chunk, before it yields its core."""
 
-PHASE_WORDS, CHUNK_WORDS, STEPS_WORDS, RECORD_WORDS = 2, CHUNK_COLUMNS, 4, 3
-"""Words of a phase, of a chunk, of the head of a table of steps, and of each result in it."""
+STEPS_WORDS, RECORD_WORDS = 4, 3
+"""Words of the head of a table of steps, and of each result in it."""
 
 FUTEX, SET_AFFINITY = range(2)
 SYSTEM_CALLS: Final = {"x86_64": (202, 203), "aarch64": (98, 122), "riscv64": (98, 122)}
@@ -78,6 +77,7 @@ ROWS_WORDS, PLACE_WORDS = 3, 2
 class _Tables(NamedTuple):
     """A function under construction, and the addresses of the board, of the phases and of the chunks in it."""
 
+    records: Records
     f: Function
     board: Value
     phases: Value
@@ -104,47 +104,63 @@ def write_driver(module: Module) -> None:
     steps; the number of steps before the first failed check; the word with the position of a step's first row, and its
     increment; the number of results that are kept, and the source, the destination and the bytes of each.
     """
-    _iterate(module)
-    _claim(module)
-    _take(module)
-    _drive(module)
+    _write_shared(module, Records())
     _repeat(module)
-    _help(module)
-    _write_wake(module)
     _take_rows(module)
     _point_at_rows(module)
 
 
-def write_driver_of_one_thread(module: Module) -> None:
-    """Write `drive` for libraries without threads, and `iterate`, which it calls; neither has an atomic operation.
+def write_driver_of_library(module: Module, *, has_threads: bool, has_control: bool) -> list[str]:
+    """Write the driver of a library, whose tables have numbers; return the names of the functions that others call.
 
-    drive(board, phases, chunks, first phase, phase after the last) runs phases as `write_driver` describes.
+    With threads these are `drive`, `help` and `wake`, see `write_driver`. Otherwise it is drive(board, phases, chunks,
+    first phase, phase after the last), without an atomic operation. `has_control`: a step has conditions or loops.
     """
-    _iterate(module)
+    records = Records(in_library=True)
+    if has_threads:
+        _write_shared(module, records)
+        return ["drive", "help", "wake"]
+    if has_control:
+        _iterate(module, records)
     words = pointer(INT64)
-    f = module.function("drive", [words, words, words, INT64, INT64])
+    f = module.function("drive", [words, records.type, records.type, INT64, INT64])
     board, phases, chunks, first, last = f.arguments
     next_phase = f.local()
-    place = _Tables(f, board, phases, chunks)
-    alarm = f.address_at(board, ALARM, INT64)
-    table, actions = f.address_at(board, WORDS, INT64), f.address_at(board, ACTIONS, INT64)
+    place = _Tables(records, f, board, phases, chunks)
+    alarm, zero = f.address_at(board, ALARM, INT64), f.index(0)
     f.store(first, next_phase)
     with f.forever() as running:
         phase = f.load(next_phase)
         running.end_if((phase >= last) | f.load(alarm).not_equal(0))
-        begin, count = (f.load(phases, phase * PHASE_WORDS + i) for i in range(2))
+        begin, count = records.phase(f, phases, phase)
         f.store(phase + 1, next_phase)
-        _run_alone(place, begin, count, actions, Interpreter(f, board, table, phase, next_phase))
-        running.end_if(f.load(board + PAUSED) > 0)
+        if has_control:
+            _run_alone(place, begin, count, phase, next_phase)
+            running.end_if(f.load(board + PAUSED) > 0)
+        else:
+            for number in f.range(0, count):
+                _run(place, begin + number, phase, zero, may_loop=False)
     f.end()
+    return ["drive"]
 
 
-def _run_alone(tables: _Tables, begin: Value, count: Value, actions: Value, interpreter: Interpreter) -> None:
+def _write_shared(module: Module, records: Records) -> None:
+    """Write the functions that run phases on several threads."""
+    _iterate(module, records)
+    _claim(module)
+    _take(module, records)
+    _drive(module, records)
+    _help(module, records)
+    _write_wake(module)
+
+
+def _run_alone(tables: _Tables, begin: Value, count: Value, phase: Value, next_phase: Value) -> None:
     """Run the chunks of a phase, or its actions, on the caller's thread."""
     f, zero = tables.f, tables.f.index(0)
     for chunk in f.range(0, count):
-        _run(tables, begin + chunk, interpreter.phase, zero)
-    run_actions(interpreter, actions + begin * ACTION_COLUMNS, zero - count)
+        _run(tables, begin + chunk, phase, zero)
+    words = f.address_at(tables.board, WORDS, INT64)
+    run_actions(Interpreter(f, tables.board, words, phase, next_phase), tables.records, begin, zero - count)
 
 
 def _repeat(module: Module) -> None:
@@ -201,14 +217,13 @@ def _point_at_rows(module: Module) -> None:
     f.end()
 
 
-def _drive(module: Module) -> None:
+def _drive(module: Module, records: Records) -> None:
     words = pointer(INT64)
-    f = module.function("drive", [words, words, words, INT64, INT64, INT64, words])
+    f = module.function("drive", [words, records.type, records.type, INT64, INT64, INT64, words])
     board, phases, chunks, first, last, threads, give_way = f.arguments
     spins, next_phase = f.local(), f.local()
-    place = _Tables(f, board, phases, chunks)
+    place = _Tables(records, f, board, phases, chunks)
     zero, alarm = f.index(0), f.address_at(board, ALARM, INT64)
-    table, actions = f.address_at(board, WORDS, INT64), f.address_at(board, ACTIONS, INT64)
     f.atomic_store(1, board + BUSY)
     with f.when(threads > 1):
         with f.when(f.atomic_load(board + SLEEPERS, in_order=True).not_equal(0)):
@@ -219,11 +234,11 @@ def _drive(module: Module) -> None:
     with f.forever() as running:
         phase = f.load(next_phase)
         running.end_if((phase >= last) | f.load(alarm).not_equal(0))
-        begin, count = (f.load(phases, phase * PHASE_WORDS + i) for i in range(2))
+        begin, count = records.phase(f, phases, phase)
         f.store(phase + 1, next_phase)
         alone = (threads < 2) | (count < 2)
         with f.when(alone):
-            _run_alone(place, begin, count, actions, Interpreter(f, board, table, phase, next_phase))
+            _run_alone(place, begin, count, phase, next_phase)
         with f.when(~alone):
             f.store(zero, spins)
             f.atomic_store(0, board + DONE)
@@ -244,9 +259,9 @@ def _drive(module: Module) -> None:
     f.end()
 
 
-def _help(module: Module) -> None:
+def _help(module: Module, records: Records) -> None:
     words = pointer(INT64)
-    f = module.function("help", [words, words, words, INT64, INT64, words, INT64, INT64])
+    f = module.function("help", [words, records.type, records.type, INT64, INT64, words, INT64, INT64])
     board, phases, chunks, thread, threads, give_way, most_spins, most_yields = f.arguments
     idle, seen = f.local(), f.local()
     with f.forever() as helping:
@@ -323,17 +338,17 @@ def _claim(module: Module) -> None:
     f.end(f.load(found))
 
 
-def _take(module: Module) -> None:
+def _take(module: Module, records: Records) -> None:
     """Run chunks of an open phase until none is left: take(board, phases, chunks, open, thread, threads) -> number.
 
     A helper tells that chunks are done when it leaves a range.
     """
     words = pointer(INT64)
-    f = module.function("take", [words, words, words, INT64, INT64, INT64], INT64, public=False)
+    f = module.function("take", [words, records.type, records.type, INT64, INT64, INT64], INT64, public=False)
     board, phases, chunks, now, thread, threads = f.arguments
     all_done, done = f.local(), f.local()
     turn, phase = now >> COUNT_BITS, now & NUMBER_MASK
-    begin, count = (f.load(phases, phase * PHASE_WORDS + i) for i in range(2))
+    begin, count = records.phase(f, phases, phase)
     each, zero = (count << RANGE_BITS) // threads, f.index(0)
     f.store(zero, all_done)
     for number in f.range(0, threads):
@@ -344,7 +359,7 @@ def _take(module: Module) -> None:
             chunk = f.call("claim", board + (owner * CLAIM_WORDS + CLAIMS), turn, stop - first, result=INT64)
             assert chunk is not None, "it has a result"
             taking.end_if(chunk < 0)
-            _run(_Tables(f, board, phases, chunks), begin + first + chunk, phase, thread)
+            _run(_Tables(records, f, board, phases, chunks), begin + first + chunk, phase, thread)
             f.store(f.load(done) + 1, done)
         f.store(f.load(all_done) + f.load(done), all_done)
         with f.when((f.load(done) > 0) & (thread > 0)):
@@ -352,55 +367,48 @@ def _take(module: Module) -> None:
     f.end(f.load(all_done))
 
 
-def _run(tables: _Tables, number: Index, phase: Value, thread: Value) -> None:
+def _run(tables: _Tables, number: Index, phase: Value, thread: Value, *, may_loop: bool = True) -> None:
     """Run a chunk of a phase and the records after it."""
-    f, board, phases, chunks = tables
-    records = f.repeat([f.index(number)])
-    for [index] in records:
-        record = chunks + index * CHUNK_WORDS
-        is_loop = f.load(record, 0).equal(0)
-        with f.when(is_loop):
-            f.call("iterate", board, phases, chunks, phase, record, thread)
-        with f.when(~is_loop):
-            _compute(f, record, thread)
-        further = f.load(record, 4)
-        records.carry([index + further], further.not_equal(0))
+    records, f, board, phases, chunks = tables
+    numbers = f.repeat([f.index(number)])
+    for [index] in numbers:
+        record = records.chunk(chunks, index)
+        if may_loop:
+            is_loop = records.is_loop(f, record)
+            with f.when(is_loop):
+                f.call("iterate", board, phases, chunks, phase, record, thread)
+            with f.when(~is_loop):
+                records.call(f, board, record, thread)
+        else:
+            records.call(f, board, record, thread)
+        further = records.further(f, record)
+        numbers.carry([index + further], further.not_equal(0))
 
 
-def _compute(f: Function, record: Value, thread: Value) -> None:
-    """Call the function of a record."""
-    function, table = f.address_at(record, 0, INT64), f.address_at(record, 1, INT64)
-    f.call_at(function, table, f.load(record, 2), f.load(record, 3), thread)
-
-
-def _iterate(module: Module) -> None:
+def _iterate(module: Module, records: Records) -> None:
     """Run iterations of a loop in the thread's own copy of its block; see `code.LOOP_WORDS`."""
     words = pointer(INT64)
-    f = module.function("iterate", [words, words, words, INT64, words, INT64], public=False)
+    f = module.function("iterate", [words, records.type, records.type, INT64, records.type, INT64], public=False)
     board, phases, chunks, phase, record, thread = f.arguments
     next_phase, zero = f.local(), f.index(0)
-    numbers = f.address_at(record, 1, INT64)
+    numbers = records.table(f, board, record)
     distance, count, row, apart, begun, trips, first_row, step = (f.load(numbers, i) for i in range(LOOP_WORDS))
-    table, actions = f.address_at(board, WORDS, INT64), f.address_at(board, ACTIONS, INT64)
+    table, (start, end) = f.address_at(board, WORDS, INT64), records.items(f, record)
     first = phase + distance + thread * count
     row = row + thread * apart
-    stop = minimum(f.load(record, 3), f.load(table, trips) - f.load(table, begun))
-    for item in f.range(f.load(record, 2), stop):
+    stop = minimum(end, f.load(table, trips) - f.load(table, begun))
+    for item in f.range(start, stop):
         f.store(f.load(table, first_row) + f.index(item) * step, table, row)
         f.store(first, next_phase)
         with f.forever() as running:
             here = f.load(next_phase)
             running.end_if(here >= first + count)
-            begin, size = (f.load(phases, here * PHASE_WORDS + i) for i in range(2))
+            begin, size = records.phase(f, phases, here)
             f.store(here + 1, next_phase)
             for chunk in f.range(0, size):
-                records = f.repeat([begin + chunk])
-                for [index] in records:
-                    _compute(f, chunks + index * CHUNK_WORDS, zero)
-                    further = f.load(chunks + index * CHUNK_WORDS, 4)
-                    records.carry([index + further], further.not_equal(0))
+                _run(_Tables(records, f, board, phases, chunks), begin + chunk, here, zero, may_loop=False)
             interpreter = Interpreter(f, board, table, here, next_phase, may_return=False)
-            run_actions(interpreter, actions + begin * ACTION_COLUMNS, zero - size)
+            run_actions(interpreter, records, begin, zero - size)
     f.end()
 
 

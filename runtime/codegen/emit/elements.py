@@ -13,6 +13,7 @@ from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.nest import Nest, along, leading, nest, offset_of, over, row_major, spread
 from runtime.codegen.lowering.group_kernel import GroupKernel
+from runtime.codegen.lowering.instructions import instructions
 from runtime.codegen.machine import PREFETCH_BYTES, Target
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps
 
@@ -28,8 +29,11 @@ ROW_AXES: Final = 2
 ROWS_TOGETHER: Final = 4
 """Rows that are computed together, so that an operand of columns is read once for all of them."""
 
-MAX_UNROLLED_NODES: Final = 24
-"""Upper bound on the nodes of a group whose rows are computed together; the code is written once for each row."""
+MAX_UNROLLED_INSTRUCTIONS: Final = 96
+"""Upper bound on the instructions for a vector of a group whose rows are computed together.
+
+The code is written once for each row, and beside a sine or an exponential a load that is saved counts for nothing.
+"""
 
 
 def element_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
@@ -40,7 +44,7 @@ def element_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     cost = prod(domain) * (2 + len(kernel.group.nodes)) * ELEMENT_CYCLES
     if len(loops.extents) < 2:
         return _of_one_axis(target, kernel, loops, cost)
-    if of_columns := _of_columns(kernel, loops):
+    if of_columns := _of_columns(target, kernel, loops):
         return _of_rows(kernel, loops, of_columns, cost)
     count = leading(loops.extents[:-1], WANTED_ITEMS)
 
@@ -91,9 +95,12 @@ def _of_rows(kernel: GroupKernel, loops: Nest, of_columns: list[str], cost: floa
     return KernelSteps((KernelStep(write, items, cost, row_tiles=row_tiles_of_indices(kernel, items)),))
 
 
-def _of_columns(kernel: GroupKernel, loops: Nest) -> list[str]:
+def _of_columns(target: Target, kernel: GroupKernel, loops: Nest) -> list[str]:
     """Return the operands with one element for each column of a domain of two axes, if reading them once saves time."""
-    if len(loops.extents) != ROW_AXES or len(kernel.group.nodes) > MAX_UNROLLED_NODES:
+    nodes = kernel.group.nodes
+    if len(loops.extents) != ROW_AXES or len(nodes) > MAX_UNROLLED_INSTRUCTIONS:
+        return []
+    if sum(instructions(target, node, kernel.types) or 1 for node in nodes) > MAX_UNROLLED_INSTRUCTIONS:
         return []
     names = dict.fromkeys(name for node in kernel.group.nodes for name in node.inputs if name in loops.strides)
     return [name for name in names if loops.strides[name] == (0, 1) and name not in kernel.stored]

@@ -42,6 +42,16 @@ class Module:
         """Add the text of a finished function."""
         self._functions.append(function)
 
+    def reuse(self, name: str, known: dict[str, str]) -> str:
+        """Drop the last function, whose name this is, if it equals one of `known`; return the name that it then has.
+
+        `known` has the names of functions by their text without it, and gets that of a new one.
+        """
+        text = self._functions[-1].replace(f"@{self.prefix}{name}(", "@(", 1)
+        if known.setdefault(text, name) != name:
+            self._functions.pop()
+        return known[text]
+
     @property
     def nbytes(self) -> int:
         """The length of the functions as text."""
