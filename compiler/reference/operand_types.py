@@ -159,7 +159,10 @@ def _rule(name: str, place: int, accepted: list[Dtypes]) -> DtypeRule:
 
 
 def _starts(count: int) -> Iterator[Dtypes]:
-    """Yield one dtype for all operands, then others for one operand, then for two; at last, all dtypes of two."""
+    """Yield one dtype for all operands, then others for one operand, then for two; then one of all dtypes.
+
+    At last, all dtypes of the first and the last operand, with float32 between them.
+    """
     usual: Dtypes = ("float32", "int64", "bool", "float64")
     for places in (places for size in range(3) for places in combinations(range(count), size)):
         for base, *others in product(usual, repeat=1 + len(places)):
@@ -167,8 +170,9 @@ def _starts(count: int) -> Iterator[Dtypes]:
             for place, dtype in zip(places, others, strict=True):
                 dtypes[place] = dtype
             yield tuple(dtypes)
-    if count <= 2:
-        yield from product(DTYPES, repeat=count)
+    yield from ((dtype,) * count for dtype in DTYPES)
+    if count >= 2:
+        yield from ((first, *["float32"] * (count - 2), last) for first, last in product(DTYPES, repeat=2))
 
 
 def _calls(op: Op[..., Any]) -> Iterator[Call]:

@@ -17,6 +17,7 @@ einsum         sums of products in Einstein notation, composed of others
 elementary     reciprocals, logarithms, trigonometry
 fill           constants, filled tensors, ranges, element counts
 index          gather, scatter_add and one_hot: indices along one axis
+integers       numbers of eight bits with a scale and a zero point, and exact products of them
 layer_norm     normalisation of each element of a batch: layer, group, instance, RMS
 linalg         products of matrices
 logic          bitwise operations on integers, tests for NaN and infinities
@@ -74,6 +75,7 @@ from registry.ops.einsum import *
 from registry.ops.elementary import *
 from registry.ops.fill import *
 from registry.ops.index import *
+from registry.ops.integers import *
 from registry.ops.layer_norm import *
 from registry.ops.linalg import *
 from registry.ops.logic import *

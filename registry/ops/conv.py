@@ -39,7 +39,7 @@ def conv2d(
     """
     require_image(x)
     require(w.rank == 4, f"w has the axes [h, w, c / groups, o], not {w.rank} of them")
-    return TensorType(factor_sum_dtype(x, w), _convolved(x.shape, w.shape, stride, padding, dilation, groups))
+    return TensorType(factor_sum_dtype(x, w), convolved_shape(x.shape, w.shape, stride, padding, dilation, groups))
 
 
 @conv2d.written
@@ -73,7 +73,7 @@ def conv2d_input_gradient(
 ) -> TensorType:
     """Return the gradient of conv2d for images of `shape`: dy spread by w, a transposed convolution."""
     dtype = factor_sum_dtype(dy, w)
-    _require_adjoint("dy", dy.shape, _convolved(shape, w.shape, stride, padding, dilation, groups))
+    _require_adjoint("dy", dy.shape, convolved_shape(shape, w.shape, stride, padding, dilation, groups))
     return TensorType(dtype, shape)
 
 
@@ -108,7 +108,7 @@ def conv2d_filter_gradient(
 ) -> TensorType:
     """Return the gradient of conv2d for filters of `shape`: sums of products of x and dy in each window."""
     dtype = factor_sum_dtype(x, dy)
-    _require_adjoint("dy", dy.shape, _convolved(x.shape, shape, stride, padding, dilation, groups))
+    _require_adjoint("dy", dy.shape, convolved_shape(x.shape, shape, stride, padding, dilation, groups))
     return TensorType(dtype, shape)
 
 
@@ -128,7 +128,7 @@ def conv2d_filter_gradient_gradient(
     return dx, ddy
 
 
-def _convolved(x: Shape, w: Shape, stride: Pair, padding: Edges, dilation: Pair, groups: int) -> Shape:
+def convolved_shape(x: Shape, w: Shape, stride: Pair, padding: Edges, dilation: Pair, groups: int) -> Shape:
     """Return the shape of conv2d's result from those of images and filters."""
     require(len(x) == len(w) == 4, "images and filters have four axes")
     n, height, width, channels = x

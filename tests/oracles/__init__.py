@@ -9,6 +9,7 @@ philox        random numbers by Python's own, one at a time
 half_floats   16-bit floats by tables of all their numbers
 other_engine  an engine without arena, plan or memory that is shared
 windows       convolution and pooling by loops over places and taps
+integers      quantised numbers and products of integers, by integers of NumPy
 optimizers    optimizers in NumPy, a parameter at a time, as the papers have them
 allocation    the most bytes that a block of Python took, by `tracemalloc`
 """

@@ -23,7 +23,7 @@ from samples.functions import LARGE as LARGE_FUNCTIONS
 from samples.functions import SAMPLES as FUNCTIONS
 from samples.networks import LARGE as LARGE_NETWORKS
 from samples.networks import SAMPLES as NETWORKS
-from samples.operands import Operand, bools, distinct, ints, positive, positive_ints, sample, typed
+from samples.operands import Operand, bools, codes, distinct, ints, positive, positive_ints, sample, typed
 from samples.operands import Sample as Sample
 from samples.scans import LARGE as LARGE_SCANS
 from samples.scans import SAMPLES as SCANS
@@ -83,6 +83,16 @@ COPY = [
     sample("identity", (2, 3)),
     sample("identity", bools(()), order=0),
     sample("stop_gradient", (2, 3)),
+    sample("quantize_linear", typed("float32", (3, 5)), typed("float32", ()), codes(()), order=0),
+    sample("quantize_linear", typed("float32", (3, 5)), typed("float32", (5,)), codes((3, 1)), order=0),
+    sample("dequantize_linear", codes((3, 5)), typed("float32", ()), codes(()), order=0),
+    sample("dequantize_linear", codes((3, 5)), typed("float32", (3, 1)), codes((5,)), order=0),
+    sample("requantize", typed("int32", (3, 5)), *(typed("float32", s) for s in ((), (5,), ())), codes(()), order=0),
+    sample("integer_matmul", codes((3, 5)), codes((5, 4)), codes(()), codes(()), order=0),
+    sample("integer_matmul", codes((3, 2, 5)), codes((3, 5, 4)), codes(()), codes((4,)), order=0),
+    sample("integer_matmul", codes((3, 2, 5)), codes((5, 4)), codes(()), codes((4,)), order=0),
+    sample("integer_conv2d", codes((3, 5, 4, 2)), codes((2, 3, 2, 4)), codes(()), codes(()), padding=(1, 1), order=0),
+    sample("integer_conv2d", codes((3, 5, 4, 4)), codes((2, 2, 1, 4)), codes(()), codes((4,)), groups=4, order=0),
     sample("dequantize", typed("uint8", (3, 64)), typed("float16", (3, 2)), order=0),
     sample("dequantize", typed("uint8", (3, 2, 16)), typed("float16", (3, 2, 1)), bits=4, order=0),
     sample("dequantize", typed("uint8", (3, 6)), typed("float16", (3, 2)), order=0),
@@ -427,6 +437,11 @@ LARGE = [
     *(sample(op, positive(WIDE)) for op in ("sqrt", "log")),
     *(sample("cast", WIDE, dtype=dtype) for dtype in ("float32", "int32", "bool")),
     sample("bitcast", WIDE, order=0),
+    sample("quantize_linear", typed("float32", WIDE), typed("float32", ()), codes(())),
+    sample("dequantize_linear", codes(WIDE), typed("float32", ()), codes(())),
+    sample("requantize", typed("int32", WIDE), *[typed("float32", ())] * 3, codes(())),
+    sample("integer_matmul", codes((256, 512)), codes((512, 256)), codes(()), codes(())),
+    sample("integer_conv2d", codes((8, 32, 32, 16)), codes((3, 3, 16, 32)), codes(()), codes(())),
     *(sample("dequantize", typed("uint8", (128, 1024)), typed("float16", (128, 32)), bits=b) for b in (8, 4)),
     *(sample(op, WIDE) for op in ("identity", "stop_gradient", "spill", "reload")),
     sample("over_shards", WIDE, shards=8, mean=True),

@@ -1,9 +1,10 @@
 """The words of samples: one case of an operator, and what its operands hold.
 
-`ints(shape, below)` are int64 in [0, below); `positive(shape)` lies in 0.5 ... 2, `inside(shape)` in -0.9 ... 0.9 and
-`above(shape)` in 1.5 ... 3; `distinct(shape)` has no ties and is away from kinks; `bools(shape)` are what they say;
-`typed(dtype, shape)` are normal numbers of another dtype; `regular(shape)` are matrices with an inverse, and
-`definite(shape)` are symmetric and positive definite. `given(1, 2)` are these numbers, int64.
+`ints(shape, below)` are int64 in [0, below); `codes(shape)` are any uint8; `positive(shape)` lies in 0.5 ... 2,
+`inside(shape)` in -0.9 ... 0.9 and `above(shape)` in 1.5 ... 3; `distinct(shape)` has no ties and is away from kinks;
+`bools(shape)` are what they say; `typed(dtype, shape)` are normal numbers of another dtype; `regular(shape)` are
+matrices with an inverse, and `definite(shape)` are symmetric and positive definite. `given(1, 2)` are these numbers,
+int64.
 """
 
 from __future__ import annotations
@@ -66,6 +67,10 @@ class Sample:
 
 def ints(shape: tuple[int, ...], below: int) -> Operand:
     return Operand(shape, "int64", "below", below)
+
+
+def codes(shape: tuple[int, ...]) -> Operand:
+    return Operand(shape, "uint8", "below", 256)
 
 
 def regular(shape: tuple[int, ...], dtype: str = "float64") -> Operand:

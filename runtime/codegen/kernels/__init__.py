@@ -17,6 +17,7 @@ moves/      a package of its own: boxes of elements copied or filled
 conv/       a package of its own: convolutions and pooling of images
 attention/  a package of its own: attention and its gradient
 recurrent/  a package of its own: recurrent layers
+integers/   a package of its own: exact products and convolutions of bytes
 
 `conv`, `attention` and `recurrent` do not import each other; modules that they share stand above them.
 """

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
 from runtime.codegen.kernels import matrix_tiles, pair_chains
+from runtime.codegen.kernels.integers.words import multiply_add, pair_at
 from runtime.codegen.machine import CACHE_LINE_BYTES
 
 UNROLLED_DEPTH_STEPS: Final = 4
@@ -81,7 +82,8 @@ def tile(
         rows: the offset of each row from that address, in elements.
         right: the address of the right operand, whose rows are contiguous.
         columns: the number of columns of the right operand.
-        vector: the type of vectors of the right operand.
+        vector: the type of vectors of the right operand. Integers are words of `kernels.integers.words`; the left
+            operand consists of 16-bit integers then, two for each step of the depth.
         depth: the loops of the depth, the innermost last.
         asks: prefetches along the innermost loop.
         sums: values to which products are added; 0 unless given.
@@ -123,9 +125,12 @@ class _Step(NamedTuple):
         right, far_right = _moved(right, along.right, u)
         line = [f.load(right, far_right + vector.first, self.lanes, vector.tail) for vector in self.vectors]
         out: list[Value] = []
+        of_bytes = not line[0].type.is_float
+        multiplied = multiply_add if of_bytes else f.fma
         for row in self.rows:
-            x = f.splat(f.load(left, row + far_left), self.lanes)
-            out += [f.fma(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
+            at = row + far_left
+            x = pair_at(f, left, at, self.lanes) if of_bytes else f.splat(f.load(left, at), self.lanes)
+            out += [multiplied(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
         return out
 
 

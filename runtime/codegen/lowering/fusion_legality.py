@@ -76,7 +76,7 @@ def can_follow_convolution(group: Group, node: Node, block: Nodes) -> bool:
             return True
         channels = type.static_shape[-1:] == group.domain[-1:] and prod(type.static_shape) == group.domain[-1]
         return (
-            type.dtype in (element, "bool", "bfloat16")
+            type.dtype in (element, "bool", "bfloat16", *(("float32", "uint8") if element == "int32" else ()))
             and (internal or name not in block.views)
             and (type.static_shape == group.domain or channels)
         )

@@ -13,6 +13,7 @@ copy        casts and broadcasts
 fill        tensors computed from indices alone, triangles of matrices
 random      random numbers, dropout
 quantization numbers of few bits in blocks
+integers    numbers of eight bits with a scale, and exact products of them
 sampling    choices by random numbers
 augment     the choice between training and prediction
 update      sgd, momentum
@@ -65,6 +66,7 @@ from runtime.codegen.rules import ctc as ctc
 from runtime.codegen.rules import elementary as elementary
 from runtime.codegen.rules import fill as fill
 from runtime.codegen.rules import index as index
+from runtime.codegen.rules import integers as integers
 from runtime.codegen.rules import layer_norm as layer_norm
 from runtime.codegen.rules import logic as logic
 from runtime.codegen.rules import loss as loss

@@ -172,6 +172,15 @@ def dequantize(d: Draw) -> None:
     d.call("dequantize", codes, d.fresh((*leading, blocks), "float16"), bits=d.choice((8, 4)))
 
 
+@maker("quantize_linear", "dequantize_linear", "requantize")
+def quantize_linear(d: Draw) -> None:
+    x = d.any(("float32",))
+    codes = d.one("quantize_linear", x, d.fresh((), "float32", "positive"), d.fresh((), "uint8"))
+    d.call("dequantize_linear", codes, d.fresh(codes.shape[-1:], "float32", "positive"), d.fresh((), "uint8"))
+    sums = d.any(("int32",))
+    d.call("requantize", sums, *(d.fresh((), "float32", "positive") for _ in range(3)), d.fresh((), "uint8"))
+
+
 @maker("over_shards")
 def over_shards(d: Draw) -> None:
     d.call("over_shards", d.any(), shards=d.int(1, 8), mean=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fuzz.drawing import Draw
+from fuzz.makers.linear import requantised
 from fuzz.makers.table import maker
 
 
@@ -48,6 +49,17 @@ def conv2d(d: Draw) -> None:
             d.call("conv2d_filter_gradient", a := d.tensor(x), d.tensor(y, a.dtype), shape=w, groups=groups, **how)
         case _:
             d.call("conv2d", a := d.tensor(x), d.tensor(w, a.dtype), groups=groups, **how)
+
+
+@maker("integer_conv2d")
+def integer_conv2d(d: Draw) -> None:
+    extents, how = sliding(d, 2, ends=2)
+    window, groups = how.pop("window"), d.choice([1, 1, 2, 3])
+    depth, made = d.choice([(1, 1), (1, 2), (2, 1), (2, 2), (3, 5)])
+    x, w = (d.size(1, 2), *extents, depth * groups), (*window, depth, made * groups)
+    zeros = w[-1:] if d.chance(0.3) else ()
+    operands = (d.fresh(shape, "uint8") for shape in (x, w, (), zeros))
+    requantised(d, d.one("integer_conv2d", *operands, groups=groups, **how))
 
 
 @maker("conv", "conv1d", "conv3d", "depthwise_conv")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz.drawing import INTS, Draw
+from fuzz.drawing import INTS, Draw, Ref
 from fuzz.makers.table import each, maker
 
 
@@ -104,3 +104,18 @@ def sparse(d: Draw) -> None:
         d.call("sparse_matmul", positions, values, d.tensor((size, width), values.dtype))
     else:
         d.call("sparse_outer_sum", positions, values, d.tensor((rows, width), values.dtype), size=size)
+
+
+@maker("integer_matmul")
+def integer_matmul(d: Draw) -> None:
+    *leading, m, k, n = (*d.shape(0, 1), d.size(), d.size(), d.size())
+    w = (*leading, k, n) if d.chance(0.3) else (k, n)
+    zeros = (n,) if d.chance(0.3) else ()
+    requantised(d, d.one("integer_matmul", *(d.fresh(s, "uint8") for s in ((*leading, m, k), w, (), zeros))))
+
+
+def requantised(d: Draw, sums: Ref) -> None:
+    """Requantise sums, mostly."""
+    if d.chance(0.8):
+        scales = [d.fresh(shape, "float32", "positive") for shape in ((), sums.shape[-1:], ())]
+        d.call("requantize", sums, *scales, d.fresh((), "uint8"))

@@ -26,6 +26,7 @@ from runtime.engines.reference.kernels import diagonals as diagonals
 from runtime.engines.reference.kernels import elementary as elementary
 from runtime.engines.reference.kernels import fill as fill
 from runtime.engines.reference.kernels import index as index
+from runtime.engines.reference.kernels import integers as integers
 from runtime.engines.reference.kernels import layer_norm as layer_norm
 from runtime.engines.reference.kernels import linalg as linalg
 from runtime.engines.reference.kernels import logic as logic

@@ -1,0 +1,107 @@
+"""Parts of an image as 16-bit differences from the zero point, padded with 0, in scratch of a thread.
+
+A part is some output rows with all columns; the part of an image of one row is some of its pixels.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.codegen.ir import Function, Index, Value
+from runtime.codegen.ir.words import minimum
+from runtime.codegen.kernels.copies import zeros
+from runtime.codegen.kernels.integers.shape import IntegerShape
+from runtime.codegen.kernels.integers.words import INT16, difference, zero_point
+from runtime.codegen.kernels.steps import KernelContext
+from runtime.codegen.machine import Target
+
+WANTED_ITEMS: Final = 8
+"""Number of work items that gives each of few threads a share."""
+
+MIN_LINE_PIXELS: Final = 24
+"""Least number of pixels of a part of a line."""
+
+VECTORS_PER_ITERATION: Final = 4
+"""Vectors that one iteration copies."""
+
+
+class Source:
+    """The partition of images, and the copy of a part.
+
+    Attributes:
+        is_line: True for images of one row, whose parts are pixels.
+        parts: parts of an image.
+        most: most rows of a part, or pixels of a line.
+        row: elements from one row of the copy to the next.
+        size: elements of the copy, with those that a vector reads behind it.
+    """
+
+    def __init__(self, target: Target, shape: IntegerShape) -> None:
+        self.shape, self.lanes = shape, target.lanes(16)
+        rows, columns = shape.rows, shape.columns
+        self.is_line = rows.pixels == rows.source == rows.window == columns.window == 1 and not rows.before
+        self.is_line = self.is_line and columns.source == columns.pixels
+        total, least = (columns.pixels, MIN_LINE_PIXELS) if self.is_line else (rows.pixels, 1)
+        wanted = -(-target.wanted_items(WANTED_ITEMS) // shape.images)
+        pixel = shape.channels * 2
+        each = pixel if self.is_line else columns.extent * pixel * rows.stride
+        fitting = max(target.l2_bytes // 4 // each, least)
+        self.parts = max(min(max(wanted, -(-total // fitting)), total // least), 1)
+        self.most = -(-total // self.parts)
+        self.row = columns.extent * shape.channels
+        used = self.most * shape.channels if self.is_line else rows.span(self.most) * self.row
+        self.size = used + self.lanes
+
+    def copy(self, context: KernelContext, image: Value, first: Index) -> Value:
+        """Copy the part that begins at row or pixel `first`; return the address of what belongs to that one."""
+        f, x, zero = context.f, context.inputs[0], zero_point(context.f, context.inputs[2])
+        assert x is not None, "a convolution has a source"
+        to, channels = context.thread_scratch(0, INT16), self.shape.channels
+        if self.is_line:
+            pixels = self.shape.columns.pixels
+            start = minimum(f.index(first), pixels - self.most)
+            self._run(f, x + (image * pixels + start) * channels, to, self.most * channels, zero)
+            return to + (f.index(first) - start) * channels
+        rows = self.shape.rows
+        line, top = self.shape.columns.source * channels, f.index(first) * rows.stride - rows.before
+        count = rows.span(self.most)
+        is_inside = self.parts == 1 and not rows.before and count <= rows.source
+        for i in f.range(0, count):
+            at, y = to + f.index(i) * self.row, top + i
+            source = x + (image * rows.source + y) * line
+            if is_inside:
+                self._padded(f, source, at, line, zero)
+                continue
+            inside = (y >= 0) & (y < rows.source)
+            with f.when(inside):
+                self._padded(f, source, at, line, zero)
+            with f.when(~inside):
+                zeros(f, at, self.row, INT16.of(self.lanes))
+        return to
+
+    def _padded(self, f: Function, source: Value, to: Value, line: int, zero: Value) -> None:
+        before, vector = self.shape.columns.before * self.shape.channels, INT16.of(self.lanes)
+        zeros(f, to, before, vector)
+        self._run(f, source, to + before, line, zero)
+        zeros(f, to + (before + line), self.row - before - line, vector)
+
+    def _run(self, f: Function, source: Value, to: Value, count: int, zero: Value) -> None:
+        """Copy contiguous elements; the last vector overlaps the one before it."""
+        lanes = self.lanes if count >= self.lanes else 0
+        step = max(lanes, 1)
+        whole = count // step * step
+        shift = f.splat(zero, lanes) if lanes else zero
+        many = whole // (step * VECTORS_PER_ITERATION) * step * VECTORS_PER_ITERATION
+        for start, stop, abreast in ((0, many, VECTORS_PER_ITERATION), (many, whole, 1)):
+            for i in f.range(start, stop, abreast * step):
+                for j in range(0, abreast * step, step):
+                    f.store(difference(f.load(source, i + j, lanes), shift), to, i + j)
+        if whole < count:
+            f.store(difference(f.load(source, count - lanes, lanes), shift), to, count - lanes)
+
+
+def part_of(f: Function, total: int, number: Index, parts: int) -> tuple[Index, Index]:
+    """Return the first of `total` things that belong to a part, and the one after the last."""
+    if parts == 1:
+        return 0, total
+    return f.index(number) * total // parts, (f.index(number) + 1) * total // parts
