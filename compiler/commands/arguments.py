@@ -220,6 +220,9 @@ def _import_onnx(verbs: Any) -> None:
     verb.add_argument(
         "--fake-quantize", action="store_true", help="round as a quantised file does, and let gradients pass"
     )
+    verb.add_argument(
+        "--integers", action="store_true", help="compute products of a quantised file in integers, without gradients"
+    )
     verb.add_argument("--names", action="store_true", help="print a row for each weight: name, shape, trained, why")
     verb.add_argument("--batch", type=positive, metavar="N", help="the size of the first axis of the first input")
     _add_bind(verb, "the size of a symbol in the written program; 1 unless given")

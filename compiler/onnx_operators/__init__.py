@@ -15,6 +15,7 @@ criteria    losses
 fill        filled tensors, ranges, triangles of matrices
 index       gathers, scatters, choices
 flow        conditions and loops
+integers    products of codes of eight bits in integers
 linalg      products of matrices
 ml          models and transformations of scikit-learn and of tree ensembles
 norm        normalisation, softmax, dropout
@@ -53,6 +54,7 @@ from compiler.onnx_operators import (
     fill,
     flow,
     index,
+    integers,
     linalg,
     norm,
     part,
@@ -71,7 +73,7 @@ from compiler.onnx_operators import (
 from compiler.onnx_operators.ml import encoders, linear_models, svm, trees
 
 FAMILIES: Final = (
-    activation, attention, contributed, contributed_attention, flow, conv, criteria, fill, index, linalg,
+    activation, attention, contributed, contributed_attention, flow, conv, criteria, fill, index, integers, linalg,
     norm, part, pointwise, pool, quantize, recurrent, reduce, resize, selection, sequences, shape, signal, update,
     encoders, linear_models, svm, trees,
 )  # fmt: skip

@@ -119,7 +119,8 @@ def channels(w: Arranged, rank: int) -> Arranged:
     return w
 
 
-def _integer(node: Node) -> Arranged:
+def integer_convolution(node: Node) -> Arranged:
+    """Return a ConvInteger, computed in float64."""
     x, w = (cast_to(node.tensor(i), "float64") for i in (0, 1))
     if node.has(2):
         x = pointwise(ops.sub, x, cast_to(node.tensor(2), "float64"))
@@ -268,7 +269,6 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "DeformConv": _deform,
-    "ConvInteger": _integer,
     "CausalConvWithState": _causal,
 }
 

@@ -52,7 +52,8 @@ def _fused(node: Node) -> Arranged:
     return scaled(matmul(a, b), node.attribute("alpha", 1.0))
 
 
-def _integer(node: Node) -> Arranged:
+def integer_product(node: Node) -> Arranged:
+    """Return a MatMulInteger, computed in float64."""
     a, b = (cast_to(node.tensor(i), "float64") for i in (0, 1))
     if node.has(2):
         zero = cast_to(node.tensor(2), "float64")
@@ -88,7 +89,6 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "Gemm": _gemm,
     "Einsum": _einsum,
     "Det": lambda node: arranged(ops.determinant(node.value(0))),
-    "MatMulInteger": _integer,
     "com.microsoft.FusedMatMul": _fused,
     "com.microsoft.TransposeMatMul": _fused,
 }

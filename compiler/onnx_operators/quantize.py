@@ -15,6 +15,7 @@ from compiler.frontends.onnx.known.constants import CARRIED
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
 from compiler.frontends.onnx.small_floats import FORMATS
 from compiler.onnx_operators.conv import channels, convolved
+from compiler.onnx_operators.integers import dequantized, has_codes, quantized
 from compiler.onnx_operators.linalg import matmul
 from registry import Value, ops
 
@@ -126,11 +127,21 @@ def _conv(node: Node, *operands: Value) -> Value:
     )
 
 
+def _to_codes(node: Node) -> Arranged:
+    is_coded = node.has(2) and has_codes(node, 2, 1)
+    return quantized(node) if is_coded else on_plain(_quantize)(node)
+
+
+def _from_codes(node: Node) -> Arranged:
+    is_coded = node.has(2) and has_codes(node, 0, 1)
+    return dequantized(node) if is_coded else on_plain(_dequantize)(node)
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
-    "QuantizeLinear": on_plain(_quantize),
-    "DequantizeLinear": on_plain(_dequantize),
-    "com.microsoft.QuantizeLinear": on_plain(_quantize),
-    "com.microsoft.DequantizeLinear": on_plain(_dequantize),
+    "QuantizeLinear": _to_codes,
+    "DequantizeLinear": _from_codes,
+    "com.microsoft.QuantizeLinear": _to_codes,
+    "com.microsoft.DequantizeLinear": _from_codes,
     "DynamicQuantizeLinear": on_plain(_dynamic),
     "QLinearMatMul": on_plain(_matmul),
     "QLinearConv": on_plain(_conv),

@@ -81,6 +81,7 @@ def _import(options: argparse.Namespace) -> int | None:
         tie=options.tie,
         untie=options.untie,
         fake_quantize=options.fake_quantize,
+        integers=options.integers,
         max_memory=options.max_memory,
         max_time=options.max_time,
     )

@@ -20,6 +20,7 @@ from compiler.frontends.onnx.chosen_results import keep_results
 from compiler.frontends.onnx.equal_symbols import equalities
 from compiler.frontends.onnx.equal_symbols import told as told_equal
 from compiler.frontends.onnx.import_graph import Import
+from compiler.frontends.onnx.integers import in_integers
 from compiler.frontends.onnx.keras_files import PRODUCER, cut_biases, folded_norms
 from compiler.frontends.onnx.reading import Tensors, checked, package, read
 from compiler.frontends.onnx.texts import texts_of_model
@@ -44,6 +45,7 @@ def from_onnx(
     tie: bool = False,
     untie: bool = False,
     fake_quantize: bool = False,
+    integers: bool = False,
     mixed: Mixed | str | None = None,
     max_memory: int | None = None,
     max_time: float | None = None,
@@ -65,6 +67,7 @@ def from_onnx(
     tie: bool = False,
     untie: bool = False,
     fake_quantize: bool = False,
+    integers: bool = False,
     mixed: Mixed | str | None = None,
     max_memory: int | None = None,
     max_time: float | None = None,
@@ -85,6 +88,7 @@ def from_onnx(
     tie: bool = False,
     untie: bool = False,
     fake_quantize: bool = False,
+    integers: bool = False,
     mixed: Mixed | str | None = None,
     max_memory: int | None = None,
     max_time: float | None = None,
@@ -114,6 +118,8 @@ def from_onnx(
         fake_quantize: round weights and activations of quantised files as the file does, and let gradients pass these
             roundings unchanged, within the limits of the dtype; without it, stored weights are floats, and a rounding
             of activations has no gradient.
+        integers: compute products and convolutions of tensors that are quantised to eight bits in integers, without
+            gradients; docs/int8.md lists them.
         mixed: mixed precision of `program.compile` where that is given no other: "bfloat16" or `prograd.mixed(…)`.
         max_memory: bytes that the process may take for the file and the constants that the import computes.
         max_time: seconds that the import may take.
@@ -125,17 +131,21 @@ def from_onnx(
     Raises CompileError for a file that is not well formed, or with operators that prograd lacks: all of them at once.
     """
     require_mixed(mixed)
+    if integers and fake_quantize:
+        raise CompileError(
+            "from_onnx: integers=True has no gradients, which fake_quantize=True asks for; give one of them"
+        )
     account = Account(max_memory, max_time)
     onnx = package()
     model, path, folder = _opened(onnx, source, account)
     tensors = Tensors(path, folder, account)
-    model, notes = _edited(onnx, model, tensors, outputs, tie=tie, untie=untie)
+    model, notes, rewritten = _edited(onnx, model, tensors, outputs, tie=tie, untie=untie, integers=integers)
     title = name or re.sub(r"\W", "_", Path(path).stem if folder is not None else model.graph.name) or "model"
 
     def walked(same: Mapping[str, str]) -> Walked:
         program = Program(title, seed=seed)
         given = inputs or {}, dims or {}, constants or {}, max_rows or {}
-        imported = Import(program, model, tensors, *given, fake_quantize, same)
+        imported = Import(program, model, tensors, *given, fake_quantize, same, rewritten)
         return imported, imported.outputs()
 
     imported, results = _with_equal_symbols(walked)
@@ -154,10 +164,18 @@ def from_onnx(
 
 
 def _edited(
-    onnx: Any, model: Any, tensors: Tensors, outputs: Sequence[str] | None, *, tie: bool, untie: bool
-) -> tuple[Any, list[str]]:
-    """Return a model as it is imported, and notes; the given model stays as it is."""
-    if tie or untie or outputs is not None or model.producer_name == PRODUCER or quantised.is_quantised(model.graph):
+    onnx: Any,
+    model: Any,
+    tensors: Tensors,
+    outputs: Sequence[str] | None,
+    *,
+    tie: bool,
+    untie: bool,
+    integers: bool,
+) -> tuple[Any, list[str], int | None]:
+    """Return a model as it is imported, notes, and the number of nodes in integers; the given model stays as it is."""
+    is_edited = tie or untie or integers or outputs is not None
+    if is_edited or model.producer_name == PRODUCER or quantised.is_quantised(model.graph):
         edited = onnx.ModelProto()
         edited.CopyFrom(model)
         model = edited
@@ -167,8 +185,9 @@ def _edited(
         ties.untie(model.graph)
     if tie:
         ties.tie(onnx, model.graph, tensors)
-    quantised.in_floats(onnx, model.graph, tensors)
-    return model, cut_biases(onnx, model, tensors) + folded_norms(model)
+    quantised.in_floats(onnx, model.graph, tensors, keeps_dynamic=integers)
+    rewritten = in_integers(onnx, model.graph, tensors) if integers else None
+    return model, cut_biases(onnx, model, tensors) + folded_norms(model), rewritten
 
 
 def _opened(onnx: Any, source: Any, account: Account) -> tuple[Any, str, Path | None]:

@@ -50,7 +50,8 @@ def _is_sized(dim: Any) -> bool:
 class Import:
     """One import.
 
-    `same` gives the symbols that others stand for.
+    `same` gives the symbols that others stand for. `integers` is the number of nodes that were rewritten to compute in
+    integers, None for an import in floats.
 
     Attributes:
         names: a row for each tensor of the file that the program has.
@@ -68,6 +69,7 @@ class Import:
         rows: Mapping[str, int],
         fake_quantize: bool = False,
         same: Mapping[str, str] | None = None,
+        integers: int | None = None,
     ) -> None:
         self.program, self.model, self.tensors = program, model, tensors
         self.graph, self.constants, self.asked, self.dims = model.graph, constants, inputs, sizes
@@ -103,6 +105,7 @@ class Import:
             self.roles.parameters,
         )
         self.walk.rows, self.walk.fake_quantize = rows, fake_quantize
+        self.walk.integers, self.integers = integers is not None, integers or 0
         self._require_results(rows)
         self.walk.is_state = lambda x: x.value.name in self.states
 
@@ -298,6 +301,8 @@ class Import:
                 "or untie them by --untie"
             )
         quantised = sum(node.op_type == "DequantizeLinear" for node in self.graph.node)
+        if self.walk.integers:
+            self.notes.append(f"products and convolutions in integers: {self.integers}; their weights are not trained")
         if quantised:
             how = (
                 "the rounding of QuantizeLinear has no gradient, so parameters before it are not trained, except by "

@@ -40,9 +40,12 @@ OWN_ATTRIBUTES: Final = ("channels_last", "opset")
 """Attributes of quantised operators that those of floats lack."""
 
 
-def in_floats(onnx: Any, graph: Any, tensors: Tensors) -> int:
-    """Replace nodes of a graph that compute with quantised weights, and return how many."""
-    rewriting = _Rewriting(onnx, graph, tensors)
+def in_floats(onnx: Any, graph: Any, tensors: Tensors, *, keeps_dynamic: bool = False) -> int:
+    """Replace nodes of a graph that compute with quantised weights, and return how many.
+
+    With `keeps_dynamic`, products of integers behind DynamicQuantizeLinear stay as they are.
+    """
+    rewriting = _Rewriting(onnx, graph, tensors, keeps_dynamic=keeps_dynamic)
     nodes, count = list(graph.node), 0
     made: list[Any] = []
     for node in nodes:
@@ -90,8 +93,8 @@ def _names(attribute: Any) -> set[str]:
 class _Rewriting:
     """The nodes that replace others, and the names that are taken."""
 
-    def __init__(self, onnx: Any, graph: Any, tensors: Tensors) -> None:
-        self.onnx, self.graph, self.tensors = onnx, graph, tensors
+    def __init__(self, onnx: Any, graph: Any, tensors: Tensors, *, keeps_dynamic: bool) -> None:
+        self.onnx, self.graph, self.tensors, self.keeps_dynamic = onnx, graph, tensors, keeps_dynamic
         self.stored = {tensor.name: tensor for tensor in graph.initializer}
         self.makers = {name: node for node in graph.node for name in node.output if name}
         self.taken = {*self.stored, *self.makers, *(each.name for each in graph.input)}
@@ -112,6 +115,8 @@ class _Rewriting:
             "com.microsoft.DynamicQuantizeMatMul": self._dynamic,
             **{f"com.microsoft.{name}": self._elementwise for name in (*ELEMENTWISE, *PAIRS)},
         }
+        if operator == "Mul" and self.keeps_dynamic:
+            return False
         if operator not in rules or len(node.input) < 2 or not node.output:
             return False
         return rules[operator](node, _padded(node.input))

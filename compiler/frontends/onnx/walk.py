@@ -54,6 +54,8 @@ class Walk:
         problems: the nodes that could not be imported.
         rows: by name of a result, the bound of its rows if their number is data.
         fake_quantize: True if gradients pass the roundings of quantised tensors.
+        integers: True if products of quantised tensors are computed in integers.
+        codes: the codes of quantised tensors, see `compiler.onnx_operators.integers`.
         counted: by name of such a result, the number of its rows.
         by_sizes: names of tensors that depend on sizes alone, with their elements for sizes above 1.
         notes: sentences for the user about results.
@@ -76,6 +78,8 @@ class Walk:
         self.problems: list[Problem] = []
         self.rows: Mapping[str, int] = {}
         self.fake_quantize = False
+        self.integers = False
+        self.codes: dict[str, Arranged] = {}
         self.counted: dict[str, Value] = {}
         self.by_sizes: dict[str, Constant | None] = {}
         self.notes: list[str] = []

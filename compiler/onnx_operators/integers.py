@@ -1,0 +1,211 @@
+"""Quantised numbers of eight bits as codes, and products of codes in integers.
+
+A signed number is carried as the code 128 above it (`registry.ops.integers`). `Walk.codes` has the codes of such
+tensors, beside their values for operators that read numbers.
+"""
+
+# pyright: basic
+# onnx is imported by name and has no types here.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from compiler.errors import CompileError
+from compiler.frontends.arranged import Arranged, arranged, plain, pointwise
+from compiler.frontends.channels import first, last
+from compiler.frontends.extents import ONE, Extent, product
+from compiler.frontends.onnx.known.constants import Constant
+from compiler.frontends.onnx.node import Mapping, Node, cast
+from compiler.onnx_operators.conv import integer_convolution, window_of
+from compiler.onnx_operators.linalg import integer_product
+from registry import Value, ops
+from registry.ops.integers import MAX_DEPTH
+
+SIGNED_SHIFT: Final = 128
+"""The code of the signed number 0."""
+
+DTYPES: Final = ("uint8", "int8")
+
+MATRIX_RANK: Final = 2
+
+LINE_RANK: Final = 3
+"""Axes of the filters of a convolution over one axis."""
+
+IMAGE_RANK: Final = 4
+"""Axes of the filters of a convolution over two axes."""
+
+
+def has_codes(node: Node, number: int, scale: int, *, of_scalar: bool = True) -> bool:
+    """Return True if the walk computes in integers, and this operand is quantised to eight bits by one float32."""
+    if not node.walk.integers or node.dtypes[number] not in DTYPES or node.dtypes[scale] != "float32":
+        return False
+    return not of_scalar or all(extent.plain() == 1 for extent in node.shape(scale))
+
+
+def codes(node: Node, number: int) -> Arranged:
+    """Return the codes of an operand."""
+    known = node.walk.codes.get(node.inputs[number])
+    if known is not None:
+        return known
+    if isinstance(node.operands[number], Constant):
+        return arranged(node.new(array_of(node, number)))
+    x = node.tensor(number)
+    if node.dtypes[number] == "uint8":
+        return x
+    return pointwise(lambda v: ops.cast(v + SIGNED_SHIFT, dtype="uint8"), x)
+
+
+def array_of(node: Node, number: int) -> Any:
+    """Return the codes of a constant."""
+    array = np.asarray(node.constant(number))
+    return (array.astype(np.int16) + SIGNED_SHIFT).astype(np.uint8) if array.dtype == np.int8 else array
+
+
+def scalar(v: Value) -> Value:
+    """Return a tensor of one element as a scalar."""
+    return ops.reshape(v, shape=()) if v.rank else v
+
+
+def kept(node: Node, y: Arranged, dtype: str | None) -> Arranged:
+    """Note the codes of the first result, and return its numbers as they are carried."""
+    name = node.outputs[0]
+    node.walk.codes[name] = y
+    node.walk.dtypes[name] = dtype
+    return y if dtype == "uint8" else pointwise(lambda v: ops.cast(v, dtype="int32") - SIGNED_SHIFT, y)
+
+
+def quantized(node: Node) -> Arranged:
+    """Return the codes of a QuantizeLinear with one scale."""
+    scale, zero = scalar(node.value(1)), scalar(plain(codes(node, 2)))
+    y = pointwise(lambda v: ops.quantize_linear(cast(v, "float32"), scale, zero), node.tensor(0))
+    return kept(node, y, node.dtypes[2])
+
+
+def dequantized(node: Node) -> Arranged:
+    """Return the numbers of a DequantizeLinear with one scale."""
+    scale, zero = scalar(node.value(1)), scalar(plain(codes(node, 2)))
+    return pointwise(lambda v: ops.dequantize_linear(v, scale, zero), codes(node, 0))
+
+
+def _conv(node: Node) -> Arranged:
+    zeros = scalar(plain(codes(node, 2))), _filter_zeros(node, 5)
+    return _finished(node, _convolved(node, 3, *zeros), first)
+
+
+def _convolved(node: Node, number: int, x_zero: Value, w_zero: Value) -> Value:
+    """Return the convolution of operand 0 with the filters of another operand, a constant; channels are last."""
+    x, w = last(codes(node, 0)), np.moveaxis(array_of(node, number), (0, 1), (-1, -2))
+    window = window_of(node, node.tensor(0), w.shape[:-2])
+    is_line = w.ndim == LINE_RANK
+    stride, dilation, padding = window.stride, window.dilation, window.padding
+    if is_line:  # a line is an image of one row
+        x, w = ops.reshape(x, shape=(x.shape[0], 1, *x.shape[1:])), w[None]
+        stride, dilation, padding = (1, *stride), (1, *dilation), (0, padding[0], 0, padding[1])
+    y = ops.integer_conv2d(
+        x,
+        node.new(np.ascontiguousarray(w)),
+        x_zero,
+        w_zero,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=int(node.attribute("group", 1)),
+    )
+    return ops.reshape(y, shape=(y.shape[0], *y.shape[2:])) if is_line else y
+
+
+def _matmul(node: Node) -> Arranged:
+    x, w = plain(codes(node, 0)), _matrix(node, 3)
+    if x.rank < MATRIX_RANK or w.rank > x.rank or (w.rank > MATRIX_RANK and w.shape[:-2] != x.shape[:-2]):
+        raise CompileError(
+            f"a product in integers of {x.type} and {w.type}, which is not supported; leave out --integers"
+        )
+    sums = ops.integer_matmul(x, w, scalar(plain(codes(node, 2))), _filter_zeros(node, 5))
+    return _finished(node, sums, arranged)
+
+
+def _matrix(node: Node, number: int) -> Value:
+    """Return the codes of a right operand, with columns last."""
+    if not isinstance(node.operands[number], Constant):
+        return plain(codes(node, number))
+    array = array_of(node, number)
+    return node.new(np.ascontiguousarray(array.T if node.attribute("transB", 0) else array))
+
+
+def _filter_zeros(node: Node, number: int) -> Value:
+    """Return the zero point of a filter: one, or one for each channel where they differ."""
+    if not isinstance(node.operands[number], Constant):
+        return scalar(plain(codes(node, number)))
+    zero = array_of(node, number).reshape(-1)
+    return node.new(zero[0] if (zero == zero[0]).all() else zero)
+
+
+def _matmul_integer(node: Node) -> Arranged:
+    """Return a MatMulInteger; one of another shape than `ops.integer_matmul` has is computed in float64."""
+    shapes = node.shape(0), node.shape(1)
+    is_stack = len(shapes[1]) > MATRIX_RANK
+    fits = len(shapes[0]) >= MATRIX_RANK and len(shapes[1]) >= MATRIX_RANK and _has_small_zeros(node, shapes[1][-1])
+    if not fits or (is_stack and shapes[0][:-2] != shapes[1][:-2]) or not _has_depth(shapes[1][-2:-1]):
+        return integer_product(node)
+    return arranged(ops.integer_matmul(plain(codes(node, 0)), _matrix(node, 1), *_both_zeros(node)))
+
+
+def _conv_integer(node: Node) -> Arranged:
+    """Return a ConvInteger; one whose filters are no constant, or with more axes, is computed in float64."""
+    shape = node.shape(1)
+    fits = isinstance(node.operands[1], Constant) and LINE_RANK <= len(shape) <= IMAGE_RANK
+    if not fits or not _has_small_zeros(node, shape[0]) or not _has_depth(shape[1:]):
+        return integer_convolution(node)
+    return first(_convolved(node, 1, *_both_zeros(node)))
+
+
+def _has_small_zeros(node: Node, channels: Extent) -> bool:
+    """Return True if both operands have eight bits, and zero points for the whole of x and for w or its channels."""
+    if any(node.dtypes[number] not in DTYPES for number in (0, 1)):
+        return False
+    sizes = [product(node.shape(number)) if node.has(number) else ONE for number in (2, 3)]
+    is_constant = not node.has(3) or sizes[1] == ONE or isinstance(node.operands[3], Constant)
+    return sizes[0] == ONE and sizes[1] in (ONE, channels) and is_constant
+
+
+def _has_depth(extents: Sequence[Extent]) -> bool:
+    depth = product(extents)
+    return not depth.symbols and depth.number <= MAX_DEPTH
+
+
+def _both_zeros(node: Node) -> tuple[Value, Value]:
+    made = [
+        _filter_zeros(node, number)
+        if node.has(number)
+        else node.new(np.uint8(SIGNED_SHIFT if node.dtypes[number - 2] == "int8" else 0))
+        for number in (2, 3)
+    ]
+    return made[0], made[1]
+
+
+def _finished(node: Node, sums: Value, as_in_model: Any) -> Arranged:
+    """Add the bias, and requantise or scale sums whose last axis is the channels."""
+    x_scale, w_scale = scalar(node.value(1)), node.value(4)
+    w_scale = scalar(w_scale) if w_scale.shape == (1,) else w_scale
+    relu = bool(node.attribute("relu", 0))
+    if node.has(8):
+        sums = sums + cast(plain(node.tensor(8)), "int32")
+    if not node.has(6):
+        y = ops.cast(sums, dtype="float32") * (x_scale * w_scale)
+        return as_in_model(ops.relu(y) if relu else y)
+    zero = scalar(plain(codes(node, 7)))
+    y = ops.requantize(sums, x_scale, w_scale, scalar(node.value(6)), zero)
+    return kept(node, as_in_model(ops.maximum(y, zero) if relu else y), node.dtypes[7])
+
+
+IMPORTS: Final[dict[str, Mapping]] = {
+    "MatMulInteger": _matmul_integer,
+    "ConvInteger": _conv_integer,
+    "prograd.IntegerConv": _conv,
+    "prograd.IntegerMatMul": _matmul,
+    "prograd.IntegerGemm": _matmul,
+}
