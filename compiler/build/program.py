@@ -40,6 +40,7 @@ from compiler.train.adapters import MAGNITUDE, with_adapters
 from compiler.train.averages import Average
 from compiler.train.clipping import Clip
 from compiler.train.descent import Descent
+from compiler.train.fixed_statistics import fix_statistics
 from compiler.train.initialisers import FromFile, Initialiser, constant, glorot_uniform, zeros
 from compiler.train.metrics.metric import Metric
 from compiler.train.optimizers import Optimizer
@@ -186,13 +187,18 @@ class Program:
             return self.state(name)
         raise OpError(f"there is no tensor and no state {name!r}{closest(name, [*self.states, *self._block.types])}")
 
-    def freeze(self, *patterns: str) -> list[str]:
+    def freeze(self, *patterns: str, statistics: bool = False) -> list[str]:
         """Freeze the parameters whose names match a pattern such as "encoder.*", and return their names.
 
         The updates stay in the program: `compile` leaves out updates, slots and gradients of frozen parameters, until
-        `thaw`. Running statistics are still updated. Raises OpError if a pattern matches none.
+        `thaw`. Running statistics are still updated, unless `statistics` is True: normalisations whose statistics match
+        a pattern then take them in training, too, and none is updated, also after `thaw`. Call it before `minimize`
+        then. Raises OpError if a pattern matches none.
         """
-        return mark(self.states.values(), patterns, trainable=False)
+        if statistics and self._block.differentiations:
+            raise OpError("freeze: statistics=True comes before minimize and gradients, which would not see it")
+        frozen = mark(self.states.values(), patterns, trainable=False)
+        return [*frozen, *fix_statistics(self._block, self._updates, patterns)] if statistics else frozen
 
     def thaw(self, *patterns: str) -> list[str]:
         """Train frozen parameters again and return their names. Raise OpError if a pattern matches none."""
@@ -220,7 +226,7 @@ class Program:
         """
         if not patterns:
             raise OpError('lora: name the weights that get adapters, as in lora("*.q_proj", "*.v_proj", r=8)')
-        if self._updates or self._block.differentiations:
+        if self._block.differentiations or any(self.states[name].trainable for name in self._updates):
             raise OpError("lora: adapters come before minimize and gradients, which would not see them")
         return with_adapters(
             self._states,

@@ -5,6 +5,7 @@ averages             moving averages of parameters: updated in training, used in
 backward             reverse-mode differentiation: append the ops that compute gradients
 clipping             limits of gradients, as ops
 descent              gradients of the parameters, and their updates by optimizers
+fixed_statistics     normalisations of frozen layers, which take their running statistics in training, too
 inference_gradients  gradients of inference forms, outside training
 initialisers         initial values of states, each an op that the runtime runs once, or a tensor of a file
 optimizers           the update, slots and rate of each optimizer;

@@ -106,10 +106,11 @@ class States:
             s for s in self._held
             if s.name in names and s.name not in self.unchanged and s.WhichOneof("initial") == "external"
         ]  # fmt: skip
-        found, unread = values_from_files(self._program, self._folder, replaced, self._memory)
+        brought, others = self._brought(replaced)
+        found, unread = values_from_files(self._program, self._folder, others, self._memory)
         for why in unread.values():
             raise DataError(why)
-        return found | {name: self.arrays[name] for name in names if name in self.unchanged}
+        return brought | found | {name: self.arrays[name] for name in names if name in self.unchanged}
 
     def restore(self, names: Collection[str]) -> None:
         """Give states the values that they have in the program's files, as `originals` does; see `put`."""
@@ -217,16 +218,19 @@ class States:
         The reason why one cannot be read is kept for `require`.
         """
         states = [s for s in self._held if s.WhichOneof("initial") == "external"]
-        brought = [state for state in states if state.external.path in self.brought]
-        self._outside |= {
-            s.name: fitting(s, self.brought[s.external.path][s.external.key], self._folder) for s in brought
-        }
-        others = [state for state in states if state.external.path not in self.brought]
+        brought, others = self._brought(states)
+        self._outside |= brought
         into = {name: array for name, array in self.arrays.items() if name not in self.passing}
         found, unread = values_from_files(self._program, self._folder, others, self._memory, into)
         self._outside |= found
         self._unread |= unread
         self.unchanged = self.fixed & found.keys()
+
+    def _brought(self, states: Sequence[pb.StateDesc]) -> tuple[dict[str, Array], list[pb.StateDesc]]:
+        """Return the values of states whose file is in memory, and the states whose file is not."""
+        inside = [state for state in states if state.external.path in self.brought]
+        found = {s.name: fitting(s, self.brought[s.external.path][s.external.key], self._folder) for s in inside}
+        return found, [state for state in states if state.external.path not in self.brought]
 
 
 def _fixed(program: pb.ProgramDesc, states: Sequence[pb.StateDesc]) -> frozenset[str]:

@@ -174,3 +174,21 @@ def test_checkpoints_and_best_states_leave_them_out_and_resume(tmp_path: Path):
     last.state["trunk"] = TRUNK * 2
     last.train()
     assert last.state["trunk"].tobytes() == TRUNK.tobytes(), "the best states had the value of the file"
+
+
+def test_a_program_that_is_not_saved_yet_loads_what_was_trained_before(tmp_path: Path):
+    run = prograd.load(made(tmp_path / "a"))
+    run.train()
+    run.save(tmp_path / "s.safetensors")
+    program = Program("net", seed=1)
+    program.arrays = {"weights.safetensors": {"trunk": TRUNK, "shift": np.full(96, 0.5, "f4")}}  # as imports bring them
+    x = program.input("x", "float32", ("batch", 64))
+    trunk = program.parameter("trunk", (64, 96), initial=prograd.from_file("weights.safetensors"))
+    shift = program.buffer("shift", (96,), initial=prograd.from_file("weights.safetensors"))
+    hidden = ops.relu(ops.matmul(x, trunk) + shift)
+    program.freeze("trunk")
+    program.outputs(kind=ops.argmax(ops.matmul(hidden, program.parameter("head", (96, 8), trainable=False))))
+    new = prograd.Run(program.compile(batch=8))
+    new.load(tmp_path / "s.safetensors", only=["trunk", "shift", "head"])
+    assert np.array_equal(new.state["head"], run.state["head"])
+    assert np.array_equal(new.state["trunk"], TRUNK)
