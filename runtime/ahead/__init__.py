@@ -7,6 +7,8 @@ layout    the memory of an instance, and places in it instead of addresses
 tables    the tables of a library as numbers
 initial   the step that draws initial values
 shards    a step in shards as two, for hosts of several processes
+sharing   functions that differ in whole numbers only, as one
+resolved  object files whose relocations are applied
 declared_run  the run that a program declares, as numbers
 data      tables and functions as a module of LLVM's IR
 archive   static libraries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
@@ -30,6 +31,7 @@ GENERAL: Final = {
 OTHERS: Final = (
     "initialise",
     "initials",
+    "begin",
     "open",
     "open_bytes",
     "begin_epoch",
@@ -114,6 +116,10 @@ def tables_module(
     return module
 
 
+SECTIONS: Final = re.compile(r"define([^@]*)@(\w+)\(([^)]*)\) #0 \{")
+"""The head of a function. On boards each has a section of its own, so linkers leave out those that nobody calls."""
+
+
 def functions_module(
     target: Target,
     name: str,
@@ -137,7 +143,7 @@ def functions_module(
     module.declare(f"@{name}_programs = constant [{len(programs) + 1} x ptr] [{listed}], align 8")
     left_out = {*(() if has_files else OF_FILES), *(() if has_threads else OF_THREADS)}
     for function in _functions(name, functions, f"i{size_bits}", left_out):
-        module.add(function)
+        module.add(function if has_files else SECTIONS.sub(r'define\1@\2(\3) #0 section ".text.\2" {', function))
     return module
 
 
@@ -165,6 +171,7 @@ def _functions(
     program = f"ptr @{name}_programs"
     if "load" not in left_out:
         yield _calling(f"{name}_open", "prograd_open", ("ptr", "ptr", "ptr"), (0, program, 1, 2))
+    yield _calling(f"{name}_begin", "prograd_begin", ("ptr", "ptr"), (0, program, 1))
     yield _calling(f"{name}_open_bytes", "prograd_open_bytes", ("ptr", "ptr", size, "ptr"), (0, program, 1, 2, 3))
     for general, types in GENERAL.items():
         if general not in left_out:

@@ -13,7 +13,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES
 from prograd_proto.lifespans import held, trains
 from runtime.ahead.range_checks import RangeCheck
-from runtime.codegen.board import board_words
+from runtime.codegen.board import SLEEPERS, board_words
 from runtime.codegen.code import ADDRESS_BYTES, ARENA, CHECK, FIXED_BASES, NUMBER, PACKED, NativeCode
 from runtime.constants import constant_array
 from runtime.dtypes import Array
@@ -24,11 +24,15 @@ from runtime.placement.alignment import aligned
 IN_NUMBERS, IN_MEMORY, IN_CONSTANTS = range(3)
 """Bases of words and places: a number is itself, the others are offsets in an instance or in the constants."""
 
-INSTANCE_BYTES: Final = 512
+INSTANCE_BYTES: Final = 320
 """Room for `struct prograd`."""
 
 TEAM_BYTES: Final = 1024
 """Room for the helper threads of an instance, see `prograd_threads.c`."""
+
+
+VECTOR_BYTES: Final = 16
+"""Alignment of short constants."""
 
 
 class EntryCode(NamedTuple):
@@ -119,10 +123,16 @@ class Layout:
         return at
 
     def constant(self, content: bytes) -> int:
-        """Return the offset of new bytes among the constants."""
+        """Return the offset of new bytes among the constants; those of more than a vector begin a cache line."""
+        self.constants += bytes(-len(self.constants) % (64 if len(content) > VECTOR_BYTES else VECTOR_BYTES))
         at = len(self.constants)
-        self.constants += content + bytes(-len(content) % 64)
+        self.constants += content
         return at
+
+
+def words_of_board(threads: int) -> int:
+    """Return the number of words of the driver's board; those behind the first 48 are for helper threads."""
+    return board_words(threads) if threads > 1 else SLEEPERS
 
 
 def layout_of(
@@ -140,7 +150,7 @@ def layout_of(
     """
     types = {state.name: type_of(state) for state in held(program)}
     layout = Layout() if first is None else Layout(constants=first.constants)
-    layout.board = layout.take(board_words(threads) * ADDRESS_BYTES)
+    layout.board = layout.take(words_of_board(threads) * ADDRESS_BYTES)
     layout.team = layout.take(TEAM_BYTES if threads > 1 else 0)
     layout.versions = layout.take(versions * ADDRESS_BYTES)
     layout.found = layout.take(len(types) * ADDRESS_BYTES)

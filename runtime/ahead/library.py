@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
@@ -13,7 +14,9 @@ from runtime.ahead.data import GENERAL, OTHERS, functions_module, initialising_m
 from runtime.ahead.initial import INITIAL, initial_step
 from runtime.ahead.layout import EntryCode, Layout, file_header, layout_of
 from runtime.ahead.range_checks import range_check
+from runtime.ahead.resolved import resolved
 from runtime.ahead.shards import shard_steps
+from runtime.ahead.sharing import share
 from runtime.ahead.tables import SHARED, tables_of
 from runtime.codegen.assemble import CompiledKernels, KernelSource, native_code
 from runtime.codegen.code import LOOP_STEP
@@ -89,21 +92,43 @@ class Library(NamedTuple):
 class _Kernels:
     """The functions of all entries: equal ones are written once."""
 
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
+    def __init__(self, target: Target, prefix: str) -> None:
+        self._target, self._prefix = target, prefix
         self._known = Known()
-        self.members: list[Member] = []
+        self._modules: list[Module] = []
+        self._ends: list[int] = []
 
     def build(self, source: KernelSource) -> CompiledKernels:
-        """Compile the functions of a step that are new."""
-        before = {*self._known.texts.values()}
+        """Write the functions of a step that are new."""
         written = source.write(prefix=self._prefix, known=self._known)
-        for module in written.modules:
-            names = [name for name in self._known.texts.values() if name not in before]
-            if names:
-                self.members.append(Member(jit.compiled(module), [self._prefix + name for name in names]))
-                before.update(names)
+        self._modules += [module for module in written.modules if module.nbytes]
         return CompiledKernels([], written.functions)
+
+    def end_part(self) -> None:
+        """Let the functions of further steps be in other object files."""
+        self._ends.append(len(self._modules))
+
+    def members(self, driver: Module) -> list[Member]:
+        """Return all functions as object files, and the driver with the first ones."""
+        if self._target.is_compact:
+            share(self._modules, self._prefix)
+        found: list[Member] = []
+        for start, end in pairwise([0, *self._ends]):
+            found += _together([*([] if start else [driver]), *self._modules[start:end]])
+        return found
+
+
+def _together(modules: Sequence[Module]) -> list[Member]:
+    """Return the object files of modules of functions, as one if relocations can be applied before."""
+    found = [_member(module) for module in modules]
+    one = resolved([member.content for member in found])
+    return found if one is None else [Member(one, [symbol for member in found for symbol in member.symbols])]
+
+
+def _member(module: Module) -> Member:
+    """Return the object file of a module of functions."""
+    heads = re.findall(r"^define (?:hidden )?\w+ @([\w.]+)\(", "\n".join(module.functions), re.MULTILINE)
+    return Member(jit.compiled(module), heads)
 
 
 def library_of(
@@ -150,23 +175,11 @@ def library_of(
     builds: list[Build] = []
     for target in targets:
         prefix = f"{name}." if len(targets) == 1 else f"{name}.{target.name}."  # no entry's function has a dot
-        kernels = _Kernels(prefix)
-        parts = [(prefix, functions)] + (
-            [] if initial_function is None else [(f"{prefix}{INITIAL}.", [initial_function])]
-        )
-        codes = [[_code(program, function, target, threads, kernels) for function in made] for _, made in parts]
-        layouts: list[Layout] = []
-        for made in codes:
-            layouts.append(layout_of(program, made, initial, threads, len(functions), *layouts[:1]))
-        header = file_header(program, named.sha256) if saves else b""
-        texts = named.name, named.sha256, target.name
-        tables = tables_of(program, list(zip(codes, layouts, strict=True)), texts, header, threads)
-        for (own, _), each in zip(parts, tables, strict=True):
-            module = tables_module(target, own, each, prefix, code_prefix=prefix, has_threads=threads > 1)
-            shared = [f"{own}{name}" for name in SHARED if name in each.contents]
-            members.append(Member(jit.compiled(module), [f"{own}program", *shared]))
-        members += [_driver(target, prefix, threads, [code for made in codes for code in made]), *kernels.members]
-        builds.append(Build(target, prefix, layouts[0], max(layout.nbytes for layout in layouts)))
+        parts = [(prefix, functions)]
+        parts += [] if initial_function is None else [(f"{prefix}{INITIAL}.", [initial_function])]
+        build, made = _built(program, named, target, parts, initial, threads, saves=saves)
+        builds.append(build)
+        members += made
     if targets[0].architecture != "wasm32":
         module = functions_module(
             targets[-1],
@@ -177,13 +190,48 @@ def library_of(
             has_files=has_files,
             has_threads=threads > 1,
         )
-        public = re.findall(r"^define \w+ @(\w+)\(", module.text, re.MULTILINE)
-        members.insert(0, Member(jit.compiled(module), [f"{name}_programs", *public]))
+        public = _member(module)
+        members.insert(0, public._replace(symbols=[f"{name}_programs", *public.symbols]))
     if initial_function is not None:
         pairs = [(build.prefix, f"{build.prefix}{INITIAL}.") for build in builds]
         module = initialising_module(targets[-1], name, pairs)
         members.insert(1, Member(jit.compiled(module), [initial_function.name]))
     return Library(name, named.sha256, functions, members, builds, threads, initial_function is not None, shards)
+
+
+def _built(
+    program: pb.ProgramDesc,
+    named: _Named,
+    target: Target,
+    parts: Sequence[tuple[str, Sequence[Function]]],
+    initial: Mapping[str, Array],
+    threads: int,
+    *,
+    saves: bool,
+) -> tuple[Build, list[Member]]:
+    """Return the program for an instruction set, and its object files.
+
+    `parts` are functions and the prefix of their tables; the first has all that are public. `saves`: files of states
+    can be written.
+    """
+    prefix, functions = parts[0]
+    kernels = _Kernels(target, prefix)
+    codes: list[list[EntryCode]] = []
+    layouts: list[Layout] = []
+    for _, own in parts:
+        codes.append([_code(program, function, target, threads, kernels) for function in own])
+        kernels.end_part()
+        layouts.append(layout_of(program, codes[-1], initial, threads, len(functions), *layouts[:1]))
+    header = file_header(program, named.sha256) if saves else b""
+    texts = named.name, named.sha256, target.name
+    tables = tables_of(program, list(zip(codes, layouts, strict=True)), texts, header, threads)
+    members: list[Member] = []
+    for (own, _), each in zip(parts, tables, strict=True):
+        module = tables_module(target, own, each, prefix, code_prefix=prefix, has_threads=threads > 1)
+        shared = [f"{own}{name}" for name in SHARED if name in each.contents]
+        members.append(Member(jit.compiled(module), [f"{own}program", *shared]))
+    members += kernels.members(_driver(target, prefix, threads, [code for each in codes for code in each]))
+    return Build(target, prefix, layouts[0], max(layout.nbytes for layout in layouts)), members
 
 
 class _Named(NamedTuple):
@@ -219,12 +267,12 @@ def _initial_function(program: pb.ProgramDesc, name: str, target: Target) -> Fun
     return None if None in step.kernels else Function(f"{name}_{INITIAL}", bound, INITIAL)
 
 
-def _driver(target: Target, prefix: str, threads: int, codes: Sequence[EntryCode]) -> Member:
+def _driver(target: Target, prefix: str, threads: int, codes: Sequence[EntryCode]) -> Module:
     """Return the code that runs the phases of a step."""
     driver = Module(target, prefix=prefix)
     has_control = any(len(entry.code.actions) or LOOP_STEP in entry.code.chunks[:, 0] for entry in codes)
-    names = write_driver_of_library(driver, has_threads=threads > 1, has_control=has_control)
-    return Member(jit.compiled(driver), [prefix + name for name in names])
+    write_driver_of_library(driver, has_threads=threads > 1, has_control=has_control)
+    return driver
 
 
 def spelled(text: str) -> str:

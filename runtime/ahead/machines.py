@@ -94,7 +94,16 @@ def target_of(name: str, machine: Machine, instructions: str) -> Target:
     if chosen in INSTRUCTION_SETS:
         return replace(target(chosen), triple=machine.triple)
     of = _SETS[chosen]
-    found = Target(chosen, machine.triple, of.features, of.tune, of.vector_bytes, of.registers, of.fma)
+    found = Target(
+        chosen,
+        machine.triple,
+        of.features,
+        of.tune,
+        of.vector_bytes,
+        of.registers,
+        of.fma,
+        is_compact=not machine.has_files,
+    )
     return found if machine.has_files else replace(found, l2_bytes=BOARD_L2_BYTES)
 
 

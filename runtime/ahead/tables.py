@@ -11,8 +11,7 @@ from prograd_proto import type_of
 from prograd_proto.dtypes import FLOATS, ITEM_BYTES, REALS
 from prograd_proto.lifespans import held, trains
 from runtime.ahead.declared_run import run_table
-from runtime.ahead.layout import IN_MEMORY, EntryCode, EntryPlaces, Layout, Place
-from runtime.codegen.board import board_words
+from runtime.ahead.layout import IN_MEMORY, EntryCode, EntryPlaces, Layout, Place, words_of_board
 from runtime.codegen.code import LOOP_STEP
 from runtime.dtypes import Array
 from runtime.entries import BoundEntry
@@ -181,7 +180,7 @@ def _sizes(
     order = {key: number for number, key in enumerate(layout.states)}
     by_name = [order[key] for key in sorted(order, key=lambda key: key.encode())]
     return (
-        *(layout.nbytes, layout.board, board_words(threads), layout.team, layout.versions, layout.found),
+        *(layout.nbytes, layout.board, words_of_board(threads), layout.team, layout.versions, layout.found),
         *(len(layout.states), entries, len(layout.restored), threads, header_bytes),
         *(layout.states["total_steps"], shared.listed(by_name), shared.said(name), shared.said(sha256)),
         *(CPUS.get(instructions, 0), layout.working),

@@ -106,6 +106,7 @@ def header_of(program: pb.ProgramDesc, library: Library, machine: Machine) -> st
     if machine.has_files:
         lines.append(f"int {name}_open({name} **self, const char *states, void *memory);")
     lines += [
+        f"int {name}_begin({name} **self, void *memory);",
         f"int {name}_open_bytes({name} **self, const void *states, size_t bytes, void *memory);",
         f"void {name}_begin_epoch({name} *self);",
         f"void {name}_begin_evaluation({name} *self);",

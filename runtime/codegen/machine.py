@@ -69,6 +69,7 @@ class Target:
         l2_bytes: size of the second-level cache of this CPU; no bit of a result may depend on it.
         threads: upper bound on the threads among which kernels partition their work, one of `THREAD_CLASSES`; no bit of
             a result may depend on it.
+        is_compact: True if short code matters more than fast code, so loops are not unrolled; no bit may depend on it.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Target:
     has_matrix_tiles: bool = False
     l2_bytes: int = 512 << 10
     threads: int = 2
+    is_compact: bool = False
 
     @property
     def architecture(self) -> str:

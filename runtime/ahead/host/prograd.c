@@ -2,7 +2,7 @@
 #include "prograd_tables.h"
 #include <string.h>
 
-typedef char prograd_fits[sizeof(struct prograd) <= 512 ? 1 : -1]; /* room that the tables leave */
+typedef char prograd_fits[sizeof(struct prograd) <= 320 ? 1 : -1]; /* room that the tables leave */
 const char *prograd_text(const prograd *self, int64_t at) { return self->program->text + at; }
 const char *prograd_error(const prograd *self) { return self->why; }
 int prograd_fail(prograd *self, int error, const char *what, const char *why) {
@@ -11,6 +11,11 @@ int prograd_fail(prograd *self, int error, const char *what, const char *why) {
   memcpy(self->why + used, why, more);
   self->why[used + more] = 0;
   return error;
+}
+
+int prograd_same(const char *one, const char *other) {
+  while (*one && *one == *other) one++, other++;
+  return *one == *other;
 }
 
 static const unsigned char *place_of(const prograd *self, int64_t base, int64_t at) {
@@ -127,7 +132,7 @@ void prograd_begin_evaluation(prograd *self) {
 
 const prograd_state_place *prograd_state_of(const prograd *self, const char *name) {
   for (int64_t i = 0; i < self->program->sizes->states; i++)
-    if (!strcmp(prograd_text(self, self->program->states[i].name), name))
+    if (prograd_same(prograd_text(self, self->program->states[i].name), name))
       return self->program->states + i;
   return NULL;
 }

@@ -43,6 +43,9 @@ int prograd_open(prograd **self, const prograd_program *const *programs, const c
 int prograd_open_bytes(prograd **self, const prograd_program *const *programs, const void *file,
                        size_t bytes, void *memory);
 
+/* The same with zeros. NAME_initialise() then draws initial values, so a board needs none in its flash. */
+int prograd_begin(prograd **self, const prograd_program *const *programs, void *memory);
+
 /* Make a step of an entry. `feeds` and `fetches` are arrays in the order of NAME.h; a fetch that is
  * not wanted is NULL. After an error of the step, load states before you go on. */
 int prograd_step(prograd *self, int entry, const void *const *feeds, void *const *fetches);

@@ -4,17 +4,25 @@
 
 #include <string.h>
 
+static void say(prograd *self, const char *text) {
+  size_t used = strlen(self->why), more = strlen(text), room = sizeof self->why - 1 - used;
+  memcpy(self->why + used, text, more < room ? more : room);
+  self->why[used + (more < room ? more : room)] = 0;
+}
+
+#ifdef PROGRAD_NO_FILES /* a board says what is refused, and not which row */
+void prograd_say_check(prograd *self, const prograd_entry *entry, const prograd_check *check,
+                       const void *const *feeds) {
+  (void)entry, (void)feeds;
+  self->why[0] = 0;
+  say(self, prograd_text(self, check->why));
+}
+#else
 static int64_t element(const prograd_place *feed, const unsigned char *bytes, int64_t i) {
   int64_t wide;
   int32_t half;
   if (feed->item == 8) return memcpy(&wide, bytes + 8 * i, 8), wide;
   return memcpy(&half, bytes + 4 * i, 4), half;
-}
-
-static void say(prograd *self, const char *text) {
-  size_t used = strlen(self->why), more = strlen(text), room = sizeof self->why - 1 - used;
-  memcpy(self->why + used, text, more < room ? more : room);
-  self->why[used + (more < room ? more : room)] = 0;
 }
 
 static void say_number(prograd *self, int64_t number) {
@@ -47,4 +55,5 @@ void prograd_say_check(prograd *self, const prograd_entry *entry, const prograd_
   say_number(self, wrong / (feed->bytes / feed->item / entry->rows));
   say(self, prograd_text(self, check->after));
 }
+#endif
 #endif

@@ -87,9 +87,9 @@ static int tensor(prograd_source *s, char word[8], int64_t shape[32], int *rank,
   if (!take(s, '{')) return 0;
   do {
     if (!text(s, key, sizeof key) || !take(s, ':')) return 0;
-    if (!strcmp(key, "dtype") && text(s, word, 8)) parts |= 1;
-    else if (!strcmp(key, "shape") && (*rank = numbers(s, shape, 32)) >= 0) parts |= 2;
-    else if (!strcmp(key, "data_offsets") && numbers(s, extent, 2) == 2) parts |= 4;
+    if (prograd_same(key, "dtype") && text(s, word, 8)) parts |= 1;
+    else if (prograd_same(key, "shape") && (*rank = numbers(s, shape, 32)) >= 0) parts |= 2;
+    else if (prograd_same(key, "data_offsets") && numbers(s, extent, 2) == 2) parts |= 4;
     else return 0;
   } while (take(s, ','));
   return take(s, '}') && parts == 7;
@@ -101,7 +101,7 @@ static int metadata(prograd_source *s) { /* of a checkpoint, the description and
   if (take(s, '}')) return 1;
   do {
     if (!text(s, key, sizeof key) || !take(s, ':')) return 0;
-    int is_about = s->about && !strcmp(key, "prograd"), is_hash = s->about && !strcmp(key, "prograd_sha256");
+    int is_about = s->about && prograd_same(key, "prograd"), is_hash = s->about && prograd_same(key, "prograd_sha256");
     if (!text(s, is_about ? s->about : is_hash ? s->about_sha256 : unused,
               is_about ? s->about_bytes : is_hash ? sizeof s->about_sha256 : sizeof unused)) return 0;
   } while (take(s, ','));
@@ -114,7 +114,7 @@ static int look(prograd *self, prograd_source *s, int64_t *found) {
   int64_t shape[32], extent[2];
   int rank = 0;
   if (!text(s, name, sizeof name) || !take(s, ':')) return PROGRAD_DAMAGED;
-  if (!strcmp(name, "__metadata__")) return metadata(s) ? PROGRAD_OK : PROGRAD_DAMAGED;
+  if (prograd_same(name, "__metadata__")) return metadata(s) ? PROGRAD_OK : PROGRAD_DAMAGED;
   if (!tensor(s, word, shape, &rank, extent)) return PROGRAD_DAMAGED;
   if (extent[0] > extent[1] || 8 + s->header + (uint64_t)extent[1] > s->size) return PROGRAD_DAMAGED;
   int is_best = !strncmp(name, "run:best:", 9);
@@ -124,7 +124,7 @@ static int look(prograd *self, prograd_source *s, int64_t *found) {
   if (!state) /* the best states of a run */
     return !strncmp(name, "run:", 4) ? PROGRAD_OK
            : prograd_fail(self, PROGRAD_OTHER_PROGRAM, name, " is in the file and is no state of the program");
-  if (strcmp(prograd_text(self, state->word), word) || state->rank != rank ||
+  if (!prograd_same(prograd_text(self, state->word), word) || state->rank != rank ||
       memcmp(self->program->numbers + state->shape, shape, (size_t)rank * sizeof *shape) ||
       extent[1] - extent[0] != state->bytes)
     return prograd_fail(self, PROGRAD_OTHER_PROGRAM, prograd_text(self, state->name),
@@ -154,7 +154,7 @@ static int read_states(prograd *self, prograd_source *s, const char *what, int a
   int64_t *found = (int64_t *)(self->memory + sizes->found);
   int error = prograd_read_header(self, s, what);
   if (error) return error;
-  if (s->matched == 78 && strcmp(s->sha256, prograd_text(self, sizes->sha256)))
+  if (s->matched == 78 && !prograd_same(s->sha256, prograd_text(self, sizes->sha256)))
     return prograd_fail(self, PROGRAD_OTHER_PROGRAM, what, ": has states of another program");
   for (int64_t i = 0; i < sizes->states; i++)
     if (found[i] < 0 && (all || !self->program->states[i].kept))

@@ -113,7 +113,7 @@ struct prograd {
 
 int prograd_fail(prograd *self, int error, const char *what, const char *why);
 const char *prograd_text(const prograd *self, int64_t at);
-int prograd_begin(prograd **self, const prograd_program *const *programs, void *memory);
+int prograd_same(const char *one, const char *other); /* texts; strcmp is long on boards */
 const prograd_state_place *prograd_state_of(const prograd *self, const char *name);
 
 void prograd_prepare(prograd *self);

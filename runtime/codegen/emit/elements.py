@@ -98,7 +98,7 @@ def _of_rows(kernel: GroupKernel, loops: Nest, of_columns: list[str], cost: floa
 def _of_columns(target: Target, kernel: GroupKernel, loops: Nest) -> list[str]:
     """Return the operands with one element for each column of a domain of two axes, if reading them once saves time."""
     nodes = kernel.group.nodes
-    if len(loops.extents) != ROW_AXES or len(nodes) > MAX_UNROLLED_INSTRUCTIONS:
+    if target.is_compact or len(loops.extents) != ROW_AXES or len(nodes) > MAX_UNROLLED_INSTRUCTIONS:
         return []
     if sum(instructions(target, node, kernel.types) or 1 for node in nodes) > MAX_UNROLLED_INSTRUCTIONS:
         return []

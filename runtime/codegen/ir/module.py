@@ -42,6 +42,16 @@ class Module:
         """Add the text of a finished function."""
         self._functions.append(function)
 
+    @property
+    def functions(self) -> Sequence[str]:
+        """The texts of finished functions."""
+        return tuple(self._functions)
+
+    def replace(self, name: str, function: str) -> None:
+        """Replace the text of the finished function whose name in the object this is."""
+        [at] = [i for i, text in enumerate(self._functions) if f"@{name}(" in text.partition("\n")[0]]
+        self._functions[at] = function
+
     def reuse(self, name: str, known: dict[str, str]) -> str:
         """Drop the last function, whose name this is, if it equals one of `known`; return the name that it then has.
 
@@ -61,7 +71,8 @@ class Module:
     def text(self) -> str:
         """The whole module, as LLVM reads it."""
         width = self.target.vector_bytes * 8
-        attributes = f'nounwind "tune-cpu"="{self.target.tune}" "prefer-vector-width"="{width}"'
+        size = "minsize optsize " if self.target.is_compact else ""
+        attributes = f'nounwind {size}"tune-cpu"="{self.target.tune}" "prefer-vector-width"="{width}"'
         return "\n".join(
             [
                 f'target triple = "{self.target.triple}"',

@@ -149,11 +149,13 @@ def _nested(step: _Step, sums: list[Value], left: Value, right: Value, depth: Se
 
 
 def _innermost(step: _Step, sums: list[Value], left: Value, right: Value, along: DepthLoop) -> list[Value]:
-    whole = (
-        along.iterations // UNROLLED_DEPTH_STEPS * UNROLLED_DEPTH_STEPS
-        if isinstance(along.iterations, int)
-        else along.iterations & -UNROLLED_DEPTH_STEPS
-    )
+    whole: Index = 0
+    if not step.f.target.is_compact:
+        whole = (
+            along.iterations // UNROLLED_DEPTH_STEPS * UNROLLED_DEPTH_STEPS
+            if isinstance(along.iterations, int)
+            else along.iterations & -UNROLLED_DEPTH_STEPS
+        )
     for start, stop, count in ((0, whole, UNROLLED_DEPTH_STEPS), (whole, along.iterations, 1)):
         loop = step.f.loop(start, stop, count, sums, is_nonempty=along.has_whole_block and count > 1)
         for i, carried in loop:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 OPTIMIZATION_LEVEL: Final = 1
 """Optimisation level of the code generator: with 0 the code is half as fast; 2 and 3 only take longer to compile."""
 
+OPTIMIZATION_LEVELS: Final = {"wasm32": 2}
+"""Levels of architectures that have another: only from 2 on does LLVM let values of WebAssembly share locals."""
+
 BASE_CPUS: Final = {
     "x86_64": "x86-64",
     "aarch64": "generic",
@@ -231,7 +234,7 @@ def _machine(target: Target) -> Any:
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=BASE_CPUS[architecture],
         features=target.features,
-        opt=OPTIMIZATION_LEVEL,
+        opt=OPTIMIZATION_LEVELS.get(architecture, OPTIMIZATION_LEVEL),
         reloc="static" if architecture in FIXED_ADDRESSES else "pic",
         codemodel="small" if architecture in ("x86_64", "aarch64") else "default",
         abiname="lp64d" if architecture == "riscv64" else "",

@@ -39,7 +39,8 @@ class Fold:
 
     def __iter__(self) -> Iterator[tuple[Index, Index, list[Value]]]:
         known = [range(a, b) for a, b in (self._rows, self._columns) if isinstance(a, int) and isinstance(b, int)]
-        if len(known) == 2 and len(known[0]) * len(known[1]) <= MAX_UNROLLED_TAPS:
+        most = 1 if self._f.target.is_compact else MAX_UNROLLED_TAPS
+        if len(known) == 2 and len(known[0]) * len(known[1]) <= most:
             for i, j in product(*known):
                 yield i, j, self.results
             return

@@ -32,12 +32,12 @@ class Image(NamedTuple):
     addresses: dict[str, int]
 
 
-def image_of(object: Object) -> Image:
-    """Return the image of an object.
+def image_of(object: Object, page: int = PAGE) -> Image:
+    """Return the image of an object, whose data begin at a multiple of `page` bytes.
 
     Raise UnknownObject for an unknown relocation, and for one that leads out of the image.
     """
-    starts, code_bytes, size = _places(object)
+    starts, code_bytes, size = _places(object, page)
     image = np.zeros(size, np.uint8)
     for section in object.sections:
         start = starts[section.number]
@@ -53,19 +53,19 @@ def image_of(object: Object) -> Image:
     return Image(image.tobytes(), code_bytes, addresses)
 
 
-def _places(object: Object) -> tuple[dict[int, int], int, int]:
+def _places(object: Object, page: int) -> tuple[dict[int, int], int, int]:
     """Return the offset of each section by its number, the end of code, and the end of the image."""
-    code, code_bytes = _one_after_the_other([section for section in object.sections if section.executed], 0)
-    data, end = _one_after_the_other([section for section in object.sections if not section.executed], code_bytes)
-    return code | data, code_bytes, max(end, PAGE)
+    code, code_bytes = _one_after_the_other([section for section in object.sections if section.executed], 0, page)
+    data, end = _one_after_the_other([section for section in object.sections if not section.executed], code_bytes, page)
+    return code | data, code_bytes, max(end, page)
 
 
-def _one_after_the_other(sections: list[Section], start: int) -> tuple[dict[int, int], int]:
+def _one_after_the_other(sections: list[Section], start: int, page: int) -> tuple[dict[int, int], int]:
     starts: dict[int, int] = {}
     for section in sections:
         starts[section.number] = _up(start, section.alignment)
         start = starts[section.number] + len(section.content)
-    return starts, _up(start, PAGE)
+    return starts, _up(start, page)
 
 
 def _up(size: int, alignment: int) -> int:
