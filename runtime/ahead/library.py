@@ -14,15 +14,15 @@ from runtime.ahead.data import GENERAL, OTHERS, functions_module, initialising_m
 from runtime.ahead.initial import INITIAL, initial_step
 from runtime.ahead.layout import EntryCode, Layout, file_header, layout_of
 from runtime.ahead.range_checks import range_check
-from runtime.ahead.resolved import resolved
+from runtime.ahead.resolved import image, object_of
 from runtime.ahead.shards import shard_steps
 from runtime.ahead.sharing import share
 from runtime.ahead.tables import SHARED, tables_of
 from runtime.codegen.assemble import CompiledKernels, KernelSource, native_code
 from runtime.codegen.code import LOOP_STEP
-from runtime.codegen.emit.code import Known
+from runtime.codegen.emit.code import MODULE_BYTES, Known
 from runtime.codegen.emit.driver import write_driver_of_library
-from runtime.codegen.ir import Module
+from runtime.codegen.ir.module import Module, joined
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
 from runtime.engines.native import jit
@@ -110,19 +110,20 @@ class _Kernels:
 
     def members(self, driver: Module) -> list[Member]:
         """Return all functions as object files, and the driver with the first ones."""
+        parts = [joined(self._modules[start:end], MODULE_BYTES) for start, end in pairwise([0, *self._ends])]
         if self._target.is_compact:
-            share(self._modules, self._prefix)
-        found: list[Member] = []
-        for start, end in pairwise([0, *self._ends]):
-            found += _together([*([] if start else [driver]), *self._modules[start:end]])
-        return found
+            share([module for part in parts for module in part], self._prefix)
+        return [member for i, part in enumerate(parts) for member in _together([*([] if i else [driver]), *part])]
 
 
 def _together(modules: Sequence[Module]) -> list[Member]:
-    """Return the object files of modules of functions, as one if relocations can be applied before."""
+    """Return the object files of modules of functions; those whose relocations can be applied before are one."""
     found = [_member(module) for module in modules]
-    one = resolved([member.content for member in found])
-    return found if one is None else [Member(one, [symbol for member in found for symbol in member.symbols])]
+    images = [image(member.content) for member in found]
+    alone = [member for member, own in zip(found, images, strict=True) if own is None]
+    whole = [own for own in images if own is not None]
+    symbols = [name for own in whole for name in own.addresses]
+    return alone if not whole else [Member(object_of(whole), symbols), *alone]
 
 
 def _member(module: Module) -> Member:

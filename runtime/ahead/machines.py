@@ -83,8 +83,10 @@ def machine_of(name: str) -> Machine:
     return MACHINES[name]
 
 
-def target_of(name: str, machine: Machine, instructions: str) -> Target:
+def target_of(name: str, machine: Machine, instructions: str, *, is_compact: bool = False) -> Target:
     """Return the target of one of a machine's instruction sets, by default of its first.
+
+    Code for browsers and boards is always compact.
 
     Raises UsageError for a set that the machine lacks.
     """
@@ -92,25 +94,19 @@ def target_of(name: str, machine: Machine, instructions: str) -> Target:
     if chosen not in machine.sets:
         raise UsageError(f"--cpu {chosen}: {name} has {', '.join(machine.sets)}")
     if chosen in INSTRUCTION_SETS:
-        return replace(target(chosen), triple=machine.triple)
+        return replace(target(chosen), triple=machine.triple, is_compact=is_compact)
     of = _SETS[chosen]
-    found = Target(
-        chosen,
-        machine.triple,
-        of.features,
-        of.tune,
-        of.vector_bytes,
-        of.registers,
-        of.fma,
-        is_compact=not machine.has_files,
-    )
-    return found if machine.has_files else replace(found, l2_bytes=BOARD_L2_BYTES)
+    found = Target(chosen, machine.triple, of.features, of.tune, of.vector_bytes, of.registers, of.fma)
+    if machine.has_files:
+        return replace(found, is_compact=is_compact)
+    return replace(found, l2_bytes=BOARD_L2_BYTES, is_compact=True)
 
 
-def targets_of(name: str, machine: Machine, instructions: str) -> list[Target]:
+def targets_of(name: str, machine: Machine, instructions: str, *, is_compact: bool = False) -> list[Target]:
     """Return the targets of instruction sets that commas separate, the best first; see `target_of`."""
     order = [*INSTRUCTION_SETS]
-    found = {target.name: target for target in (target_of(name, machine, one) for one in instructions.split(","))}
+    targets = [target_of(name, machine, one, is_compact=is_compact) for one in instructions.split(",")]
+    found = {target.name: target for target in targets}
     return sorted(found.values(), key=lambda target: order.index(target.name) if target.name in order else 0)
 
 

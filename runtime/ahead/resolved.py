@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from runtime.codegen.elf import HEADER, SYMBOL, UnknownObject, read_object
-from runtime.engines.native.objects.image import image_of
+from runtime.engines.native.objects.image import Image, image_of
 
 ALIGNMENT: Final = 64
 """Alignment of the section, and of the constants in it: a cache line."""
@@ -26,25 +26,26 @@ GLOBAL_FUNCTION, HIDDEN = 0x12, 2
 """Kind and visibility of a symbol."""
 
 
-def resolved(contents: Sequence[bytes]) -> bytes | None:
-    """Return object files for x86-64 as one, with one section and no relocation.
+def image(content: bytes) -> Image | None:
+    """Return the code of an object file for x86-64, and the constants behind it, without relocations.
 
-    Returns None for other machines, and if one of them needs a function of another one.
+    Returns None for other machines, and if it needs a function of another file.
     """
+    try:
+        object = read_object(content)
+        return image_of(object, ALIGNMENT) if object.machine == "x86_64" else None
+    except UnknownObject:
+        return None
+
+
+def object_of(images: Sequence[Image]) -> bytes:
+    """Return an object file for x86-64 with these images in one section."""
     code, symbols, strings = bytearray(), [SYMBOL_ROW.pack(0, 0, 0, 0, 0, 0)], bytearray(1)
-    for content in contents:
-        try:
-            object = read_object(content)
-            if object.machine != "x86_64":
-                return None
-            image = image_of(object, ALIGNMENT)
-        except UnknownObject:
-            return None
-        for name, at in image.addresses.items():
-            size = int(object.symbols["size"][object.names[name]])
-            symbols.append(SYMBOL_ROW.pack(len(strings), GLOBAL_FUNCTION, HIDDEN, 1, len(code) + at, size))
+    for each in images:
+        for name, at in each.addresses.items():
+            symbols.append(SYMBOL_ROW.pack(len(strings), GLOBAL_FUNCTION, HIDDEN, 1, len(code) + at, 0))
             strings += name.encode() + b"\0"
-        code += image.content
+        code += each.content
     return _file(bytes(code), b"".join(symbols), bytes(strings))
 
 

@@ -50,13 +50,15 @@ class _Function(NamedTuple):
 def share(modules: Sequence[Module], prefix: str) -> None:
     """Let functions of modules that differ in whole numbers only call one, where that makes the code shorter.
 
-    `prefix` begins the names of those functions; each is written into the module of the first that calls it.
+    `prefix` begins the names of those functions; each is written into the module of the first that calls it. On x86-64
+    functions of different modules share none, because `runtime.ahead.resolved` could not apply the relocations.
     """
-    alike: dict[tuple[str, ...], list[_Function]] = {}
+    alike: dict[object, list[_Function]] = {}
     for number, module in enumerate(modules):
+        apart = number if module.target.architecture == "x86_64" else 0
         for text in module.functions:
             if found := _function(number, text):
-                alike.setdefault(found.parts, []).append(found)
+                alike.setdefault((apart, found.parts), []).append(found)
     for number, group in enumerate(group for group in alike.values() if len(group) > 1):
         _share(modules, group, f"{prefix}shared_{number}")
 

@@ -155,6 +155,7 @@ ENGINES = {
     "runtime/engines/native/host.py": "what has no form runs as its NumPy kernel",
     "runtime/ahead/library.py": "a library has the code of the native engine",
     "runtime/ahead/machines.py": "for this machine, or for another",
+    "runtime/ahead/resolved.py": "whose relocations it applies",
     "runtime/one_op.py": "one op alone: folding, initial values, conversions",
 }
 """Files outside the room of an engine that know one; all others know what `runtime.engines.engine` says of any."""

@@ -176,6 +176,10 @@ def add_build(verbs: Any) -> None:
     verb.add_argument(
         "--threads", type=positive, default=1, metavar="N", help="threads that may share a step; default 1"
     )
+    verb.add_argument(
+        "--small", action="store_true",
+        help="write short code rather than fast code, with the same bits; browsers and boards always have it",
+    )  # fmt: skip
     verb.add_argument("--load", metavar="FILE", help="take the weights from a file that a run saved")
     verb.add_argument("-o", "--output", dest="folder", metavar="FOLDER", required=True, help="the folder to write")
     verb.add_argument("--force", action="store_true", help="write into a folder that is not empty")

@@ -33,7 +33,7 @@ def build(options: argparse.Namespace) -> None:
     library = library_of(
         run.program,
         spelled(re.sub(r"(\.pb|\.txt)+$", "", path.name)),
-        targets_of(name, machine, options.cpu or cpu),
+        targets_of(name, machine, options.cpu or cpu, is_compact=options.small),
         run.states.arrays,
         entries=options.entry,
         rows=options.rows,

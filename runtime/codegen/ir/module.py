@@ -42,6 +42,11 @@ class Module:
         """Add the text of a finished function."""
         self._functions.append(function)
 
+    def take(self, other: Module) -> None:
+        """Add the declarations and functions of another module with the same prefix."""
+        self._declared |= other._declared
+        self._functions += other._functions
+
     @property
     def functions(self) -> Sequence[str]:
         """The texts of finished functions."""
@@ -71,7 +76,9 @@ class Module:
     def text(self) -> str:
         """The whole module, as LLVM reads it."""
         width = self.target.vector_bytes * 8
-        size = "minsize optsize " if self.target.is_compact else ""
+        size = ""
+        if self.target.is_compact:  # `minsize` makes calls of shifts of 128 bits on processors with wide vectors
+            size = "minsize optsize " if self.target.architecture == "thumbv7em" else "optsize "
         attributes = f'nounwind {size}"tune-cpu"="{self.target.tune}" "prefer-vector-width"="{width}"'
         return "\n".join(
             [
@@ -81,3 +88,15 @@ class Module:
                 f"attributes #0 = {{ {attributes} }}\n",
             ]
         )
+
+
+def joined(modules: Sequence[Module], most_bytes: int) -> list[Module]:
+    """Return the functions of modules for one target in few modules, each of up to `most_bytes` of text."""
+    found: list[Module] = []
+    for module in modules:
+        last = found[-1] if found else None
+        if last is None or last.has_plain_loops != module.has_plain_loops or last.nbytes + module.nbytes > most_bytes:
+            found.append(module)
+        else:
+            last.take(module)
+    return found
