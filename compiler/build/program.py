@@ -60,6 +60,9 @@ from registry.block import Setting
 from registry.errors import Located
 from registry.value import HasElements
 
+if TYPE_CHECKING:
+    from runtime.runs.run import Run
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -251,7 +254,14 @@ class Program:
 
     @_with_the_line
     def quantize(
-        self, weights: str = "q8_0", *, keep: Sequence[str] = (), values: Mapping[str, Any] | None = None
+        self,
+        weights: str = "q8_0",
+        *,
+        keep: Sequence[str] = (),
+        values: Mapping[str, Any] | None = None,
+        run: Run | None = None,
+        rows: str | Mapping[str, Any] | None = None,
+        percentile: float | None = None,
     ) -> list[str]:
         """Store weights as codes of 8 or 4 bits in blocks of 32 that share a scale, and return their names.
 
@@ -261,22 +271,29 @@ class Program:
         it after `lora` and before `minimize`.
 
         Args:
-            weights: "q8_0" takes 8.5 bits for a number, "q4_0" takes 4.5; GGUF has the same forms.
+            weights: "q8_0" takes 8.5 bits for a number, "q4_0" takes 4.5; GGUF has the same forms. With "int8",
+                products and convolutions of parameters multiply integers of 8 bits; it needs a `run`.
             keep: names of parameters that stay as they are, such as "head.*"; the last word may be left out.
             values: the values of states by name, such as `run.state`, with which all parameters and buffers then begin;
                 otherwise those that the program brings, or the files that it names.
+            run: for "int8", a run of the same program, whose states are the values; the entry `predict`, or `evaluate`,
+                computes the ranges of what weights multiply.
+            rows: a split, or an array per feed: the first 1024 rows give the ranges; by default all of the data.
+            percentile: percentage of numbers within a range, as 99.9; by default all.
 
         Raises OpError if nothing is quantised, or for a weight that has no values, or values that no codes stand for.
         """
-        from compiler.quantization.quantized import chosen_weights, codes_of, values_of, widen_in  # brings NumPy
+        from compiler.quantization.forms import Calibration, form_of  # brings NumPy
 
-        chosen = chosen_weights(self.states, weights, keep)
-        brought = values_of(self, chosen, values)
+        blocks = [self._block, *(Block(kept.block) for kept in self._opened.kept.values())]
+        form = form_of(weights, self, [block.desc for block in blocks], keep, Calibration(run, rows, percentile))
+        chosen = form.chosen
+        brought = form.values(run.states.arrays if values is None and run is not None else values)
         if any(name in self._updates for name in chosen):
             self._stop_training()
         path, types = f"{self.name}.weights.safetensors", dict[str, list[TensorType]]()
         for name in chosen:
-            made, types[name] = codes_of(name, brought.pop(name), weights), []
+            made, types[name] = form.codes_of(name, brought.pop(name)), []
             for own, array in made.items():
                 type = TensorType(array.dtype.name, array.shape)
                 self._states.add(own, type, pb.STATE_KIND_BUFFER, FromFile(path, own))
@@ -287,8 +304,8 @@ class Program:
         for name in brought:
             self.states[name].ClearField("initial")
             self.states[name].external.path, self.states[name].external.key = path, name
-        for block in (self._block, *(Block(kept.block) for kept in self._opened.kept.values())):
-            widen_in(block, types, weights)
+        for block in blocks:
+            form.rewrite(block, types)
         return chosen
 
     def _stop_training(self) -> None:

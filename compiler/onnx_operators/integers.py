@@ -15,12 +15,14 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.errors import CompileError
+from compiler.exporters.onnx.call import Call, Export, Unmapped, aligned
+from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged, plain, pointwise
 from compiler.frontends.channels import first, last
 from compiler.frontends.extents import ONE, Extent, product
 from compiler.frontends.onnx.known.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast
-from compiler.onnx_operators.conv import integer_convolution, window_of
+from compiler.onnx_operators.conv import FILTER, IMAGE, integer_convolution, window_of
 from compiler.onnx_operators.linalg import integer_product
 from registry import Value, ops
 from registry.ops.integers import MAX_DEPTH
@@ -208,4 +210,69 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "prograd.IntegerConv": _conv,
     "prograd.IntegerMatMul": _matmul,
     "prograd.IntegerGemm": _matmul,
+}
+
+
+def _quantize_out(call: Call) -> Tensor:
+    """Return a QuantizeLinear; scales of several elements divide before it, and 1 divides in it."""
+    _require_one_zero(call, 2)
+    names, order = aligned(call)
+    if not _is_single(call, 1):
+        return call.result(_rounded(call, call.add("Div", *names[:2]), 2), order)
+    return call.result(call.add("QuantizeLinear", names[0], *(_scalar_out(call, i) for i in (1, 2))), order)
+
+
+def _dequantize_out(call: Call) -> Tensor:
+    names, order = aligned(call)
+    if _is_single(call, 1) and _is_single(call, 2):
+        return call.result(call.add("DequantizeLinear", names[0], *(_scalar_out(call, i) for i in (1, 2))), order)
+    apart = call.add("Sub", call.cast(names[0], "float32"), call.cast(names[2], "float32"))
+    return call.result(call.add("Mul", apart, names[1]), order)
+
+
+def _requantize_out(call: Call) -> Tensor:
+    _require_one_zero(call, 4)
+    names, order = aligned(call)
+    factor = call.add("Div", call.add("Mul", names[1], names[2]), names[3])
+    return call.result(_rounded(call, call.add("Mul", call.cast(names[0], "float32"), factor), 4), order)
+
+
+def _rounded(call: Call, name: str, zero: int) -> str:
+    return call.add("QuantizeLinear", name, call.number(1.0, "float32"), _scalar_out(call, zero))
+
+
+def _require_one_zero(call: Call, number: int) -> None:
+    if not _is_single(call, number):
+        raise Unmapped("has several zero points")
+
+
+def _is_single(call: Call, number: int) -> bool:
+    return all(extent == 1 for extent in call.tensor(number).shape)
+
+
+def _scalar_out(call: Call, number: int) -> str:
+    name = call.plain(number)
+    return call.graph.reshaped(name, ()) if call.tensor(number).rank else name
+
+
+def _matmul_out(call: Call) -> str:
+    return call.add("MatMulInteger", *(call.plain(i) for i in range(len(call.operands))))
+
+
+def _conv_out(call: Call) -> Tensor:
+    given = call.attributes
+    name = call.add(
+        "ConvInteger", call.ordered(0, IMAGE), call.ordered(1, FILTER), call.plain(2), call.plain(3),
+        kernel_shape=list(call.tensor(1).shape[:2]), strides=list(given["stride"]), pads=list(given["padding"]),
+        dilations=list(given["dilation"]), group=int(given["groups"]),
+    )  # fmt: skip
+    return call.result(name, IMAGE)
+
+
+EXPORTS: Final[dict[str, Export]] = {
+    "quantize_linear": _quantize_out,
+    "dequantize_linear": _dequantize_out,
+    "requantize": _requantize_out,
+    "integer_matmul": _matmul_out,
+    "integer_conv2d": _conv_out,
 }

@@ -2,4 +2,8 @@
 
 block_codes  arrays as codes and scales, and back
 quantized    the blocks of a program that read codes and scales instead of weights
+integers     the blocks of a program that multiply integers of eight bits
+forms        what `Program.quantize` asks of a form of weights
+report       metrics and errors before and after
+ranges       the ranges of the operands of products, over rows of data
 """

@@ -38,19 +38,17 @@ CODES: Final = "codes"
 SCALES: Final = "scales"
 
 
-def chosen_weights(states: Mapping[str, pb.StateDesc], form: str, keep: Sequence[str]) -> list[str]:
+def chosen_weights(states: Mapping[str, pb.StateDesc], keep: Sequence[str]) -> list[str]:
     """Return the weights that become codes: parameters of rows of whole blocks, but those that `keep` matches.
 
-    Raises OpError for an unknown form, for a pattern that matches nothing, and if no weight is left.
+    Raises OpError for a pattern that matches nothing, and if no weight is left.
     """
-    if form not in BITS:
-        raise OpError(f"quantize: weights={form!r} is neither {' nor '.join(map(repr, BITS))}")
     parameters = [name for name, state in states.items() if state.kind == pb.STATE_KIND_PARAMETER]
     for pattern in keep:
-        if not any(_matches(name, pattern) for name in parameters):
+        if not any(matches(name, pattern) for name in parameters):
             raise OpError(f"quantize: keep={pattern!r} matches no parameter{closest(pattern, parameters)}")
     chosen = [
-        name for name in parameters if _fits(states[name]) and not any(_matches(name, pattern) for pattern in keep)
+        name for name in parameters if _fits(states[name]) and not any(matches(name, pattern) for pattern in keep)
     ]
     if not chosen:
         raise OpError(
@@ -65,7 +63,8 @@ def _fits(state: pb.StateDesc) -> bool:
     return is_matrix and NAMES[state.dtype] in REALS - {"float64"} and not is_adapter(state.name)
 
 
-def _matches(name: str, pattern: str) -> bool:
+def matches(name: str, pattern: str) -> bool:
+    """Return True if a pattern matches the name of a parameter, or its name without the last word."""
     return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition(".")[0], pattern)
 
 
@@ -168,7 +167,7 @@ class _Widening:
 
     def __init__(self, block: Block, weights: Mapping[str, _Weight]) -> None:
         self.block, self.weights = block, weights
-        self.old = [_copy(op) for op in block.desc.ops]
+        self.old = [copied(op) for op in block.desc.ops]
         self.readers: dict[str, list[pb.OpDesc]] = {}
         for op in self.old:
             for name in set(op.inputs):
@@ -198,7 +197,8 @@ class _Widening:
     def _whole(self, weight: _Weight) -> list[pb.OpDesc]:
         """Return the ops that make a weight, under its name."""
         names = [op for op in self.readers.get(weight.tensor, ()) if not self._looked_up(op)]
-        return self._written(
+        return written(
+            self.block,
             weight.tensor,
             lambda: self._rounded(weight, weight.tensor, names, ops.dequantize(*weight.stored, bits=weight.bits)),
         )
@@ -213,7 +213,7 @@ class _Widening:
             parts = [ops.gather(each, indices, axis=0) for each in weight.stored]
             return self._rounded(weight, name, self.readers.get(name, []), ops.dequantize(*parts, bits=weight.bits))
 
-        return self._written(name, rows)
+        return written(self.block, name, rows)
 
     def _rounded(self, weight: _Weight, name: str, readers: list[pb.OpDesc], x: Value) -> Value:
         """Return x in the dtype that its readers need: float32 for casts to it, else that of the weight."""
@@ -222,21 +222,23 @@ class _Widening:
             return x
         return ops.cast(x, dtype=cast(DTypeName, weight.type.dtype))
 
-    def _written(self, name: str, write: Callable[[], Value]) -> list[pb.OpDesc]:
-        """Return the ops that a function appends; the last of them writes the tensor of a name, in its own dtype."""
-        count = len(self.block.desc.ops)
-        with self.block.appending():
-            made = write()
-        new = [_copy(op) for op in list(self.block.desc.ops)[count:]]
-        del self.block.desc.ops[count:]
-        del self.block.desc.tensors[-1], self.block.tensors[made.name], self.block.types[made.name]
-        new[-1].outputs[0] = name
-        self.block.tensors[name].dtype = NUMBERS[made.dtype]
-        self.block.types[name] = TensorType(made.dtype, self.block.types[name].shape)
-        return new
+
+def written(block: Block, name: str, write: Callable[[], Value]) -> list[pb.OpDesc]:
+    """Return the ops that a function appends to a block; the last of them writes the tensor of a name, in its dtype."""
+    count = len(block.desc.ops)
+    with block.appending():
+        made = write()
+    new = [copied(op) for op in list(block.desc.ops)[count:]]
+    del block.desc.ops[count:]
+    del block.desc.tensors[-1], block.tensors[made.name], block.types[made.name]
+    new[-1].outputs[0] = name
+    block.tensors[name].dtype = NUMBERS[made.dtype]
+    block.types[name] = TensorType(made.dtype, block.types[name].shape)
+    return new
 
 
-def _copy(op: pb.OpDesc) -> pb.OpDesc:
+def copied(op: pb.OpDesc) -> pb.OpDesc:
+    """Return a copy of an op."""
     made = pb.OpDesc()
     made.CopyFrom(op)
     return made

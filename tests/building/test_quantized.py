@@ -97,7 +97,7 @@ def test_the_rounding_is_that_of_ggml():
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({"weights": "q5"}, "quantize: weights='q5' is neither 'q8_0' nor 'q4_0'"),
+        ({"weights": "q5"}, "quantize: weights='q5' is none of 'q8_0', 'q4_0', 'int8'"),
         ({"keep": ["heads"]}, "quantize: keep='heads' matches no parameter; did you mean 'head.w'?"),
         (
             {"keep": ["*"]},

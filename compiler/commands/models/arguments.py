@@ -125,14 +125,25 @@ def add_quantize(verbs: Any) -> None:
         "quantize",
         "write a program whose weights are codes of 8 or 4 bits, which take less memory and time to read",
         "Parameters of two axes or more whose last axis is a multiple of 32 become codes in blocks of 32 with a\n"
-        "scale, which products widen as they read them. They are trained no longer; adapters of frozen weights are.",
+        "scale, which products widen as they read them. They are trained no longer; adapters of frozen weights are.\n"
+        "With --weights int8, products and convolutions multiply integers of 8 bits.",
         "compiler quantize net.pb --load trained.safetensors --weights q8_0 --keep 'head.*' -o small.pb",
+        "compiler quantize net.pb --load trained.safetensors --data rows.safetensors --split train -o small.pb",
     )
     verb.set_defaults(module="models.quantize", verb="quantize")
     verb.add_argument("program", help="a program file")
     verb.add_argument("--load", metavar="FILE", help="take the states from a file that a run saved")
     verb.add_argument("--only", action="append", default=[], metavar="PATTERN", help="with --load: these states only")
-    add_weights(verb, "q8_0")
+    verb.add_argument(
+        "--weights", type=one_of("q8_0", "q4_0", "int8"), metavar="FORM",
+        help="store weights as codes: q8_0 takes 8.5 bits for a number, q4_0 takes 4.5; int8 multiplies integers; "
+        "default int8 with --data or --split, else q8_0",
+    )  # fmt: skip
+    verb.add_argument("--data", metavar="FILE", help="int8: rows that give the ranges of what weights multiply")
+    verb.add_argument("--split", metavar="NAME", help="int8: the split of these rows; default all")
+    verb.add_argument(
+        "--percentile", type=float, metavar="P", help="int8: ranges hold this percentage of the numbers; default all"
+    )
     verb.add_argument(
         "--keep", action="append", default=[], metavar="PATTERN", help="leave matching parameters as they are"
     )
@@ -189,7 +200,7 @@ def add_weights(verb: argparse.ArgumentParser, default: str | None) -> None:
     """Add the option --weights of verbs that write codes of few bits."""
     told = f"; default {default}" if default else ""
     verb.add_argument(
-        "--weights", type=one_of("q8_0", "q4_0"), default=default, metavar="{q8_0,q4_0}",
+        "--weights", type=one_of("q8_0", "q4_0"), default=default, metavar="FORM",
         help=f"store weights as codes: q8_0 takes 8.5 bits for a number, q4_0 takes 4.5{told}",
     )  # fmt: skip
 

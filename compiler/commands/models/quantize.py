@@ -9,22 +9,30 @@ from compiler.build.program import Program
 from compiler.commands.imports.named import name_of
 from compiler.commands.notes import note
 from compiler.errors import UsageError
+from compiler.quantization.forms import Calibration
+from compiler.quantization.integers import FORM
+from compiler.quantization.report import report
 from registry import OpError
 from runtime.command_line.results import put_result
+from runtime.command_line.streams import put
 from runtime.runs.run import load
 
 
 def quantize(options: argparse.Namespace) -> None:
     """Read the values, rewrite the program, and write it with its weights beside it."""
+    form = options.weights or (FORM if options.data is not None or options.split is not None else "q8_0")
+    _require_fitting(options, form)
     program = Program.load(options.program)
-    run = load(Path(options.program), engine="reference", threads=1)
+    more = {} if form == FORM else {"engine": "reference"}
+    run = load(Path(options.program), threads=1, data=options.data, **more)
     if options.load is not None:
         run.load(options.load, only=options.only)
     run.states.require()
     trained = "train" in run.entries
     program.name = name_of(options.output) or program.name
+    calibration = dict(run=run, rows=options.split, percentile=options.percentile) if form == FORM else {}
     try:
-        weights = program.quantize(options.weights, keep=options.keep, values=run.states.arrays)
+        weights = program.quantize(form, keep=options.keep, values=run.states.arrays, **calibration)
     except OpError as error:
         raise UsageError(str(error).partition("quantize: ")[2] or str(error)) from None
     compiled = program.compile(folder=Path(options.output).parent)
@@ -33,4 +41,15 @@ def quantize(options: argparse.Namespace) -> None:
         note(options, f"note: {options.program} trained these weights, and {options.output} trains nothing")
     for name in compiled.arrays:
         note(options, f"note: the weights are in {name}, which must lie beside {options.output}")
+    if form == FORM:
+        small = load(Path(options.output), threads=1, data=options.data)
+        for line in report(run, small, Calibration(run).entry, weights, options.split):
+            put(line)
     put_result(options, "OK", [("weights", str(len(weights))), ("program_sha256", compiled.sha256)])
+
+
+def _require_fitting(options: argparse.Namespace, form: str) -> None:
+    """Refuse options of int8 beside another form."""
+    given = [name for name in ("data", "split", "percentile") if getattr(options, name) is not None]
+    if form != FORM and given:
+        raise UsageError(f"--{given[0]} is for --weights {FORM}, and not for {form}; leave one of them out")

@@ -1,0 +1,84 @@
+"""What `Program.quantize` asks of a form: the weights, their codes, and the blocks that read these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from compiler.quantization import integers, quantized
+from compiler.quantization.block_codes import BITS
+from compiler.quantization.ranges import ranges
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from registry import Block, OpError
+
+if TYPE_CHECKING:
+    from compiler.build.program import Program
+    from runtime.runs.run import Run
+
+MIN_PERCENTILE: Final = 50
+MAX_PERCENTILE: Final = 100
+
+
+class Calibration(NamedTuple):
+    """The run and the rows that ranges come from, and the percentage of numbers within them; see `Program.quantize`."""
+
+    run: Run | None = None
+    rows: str | Mapping[str, Any] | None = None
+    percentile: float | None = None
+
+    @property
+    def entry(self) -> str:
+        """The entry that computes operands: `predict`, or `evaluate`."""
+        assert self.run is not None, "asked before"
+        return "predict" if "predict" in self.run.entries else "evaluate"
+
+
+class Form(NamedTuple):
+    """A form of weights.
+
+    Attributes:
+        chosen: names of the weights that become codes.
+        values: function from given values of states to those of the weights, and of all states that are stored.
+        codes_of: function from the name of a weight and its numbers to the arrays that stand for it.
+        rewrite: lets a block read these arrays, whose types it gets by weight.
+    """
+
+    chosen: list[str]
+    values: Callable[[Mapping[str, Any] | None], dict[str, Any]]
+    codes_of: Callable[[str, Any], dict[str, Any]]
+    rewrite: Callable[[Block, Mapping[str, Sequence[TensorType]]], None]
+
+
+def form_of(
+    name: str,
+    program: Program,
+    blocks: Sequence[pb.BlockDesc],
+    keep: Sequence[str],
+    calibration: Calibration,
+) -> Form:
+    """Return the form of a name; raise OpError for an unknown one, and as `chosen_weights` and `weights_of` do."""
+    if name != integers.FORM:
+        if name not in BITS:
+            known = ", ".join(map(repr, BITS))
+            raise OpError(f"quantize: weights={name!r} is none of {known}, {integers.FORM!r}")
+        chosen = quantized.chosen_weights(program.states, keep)
+        rewrite = partial(quantized.widen_in, form=name)
+        return Form(chosen, partial(quantized.values_of, program, chosen), partial(_codes_of, form=name), rewrite)
+    if calibration.run is None:
+        raise OpError("quantize: 'int8' needs the ranges of operands over rows; give run=prograd.load(...) and rows")
+    percentile = calibration.percentile
+    if percentile is not None and not MIN_PERCENTILE < percentile <= MAX_PERCENTILE:
+        raise OpError(f"quantize: percentile={percentile} is not above {MIN_PERCENTILE} and at most {MAX_PERCENTILE}")
+    chosen = integers.weights_of(program.states, blocks, keep)
+    found = ranges(calibration.run, calibration.entry, chosen, calibration.rows, percentile=percentile)
+
+    def codes_of(weight: str, array: Any) -> dict[str, Any]:
+        return integers.codes_of(weight, array, found[weight])
+
+    return Form(chosen, partial(quantized.values_of, program, chosen), codes_of, integers.multiply_in)
+
+
+def _codes_of(name: str, array: Any, form: str) -> dict[str, Any]:
+    return quantized.codes_of(name, array, form)
