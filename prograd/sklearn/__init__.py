@@ -6,6 +6,7 @@
 
 classifier   classes from numbers
 regressor    numbers from numbers
+frames       columns of classes and dates as numbers
 estimator    what both do: parameters, training, states
 networks     the program of an estimator: its own, or that of a function
 sparse_rows  sparse rows as positions and values

@@ -148,6 +148,17 @@ class Classifier(ClassifierMixin, Estimator):
         return np.log(self.predict_proba(X))
 
     @limited_by_memory
+    def decision_function(self, X: Any) -> Array:  # noqa: N803 - as fit
+        """Return log odds: of the second of two classes [rows], of each label, or of each class against the rest.
+
+        A row belongs to a class, or has a label, where the score is largest, or above 0.
+        """
+        least = np.finfo(np.float32).tiny
+        probabilities = np.clip(self.predict_proba(X), least, 1.0)
+        odds = np.log(probabilities) - np.log(np.maximum(1.0 - probabilities, least))
+        return odds[:, 1] if self._kind == "classes" and len(self.classes_) == 2 else odds
+
+    @limited_by_memory
     def predict(self, X: Any) -> Array:  # noqa: N803 - as fit
         """Return the most likely class of each row; of several labels, 1 for each that is more likely than not."""
         probabilities = self.predict_proba(X)

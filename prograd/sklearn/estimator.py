@@ -18,10 +18,11 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, check_X_y, validate_data
 
 from compiler import Program
 from compiler.build.compiled import Compiled
+from prograd.sklearn.frames import FrameColumns, is_mixed
 from prograd.sklearn.networks import ACTIVATIONS, RATE, Build, Kind, compiled, dense_network, engine_for, feeds_of
 from prograd.sklearn.sparse_rows import SparseRows, lengths_for
 from prograd_proto import program_pb2 as pb
@@ -43,6 +44,7 @@ _COMPILED: Final = (
     "dropout",
     "alpha",
     "batch_size",
+    "quantiles",
     "program",
     "engine",
     "threads",
@@ -60,6 +62,7 @@ class Estimator(BaseEstimator):
     _kind: Kind
     _lengths: tuple[int, ...]
     _is_sparse: bool
+    _columns: FrameColumns | None = None
 
     def __init__(
         self,
@@ -198,7 +201,7 @@ class Estimator(BaseEstimator):
 
     def _to_compile(self) -> dict[str, Any]:
         """Return the parameters that the compiled program and its run depend on."""
-        return {name: getattr(self, name) for name in _COMPILED}
+        return {name: getattr(self, name, None) for name in _COMPILED}
 
     def _validated(self, rows: int) -> int:
         """Return the number of rows that early stopping evaluates on."""
@@ -221,7 +224,12 @@ class Estimator(BaseEstimator):
             rate=float(self.learning_rate_init),
             decay=float(self.alpha),
             is_sparse=bool(self._lengths),
+            quantiles=self._quantiles(),
         )
+
+    def _quantiles(self) -> tuple[float, ...]:
+        """Return the quantiles that a regressor predicts; none for means and classes."""
+        return ()
 
     def _require_feeds(self, program: Program, *, weighted: bool) -> None:
         """Raise ValueError unless the program of a function has the inputs that an estimator feeds."""
@@ -291,7 +299,7 @@ class Estimator(BaseEstimator):
 
         Rows stay sparse for the estimator's own network, if the first ones were.
         """
-        checked, targets = validate_data(self, x, y, reset=reset, **_ACCEPTED, **options)
+        checked, targets = self._validated_data(x, y, reset=reset, **options)
         if reset:
             self._is_sparse = issparse(checked) and self.program is None
         rows = self._in_form(checked)
@@ -302,6 +310,15 @@ class Estimator(BaseEstimator):
                 warnings.simplefilter("ignore", RuntimeWarning)  # a column without any number has no mean
                 self._means = np.nan_to_num(np.nanmean(rows, axis=0))
         return self._filled(rows), targets
+
+    def _validated_data(self, x: Any, y: Any, *, reset: bool, **options: Any) -> tuple[Any, Any]:
+        """Return rows as numbers, and the targets; a frame with other columns is encoded as the first one was."""
+        if reset:
+            self._columns = FrameColumns(x) if is_mixed(x) else None
+        if self._columns is None:
+            return cast(tuple[Any, Any], validate_data(self, x, y, reset=reset, **_ACCEPTED, **options))
+        validate_data(self, x, y, reset=reset, skip_check_array=True)
+        return check_X_y(self._columns.matrix(x), y, **_ACCEPTED, **options)
 
     def _in_form(self, rows: Any) -> Any:
         """Return checked rows, dense or sparse as the first ones were."""
@@ -323,18 +340,25 @@ class Estimator(BaseEstimator):
     def _predicted(self, x: Any) -> Array:
         """Return the only result of the entry `predict` for rows."""
         check_is_fitted(self, "program_")
-        rows = self._filled(self._in_form(validate_data(self, x, reset=False, **_ACCEPTED)))
+        if self._columns is None:
+            checked = validate_data(self, x, reset=False, **_ACCEPTED)
+        else:
+            matrix = self._columns.matrix(x)
+            validate_data(self, x, reset=False, skip_check_array=True)
+            checked = check_array(matrix, **_ACCEPTED)
+        rows = self._filled(self._in_form(checked))
         if self._is_longer(rows):
             self._lengthen(rows)
-        count = -(-len(rows) // self.batch_) * self.batch_  # steps of one size, so rows do not depend on others
-        filled = rows[np.minimum(np.arange(count), len(rows) - 1)]
+        group = rows.length_numbers(self._lengths) if isinstance(rows, SparseRows) else np.zeros(len(rows), np.int64)
+        order, places = whole_steps(group, self.batch_)
         with no_messages(verbose=self.verbose):
-            found = self.run_.predict(_fed({"x": filled}))
+            found = self.run_.predict(_fed({"x": rows[order]}))
         array = next(iter(found.values()))
-        if array.shape[:1] != (count,):
+        if array.shape[:1] != order.shape:
             raise ValueError(f"program: its entry 'predict' gives {list(array.shape)}, and not a result for each row")
-        _require_numbers(array[: len(rows)])
-        return array[: len(rows)]
+        results = array[places]
+        _require_numbers(results)
+        return results
 
     def _lengthen(self, rows: SparseRows) -> None:
         """Compile the program for longer rows, with the states that it has."""
@@ -364,6 +388,22 @@ class Estimator(BaseEstimator):
             if not getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not below 1")
         _require("validation_fraction", self.validation_fraction, Real, 0.0, above=True)
+
+
+def whole_steps(group: Array, batch: int) -> tuple[Array, Array]:
+    """Return an order of rows, and the place of each row in it, in which each group fills steps of `batch` rows.
+
+    The last row of a group is repeated to do so: all steps have one size, so no row depends on others.
+    """
+    order: list[Array] = []
+    places, count = np.empty(len(group), np.int64), 0
+    for number in np.unique(group):
+        own = np.flatnonzero(group == number)
+        places[own] = count + np.arange(len(own))
+        padded = -(-len(own) // batch) * batch
+        order.append(own[np.minimum(np.arange(padded), len(own) - 1)])
+        count += padded
+    return np.concatenate(order), places
 
 
 def stratified(classes: Array, count: int, rng: np.random.Generator) -> Array:

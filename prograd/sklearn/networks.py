@@ -62,6 +62,7 @@ def dense_network(
     rate: float,
     decay: float,
     is_sparse: bool = False,
+    quantiles: tuple[float, ...] = (),
 ) -> Program:
     """Return a network of dense layers that is trained by AdamW, with a weight for each row.
 
@@ -75,6 +76,7 @@ def dense_network(
         rate: learning rate.
         decay: decoupled weight decay of the weights; biases do not decay.
         is_sparse: rows are `positions` and `values` of what is not 0, in place of `x`.
+        quantiles: shares of the numbers below each of the predicted values, which are outputs times quantiles then.
     """
     program = Program("regressor" if kind == "numbers" else "classifier")
     h: Value | None = None if is_sparse else program.input("x", "float32", ("batch", features))
@@ -89,7 +91,7 @@ def dense_network(
     for number, width in enumerate(hidden, 1):
         h = ACTIVATIONS[activation](next_layer(f"hidden{number}", width))
         h = layers.dropout(h, dropout) if dropout else h
-    scores = next_layer("output", outputs)
+    scores = next_layer("output", outputs * max(len(quantiles), 1))
     if kind == "classes":
         y = program.input("y", "int64", ("batch",))
         losses = ops.cross_entropy(scores, y, reduction="none")
@@ -100,11 +102,19 @@ def dense_network(
         program.outputs(probabilities=ops.sigmoid(scores))
     else:
         y = program.input("y", "float32", ("batch", outputs))
-        losses = ops.mean((scores - y) ** 2, axis=1)
+        shares = program.constant(quantiles) if quantiles else None
+        losses = ops.mean((scores - y) ** 2, axis=1) if shares is None else _pinball(y, scores, shares)
         program.outputs(values=scores)
     weight = program.input("weight", "float32", ("batch",))
     program.minimize(ops.mean(losses * weight), adamw(program.setting(RATE, rate), decay=decay))
     return program
+
+
+def _pinball(y: Value, scores: Value, shares: Value) -> Value:
+    """Return the loss of each row that is least where `shares` of the numbers are below: Koenker and Bassett, 1978."""
+    batch, outputs, count = y.shape[0], y.shape[1], shares.shape[0]
+    error = ops.unsqueeze(y, axis=2) - ops.reshape(scores, shape=(batch, outputs, count))
+    return ops.mean(ops.maximum(shares * error, (shares - 1.0) * error), axis=(1, 2))
 
 
 def compiled(program: Program, rows: int, batch: int, lengths: tuple[int, ...] = ()) -> Compiled:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from prograd.sklearn.estimator import Estimator
-from prograd.sklearn.networks import Kind
+from prograd.sklearn.networks import Build, Kind
 from runtime.dtypes import Array
 from runtime.memory.shortage import limited_by_memory
 
@@ -23,11 +24,62 @@ class Regressor(RegressorMixin, Estimator):
     It is trained by AdamW on the mean squared error. Scale the columns, and targets far from 1, as in
     `TransformedTargetRegressor(make_pipeline(StandardScaler(), Regressor()), transformer=StandardScaler())`.
 
-    Parameters and attributes are those of `Classifier`, without the classes. The function `program` gets the numbers of
-    features and of outputs; the input `y` is float32 [rows, outputs], and the entry `predict` has values of that shape.
+    With `quantiles`, as in (0.05, 0.5, 0.95), it is trained on the pinball loss instead. `predict_quantiles` has the
+    values below which these shares of the targets are, and `predict` that of the share nearest to a half.
+
+    Parameters and attributes are those of `Classifier`, without the classes, and `quantiles`. The function `program`
+    gets the numbers of features and of outputs; the input `y` is float32 [rows, outputs], and the entry `predict` has
+    values of that shape.
     """
 
     _kind: Kind = "numbers"
+
+    def __init__(
+        self,
+        hidden_layer_sizes: int | Sequence[int] = (100,),
+        activation: str = "relu",
+        *,
+        dropout: float = 0.0,
+        alpha: float = 0.0001,
+        batch_size: int | str = "auto",
+        learning_rate_init: float = 0.001,
+        max_iter: int = 200,
+        shuffle: bool = True,
+        random_state: Any = None,
+        tol: float = 1e-4,
+        n_iter_no_change: int = 10,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        warm_start: bool = False,
+        quantiles: Sequence[float] = (),
+        callbacks: Sequence[Any] = (),
+        program: Build | None = None,
+        engine: str | None = None,
+        threads: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            hidden_layer_sizes,
+            activation,
+            dropout=dropout,
+            alpha=alpha,
+            batch_size=batch_size,
+            learning_rate_init=learning_rate_init,
+            max_iter=max_iter,
+            shuffle=shuffle,
+            random_state=random_state,
+            tol=tol,
+            n_iter_no_change=n_iter_no_change,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            warm_start=warm_start,
+            callbacks=callbacks,
+            program=program,
+            engine=engine,
+            threads=threads,
+            verbose=verbose,
+        )
+        self.quantiles = quantiles
 
     @limited_by_memory
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 - the name that scikit-learn gives it
@@ -47,7 +99,36 @@ class Regressor(RegressorMixin, Estimator):
         """Return the predicted numbers, of the shape of the targets."""
         check_is_fitted(self, "program_")
         found = self._predicted(X).astype(np.float64)
+        if shares := self._quantiles():
+            middle = int(np.abs(np.asarray(shares) - 0.5).argmin())
+            found = np.sort(found.reshape(len(found), -1, len(shares)), axis=2)[..., middle]
         return found.reshape(len(found)) if self._is_flat else found
+
+    @limited_by_memory
+    def predict_quantiles(self, X: Any) -> Array:  # noqa: N803 - as fit
+        """Return the values at the quantiles, in order: [rows, quantiles] or [rows, outputs, quantiles].
+
+        Raises ValueError for an estimator without quantiles.
+        """
+        check_is_fitted(self, "program_")
+        shares = self._quantiles()
+        if not shares:
+            raise ValueError(
+                "predict_quantiles: the estimator predicts means; fit Regressor(quantiles=(0.1, 0.5, 0.9))"
+            )
+        found = np.sort(self._predicted(X).astype(np.float64).reshape(len(X), -1, len(shares)), axis=2)
+        return found[:, 0] if self._is_flat else found
+
+    def _quantiles(self) -> tuple[float, ...]:
+        return tuple(float(share) for share in self.quantiles)
+
+    def _require_parameters(self) -> None:
+        super()._require_parameters()
+        shares = self._quantiles()
+        if not all(0 < share < 1 for share in shares) or sorted(set(shares)) != list(shares):
+            raise ValueError(f"quantiles={self.quantiles!r} are not numbers between 0 and 1, each above the one before")
+        if shares and self.program is not None:
+            raise ValueError("quantiles are for an estimator's own network; a program of yours has a loss of its own")
 
     def __sklearn_tags__(self) -> Tags:
         """Return the tags: several outputs are possible."""

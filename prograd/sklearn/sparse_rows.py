@@ -40,6 +40,10 @@ class SparseRows:
         """The largest number of elements of a row, at least 1."""
         return max(int(np.diff(self.matrix.indptr).max(initial=1)), 1)
 
+    def length_numbers(self, lengths: tuple[int, ...]) -> Array:
+        """Return for each row the number of the length that it is padded to, the first one that has room for it."""
+        return np.searchsorted(np.asarray(lengths), np.diff(self.matrix.indptr))
+
     @property
     def density(self) -> float:
         """The share of elements that are not 0."""

@@ -73,7 +73,7 @@ def test_every_command_that_a_page_shows_is_one(page: Path):
         elif words[0] == "python":
             assert (ROOT / words[1]).exists(), command
         else:
-            assert words[0] in ("pip", "curl", "make", "cc", "openssl"), command
+            assert words[0] in ("pip", "curl", "make", "cc", "openssl", "paddle2onnx"), command
 
 
 def test_the_page_about_metrics_runs(folder: Path, capsys: pytest.CaptureFixture[str]):

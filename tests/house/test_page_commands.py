@@ -39,6 +39,7 @@ RUN_BY = {
     "docs/plugins.md": "test_doc_blocks",
     "docs/reproducibility.md": "test_doc_blocks",
     "docs/serving.md": "test_doc_blocks",
+    "docs/from-paddle.md": "test_from_paddle",  # of tests/frontends, which needs PaddlePaddle
     "docs/from-pytorch.md": "test_import_command",  # of tests/frontends, which needs PyTorch
     "docs/data.md": "test_page_commands",
     "docs/language-models.md": "test_page_commands",
