@@ -1,0 +1,65 @@
+"""Tiles of pairs of 16-bit integers: the instructions of x86, and the integers of NEON, which an emulator runs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="the native engine is an extra")
+
+from native.mixed.test_neon import EMULATOR, program
+from oracles import integers
+
+from runtime.codegen.ir import FLOAT32, INT32, UINT8, Module, pointer
+from runtime.codegen.kernels.integers.words import INT16
+from runtime.codegen.kernels.tiles import DepthLoop, tile
+from runtime.codegen.machine import INSTRUCTION_SETS, Target, target
+from runtime.codegen.rules.integers import requantized
+from runtime.engines.native import jit
+
+FACTOR, ZERO = 2.0**-13 * 1.25, 77
+
+
+def module_of(of: Target, m: int, k: int, n: int) -> Module:
+    """Return a function of 16-bit integers [m, k], words [k / 2, n], and codes of the requantised product."""
+    module, lanes = Module(of), of.lanes(32)
+    f = module.function("tile", [pointer(INT16), pointer(INT32), pointer(UINT8)])
+    depth = [DepthLoop(k // 2, 2, n)]
+    sums = tile(f, f.arguments[0], [i * k for i in range(m)], f.arguments[1], n, INT32.of(lanes), depth)
+    factor, zero = f.constant(FLOAT32.of(lanes), FACTOR), f.constant(UINT8.of(lanes), ZERO)
+    for i, x in enumerate(sums):
+        f.store(requantized(x, factor, zero), f.arguments[2], i * lanes)
+    f.end()
+    return module
+
+
+@pytest.mark.parametrize("name", [name for name, found in INSTRUCTION_SETS.items() if found.architecture == "x86_64"])
+def test_x86_multiplies_by_the_instruction_that_does_not_saturate(name: str):
+    parsed, machine = jit._assembled(module_of(target(name, "linux"), 4, 64, target(name).lanes(32)))
+    text = machine.emit_assembly(parsed)
+    assert text.count("pmaddwd") >= 4
+    assert "pmaddubsw" not in text
+    assert "pmulld" not in text
+
+
+@pytest.mark.skipif(EMULATOR is None, reason="needs qemu-aarch64")
+@pytest.mark.parametrize("shape", [(8, 64, 8), (5, 512, 12), (6, 30, 4)], ids=str)
+def test_a_tile_of_neon_has_the_codes_of_the_oracle(tmp_path: Path, shape: tuple[int, int, int]):
+    m, k, n = shape
+    rng, of = np.random.default_rng(shape), target("neon", "linux")
+    x, w = rng.integers(0, 256, (m, k), dtype="u1"), rng.integers(0, 256, (k, n), dtype="u1")
+    left, right = x.astype("i2") - 9, w.astype("i2") - 128
+    words = np.ascontiguousarray(right.reshape(k // 2, 2, n).transpose(0, 2, 1))
+    at = tmp_path / "tile"
+    at.write_bytes(program(module_of(of, m, k, n), left.tobytes(), words.tobytes(), m * n))
+    at.chmod(0o755)
+    assert EMULATOR is not None, "the test is skipped without it"
+    printed = subprocess.run([EMULATOR, at], capture_output=True, check=True).stdout
+    one, zero = np.array(1, "f4"), np.array(ZERO, "u1")
+    sums = integers.product(x, w, 9, np.array(128))
+    wanted = integers.requantized(sums, np.array(FACTOR, "f4"), one, one, zero)
+    assert len(np.unique(wanted)) > 10
+    np.testing.assert_array_equal(np.frombuffer(printed, "u1").reshape(m, n), wanted)
