@@ -14,12 +14,13 @@ from typing import Final
 from prograd_proto import program_pb2 as pb
 from prograd_proto.lifespans import trains
 from runtime.ahead.folder import link, write_files
+from runtime.ahead.initial import INITIAL
 from runtime.ahead.library import Function, Library
 from runtime.ahead.texts import Parameter, description_of, parameters_of, states_file
 from runtime.dtypes import Array
 from runtime.errors import UsageError
 
-SITE_FILES: Final = ("prograd.mjs", "columns.mjs", "worker.mjs", "index.html")
+SITE_FILES: Final = ("prograd.mjs", "run.mjs", "columns.mjs", "worker.mjs", "index.html")
 """Files that are the same for every program."""
 
 ARRAYS: Final = {
@@ -40,7 +41,9 @@ def write_site(folder: Path, program: pb.ProgramDesc, library: Library, states: 
     """
     name = library.name
     contents = {path: (files("runtime.ahead") / "site" / path).read_bytes() for path in SITE_FILES}
-    contents[f"{name}.wasm"] = _linked(library)
+    contents[f"{name}.wasm"] = _linked(library, "program")
+    if library.initialises:
+        contents[f"{name}.{INITIAL}.wasm"] = _linked(library, f"{INITIAL}.program")
     contents[f"{name}.states.safetensors"] = states_file(program, library, states)
     contents[f"{name}.json"] = description_of(program, library, states).encode()
     contents[f"{name}.d.ts"] = types_of(library).encode()
@@ -49,8 +52,8 @@ def write_site(folder: Path, program: pb.ProgramDesc, library: Library, states: 
     return folder / f"{name}.wasm"
 
 
-def _linked(library: Library) -> bytes:
-    """Return the module of all object files."""
+def _linked(library: Library, program: str) -> bytes:
+    """Return the module of the object files that a program needs."""
     linker = shutil.which("wasm-ld")
     if linker is None:
         raise UsageError(
@@ -61,7 +64,7 @@ def _linked(library: Library) -> bytes:
         objects = [folder / f"{number}.o" for number in range(len(library.members))]
         for path, member in zip(objects, library.members, strict=True):
             path.write_bytes(member.content)
-        exported = [f"--export={library.name}.{symbol}" for symbol in ("program", "drive")]
+        exported = [f"--export={library.name}.{symbol}" for symbol in (program, "drive")]
         link(linker, ["--no-entry", "--strip-all", *exported, *map(str, objects)], folder / "module.wasm")
         return (folder / "module.wasm").read_bytes()
 
@@ -96,6 +99,7 @@ def types_of(library: Library) -> str:
     """Return NAME.d.ts: the methods of an instance for TypeScript."""
     lines = [
         f'// An instance of {library.name}: const net = (await open("{library.name}", …)) as Net;',
+        "export type Metrics = Record<string, number>;",
         "export interface Net {",
     ]
     for function in library.functions:
@@ -103,6 +107,15 @@ def types_of(library: Library) -> str:
     lines += [
         "  beginEpoch(): void;",
         "  beginEvaluation(): void;",
+        *(
+            ["  initialise(seed: number | bigint, module: Response | BufferSource): Promise<void>;"]
+            if library.initialises
+            else []
+        ),
+        "  run(columns: Record<string, ArrayBufferView>, options?: {",
+        "    train?: ArrayLike<number | bigint>; evaluated?: ArrayLike<number | bigint>; epochs?: number;",
+        "    said?: (report: { epoch: number; metrics: Metrics; evaluation?: Metrics }) => void;",
+        "  }): { metrics: Metrics; evaluation?: Metrics; epochs: number; best?: number };",
         "  state(name: string): ArrayBufferView;",
         "  set(name: string, array: ArrayBufferView): void;",
         "  load(file: ArrayBuffer): void;",

@@ -111,7 +111,7 @@ def tables_module(
     module.declare(
         f"@{prefix}program = constant {{{', '.join(['ptr'] * len(members))}}} {{{', '.join(members)}}}, align 8"
     )
-    if target.architecture == "wasm32":
+    if target.architecture == "wasm32" and not shared:
         module.add(WIDE_PRODUCT)
     return module
 

@@ -193,7 +193,7 @@ def library_of(
         )
         public = _member(module)
         members.insert(0, public._replace(symbols=[f"{name}_programs", *public.symbols]))
-    if initial_function is not None:
+    if initial_function is not None and targets[0].architecture != "wasm32":
         pairs = [(build.prefix, f"{build.prefix}{INITIAL}.") for build in builds]
         module = initialising_module(targets[-1], name, pairs)
         members.insert(1, Member(jit.compiled(module), [initial_function.name]))
@@ -260,9 +260,9 @@ def _add_shards(program: pb.ProgramDesc, name: str, functions: list[Function]) -
 
 
 def _initial_function(program: pb.ProgramDesc, name: str, target: Target) -> Function | None:
-    """Return the function that draws initial values; None for a browser, or if an op of it has no code."""
+    """Return the function that draws initial values; None if an op of it has no code."""
     bound = initial_step(program)
-    if bound is None or target.architecture == "wasm32":
+    if bound is None:
         return None
     step = lowered(bound.block, target, step_options(bound, 1), program.blocks)
     return None if None in step.kernels else Function(f"{name}_{INITIAL}", bound, INITIAL)

@@ -29,7 +29,7 @@ READ = """
 import fs from "node:fs";
 import { open } from "./prograd.mjs";
 const read = (path) => Uint8Array.from(fs.readFileSync(path)).buffer;
-const name = fs.readdirSync(".").find((path) => path.endsWith(".wasm")).slice(0, -5);
+const name = fs.readdirSync(".").find((path) => path.endsWith(".d.ts")).slice(0, -5);
 const net = await open(name, fs.readFileSync(`${name}.wasm`), read(`${name}.states.safetensors`));
 """
 
@@ -111,6 +111,46 @@ def test_a_scheduler_of_reviews_is_fitted_in_node_to_the_bits_of_python(tmp_path
     run.train()
     assert in_node(folder, FIT) == run.states.sha256()
     assert (folder / "fsrs.wasm").stat().st_size < 200_000
+
+
+RUN = """
+import { columnsOf } from "./columns.mjs";
+const file = columnsOf(read("rows.safetensors"));
+const columns = Object.fromEntries(Object.entries(file).map(([name, { array }]) => [name, array]));
+const reports = [];
+const said = (report) => reports.push(report);
+const done = net.run(columns, { train: columns.train, evaluated: columns.test, said });
+console.log(await net.stateSha256(), reports.length, done.best ?? done.evaluation.loss);
+try { net.run(columns, { train: [1, 2, 3] }); } catch (error) { console.log(error.message); }
+try { net.run({}); } catch (error) { console.log(error.message); }
+"""
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("name", "rows"), [("digits_mlp", "digits"), pytest.param("digits_cnn", "digits", marks=pytest.mark.thorough)]
+)
+def test_a_whole_run_in_node_ends_with_the_hash_of_python(tmp_path, name, rows):
+    folder = built(EXAMPLES / f"{name}.pb", tmp_path / "site", "--target", "wasm32")
+    shutil.copy(EXAMPLES / f"{rows}.safetensors", folder / "rows.safetensors")
+    run = prograd.load(EXAMPLES / f"{name}.pb", engine="native.sse2", threads=1)
+    trained = run.train()
+    first, few, none = in_node(folder, RUN).splitlines()
+    sha256, epochs, loss = first.split()
+    assert sha256 == run.states.sha256()
+    assert int(epochs) == len(trained.history["loss"])
+    assert float(loss) == trained.metrics["evaluate.loss"]
+    assert few == "the rows to train on do not fill the steps of an epoch"
+    assert none == "image is not among the columns"
+
+
+@needs_node
+def test_initial_values_of_a_seed_in_node_are_those_of_python(tmp_path):
+    folder = built(DIGITS, tmp_path / "site", "--target", "wasm32")
+    source = f"""{EXAMPLE}
+await net.initialise(7, fs.readFileSync("digits_mlp.initialise.wasm"));
+console.log(await net.stateSha256());"""
+    assert in_node(folder, source) == prograd.load(DIGITS, engine="native.sse2", threads=1, seed=7).states.sha256()
 
 
 @needs_node

@@ -4,6 +4,8 @@
 //     const net = await open("NAME", await fetch("NAME.wasm"), await (await fetch("NAME.states.safetensors")).arrayBuffer());
 //     const { loss } = net.train({ image, label });
 
+import { run } from "./run.mjs";
+
 const MEMBERS = ["sizes", "states", "entries", "places", "checks", "restored", "run", "numbers", "words", "phases",
   "actions", "chunks", "text", "header", "constants", "groups"];
 const COLUMNS = { // numbers of 64 bits, and after the bar those of 32 bits
@@ -23,10 +25,12 @@ const ARRAYS = { bool: Uint8Array, uint8: Uint8Array, int32: Int32Array, int64: 
 const BOARD = { alarm: 24, functions: 25, words: 40, actions: 41, paused: 42 };
 
 /** Return an instance: `module` is a response of fetch, or bytes; `states` is the file NAME.states.safetensors. */
-export async function open(name, module, states) {
+export async function open(name, module, states) { return instance(name, module, states, "program"); }
+
+async function instance(name, module, states, program) {
   const bytes = module instanceof Response ? await module.arrayBuffer() : module;
-  const { instance } = await WebAssembly.instantiate(bytes, {});
-  return new Net(name, instance.exports, states);
+  const made = await WebAssembly.instantiate(bytes, {});
+  return new Net(name, made.instance.exports, states, program);
 }
 
 /** Four words of the stream of random bits that orders rows: Philox4x32-10, see docs/format.md. */
@@ -43,10 +47,11 @@ function randomWords(seed, step, block) {
 }
 
 class Net {
-  constructor(name, exports, states) {
+  constructor(name, exports, states, program) {
+    this.name = name;
     this.drive = exports[`${name}.drive`];
     this.memory = exports.memory;
-    const at = Number(exports[`${name}.program`].value);
+    const at = Number(exports[`${name}.${program}`].value);
     const pointers = new Uint32Array(this.memory.buffer, at, MEMBERS.length);
     this.at = Object.fromEntries(MEMBERS.map((member, i) => [member, pointers[i]]));
     this.sizes = this.rows("sizes", 0, 1)[0];
@@ -59,9 +64,28 @@ class Net {
       this.bind(entry);
       this[this.text(entry.method)] = (feeds = {}) => this.step(number, feeds);
     });
-    this.restore(0);
-    this.restore(this.sizes.restored);
+    this.beginEpoch();
+    this.beginEvaluation();
     if (states) this.load(states);
+  }
+
+  /** Draw the initial values of another seed: `module` is NAME.initialise.wasm. Totals, counters and slots begin anew. */
+  async initialise(seed, module) {
+    const other = await instance(this.name, module, undefined, "initialise.program");
+    other.set("seed", BigInt64Array.of(BigInt(seed)));
+    other.step(0, {});
+    this.set("seed", other.state("seed"));
+    for (const [name, state] of this.states) if (!state.stays) this.bytes(state).set(other.bytes(state));
+    this.beginEpoch();
+    this.beginEvaluation();
+  }
+
+  /** Train on rows in memory as `runtime execute` does, see run.mjs. */
+  run(columns, options) { return run(this, columns, options); }
+
+  declared(column) { // a number of the declared run
+    const at = COLUMNS.run.split("|")[0].split(" ").indexOf(column);
+    return new DataView(this.memory.buffer).getFloat64(this.at.run + 8 * at, true);
   }
 
   rows(table, first, count) { // as objects of numbers
@@ -96,7 +120,7 @@ class Net {
     }
   }
 
-  run(entry, first, last) {
+  drivePhases(entry, first, last) {
     const board = this.words(this.sizes.board, this.sizes.board_words);
     board[BOARD.alarm] = BigInt(this.start + entry.checks_at);
     board[BOARD.words] = BigInt(this.start + entry.words_at);
@@ -123,10 +147,10 @@ class Net {
     const found = Object.fromEntries(fetches.filter((one) => one.early).map((one) => [this.text(one.name), this.value(one)]));
     const packed = this.words(this.sizes.versions + 8 * number, 1);
     if (entry.packing < entry.packing_end && packed[0] !== this.changes) {
-      this.run(entry, entry.packing, entry.packing_end);
+      this.drivePhases(entry, entry.packing, entry.packing_end);
       packed[0] = this.changes;
     }
-    this.run(entry, 0, entry.phase_count);
+    this.drivePhases(entry, 0, entry.phase_count);
     this.changes += BigInt(entry.trains);
     if (this.words(entry.checks_at, 1)[0]) this.refuse(entry, feeds);
     for (const copy of this.rows("places", entry.copies, entry.copy_count))
