@@ -186,7 +186,8 @@ static const char *number_at(const char *at, double *to) {
   snprintf(point, sizeof point, "%.1f", 0.5); /* strtod reads the point of the locale */
   memcpy(text, at, bytes);
   text[bytes] = 0;
-  if (strchr(text, '.')) *strchr(text, '.') = point[1];
+  char *dot = strchr(text, '.');
+  if (dot) *dot = point[1];
   *to = strtod(text, &end);
   return *end ? NULL : at + bytes;
 }
