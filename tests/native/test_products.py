@@ -1,6 +1,7 @@
 """Products that threads share, in parts along rows, columns or depth, with what is fused behind them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from registry.ops import einsum, matmul, mean, outer_sum, relu
 from runtime.codegen.emit.partition import partitioned
 from runtime.codegen.kernels.matmul.shape import ProductShape, is_halved
 from runtime.codegen.kernels.nest import Nest
+from runtime.codegen.machine import target
 from runtime.engines.native.cpu import this_machine
 
 NEAR = {"float32": 1e-5, "float64": 2e-14}
@@ -103,14 +105,14 @@ def test_parts_are_rows_of_what_is_large(
     batch: int, inside: int, outside: int, forwards: str, of_weights: str, of_input: str
 ):
     """Return the shapes of a layer and of its two gradients, for large weights or a large batch."""
-    nest = Nest((), {})
+    nest, machine = Nest((), {}), replace(target("avx512"), l2_bytes=2 << 20)  # the caches of a Xeon
     shapes = [
         (forwards, ProductShape(nest, batch, outside, inside, (inside, 1), (outside, 1))),
         (of_weights, ProductShape(nest, inside, outside, batch, (1, inside), (outside, 1))),
         (of_input, ProductShape(nest, batch, inside, outside, (outside, 1), (1, outside))),
     ]
     for along, shape in shapes:
-        partition = partitioned(this_machine(), 32, shape, 1, halved=is_halved(shape, 32))
+        partition = partitioned(machine, 32, shape, 1, halved=is_halved(shape, 32))
         pieces = {"rows": partition.rows.pieces, "columns": partition.columns.pieces, "depth": partition.depth.pieces}
         assert pieces[along] > 1, (along, pieces)
         assert sum(count > 1 for count in pieces.values()) == 1 or along == "depth", (along, pieces)

@@ -97,6 +97,17 @@ def test_a_system_that_refuses_tiles_is_one_sentence(folder: Path, capsys: Any, 
         "runtime: the system does not let this process use the tiles of AMX: Operation not permitted; "
         "use the engine 'native'\n"
     )
+    cpu.this_machine.cache_clear()
+
+
+@pytest.mark.skipif("avx512_bf16" not in HERE, reason="the next instruction set after AMX is not here")
+def test_the_engine_native_does_without_tiles_that_the_system_refuses(
+    folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+):
+    features = {**cpu.cpu_features(), **dict.fromkeys(INSTRUCTION_SETS["amx"].required, True)}
+    monkeypatch.setattr(cpu, "cpu_features", lambda: features)
+    monkeypatch.setattr(amx, "system_call", lambda *arguments: errno.EPERM)
+    cpu.this_machine.cache_clear()
     assert trained(capsys, "native")["instructions"] == cpu.usable(features, "x86_64")[1]
     cpu.this_machine.cache_clear()
 
