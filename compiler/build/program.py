@@ -309,13 +309,17 @@ class Program:
         return chosen
 
     def _stop_training(self) -> None:
-        """Leave out the updates, what training reports, and the states of optimizers."""
+        """Leave out the updates, what training reports, and the states of optimizers; the run is what evaluated it."""
         self._updates.clear()
         self._averages.clear()
         self._plateaus.clear()
         self._reports.train.clear()
         self._reports.losses.clear()
+        asked = None if self.run_desc is None else self.run_desc.evaluate
         self.run_desc = None
+        if asked is not None and asked.entry:
+            evaluate = pb.EvaluateDesc(entry=asked.entry, split=asked.split, every=1)
+            self.run_desc = pb.RunDesc(entry=asked.entry, epochs=1, split=asked.split, evaluate=evaluate)
         for name in [name for name, state in self.states.items() if state.kind == pb.STATE_KIND_SLOT]:
             del self.states[name]
 

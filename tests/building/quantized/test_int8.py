@@ -11,6 +11,7 @@ from safetensors.numpy import load_file, save_file
 import prograd
 from compiler.__main__ import main as compiler
 from prograd import OpError, Program, layers, ops, sgd
+from runtime.__main__ import main as runtime
 
 ROOT = Path(__file__).parents[3]
 RNG = np.random.default_rng(4)
@@ -81,6 +82,24 @@ def test_the_command_of_the_page_writes_integers_and_tells_what_is_lost(capsys: 
     assert small.state["first.w.codes"].dtype == np.uint8
     assert "first.w" not in small.state
     assert "head.w" in small.state
+
+
+@pytest.mark.parametrize("form", [["--weights", "q8_0"], []], ids=["q8_0", "int8"])
+def test_what_is_quantised_is_evaluated_on_the_rows_that_the_training_was(
+    form: list[str], capsys: pytest.CaptureFixture[str]
+):
+    """Without a split, neither a run nor the entry by its name may count the rows that it was trained on."""
+    words = ["quantize", "net.pb", "--load", "t.safetensors", *form, "-o", "small.pb"]
+    assert (compiler(words) if form else run_command()) == 0
+    small = prograd.load("small.pb")
+    assert small.evaluate() == small.evaluate("test")
+    assert small.evaluate()["loss"] != small.evaluate("train")["loss"]
+    capsys.readouterr()
+    for entry in ([], ["--entry", "evaluate"]):
+        assert runtime(["execute", "small.pb", "-q", *entry]) == 0
+        assert f"entry=evaluate steps=1 loss={small.evaluate()['loss']:.6g} " in capsys.readouterr().out
+    with pytest.raises(prograd.UsageError, match="there is nothing to train"):
+        small.train()
 
 
 def test_codes_and_ranges_are_these():
