@@ -11,7 +11,8 @@ from typing import Any
 from compiler.errors import CompileError
 from compiler.quantization.block_codes import wide
 from compiler.quantization.quantized import CODES, SCALES
-from compiler.train.adapters import MAGNITUDE, A, Adapter, B, adapter_of, is_adapter, replace_ops
+from compiler.train.adapters import MAGNITUDE, A, Adapter, B, adapter_of, is_adapter
+from compiler.train.written_ops import replace_ops
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of
 from runtime.conversion import converted

@@ -1,4 +1,4 @@
-"""What `Program.quantize` asks of a form: the weights, their codes, and the blocks that read these."""
+"""The forms of quantised weights: each chooses weights, codes their values, and rewrites the blocks that read them."""
 
 from __future__ import annotations
 

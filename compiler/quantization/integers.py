@@ -17,8 +17,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from compiler.quantization.quantized import CODES, SCALES, copied, matches, written
-from compiler.train.adapters import is_adapter, replace_ops
+from compiler.quantization.quantized import CODES, SCALES, matches, read_parts
+from compiler.train.adapters import is_adapter
+from compiler.train.written_ops import copied, replace_ops, written
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NAMES
@@ -125,19 +126,7 @@ def scale_and_zero(name: str, found: Range) -> tuple[Any, int]:
 def multiply_in(block: Block, types: Mapping[str, Sequence[TensorType]]) -> None:
     """Let the products of a block multiply codes; `types` are those of the arrays of `codes_of`, by weight."""
     products = {op.outputs[0] for found in products_of(block.desc).values() for op in found}
-    layers: dict[str, list[Value]] = {}
-    for parameter in list(block.desc.parameters):
-        if parameter.WhichOneof("source") != "state" or parameter.state not in types:
-            continue
-        tensor, state = parameter.tensor, parameter.state
-        block.desc.parameters.remove(parameter)
-        block.state_tensors.discard(tensor)
-        layers[tensor] = []
-        for word, type in zip((CODES, SCALES, INPUT_SCALE, INPUT_ZERO), types[state], strict=True):
-            value = block.define_free(f"{state}.{word}", type)
-            layers[tensor].append(value)
-            block.desc.parameters.add(tensor=value.name, state=f"{state}.{word}")
-            block.state_tensors.add(value.name)
+    layers = read_parts(block, types, (CODES, SCALES, INPUT_SCALE, INPUT_ZERO))
     if layers:
         _rewrite(block, layers, products)
 

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import prod
 from pathlib import Path
@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 
 from compiler.quantization.block_codes import BITS, BLOCK, narrow, wide
-from compiler.train.adapters import is_adapter, replace_ops
+from compiler.train.adapters import is_adapter
+from compiler.train.written_ops import copied, replace_ops, written
 from prograd_proto import ProgramError, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import HALVES, NAMES, NUMBERS, REALS, DTypeName
+from prograd_proto.dtypes import HALVES, NAMES, REALS, DTypeName
 from prograd_proto.spelling import closest
 from prograd_proto.tensor_types import shape_of
 from registry import Block, OpError, Value, ops
@@ -136,21 +137,34 @@ def codes_of(name: str, array: Any, form: str) -> dict[str, Any]:
 
 def widen_in(block: Block, types: Mapping[str, Sequence[TensorType]], form: str) -> None:
     """Let a block that reads weights read their codes and scales instead; `types` are theirs, by weight."""
-    weights: dict[str, _Weight] = {}
+    stored = read_parts(block, types, (CODES, SCALES))
+    weights = {tensor: _Weight(tensor, block.types[tensor], parts, BITS[form]) for tensor, parts in stored.items()}
+    if weights:
+        _Widening(block, weights).replace()
+
+
+def read_parts(block: Block, types: Mapping[str, Sequence[TensorType]], words: Sequence[str]) -> dict[str, list[Value]]:
+    """Declare the parts of weights in place of the weights that a block reads; return the parts by tensor.
+
+    Args:
+        block: the block, whose ops still read the tensors of the weights.
+        types: types of the parts by weight.
+        words: last words of the names of the parts, in the order of the types.
+    """
+    found: dict[str, list[Value]] = {}
     for parameter in list(block.desc.parameters):
         if parameter.WhichOneof("source") != "state" or parameter.state not in types:
             continue
         tensor, state = parameter.tensor, parameter.state
         block.desc.parameters.remove(parameter)
         block.state_tensors.discard(tensor)
-        stored: list[Value] = []
-        for word, type in zip((CODES, SCALES), types[state], strict=True):
-            stored.append(block.define_free(f"{state}.{word}", type))
-            block.desc.parameters.add(tensor=stored[-1].name, state=f"{state}.{word}")
-            block.state_tensors.add(stored[-1].name)
-        weights[tensor] = _Weight(tensor, block.types[tensor], stored, BITS[form])
-    if weights:
-        _Widening(block, weights).replace()
+        found[tensor] = []
+        for word, type in zip(words, types[state], strict=True):
+            part = block.define_free(f"{state}.{word}", type)
+            found[tensor].append(part)
+            block.desc.parameters.add(tensor=part.name, state=f"{state}.{word}")
+            block.state_tensors.add(part.name)
+    return found
 
 
 class _Weight(NamedTuple):
@@ -221,24 +235,3 @@ class _Widening:
         if weight.type.dtype not in HALVES or (casts and name not in self.ends):
             return x
         return ops.cast(x, dtype=cast(DTypeName, weight.type.dtype))
-
-
-def written(block: Block, name: str, write: Callable[[], Value]) -> list[pb.OpDesc]:
-    """Return the ops that a function appends to a block; the last of them writes the tensor of a name, in its dtype."""
-    count = len(block.desc.ops)
-    with block.appending():
-        made = write()
-    new = [copied(op) for op in list(block.desc.ops)[count:]]
-    del block.desc.ops[count:]
-    del block.desc.tensors[-1], block.tensors[made.name], block.types[made.name]
-    new[-1].outputs[0] = name
-    block.tensors[name].dtype = NUMBERS[made.dtype]
-    block.types[name] = TensorType(made.dtype, block.types[name].shape)
-    return new
-
-
-def copied(op: pb.OpDesc) -> pb.OpDesc:
-    """Return a copy of an op."""
-    made = pb.OpDesc()
-    made.CopyFrom(op)
-    return made

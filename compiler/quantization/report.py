@@ -1,4 +1,4 @@
-"""What a program of integers of eight bits loses: its metrics beside those before, and the error of each product."""
+"""The accuracy of a program in integers of eight bits: its metrics before and after, and the error of each product."""
 
 # pyright: basic
 # arrays have no types here.

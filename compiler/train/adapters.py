@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from compiler.build.state_table import StateTable
 from compiler.train.initialisers import FromFile, Initialiser, normal, zeros
+from compiler.train.written_ops import replace_ops, taken
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS, NAMES, NUMBERS, REALS
@@ -250,13 +251,6 @@ def add_to_block(block: Block, weight: Value, factors: Factors) -> None:
     replace_ops(block.desc, [*before, *made])
 
 
-def replace_ops(block: pb.BlockDesc, kept: Sequence[pb.OpDesc]) -> None:
-    """Replace the ops of a block by copies of these, which may be its own."""
-    copies = [_copy(op) for op in kept]
-    del block.ops[:]
-    block.ops.extend(copies)
-
-
 def _is_product(block: Block, op: pb.OpDesc, weights: set[str]) -> bool:
     """Return True for a product of a weight and activations, which have the dtype of adapters."""
     if op.type != "matmul" or len(weights.intersection(op.inputs)) != 1:
@@ -276,7 +270,7 @@ def _with_sum(
         stored = total if total.dtype == weight.dtype else ops.cast(total, dtype=weight.dtype)
     for op in readers:
         op.inputs[:] = [(stored if name == weight.name else total).name if name in wide else name for name in op.inputs]
-    return _taken(block, count)
+    return taken(block, count)
 
 
 def _stretch(
@@ -291,7 +285,7 @@ def _stretch(
         total = first + ops.matmul(factors.left, factors.right) * factors.scaled(block)
         norm = ops.sqrt(ops.sum(total * total, axis=(1 if outputs_first else 0,)))
         share = factors.magnitude / ops.stop_gradient(norm)
-    return _taken(block, count), share
+    return taken(block, count), share
 
 
 def _beside(block: Block, op: pb.OpDesc, weights: set[str], factors: Factors, share: Value | None) -> list[pb.OpDesc]:
@@ -310,18 +304,11 @@ def _beside(block: Block, op: pb.OpDesc, weights: set[str], factors: Factors, sh
         total = block.value(op.outputs[0]) + side * factors.scaled(block)
         if share is not None:  # a weight on the left has its outputs in rows
             total = total * (share if op.inputs[1] in weights else ops.unsqueeze(share, axis=(1,)))
-    new = _taken(block, count)
+    new = taken(block, count)
     name, other = op.outputs[0], total.name
     op.outputs[0], new[-1].outputs[0] = other, name
     for each in new:
         each.inputs[:] = [other if one == name else one for one in each.inputs]
-    return new
-
-
-def _taken(block: Block, count: int) -> list[pb.OpDesc]:
-    """Remove the ops behind the first `count` from a block, and return copies of them."""
-    new = [_copy(op) for op in list(block.desc.ops)[count:]]
-    del block.desc.ops[count:]
     return new
 
 
@@ -375,12 +362,6 @@ def _number(op: pb.OpDesc) -> float:
     """Return the number of a constant."""
     tensor = next(a.tensor_value for a in op.attributes if a.name == "value")
     return float(unpack(NAMES[tensor.dtype], tensor.data)[0])
-
-
-def _copy(op: pb.OpDesc) -> pb.OpDesc:
-    made = pb.OpDesc()
-    made.CopyFrom(op)
-    return made
 
 
 def _shape(state: pb.StateDesc) -> list[int]:

@@ -6,11 +6,11 @@ and no step updates the statistics.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from compiler.passes.use_inference_forms import inference_form
-from compiler.train.adapters import replace_ops
+from compiler.train.written_ops import copied, replace_ops, written
 from prograd_proto import program_pb2 as pb
 from prograd_proto.spelling import closest
 from registry import Block, OpError, Value
@@ -39,7 +39,7 @@ def fix_statistics(block: Block, updates: dict[str, Value], patterns: Sequence[s
             f"{closest(patterns[0], [*updates])}; leave statistics=True out"
         )
     made: list[pb.OpDesc] = []
-    for op in list(block.desc.ops):
+    for op in [copied(op) for op in block.desc.ops]:
         made += _inference_form(block, op, fixed[op.id]) if op.id in fixed else [op]
     replace_ops(block.desc, made)
     names = [name for states in fixed.values() for name in states]
@@ -53,23 +53,21 @@ def _statistics(op: pb.OpDesc, state_of: dict[str, str]) -> list[str]:
     return [state_of[name] for name in op.inputs[3:5] if name in state_of] if op.type == "batch_norm" else []
 
 
-def _inference_form(block: Block, op: pb.OpDesc, statistics: Sequence[str]) -> Iterator[pb.OpDesc]:
-    """Yield the ops of the inference form, of which the last one makes the result of the op."""
-    old, ops = pb.OpDesc(), block.desc.ops
-    old.CopyFrom(op)
-    for name in old.outputs[1:]:
-        if any(name in other.inputs for other in ops):
+def _inference_form(block: Block, op: pb.OpDesc, statistics: Sequence[str]) -> list[pb.OpDesc]:
+    """Return the ops of the inference form, of which the last one makes the result of the op."""
+    for name in op.outputs[1:]:
+        if any(name in other.inputs for other in block.desc.ops):
             raise OpError(
                 f"freeze: %{name} is read, and only a batch has it; leave {statistics[0]} out of the patterns"
             )
-    first = len(ops)
-    result = inference_form(block, find_op(old.type), old, list(old.inputs))[0]
-    assert result is not None, "a normalisation has a result outside training"
-    new = [pb.OpDesc.FromString(each.SerializeToString()) for each in ops[first:]]
-    del ops[first:]
-    [*_, last] = new
-    for name in (*old.outputs[1:], result.name):
+
+    def write() -> Value:
+        result = inference_form(block, find_op(op.type), op, list(op.inputs))[0]
+        assert result is not None, "a normalisation has a result outside training"
+        return result
+
+    made = written(block, op.outputs[0], write)
+    for name in op.outputs[1:]:
         block.desc.tensors.remove(block.tensors.pop(name))
         del block.types[name]
-    last.outputs[0] = old.outputs[0]
-    yield from new
+    return made

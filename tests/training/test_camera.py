@@ -28,7 +28,7 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def executed(folder: Path, *words: str, before: tuple[str, ...] = (sys.executable,)) -> str:
-    """What `runtime execute` says at its end."""
+    """Return the last line that `runtime execute` prints."""
     command = [*before, "-m", "runtime", "execute", str(folder / "camera.pb"), *words]
     return subprocess.run(command, check=True, env=SOURCES, capture_output=True, text=True).stdout.splitlines()[-1]
 

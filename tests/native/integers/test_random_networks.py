@@ -47,7 +47,7 @@ Layer = Callable[[list[Value], Value], Value]
 
 
 def requantised(d: Drawn, depth: int, channels: int) -> Layer:
-    """A bias, and codes of sums of so many products, which mostly lie in range."""
+    """Return a layer that may add a bias, and codes sums of `depth` products; most sums lie in the range of codes."""
     per_channel = (channels,) if d.rng.random() < 0.5 else ()
     zeros, bias = d.zeros(), d.bias(channels) if d.rng.random() < 0.6 else None
     scales = d.scale(0.01, 0.03), d.scale(0.01, 0.03, *per_channel), d.scale(0.03 * depth**0.5, 0.3 * depth**0.5)

@@ -1,0 +1,44 @@
+"""Ops in the place of others in a growing block, so that what reads a tensor reads the one that they write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import NUMBERS
+from registry import Block, Value
+
+
+def replace_ops(block: pb.BlockDesc, kept: Sequence[pb.OpDesc]) -> None:
+    """Replace the ops of a block by copies of these, which may be its own."""
+    copies = [copied(op) for op in kept]
+    del block.ops[:]
+    block.ops.extend(copies)
+
+
+def taken(block: Block, count: int) -> list[pb.OpDesc]:
+    """Remove the ops behind the first `count` from a block, and return copies of them."""
+    new = [copied(op) for op in list(block.desc.ops)[count:]]
+    del block.desc.ops[count:]
+    return new
+
+
+def written(block: Block, name: str, write: Callable[[], Value]) -> list[pb.OpDesc]:
+    """Return the ops that a function appends to a block; the last of them writes the tensor of a name, in its dtype."""
+    count = len(block.desc.ops)
+    with block.appending():
+        made = write()
+    new = taken(block, count)
+    del block.desc.tensors[-1], block.tensors[made.name], block.types[made.name]
+    new[-1].outputs[0] = name
+    block.tensors[name].dtype = NUMBERS[made.dtype]
+    block.types[name] = TensorType(made.dtype, block.types[name].shape)
+    return new
+
+
+def copied(op: pb.OpDesc) -> pb.OpDesc:
+    """Return a copy of an op."""
+    made = pb.OpDesc()
+    made.CopyFrom(op)
+    return made
