@@ -80,8 +80,9 @@ def _show(verbs: Any) -> None:
     verb.add_argument("--ir", action="store_true", help="with --engine: print the LLVM IR of the generated code")
     verb.add_argument("--after", metavar="PASS", help="with --engine: show the step after this pass of the engine")
     verb.add_argument(
-        "--threads", type=positive, default=1, metavar="N", help="with --engine: number of threads; default 1"
-    )
+        "--threads", type=positive, default=1, metavar="N",
+        help="with --engine and --memory: number of threads of a run; default 1",
+    )  # fmt: skip
     verb.add_argument(
         "--rank", type=rank, metavar="R/N",
         help="show the step of process R of N in a run with --mpi, with its exchanges, as in 0/4",

@@ -10,6 +10,7 @@ from compiler.analyses.memory_report import BindingMemory, MemoryReport
 from compiler.build.well_formed import well_formed
 from compiler.commands.asked_passes import dumper
 from compiler.commands.chosen_entry import binding_in_words
+from compiler.commands.engine_arenas import arenas_in_words
 from compiler.commands.notes import note_files
 from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words
 from compiler.commands.views.ranks import ranks_in_words
@@ -53,17 +54,19 @@ def plan(options: argparse.Namespace) -> None:
     if output is not None:
         save(program, output, force=options.in_place or options.force)
         note_files(options, output, program.files)
-    put("\n".join(map(sentence, [*report_in_words(program, report), *by_rank])))
+    put("\n".join(map(sentence, [*report_in_words(program, report, options.threads), *by_rank])))
     put(f"OK program_sha256={program_sha256(program)}")
 
 
-def report_in_words(program: pb.ProgramDesc, report: MemoryReport) -> Iterator[str]:
+def report_in_words(program: pb.ProgramDesc, report: MemoryReport, threads: int) -> Iterator[str]:
     """Return a line for each entry with each of its sizes, followed by remarks on its step."""
     persistent = size_in_words(report.persistent)
+    runs = {entry.name: arenas_in_words(program, threads, entry.name) for entry in program.entries}
     for memory in report.bindings:
         title, plan = binding_in_words(memory.entry, memory.binding), memory.plan
         bound = f"lower bound {size_in_words(plan.lower_bound)}{', optimal' if plan.optimal else ''}"
         yield f"{title}: arena {size_in_words(plan.arena_bytes)} ({bound}), persistent {persistent}"
+        yield f"  in a run: arena {runs[memory.entry][memory.binding.block]}"
         yield from (f"  {line}" for line in _details(program, memory))
 
 

@@ -7,6 +7,7 @@ import argparse
 from compiler.analyses.step_memory import step_memory
 from compiler.build.well_formed import well_formed
 from compiler.commands.chosen_entry import chosen_binding, chosen_entry
+from compiler.commands.engine_arenas import arenas_in_words
 from compiler.commands.notes import note
 from compiler.commands.pictures.memory import memory_page, memory_svg
 from compiler.commands.views.ranks import of_rank
@@ -59,7 +60,10 @@ def _show_views(options: argparse.Namespace) -> bool:
     except ProgramError as error:
         raise ProgramError(f"{options.program}: {error}") from None
     texts = [order_text(title, program, memory.block)] if options.order else []
-    texts += [memory_text(title, program, memory, options.sort or "offset")] if options.memory else []
+    if options.memory:
+        entry = chosen_entry(options.program, program, options.entry).name
+        of_runs = arenas_in_words(program, options.threads, entry)[binding.block]
+        texts.append(memory_text(title, program, memory, options.sort or "offset", of_runs))
     if texts:
         put("\n".join(texts).removesuffix("\n"))
     for path, draw in pictures:

@@ -11,6 +11,7 @@ from subjects.commands import run_compiler as run
 
 from compiler import global_norm, momentum
 from compiler.__main__ import main as compiler_main
+from compiler.commands.engine_arenas import engine_arenas, in_words
 from prograd_proto.files import load, save
 from prograd_proto.identity import program_sha256
 from runtime.__main__ import main as runtime_main
@@ -28,7 +29,11 @@ def test_the_plan_is_said_in_words(program: Path, capsys):
     before = program.read_bytes()
     code, out, err = run(capsys, "plan", program)
     assert (code, err) == (0, "")
-    lines = out.splitlines()
+    of_runs = [line for line in out.splitlines() if line.startswith("  in a run: ")]
+    arenas = engine_arenas(load(program), 1)
+    assert of_runs[0] == f"  in a run: arena {in_words({n: a['train'] for n, a in arenas.items()})}, on 1 thread"
+    assert of_runs[1] == f"  in a run: arena {in_words({n: a['evaluate'] for n, a in arenas.items()})}, on 1 thread"
+    lines = [line for line in out.splitlines() if line not in of_runs]
     assert lines[:-1] == [
         "train with {n=256}: arena 122 KiB (lower bound 122 KiB, optimal), persistent 2.02 KiB",
         "  peak at op 25 dropout, budgets.py:20, which works on 58.0 KiB by itself",
@@ -46,7 +51,7 @@ def test_a_budget_is_met_in_another_file_and_its_cost_is_said(program: Path, cap
     before = program.read_bytes()
     code, out, err = run(capsys, "plan", program, "--budget", "100KiB", "-o", "small.pb")
     assert (code, err) == (0, "")
-    assert out.splitlines()[3] == "  4 ops run again: costs 1.09 times the operations"
+    assert out.splitlines()[4] == "  4 ops run again: costs 1.09 times the operations"
     assert program.read_bytes() == before
     assert max(plan_bytes(Path("small.pb"))) <= 100 * 1024 < max(plan_bytes(program))
     assert run(capsys, "plan", "small.pb") == (0, out, ""), "what a file needs is all in the file"
@@ -134,7 +139,7 @@ def test_a_program_that_is_not_compiled_is_refused(program: Path, capsys):
 def test_updates_that_clipping_holds_back_are_counted_with_the_reason(tmp_path: Path, capsys):
     deep(momentum(0.1, clip=global_norm(1.0)), depth=4).compile(n=2).save(tmp_path / "clipped.pb")
     _, out, _ = run(capsys, "plan", tmp_path / "clipped.pb")
-    assert out.splitlines()[2] == (
+    assert out.splitlines()[3] == (
         "  updates: 0 immediate; 4 deferred, as they read the gradients of other parameters too, "
         "like clipping by the global norm"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from compiler.commands.engine_arenas import engine_arenas
+from compiler.commands.engine_arenas import engine_arenas, in_words
 from compiler.commands.ops_in_words import size_in_words
 from compiler.errors import UsageError
 from prograd_proto import ProgramError, type_of
@@ -48,7 +48,7 @@ def ranks_in_words(options: argparse.Namespace, program: pb.ProgramDesc) -> Iter
         sent = size_in_words(sum(step.sent for step in steps))
         states = size_in_words(sum(type_of(state).nbytes for state in held(found)))
         arenas = engine_arenas(found, 1)
-        arena = " or ".join(f"{size_in_words(arenas[name][entry])} ({name})" for name in arenas)
+        arena = in_words({name: nbytes[entry] for name, nbytes in arenas.items()})
         yield f"  rank {rank}: states {states}, arena {arena}, sends {sent} in a step"
 
 

@@ -21,10 +21,10 @@ SORTS: Final[dict[str, Callable[[Resident], tuple[int, ...]]]] = {
 """Sort keys of the buffers: from the bottom of the arena up, the largest first, or by definition."""
 
 
-def memory_text(title: str, program: pb.ProgramDesc, memory: StepMemory, sort: str) -> str:
-    """Return the whole view as text."""
+def memory_text(title: str, program: pb.ProgramDesc, memory: StepMemory, sort: str, of_runs: str) -> str:
+    """Return the whole view as text; `of_runs` are the arenas of the engines, in words."""
     parts = [
-        list(heading(title, program, memory)),
+        list(_heading(title, program, memory, of_runs)),
         ["needed at the peak", *_indented(_peak(program, memory))],
         [f"buffers by {sort}", *_indented(_buffers(program, memory, sort))],
         ["in the file", *_indented(_in_file(memory))] if memory.in_file else [],
@@ -33,11 +33,12 @@ def memory_text(title: str, program: pb.ProgramDesc, memory: StepMemory, sort: s
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def heading(title: str, program: pb.ProgramDesc, memory: StepMemory) -> Iterator[str]:
+def _heading(title: str, program: pb.ProgramDesc, memory: StepMemory, of_runs: str) -> Iterator[str]:
     """Return the heading: sizes, and the position of the peak."""
     arena, together = memory.plan.arena_bytes, sum(r.buffer.nbytes for r in memory.residents)
     yield f"{title}: {len(memory.block.ops)} ops, {len(memory.residents)} buffers"
     yield f"arena  {_exactly(arena)}{_quality(memory)}; the buffers have {size_in_words(together)} together"
+    yield f"runs   {of_runs}"
     if memory.in_file:
         yield f"file   {_exactly(memory.plan.file_bytes)} beside the arena, for {len(memory.in_file)} of its tensors"
     yield f"peak   {_exactly(memory.peak_bytes)} {peak_in_words(program, memory)}"
