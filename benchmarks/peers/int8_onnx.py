@@ -4,7 +4,7 @@
 
 It needs PyTorch and ONNX Runtime. The networks are a perceptron of four layers of 512 with 64 rows, and a
 convolutional network with depthwise layers and four images of 64 x 64. ONNX Runtime quantises them, with uint8
-activations and weights of uint8 or int8. Times are medians of alternating calls; ratios are the time of ONNX Runtime
+activations and weights of uint8 or int8. Times are the least of alternating calls; ratios are the time of ONNX Runtime
 divided by that of prograd.
 """
 
@@ -15,15 +15,14 @@ import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 
 import prograd
 
-ROUNDS = 15
-CALLS = 5
+ROUNDS = 60
+CALLS = 3
 
 
 def networks(torch: Any) -> Iterator[tuple[str, Any, tuple[int, ...]]]:
@@ -83,7 +82,7 @@ def rows(shape: tuple[int, ...], seed: int) -> Any:
 
 
 def timed(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Return the median time of each function, in microseconds, of alternating calls."""
+    """Return the least time of each function, in microseconds, of alternating calls."""
     found: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS):
         for name, call in calls.items():
@@ -91,7 +90,7 @@ def timed(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
             for _ in range(CALLS):
                 call()
             found[name].append((time.perf_counter() - start) / CALLS * 1e6)
-    return {name: median(times) for name, times in found.items()}
+    return {name: min(times) for name, times in found.items()}
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from runtime.codegen.machine import INSTRUCTION_SETS, Target, target
-from runtime.engines.native.cpu import this_machine
+from runtime.engines.native.cpu import instruction_sets, this_machine
 from runtime.errors import UsageError
 
 
@@ -33,7 +33,7 @@ class Machine(NamedTuple):
 MACHINES: Final = {
     "x86_64-linux": Machine(
         "x86_64-unknown-linux-gnu",
-        ("avx2", "avx512", "avx512_bf16", "sse2"),
+        ("avx2", "avx512", "avx512_vnni", "avx512_bf16", "sse2"),
         ("x86_64-linux-gnu-gcc", "cc"),
     ),
     "aarch64-linux": Machine("aarch64-unknown-linux-gnu", ("neon",), ("aarch64-linux-gnu-gcc", "cc")),
@@ -111,10 +111,10 @@ def targets_of(name: str, machine: Machine, instructions: str, *, is_compact: bo
 
 
 def own_machine() -> tuple[str, str]:
-    """Return the name of the machine that runs this, and its best instruction set without matrix tiles.
+    """Return the name of the machine that runs this, and its best instruction set that libraries have.
 
     Raises Unavailable where the native engine has no code.
     """
     found = this_machine()
     name = {"x86_64": "x86_64-linux", "aarch64": "aarch64-linux"}[found.architecture]
-    return name, "avx512" if found.has_matrix_tiles else found.name
+    return name, next(each for each in instruction_sets() if each in MACHINES[name].sets)

@@ -1,6 +1,6 @@
 """The target of code: an instruction set, its vector registers, and the caches of this CPU.
 
-There are six instruction sets instead of a list of CPUs: code for one is the same on every machine that has it, and so
+There are eight instruction sets and no list of CPUs: code for one is the same on every machine that has it, and so
 are its bits. LLVM gets exactly these features, so it never emits an instruction that was not checked for. The sizes of
 this CPU's caches decide how operands are blocked, which changes the time and no bit. A decision that sets the order of
 additions reads `Target.nominal`, `NOMINAL_L1_BYTES` and `NOMINAL_L2_BYTES` instead: these are the same for all
@@ -49,7 +49,7 @@ THREAD_CLASSES: Final = (2, 4, 8, 16, 32, 64)
 """Numbers of threads among which kernels partition their work; numbers between two share the code of the larger one."""
 
 AMX_REQUIRED: Final = ("AMX_TILE", "AMX_BF16")
-"""Features that NumPy does not name, as `runtime/engines/native/amx.py` names them."""
+"""Features that NumPy does not name, as `runtime/engines/native/amx.py` names them; `AVX_VNNI` is another."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Target:
         fma: True if a multiply-add is one instruction that rounds once.
         has_pair_products: True if an instruction adds the products of two pairs of bfloat16; no bit depends on it.
         has_matrix_tiles: True if products of bfloat16 use the tiles of AMX; no bit depends on it.
+        has_byte_products: True if an instruction adds the products of four pairs of bytes; no bit depends on it.
         l2_bytes: size of the second-level cache of this CPU; no bit of a result may depend on it.
         threads: upper bound on the threads among which kernels partition their work, one of `THREAD_CLASSES`; no bit of
             a result may depend on it.
@@ -81,6 +82,7 @@ class Target:
     fma: bool
     has_pair_products: bool = False
     has_matrix_tiles: bool = False
+    has_byte_products: bool = False
     l2_bytes: int = 512 << 10
     threads: int = 2
     is_compact: bool = False
@@ -129,6 +131,8 @@ V3: Final = "+avx,+avx2,+f16c,+fma"
 V4: Final = f"{V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
 V3_REQUIRED: Final = ("AVX2", "FMA3", "F16C")
 V4_REQUIRED: Final = ("AVX512F", "AVX512BW", "AVX512CD", "AVX512DQ", "AVX512VL", *V3_REQUIRED)
+VNNI: Final = f"{V4},+avx512vnni"
+VNNI_REQUIRED: Final = (*V4_REQUIRED, "AVX512VNNI")
 
 
 class InstructionSet(NamedTuple):
@@ -144,6 +148,7 @@ class InstructionSet(NamedTuple):
         fma: True if a multiply-add is one instruction that rounds once.
         has_pair_products: True if an instruction adds the products of two pairs of bfloat16.
         has_matrix_tiles: True if products of bfloat16 use the tiles of AMX.
+        has_byte_products: True if an instruction adds the products of four pairs of bytes.
     """
 
     architecture: str
@@ -155,31 +160,54 @@ class InstructionSet(NamedTuple):
     fma: bool
     has_pair_products: bool = False
     has_matrix_tiles: bool = False
+    has_byte_products: bool = False
 
 
 INSTRUCTION_SETS: Final = {
     "amx": InstructionSet(
         "x86_64",
-        (*V4_REQUIRED, "AVX512BF16", *AMX_REQUIRED),
-        f"{V4},+avx512bf16,+amx-tile,+amx-bf16",
+        (*VNNI_REQUIRED, "AVX512BF16", *AMX_REQUIRED),
+        f"{VNNI},+avx512bf16,+amx-tile,+amx-bf16",
         "sapphirerapids",
         vector_bytes=64,
         registers=32,
         fma=True,
         has_pair_products=True,
         has_matrix_tiles=True,
+        has_byte_products=True,
     ),
     "avx512_bf16": InstructionSet(
         "x86_64",
-        (*V4_REQUIRED, "AVX512BF16"),
-        f"{V4},+avx512bf16",
+        (*VNNI_REQUIRED, "AVX512BF16"),
+        f"{VNNI},+avx512bf16",
         "cooperlake",
         vector_bytes=64,
         registers=32,
         fma=True,
         has_pair_products=True,
+        has_byte_products=True,
+    ),
+    "avx512_vnni": InstructionSet(
+        "x86_64",
+        VNNI_REQUIRED,
+        VNNI,
+        "cascadelake",
+        vector_bytes=64,
+        registers=32,
+        fma=True,
+        has_byte_products=True,
     ),
     "avx512": InstructionSet("x86_64", V4_REQUIRED, V4, "skylake-avx512", vector_bytes=64, registers=32, fma=True),
+    "avx_vnni": InstructionSet(
+        "x86_64",
+        (*V3_REQUIRED, "AVX_VNNI"),
+        f"{V3},+avxvnni",
+        "alderlake",
+        vector_bytes=32,
+        registers=16,
+        fma=True,
+        has_byte_products=True,
+    ),
     "avx2": InstructionSet("x86_64", V3_REQUIRED, V3, "haswell", vector_bytes=32, registers=16, fma=True),
     "sse2": InstructionSet("x86_64", ("SSE2",), "+sse2", "nehalem", vector_bytes=16, registers=16, fma=False),
     "neon": InstructionSet("aarch64", ("ASIMD",), "+neon,+fp-armv8", "neoverse-n1", 16, registers=32, fma=True),
@@ -215,6 +243,7 @@ def target(name: str, system: str = sys.platform) -> Target:
         found.fma,
         found.has_pair_products,
         found.has_matrix_tiles,
+        found.has_byte_products,
     )
 
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
         "native",
         "native.amx",
         "native.avx512_bf16",
+        "native.avx512_vnni",
         "native.avx512",
+        "native.avx_vnni",
         "native.avx2",
         "native.sse2",
         "native.neon",
@@ -141,7 +143,7 @@ ENGINES: dict[str, Make] = {
     "native": _native,
     **{
         f"native.{name}": partial(_native, instructions=name)
-        for name in ("amx", "avx512_bf16", "avx512", "avx2", "sse2", "neon")
+        for name in ("amx", "avx512_bf16", "avx512_vnni", "avx512", "avx_vnni", "avx2", "sse2", "neon")
     },
 }
 """Constructors of the engines by name."""

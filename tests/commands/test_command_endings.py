@@ -211,7 +211,8 @@ MISTYPED = [
     (
         ["--engine", "gpu"],
         "argument --engine: 'gpu' is not one of reference, native, "
-        "native.amx, native.avx512_bf16, native.avx512, native.avx2, native.sse2, native.neon",
+        "native.amx, native.avx512_bf16, native.avx512_vnni, native.avx512, "
+        "native.avx_vnni, native.avx2, native.sse2, native.neon",
     ),
     (["q.pb"], "'q.pb' is one word too many"),
     (["--chekpoint", "c"], "there is no option '--chekpoint'; did you mean '--checkpoint'?"),

@@ -32,7 +32,9 @@ def main() -> int:
     """Run all programs, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--instructions", default="", help="amx, avx512_bf16, avx512, avx2, sse2 or neon; by default the best ones"
+        "--instructions",
+        default="",
+        help="amx, avx512_bf16, avx512_vnni, avx512, avx_vnni, avx2, sse2 or neon; by default the best ones",
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     given, tried = parser.parse_args(), cases()

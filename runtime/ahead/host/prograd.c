@@ -153,7 +153,7 @@ int prograd_set(prograd *self, const char *name, const void *elements, size_t by
   return PROGRAD_OK;
 }
 
-/* Return whether this CPU has the instructions of a library: AVX2, AVX-512 or AVX-512 BF16. */
+/* Return whether this CPU has the instructions of a library: AVX2, AVX-512, its VNNI or its BF16. */
 static int has_instructions(int64_t cpu) {
 #if defined(__x86_64__) && defined(__GNUC__)
   __builtin_cpu_init();
@@ -162,7 +162,8 @@ static int has_instructions(int64_t cpu) {
                    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                    __builtin_cpu_supports("avx512vl")))
     return 0;
-  return cpu < 3 || __builtin_cpu_supports("avx512bf16");
+  if (cpu > 2 && !__builtin_cpu_supports("avx512vnni")) return 0;
+  return cpu < 4 || __builtin_cpu_supports("avx512bf16");
 #else
   return cpu >= 0;
 #endif

@@ -25,8 +25,14 @@ def copied(f: Function, source: Value, to: Value, count: int, vector: Type) -> N
 
 def zeros(f: Function, to: Value, count: int, vector: Type) -> None:
     """Write `count` zeros."""
-    whole = count // vector.lanes * vector.lanes
-    for i in f.range(0, whole, vector.lanes):
-        f.store(f.constant(vector, 0), to, i)
+    filled(f, to, count, f.constant(vector, 0))
+
+
+def filled(f: Function, to: Value, count: int, vector: Value) -> None:
+    """Write `count` elements, which are equal in all lanes of a vector."""
+    lanes = vector.type.lanes
+    whole = count // lanes * lanes
+    for i in f.range(0, whole, lanes):
+        f.store(vector, to, i)
     if tail := count - whole:
-        f.store(f.constant(vector, 0), to, whole, tail)
+        f.store(vector, to, whole, tail)

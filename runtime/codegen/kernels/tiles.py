@@ -9,12 +9,13 @@ channels of several filter elements.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
 from runtime.codegen.kernels import matrix_tiles, pair_chains
-from runtime.codegen.kernels.integers.words import multiply_add, pair_at
+from runtime.codegen.kernels.integers.words import multiply_add, word_at
 from runtime.codegen.machine import CACHE_LINE_BYTES
 
 UNROLLED_DEPTH_STEPS: Final = 4
@@ -83,7 +84,7 @@ def tile(
         right: the address of the right operand, whose rows are contiguous.
         columns: the number of columns of the right operand.
         vector: the type of vectors of the right operand. Integers are words of `kernels.integers.words`; the left
-            operand consists of 16-bit integers then, two for each step of the depth.
+            operand consists of the elements of words then.
         depth: the loops of the depth, the innermost last.
         asks: prefetches along the innermost loop.
         sums: values to which products are added; 0 unless given.
@@ -126,10 +127,11 @@ class _Step(NamedTuple):
         line = [f.load(right, far_right + vector.first, self.lanes, vector.tail) for vector in self.vectors]
         out: list[Value] = []
         of_bytes = not line[0].type.is_float
-        multiplied = multiply_add if of_bytes else f.fma
+        assert left.type.element is not None, "addresses are of elements"
+        multiplied = partial(multiply_add, element=left.type.element) if of_bytes else f.fma
         for row in self.rows:
             at = row + far_left
-            x = pair_at(f, left, at, self.lanes) if of_bytes else f.splat(f.load(left, at), self.lanes)
+            x = word_at(f, left, at, self.lanes) if of_bytes else f.splat(f.load(left, at), self.lanes)
             out += [multiplied(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
         return out
 

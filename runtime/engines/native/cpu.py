@@ -61,7 +61,7 @@ def usable(features: Mapping[str, bool], machine: str) -> list[str]:
     ]
     if features.get("INTEL") and "avx512_bf16" in found:
         found.remove("avx512_bf16")
-        found.insert(found.index("avx512") + 1, "avx512_bf16")
+        found.insert(found.index("avx512_vnni") + 1, "avx512_bf16")
     return found
 
 

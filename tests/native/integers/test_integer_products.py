@@ -1,5 +1,6 @@
 """Codes of eight bits and their products: both engines have the integers of NumPy, on every instruction set."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,12 +8,12 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
-from native.building import every_target
+from native.building import HERE, every_target
 from native.made import Made
 from oracles import integers
 
 from registry import OPS, Value
-from runtime.codegen.machine import Target
+from runtime.codegen.machine import Target, target
 
 PRODUCTS = [
     ((32, 64), (64, 32)),
@@ -74,6 +75,31 @@ def test_a_convolution_is_exact(
     np.testing.assert_array_equal(made.wanted[0], wanted)
     for threads in (1, 2):
         np.testing.assert_array_equal(made.native(target, threads)[0], wanted)
+
+
+@every_target
+@pytest.mark.parametrize("zero", [0, 127, 128, 255])
+@pytest.mark.parametrize(("left", "right"), [((9, 64), (64, 80)), ((9, 31), (31, 7))], ids=str)
+def test_a_product_is_exact_for_the_zero_points_at_the_ends_and_in_the_middle(
+    left: tuple[int, ...], right: tuple[int, ...], zero: int, target: Target
+):
+    x, w, x_zero = drawn(zero, left, right, ())
+    for w_zero in (np.array(zero, "u1"), np.full(right[-1], zero, "u1")):
+        made = Made(OPS["integer_matmul"], [x, w, x_zero, w_zero])
+        np.testing.assert_array_equal(made.native(target)[0], integers.product(x, w, int(x_zero), w_zero))
+
+
+@pytest.mark.skipif("avx512_vnni" not in HERE, reason="this machine has no instruction for bytes")
+@pytest.mark.parametrize("has_many_zeros", [False, True])
+@pytest.mark.parametrize("case", range(len(PRODUCTS + CONVOLUTIONS)))
+def test_vectors_of_32_bytes_multiply_bytes_as_those_of_avx_vnni_do(case: int, has_many_zeros: bool):
+    """AVX-512 has the instruction of AVX-VNNI under another encoding; registers and tiles are those of AVX-VNNI."""
+    of = replace(target("avx512_vnni"), vector_bytes=32, registers=16)
+    left, right, *attributes = (PRODUCTS + CONVOLUTIONS)[case]
+    operands = drawn((left, right), left, right, (), right[-1:] if has_many_zeros else ())
+    name = "integer_conv2d" if attributes else "integer_matmul"
+    made = Made(lambda *v: OPS[name](*v, **(attributes or [{}])[0]), operands)
+    np.testing.assert_array_equal(made.native(of)[0], made.wanted[0])
 
 
 @every_target

@@ -1,4 +1,4 @@
-"""Tiles of pairs of 16-bit integers: the instructions of x86, and the integers of NEON, which an emulator runs."""
+"""Tiles of words of integers: the instructions of x86, and the integers of NEON, which an emulator runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite", reason="the native engine is an extra")
 from native.mixed.test_neon import EMULATOR, program
 from oracles import integers
 
-from runtime.codegen.ir import FLOAT32, INT32, UINT8, Module, pointer
+from runtime.codegen.ir import FLOAT32, INT32, UINT8, Module, Type, pointer
 from runtime.codegen.kernels.integers.words import INT16
 from runtime.codegen.kernels.tiles import DepthLoop, tile
 from runtime.codegen.machine import INSTRUCTION_SETS, Target, target
@@ -23,11 +23,12 @@ from runtime.engines.native import jit
 FACTOR, ZERO = 2.0**-13 * 1.25, 77
 
 
-def module_of(of: Target, m: int, k: int, n: int) -> Module:
-    """Return a function of 16-bit integers [m, k], words [k / 2, n], and codes of the requantised product."""
+def module_of(of: Target, m: int, k: int, n: int, element: Type = INT16) -> Module:
+    """Return a function of elements of words [m, k], words [depth, n], and codes of the requantised product."""
     module, lanes = Module(of), of.lanes(32)
-    f = module.function("tile", [pointer(INT16), pointer(INT32), pointer(UINT8)])
-    depth = [DepthLoop(k // 2, 2, n)]
+    f = module.function("tile", [pointer(element), pointer(INT32), pointer(UINT8)])
+    elements = 32 // element.bits
+    depth = [DepthLoop(k // elements, elements, n)]
     sums = tile(f, f.arguments[0], [i * k for i in range(m)], f.arguments[1], n, INT32.of(lanes), depth)
     factor, zero = f.constant(FLOAT32.of(lanes), FACTOR), f.constant(UINT8.of(lanes), ZERO)
     for i, x in enumerate(sums):
@@ -36,13 +37,33 @@ def module_of(of: Target, m: int, k: int, n: int) -> Module:
     return module
 
 
-@pytest.mark.parametrize("name", [name for name, found in INSTRUCTION_SETS.items() if found.architecture == "x86_64"])
-def test_x86_multiplies_by_the_instruction_that_does_not_saturate(name: str):
-    parsed, machine = jit._assembled(module_of(target(name, "linux"), 4, 64, target(name).lanes(32)))
-    text = machine.emit_assembly(parsed)
-    assert text.count("pmaddwd") >= 4
-    assert "pmaddubsw" not in text
-    assert "pmulld" not in text
+def instructions_of(name: str, element: Type) -> list[str]:
+    """Return the assembly of a tile of four rows, line by line."""
+    of = target(name, "linux")
+    parsed, machine = jit._assembled(module_of(of, 4, 64, of.lanes(32), element))
+    return machine.emit_assembly(parsed).splitlines()
+
+
+def counted(lines: list[str], *words: str) -> list[int]:
+    return [sum(word in line.split() for line in lines) for word in words]
+
+
+X86 = {name: found for name, found in INSTRUCTION_SETS.items() if found.architecture == "x86_64"}
+
+
+@pytest.mark.parametrize("name", [name for name, found in X86.items() if not found.has_byte_products])
+def test_x86_multiplies_pairs_by_the_instruction_that_does_not_saturate(name: str):
+    lines = instructions_of(name, INT16)
+    assert max(counted(lines, "pmaddwd", "vpmaddwd")) >= 4
+    assert counted(lines, "vpmaddubsw", "pmaddubsw", "vpmulld", "pmulld") == [0] * 4
+
+
+@pytest.mark.parametrize("name", [name for name, found in X86.items() if found.has_byte_products])
+def test_sets_with_vnni_multiply_four_bytes_by_the_instruction_that_does_not_saturate(name: str):
+    lines = instructions_of(name, UINT8)
+    assert counted(lines, "vpdpbusd")[0] >= 4
+    assert counted(lines, "vpdpbusds", "vpmaddubsw", "vpmulld", "vpmaddwd") == [0] * 4
+    assert counted(lines, "{vex}")[0] == (counted(lines, "vpdpbusd")[0] if name == "avx_vnni" else 0)
 
 
 @pytest.mark.skipif(EMULATOR is None, reason="needs qemu-aarch64")

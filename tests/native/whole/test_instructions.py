@@ -63,10 +63,12 @@ def test_a_set_that_the_cpu_does_not_have_is_one_sentence(folder: Path, capsys: 
 
 def test_amx_is_the_best_set_and_the_instruction_for_pairs_is_behind_multiply_adds_on_intel():
     features = dict.fromkeys((*INSTRUCTION_SETS["amx"].required, "SSE2"), True)
-    assert cpu.usable(features, "x86_64") == ["amx", "avx512_bf16", "avx512", "avx2", "sse2"]
-    assert cpu.usable(features | {"INTEL": True}, "x86_64") == ["amx", "avx512", "avx512_bf16", "avx2", "sse2"]
+    rest = ["avx512", "avx2", "sse2"]
+    assert cpu.usable(features, "x86_64") == ["amx", "avx512_bf16", "avx512_vnni", *rest]
+    assert cpu.usable(features | {"INTEL": True}, "x86_64") == ["amx", "avx512_vnni", "avx512_bf16", *rest]
     features |= {"INTEL": True, "AMX_TILE": False, "AVX512BF16": False}
-    assert cpu.usable(features, "x86_64") == ["avx512", "avx2", "sse2"]
+    assert cpu.usable(features, "x86_64") == ["avx512_vnni", *rest]
+    assert cpu.usable(features | {"AVX512VNNI": False, "AVX_VNNI": True}, "x86_64") == ["avx512", "avx_vnni", *rest[1:]]
 
 
 def test_the_system_lists_the_features_of_amx_and_the_vendor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -74,7 +76,7 @@ def test_the_system_lists_the_features_of_amx_and_the_vendor(tmp_path: Path, mon
     monkeypatch.setattr(amx.sys, "platform", "linux")
     found: list[dict[str, bool]] = []
     for text in (
-        "vendor_id\t: GenuineIntel\nflags\t\t: fpu amx_bf16 sse2 amx_tile amx_int8\n",
+        "vendor_id\t: GenuineIntel\nflags\t\t: fpu amx_bf16 sse2 amx_tile amx_int8 avx_vnni\n",
         "vendor_id\t: AuthenticAMD\nflags\t: fpu amx_tiles\n",
         "processor : 0\n",
     ):
@@ -82,7 +84,7 @@ def test_the_system_lists_the_features_of_amx_and_the_vendor(tmp_path: Path, mon
         amx.linux_features.cache_clear()
         found.append(amx.linux_features())
     amx.linux_features.cache_clear()
-    assert found == [{"AMX_TILE": True, "AMX_BF16": True, "INTEL": True}, {}, {}]
+    assert found == [{"AMX_TILE": True, "AMX_BF16": True, "AVX_VNNI": True, "INTEL": True}, {}, {}]
 
 
 def test_a_system_that_refuses_tiles_is_one_sentence(folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch):

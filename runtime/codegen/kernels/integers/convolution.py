@@ -1,26 +1,45 @@
-"""A convolution of bytes: tiles of pixels and channels in registers, along a depth of pairs of 16-bit integers.
+"""A convolution of bytes: tiles of pixels and channels in registers, along a depth of words.
 
-A work item copies its part of an image as differences from the zero point, and computes with it panel by panel of the
-filter. The filter is packed in panels as words: two neighbours of the depth, for each channel of the panel. An odd
-element has a partner of weight 0. Sums of integers do not depend on order, so nothing here decides about bits.
+A work item copies its part of an image as elements of words, and computes with it panel by panel of the filter. The
+filter is packed in panels as words: two or four neighbours of the depth, for each channel of the panel. What a segment
+lacks to be whole words has the weight 0. Words of four have `corrections`. Sums of integers do not depend on order, so
+nothing here decides about bits.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, NamedTuple
 
 from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, VECTOR_MULTIPLY_ADD_CYCLES
-from runtime.codegen.ir import INT32, Function, Index, Value
+from runtime.codegen.ir import INT32, UINT8, Function, Index, Value
 from runtime.codegen.ir.words import convert
+from runtime.codegen.kernels.integers.corrections import Corrections, Terms
 from runtime.codegen.kernels.integers.shape import IntegerShape
 from runtime.codegen.kernels.integers.source import WANTED_ITEMS, Source, part_of
-from runtime.codegen.kernels.integers.words import INT16, difference, paired
+from runtime.codegen.kernels.integers.words import INT16, SIGN, difference, elements_of_word, joined
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack
 from runtime.codegen.kernels.tiles import DepthLoop, PanelVector, by_size, lines, starts, tile
 from runtime.codegen.machine import Target
 
-TILES: Final = {16: (6, 2), 32: (8, 3)}
-"""Rows and vectors of a tile by the number of vector registers."""
+TILES: Final = {(16, 2): (4, 2), (16, 4): (6, 2), (32, 2): (8, 3), (32, 4): (8, 3)}
+"""Rows and vectors of a tile by the number of vector registers, and of elements of a word: products of pairs need one
+register more."""
+
+
+_Line = tuple[Value, Index, Value]
+"""The address of the first pixel of a line, the number of its pixels, and the number of the first in its part."""
+
+
+class _Channels(NamedTuple):
+    """A panel: its words, its first channel, their number, and the corrections with the sums of the windows."""
+
+    right: Value
+    first: Value
+    number: int
+    terms: Terms | None = None
+    windows: Value | None = None
 
 
 class Convolution:
@@ -30,12 +49,19 @@ class Convolution:
         """Plan the loops; `has_many_zeros` states that each channel of the filter has a zero point of its own."""
         self.has_many_zeros = has_many_zeros
         self.target, self.shape, self.lanes = target, shape, target.lanes(32)
-        self.source = Source(target, shape)
-        rows, vectors = TILES[target.registers]
+        self.elements = elements_of_word(target)
+        self.element = INT16 if self.elements == 2 else UINT8
+        self.words = shape.words(self.elements)
+        self.source = Source(target, shape, self.element)
+        self.corrections: Corrections | None = None
+        if self.element == UINT8:
+            self.corrections = Corrections(shape, self.lanes, has_many_zeros=has_many_zeros)
+        rows, vectors = TILES[target.registers, self.elements]
         self.vectors = min(vectors, -(-shape.wide // self.lanes))
         self.width = self.vectors * self.lanes
         self.panels = -(-shape.wide // self.width)
-        self.panel_size = shape.depth * self.width
+        self.row_words = (shape.segments * self.words + (self.corrections is not None)) * self.width
+        self.panel_size = shape.rows.window * self.row_words
         least = shape.columns.pixels // self.source.parts if self.source.is_line else shape.columns.pixels
         self.tile_rows = min(rows, least)
         items = shape.images * self.source.parts
@@ -55,9 +81,15 @@ class Convolution:
         compute = KernelStep(
             self.compute,
             shape.images * self.source.parts * self.shares,
-            vectors * shape.depth * VECTOR_MULTIPLY_ADD_CYCLES + copied,
+            vectors * shape.rows.window * shape.segments * self.words * VECTOR_MULTIPLY_ADD_CYCLES + copied,
         )
-        return KernelSteps((pack, compute), (weights * 4,), (self.source.size * 2,))
+        windows = self.part_pixels * shape.groups * 4 if self.corrections is not None else 0
+        return KernelSteps((pack, compute), (weights * 4,), (self.source.nbytes, windows))
+
+    @property
+    def part_pixels(self) -> int:
+        """Most pixels of a part."""
+        return self.source.most * (1 if self.source.is_line else self.shape.columns.pixels)
 
     # The filter.
 
@@ -72,22 +104,22 @@ class Convolution:
             panel, group = number % self.panels, number // self.panels % shape.groups
             filters = number // (self.panels * shape.groups)
             first = group * shape.wide + panel * self.width
-            to = context.shared_scratch(0, INT32) + (number * self.panel_size + tap * self._row_words)
+            to = context.shared_scratch(0, INT32) + (number * self.panel_size + tap * self.row_words)
             for count in by_size(f, shape.wide, self.width, panel):
                 zeros = self._filter_zeros(context, first, count)
                 for segment in f.range(0, shape.segments):
                     row = (tap * shape.segments + segment) * shape.length
                     at = w + (filters * matrix + row * shape.results + first)
-                    self._pack_segment(f, at, to + f.index(segment) * (shape.words * self.width), count, zeros)
-
-    @property
-    def _row_words(self) -> int:
-        return self.shape.segments * self.shape.words * self.width
+                    self._pack_segment(f, at, to + f.index(segment) * (self.words * self.width), count, zeros)
+                if self.corrections is not None:
+                    self.corrections.store_sums(f, to, shape.segments * self.words, self.width)
 
     def _filter_zeros(self, context: KernelContext, first: Value, count: int) -> list[Value]:
-        """Return the zero points of the vectors of a panel."""
+        """Return the zero points of the vectors of a panel; that of signed bytes if they are corrected afterwards."""
         f, zero = context.f, context.inputs[3]
         assert zero is not None, "the filter has a zero point"
+        if self.corrections is not None:
+            return [f.constant(UINT8.of(self.lanes), SIGN)] * self.vectors
         if not self.has_many_zeros:
             return [f.splat(convert(f.load(zero), INT16), self.lanes)] * self.vectors
         return [
@@ -96,90 +128,110 @@ class Convolution:
         ]
 
     def _pack_segment(self, f: Function, at: Value, to: Value, count: int, zeros: list[Value]) -> None:
-        """Pack a part of a row of taps: words of two successive elements, for `count` channels."""
-        results, pairs = self.shape.results, self.shape.length // 2
+        """Pack a part of a row of taps: words of successive elements, for `count` channels."""
+        results, (whole, rest) = self.shape.results, divmod(self.shape.length, self.elements)
 
         def element(row: Index, v: int) -> Value:
             j = v * self.lanes
             codes = f.load(at + f.index(row) * results, j, self.lanes, min(self.lanes, count - j))
-            return difference(codes, zeros[v])
+            return difference(codes, zeros[v]) if self.element == INT16 else codes - zeros[v]
 
         vectors = range(-(-count // self.lanes))
-        for pair in f.range(0, pairs):
+        for word in f.range(0, whole):
             for v in vectors:
-                word = paired(element(f.index(pair) * 2, v), element(f.index(pair) * 2 + 1, v))
-                f.store(word, to + f.index(pair) * self.width, v * self.lanes)
-        if self.shape.length % 2:
+                elements = [element(f.index(word) * self.elements + i, v) for i in range(self.elements)]
+                f.store(joined(elements), to + f.index(word) * self.width, v * self.lanes)
+        if rest:
             for v in vectors:
-                word = paired(element(2 * pairs, v), f.constant(INT16.of(self.lanes), 0))
-                f.store(word, to, pairs * self.width + v * self.lanes)
+                elements = [element(whole * self.elements + i, v) for i in range(rest)]
+                f.store(joined(elements), to, whole * self.width + v * self.lanes)
 
     # The convolution.
 
     def compute(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the computation; work items are parts of images, for a share of the panels."""
         f, shape, source = context.f, self.shape, self.source
-        total = shape.columns.pixels if source.is_line else shape.rows.pixels
+        total, width = (shape.columns.pixels, 1) if source.is_line else (shape.rows.pixels, shape.columns.pixels)
         panels = shape.groups * self.panels
         for item in f.range(start, stop):
             share, part = f.index(item) % self.shares, f.index(item) // self.shares
             image = part // source.parts
             first, end = part_of(f, total, part % source.parts, source.parts)
-            left = source.copy(context, image, first)
+            lines = partial(self._lines, f, (first, end), source.copy(context, image, first))
+            self._sum_windows(context, lines)
             for number in f.range(*part_of(f, panels, share, self.shares)):
                 panel = f.index(number) % self.panels
                 group = f.index(number) // self.panels
                 filters = image * panels + number if shape.filter_sets > 1 else f.index(number)
                 right = context.shared_scratch(0, INT32) + filters * self.panel_size
-                channel = group * shape.wide + panel * self.width
                 for count in by_size(f, shape.wide, self.width, panel):
-                    self._part(context, image, (first, end), left + group * shape.deep, right, channel, count)
+                    channels = self._channels(context, right, group, panel, count)
+                    for left, pixels, local in lines(group):
+                        self._line(context, left, channels, pixels, (image * total + first) * width + local, local)
 
-    def _part(
-        self,
-        context: KernelContext,
-        image: Value,
-        part: tuple[Index, Index],
-        left: Value,
-        right: Value,
-        channel: Value,
-        count: int,
-    ) -> None:
-        """Compute a part of an image for the channels of a panel."""
-        f, shape, (first, end) = context.f, self.shape, part
-        width = shape.columns.pixels
+    def _lines(self, f: Function, part: tuple[Index, Index], left: Value, group: Index) -> Iterator[_Line]:
+        """Yield the lines of a part for a group, whose elements lie behind an address."""
+        (first, end), width, left = part, self.shape.columns.pixels, left + group * self.shape.deep
         if self.source.is_line:
-            pixel = image * width + first
-            many = f.index(end) - first if self.source.parts > 1 else width
-            self._line(context, left, right, many, pixel, channel, count)
+            yield left, f.index(end) - first if self.source.parts > 1 else width, f.index(0)
             return
         for row in f.range(first, end):
-            at = left + (f.index(row) - first) * (shape.rows.stride * self.source.row)
-            self._line(context, at, right, width, (image * shape.rows.pixels + row) * width, channel, count)
+            number = f.index(row) - first
+            yield left + number * (self.shape.rows.stride * self.source.row), width, number * width
+
+    def _sum_windows(self, context: KernelContext, lines: Callable[[Index], Iterator[_Line]]) -> None:
+        """Write the sums of the windows of a part, if sums are corrected by them."""
+        if self.corrections is None:
+            return
+        f, step = context.f, self.shape.columns.stride * self.shape.channels
+        offsets = [i * step for i in range(self.tile_rows)]
+        with self.corrections.needed(context):
+            for group in f.range(0, self.shape.groups):
+                windows = context.thread_scratch(1, INT32) + f.index(group) * self.part_pixels
+                for left, pixels, local in lines(group):
+                    for column in starts(f, pixels, self.tile_rows):
+                        at, to = left + f.index(column) * step, windows + (local + column)
+                        self.corrections.store_windows(f, at, offsets, self._loops()[:-1], to)
+
+    def _channels(self, context: KernelContext, right: Value, group: Value, panel: Value, count: int) -> _Channels:
+        channel = group * self.shape.wide + panel * self.width
+        if self.corrections is None:
+            return _Channels(right, channel, count)
+        taps = range(1, self.shape.rows.window + 1)
+        terms = self.corrections.terms(
+            context, [right + (i * self.row_words - self.width) for i in taps], channel, count
+        )
+        return _Channels(right, channel, count, terms, context.thread_scratch(1, INT32) + group * self.part_pixels)
 
     def _line(
-        self, context: KernelContext, left: Value, right: Value, pixels: Index, pixel: Value, channel: Value, count: int
+        self, context: KernelContext, left: Value, channels: _Channels, pixels: Index, pixel: Value, local: Value
     ) -> None:
-        """Compute successive pixels of a row."""
-        f, shape, lanes = context.f, self.shape, self.lanes
+        """Compute successive pixels of a row, from one that has these numbers among all, and in its part."""
+        f, shape, lanes, (right, channel, count, terms, windows) = context.f, self.shape, self.lanes, channels
         step = shape.columns.stride * shape.channels
         offsets = [i * step for i in range(self.tile_rows)]
         vectors = [PanelVector(j, lanes) for j in range(0, count, lanes)]
         for column in starts(f, pixels, self.tile_rows):
             at = left + f.index(column) * step
-            sums = tile(f, at, offsets, right, count, INT32.of(lanes), self._loops(), indices=vectors)
+            begun = None
+            if terms is not None and windows is not None:
+                begun = terms.of_pixels(windows + (local + column), self.tile_rows)
+            sums = tile(f, at, offsets, right, count, INT32.of(lanes), self._loops(), sums=begun, indices=vectors)
             for i, row in enumerate(lines(sums, self.tile_rows)):
                 for v, x in enumerate(row):
                     finish(context, x, pixel + column + i, channel + v * lanes, min(lanes, count - v * lanes), shape)
 
     def _loops(self) -> list[DepthLoop]:
         """Return the loops of the depth, whose steps are elements of the source and words of the filter."""
-        shape, words = self.shape, self.shape.words * self.width
+        shape, words = self.shape, self.words * self.width
         loops = [
-            DepthLoop(shape.rows.window, shape.rows.dilation * self.source.row, shape.segments * words),
+            DepthLoop(shape.rows.window, shape.rows.dilation * self.source.row, self.row_words),
             DepthLoop(shape.segments, shape.columns.dilation * shape.channels, words),
         ]
-        return [*(loop for loop in loops if loop.iterations != 1), DepthLoop(shape.words, 2, self.width)]
+        return [
+            *(loop for loop in loops if loop.iterations != 1),
+            DepthLoop(self.words, self.elements, self.width),
+        ]
 
 
 def finish(context: KernelContext, x: Value, pixel: Value, channel: Index, count: int, shape: IntegerShape) -> None:

@@ -46,7 +46,7 @@ class Depthwise:
         pixels = shape.images * shape.rows.pixels * shape.columns.pixels
         cost = pixels * weights / self.lanes * DEPTHWISE_TAP_CYCLES
         compute = KernelStep(self.compute, shape.images * self.source.parts, cost)
-        return KernelSteps((pack, compute), (weights * 2,), (self.source.size * 2,))
+        return KernelSteps((pack, compute), (weights * 2,), (self.source.nbytes,))
 
     def pack(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the weights of taps minus their zero points."""

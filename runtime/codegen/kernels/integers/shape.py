@@ -77,15 +77,9 @@ class IntegerShape(NamedTuple):
         """Elements of such a part."""
         return self.columns.window * self.deep // self.segments
 
-    @property
-    def words(self) -> int:
-        """Pairs of such a part."""
-        return -(-self.length // 2)
-
-    @property
-    def depth(self) -> int:
-        """Pairs of a window."""
-        return self.rows.window * self.segments * self.words
+    def words(self, elements: int) -> int:
+        """Return the words of such a part, if a word has this number of elements."""
+        return -(-self.length // elements)
 
 
 def shape_of_product(x: TensorType, w: TensorType) -> IntegerShape:

@@ -1,15 +1,17 @@
-"""Parts of an image as 16-bit differences from the zero point, padded with 0, in scratch of a thread.
+"""Parts of an image as the elements of words, padded, in scratch of a thread.
 
 A part is some output rows with all columns; the part of an image of one row is some of its pixels.
+Elements are 16-bit differences from the zero point, padded with 0, or codes, padded with the zero point. Codes whose
+words end with each segment of a window are read where they are, if nothing is padded.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from runtime.codegen.ir import Function, Index, Value
-from runtime.codegen.ir.words import minimum
-from runtime.codegen.kernels.copies import zeros
+from runtime.codegen.ir import UINT8, Function, Index, Type, Value
+from runtime.codegen.ir.words import convert, minimum
+from runtime.codegen.kernels.copies import filled
 from runtime.codegen.kernels.integers.shape import IntegerShape
 from runtime.codegen.kernels.integers.words import INT16, difference, zero_point
 from runtime.codegen.kernels.steps import KernelContext
@@ -33,30 +35,43 @@ class Source:
         parts: parts of an image.
         most: most rows of a part, or pixels of a line.
         row: elements from one row of the copy to the next.
+        is_copied: True if it is a copy.
         size: elements of the copy, with those that a vector reads behind it.
     """
 
-    def __init__(self, target: Target, shape: IntegerShape) -> None:
-        self.shape, self.lanes = shape, target.lanes(16)
+    def __init__(self, target: Target, shape: IntegerShape, element: Type = INT16) -> None:
+        self.shape, self.element, self.lanes = shape, element, target.lanes(element.bits)
         rows, columns = shape.rows, shape.columns
         self.is_line = rows.pixels == rows.source == rows.window == columns.window == 1 and not rows.before
         self.is_line = self.is_line and columns.source == columns.pixels
         total, least = (columns.pixels, MIN_LINE_PIXELS) if self.is_line else (rows.pixels, 1)
         wanted = -(-target.wanted_items(WANTED_ITEMS) // shape.images)
-        pixel = shape.channels * 2
+        pixel = shape.channels * element.bits // 8
         each = pixel if self.is_line else columns.extent * pixel * rows.stride
         fitting = max(target.l2_bytes // 4 // each, least)
         self.parts = max(min(max(wanted, -(-total // fitting)), total // least), 1)
         self.most = -(-total // self.parts)
         self.row = columns.extent * shape.channels
         used = self.most * shape.channels if self.is_line else rows.span(self.most) * self.row
-        self.size = used + self.lanes
+        is_padded = any(side.before or side.extent > side.source for side in (rows, columns))
+        self.is_copied = element != UINT8 or shape.length % 4 > 0 or is_padded
+        self.size = used + self.lanes if self.is_copied else 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the copy."""
+        return self.size * self.element.bits // 8
 
     def copy(self, context: KernelContext, image: Value, first: Index) -> Value:
         """Copy the part that begins at row or pixel `first`; return the address of what belongs to that one."""
-        f, x, zero = context.f, context.inputs[0], zero_point(context.f, context.inputs[2])
+        f, x, channels = context.f, context.inputs[0], self.shape.channels
         assert x is not None, "a convolution has a source"
-        to, channels = context.thread_scratch(0, INT16), self.shape.channels
+        if not self.is_copied:
+            each = channels if self.is_line else self.row * self.shape.rows.stride
+            images = self.shape.rows.source * self.shape.columns.source * channels
+            return x + (image * images + f.index(first) * each)
+        zero = convert(zero_point(f, context.inputs[2]), self.element)
+        to = context.thread_scratch(0, self.element)
         if self.is_line:
             pixels = self.shape.columns.pixels
             start = minimum(f.index(first), pixels - self.most)
@@ -76,14 +91,21 @@ class Source:
             with f.when(inside):
                 self._padded(f, source, at, line, zero)
             with f.when(~inside):
-                zeros(f, at, self.row, INT16.of(self.lanes))
+                filled(f, at, self.row, self._padding(zero))
         return to
 
     def _padded(self, f: Function, source: Value, to: Value, line: int, zero: Value) -> None:
-        before, vector = self.shape.columns.before * self.shape.channels, INT16.of(self.lanes)
-        zeros(f, to, before, vector)
+        before, padding = self.shape.columns.before * self.shape.channels, self._padding(zero)
+        filled(f, to, before, padding)
         self._run(f, source, to + before, line, zero)
-        zeros(f, to + (before + line), self.row - before - line, vector)
+        filled(f, to + (before + line), self.row - before - line, padding)
+
+    def _padding(self, zero: Value) -> Value:
+        f = zero.function
+        return f.splat(zero, self.lanes) if self.element == UINT8 else f.constant(INT16.of(self.lanes), 0)
+
+    def _element(self, code: Value, zero: Value) -> Value:
+        return code if self.element == UINT8 else difference(code, zero)
 
     def _run(self, f: Function, source: Value, to: Value, count: int, zero: Value) -> None:
         """Copy contiguous elements; the last vector overlaps the one before it."""
@@ -95,9 +117,9 @@ class Source:
         for start, stop, abreast in ((0, many, VECTORS_PER_ITERATION), (many, whole, 1)):
             for i in f.range(start, stop, abreast * step):
                 for j in range(0, abreast * step, step):
-                    f.store(difference(f.load(source, i + j, lanes), shift), to, i + j)
+                    f.store(self._element(f.load(source, i + j, lanes), shift), to, i + j)
         if whole < count:
-            f.store(difference(f.load(source, count - lanes, lanes), shift), to, count - lanes)
+            f.store(self._element(f.load(source, count - lanes, lanes), shift), to, count - lanes)
 
 
 def part_of(f: Function, total: int, number: Index, parts: int) -> tuple[Index, Index]:

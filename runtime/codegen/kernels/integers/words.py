@@ -1,40 +1,62 @@
-"""Pairs of 16-bit integers in words of 32 bits, and their multiply-add.
+"""Words of 32 bits that hold neighbours of the depth, and their multiply-add, which never saturates.
 
-Differences of two bytes have nine bits, so two products of them have a sum of 18 bits: nothing saturates or overflows.
-The instruction `pmaddwd` of SSE2, AVX2 and AVX-512 adds the products of pairs. Elsewhere each half of a word is widened
-and multiplied.
+1. A word is a pair of 16-bit integers. Differences of bytes have nine bits, so two products of them have a sum of 18
+   bits. The instruction `pmaddwd` of SSE2, AVX2 and AVX-512 adds the products of pairs. Elsewhere each half of a word
+   is widened and multiplied.
+2. Where the target has an instruction for bytes, `vpdpbusd`, a word is four codes of the left operand, or four codes
+   minus 128 of the right one. Its four products and the sum that it adds to are added in 32 bits. `corrections` has
+   the terms that make sums of differences from zero points of these sums.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from runtime.codegen.ir import INT32, UINT8, Function, Index, Type, Value
 from runtime.codegen.ir.words import bits, convert
+from runtime.codegen.machine import Target
 
 INT16: Final = Type("signed", 16)
 
 INSTRUCTIONS: Final = {128: "sse2.pmadd.wd", 256: "avx2.pmadd.wd", 512: "avx512.pmaddw.d.512"}
-"""Names of the instruction by the bits of its vectors, as LLVM spells them."""
+"""Names of the instruction for pairs by the bits of its vectors, as LLVM spells them."""
+
+SIGN: Final = 128
+"""What a code of the right operand is above the signed byte in a word of four."""
 
 
-def pair_at(f: Function, address: Value, offset: Index, lanes: int) -> Value:
-    """Return the pair of 16-bit integers at an address in all lanes of a vector of words."""
-    pair = f.load(address, offset, 2)
-    return f.splat(f.emit(f"bitcast {pair.type} {pair.text} to {INT32}", INT32), lanes)
+def elements_of_word(target: Target) -> int:
+    """Return the number of neighbours of the depth that a word holds."""
+    return 4 if target.has_byte_products else 2
 
 
-def multiply_add(pairs: Value, words: Value, total: Value) -> Value:
-    """Return the sums plus the products of the first and of the second elements of pairs; all are vectors of INT32."""
+def word_at(f: Function, address: Value, offset: Index, lanes: int) -> Value:
+    """Return the word at an address of bytes or of 16-bit integers, in all lanes of a vector."""
+    element = address.type.element
+    assert element is not None, "addresses are of elements"
+    word = f.load(address, offset, INT32.bits // element.bits)
+    return f.splat(f.emit(f"bitcast {word.type} {word.text} to {INT32}", INT32), lanes)
+
+
+def multiply_add(left: Value, right: Value, total: Value, element: Type) -> Value:
+    """Return the sums plus the products of words; all are vectors of INT32, and `element` is that of the left words."""
     f, width = total.function, total.type.bits * total.type.lanes
+    if element == UINT8:
+        name = f"llvm.x86.avx512.vpdpbusd.{width}"
+        f.module.declare(f"declare {total.type} @{name}({total.type}, {total.type}, {total.type})")
+        return f.emit(f"call {total.type} @{name}({_typed(total)}, {_typed(left)}, {_typed(right)})", total.type)
     if f.target.architecture != "x86_64":
-        low = ((pairs << 16) >> 16) * ((words << 16) >> 16)
-        return total + low + (pairs >> 16) * (words >> 16)
-    halves, name = INT16.of(2 * total.type.lanes), f"llvm.x86.{INSTRUCTIONS[width]}"
-    f.module.declare(f"declare {total.type} @{name}({halves}, {halves})")
-    a, b = (bits(x, INT16) for x in (pairs, words))
-    product = f.emit(f"call {total.type} @{name}({halves} {a.text}, {halves} {b.text})", total.type)
+        low = ((left << 16) >> 16) * ((right << 16) >> 16)
+        return total + low + (left >> 16) * (right >> 16)
+    a, b, name = bits(left, INT16), bits(right, INT16), f"llvm.x86.{INSTRUCTIONS[width]}"
+    f.module.declare(f"declare {total.type} @{name}({a.type}, {b.type})")
+    product = f.emit(f"call {total.type} @{name}({_typed(a)}, {_typed(b)})", total.type)
     return _as_it_is(total + product)
+
+
+def _typed(x: Value) -> str:
+    return f"{x.type} {x.text}"
 
 
 def _as_it_is(x: Value) -> Value:
@@ -48,9 +70,13 @@ def difference(codes: Value, zero: Value) -> Value:
     return convert(codes, INT16) - zero
 
 
-def paired(first: Value, second: Value) -> Value:
-    """Return the words of two vectors of INT16."""
-    return (convert(first, INT32) & 0xFFFF) | (convert(second, INT32) << 16)
+def joined(elements: Sequence[Value]) -> Value:
+    """Return the words of vectors of their elements, INT16 or UINT8, the lowest first; absent elements are 0."""
+    each = elements[0].type.bits
+    word = convert(elements[0], INT32) & ((1 << each) - 1)
+    for i, x in enumerate(elements[1:], 1):
+        word = word | ((convert(x, INT32) & ((1 << each) - 1)) << (i * each))
+    return word
 
 
 def zero_point(f: Function, address: Value | None) -> Value:

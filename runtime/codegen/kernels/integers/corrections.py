@@ -1,0 +1,112 @@
+"""What sums of products of codes lack to be sums of products of differences from zero points.
+
+With the codes x and w, their zero points p and q, v = w - 128 and r = q - 128, a sum over a window of n elements is
+
+    sum (x - p) (w - q) = sum x v - p (sum v - n r) - r sum x
+
+1. `sum x v` is what `vpdpbusd` adds. Padding is p, so it adds nothing to the left side.
+2. `sum v` is stored behind the words of each row of taps of a panel, when the filter is packed.
+3. `sum x` of each pixel and group is computed once for all panels, as a product with ones, if any r is not 0. Otherwise
+   it is multiplied by 0, so that its memory may have any content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from runtime.codegen.ir import INT32, UINT8, Function, Value
+from runtime.codegen.ir.words import convert
+from runtime.codegen.kernels.integers.shape import IntegerShape
+from runtime.codegen.kernels.integers.words import SIGN, multiply_add, zero_point
+from runtime.codegen.kernels.steps import KernelContext
+from runtime.codegen.kernels.tiles import DepthLoop, tile
+
+ONE: Final = 0x01010101
+"""The word of four ones."""
+
+
+class Terms(NamedTuple):
+    """The terms of the sums of a panel, in vectors of its channels.
+
+    Attributes:
+        own: the terms of channels alone.
+        rest: what the sum of a window is multiplied by, and subtracted.
+    """
+
+    own: Sequence[Value]
+    rest: Sequence[Value]
+
+    def of_pixels(self, windows: Value, count: int) -> list[Value]:
+        """Return the terms of successive pixels, whose windows have the sums at this address."""
+        f, lanes, made = windows.function, self.own[0].type.lanes, list[Value]()
+        for i in range(count):
+            window = f.splat(f.load(windows, i), lanes)
+            made += [own - rest * window for own, rest in zip(self.own, self.rest, strict=True)]
+        return made
+
+
+class Corrections:
+    """The functions that write the corrections of a convolution."""
+
+    def __init__(self, shape: IntegerShape, lanes: int, *, has_many_zeros: bool) -> None:
+        self.shape, self.lanes, self.has_many_zeros = shape, lanes, has_many_zeros
+
+    def store_sums(self, f: Function, words: Value, count: int, width: int) -> None:
+        """Write the sums of `count` packed rows of `width` words behind them."""
+        vector, starts = INT32.of(self.lanes), range(0, width, self.lanes)
+        ones = f.constant(vector, ONE)
+        loop = f.loop(0, count, 1, [f.constant(vector, 0) for _ in starts])
+        for i, sums in loop:
+            row = words + f.index(i) * width
+            pairs = zip(starts, sums, strict=True)
+            loop.carry([multiply_add(ones, f.load(row, j, self.lanes), x, UINT8) for j, x in pairs])
+        for j, x in zip(starts, loop.results, strict=True):
+            f.store(x, words + count * width, j)
+
+    def terms(self, context: KernelContext, rows: Sequence[Value], channel: Value, count: int) -> Terms:
+        """Return the terms of `count` channels, from the addresses of the sums of their rows of taps."""
+        f, lanes, zero = context.f, self.lanes, context.inputs[3]
+        assert zero is not None, "the filter has a zero point"
+        elements = self.shape.rows.window * self.shape.segments * self.shape.length
+        p = f.splat(convert(zero_point(f, context.inputs[2]), INT32), lanes)
+        terms = Terms([], [])
+        for j in range(0, count, lanes):
+            if self.has_many_zeros:
+                q = f.load(zero + channel, j, lanes, min(lanes, count - j))
+            else:
+                q = f.splat(f.load(zero), lanes)
+            r, total = convert(q, INT32) - SIGN, f.load(rows[0], j, lanes)
+            for row in rows[1:]:
+                total = total + f.load(row, j, lanes)
+            terms = Terms([*terms.own, p * (r * elements - total)], [*terms.rest, r])
+        return terms
+
+    @contextmanager
+    def needed(self, context: KernelContext) -> Generator[None]:
+        """Write what follows under the condition that some term needs sums of windows."""
+        if self.has_many_zeros:
+            yield
+            return
+        with context.f.when(zero_point(context.f, context.inputs[3]).not_equal(SIGN)):
+            yield
+
+    def store_windows(
+        self, f: Function, left: Value, offsets: Sequence[int], outer: Sequence[DepthLoop], to: Value
+    ) -> None:
+        """Write the sums of the windows of successive pixels, which begin at `offsets` from an address.
+
+        `outer` are the loops around the words of a segment.
+        """
+        sums: list[Value] | None = None
+        whole, rest = divmod(self.shape.length, 4)
+        loops, lanes = [loop._replace(right=0) for loop in outer], self.lanes
+        for first, count, word in ((0, whole, ONE), (whole, int(rest > 0), ONE & ((1 << 8 * rest) - 1))):
+            if count:
+                ones = f.cast(f.data(f"ones_{word:x}_{lanes}", word.to_bytes(4, "little") * lanes), INT32)
+                depth = [*loops, DepthLoop(count, 4, 0)]
+                sums = tile(f, left + 4 * first, offsets, ones, lanes, INT32.of(lanes), depth, sums=sums)
+        assert sums is not None, "windows have elements"
+        for i, x in enumerate(sums):
+            f.store(x, to, i, 1)
