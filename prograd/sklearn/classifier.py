@@ -30,7 +30,8 @@ class Classifier(ClassifierMixin, Estimator):
         hidden_layer_sizes: width of each hidden layer; a number for one layer.
         activation: "relu", "tanh", "logistic", "gelu", "silu" or "identity".
         dropout: share of the hidden units that a training step leaves out.
-        alpha: decoupled weight decay; biases do not decay.
+        alpha: decoupled weight decay, by default that of Holzmüller, Grinsztajn and Steinwart (2024); biases do not
+            decay.
         batch_size: rows of a step; "auto" for min(200, rows).
         learning_rate_init: learning rate.
         max_iter: upper bound on the epochs.
@@ -68,7 +69,7 @@ class Classifier(ClassifierMixin, Estimator):
         activation: str = "relu",
         *,
         dropout: float = 0.0,
-        alpha: float = 0.0001,
+        alpha: float = 0.02,
         batch_size: int | str = "auto",
         learning_rate_init: float = 0.001,
         max_iter: int = 200,

@@ -23,7 +23,17 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 from compiler import Program
 from compiler.build.compiled import Compiled
 from prograd.sklearn.frames import FrameColumns, is_mixed
-from prograd.sklearn.networks import ACTIVATIONS, RATE, Build, Kind, compiled, dense_network, engine_for, feeds_of
+from prograd.sklearn.networks import (
+    ACTIVATIONS,
+    RATE,
+    Build,
+    Kind,
+    Scale,
+    compiled,
+    dense_network,
+    engine_for,
+    feeds_of,
+)
 from prograd.sklearn.sparse_rows import SparseRows, lengths_for
 from prograd_proto import program_pb2 as pb
 from prograd_proto.spelling import closest
@@ -63,6 +73,7 @@ class Estimator(BaseEstimator):
     _lengths: tuple[int, ...]
     _is_sparse: bool
     _columns: FrameColumns | None = None
+    _scale: Scale | None = None
 
     def __init__(
         self,
@@ -70,7 +81,7 @@ class Estimator(BaseEstimator):
         activation: str = "relu",
         *,
         dropout: float = 0.0,
-        alpha: float = 0.0001,
+        alpha: float = 0.02,
         batch_size: int | str = "auto",
         learning_rate_init: float = 0.001,
         max_iter: int = 200,
@@ -225,6 +236,7 @@ class Estimator(BaseEstimator):
             decay=float(self.alpha),
             is_sparse=bool(self._lengths),
             quantiles=self._quantiles(),
+            scale=self._scale,
         )
 
     def _quantiles(self) -> tuple[float, ...]:

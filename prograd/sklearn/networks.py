@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Kind = Literal["classes", "labels", "numbers"]
 """The kind of targets."""
 
+Scale = tuple[tuple[float, ...], tuple[float, ...]]
+"""Means and deviations of the numbers that are predicted."""
+
 Build = Callable[[int, int], Program]
 """A function that returns a program for a number of features and of outputs."""
 
@@ -63,6 +66,7 @@ def dense_network(
     decay: float,
     is_sparse: bool = False,
     quantiles: tuple[float, ...] = (),
+    scale: Scale | None = None,
 ) -> Program:
     """Return a network of dense layers that is trained by AdamW, with a weight for each row.
 
@@ -77,6 +81,8 @@ def dense_network(
         decay: decoupled weight decay of the weights; biases do not decay.
         is_sparse: rows are `positions` and `values` of what is not 0, in place of `x`.
         quantiles: shares of the numbers below each of the predicted values, which are outputs times quantiles then.
+        scale: mean and deviation of each number, which the network learns with mean 0 and deviation 1; the values that
+            it predicts are in the units of the numbers.
     """
     program = Program("regressor" if kind == "numbers" else "classifier")
     h: Value | None = None if is_sparse else program.input("x", "float32", ("batch", features))
@@ -102,9 +108,12 @@ def dense_network(
         program.outputs(probabilities=ops.sigmoid(scores))
     else:
         y = program.input("y", "float32", ("batch", outputs))
+        means, deviations = scale or ((0.0,) * outputs, (1.0,) * outputs)
+        wanted = (y - program.constant(means)) / program.constant(deviations)
         shares = program.constant(quantiles) if quantiles else None
-        losses = ops.mean((scores - y) ** 2, axis=1) if shares is None else _pinball(y, scores, shares)
-        program.outputs(values=scores)
+        losses = ops.mean((scores - wanted) ** 2, axis=1) if shares is None else _pinball(wanted, scores, shares)
+        center, factor = ([x for x in numbers for _ in quantiles or (0.5,)] for numbers in (means, deviations))
+        program.outputs(values=scores * program.constant(factor) + program.constant(center))
     weight = program.input("weight", "float32", ("batch",))
     program.minimize(ops.mean(losses * weight), adamw(program.setting(RATE, rate), decay=decay))
     return program

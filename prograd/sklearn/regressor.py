@@ -21,8 +21,9 @@ from runtime.memory.shortage import limited_by_memory
 class Regressor(RegressorMixin, Estimator):
     """A network for regression, of one number or of several.
 
-    It is trained by AdamW on the mean squared error. Scale the columns, and targets far from 1, as in
-    `TransformedTargetRegressor(make_pipeline(StandardScaler(), Regressor()), transformer=StandardScaler())`.
+    It is trained by AdamW on the mean squared error of targets with mean 0 and deviation 1 over the first rows, as
+    Holzmüller, Grinsztajn and Steinwart (2024) recommend; predictions are in the units of the targets. Scale the
+    columns, as in `make_pipeline(StandardScaler(), Regressor())`.
 
     With `quantiles`, as in (0.05, 0.5, 0.95), it is trained on the pinball loss instead. `predict_quantiles` has the
     values below which these shares of the targets are, and `predict` that of the share nearest to a half.
@@ -40,7 +41,7 @@ class Regressor(RegressorMixin, Estimator):
         activation: str = "relu",
         *,
         dropout: float = 0.0,
-        alpha: float = 0.0001,
+        alpha: float = 0.02,
         batch_size: int | str = "auto",
         learning_rate_init: float = 0.001,
         max_iter: int = 200,
@@ -138,6 +139,10 @@ class Regressor(RegressorMixin, Estimator):
 
     def _checked(self, x: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
         rows, targets = self._rows(x, y, reset=reset, multi_output=True, y_numeric=True)
+        numbers = targets.reshape(len(targets), -1)
         if reset:
             self._is_flat = targets.ndim == 1
-        return rows, targets.astype(np.float32).reshape(len(targets), -1)
+            deviations = numbers.std(axis=0, dtype=np.float64)
+            deviations[deviations < np.finfo(np.float32).tiny] = 1.0
+            self._scale = tuple(numbers.mean(axis=0, dtype=np.float64).tolist()), tuple(deviations.tolist())
+        return rows, numbers.astype(np.float32)

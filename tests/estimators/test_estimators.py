@@ -106,6 +106,17 @@ def test_a_regressor_explains_the_progress_of_a_disease():
     assert both.predict(x).shape == (442, 2)
 
 
+@pytest.mark.parametrize("given", [{}, {"quantiles": (0.2, 0.5, 0.8)}])
+def test_targets_may_have_any_unit(given: Any):
+    y = np.stack([X[:, 0], X[:, 1] * X[:, 2]], axis=1)
+    there = np.array([1000.0, -3.0]) + np.array([250.0, 1e-3]) * y
+    network = Regressor((8,), max_iter=5, random_state=0, **given)
+    of_each = [clone(network).fit(X, targets).predict(X) for targets in (y, there)]
+    assert (of_each[1] - [1000.0, -3.0]) / [250.0, 1e-3] == pytest.approx(of_each[0], abs=2e-3)
+    same = Regressor((8,), max_iter=40, batch_size=10, random_state=0, **given).fit(X, np.full(len(X), 7.0))
+    assert np.abs(same.predict(X) - 7.0).mean() < 0.5
+
+
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_equal_seeds_give_equal_bits_and_a_pickle_predicts_and_trains_on(engine: str):
     def made() -> Classifier:
