@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from compiler.data.options import PackOptions, options_of
 from compiler.data.pack import packed, packed_like
 from compiler.data.write import write as write
 from prograd_proto.ragged_names import OFFSETS
+from registry import Value, ops
 from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.files.output import write_output
@@ -88,10 +89,32 @@ def encode(source: object, like: Path_) -> dict[str, Any]:
     return arrays | {name: np.split(arrays[name], arrays.pop(name + OFFSETS)[1:-1]) for name in unequal}
 
 
+@overload
+def decode(numbers: Value, column: str, like: Path_) -> Value: ...  # pyright: ignore[reportOverlappingOverload]: a tensor is an object, too
+
+
+@overload
+def decode(numbers: object, column: str, like: Path_) -> Array: ...
+
+
 @limited_by_memory
-def decode(numbers: object, column: str, like: Path_) -> Array:
-    """Return the values of encoded numbers of a column of a packed file: texts for classes, else the numbers."""
-    return Encoding.of_file(Path(like)).decode(column, np.asarray(numbers))
+def decode(numbers: object, column: str, like: Path_) -> Array | Value:
+    """Return the values of encoded numbers of a column of a packed file: texts for classes, else the numbers.
+
+    Numbers that are a tensor of a program are decoded by operations, for metrics in the units of the column.
+
+    Raises DataError for an unknown column, or a number that stands for no value; UsageError for a tensor of a column
+    that has no numbers, or their quantiles.
+    """
+    encoding = Encoding.of_file(Path(like))
+    if not isinstance(numbers, Value):
+        return encoding.decode(column, np.asarray(numbers))
+    found = encoding.column(column)
+    if found.kind not in ("number", "whole") or found.transform == "quantile":
+        what = "quantiles" if found.transform else {"class": "classes", "text": "texts", "date": "dates"}[found.kind]
+        raise UsageError(f"decode: {column!r} has {what}, and a program decodes numbers, scaled or as logarithms")
+    wide = numbers if found.mean is None or found.deviation is None else numbers * found.deviation + found.mean
+    return ops.expm1(wide) if found.transform == "log" else wide
 
 
 def __getattr__(name: str) -> object:

@@ -85,6 +85,11 @@ def area(scores: np.ndarray, positive: np.ndarray) -> float:
     return sum(pairs) / len(pairs)
 
 
+def mean_precision(scores: np.ndarray, positive: np.ndarray) -> float:
+    """The precision at the score of each positive, among all rows of that score and above."""
+    return float(np.mean([positive[scores >= score].mean() for score in scores[positive]]))
+
+
 def mean_log_loss(scores: np.ndarray, labels: np.ndarray) -> float:
     wide = scores.astype(np.float64)
     return float(
@@ -179,6 +184,47 @@ def test_the_binned_area_is_that_of_the_bins(bins):
     binned = np.clip(np.floor(d["share"] * np.float32(bins)), 0, bins - 1)
     found = evaluated(lambda share, sign, **_: metrics.auc(share, sign, bins=bins), d)
     assert found["m"] == pytest.approx(area(binned, d["sign"] == 1), rel=1e-14)
+
+
+@pytest.mark.parametrize("way", [{"rows": ROWS}, {"rows": 100}, {"bins": 1}, {"bins": 9}])
+def test_the_average_precision_is_that_at_each_positive(way):
+    d = rows()
+    bins = way.get("bins")
+    scores = np.clip(np.floor(d["share"] * np.float32(bins)), 0, bins - 1) if bins else d["share"]
+    found = evaluated(lambda share, sign, **_: metrics.average_precision(share, sign, **way))
+    assert found["m"] == pytest.approx(mean_precision(scores, d["sign"] == 1), rel=1e-14)
+    none = d | {"sign": np.zeros(ROWS, np.int64)}
+    assert evaluated(lambda share, sign, **_: metrics.average_precision(share, sign, **way), none)["m"] == 0.0
+
+
+def test_balanced_accuracy_is_the_mean_recall_of_classes_among_the_labels():
+    d = rows()
+    found = evaluated(
+        lambda scores, label, share, sign, **_: {
+            "scores": metrics.balanced_accuracy(scores, label),
+            "numbers": metrics.balanced_accuracy(ops.argmax(scores), label, classes=CLASSES),
+            "bool": metrics.balanced_accuracy(share > 0.4, sign),
+        }
+    )
+    guessed = argmax(d["scores"])
+    recalls = [by_class("recall", guessed, d["label"], c) for c in (0, 1, 2, 4)]
+    assert found["scores"] == found["numbers"] == pytest.approx(np.mean(recalls), rel=1e-14)
+    guessed = [int(s > np.float32(0.4)) for s in d["share"]]
+    recalls = [by_class("recall", guessed, d["sign"], c) for c in (0, 1)]
+    assert found["bool"] == pytest.approx(np.mean(recalls), rel=1e-14)
+
+
+def test_a_threshold_by_name_is_set_for_each_evaluation():
+    d = rows()
+    program = Program()
+    share, sign = program.input("share", "float32", ("n",)), program.input("sign", "int64", ("n",))
+    program.metrics(f1=metrics.f1(share > program.setting("threshold", 0.5), sign, average="binary"))
+    run = runtime.Run(program.compile(n=8).desc)
+    for threshold in (0.5, 0.2):
+        run.set(threshold=threshold)
+        guessed = [int(s > np.float32(threshold)) for s in d["share"]]
+        expected = averaged("f1", "binary", guessed, d["sign"], 2)
+        assert run.evaluate({"share": d["share"], "sign": d["sign"]})["f1"] == pytest.approx(expected, rel=1e-14)
 
 
 @pytest.mark.parametrize("bins", [1, 4, 100])
@@ -350,6 +396,15 @@ BAD = [
     (
         lambda scores, label, share: metrics.auc(label, label, rows=9),
         "auc(scores: int64[n], labels: int64[n]): scores are float32 or float64, not int64",
+    ),
+    (
+        lambda scores, label, share: metrics.average_precision(share, label, rows=0),
+        "average_precision(scores: float32[n], labels: int64[n]): rows=0; it starts at 1",
+    ),
+    (
+        lambda scores, label, share: metrics.balanced_accuracy(label, label),
+        "balanced_accuracy(predictions: int64[n], labels: int64[n]): numbers of classes do not say how many there are; "
+        "give classes=",
     ),
     (
         lambda scores, label, share: metrics.r2(share, label),

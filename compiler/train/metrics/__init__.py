@@ -3,12 +3,13 @@
 program.metrics(f1=metrics.f1(logits, labels), confusion=metrics.confusion_matrix(logits, labels))
 
 metric      Metric: totals over rows, and the value computed from them; `summed` makes one of sums
-classes     accuracy, top_k_accuracy, confusion_matrix, precision, recall, f1, perplexity
-ranking     auc, roc_curve
+classes     accuracy, balanced_accuracy, top_k_accuracy, confusion_matrix, precision, recall, f1, perplexity
+ranking     auc, average_precision, roc_curve
 regression  mean, mean_absolute_error, mean_squared_error, root_mean_squared_error, r2
 """
 
 from compiler.train.metrics.classes import accuracy as accuracy
+from compiler.train.metrics.classes import balanced_accuracy as balanced_accuracy
 from compiler.train.metrics.classes import confusion_matrix as confusion_matrix
 from compiler.train.metrics.classes import f1 as f1
 from compiler.train.metrics.classes import perplexity as perplexity
@@ -19,6 +20,7 @@ from compiler.train.metrics.metric import Metric as Metric
 from compiler.train.metrics.metric import Total as Total
 from compiler.train.metrics.metric import summed as summed
 from compiler.train.metrics.ranking import auc as auc
+from compiler.train.metrics.ranking import average_precision as average_precision
 from compiler.train.metrics.ranking import roc_curve as roc_curve
 from compiler.train.metrics.regression import mean as mean
 from compiler.train.metrics.regression import mean_absolute_error as mean_absolute_error

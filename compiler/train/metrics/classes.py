@@ -71,6 +71,20 @@ def recall(predictions: Value, labels: Value, *, classes: int | None = None, ave
 
 
 @described
+def balanced_accuracy(predictions: Value, labels: Value, *, classes: int | None = None) -> Metric:
+    """Return the mean recall of the classes that occur among the labels: Brodersen et al., 2010; 0 if there are none.
+
+    `classes` is their number, which scores and bool determine.
+    """
+    counts = _counts_of_classes(*_classified(predictions, labels, classes))
+
+    def result(counts: Value) -> Value:
+        return share(ops.sum(share(counts[0], counts[2])), ops.sum(counts[2] > 0))
+
+    return summed({"counts": counts}, result, "max")
+
+
+@described
 def f1(predictions: Value, labels: Value, *, classes: int | None = None, average: Average = "macro") -> Metric:
     """Return the harmonic mean of precision and recall: 2 * hits / (predictions + labels), 0 if there are none.
 
@@ -118,9 +132,7 @@ def _rates(
     require(average in _AVERAGES, f"average={average!r} is not one of {', '.join(_AVERAGES)}")
     found, actual, classes = _classified(predictions, labels, classes)
     require(average != "binary" or classes == 2, f"average='binary' is of two classes, and there are {classes}")
-    hit = ops.where(ops.equal(found, actual), actual, classes)  # the number `classes` stands for a miss
-    hits = ops.bincount(hit, depth=classes + 1)[:classes]
-    counts = ops.stack(hits, ops.bincount(found, depth=classes), ops.bincount(actual, depth=classes))
+    counts = _counts_of_classes(found, actual, classes)
 
     def result(counts: Value) -> Value:
         part, whole = of(counts[0], counts[1], counts[2])
@@ -137,6 +149,13 @@ def _rates(
                 return share(part, whole)
 
     return summed({"counts": counts}, result, "max")
+
+
+def _counts_of_classes(found: Value, actual: Value, classes: int) -> Value:
+    """Return for each class the numbers of hits, of predictions and of labels: int64[3, classes]."""
+    hit = ops.where(ops.equal(found, actual), actual, classes)  # the number `classes` stands for a miss
+    hits = ops.bincount(hit, depth=classes + 1)[:classes]
+    return ops.stack(hits, ops.bincount(found, depth=classes), ops.bincount(actual, depth=classes))
 
 
 def _of_precision(hits: Value, found: Value, actual: Value) -> tuple[Value, Value]:
