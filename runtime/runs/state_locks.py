@@ -104,7 +104,10 @@ class StateLocks:
 
     def _wait_exclusive(self, me: int) -> None:
         if me in self._readers:
-            raise UsageError("states are changed while the same thread evaluates or predicts; change them afterwards")
+            raise UsageError(
+                "states are changed while the same thread evaluates or predicts; change them afterwards, or enter the "
+                "step that trains first, as in: with train, predict"
+            )
         self._waiting += 1
         try:
             self._changed.wait_for(lambda: not self._writer and not self._readers and not self._due)

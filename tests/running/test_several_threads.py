@@ -259,7 +259,10 @@ def test_states_do_not_change_under_who_reads_them(path):
         run.state["w"] = [1, 2, 3]
 
     found = sentence(runtime.UsageError, lambda: run_over(run.session, "predict", rows, between=change))
-    assert found == "states are changed while the same thread evaluates or predicts; change them afterwards"
+    assert found == (
+        "states are changed while the same thread evaluates or predicts; change them afterwards, or enter the step "
+        "that trains first, as in: with train, predict"
+    )
     change()
     assert run.state["w"].tolist() == [1, 2, 3]
 
