@@ -88,6 +88,7 @@ def _asked(options: argparse.Namespace) -> PackOptions:
         date=options_of({"date": dict(options.date)}).date,
         date_format=options.date_format,
         one_hot=_names(options.one_hot),
+        indicate=_names(options.indicate),
         log=_names(options.log),
         quantile=_names(options.quantile),
         decimal=options.decimal,

@@ -61,6 +61,7 @@ def add_pack(verbs: Any) -> None:
         ("--whole", "whole", "keep whole numbers, as int64"),
         ("--drop", "drop", "leave out these columns"),
         ("--one-hot", "one_hot", "keep classes as a float for each, 1 for the class and 0 for the others"),
+        ("--indicate", "indicate", "keep numbers as two floats: the number, and 1 where it was missing"),
         ("--log", "log", "replace numbers by log(1 + x)"),
         ("--quantile", "quantile", "replace numbers by the share of training rows below, from 0 to 1"),
         ("--standardise", "standardise", "scale to mean 0 and deviation 1 over the training rows"),

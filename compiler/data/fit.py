@@ -144,15 +144,22 @@ def _values(
     transform = next((option for option in ("log", "quantile") if name in options.names[option]), "")
     if not whole and not standard and not transform:
         _say_rounded(name, numbers_of(name, numbers), row_name)
+    indicated = name in options.names["indicate"] and (not whole or bool(transform))
     found = _numbers(
-        name, numbers, training, fill, whole=whole and not transform, standard=standard, transform=transform
+        *(name, numbers, training, "mean" if indicated and fill is None else fill),
+        whole=whole and not transform,
+        standard=standard,
+        transform=transform,
     )
+    found = replace(found, indicated=indicated)
     return replace(found, values=("false", "true")) if flags else found
 
 
 def _are_flags(name: str, raw: Array, options: PackOptions) -> bool:
     """Return True for booleans that an option takes as the numbers 0 and 1; others are classes."""
-    wanted = any(name in options.names[option] for option in ("join", "standardise", "whole", "log", "quantile"))
+    wanted = any(
+        name in options.names[option] for option in ("join", "standardise", "whole", "log", "quantile", "indicate")
+    )
     return wanted and form_of(class_texts(raw).tolist()) == "boolean"
 
 

@@ -30,6 +30,7 @@ _USES: Final[Mapping[str, tuple[Callable[[Column], bool], str]]] = {
     "text": (lambda column: column.kind == "text", "columns of texts are kept as text"),
     "words": (lambda column: column.kind == "text", "columns of texts are kept as words"),
     "one_hot": (lambda column: column.one_hot, "columns of single values become classes"),
+    "indicate": (lambda column: column.indicated, "columns of single numbers say where one is missing"),
     "log": (lambda column: column.transform == "log", "columns of single numbers have logarithms, and one transform"),
     "quantile": (lambda column: column.transform == "quantile", "columns of single numbers have quantiles"),
     "bpe": (lambda column: bool(column.tokenizer), "columns of texts are kept as subwords"),

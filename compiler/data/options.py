@@ -43,6 +43,8 @@ class PackOptions:
         date: date columns by name, with the parts to make numbers of, or () for days, year_cycle and week_cycle.
         date_format: format of dates for `strptime`, as "%d.%m.%Y"; by default ISO 8601.
         one_hot: columns of classes to keep as a float for each class.
+        indicate: number columns to keep as two floats, the number and 1 where it was missing. A missing number is the
+            mean unless `missing` has another replacement.
         log: number columns to replace by log(1 + x).
         quantile: number columns to replace by the share of training rows below, from 0 to 1.
         decimal: "," if texts of numbers have decimal commas.
@@ -72,6 +74,7 @@ class PackOptions:
     date: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     date_format: str = ""
     one_hot: Sequence[str] = ()
+    indicate: Sequence[str] = ()
     log: Sequence[str] = ()
     quantile: Sequence[str] = ()
     decimal: str = "."
@@ -86,7 +89,7 @@ class PackOptions:
         """Return the names and patterns of columns by option; the columns must exist."""
         joined = [pattern for patterns in self.join.values() for pattern in patterns]
         lists = {"classes": self.classes, "whole": self.whole, "drop": self.drop, "standardise": self.standardise}
-        lists |= {"one_hot": self.one_hot, "log": self.log, "quantile": self.quantile}
+        lists |= {"one_hot": self.one_hot, "indicate": self.indicate, "log": self.log, "quantile": self.quantile}
         return {name: list(given) for name, given in lists.items()} | {
             "text": list(self.text),
             "words": list(self.words),
@@ -235,6 +238,7 @@ _FORMS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
     "date": (_parts, '["bought"], or {"bought": ["days", "year_cycle"]}'),
     "date_format": (lambda value: _is(value, str), '"%d.%m.%Y"'),
     "one_hot": (_names, '["city"]'),
+    "indicate": (_names, '["income"]'),
     "log": (_names, '["income"]'),
     "quantile": (_names, '["income"]'),
     "decimal": (_mark, '","'),

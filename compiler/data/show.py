@@ -152,6 +152,8 @@ def _said(column: Column) -> Iterator[str]:
     if column.mean is not None and column.deviation is not None:
         yield f"standardised: mean {column.mean:g} and deviation {column.deviation:g} of the training rows"
     yield from _fitted(column)
+    if column.indicated:
+        yield "two floats: the number, and 1 where it was missing"
     if column.fill is not None:
         yield f"missing values are {column.fill!r}"
     if column.buckets:

@@ -351,12 +351,14 @@ def test_raw_columns_are_encoded_by_the_model(tmp_path: Path, monkeypatch: pytes
         *options,
         "--missing",
         "age=mean",
+        "--indicate",
+        "age",
         "--class",
         "species",
     ]
     assert main(words) == 0
     program = Program("people", seed=1)
-    x, species = program.input("x", "float32", ("batch", 4)), program.input("species", "int64", ("batch",))
+    x, species = program.input("x", "float32", ("batch", 5)), program.input("species", "int64", ("batch",))
     logits = layers.dense(ops.tanh(layers.dense(x, "hidden", 64)), "out", 3)
     program.minimize(ops.softmax_cross_entropy(logits, species), adam(0.1))
     program.outputs(logits=logits)

@@ -92,6 +92,7 @@ class RawColumns:
     def _number(self, name: str, column: Column) -> str:
         """Return a number, filled in, transformed and scaled as rows are packed, in float64."""
         graph, x = self.graph, self._cast(name, "float64")
+        missing = self._cast(graph.add("IsNaN", x), "float32") if column.indicated else None
         if isinstance(column.fill, int | float):
             fill = graph.constant(float(column.fill), "float64")
             x = graph.add("Where", graph.add("IsNaN", x), fill, x)
@@ -100,7 +101,8 @@ class RawColumns:
         if column.mean is not None and column.deviation is not None:
             x = graph.add("Sub", x, graph.constant(column.mean, "float64"))
             x = graph.add("Div", x, graph.constant(column.deviation, "float64"))
-        return self._cast(x, "float32")
+        x = self._cast(x, "float32")
+        return x if missing is None else graph.add("Concat", x, missing, axis=1)
 
     def _class(self, name: str, column: Column) -> str:
         """Return the number of a class, or its one-hot numbers.

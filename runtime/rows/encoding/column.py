@@ -62,6 +62,7 @@ class Column:
         mean, deviation: those of the training rows, if numbers were scaled to mean 0 and deviation 1.
         length: length of a text, which is truncated or padded with 0; 0 keeps the length of each text.
         listed: True if rows are lists of numbers.
+        indicated: True if a number is float32 [rows, 2], the number and 1 if it was missing.
         one_hot: True if a class is float32 [rows, classes], 1 for the class and 0 for the others.
         transform: transform of numbers before they are scaled: "log", "quantile" or "".
         quantiles: those of the training rows, for the transform "quantile".
@@ -85,6 +86,7 @@ class Column:
     deviation: float | None = None
     length: int = 0
     listed: bool = False
+    indicated: bool = False
     one_hot: bool = False
     transform: str = ""
     quantiles: tuple[float, ...] = ()
@@ -107,7 +109,7 @@ class Column:
     @property
     def is_vector(self) -> bool:
         """True if a row is more than one number."""
-        return self.listed or self.kind in ("text", "date") or self.one_hot
+        return self.listed or self.kind in ("text", "date") or self.one_hot or self.indicated
 
     @property
     def row_elements(self) -> int | None:
@@ -120,7 +122,7 @@ class Column:
             case "date":
                 return width_of(self.parts)
             case _:
-                return len(self.values) if self.one_hot else 1
+                return len(self.values) if self.one_hot else 1 + self.indicated
 
     @property
     def is_joinable(self) -> bool:
@@ -138,7 +140,7 @@ class Column:
             name: value
             for name, value in asdict(self).items()
             if value not in ((), None, "")
-            and (value or name not in ("length", "listed", "one_hot", "origin", "zoned", "buckets"))
+            and (value or name not in ("length", "listed", "indicated", "one_hot", "origin", "zoned", "buckets"))
         }
 
     @classmethod
@@ -164,7 +166,7 @@ class Column:
                 raw = self._numerals(raw)
                 return whole_numbers_of(self.name, raw, None if isinstance(self.fill, str) else self.fill)
             case _:
-                return self._rounded(transformed(self.name, self._filled(raw), self.transform, self.quantiles))
+                return self._numbers(numbers_of(self.name, self._numerals(raw)))
 
     def ragged(self, raw: Array) -> Ragged:
         """Return the numbers of values whose rows are of unequal length; raise DataError as `encode` does."""
@@ -189,6 +191,8 @@ class Column:
             return np.array(self.values, object)[numbers]
         if self.kind == "text" and numbers.dtype.kind == "i":
             return self._texts(numbers)
+        if self.indicated:
+            numbers = numbers[..., 0]
         if self.mean is not None and self.deviation is not None:
             with np.errstate(over="ignore"):  # a prediction may be larger than float64
                 numbers = numbers.astype(np.float64) * self.deviation + self.mean
@@ -223,9 +227,13 @@ class Column:
             return flags_of(self.name, raw)
         return with_points(self.name, raw) if self.decimal else raw
 
-    def _filled(self, raw: Array) -> Array:
-        numbers = numbers_of(self.name, self._numerals(raw))
+    def _numbers(self, numbers: Array) -> Array:
+        """Return numbers filled in, transformed and scaled; if asked, each beside 1 where it was missing."""
         missing = np.isnan(numbers)
+        found = self._rounded(transformed(self.name, self._filled(numbers, missing), self.transform, self.quantiles))
+        return np.stack([found, missing], axis=1, dtype=np.float32, casting="unsafe") if self.indicated else found
+
+    def _filled(self, numbers: Array, missing: Array) -> Array:
         if missing.any():
             if not isinstance(self.fill, int | float):
                 raise RowError(int(missing.argmax()), self.name, no_value(self.name))

@@ -26,7 +26,8 @@ MAX_BUCKETS: Final = 1 << 31
 _ALL: Final = frozenset({"name", "kind"})
 
 KINDS: Final[Mapping[str, frozenset[str]]] = {
-    "number": _ALL | {"values", "fill", "mean", "deviation", "listed", "transform", "quantiles", "decimal"},
+    "number": _ALL
+    | {"values", "fill", "mean", "deviation", "listed", "transform", "quantiles", "decimal", "indicated"},
     "whole": _ALL | {"values", "fill", "listed", "decimal"},
     "class": _ALL | {"values", "fill", "one_hot", "form"},
     "text": _ALL | {"values", "length", "tokenizer", "buckets"},
@@ -95,6 +96,8 @@ def _fault_of(kind: str, given: Mapping[str, Any]) -> str:
         "has quantiles without their transform, or one without the other": ("quantiles" in given)
         != (given.get("transform") == "quantile"),
         "has other means and deviations than its parts of dates": scaled not in ((0, 0), (_width(given),) * 2),
+        "has lists, or no number for a missing one, and tells where numbers are missing": bool(given.get("indicated"))
+        and (bool(given.get("listed")) or "fill" not in given),
         f"has {shown(fill)} for a missing value, which is none of its own": "fill" in given
         and not (fill in values if kind == "class" else isinstance(fill, str) == (kind == "date")),
     }
@@ -186,6 +189,7 @@ _FIELDS: Final[Mapping[str, _Field]] = {
     "deviation": _Field(_is_positive, "a finite number above 0"),
     "length": _Field(_is_length, f"a size of at most {MAX_LENGTH}"),
     "listed": _Field(_is_flag, "true or false"),
+    "indicated": _Field(_is_flag, "true or false"),
     "one_hot": _Field(_is_flag, "true or false"),
     "zoned": _Field(_is_flag, "true or false"),
     "transform": _Field(TRANSFORMS.__contains__, f"one of {', '.join(filter(None, TRANSFORMS))}"),

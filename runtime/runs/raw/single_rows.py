@@ -65,7 +65,8 @@ def _makers(encoding: Encoding, key: str) -> list[tuple[str, Encode, Any]] | Non
 
 
 def _made(column: Column) -> tuple[Encode | None, Any]:
-    if column.listed or column.transform or column.decimal or (column.kind == "number" and column.values):
+    is_flag = column.kind == "number" and bool(column.values)
+    if column.listed or column.indicated or column.transform or column.decimal or is_flag:
         return None, None
     match column.kind:
         case "class":
