@@ -315,8 +315,11 @@ def _run_over(
 
 
 def _taken_table(options: argparse.Namespace) -> Path | None:
-    """Return the table of new rows that `--out` predicts piece by piece, and take it away from the program's data."""
-    if not options.out or options.data is None or not is_table(options.data):
+    """Return the new rows that `--out` predicts piece by piece, and take them away from the program's data.
+
+    They are a table, or a folder of images.
+    """
+    if not options.out or options.data is None or not (is_table(options.data) or options.data.is_dir()):
         return None
     if options.feed or options.split:
         raise UsageError(f"--data {options.data} has the rows, and so has --{'feed' if options.feed else 'split'}")

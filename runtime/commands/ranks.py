@@ -25,6 +25,7 @@ from runtime.ranks.join import join, number_by_launcher
 from runtime.ranks.watcher import watched
 from runtime.rows.fingerprint import fingerprint
 from runtime.rows.rows import Rows
+from runtime.rows.tables.image_files import image_paths
 from runtime.rows.tables.opened import opened
 from runtime.runs.interrupts import Interrupted
 from runtime.runs.run import Run
@@ -101,11 +102,14 @@ def agree_on_rows(group: Group, rows: Rows) -> None:
 
 
 def agree_on_table(group: Group, table: Path) -> None:
-    """Raise UsageError unless all ranks have the same table of new rows."""
-    with opened(table) as stream:
-        digest = sha256()
-        while read := stream.read(_READ_BYTES):
-            digest.update(read)
+    """Raise UsageError unless all ranks have the same table of new rows, or images of the same names."""
+    digest = sha256()
+    if table.is_dir():
+        digest.update("\n".join(str(path.relative_to(table)) for path in image_paths(table)).encode())
+    else:
+        with opened(table) as stream:
+            while read := stream.read(_READ_BYTES):
+                digest.update(read)
     require_alike(group, {"the rows": digest.hexdigest()})
 
 

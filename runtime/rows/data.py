@@ -17,6 +17,7 @@ from prograd_proto.dtypes import HALVES, INTEGERS, REALS
 from prograd_proto.file_names import files_of, matching
 from prograd_proto.ragged_names import OFFSETS, PADDING, base_of, is_ragged_key
 from prograd_proto.spelling import closest
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array, array_type, numpy_dtype
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError, UsageError
@@ -48,14 +49,18 @@ class Data:
         self, program: pb.ProgramDesc, folder: Path, file: Path | None = None, memory: MemoryLimit = NO_LIMIT
     ) -> None:
         """Read nothing yet; `file` replaces the program's own data file, and may be any file with the same keys."""
+        self._program = program
         if file is not None and file.suffix.lower() in OTHER_FORMS:
             read = "rows are read from .safetensors, .npz, .csv, .jsonl and .parquet files"
             packed = "; compiler data pack makes one of it" if file.suffix.lower() in PACKED else ""
             raise DataError(f"{file}: {way_from(file) or read + packed}")
         if file is not None and file.is_dir():
             inside = file / "part-*.safetensors"
+            if self.has_images:
+                command = f"--entry predict --data {file} --out predictions.csv"
+                said = as_asked(command, f"run.predict(prograd.data.encode({str(file)!r}, {program.data.file!r}))")
+                raise DataError(f"{file}: this is a folder; {said} takes the images in it")
             raise DataError(f"{file}: this is a folder; name the files of rows in it, as in '{inside}'")
-        self._program = program
         self._folder = folder
         self._given = file
         self._memory = memory
@@ -104,6 +109,11 @@ class Data:
         with verified(self._program, self._folder, names[0]) as reader:
             metadata = metadata_of(file, reader)
         return Encoding.of_metadata(file, metadata)
+
+    @property
+    def has_images(self) -> bool:
+        """True if rows were packed from a folder of images, and not from a table."""
+        return '"images":' in self._program.data.encoding  # in a name, quotes are escaped
 
     @property
     def is_encoded(self) -> bool:

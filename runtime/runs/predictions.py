@@ -77,7 +77,8 @@ class Predictions:
 
     def _may_be_raw(self, x: object) -> bool:
         """Return True if rows may be those of a table: most predictions are of arrays, and ask no further."""
-        if not self._session.data.is_encoded or type(x) is np.ndarray or isinstance(x, tuple):
+        data = self._session.data
+        if not data.is_encoded or data.has_images or type(x) is np.ndarray or isinstance(x, tuple):
             return False
         if not isinstance(x, list):
             return True

@@ -197,7 +197,7 @@ def test_an_array_to_compare_a_model_with_is_regular(kind: str, folder: Path, ca
 
 PLAIN = {
     "compiler/commands/imports/process_limits.py": "files of the kernel",
-    "compiler/data/images.py": "Pillow opens what open_regular has opened",
+    "runtime/rows/tables/image_files.py": "Pillow opens what open_regular has opened",
     "proto/prograd_proto/atomic.py": "a new file under a name of its own",
     "proto/prograd_proto/regular_files.py": "the functions that everything else uses",
     "proto/prograd_proto/wording.py": "the record of an installed package",

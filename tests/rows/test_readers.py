@@ -11,11 +11,11 @@ from safetensors.numpy import load_file
 from tiers import one_in
 
 import prograd
-from compiler.data.images import MAX_PIXELS
 from prograd import DataError, Program, UsageError
 from runtime.memory.limit import MemoryLimit
 from runtime.rows.encoding import csv_lines
 from runtime.rows.encoding.csv_rows import read_csv
+from runtime.rows.tables.image_files import MAX_PIXELS
 
 MIB = 1 << 20
 MEASURED = """

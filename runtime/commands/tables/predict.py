@@ -1,6 +1,7 @@
 """An entry run over rows, and its predictions written as a table, in memory that does not grow with the rows.
 
-1. The rows of a table are read in pieces, and each is encoded by the encoding in the program.
+1. The rows of a table, or the images of a folder, are read in pieces, and each is encoded by the encoding in the
+   program.
 2. The entry computes the rows of a piece, and its fetches become values and columns of the table.
 3. The file appears when its last row is written.
 """
@@ -25,6 +26,7 @@ from runtime.rows.encoding.row_errors import original_rows
 from runtime.rows.encoding.scores import Unanswered
 from runtime.rows.orders import Listed
 from runtime.rows.rows import Rows
+from runtime.rows.tables.image_files import image_paths, images_like
 from runtime.rows.tables.piece import PIECE_ROWS, Piece, with_rows_before
 from runtime.rows.tables.read_table import table_pieces
 from runtime.runs.evaluation import run_over
@@ -34,6 +36,9 @@ from runtime.runs.run import Run
 
 ID: Final = "id"
 """Name of the column of a table that names its rows, unless the encoding has a column of that name."""
+
+_IMAGE_BYTES: Final = 1 << 26
+"""Upper bound on the bytes of the images of a piece, unless one image is larger."""
 
 ROW: Final = "row"
 """Name of the column of predictions that counts rows from 0, where nothing else names them."""
@@ -46,7 +51,7 @@ class Asked(NamedTuple):
 
     Attributes:
         out: path of the file.
-        table: path of the table of new rows; None for the program's own rows or arrays.
+        table: path of the table of new rows, or of a folder of images; None for the program's own rows or arrays.
         feeds: arrays for the feeds, or the name of a split; unused with `table`.
         ids: column of the table that names its rows; None for the one called "id", or else the number of the row.
         decode: columns by fetch, in place of those that the program tells.
@@ -70,7 +75,7 @@ def predict_to_file(run: Run, entry: str, asked: Asked, *, force: bool, between:
     no file then.
     """
     count, unanswered = 0, Unanswered()
-    of = _of_rows if asked.table is None else _of_table
+    of = _of_rows if asked.table is None else _of_images if asked.table.is_dir() else _of_table
 
     def write(stream: BinaryIO) -> None:
         nonlocal count
@@ -115,6 +120,31 @@ def _of_table(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[
     series = rows.encoding.series
     if not found and series is not None:
         raise DataError(f"{path}: {series.no_window(done, targets=False)}")
+
+
+def _of_images(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[list[Field]]:
+    """Yield the names of the images of a folder and their predictions."""
+    folder, session = asked.table, run.session
+    assert folder is not None, "asked for a folder of images"
+    if asked.ids is not None:
+        raise UsageError(f"--id {asked.ids} names a column of a table, and images have the names of their files as id")
+    bound, encoding = session.bindings(entry)[0], session.data.encoding()
+    keys = {column.feed: column.key for column in session.program.data.columns}
+    odd = next((feed for feed in bound.feeds if keys.get(feed) not in encoding.images), None)
+    if odd is not None:
+        raise DataError(
+            f"{folder}: this is a folder, and the entry {entry!r} reads {odd!r}, which was packed of no images"
+        )
+    answers = _chosen(answers_of(session.program, bound, encoding, asked.decode), entry, asked.fetch)
+    alike = [encoding.images[keys[feed]] for feed in bound.feeds]
+    paths = image_paths(folder)
+    step = max(1, min(PIECE_ROWS, _IMAGE_BYTES // (alike[0].height * alike[0].width * alike[0].channels)))
+    for start in range(0, len(paths), step):
+        between()
+        part = paths[start : start + step]
+        feeds = {feed: images_like(part, images) for feed, images in zip(bound.feeds, alike, strict=True)}
+        names = np.array([path.relative_to(folder).as_posix() for path in part], object)
+        yield fields_of(Field((ID,), names), answers, _predicted(run, entry, feeds, between))
 
 
 def _predicted(run: Run, entry: str, feeds: Mapping[str, object], between: Between) -> Mapping[str, Array]:

@@ -6,6 +6,7 @@ opened       files that may be compressed by gzip
 csv_pieces   pieces of a CSV file
 json_pieces  pieces of JSON lines
 arrow        Parquet, and frames of any package by Arrow's interfaces, as columns
+image_files  folders of images: their paths, and the pixels of each
 columns      frames of pandas, mappings and lists as columns
 extras       packages that only some tables need
 """

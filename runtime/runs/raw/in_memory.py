@@ -43,7 +43,8 @@ def data_by_feed(session: Session, entry: str, data: object) -> object:
         return {feed: _array(value) for feed, value in named.items()}
     if type(data) is np.ndarray and len(feeds) == 1:
         return {feeds[0]: data}
-    if session.data.is_encoded and (isinstance(data, Mapping | list) or is_frame(data) or is_arrow(data)):
+    has_table = session.data.is_encoded and not session.data.has_images
+    if has_table and (isinstance(data, Mapping | list) or is_frame(data) or is_arrow(data)):
         encoded = _encoded(session, entry, cast(object, data))
         if encoded is not None:
             return encoded

@@ -1,0 +1,137 @@
+"""Images of a folder as arrays of bytes: their paths, and the pixels of each."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+
+from prograd_proto.regular_files import open_regular
+from runtime.dtypes import Array
+from runtime.errors import DataError
+from runtime.rows.encoding.images import Images
+from runtime.rows.tables.extras import extra
+
+SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+
+MAX_PIXELS: Final = 1 << 26
+"""Upper bound on the pixels of an image; decoding takes up to 12 bytes for each."""
+
+_WIDE: Final = ("I", "F")
+"""Pillow's modes with more than 8 bits in a channel."""
+
+
+def image_paths(folder: Path) -> list[Path]:
+    """Return the images of a folder in the order of their paths, without hidden files and folders.
+
+    Raises DataError for a folder without images, a link that leads out of the folder, a link to a folder, or an image
+    that is no regular file.
+    """
+    root = folder.resolve()
+    found: list[Path] = []
+    for path in sorted(folder.rglob("*")):
+        if any(part.startswith(".") for part in path.relative_to(folder).parts):
+            continue
+        is_image = path.suffix.lower() in SUFFIXES and not path.is_dir()
+        if path.is_symlink() and (is_image or path.is_dir() or not path.exists()):
+            _require_inside(folder, root, path)
+        if not is_image:
+            continue
+        if not path.is_file():
+            raise DataError(f"{path}: the image cannot be read: this is not a regular file")
+        found.append(path)
+    if not found:
+        raise DataError(f"{folder}: there are no images in this folder; their names end in {', '.join(SUFFIXES)}")
+    return found
+
+
+def _require_inside(folder: Path, root: Path, link: Path) -> None:
+    """Raise DataError unless a link leads to a file in `folder`, whose resolved path is `root`.
+
+    Every folder inside is searched anyway, so a link to it would only pack its images twice, or never end.
+    """
+    try:
+        target = link.resolve(strict=True)
+    except (OSError, RuntimeError):  # a broken link, or a loop
+        raise DataError(f"{link}: this link leads nowhere; remove it") from None
+    if not target.is_relative_to(root):
+        raise DataError(f"{link}: this link leads out of {folder}, to {target}; copy what it leads to into the folder")
+    if target.is_dir():
+        inside = folder / target.relative_to(root)
+        raise DataError(f"{link}: this link leads to {inside}, whose images are packed already; remove it")
+
+
+def images_like(paths: Sequence[Path], like: Images) -> Array:
+    """Return images as uint8 [rows, height, width, channels], of the size and channels of those that were packed.
+
+    Raises DataError for an image that cannot be read, or has another size where images were not resized; UsageError
+    without pillow.
+    """
+    size = (like.height, like.width) if like.resized else None
+    images = np.empty((len(paths), like.height, like.width, like.channels), np.uint8)
+    for number, path in enumerate(paths):
+        image, _ = image_of(path, size, like.channels == 1)
+        if image.shape != images.shape[1:]:
+            found, wanted = (f"{height} x {width}" for height, width, _ in (image.shape, images.shape[1:]))
+            raise DataError(f"{path}: the image is {found}, and those packed are {wanted}; resize it to {wanted}")
+        images[number] = image
+    return images
+
+
+def image_of(path: Path, size: tuple[int, int] | None, grey: bool) -> tuple[Array, bool]:
+    """Return an image as uint8 [height, width, channels], rotated by its tag, and if it has clear pixels."""
+    image, ops = extra("PIL.Image", "reading images"), extra("PIL.ImageOps", "reading images")
+    try:
+        with open_regular(path) as file, _opened(image, file) as opened:
+            wide, clear = _is_wide(opened), _has_clear_pixels(opened)
+            ops.exif_transpose(opened, in_place=True)
+            wanted = "L" if grey else "RGB"
+            picture = opened if opened.mode == wanted else opened.convert(wanted)
+            if size is not None:
+                picture = picture.resize(size[::-1])
+            array = np.asarray(picture, np.uint8)
+    except OSError as error:
+        said = _said(error) if error.strerror is None else error.strerror
+        raise DataError(f"{path}: the image cannot be read: {said}") from None
+    except Exception as error:
+        raise DataError(f"{path}: the image cannot be read: {_said(error)}") from None
+    if wide:
+        raise DataError(f"{path}: the image has more than 8 bits for each channel; save it with 8, as values are uint8")
+    return array.reshape(*array.shape[:2], -1), clear
+
+
+def _is_wide(opened: Any) -> bool:
+    """Return True for more than 8 bits in a channel, of which Pillow keeps 8 in images with colours."""
+    if opened.mode.startswith(_WIDE):
+        return True
+    stored: list[tuple[str, object]] = [(tile[0], tile[-1]) for tile in opened.tile]  # a codec and its arguments
+    return any(";16" in str(how) or (codec.startswith("ppm") and _levels(how) > 255) for codec, how in stored)
+
+
+def _levels(how: Any) -> int:
+    """Return the largest value of a channel in a portable pixmap."""
+    return how[-1] if isinstance(how[-1], int) else 255
+
+
+def _has_clear_pixels(opened: Any) -> bool:
+    """Return True if some pixels are not opaque."""
+    return opened.has_transparency_data and opened.convert("RGBA").getchannel("A").getextrema()[0] < 255
+
+
+def _opened(image: Any, file: BinaryIO) -> Any:
+    """Open an image. Raise ValueError, before pixels are decoded, if there are more than `MAX_PIXELS`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow's own limit
+        opened = image.open(file)
+    height, width = opened.height, opened.width
+    if height * width > MAX_PIXELS:
+        raise ValueError(f"it has {height} x {width} pixels, and at most {MAX_PIXELS} are read; make it smaller before")
+    return opened
+
+
+def _said(error: Exception) -> str:
+    text = str(error).partition("\n")[0]
+    return "it is none that pillow knows, or is damaged" if "cannot identify" in text else text
