@@ -96,7 +96,8 @@ program host
       end do
     end do
     call must(prograd_step_in_shards(net, subgrid_train_sums_entry, subgrid_train_shards, &
-      [c_loc(near), c_loc(tendency)], fetches, int(ranks, c_int), c_loc(room), c_funloc(gather), c_null_ptr))
+      [c_loc(near), c_loc(tendency)], fetches, int(rank, c_int), int(ranks, c_int), c_loc(room), &
+      c_funloc(gather), c_null_ptr))
     if (rank == 0 .and. (step == 1 .or. mod(step, 100) == 0)) print "(a, i0, a, f0.4)", "step ", step, "  loss ", loss
   end do
   call subgrid_state_sha256(net, digits)

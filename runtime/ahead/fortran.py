@@ -63,7 +63,7 @@ def module_of(library: Library) -> str:
         lines += _function("prograd_shards_bytes", "integer(c_int64_t)", first)
         arrays = ("type(c_ptr), intent(in) :: feeds(*)", "type(c_ptr), intent(in) :: fetches(*)")
         last = (pointer.format("room"), "type(c_funptr), value :: gather", pointer.format("context"))
-        declared = (*first, *arrays, number.format("ranks"), *last)
+        declared = (*first, *arrays, number.format("rank"), number.format("ranks"), *last)
         lines += _function("prograd_step_in_shards", "integer(c_int)", declared)
     return "\n".join([*lines, "  end interface", f"end module {name}", ""])
 

@@ -2,22 +2,28 @@
 
 The order of the additions is that of the program, a balanced tree over the shards (`runtime.ranks.tree`), so any number
 of processes ends with the bits of one.
+
+The function of a shard is that of the first one, with two changes where the ops of the second one read other rows. A
+slice of rows that are fed becomes a feed of that many rows. A slice of what is computed for all rows, such as a mask of
+dropout, becomes a `gather` by the number of the shard, a further feed that the host does not see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.attributes import attributes_of
-from prograd_proto.dtypes import HALVES
+from prograd_proto.attributes import attribute_message, attributes_of
 from prograd_proto.tensor_types import tensor_desc
 from runtime.entries import BoundEntry, Feed, bound_entries
 from runtime.errors import UsageError
 from runtime.ranks.deal import REDUCE, dealt
+
+NUMBER: Final = "number of the shard"
+"""The feed of the number of a shard, from 0, which prograd_shards.c fills."""
 
 
 class ShardSteps(NamedTuple):
@@ -35,27 +41,19 @@ class ShardSteps(NamedTuple):
 
 
 def shard_steps(program: pb.ProgramDesc, bound: BoundEntry) -> ShardSteps:
-    """Return the steps of an entry in shards.
-
-    Raises UsageError if the entry has no shards, or if the sums of a shard depend on its number.
-    """
+    """Return the steps of an entry in shards; raise UsageError if it has none, or a feed with the name of ours."""
     shards = _shards(program, bound)
-    block = _dealt(program, bound, shards)
+    if NUMBER in bound.feeds:
+        raise UsageError(f"entry {bound.name!r} has a feed named {NUMBER!r}, which --by-shard adds; rename it")
+    block, second = (_dealt(program, bound, shards, rank) for rank in range(2))
     first = next(i for i, op in enumerate(block.ops) if op.type == REDUCE)
     reduces = [op for op in block.ops if op.type == REDUCE]
     parts = [name for op in reduces for name in op.inputs]
     roots = [name for op in reduces for name in op.outputs]
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     ops = _needed(block.ops[:first], parts)
-    if any(op.random_stream for op in ops):
-        raise UsageError(
-            f"entry {bound.name!r} draws random numbers for the rows of a shard, which depend on its number, so "
-            "--by-shard cannot make one function for all; leave dropout out"
-        )
-    half = next((types[name] for name in parts if types[name].dtype in HALVES), None)
-    if half is not None:
-        raise UsageError(f"entry {bound.name!r} has sums of {half}, which --by-shard does not hand out")
-    feeds, ops = _fed(bound, block, ops, shards)
+    feeds, ops, more = _fed(bound, block, ops, shards, _own_slices(ops, _sums_of(second)))
+    types |= more
     made = {f"sum_{i}": name for i, name in enumerate(parts)}
     sums = _bound(f"{bound.name}_sums", bound, block, ops, feeds, made, [], types)
     ends = [*(u.tensor for u in block.updates), *(f.tensor for f in block.fetches)]
@@ -67,7 +65,7 @@ def shard_steps(program: pb.ProgramDesc, bound: BoundEntry) -> ShardSteps:
 
 
 def _shards(program: pb.ProgramDesc, bound: BoundEntry) -> int:
-    for op in _dealt(program, bound, 2).ops:
+    for op in _dealt(program, bound, 2, 0).ops:
         if op.type == REDUCE:
             shards = attributes_of(op)["shards"]
             assert isinstance(shards, int), "the contract says so"
@@ -78,10 +76,29 @@ def _shards(program: pb.ProgramDesc, bound: BoundEntry) -> int:
     )
 
 
-def _dealt(program: pb.ProgramDesc, bound: BoundEntry, ranks: int) -> pb.BlockDesc:
-    """Return the block of the first of several ranks."""
-    found = bound_entries(dealt(program, 0, ranks), bound.name)
+def _dealt(program: pb.ProgramDesc, bound: BoundEntry, ranks: int, rank: int) -> pb.BlockDesc:
+    """Return the block of one of several ranks."""
+    found = bound_entries(dealt(program, rank, ranks), bound.name)
     return next(each.block for each in found if each.number == bound.number)
+
+
+def _sums_of(block: pb.BlockDesc) -> list[pb.OpDesc]:
+    """Return the ops of the sums of a shard, in order."""
+    first = next(i for i, op in enumerate(block.ops) if op.type == REDUCE)
+    return _needed(block.ops[:first], [name for op in block.ops if op.type == REDUCE for name in op.inputs])
+
+
+def _own_slices(ops: Sequence[pb.OpDesc], others: Sequence[pb.OpDesc]) -> set[str]:
+    """Return the results of the slices that read other rows in another shard, whose ops are otherwise the same."""
+    found: set[str] = set()
+    for op, other in zip(ops, others, strict=True):
+        assert op.type == other.type, "the ops of shards differ in rows only"
+        if [each.SerializeToString() for each in op.attributes] != [
+            each.SerializeToString() for each in other.attributes
+        ]:
+            assert op.type == "slice", "no other op names rows"
+            found.add(op.outputs[0])
+    return found
 
 
 def _needed(ops: Sequence[pb.OpDesc], ends: Sequence[str]) -> list[pb.OpDesc]:
@@ -95,9 +112,12 @@ def _needed(ops: Sequence[pb.OpDesc], ends: Sequence[str]) -> list[pb.OpDesc]:
 
 
 def _fed(
-    bound: BoundEntry, block: pb.BlockDesc, ops: Sequence[pb.OpDesc], shards: int
-) -> tuple[dict[str, tuple[str, Feed]], list[pb.OpDesc]]:
-    """Return the feeds of a shard by name, each with its tensor, and the ops without the slices of its rows."""
+    bound: BoundEntry, block: pb.BlockDesc, ops: Sequence[pb.OpDesc], shards: int, slices: Set[str]
+) -> tuple[dict[str, tuple[str, Feed]], list[pb.OpDesc], dict[str, TensorType]]:
+    """Return the feeds of a shard by name, each with its tensor, the ops for any shard, and the types of new tensors.
+
+    `slices` are the results of the ops that slice the rows of a shard.
+    """
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     feeds: dict[str, tuple[str, Feed]] = {}
     renamed: dict[str, str] = {}
@@ -108,14 +128,30 @@ def _fed(
             continue
         shape = feed.type.static_shape
         type = TensorType(feed.type.dtype, (shape[0] // shards, *shape[1:]))
-        own = [op for op in readers if op.type == "slice" and types[op.outputs[0]] == type]
+        own = [op for op in readers if op.outputs[0] in slices]
         if len(own) < len(readers):
             raise UsageError(f"entry {bound.name!r} reads rows of {feed.name!r} that are of another shard")
         tensor = own[0].outputs[0] if own else parameter.tensor
         renamed |= {op.outputs[0]: tensor for op in own}
         feeds[feed.name] = tensor, Feed(feed.name, type, True)
-    kept = [_renamed(op, renamed) for op in ops if op.outputs[0] not in renamed]
-    return feeds, kept
+    found, more = list[pb.OpDesc](), dict[str, TensorType]()
+    for op in (op for op in ops if op.outputs[0] not in renamed):
+        if op.outputs[0] not in slices:
+            found.append(_renamed(op, renamed))
+            continue
+        feeds[NUMBER] = NUMBER, Feed(NUMBER, TensorType("int64", ()), False)
+        stacked = f"{op.inputs[0]}.of_shards"
+        if stacked not in more:
+            shape = shards, *types[op.outputs[0]].static_shape
+            more[stacked] = TensorType(types[op.outputs[0]].dtype, shape)
+            found.append(_op("reshape", op, [op.inputs[0]], stacked, attribute_message("shape", "shape", shape)))
+        found.append(_op("gather", op, [stacked, NUMBER], op.outputs[0], attribute_message("axis", "int", 0)))
+    return feeds, found, more
+
+
+def _op(type: str, op: pb.OpDesc, inputs: Sequence[str], output: str, attribute: pb.AttrDesc) -> pb.OpDesc:
+    """Return an op in the place of another one."""
+    return pb.OpDesc(id=op.id, type=type, inputs=inputs, outputs=[output], attributes=[attribute], stage=op.stage)
 
 
 def _renamed(op: pb.OpDesc, names: dict[str, str]) -> pb.OpDesc:

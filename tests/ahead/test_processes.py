@@ -53,15 +53,16 @@ def in_shards(net, feeds, ranks, rank, gather):
     arrays = [np.ascontiguousarray(feeds[name][rank * own : (rank + 1) * own]) for name in ("x", "label")]
     fetches = pointers([loss, None, None])
     code = library.prograd_step_in_shards(
-        net.self, entry, SHARDS, pointers(arrays), fetches, ranks, room, GATHER(gather), None
+        net.self, entry, SHARDS, pointers(arrays), fetches, rank, ranks, room, GATHER(gather), None
     )
     return code, loss.item()
 
 
 @needs_cc
+@pytest.mark.parametrize("dropout", [pytest.param(0.0, marks=pytest.mark.thorough), 0.25])
 @pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.thorough), 2])
-def test_the_sums_of_ranks_make_the_step_of_one_process(tmp_path, ranks):
-    path = program(tmp_path)
+def test_the_sums_of_ranks_make_the_step_of_one_process(tmp_path, ranks, dropout):
+    path = program(tmp_path, dropout=dropout)
     nets = [Net(path, tmp_path / "out", "--cpu", "avx2", "--by-shard") for _ in range(ranks)]
     run = prograd.load(path, engine="native.avx2", threads=1)
     step, rng = run.stepper("train", fetch="loss"), np.random.default_rng(0)
@@ -86,6 +87,8 @@ def test_the_sums_of_ranks_make_the_step_of_one_process(tmp_path, ranks):
             assert net.sha256() == run.states.sha256()
     assert in_shards(nets[0], feeds, 3, 0, give)[0] == NO_ROWS
     assert nets[0].error == "train_sums: the number of shards is no multiple of the number of processes"
+    assert in_shards(nets[0], feeds, ranks, -1, give)[0] == NO_ROWS
+    assert nets[0].error == "train_sums: the number of this process is not from 0 to that of all less one"
 
 
 @pytest.mark.thorough
@@ -111,17 +114,21 @@ def test_a_model_in_fortran_trains_by_mpi_to_one_hash(tmp_path):
     assert losses[-1] < 0.5 * losses[0]
 
 
-def test_steps_without_shards_or_with_dropout_are_refused(tmp_path, capsys):
+def test_steps_without_shards_are_refused(tmp_path, capsys):
     path = program(tmp_path, shards=0)
     assert refused(capsys, path, "-o", tmp_path / "out", "--by-shard") == (
         "compiler: entry 'train' has no shards to compute apart; compile the program in shards, as in "
         "compile(batch=256, shards=8)"
     )
     path.unlink()
-    assert refused(capsys, program(tmp_path, dropout=0.1), "-o", tmp_path / "out", "--by-shard") == (
-        "compiler: entry 'train' draws random numbers for the rows of a shard, which depend on its number, so "
-        "--by-shard cannot make one function for all; leave dropout out"
+    net = Program("named")
+    x = net.input("number of the shard", "float32", ("batch", 3))
+    net.minimize(ops.mean(ops.square(layers.dense(x, "only", 1))), adam(1e-2))
+    net.compile(batch=8, shards=2).save(tmp_path / "named.pb")
+    assert refused(capsys, tmp_path / "named.pb", "-o", tmp_path / "out", "--by-shard") == (
+        "compiler: entry 'train' has a feed named 'number of the shard', which --by-shard adds; rename it"
     )
+    path = program(tmp_path)
     assert refused(capsys, path, "-o", tmp_path / "out", "--by-shard", "--entry", "predict").startswith(
         "compiler: there is no entry 'predict'"
     )

@@ -129,14 +129,14 @@ int prograd_run_checkpointed(prograd *self, prograd_checkpoints *checkpoints, co
 typedef int prograd_gather(const void *mine, size_t bytes, void *all, void *context);
 
 /* Make a step in shards, of which each of `ranks` processes computes as many: `feeds` have the rows of
- * its own, process after process. The sums are gathered and added in the order of the program, so the
+ * its own, process after process, and `rank` is its number, from 0. The sums are gathered and added in the order of the program, so the
  * states of all processes have the bits of one process with all rows. `sums` is NAME_TRAIN_SUMS_ENTRY,
  * and `shards` NAME_TRAIN_SHARDS, of a library that was built with --by-shard; `room` has
  * prograd_shards_bytes() bytes. `fetches` are those of NAME_train. Link prograd_shards.c. */
 int64_t prograd_shards_bytes(const prograd *self, int sums, int shards);
 int prograd_step_in_shards(prograd *self, int sums, int shards, const void *const *feeds,
-                           void *const *fetches, int ranks, void *room, prograd_gather *gather,
-                           void *context);
+                           void *const *fetches, int rank, int ranks, void *room,
+                           prograd_gather *gather, void *context);
 
 /* Return the sentence of the last error of an instance. */
 const char *prograd_error(const prograd *self);

@@ -48,21 +48,27 @@ static void add_up(const prograd *self, int sums, unsigned char *all, int first,
 }
 
 int prograd_step_in_shards(prograd *self, int sums, int shards, const void *const *feeds, void *const *fetches,
-                           int ranks, void *room, prograd_gather *gather, void *context) {
+                           int rank, int ranks, void *room, prograd_gather *gather, void *context) {
   const prograd_entry *entry = self->program->entries + sums, *update = entry + 1;
   const prograd_place *feed = self->program->places + entry->feeds, *sum = self->program->places + entry->fetches;
   unsigned char *mine = (unsigned char *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
   const void *given[PROGRAD_MOST_SUMS];
   void *found[PROGRAD_MOST_SUMS];
-  int64_t each = bytes_of(self, sums), at = 0;
+  int64_t each = bytes_of(self, sums), at = 0, number, given_rows = entry->feed_count;
   unsigned char *all = mine + shards * each;
   if (ranks < 1 || shards % ranks)
     return prograd_fail(self, PROGRAD_NO_ROWS, prograd_text(self, entry->name),
                         ": the number of shards is no multiple of the number of processes");
+  if (rank < 0 || rank >= ranks)
+    return prograd_fail(self, PROGRAD_NO_ROWS, prograd_text(self, entry->name),
+                        ": the number of this process is not from 0 to that of all less one");
   if (entry->fetch_count > PROGRAD_MOST_SUMS || entry->feed_count > PROGRAD_MOST_SUMS)
     return prograd_fail(self, PROGRAD_NO_ROWS, prograd_text(self, entry->name), ": a shard has more than 1024 sums");
+  if (given_rows && prograd_same(prograd_text(self, feed[given_rows - 1].name), "number of the shard"))
+    given[--given_rows] = &number; /* of masks of all rows, those of a shard are taken */
   for (int shard = 0; shard < shards / ranks; shard++) { /* those of this process follow each other */
-    for (int64_t i = 0; i < entry->feed_count; i++)
+    number = rank * (shards / ranks) + shard;
+    for (int64_t i = 0; i < given_rows; i++)
       given[i] = (const unsigned char *)feeds[i] + (feed[i].by_row ? shard * feed[i].bytes : 0);
     at = shard * each;
     for (int64_t i = 0; i < entry->fetch_count; at += sum[i++].bytes) found[i] = mine + at;
