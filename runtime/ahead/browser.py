@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from importlib.resources import files
+from itertools import chain
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +17,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.lifespans import trains
 from runtime.ahead.folder import link, write_files
 from runtime.ahead.initial import INITIAL
-from runtime.ahead.library import Function, Library
+from runtime.ahead.library import Function, Library, require_free
 from runtime.ahead.texts import Parameter, description_of, parameters_of, states_file
 from runtime.dtypes import Array
 from runtime.errors import UsageError
@@ -37,10 +39,13 @@ ARRAYS: Final = {
 def write_site(folder: Path, program: pb.ProgramDesc, library: Library, states: Mapping[str, Array]) -> Path:
     """Write all files, and return the module; equal arguments give equal bytes with one linker.
 
-    Raises UsageError if no linker for WebAssembly is installed, and errors as `write_output` does.
+    Raises UsageError if no linker for WebAssembly is installed or if an entry has the name of a member of the loader,
+    and errors as `write_output` does.
     """
     name = library.name
     contents = {path: (files("runtime.ahead") / "site" / path).read_bytes() for path in SITE_FILES}
+    members = re.findall(r"^  (?:async )?(\w+)\(|\bthis\.(\w+) = ", contents["prograd.mjs"].decode(), re.MULTILINE)
+    require_free([function.method for function in library.functions], {*chain.from_iterable(members)})
     contents[f"{name}.wasm"] = _linked(library, "program")
     if library.initialises:
         contents[f"{name}.{INITIAL}.wasm"] = _linked(library, f"{INITIAL}.program")

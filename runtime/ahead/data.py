@@ -40,6 +40,9 @@ OTHERS: Final = (
     "state",
     "error",
     "programs",
+    "run",
+    "run_bytes",
+    "run_checkpointed",
 )
 """The other names that follow `NAME_`."""
 

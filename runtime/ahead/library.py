@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -299,12 +299,15 @@ def _functions(program: pb.ProgramDesc, name: str, entries: Sequence[str], rows:
             after = "".join(f"_{size}" for size in sizes[i]) if i else ""
             method = f"{spelled(entry)}{after}"
             found.append(Function(f"{name}_{method}", bound, method))
-    names = [function.name for function in found]
-    taken = {f"{name}_{each}" for each in (*GENERAL, *OTHERS)}
+    require_free([function.name for function in found], {f"{name}_{each}" for each in (*GENERAL, *OTHERS)})
+    return found
+
+
+def require_free(names: Sequence[str], taken: Container[str]) -> None:
+    """Raise UsageError if two functions have one name, or if the name of one is taken."""
     twice = next((each for each in names if names.count(each) > 1 or each in taken), None)
     if twice is not None:
         raise UsageError(f"two functions would both be called {twice}; name the entries to build by --entry")
-    return found
 
 
 def _differing(entry: pb.EntryDesc, chosen: Sequence[BoundEntry]) -> list[list[int]]:

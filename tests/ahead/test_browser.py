@@ -15,11 +15,14 @@ import urllib.request
 import numpy as np
 import pytest
 from ahead.hosts import built
+from ahead.test_files_and_errors import refused
 from ahead.test_hosts import DIGITS, hash_of_example
 from ahead.test_same_bits import EXAMPLES, random_feeds
+from safetensors.numpy import save_file
 
 import prograd
 from compiler.commands import run_command
+from prograd import Program, layers, ops, sgd, zeros
 
 needs_node = pytest.mark.skipif(
     not shutil.which("wasm-ld") or not shutil.which("node"), reason="wasm-ld or node is not installed"
@@ -142,6 +145,52 @@ def test_a_whole_run_in_node_ends_with_the_hash_of_python(tmp_path, name, rows):
     assert float(loss) == trained.metrics["evaluate.loss"]
     assert few == "the rows to train on do not fill the steps of an epoch"
     assert none == "image is not among the columns"
+
+
+def spoiled(folder, *, loss):
+    """A program whose third step makes NaN in a state; if asked, the fourth, of the same epoch, has it in its loss."""
+    net = Program("spoiled", seed=1)
+    x, w = net.input("x", "float32", ("batch", 3)), net.parameter("w", (3,), zeros())
+    count = net.buffer("count", ())
+    net.update(count, ops.where(ops.greater(count, 1.5), ops.log(count - 5.0), count + 1.0))
+    net.minimize(ops.mean(ops.square(x * w - 1.0)) + (count * 0.0 if loss else 0.0), sgd(0.1))
+    net.data("rows.safetensors")
+    net.training(epochs=5)
+    save_file({"x": np.ones((8 if loss else 4, 3), np.float32)}, folder / "rows.safetensors")
+    net.compile(batch=4).save(folder / "spoiled.pb")
+    return folder / "spoiled.pb"
+
+
+@needs_node
+@pytest.mark.parametrize("loss", [False, pytest.param(True, marks=pytest.mark.thorough)])
+def test_a_run_in_node_ends_with_the_sentence_of_python_about_nan(tmp_path, loss):
+    path = spoiled(tmp_path, loss=loss)
+    folder = built(path, tmp_path / "site", "--target", "wasm32")
+    source = f"""
+const columns = {{ x: new Float32Array({24 if loss else 12}).fill(1) }};
+try {{ net.run(columns); }} catch (error) {{ console.log(error.message); }}"""
+    with pytest.raises(prograd.NonFinite) as caught:
+        prograd.load(path, engine="native.sse2", threads=1).train()
+    assert in_node(folder, source) == str(caught.value).removesuffix(
+        ", and check_nan=True names the op that makes the first one"
+    )
+
+
+@needs_node
+def test_an_entry_that_would_hide_what_the_loader_has_is_refused(tmp_path, capsys):
+    net = Program("named", seed=1)
+    x = net.input("x", "float32", ("batch", 3))
+    net.entry("value", y=layers.dense(x, "only", 2))
+    net.compile(batch=8).save(tmp_path / "named.pb")
+    sentence = "two functions would both be called {}; name the entries to build by --entry"
+    assert refused(capsys, tmp_path / "named.pb", "-o", tmp_path / "out", "--target", "wasm32") == (
+        f"compiler: {sentence.format('value')}"
+    )
+    net.entry("run", y=layers.dense(x, "other", 2))
+    net.compile(batch=8).save(tmp_path / "named.pb", force=True)
+    assert refused(capsys, tmp_path / "named.pb", "-o", tmp_path / "out") == (
+        f"compiler: {sentence.format('named_run')}"
+    )
 
 
 @needs_node

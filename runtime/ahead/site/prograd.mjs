@@ -236,6 +236,22 @@ class Net {
     return new ARRAYS[this.text(state.dtype)](this.bytes(state).slice().buffer);
   }
 
+  faults() { // states with NaN, and parameters with Inf, each with that word
+    const found = [];
+    for (const [name, state] of this.states) {
+      if (!state.finite) continue;
+      const bits = new (state.item === 8 ? BigUint64Array : state.item === 4 ? Uint32Array : Uint16Array)(this.memory.buffer,
+        this.start + state.at, state.bytes / state.item);
+      const [sign, exponent] = state.item === 8 ? [(1n << 63n) - 1n, 0x7FFn << 52n] : state.item === 4 ? [0x7FFFFFFF, 0x7F800000]
+        : [0x7FFF, this.text(state.word) === "F16" ? 0x7C00 : 0x7F80];
+      let most = bits[0];
+      for (const each of bits) if ((each & sign) > (most & sign)) most = each;
+      if ((most & sign) > exponent) found.push([name, "NaN"]);
+      else if ((most & sign) === exponent && state.finite === 2) found.push([name, "Inf"]);
+    }
+    return found;
+  }
+
   /** Set a state by a typed array. */
   set(name, array) {
     const state = this.known(name);

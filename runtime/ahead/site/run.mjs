@@ -24,17 +24,23 @@ export function run(net, columns, { train, evaluated, epochs = 0, said = () => {
   const each = Math.floor(rows.length / batch) + (ends ? 1 : 0), total = (epochs || table.epochs) * each;
   const declared = (setting, value) => (setting < 0 ? value : net.state([...net.states.keys()][setting])[0]);
   const [patience, delta] = ["patience", "min_delta"].map((key) => declared(table[`${key}_setting`], net.declared(key)));
-  const best = { stale: 0 };
+  const best = { stale: 0 }, infinite = new Set(net.faults().filter(([, fault]) => fault === "Inf").map(([name]) => name));
+  const refused = (why) => { // after a number that is none, with the best states if there are some
+    if (best.states) net.load(best.states.buffer);
+    return new Error(`${why}; a lower learning rate or clipping may help`);
+  };
+  let made = 0; // steps
   net.set("total_steps", BigInt64Array.of(BigInt(total)));
 
   const pass = (steps) => { // steps of entries with rows; the metrics
     const sums = {}, count = steps.reduce((sum, [, numbers]) => sum + numbers.length, 0);
     for (const [entry, numbers] of steps) {
       const found = net.step(entry.number, filled(net, entry, columns, numbers));
+      made += entry.trains;
       for (const fetch of net.rows("places", entry.fetches, entry.fetch_count)) {
         const key = net.text(fetch.name), value = Number(found[key]);
         if (fetch.over === TABLE) continue;
-        if (fetch.watched && entry.trains && !Number.isFinite(value)) throw new Error(`${key} is ${value}; a lower learning rate or clipping may help`);
+        if (fetch.watched && entry.trains && !Number.isFinite(value)) throw refused(`step ${made}: ${key} is ${value}`.replace("NaN", "nan").replace("Infinity", "inf"));
         sums[key] = fetch.over === LAST ? value : (sums[key] ?? 0) + (fetch.over === MEAN ? value * entry.rows : value);
         if (entry === steps.at(-1)[0] && numbers === steps.at(-1)[1] && fetch.over === MEAN) sums[key] /= count;
       }
@@ -53,6 +59,8 @@ export function run(net, columns, { train, evaluated, epochs = 0, said = () => {
     const order = net.order(rows.length, epoch).map((position) => rows[position]).slice(0, ends ? rows.length : rows.length - left);
     net.beginEpoch();
     metrics = pass(dealt([own(table.train, 1)[0], ...(ends ? [rest] : [])], order));
+    const fault = net.faults().find(([name, found]) => found === "NaN" || !infinite.has(name));
+    if (fault) throw refused(`after step ${made}: the state '${fault[0]}' has ${fault[1]}`);
     const evaluates = evaluated && table.every && ((epoch + 1) % table.every === 0 || epoch + 1 === total / each);
     if (evaluates) {
       net.beginEvaluation();
